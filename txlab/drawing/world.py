@@ -269,9 +269,8 @@ class Brush:
         table = self.scene.q if view.show == "actions" else self.scene.policy
         if table is None or any(way is None or 0 not in way or way == (0, 0) for way in self.ways):
             return False
-        cells = 5 if size.wide >= 14 else 4
+        beside = (size.wide - 3) // 2  # characters of a number left and right of the middle
         middle = y + (size.tall - 1) // 2
-        decimals = decimals_for(view.scale.size, cells, view.scale.low < 0)
         if self.bare:
             for row in (y, middle, y + size.tall - 1):
                 self.canvas.write(x, row, " " * size.wide, "plain")
@@ -281,7 +280,8 @@ class Brush:
             if view.show == "policy":
                 text = f"{100 * value:.0f}%" if value == value else ""
             else:
-                text = short(value, cells, decimals, view.ascii)
+                cells = beside if way[1] else min(5, size.wide - 2)
+                text = short(value, cells, decimals_for(view.scale.size, cells, view.scale.low < 0), view.ascii)
             row = (y, middle, y + size.tall - 1)[way[0] + 1]
             column = (x + 1, x + (size.wide - len(text)) // 2, x + size.wide - 1 - len(text))[way[1] + 1]
             good = action in best and len(best) < len(self.actions)

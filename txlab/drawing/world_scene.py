@@ -110,7 +110,7 @@ class CellSize:
     @property
     def quad(self) -> bool:
         """Whether there is room for a number in each of the four directions."""
-        return self.tall >= 3 and self.wide >= 12
+        return self.tall >= 3 and self.wide >= 9
 
     @property
     def rank(self) -> int:

@@ -84,6 +84,11 @@ class Match(TabularExperiment):
         found = [(agent.rule.name, agent.last, agent.progress()) for agent in self.agents]
         return {f"delta/{rule}": told.get("delta") or last.delta for rule, last, told in found if last is not None}
 
+    def add(self, settings: Settings) -> None:
+        """Let another learner begin, with nothing learnt; the present ones keep what they have."""
+        self.agents.append(self.agent(settings))
+        self.asked.append(settings)
+
     def set(self, side: int, **changes: Any) -> None:
         """Change parameters of a side while it learns. LabError with the allowed values."""
         before = self.agents[side].settings

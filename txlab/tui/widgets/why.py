@@ -73,7 +73,7 @@ class WhyPanel(Widget, can_focus=False):
         return Text("\n", no_wrap=True, overflow="crop").join(self.lines(max(1, self.size.width)))
 
 
-Ask: TypeAlias = Callable[[], Explanation | str | None]
+Ask: TypeAlias = Callable[[], Explanation | list[Explanation] | str | None]
 
 
 def ask_why(app: App[Any], ask: Ask, waiting: str = "loading the engine…") -> None:
@@ -83,7 +83,7 @@ def ask_why(app: App[Any], ask: Ask, waiting: str = "loading the engine…") -> 
 
 class WhyScreen(Dialog[None]):
     """Calls `ask()` in a thread and shows the Explanation or the lines it returns; None or a LabError is shown as a
-    sentence.
+    sentence. Of a list of explanations it shows the first; left, right and tab go through them.
 
     ask_why(self.app, lambda: explain(frame, "attention/pattern", (l, h, i, j)))
     """
@@ -94,6 +94,8 @@ class WhyScreen(Dialog[None]):
         Binding("down,j", "scroll('down')", "down", id="why.down", show=False),
         Binding("pageup", "scroll('page_up')", "page up", id="why.page-up", show=False),
         Binding("pagedown,space", "scroll('page_down')", "page down", id="why.page-down", show=False),
+        Binding("left", "turn(-1)", "the one before", id="why.before", show=False),
+        Binding("right,tab", "turn(1)", "the next one", id="why.next", show=False),
         Binding("home", "scroll('home')", "top", id="why.top", show=False),
         Binding("end", "scroll('end')", "end", id="why.end", show=False),
     ]
@@ -112,7 +114,9 @@ class WhyScreen(Dialog[None]):
         super().__init__()
         self.ask: Ask = lambda: None
         self.waiting = ""
-        self.asking: Worker[Explanation | str | None] | None = None
+        self.answers: list[Explanation] = []
+        self.at = 0
+        self.asking: Worker[Explanation | list[Explanation] | str | None] | None = None
 
     def begin(self, ask: Ask = lambda: None, waiting: str = "") -> None:
         super().begin()
@@ -127,14 +131,29 @@ class WhyScreen(Dialog[None]):
             yield WhyPanel()
 
     def on_mount(self) -> None:
-        ascii = is_ascii(self)
-        self.set_class(ascii, "-ascii")
-        box = self.query_one(VerticalScroll)
-        box.border_subtitle = Text("esc close" if ascii else "↑ ↓ scroll · esc close")  # type: ignore[assignment]
+        self.set_class(is_ascii(self), "-ascii")
         self.start()
+
+    def show_keys(self) -> None:
+        """Name the keys in the frame, and which of several explanations is shown."""
+        ascii, many = is_ascii(self), len(self.answers)
+        keys = "esc close" if ascii else "↑ ↓ scroll · esc close"
+        if many > 1:
+            keys = f"{self.at + 1} of {many} {'-' if ascii else '·'} {'tab' if ascii else '← →'} the others, {keys}"
+        self.query_one(VerticalScroll).border_subtitle = Text(keys)  # type: ignore[assignment]
+
+    def action_turn(self, by: int) -> None:
+        """Show another one of the explanations."""
+        if self.answers:
+            self.at = (self.at + by) % len(self.answers)
+            self.query_one(WhyPanel).explain(self.answers[self.at])
+            self.query_one(VerticalScroll).scroll_home(animate=False)
+            self.show_keys()
 
     def start(self) -> None:
         self.query_one(WhyPanel).say(self.waiting)
+        self.answers = []
+        self.show_keys()
         self.asking = self.run_worker(self.ask, thread=True, group="why", exit_on_error=False)
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
@@ -148,7 +167,10 @@ class WhyScreen(Dialog[None]):
             elif isinstance(event.worker.result, str):
                 panel.say(event.worker.result)
             else:
-                panel.explain(event.worker.result)
+                found = event.worker.result
+                self.answers, self.at = found if isinstance(found, list) else [found], 0
+                panel.explain(self.answers[0])
+                self.show_keys()
         elif event.state is WorkerState.ERROR:
             error = event.worker.error
             report = getattr(self.app, "report", None)

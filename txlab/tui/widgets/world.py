@@ -45,7 +45,7 @@ class WorldView(Painted, can_focus=False):
     WorldView > .worldview--wall { color: $rule; }
     WorldView > .worldview--trace { color: $success; text-style: bold; }
     WorldView > .worldview--agent { color: $accent; text-style: bold; }
-    WorldView > .worldview--cursor { color: $block-cursor-foreground; background: $accent; text-style: bold; }
+    WorldView > .worldview--cursor { color: $background; background: $foreground; text-style: bold; }
     WorldView > .worldview--quiet { color: $text-muted; }
     """
 

@@ -204,6 +204,11 @@ class LiveMatch:
         self.seed += 1
         return self.another(self.settings)
 
+    def add(self, settings: Settings) -> None:
+        """Let another learner start beside the present ones, which go on."""
+        self.match.add(settings)
+        self.memory.append(LearnerMemory())
+
     def set(self, side: int, name: str, value: float) -> None:
         if side < len(self.memory):
             self.match.set(side, **{name: value})

@@ -101,6 +101,8 @@ class ParametersPanel(Panel):
         Binding("down", "choose(1)", "cursor down", id="arena.down", show=False),
         Binding("left", "turn_chosen(-1)", "cursor left", id="arena.left", show=False),
         Binding("right", "turn_chosen(1)", "cursor right", id="arena.right", show=False),
+        Binding("home", "extreme(0)", "lowest value", id="arena.lowest", show=False),
+        Binding("end", "extreme(-1)", "highest value", id="arena.highest", show=False),
     )
     DEFAULT_CSS = "ParametersPanel { display: none; }"
 
@@ -109,7 +111,7 @@ class ParametersPanel(Panel):
         self.arena = arena
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in ("choose", "turn_chosen"):  # otherwise the arrows move the cursor
+        if action in ("choose", "turn_chosen", "extreme"):  # otherwise the arrows move the cursor
             return self.arena.turning is not None and not self.arena.editing
         return action not in ("turn_mode", "rule") or not self.arena.editing
 
@@ -117,7 +119,7 @@ class ParametersPanel(Panel):
         if binding.id == "arena.turn" and self.arena.turning is not None:
             return "done"
         if binding.id == "arena.second" and self.arena.sides > 1:
-            return "one side" if self.arena.sides < 3 else "without it"
+            return "all sides" if self.arena.alone else "this side alone"
         return binding.description
 
     # Parameters.
@@ -141,6 +143,7 @@ class ParametersPanel(Panel):
             self.arena.turning = 0
         self.arena.refresh_bindings()
         self.arena.worlds.show_heads()
+        self.arena.show_header()
 
     def action_choose(self, by: int) -> None:
         self.arena.turning = ((self.arena.turning or 0) + by) % len(parameters(self.told))
@@ -159,6 +162,11 @@ class ParametersPanel(Panel):
         value = self.told.get(parameter.name) if parameter is not None else None
         if parameter is not None and isinstance(value, (int, float)):
             self.set(parameter, parameter.turned(float(value), by))
+
+    def action_extreme(self, stop: int) -> None:
+        """Set the selected parameter to its lowest (0) or highest (-1) value."""
+        if self.chosen is not None and self.arena.live():
+            self.set(self.chosen, self.chosen.stops[stop])
 
     def set(self, parameter: Parameter, value: float) -> None:
         side, session = self.arena.side, self.arena.session
@@ -200,15 +208,16 @@ class ParametersPanel(Panel):
         self.app.push_screen(Choose(f"Which rule{which}?", rows), choose)
 
     def action_second(self) -> None:
-        """Add a second learner beside the first (both restart: they are comparable only after equally many updates), or
-        remove the chosen side."""
-        if self.arena.live():
-            side, many = self.arena.side, self.arena.sides
-            self.arena.side = 0
+        """Show the chosen side alone, or all again (they all learn on); beside a single learner, add a second one, which
+        starts with nothing learnt."""
+        if self.arena.sides > 1:
+            self.arena.alone = not self.arena.alone
+            self.arena.resized()
+        elif self.arena.live():
+            session = self.arena.session
 
-            def other(old: LiveMatch) -> LiveMatch:
-                if many > 1:
-                    return old.another([each for place, each in enumerate(old.settings) if place != side])
-                return old.another([*old.settings[:1], Settings("q-learning")])
+            def add(live: LiveMatch) -> None:
+                live.add(Settings("q-learning"))
+                session.say(self.arena.settings_changed)
 
-            self.arena.begin(other)
+            session.order(add)

@@ -100,6 +100,7 @@ class ArenaScreen(BenchScreen):
         self.trouble = ""
         self.recorded = RecordedWorlds()
         self.side = 0
+        self.alone = False  # only the chosen side is shown; the others learn on
         self.cursor: tuple[int, int] | None = None
         self.turning: int | None = None  # index of the parameter that the arrows change
         self.editing = False
@@ -269,7 +270,9 @@ class ArenaScreen(BenchScreen):
 
     @property
     def shown(self) -> range:
-        """The visible sides: at most two, including the chosen one (a run may have more)."""
+        """The visible sides: at most two, including the chosen one (a run may have more), or that one alone."""
+        if self.alone:
+            return range(self.side, self.side + 1)
         first = max(0, min(self.side, self.sides - 2))
         return range(first, min(first + 2, self.sides))
 
@@ -286,6 +289,7 @@ class ArenaScreen(BenchScreen):
 
     def begin_anew(self) -> None:
         """Forget selections that are meaningless in another match or run."""
+        self.alone = False
         self.cursor, self.run_panel.at, self.run_panel.timeline.at = None, None, None
         self.worlds.begin_anew()
 
@@ -372,6 +376,8 @@ class ArenaScreen(BenchScreen):
         """Return the present mode, unless it is plain watching."""
         if self.editing:
             return "editing the map"
+        if self.turning is not None:
+            return "home lowest, end highest" if self.ascii else "↑↓ choose  ←→ turn  home lowest  enter type"
         if self.worlds.walked:
             return "the greedy policy walks"
         if self.replaying and self.run_panel.path is not None:
@@ -467,16 +473,16 @@ class ArenaScreen(BenchScreen):
         self.show_all()
 
     def action_why(self) -> None:
-        """Explain this number: the last update of the cell, or the backup that its value is made of."""
+        """Explain this number: the update just made, or the last one of the cell; then the actions of that cell."""
         side, frame, state = self.side, self.frame, self.worlds.state_asked()
         if frame is None or state is None:
             self.tell("no state is drawn in this cell; choose another one with the arrows, or click on it")
             return
         live = not self.replaying and self.at is None
 
-        def ask() -> Explanation | None:
+        def ask() -> Explanation | list[Explanation] | None:
             if live:
-                answer: Explanation | None = self.session.ask(lambda match: match.match.explain(side, state))
+                answer: list[Explanation] | None = self.session.ask(lambda match: match.match.explanations(side, state))
                 return answer
             return explain_frame(frame, side, state)
 

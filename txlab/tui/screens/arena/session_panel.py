@@ -83,7 +83,8 @@ class SessionPanel(Panel):
     def show(self) -> None:
         arena, session, ascii = self.arena, self.session, self.arena.ascii
         if arena.replaying:
-            groups = run_groups(*arena.standing, ascii)
+            status, step, total = arena.standing
+            groups = run_groups(status, arena.frame.step if arena.frame is not None else step, total, ascii)
         else:
             speed = arena.picture.speed if arena.picture is not None else 0.0
             groups = live_groups(session.pace, session.running, speed, ascii)

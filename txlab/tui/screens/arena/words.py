@@ -112,7 +112,11 @@ def update_lines(
         if recorded:
             words = f"{title}: a recording keeps values, not updates; w says what a value is made of"
         return Content("\n").join([Content.styled(words, "$quiet"), *[Content("")] * (lines - 1)])
+    warnings = facts.get("warnings")
+    warning = warnings[side] if isinstance(warnings, (list, tuple)) and side < len(warnings) else ""
     rows = [where_from(update, title, world, ascii)]
+    if warning:  # more important than which step it was
+        rows = [Content.styled(visible(str(warning), ascii), "bold $error")]
     terms = [(str(letters), value) for letters, value in pairs_of(update.get("terms"))]
     for above, below in term_lines(terms, cells, ascii):
         rows.append(styled([(text, "$quiet" if part == "sign" else "$secondary") for text, part in above]))
