@@ -6,15 +6,18 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from arena_screen import learn, notices, opened, order, quiet, settings_of, walks
 from picture import text_of
 from recorded import app_on, settle
 
 from txlab.drawing.world_scene import SHOWS
+from txlab.engine.rl.settings import Settings
 from txlab.tui.screens.arena import worlds
 from txlab.tui.screens.base_screens import NavigationLine
 from txlab.tui.session import PACES
+from txlab.tui.widgets.terminal import ink
 from txlab.tui.widgets.why import WhyScreen
 
 SIZES = [(80, 24), (120, 40)]
@@ -205,11 +208,12 @@ async def test_sides_and_rules_come_and_go(tmp_path: Path) -> None:
         screen = await opened(pilot)
         await pilot.press("u", *"expected", "enter")
         await settle(pilot, lambda: quiet(screen) and "Expected SARSA" in text_of(app), 300)
+        await order(pilot, screen, "tab", "a")
+        assert len(screen.shown) == 1
+        assert "Expected SARSA   α" not in text_of(app)
         await order(pilot, screen, "a")
-        assert screen.sides == 1
-        assert "Expected SARSA" not in text_of(app)
-        await order(pilot, screen, "a")
-        assert screen.sides == 2
+        assert len(screen.shown) == 2
+        assert "Expected SARSA   α" in text_of(app)
         await learn(pilot, screen, 100)
         await order(pilot, screen, "n")
         assert screen.session.updates == 0
@@ -358,3 +362,131 @@ async def test_an_order_of_another_thread_and_one_of_the_keys_do_not_wait_for_ea
         screen.session.pause()
         await settle(pilot, done.is_set)
         assert done.is_set()
+
+
+async def test_why_begins_with_the_update_just_made_and_goes_through_the_cells_actions(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        await order(pilot, screen, "full_stop")
+        assert screen.frame is not None
+        last = screen.frame.facts["last"][0]
+        assert screen.world is not None
+        action = screen.world.process.actions[last["action"]]
+        await pilot.press("w")
+        await settle(pilot, lambda: "1 of" in text_of(app), 300)
+        assert f"for {action} in " in text_of(app), text_of(app)
+        assert "Q(s′,a′)" in text_of(app)  # SARSA's own equation
+        told = set()
+        for _ in range(5):
+            told.add(next(line for line in text_of(app).splitlines() if "why " in line and "?" in line))
+            await pilot.press("right")
+            await pilot.pause()
+        assert len(told) >= 4, told
+        assert "1 of" in text_of(app)
+
+
+async def test_one_side_alone_loses_nothing_and_a_second_learner_resets_nobody(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        await learn(pilot, screen, 300)
+        live = screen.session.experiment
+        assert live is not None
+        await pilot.press("tab", "a")
+        await pilot.pause()
+        assert list(screen.shown) == [1]
+        assert "Q-learning   α" in text_of(app)
+        assert "SARSA   α" not in text_of(app)
+        await pilot.press("a")
+        await pilot.pause()
+        assert "SARSA   α" in text_of(app)
+        assert screen.session.experiment is live
+        assert screen.session.updates == 300
+        table = live.match.agents[0].q()
+        live.match.agents.pop()  # a match of one learner
+        live.match.asked.pop()
+        live.memory.pop()
+        screen.session.look()
+        await settle(pilot, lambda: quiet(screen) and screen.sides == 1)
+        await order(pilot, screen, "a")
+        assert screen.sides == 2
+        assert np.array_equal(live.match.agents[0].q(), table, equal_nan=True)
+        assert [agent.updates for agent in live.match.agents] == [300, 0]
+
+
+async def test_q_in_four_directions_has_room_on_the_cliff_at_120_columns(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        await learn(pilot, screen, 20_000)
+        await pilot.press("v")
+        await pilot.pause()
+        assert "no room" not in text_of(app)
+        assert screen.planned is not None
+        assert screen.planned.cell.quad
+
+
+async def test_the_chart_takes_at_most_half_of_a_large_terminal(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(200, 60)) as pilot:
+        screen = await opened(pilot)
+        assert screen.planned is not None
+        assert 0 < screen.planned.chart < 30, screen.planned
+
+
+async def test_sarsa_takes_the_short_way_after_five_keys(tmp_path: Path) -> None:
+    """From the Lab: 6, p, down to ε, home for its lowest value, space. Without exploration the edge is safe."""
+    app = app_on(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)  # 6
+        await order(pilot, screen, "p", "down", "home")
+        assert "‹ε 0›" in text_of(app)
+        await pilot.press("space")
+        await settle(pilot, lambda: screen.session.updates > 20_000, 600)
+        await pilot.press("space")
+        await settle(pilot, lambda: quiet(screen), 300)
+        path, value, fate = walks(screen)[0]
+        assert (len(path) - 1, value, fate) == (13, -13, "")
+
+
+async def test_a_zero_typed_over_the_old_value_is_zero(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot)
+        await order(pilot, screen, "p", "down", "enter", "0", "enter")
+        assert settings_of(screen)[0].epsilon == 0
+
+
+async def test_a_learner_that_diverges_says_so_and_what_helps(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        learner = Settings("sarsa-lambda", alpha=0.9, lam=0.95, traces="accumulating")
+        screen.begin(lambda old: old.another([learner]))
+        await settle(pilot, lambda: quiet(screen) and screen.sides == 1, 300)
+        await learn(pilot, screen, 400)
+        assert "diverges" in text_of(app), text_of(app)
+        assert "helps" in text_of(app)
+
+
+async def test_the_cursor_has_a_colour_that_no_value_has(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        await learn(pilot, screen, 3000)
+        await pilot.press("down", "right")
+        await pilot.pause()
+        view = screen.worlds.chosen_view
+        assert view.ramp is not None
+        cursor = view.part("cursor").bgcolor
+        assert cursor is not None
+        assert cursor.triplet is not None
+
+        def apart(fill: object) -> float:
+            other = ink(None, view.surface, fill).bgcolor  # type: ignore[arg-type]
+            assert other is not None
+            assert other.triplet is not None
+            return sum(abs(a - b) for a, b in zip(cursor.triplet or (), other.triplet, strict=True))
+
+        assert min(apart(fill) for fill in view.ramp.fill) >= 90

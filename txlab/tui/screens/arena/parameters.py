@@ -208,8 +208,8 @@ class ParametersPanel(Panel):
         self.app.push_screen(Choose(f"Which rule{which}?", rows), choose)
 
     def action_second(self) -> None:
-        """Show the chosen side alone, or all again (they all learn on); beside a single learner, add a second one, which
-        starts with nothing learnt."""
+        """Show the chosen side alone, or all again (they all learn on); beside a single learner, add a second
+        one, which starts with nothing learnt."""
         if self.arena.sides > 1:
             self.arena.alone = not self.arena.alone
             self.arena.resized()

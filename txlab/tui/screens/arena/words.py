@@ -8,6 +8,7 @@ from typing import Any
 
 from textual.content import Content
 
+from txlab.drawing.explanation import folded
 from txlab.drawing.formatting import count
 from txlab.drawing.text import visible, width
 from txlab.drawing.update_lines import compact, term_lines
@@ -116,7 +117,7 @@ def update_lines(
     warning = warnings[side] if isinstance(warnings, (list, tuple)) and side < len(warnings) else ""
     rows = [where_from(update, title, world, ascii)]
     if warning:  # more important than which step it was
-        rows = [Content.styled(visible(str(warning), ascii), "bold $error")]
+        rows = [Content.styled(row, "bold $error") for row in folded(visible(str(warning), ascii), max(1, cells))]
     terms = [(str(letters), value) for letters, value in pairs_of(update.get("terms"))]
     for above, below in term_lines(terms, cells, ascii):
         rows.append(styled([(text, "$quiet" if part == "sign" else "$secondary") for text, part in above]))

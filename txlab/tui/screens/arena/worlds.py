@@ -285,7 +285,7 @@ def plan(
         return beside
     if show in ("actions", "policy") and stacked.cell.quad and not beside.cell.quad:
         return stacked
-    if stacked.chart and stacked.cell.rank > beside.cell.rank:  # larger cells rather than a taller chart
+    if stacked.chart >= BEST_CHART and stacked.cell.rank > beside.cell.rank:  # larger cells rather than a taller chart
         return stacked
     return stacked if beside.cell.rank < min(NUMBERS, stacked.cell.rank) else beside
 
