@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -166,3 +167,26 @@ def test_a_masked_model_fills_its_masks_from_the_left(tmp_path: Path) -> None:
     assert live.text.ids == (2, 5, 6, 7, 8, 5, 9, 3)
     with pytest.raises(LabError, match="no mask left"):
         live.next_token()
+
+
+async def test_another_text_ends_the_comparison_with_the_old_one(tiny_run: Path) -> None:
+    app = app_on(tiny_run, tiny_run.parent)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await on_bench(pilot)
+        await typed(pilot, "c", "checkpoint 6")
+        await until(pilot, lambda: screen.patterns.second_window is not None and idle(screen))
+        await typed(pilot, "t", "another text")
+        await until(pilot, lambda: screen.model.live.texts == ("another text",) and idle(screen))  # type: ignore[union-attr]
+        assert not screen.comparing
+
+
+def test_heads_of_another_model_do_not_stand_in_for_those_not_known_yet(tiny_run: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(tiny_run, other)
+    first = Workbench().read(Task(str(tiny_run), source=TEXT))
+    first.form_layer("self", 0)
+    again, another = (Workbench().read(Task(str(run), source=TEXT)) for run in (tiny_run, other))
+    again.begin_like(first)
+    another.begin_like(first)
+    assert again.thumbnails("self").any()
+    assert not another.thumbnails("self").any()

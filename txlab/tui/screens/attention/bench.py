@@ -156,7 +156,9 @@ class LiveAttention:
         self.small[site], self.scores[site] = small, scores
 
     def begin_like(self, other: LiveAttention) -> None:
-        """Show the heads of another source until this one's are known, so that the picture does not flash."""
+        """Show the heads as the same model had them until this pass's are known, so that the picture does not flash."""
+        if other.opened.origin != self.opened.origin:  # whose heads would stand beside this model's name
+            return
         for site in self.sites:
             if site in other.small and other.small[site].shape == self.thumbnails(site).shape:
                 self.small[site] = other.small[site]

@@ -146,6 +146,7 @@ class ModelPanel(Panel):
 
         def read(text: str, target: str | None) -> None:
             if target is not None:
+                self.viewer.compare(None)  # with a text that would no longer be this one
                 if translates and not target:
                     self.viewer.patterns.wanted_site = "cross"
                 self.do(replace(task, source=text, target=target, written=(), translate=translates and not target))
@@ -159,6 +160,7 @@ class ModelPanel(Panel):
                 about = "Behind the first, with what separates a pair; nothing = one text alone."
                 title = "A second text"
             else:
+                self.viewer.compare(None)
                 self.do(replace(task, source=text, target=None, written=()))
                 return
             self.app.push_screen(
@@ -178,6 +180,7 @@ class ModelPanel(Panel):
                 self.leave()
             elif name is not None:
                 text = self.wanted.source if self.wanted is not None else None
+                self.viewer.compare(None)
                 self.do(Task(name, None, text, root=root, carried=text is not None), "model")
 
         frames = self.viewer.recorded_task()
