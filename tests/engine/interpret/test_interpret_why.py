@@ -209,3 +209,13 @@ def test_why_a_head_copies() -> None:
     complete(answer, found.positive)
     assert step(answer, "Σλ") / step(answer, "Σ|λ|") == pytest.approx(found.positive)
     assert torch.is_complex(found.eigenvalues)
+
+
+def test_a_copying_score_says_which_path_it_is_of() -> None:
+    from txlab.engine.interpret.circuits import Circuit
+    from txlab.engine.interpret.why import why_copying
+
+    assert (
+        "what earlier layers write"
+        in why_copying(Circuit(torch.tensor([1 + 0j, -2 + 0j]), -1 / 3), "ov", "2.1").steps[-1].note
+    )

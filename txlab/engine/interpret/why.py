@@ -403,6 +403,7 @@ def why_copying(found: Circuit, kind: str, head: str) -> Explanation:
     values = found.eigenvalues
     total, size = float(values.real.sum()), float(values.abs().sum())
     what = "copying" if kind == "ov" else "matching"
+    path = "of this head alone: what earlier layers write into its input is another path"
     return Explanation(
         question=f"why has {head} a {what} score of {said(found.positive)}?",
         equation="Σλ / Σ|λ|",
@@ -415,7 +416,9 @@ def why_copying(found: Circuit, kind: str, head: str) -> Explanation:
         steps=[
             Step("Σλ", summed(values.real[:3].tolist()) + " + …", total),
             Step("Σ|λ|", summed(values.abs()[:3].tolist()) + " + …", size),
-            Step("score", f"{said(total)} / {said(size)}", found.positive, "1 = all positive, −1 = all negative"),
+            Step(
+                "score", f"{said(total)} / {said(size)}", found.positive, f"1 = all positive, −1 = all negative; {path}"
+            ),
         ],
         result=found.positive,
     )

@@ -178,7 +178,8 @@ LEGENDS: dict[str, tuple[tuple[str, str], ...]] = {
         ("", "all parts sum to the logit."),
     ),
     "circuits": (
-        ("copying", " 1: what is looked at becomes likelier. "),
+        ("copying", " 1: what is looked at becomes likelier, by its embedding alone: a head may copy by what "),
+        ("", "earlier layers wrote there, and have a score below 0. "),
         ("matching", " 1: like looks at like. "),
         ("Q K V", " how much it reads of what that head wrote, beside random matrices. "),
         ("λ", " largest eigenvalues. Edits do not count."),
