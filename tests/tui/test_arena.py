@@ -12,12 +12,12 @@ from arena_screen import learn, notices, opened, order, quiet, settings_of, walk
 from picture import text_of
 from recorded import app_on, settle
 
+from txlab.drawing.palette import rgb_to_oklab
 from txlab.drawing.world_scene import SHOWS
 from txlab.engine.rl.settings import Settings
 from txlab.tui.screens.arena import worlds
 from txlab.tui.screens.base_screens import NavigationLine
 from txlab.tui.session import PACES
-from txlab.tui.widgets.terminal import ink
 from txlab.tui.widgets.why import WhyScreen
 
 SIZES = [(80, 24), (120, 40)]
@@ -470,23 +470,23 @@ async def test_a_learner_that_diverges_says_so_and_what_helps(tmp_path: Path) ->
         assert "helps" in text_of(app)
 
 
-async def test_the_cursor_has_a_colour_that_no_value_has(tmp_path: Path) -> None:
+@pytest.mark.parametrize("theme", ["txlab-dark", "txlab-light"])
+async def test_the_cursor_stands_out_from_the_value_under_it(tmp_path: Path, theme: str) -> None:
     app = app_on(tmp_path)
     async with app.run_test(size=(120, 40)) as pilot:
+        app.theme = theme
         screen = await opened(pilot)
         await learn(pilot, screen, 3000)
-        await pilot.press("down", "right")
+        await pilot.press("up", "right")
         await pilot.pause()
         view = screen.worlds.chosen_view
         assert view.ramp is not None
-        cursor = view.part("cursor").bgcolor
-        assert cursor is not None
-        assert cursor.triplet is not None
-
-        def apart(fill: object) -> float:
-            other = ink(None, view.surface, fill).bgcolor  # type: ignore[arg-type]
-            assert other is not None
-            assert other.triplet is not None
-            return sum(abs(a - b) for a, b in zip(cursor.triplet or (), other.triplet, strict=True))
-
-        assert min(apart(fill) for fill in view.ramp.fill) >= 90
+        seen = 0
+        for level, fill in enumerate(view.ramp.fill):
+            if fill is not None:
+                colour = view.style_of("cursor", level).bgcolor
+                assert colour is not None
+                assert colour.triplet is not None
+                assert abs(rgb_to_oklab(tuple(colour.triplet))[0] - rgb_to_oklab(fill)[0]) > 0.3, level
+                seen += 1
+        assert seen > 2

@@ -323,5 +323,6 @@ class Brush:
         for row in range(y, y + size.tall):
             line = self.canvas.text[row]
             line[x : x + size.wide] = [" " if sign in solid else sign for sign in line[x : x + size.wide]]
-            self.canvas.level[row][x : x + size.wide] = [CURSOR] * size.wide
+            levels = self.canvas.level[row]
+            levels[x : x + size.wide] = [at if at >= 0 else CURSOR for at in levels[x : x + size.wide]]
             self.canvas.role[row][x : x + size.wide] = ["cursor"] * size.wide

@@ -184,6 +184,8 @@ class WorldView(Painted, can_focus=False):
 
     def mixed(self, role: Role, level: int) -> Style:
         surface, ramp = self.surface, self.ramp
+        if role == "cursor" and level >= 0 and ramp is not None and (fill := ramp.fill[level]) is not None:
+            return ink(fill, surface, contrast(fill)) + Style(bold=True)  # the cell and its ink change places
         if role == "cursor" or level == CURSOR:
             return self.part("cursor") + Style(reverse=True) if self.colours == "none" else self.part("cursor")
         if role == "agent":
