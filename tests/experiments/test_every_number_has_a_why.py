@@ -76,4 +76,5 @@ def test_every_metric_of_a_kind_is_explained(name: str, tmp_path: Any) -> None:
 
 def test_no_kind_is_left_out() -> None:
     named = {load_scenario(name).scenario.kind for name in SMALL}
-    assert named == {entry.scenario.kind for entry in catalogue()} == set(kind_names())
+    ours = {name for name in kind_names() if type(kind_named(name)).__module__.startswith("txlab.")}
+    assert named == {entry.scenario.kind for entry in catalogue()} == ours

@@ -93,8 +93,8 @@ def test_lists_of_runs_call_a_number_by_its_name(
     reader = recorded(tmp_path, "return/sarsa")
     runs()
     head, line = capsys.readouterr().out.splitlines()
-    assert head.split() == ["run", "state", "step", "value", "metric", "curve"]
-    assert "0.100  return/sarsa" in line
+    assert head.split() == ["name", "status", "step", "metric", "value", "curve"]
+    assert "return/sarsa  0.100" in line
     assert "".join(text for text, _ in second_line(summary_of(reader), 40, True)).startswith("return 0.100")
     reader = recorded(tmp_path, "train/loss_of_the_policy")
     assert "".join(text for text, _ in second_line(summary_of(reader), 40, True)).startswith("loss_of_t")

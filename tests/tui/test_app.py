@@ -11,10 +11,12 @@ from picture import text_of
 from recorded import HOSTILE, app_on, make_run, settle
 
 from txlab.errors import LabError
+from txlab.tui.palette import commands_of
+from txlab.tui.phrases import MOVING, group_of, phrase_of
 from txlab.tui.screen_registry import SCREENS
-from txlab.tui.screens.dialogs import AskValue
+from txlab.tui.screens.dialogs import AskValue, Choose
 from txlab.tui.screens.help import HelpScreen
-from txlab.tui.settings import log_file
+from txlab.tui.settings import load_settings, log_file, settings_file
 
 
 @pytest.fixture
@@ -35,15 +37,19 @@ async def test_every_screen_opens_by_its_digit_and_its_function_key(root: Path, 
                 assert app.current_mode == room.name
 
 
-async def test_help_lists_every_key_with_its_id(root: Path) -> None:
+async def test_help_says_what_each_key_does_and_with_i_its_id(root: Path) -> None:
     app = app_on(root)
     async with app.run_test(size=(120, 60)) as pilot:
         await pilot.press("question_mark")
         await pilot.pause()
         assert isinstance(app.screen, HelpScreen)
         shown = text_of(app)
-        for ident in ("lab.start", "screen.why", "room.train", "config.toml"):
-            assert ident in shown
+        for phrase in ("This screen", "Moving", "Everywhere", "change its settings before it starts", "quit txlab"):
+            assert phrase in shown
+        idents = ("lab.start", "screen.why", "room.train", "config.toml")
+        assert not any(ident in shown for ident in idents)
+        await pilot.press("i")
+        await settle(pilot, lambda: all(ident in text_of(app) for ident in idents))
         await pilot.press("escape")
         assert len(app.screen_stack) == 1
 
@@ -58,18 +64,64 @@ async def test_q_goes_back_to_the_lab_and_leaves_from_there(root: Path) -> None:
         assert not app.is_running or app._exit
 
 
-async def test_the_palette_offers_the_actions_of_the_screen_and_does_them(root: Path) -> None:
+async def test_the_palette_offers_the_actions_of_the_screen_and_does_them(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     app = app_on(root)
     async with app.run_test(size=(100, 40)) as pilot:
         await pilot.press("3")
-        titles = [command.title for command in app.commands()]
-        assert {"smooth", "overlay", "Lab", "leave"} <= set(titles)
-        await pilot.press("colon", *"lab what", "enter")
+        titles = [command.title for command in commands_of(app)]
+        assert {"save a picture of this screen (SVG)", "Lab"} <= set(titles)
+        await pilot.press("colon", *"lab", "enter")
         await settle(pilot, lambda: app.current_mode == "lab" and len(app.screen_stack) == 1)
         await pilot.press("ctrl+p", *"theme", "enter")
         await settle(pilot, lambda: "Which theme?" in text_of(app))
         await pilot.press(*"txlab-light", "enter")
-        await settle(pilot, lambda: app.theme == "txlab-light")
+        await settle(pilot, lambda: app.theme == "txlab-light" and settings_file().exists())
+        assert load_settings().theme == "txlab-light"
+
+
+@pytest.mark.parametrize(
+    ("typed", "title"),
+    [
+        ("rewind", "go back and forth through what was recorded"),
+        ("compare runs", "draw another run beside this one"),
+        ("exit", "quit txlab; runs go on without it"),
+        ("screenshot", "save a picture of this screen (SVG)"),
+    ],
+)
+async def test_the_palette_knows_synonyms_and_puts_the_best_match_first(root: Path, typed: str, title: str) -> None:
+    app = app_on(root, make_run(root))
+    async with app.run_test(size=(100, 40)) as pilot:
+        await pilot.press("3")
+        await settle(pilot, lambda: "loss" in text_of(app))
+        await pilot.press("colon", *("space" if letter == " " else letter for letter in typed))
+        await settle(
+            pilot, lambda: isinstance(app.screen, Choose) and app.screen.found and app.screen.found[0][0] == title
+        )
+
+
+async def test_every_key_has_a_phrase_of_several_words(root: Path) -> None:
+    app = app_on(root)
+    async with app.run_test(size=(100, 40)):
+        for room in SCREENS:
+            bindings = [each for keys in room.load()._merged_bindings.key_to_bindings.values() for each in keys]
+            for binding in bindings:
+                if (
+                    binding.description
+                    and group_of(binding) is not MOVING
+                    and not (binding.id or "").startswith("room.")
+                ):
+                    assert len(phrase_of(binding).split()) > 1, binding.id
+
+
+async def test_train_and_attention_open_the_newest_run_they_can_show(root: Path) -> None:
+    run = make_run(root)
+    app = app_on(root)
+    async with app.run_test(size=(100, 40)) as pilot:
+        await pilot.press("3")
+        await settle(pilot, lambda: app.current_run == run)
 
 
 async def test_an_answer_that_comes_late_leaves_the_screen_in_front_alone(root: Path) -> None:

@@ -13,7 +13,7 @@ from textual.binding import Binding
 from txlab.errors import LabError
 from txlab.tui.app import TxlabApp
 from txlab.tui.screen_registry import SCREENS
-from txlab.tui.settings import Settings, load_settings, settings_file
+from txlab.tui.settings import Settings, load_settings, save_theme, settings_file
 
 
 def write(tmp_path: Path, text: str) -> Path:
@@ -142,3 +142,19 @@ def test_no_action_is_reached_only_by_a_key_that_tmux_or_screen_eat() -> None:
     for binding in every_binding():
         keys = [key.strip() for key in binding.key.split(",")]
         assert binding.id in ("app.quit", "app.palette") or any(not key.startswith("ctrl+") for key in keys), binding
+
+
+def test_the_theme_is_kept_and_the_rest_of_the_settings_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    assert load_settings(save_theme("nord", path)).theme == "nord"
+    path.write_text('# mine\nascii = true\ntheme = "nord"  # blue\n[keys]\n"run.step" = "n"\n')
+    save_theme("txlab-light", path)
+    assert path.read_text() == '# mine\nascii = true\ntheme = "txlab-light"\n[keys]\n"run.step" = "n"\n'
+    path.write_text("ascii = true\n")
+    save_theme("nord", path)
+    assert load_settings(path) == Settings(theme="nord", ascii=True)
+    for text in ("ascii = 3", 'keys = {x = """\ntheme = 1\n"""}'):
+        path.write_text(text)
+        with pytest.raises(LabError):
+            save_theme("nord", path)
+        assert path.read_text() == text

@@ -12,12 +12,10 @@ import threading
 import time
 import traceback
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
 from textual.await_complete import AwaitComplete
@@ -30,9 +28,8 @@ from textual.scrollbar import ScrollBar, ScrollBarRender
 from txlab.drawing.text import visible
 from txlab.errors import LabError
 from txlab.tui import idle_gc
-from txlab.tui.dialog_cache import put_in_front
 from txlab.tui.screen_registry import SCREENS, ScreenEntry, screen_of
-from txlab.tui.settings import Settings, load_settings, log_file, settings_file
+from txlab.tui.settings import Settings, load_settings, log_file
 from txlab.tui.textual_internals import QuietApp, quick_driver
 from txlab.tui.theme import DARK, THEMES
 
@@ -77,8 +74,8 @@ class TxlabApp(QuietApp):
             for entry in SCREENS
             if entry.key
         ),
-        Binding("ctrl+p", "command_palette", "everything", id="app.palette", show=False),
-        Binding("ctrl+q", "quit", "leave", id="app.quit", show=False, priority=True),
+        Binding("ctrl+p", "command_palette", "commands", id="app.palette", show=False),
+        Binding("ctrl+q", "quit", "quit", id="app.quit", key_display="^q", priority=True),
     ]
 
     current_run: reactive[Path | None] = reactive(None)
@@ -233,65 +230,11 @@ class TxlabApp(QuietApp):
         said = visible(f"txlab has met a bug: {type(error).__name__}: {error}")
         return Text(f"{said}\nThe traceback is in {where}")
 
-    def commands(self) -> list[Command]:
-        """Return the entries of the palette: the described actions of this screen, the screens, themes, and leaving."""
-        found: dict[str, Command] = {}
-        own = [binding.id for binding in type(self.screen).__dict__.get("BINDINGS", [])]
-        actives = list(self.screen.active_bindings.values())
-        actives.sort(key=lambda active: own.index(active.binding.id) if active.binding.id in own else len(own))
-        for active in actives:
-            binding, node = active.binding, active.node
-            ours = binding.id and not binding.id.startswith(("room.", "app.", "list."))
-            if ours and binding.description and active.enabled and binding.id != "screen.palette":
-                key = binding.key_display or self.get_key_display(binding)
-                run = partial(self.run_action, binding.action, node)
-                found.setdefault(binding.action, Command(binding.description, f"key {key}", run))
-        screens = [
-            Command(entry.title, f"{entry.key or ' '}  {entry.about}", partial(self.action_open_screen, entry.name))
-            for entry in self.entries
-        ]
-        last = [
-            Command("theme", "change the colours", self.action_theme),
-            Command("leave", "runs go on without the console", self.action_quit),
-        ]
-        return [*found.values(), *screens, *last]
-
     def action_command_palette(self) -> None:
         """List every action by its name."""
-        from txlab.tui.screens.dialogs import Choose
+        from txlab.tui.palette import open_palette
 
-        if len(self.screen_stack) > 1:
-            return
-        commands = {command.title: command for command in self.commands()}
-
-        def run(title: str | None) -> None:
-            if title in commands:
-                self.call_later(commands[title].run)
-
-        rows = [(command.title, command.about, False) for command in commands.values()]
-        put_in_front(self, "palette", lambda: Choose("Everything", rows), lambda choose: choose.begin(rows), run)
-
-    def action_theme(self) -> None:
-        from txlab.tui.screens.dialogs import Choose
-
-        def change(name: str | None) -> None:
-            if name in self.available_themes:
-                self.theme = name
-                self.notify(f'to keep it: theme = "{name}" in {settings_file()}', markup=False)
-
-        rows = [
-            (name, "", name == self.theme) for name in sorted(self.available_themes, key=lambda n: "txlab" not in n)
-        ]
-        self.push_screen(Choose("Which theme?", rows), change)
-
-
-@dataclass(frozen=True)
-class Command:
-    """An entry of the palette."""
-
-    title: str
-    about: str
-    run: Callable[[], Any]
+        open_palette(self)
 
 
 def write_traceback(error: BaseException) -> Path:

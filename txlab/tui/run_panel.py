@@ -8,6 +8,8 @@ left to the next one.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -23,6 +25,7 @@ from txlab.tui.panel import Panel
 from txlab.tui.widgets.timeline import TimeLine
 
 if TYPE_CHECKING:
+    from txlab.experiments.kind import Kind
     from txlab.runs.control import Request
     from txlab.runs.reader import RunReader
 
@@ -89,9 +92,10 @@ class RunPanel(Panel):
             super().__init__()
             self.ident, self.request = ident, request
 
-    def __init__(self, viewer: RunViewer) -> None:
+    def __init__(self, viewer: RunViewer, opens: Callable[[Kind], bool] | None = None) -> None:
+        """`opens` tells which kinds of runs the screen shows: if no run is chosen, the newest of these is opened."""
         super().__init__()
-        self.viewer = viewer
+        self.viewer, self.opens = viewer, opens
         self.path: Path | None = None
         self.at: int | None = None
         self.status = ""  # as last shown by the screen
@@ -114,6 +118,24 @@ class RunPanel(Panel):
     def seen(self) -> None:
         self.visible_now = True
         self.wants_read()
+        if self.opens is not None and self.app.current_run is None:  # type: ignore[attr-defined]
+            self.run_worker(self._open_newest, thread=True, group="newest", exclusive=True, exit_on_error=False)
+
+    def _open_newest(self) -> None:
+        from txlab.experiments.kind import kind_of_run
+        from txlab.runs.directory import RunDirectory, RunInfo
+        from txlab.runs.finding import list_runs
+
+        def choose(path: Path) -> None:
+            if self.app.current_run is None and self.visible_now:  # type: ignore[attr-defined]
+                self.app.current_run = path  # type: ignore[attr-defined]
+
+        assert self.opens is not None
+        for path in list_runs(self.app.root):  # type: ignore[attr-defined]
+            with suppress(LabError):
+                if self.opens(kind_of_run(RunInfo.load(RunDirectory(path)).kind)):
+                    self.app.call_later(choose, path.absolute())
+                    return
 
     def unseen(self) -> None:
         self.visible_now = False

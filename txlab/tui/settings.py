@@ -5,6 +5,7 @@ An invalid file never keeps the program from starting: one sentence reports the 
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from platformdirs import user_config_path, user_state_path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from txlab.errors import LabError, nearest
-from txlab.files import read_regular
+from txlab.files import atomic_write, read_regular
 from txlab.runs.scenario_errors import given
 
 LARGEST_FILE = 64 * 1024
@@ -32,7 +33,8 @@ class Settings(BaseModel):
     ascii: bool = Field(False, description="draw with ASCII alone: no box drawing, blocks or bullets")
     refresh: float = Field(4.0, ge=0.2, le=5.0, description="how often a second a watched run may change the screen")
     keys: dict[str, str] = Field(
-        default_factory=dict, description='binding id = "key,key"; ? on any screen lists the ids, e.g. "run.pause"'
+        default_factory=dict,
+        description='binding id = "key,key"; ? and then i lists the ids, e.g. "run.pause"',
     )
 
 
@@ -72,3 +74,24 @@ def load_settings(path: Path | None = None) -> Settings:
         raise LabError(f"{path}: {key} = {told}: {first['msg'].lower()}") from error
     except ValueError as error:  # also: an integer of more digits than Python reads
         raise LabError(f"{path}: not valid TOML: {error}") from error
+
+
+def save_theme(name: str, path: Path | None = None) -> Path:
+    """Write `theme = "name"` into the settings file, leaving the rest as it is; return the file.
+
+    LabError if the file cannot be written, or holds what is not understood.
+    """
+    path = settings_file() if path is None else path
+    before = load_settings(path)
+    text = read_regular(path, LARGEST_FILE).decode() if path.exists() else ""
+    line = f'theme = "{name}"'
+    text, found = re.subn(r"^theme\s*=.*$", line, text, count=1, flags=re.MULTILINE)
+    text = text if found else f"{line}\n{text}"
+    if Settings.model_validate(tomllib.loads(text)) != before.model_copy(update={"theme": name}):
+        raise LabError(f"{path}: write {line} there yourself: the file is not simple enough to change")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        atomic_write(path, text.encode())
+    except OSError as error:
+        raise LabError(f"{path}: cannot be written: {error.strerror or error}") from error
+    return path

@@ -91,7 +91,7 @@ class BenchScreen(SteadyScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("w", "why", "why", id="screen.why"),
         Binding("s", "picture", "picture", id="screen.picture", show=False),
-        Binding("colon", "palette", "everything", id="screen.palette", key_display=":", show=False),
+        Binding("colon", "palette", "commands", id="screen.palette", key_display=":", show=False),
         Binding("q", "back", "back", id="screen.back", show=False),
         Binding("question_mark", "help", "help", id="screen.help", key_display="?"),
     ]

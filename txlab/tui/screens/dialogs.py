@@ -5,7 +5,7 @@ Each one answers through `dismiss`, closes with Esc, and shows data as data, nev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from rich.color import Color as RichColor
@@ -187,7 +187,9 @@ class AskValue(Dialog[str]):
 class Choose(Dialog[str]):
     """A choice with a filter; `choices` are (value, description, already chosen).
 
-    free   text that matches no choice is an answer too
+    free      text that matches no choice is an answer too
+    synonyms  further words that find a value; a value that begins with what is typed comes first, then one with a word
+              that does
     """
 
     CSS_PATH = "dialogs.tcss"
@@ -197,10 +199,12 @@ class Choose(Dialog[str]):
         Binding("down", "move(1)", "down", id="choose.down", priority=True),
     ]
     ROWS = 12
+    WIDEST = 60  # cells for a value and its description
 
     def __init__(self, title: str, choices: Sequence[tuple[str, str, bool]], free: bool = False) -> None:
         super().__init__()
         self.title_text, self.choices, self.free = title, list(choices), free
+        self.synonyms: Mapping[str, str] = {}
         self.found = self.choices
         self.index = 0
 
@@ -228,7 +232,9 @@ class Choose(Dialog[str]):
         self.index = max(0, min(self.index, len(self.found) - 1))
         first = max(0, min(self.index - self.ROWS // 2, len(self.found) - self.ROWS))
         parts: list[Content] = []
-        wide = min(28, max((width(visible(value)) for value, about, _ in self.choices if about), default=0))
+        room = self.WIDEST - max((width(about) for _, about, _ in self.choices), default=0)
+        longest = max((width(visible(value)) for value, about, _ in self.choices if about), default=0)
+        wide = min(longest, max(28, room))
         for at, (value, about, chosen) in enumerate(self.found[first : first + self.ROWS], first):
             row = f"{'*' if chosen else ' '} {visible(value):<{wide}}"
             parts.append(Content.styled(f"> {row}", "bold $accent") if at == self.index else Content(f"  {row}"))
@@ -243,7 +249,19 @@ class Choose(Dialog[str]):
 
     def filter(self) -> None:
         words = self.query_one(Input).value.lower().split()
-        self.found = [row for row in self.choices if all(word in f"{row[0]} {row[1]}".lower() for word in words)]
+
+        def rank(row: tuple[str, str, bool]) -> int:
+            """How well a row fits what is typed, 0 best, 4 not at all."""
+            value, about = row[0].lower(), f"{row[1]} {self.synonyms.get(row[0], '')}".lower()
+            if value.startswith(" ".join(words)):
+                return 0
+            if all(any(part.startswith(word) for part in value.split()) for word in words):
+                return 1
+            if all(any(part.startswith(word) for part in f"{value} {about}".split()) for word in words):
+                return 2
+            return 3 if all(word in f"{value} {about}" for word in words) else 4
+
+        self.found = sorted((row for row in self.choices if rank(row) < 4), key=rank)
         self.draw()
 
     def on_input_changed(self) -> None:

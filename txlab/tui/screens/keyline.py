@@ -1,4 +1,4 @@
-"""The bottom line: the keys that work here, as many as fit, `? help` always.
+"""The bottom line: the keys that work here, as many as fit, `^q quit` and `? help` always.
 
 Notable: it is one widget with one cached line. A footer with a widget for each key is rebuilt whenever the focus
 moves.
@@ -13,6 +13,8 @@ from textual import events
 from textual.binding import Binding
 from textual.strip import Strip
 from textual.widget import Widget
+
+LAST = ("app.quit", "screen.help")
 
 
 class KeyLine(Widget, can_focus=False):
@@ -35,13 +37,13 @@ class KeyLine(Widget, can_focus=False):
         self.screen.bindings_updated_signal.subscribe(self, lambda _: self.refresh())
 
     def shown(self) -> list[tuple[str, str, str]]:
-        """Return (key, how it is written, what it does) for each action: the screen's own first, in order, help
-        last."""
+        """Return (key, how it is written, what it does) for each action: the screen's own first, in order, quit and
+        help last."""
         own = [binding.id for binding in type(self.screen).__dict__.get("BINDINGS", [])]
         said = getattr(self.screen, "word_for", None)
         rows: dict[str, tuple[str, str, str]] = {}
         places: dict[str, int] = {}
-        last: tuple[str, str, str] | None = None
+        last: dict[str | None, tuple[str, str, str]] = {}
         for key, active in self.screen.active_bindings.items():
             binding: Binding = active.binding
             if not binding.show or not binding.description or not active.enabled:
@@ -50,12 +52,13 @@ class KeyLine(Widget, can_focus=False):
             if not word:  # it works, but is not worth a place here
                 continue
             row = (key, binding.key_display or self.app.get_key_display(binding), word)
-            if binding.id == "screen.help":
-                last = row
+            if binding.id in LAST:
+                last[binding.id] = row
             else:
                 rows.setdefault(binding.action, row)
                 places.setdefault(binding.action, own.index(binding.id) if binding.id in own else len(own))
-        return [*(rows[action] for action in sorted(rows, key=places.__getitem__)), *([last] if last else [])]
+        ends = [last[ident] for ident in LAST if ident in last]
+        return [*(rows[action] for action in sorted(rows, key=places.__getitem__)), *ends]
 
     def render_line(self, y: int) -> Strip:
         width = self.size.width
@@ -64,12 +67,12 @@ class KeyLine(Widget, can_focus=False):
         plain: Style = self.rich_style
         rows = self.rows = self.shown() if y == 0 else []
         lengths = [cell_len(shown) + 1 + cell_len(word) for _, shown, word in rows]
-        last = lengths[-1] + 2 if rows else 0
+        last = sum(length + 2 for length in lengths[-len(LAST) :])
         segments = [Segment(" ", plain)]
         column = 1
         self.places = []
         for index, ((key, shown, word), length) in enumerate(zip(rows, lengths, strict=True)):
-            final = index == len(rows) - 1
+            final = index >= len(rows) - len(LAST)
             if not final and column + length + 2 + last > width:
                 continue
             self.places.append((column, column + length, key))

@@ -104,7 +104,7 @@ class WordVectorScenario(Scenario):
         }[vectors.objective]
         text = self.data.text if self.data.source == "text" else "planted, its synonyms and analogies known"
         return [
-            ("Vectors", f"{vectors.architecture}, width {vectors.width}, window {vectors.window}, {how}"),
+            ("Model", f"{vectors.architecture}, width {vectors.width}, window {vectors.window}, {how}"),
             ("Text", f"{text}; words that occur at least {several(self.data.minimum, 'time')}"),
             ("Training", f"{several(train.epochs, 'epoch')}, {grouped(train.words)} words a step, α {train.alpha:g}"),
         ]

@@ -37,6 +37,7 @@ from txlab.tui.widgets.painted import Painted
 from txlab.tui.widgets.why import ask_why
 
 if TYPE_CHECKING:
+    from txlab.experiments.kind import Kind
     from txlab.runs.reader import RunReader
 
 NO_RUN = (
@@ -44,6 +45,13 @@ NO_RUN = (
     "Press 1 for the Lab, choose one and press enter; then come back with 4.",
     "Or press o to open a model: a run, or a folder with weights of others.",
 )
+
+
+def has_attention(kind: Kind) -> bool:
+    """Whether runs of a kind record attention: those of all kinds that train a transformer."""
+    from txlab.experiments.learning.kind import GradientKind
+
+    return isinstance(kind, GradientKind)
 
 
 class AttentionScreen(BenchScreen):
@@ -80,7 +88,7 @@ class AttentionScreen(BenchScreen):
         self.recorded: RecordedAttention | None = None
         self.frames = 0  # how many there were when the drawn frame was read
         self.frame_at: int | None = None  # the selected step of the recording, also while a model is open
-        self.run = RunPanel(self)
+        self.run = RunPanel(self, opens=has_attention)
         self.side = SidePanel(self)
         self.patterns = PatternPanel(self, self.side)
         self.model = ModelPanel(self)

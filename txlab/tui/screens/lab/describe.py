@@ -167,7 +167,7 @@ def what_to_do(run: RunSummary) -> str:
     }.get(run.status, "")
 
 
-NO_RUNS = "no runs yet: enter starts the scenario at the left"
+NO_RUNS = "no runs yet: enter starts one"
 NO_MATCH = Content.assemble(
     Content.styled("No match\n\n", "bold"),
     Content.styled("esc clears the filter; a scenario file of your own is started with\n", "$quiet"),

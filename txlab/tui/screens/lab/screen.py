@@ -41,7 +41,7 @@ class LabScreen(BenchScreen):
         Binding("J,shift+down", "scroll(1)", "more text", id="lab.scroll", key_display="J K"),
         Binding("K,shift+up", "scroll(-1)", "text before", id="lab.scroll-back", show=False),
         Binding("slash", "filter", "filter", id="lab.filter", key_display="/"),
-        Binding("colon", "palette", "everything", id="screen.palette", key_display=":"),
+        Binding("colon", "palette", "commands", id="screen.palette", key_display=":"),
     ]
 
     def __init__(self) -> None:

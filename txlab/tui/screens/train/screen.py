@@ -49,7 +49,7 @@ class TrainScreen(BenchScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self.run = RunPanel(self)
+        self.run = RunPanel(self, opens=lambda kind: True)
         self.curves = CurvePanel()
         self.numbers = NumbersPanel(self.run)
         self.controls = ControlPanel(self.run)
