@@ -12,6 +12,7 @@ from txlab.errors import LabError
 from txlab.runs.process import prepare
 from txlab.runs.scenario import load_scenario
 from txlab.tui.app import TxlabApp
+from txlab.tui.palette import commands_of
 from txlab.tui.screen_registry import installed_screens, screen_of
 
 
@@ -27,6 +28,7 @@ def test_what_cannot_be_read_is_looked_at_on_train(tmp_path: Path) -> None:
 TOY = """
 from textual.app import ComposeResult
 
+from txlab.tui.palette import commands_of
 from txlab.tui.screen_registry import ScreenEntry
 from txlab.tui.screens.base_screens import BenchScreen
 from txlab.tui.screens.words import Words
@@ -66,7 +68,7 @@ async def test_a_screen_of_another_package_has_its_key_and_its_place(
         await settle(pilot, lambda: "9 Toy" in text_of(app))
         await pilot.press("9")
         await settle(pilot, lambda: "a toy on the bench" in text_of(app))
-        assert any(command.title == "Toy" for command in app.commands())
+        assert any(command.title == "Toy" for command in commands_of(app))
         await pilot.press("q")
         await settle(pilot, lambda: app.current_mode == "lab")
 
