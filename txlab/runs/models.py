@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from txlab.engine.tokenizers.tokenizer import Tokenizer
     from txlab.engine.transformer.weights import Loaded
     from txlab.engine.transformer.weights.generation_configs import Generation
+    from txlab.experiments.protocol import State
     from txlab.experiments.schema import Scenario
 
 
@@ -271,11 +272,17 @@ def open_checkpoint(run: RunDirectory, step: int | None = None) -> OpenModel:
     """Open a run's model at its newest checkpoint, or at that nearest to `step`; damaged checkpoints are skipped."""
     from txlab.experiments.kind import kind_named
 
+    found, state, steps = load_checkpoint(run, step)
+    scenario = scenario_of(run)
+    opened = kind_named(scenario.kind).open_model(scenario, state)
+    return opened_as(opened, run.name, run.path, found, steps)
+
+
+def load_checkpoint(run: RunDirectory, step: int | None = None) -> tuple[int, State, tuple[int, ...]]:
+    """(step, state, the steps of all checkpoints) of a run's newest checkpoint, or of that nearest to `step`."""
     info = info_of(run)
     if info.kind == "recorded":
         raise LabError(f"{run.name} was recorded by another program, and has no model that can be opened")
-    scenario = scenario_of(run)
-    kind = kind_named(scenario.kind)
     wanted = order_of(checkpoints.sound(run), step)
     if not wanted:
         advice = f"; txlab resume {run.name} continues it" if info.status != "failed" else ""
@@ -286,11 +293,9 @@ def open_checkpoint(run: RunDirectory, step: int | None = None) -> OpenModel:
     for found in wanted:
         # A checkpoint that a running process removes meanwhile, or that is damaged, is skipped as if it were absent.
         try:
-            state = checkpoints.load(run, found)
+            return found, checkpoints.load(run, found), tuple(sorted(wanted))
         except LabError as damage:
             error = error or damage
-            continue
-        return opened_as(kind.open_model(scenario, state), run.name, run.path, found, tuple(sorted(wanted)))
     assert error is not None
     raise error
 

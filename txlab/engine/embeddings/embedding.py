@@ -18,12 +18,14 @@ class Embedding:
     vectors  (V, D) float32: v, the vectors of centres; those of contexts in CBOW
     counts   (V) int64 occurrences in the text, if known
     context  (V, D) float32: u, if there is one row a word
+    title    where they come from, for a person: "words-docs@1200", "glove.6B.100d.txt"
     """
 
     words: tuple[str, ...]
     vectors: np.ndarray
     counts: np.ndarray | None = None
     context: np.ndarray | None = None
+    title: str = ""
 
     @cached_property
     def ids(self) -> dict[str, int]:

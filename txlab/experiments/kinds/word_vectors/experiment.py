@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from txlab.engine.device import choose_device, repeat_exactly
+from txlab.engine.embeddings.embedding import Embedding
 from txlab.engine.embeddings.neighbours import analogy, nearest, unit
 from txlab.engine.embeddings.windows import Windows, windows
 from txlab.engine.embeddings.word2vec import Method, Word2Vec
@@ -187,3 +188,14 @@ class WordVectors(TabularExperiment):
         self.step_count, self.alpha = int(state["step"]), float(state["alpha"])
         self.model.v.copy_(state["v"])
         self.model.u.copy_(state["u"])
+
+
+def embedding_of(state: State, title: str = "") -> Embedding:
+    """The word vectors of a checkpoint. With hierarchical softmax u belongs to the nodes of the tree, and is left out.
+
+    LabError if the checkpoint contradicts itself.
+    """
+    words, v, u = tuple(state["words"]), state["v"].numpy(), state["u"].numpy()
+    if len(words) != len(v) or len(set(words)) != len(words):
+        raise LabError(f"{title} has {len(v)} vectors for {len(set(words))} words")
+    return Embedding(words, v, state["counts"].numpy(), u if u.shape == v.shape else None, title)

@@ -1,0 +1,81 @@
+"""Word vectors open by name, whatever they belong to: a run of word2vec, the tokens of a model, a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from txlab.errors import LabError
+from txlab.runs import checkpoints
+from txlab.runs.directory import RunDirectory
+from txlab.runs.embeddings import distinct, open_embedding
+from txlab.runs.models import open_model
+from txlab.runs.process import execute, prepare
+from txlab.runs.scenario import load_scenario
+
+FEW = [
+    "data.tokens=7000",
+    "train.words=1000",
+    "train.epochs=1",
+    "vectors.width=8",
+    "record.checkpoint_every=4",
+    "compute.threads=1",
+]
+
+
+def trained(root: Path, *changes: str) -> Path:
+    run = prepare(load_scenario("words-planted", [*FEW, *changes]), root=root)
+    execute(run)
+    return run
+
+
+@pytest.fixture(scope="module")
+def words_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained(tmp_path_factory.mktemp("runs"))
+
+
+def test_a_run_of_word2vec_opens_with_both_tables_of_its_newest_checkpoint(words_run: Path) -> None:
+    opened = open_embedding("latest", words_run.parent)
+    state = checkpoints.load(RunDirectory(words_run), checkpoints.sound(RunDirectory(words_run))[-1])
+    assert opened.words == tuple(state["words"])
+    assert opened.counts is not None
+    assert opened.context is not None
+    assert opened.counts.tolist() == sorted(opened.counts.tolist(), reverse=True)
+    np.testing.assert_array_equal(opened.vectors, state["v"].numpy())
+    np.testing.assert_array_equal(opened.context, state["u"].numpy())
+    assert opened.vectors.dtype == np.float32
+
+
+def test_a_step_behind_the_name_means_that_checkpoint(words_run: Path) -> None:
+    early = open_embedding(f"{words_run}@4")
+    assert early.title == f"{words_run.name}@4"
+    np.testing.assert_array_equal(early.vectors, open_embedding(str(words_run), step=4).vectors)
+    np.testing.assert_array_equal(early.vectors, open_embedding(str(words_run / "checkpoints" / "00000004")).vectors)
+    assert not np.array_equal(early.vectors, open_embedding(str(words_run)).vectors)
+
+
+def test_the_nodes_of_a_tree_are_no_contexts(tmp_path: Path) -> None:
+    opened = open_embedding(str(trained(tmp_path, 'vectors.objective="hierarchical"')))
+    assert opened.context is None
+    assert len(opened.vectors) == len(opened.words)
+
+
+def test_the_words_of_a_language_model_are_its_tokens(tiny_run: Path) -> None:
+    opened, model = open_embedding(f"{tiny_run.name}@6", tiny_run.parent), open_model(f"{tiny_run}@6")
+    np.testing.assert_array_equal(opened.vectors, model.model.state_dict()["embed.weight"].numpy())
+    assert opened.title == model.title
+    assert opened.words[ord("a")] == "a"
+    assert opened.context is None  # W_U is W_E
+
+
+def test_equal_labels_become_different_words() -> None:
+    assert distinct(["a", "a#2", "a", "", "a"]) == ("a", "a#2", "a#2#2", "#3", "a#4")
+
+
+def test_words_are_not_looked_for_where_there_is_nothing(tmp_path: Path, words_run: Path) -> None:
+    with pytest.raises(LabError, match="there is no run 'absent'"):
+        open_embedding("absent", words_run.parent)
+    with pytest.raises(LabError, match="neither a run"):
+        open_embedding(str(tmp_path))

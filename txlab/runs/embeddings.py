@@ -1,0 +1,67 @@
+"""Open the word vectors of anything that has some: a run of word2vec, the tokens of a language model, a file.
+
+A language model's words are its tokens: v is the embedding W_E, and u the unembedding W_U if it has its own table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from txlab.engine.embeddings.embedding import Embedding
+from txlab.errors import LabError
+from txlab.runs.directory import RunDirectory, info_of
+from txlab.runs.finding import is_run
+from txlab.runs.models import OpenModel, find_model, load_checkpoint, open_checkpoint, open_folder
+
+
+def open_embedding(what: str, root: Path | None = None, step: int | None = None) -> Embedding:
+    """Open word vectors by name.
+
+    what  as in `open_model`: a run's name or directory, "latest", "RUN@1200", a checkpoint's directory, or a folder of
+          published weights
+    step  the same as @: the checkpoint nearest to it; None = the newest
+
+    LabError, one sentence, if there is nothing of that name, or it has no words.
+    """
+    place, asked = find_model(what, root)
+    step = asked if step is None else step
+    if not is_run(place):
+        return embedding_of_model(open_folder(place))
+    run = RunDirectory(place)
+    if info_of(run).kind != "word-vectors":
+        return embedding_of_model(open_checkpoint(run, step))
+    from txlab.experiments.kinds.word_vectors.experiment import embedding_of
+
+    found, state, _ = load_checkpoint(run, step)
+    return embedding_of(state, f"{run.name}@{found}")
+
+
+def embedding_of_model(opened: OpenModel) -> Embedding:
+    """The token embedding of a language model, for an encoder–decoder that of its source; LabError for pictures."""
+    model: Any = opened.model
+    if opened.kind == "vision":
+        raise LabError(f"{opened.title} reads pictures: it has no words")
+    if opened.kind == "encoder-decoder":
+        table, output = model.embed_source or model.embed_target, None
+    else:
+        table, output = model.embed, model.unembed
+    vectors = table.weight.detach().float().numpy()
+    context = None if output is None else output.weight.detach().float().numpy()
+    words = distinct(opened.labels(range(len(vectors))))
+    return Embedding(words, vectors, context=context, title=opened.title)
+
+
+def distinct(labels: Iterable[str]) -> tuple[str, ...]:
+    """The labels of tokens 0, 1, 2 …, with the id behind one that an earlier token has already, or that is empty.
+
+    >>> distinct(["a", "b", "a", ""])
+    ('a', 'b', 'a#2', '#3')
+    """
+    found: dict[str, None] = {}
+    for token, label in enumerate(labels):
+        while label in found or not label:
+            label += f"#{token}"
+        found[label] = None
+    return tuple(found)
