@@ -7,11 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from txlab.engine.tokenizers.elementary import ByteTokenizer
+from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
+from txlab.engine.transformer.gpt import GPT, GPTShape
+from txlab.engine.transformer.vision import VisionShape, VisionTransformer
 from txlab.errors import LabError
+from txlab.experiments.loaded_model import Special
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory
-from txlab.runs.embeddings import distinct, open_embedding
-from txlab.runs.models import open_model
+from txlab.runs.embeddings import distinct, embedding_of_model, open_embedding
+from txlab.runs.models import OpenModel, open_model
 from txlab.runs.process import execute, prepare
 from txlab.runs.scenario import load_scenario
 
@@ -60,6 +65,8 @@ def test_the_nodes_of_a_tree_are_no_contexts(tmp_path: Path) -> None:
     opened = open_embedding(str(trained(tmp_path, 'vectors.objective="hierarchical"')))
     assert opened.context is None
     assert len(opened.vectors) == len(opened.words)
+    with pytest.raises(LabError, match=f"{opened.title} has one vector a word"):
+        opened.contexts()
 
 
 def test_the_words_of_a_language_model_are_its_tokens(tiny_run: Path) -> None:
@@ -68,6 +75,38 @@ def test_the_words_of_a_language_model_are_its_tokens(tiny_run: Path) -> None:
     assert opened.title == model.title
     assert opened.words[ord("a")] == "a"
     assert opened.context is None  # W_U is W_E
+
+
+def test_a_file_opens_by_its_path_and_is_titled_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "small.txt").write_text("the 1 2\ncat 3 4\n")
+    opened = open_embedding(str(tmp_path / "small.txt"))
+    assert (opened.words, opened.title, opened.counts) == (("the", "cat"), "small.txt", None)
+
+
+def test_the_words_of_a_translator_are_the_tokens_of_its_source() -> None:
+    for shared in (False, True):
+        model = EncoderDecoder(EncoderDecoderShape(1, 1, 2, 8, 259, 259, 24, shared=shared))
+        special = Special(begin=256, end=257, names={256: "[begin]", 257: "[end]"})
+        found = embedding_of_model(OpenModel("here", "encoder-decoder", model, ByteTokenizer(), special=special))
+        table = model.embed_target if model.embed_source is None else model.embed_source
+        np.testing.assert_array_equal(found.vectors, table.weight.detach().numpy())
+        assert (found.words[97], *found.words[-3:]) == ("a", "[begin]", "[end]", "[258]")
+        assert found.context is None
+
+
+def test_the_unembedding_is_the_table_of_contexts_where_it_is_not_the_embedding() -> None:
+    model = GPT(GPTShape(1, 2, 8, 16, 256, tied=False))
+    found = embedding_of_model(OpenModel("here", "gpt", model, ByteTokenizer()))
+    assert model.unembed is not None
+    np.testing.assert_array_equal(found.contexts().vectors, model.unembed.weight.detach().numpy())
+    np.testing.assert_array_equal(found.vectors, model.embed.weight.detach().numpy())
+    assert found.contexts().words == found.words
+
+
+def test_a_model_of_pictures_has_no_words() -> None:
+    model = VisionTransformer(VisionShape(1, 2, 8, 8, 4, 2))
+    with pytest.raises(LabError, match="here reads pictures: it has no words"):
+        embedding_of_model(OpenModel("here", "vision", model, ByteTokenizer()))  # type: ignore[arg-type]
 
 
 def test_equal_labels_become_different_words() -> None:
@@ -79,3 +118,5 @@ def test_words_are_not_looked_for_where_there_is_nothing(tmp_path: Path, words_r
         open_embedding("absent", words_run.parent)
     with pytest.raises(LabError, match="neither a run"):
         open_embedding(str(tmp_path))
+    with pytest.raises(LabError, match=r"there is no run 'a.*b'"):
+        open_embedding("a\0b", words_run.parent)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from txlab.engine.embeddings.embedding import Embedding
+from txlab.engine.embeddings.formats import read_vectors
 from txlab.errors import LabError
 from txlab.runs.directory import RunDirectory, info_of
 from txlab.runs.finding import is_run
@@ -19,12 +20,14 @@ from txlab.runs.models import OpenModel, find_model, load_checkpoint, open_check
 def open_embedding(what: str, root: Path | None = None, step: int | None = None) -> Embedding:
     """Open word vectors by name.
 
-    what  as in `open_model`: a run's name or directory, "latest", "RUN@1200", a checkpoint's directory, or a folder of
-          published weights
+    what  a file of word vectors, or as in `open_model`: a run's name or directory, "latest", "RUN@1200", a checkpoint's
+          directory, a folder of published weights
     step  the same as @: the checkpoint nearest to it; None = the newest
 
     LabError, one sentence, if there is nothing of that name, or it has no words.
     """
+    if (file := file_named(what)) is not None:
+        return read_vectors(file)
     place, asked = find_model(what, root)
     step = asked if step is None else step
     if not is_run(place):
@@ -38,13 +41,22 @@ def open_embedding(what: str, root: Path | None = None, step: int | None = None)
     return embedding_of(state, f"{run.name}@{found}")
 
 
+def file_named(name: str) -> Path | None:
+    """The file at that path, or None; accepts any string."""
+    try:
+        path = Path(name).expanduser()
+        return path if path.is_file() else None
+    except (OSError, ValueError, RuntimeError):
+        return None
+
+
 def embedding_of_model(opened: OpenModel) -> Embedding:
     """The token embedding of a language model, for an encoder–decoder that of its source; LabError for pictures."""
     model: Any = opened.model
     if opened.kind == "vision":
         raise LabError(f"{opened.title} reads pictures: it has no words")
     if opened.kind == "encoder-decoder":
-        table, output = model.embed_source or model.embed_target, None
+        table, output = model.embed_target if model.embed_source is None else model.embed_source, None
     else:
         table, output = model.embed, model.unembed
     vectors = table.weight.detach().float().numpy()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from txlab.engine.embeddings.neighbours import unit
 from txlab.errors import LabError, nearest
+
+COMPARED = 20_000  # words that a mistyped one is compared with, the most frequent; a second
 
 
 @dataclass(frozen=True)
@@ -36,9 +38,15 @@ class Embedding:
         """The vectors at length 1, (V, D)."""
         return unit(self.vectors)
 
+    def contexts(self) -> Embedding:
+        """The same words with u, the vectors of contexts. LabError if there are none."""
+        if self.context is None:
+            raise LabError(f"{self.title or 'this'} has one vector a word, and none of its own for a word as context")
+        return replace(self, vectors=self.context, context=None)
+
     def row(self, word: str) -> int:
         """LabError if the word has no vector."""
         try:
             return self.ids[word]
         except KeyError:
-            raise LabError(f"the word {word!r} has no vector{nearest(word, self.words)}") from None
+            raise LabError(f"the word {word!r} has no vector{nearest(word, self.words[:COMPARED])}") from None
