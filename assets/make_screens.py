@@ -38,7 +38,6 @@ from txlab.tui.app import TxlabApp  # noqa: E402
 from txlab.tui.screens.arena.screen import ArenaScreen  # noqa: E402
 from txlab.tui.screens.attention.screen import AttentionScreen  # noqa: E402
 from txlab.tui.screens.attention.source import strongest  # noqa: E402
-from txlab.tui.screens.lab.rows import Rows  # noqa: E402
 from txlab.tui.screens.lab.screen import LabScreen  # noqa: E402
 from txlab.tui.screens.play.lesson_dialog import Lesson  # noqa: E402
 from txlab.tui.screens.play.screen import PlayScreen  # noqa: E402
@@ -47,6 +46,7 @@ from txlab.tui.screens.tokens.token_view import TokensView  # noqa: E402
 from txlab.tui.screens.train.screen import TrainScreen  # noqa: E402
 from txlab.tui.settings import Settings  # noqa: E402
 from txlab.tui.widgets.heatmap import Heatmap  # noqa: E402
+from txlab.tui.widgets.rows import Rows  # noqa: E402
 from txlab.tui.widgets.thumbnails import Thumbnails  # noqa: E402
 from txlab.tui.widgets.why import WhyPanel, WhyScreen  # noqa: E402
 

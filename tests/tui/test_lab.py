@@ -19,9 +19,9 @@ from txlab.tui.run_summary import RunsUnder, resampled
 from txlab.tui.screens.dialogs import AskValue, Dialog
 from txlab.tui.screens.lab.describe import describe_scenario, formula_lines
 from txlab.tui.screens.lab.overrides import ChangeFirst
-from txlab.tui.screens.lab.rows import Rows
 from txlab.tui.screens.lab.screen import LabScreen
 from txlab.tui.widgets.page import Page
+from txlab.tui.widgets.rows import Rows
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from txlab.drawing.text import fit, visible
 from txlab.experiments.schema import CHAPTERS
 from txlab.tui.panel import Panel
 from txlab.tui.screens.lab.describe import place_of
-from txlab.tui.screens.lab.rows import Item, Line, Rows
 from txlab.tui.theme import glyphs
+from txlab.tui.widgets.rows import Item, Line, Rows
 
 if TYPE_CHECKING:
     from txlab.runs.scenario import CatalogueEntry

@@ -25,9 +25,9 @@ from txlab.experiments.schema import Scenario
 from txlab.runs.scenario import load_scenario
 from txlab.runs.scenario_errors import allowed, every_key, given, locate
 from txlab.tui.screens.dialogs import Dialog, key_hints
-from txlab.tui.screens.lab.rows import Item, Line, Rows
 from txlab.tui.screens.words import Words
 from txlab.tui.theme import glyphs
+from txlab.tui.widgets.rows import Item, Line, Rows
 
 FIRST = ("data", "model", "train")  # the tables most often changed
 LAST = ("", "record", "compute")

@@ -32,9 +32,9 @@ from txlab.tui.panel import Panel
 from txlab.tui.run_summary import ENDED, GOING, RunSummary, RunsUnder
 from txlab.tui.screens.base_screens import Rule
 from txlab.tui.screens.lab.describe import NO_RUNS
-from txlab.tui.screens.lab.rows import Item, Line, Rows, StyleName
 from txlab.tui.screens.words import Words
 from txlab.tui.theme import Glyphs, glyphs
+from txlab.tui.widgets.rows import Item, Line, Rows, StyleName
 
 LOOK_EVERY = 0.5  # seconds
 CAN_GO_ON = ("paused", "lost", "failed", "stopped", "interrupted")

@@ -14,10 +14,10 @@ from txlab.tui.screens.base_screens import BenchScreen
 from txlab.tui.screens.keyline import KeyLine
 from txlab.tui.screens.lab.catalogue import CataloguePanel
 from txlab.tui.screens.lab.describe import NO_MATCH, describe_run, describe_scenario
-from txlab.tui.screens.lab.rows import Rows
 from txlab.tui.screens.lab.runs import RunsPanel
 from txlab.tui.screens.words import Words
 from txlab.tui.widgets.page import Page
+from txlab.tui.widgets.rows import Rows
 
 
 class LabScreen(BenchScreen):
