@@ -1,0 +1,93 @@
+"""What a model would write next, and after that: the tree of a text's likeliest continuations (MATH R1, T8, T9).
+
+A path of tokens has the probability p(path | text) = Π p(x_t | text, x_<t); the likeliest token at each step need not
+lead to the likeliest path. Notable: a node is a pass over the whole text without a cache of keys, because interventions
+name positions and may change any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import exp
+
+from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.interpret.interventions import Intervention, intervening
+from txlab.engine.interpret.sites import Model, Text, run
+from txlab.engine.transformer.bert import Bert
+from txlab.engine.transformer.generation import continues, forbid
+from txlab.engine.transformer.gpt import GPT
+from txlab.errors import LabError
+
+
+@dataclass(frozen=True)
+class Continuations:
+    """What may follow a path: the likeliest tokens with their ln p (nats, float64), likeliest first.
+
+    others   how many tokens are not listed
+    rest     their probability together
+    """
+
+    tokens: tuple[int, ...]
+    logp: tuple[float, ...]
+    others: int
+    rest: float
+
+
+def extended(text: Text, path: Sequence[int]) -> Text:
+    """Return the text with these ids at the end of what predicts: an encoder–decoder's target, else the text itself."""
+    if text.target:
+        return replace(text, target=(*text.target, *path))
+    return replace(text, ids=(*text.ids, *path))
+
+
+def writes(model: Model) -> None:
+    """Raise LabError for a model that does not say what comes after a text."""
+    if isinstance(model, Bert):
+        raise LabError("this model reads a text from both sides and fills masks: it does not say what comes after it")
+    if isinstance(model, GPT):
+        continues(model)
+
+
+def continuations(
+    model: Model,
+    text: Text,
+    path: Sequence[int] = (),
+    most: int = 8,
+    interventions: Iterable[Intervention] = (),
+    second: Text | None = None,
+    never: Collection[int] = (),
+) -> Continuations:
+    """Return the `most` likeliest tokens after the text and the path, under the interventions; none that is in `never`.
+
+    Probabilities are the model's own: what is never written keeps its share of them, and counts among the others.
+    LabError if the model does not write, or the text with the path is longer than its context.
+    """
+    writes(model)
+    whole = extended(text, path)
+    with intervening(model, whole, interventions, second) as hooks:
+        logp = run(model, whole, hooks)[-1].double().log_softmax(-1)  # (V)
+    allowed = forbid(logp, never)
+    values, ids = allowed.topk(min(most, len(logp) - len(set(never))))
+    return Continuations(
+        tuple(ids.tolist()), tuple(values.tolist()), len(logp) - len(ids), max(0.0, 1 - float(values.exp().sum()))
+    )
+
+
+def why_path(labels: Sequence[str], logp: Sequence[float]) -> Explanation:
+    """Explain the probability of a path: the tokens with their ln p, the sum, and e to the sum. MATH R1."""
+    total = sum(logp)
+    terms = " ".join(f"{each:+.4g}" for each in logp[:6]) + (" …" if len(logp) > 6 else "")
+    return Explanation(
+        question=f"why {exp(total):.3g} for {''.join(labels)!r} to come next?",
+        equation="p(x₁ … xₙ | text) = Π p(xₜ | text, x₁ … xₜ₋₁) = exp(Σ ln p(xₜ | text, x₁ … xₜ₋₁))",
+        math="R1",
+        source="the chain rule; Becker-Kahn §4",
+        operands=[Operand("ln p", list(logp), "of each token of the path, in nats")],
+        steps=[
+            Step("Σ ln p", terms.replace("-", "−"), total, "nats"),
+            Step("p", f"exp({total:.4g})".replace("-", "−"), exp(total)),
+        ],
+        result=exp(total),
+        labels=list(labels),
+    )
