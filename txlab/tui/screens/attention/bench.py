@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from txlab.engine.interpret.activation_cache import ActivationCache
+    from txlab.engine.interpret.continuations import Continuations
     from txlab.engine.interpret.effects import Effect
     from txlab.engine.interpret.interventions import Intervention
     from txlab.engine.interpret.sites import Text
@@ -227,7 +228,34 @@ class LiveAttention:
             raise LabError(f"the text ends here: {self.token(chosen)} comes next, with {p[chosen]:.2f}")
         return chosen
 
+    def writes(self) -> None:
+        """Raise LabError if the model does not say what comes after a text."""
+        from txlab.engine.interpret.continuations import writes
+
+        writes(self.opened.model)
+
+    def continuations(self, path: tuple[int, ...], most: int) -> Continuations:
+        """Return what may follow the text and a path. LabError if the model does not write, or cannot read on."""
+        from txlab.engine.interpret.continuations import continuations
+
+        with self.lock:
+            return continuations(
+                self.opened.model, self.text, path, most, self.interventions, self.second, self.opened.never
+            )
+
     # Why.
+
+    def explain_continuation(self, path: tuple[int, ...]) -> Explanation:
+        """Explain the probability of the last token of a path after those before it."""
+        from txlab.engine.interpret.activation_cache import run_with_cache
+        from txlab.engine.interpret.continuations import extended
+        from txlab.engine.interpret.why import why_next
+
+        text = extended(self.text, path[:-1])
+        with self.lock:
+            cache = run_with_cache(self.opened.model, text, self.interventions, self.second)
+        position = len(text.predicting) - 1
+        return why_next(cache, position, path[-1], self.token, self.token(text.predicting[position]))
 
     def explain_cell(self, view: View, cell: Cell) -> Explanation:
         from txlab.engine.interpret import why
@@ -366,6 +394,8 @@ def text_of(opened: OpenModel, source: str | None, target: str | None, written: 
 
     LabError if its tokenizer cannot encode it, or it is longer than the model's context.
     """
+    from txlab.engine.interpret.continuations import extended
+
     if source is None:
         source, target = example_text(opened), opened.example_target
     if opened.kind == "encoder-decoder":
@@ -376,10 +406,8 @@ def text_of(opened: OpenModel, source: str | None, target: str | None, written: 
         waiting = iter(written)
         filled = (next(waiting, token) if token == opened.special.mask else token for token in text.ids)
         text = replace(text, ids=tuple(filled))
-    elif text.target:
-        text = replace(text, target=(*text.target, *written))
     else:
-        text = replace(text, ids=(*text.ids, *written))
+        text = extended(text, written)
     for what, ids in (("text", text.ids), ("target", text.target)):
         if opened.context is not None and len(ids) > opened.context:
             size = count(len(ids))

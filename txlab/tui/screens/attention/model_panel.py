@@ -20,6 +20,7 @@ from txlab.errors import LabError
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.attention.bench import LiveAttention, Task, Workbench, example_text
+from txlab.tui.screens.attention.continuation_tree import ContinuationTree
 from txlab.tui.screens.attention.dialogs import RECORDING, EditWeightScreen, offer_models, open_dialog
 from txlab.tui.screens.attention.source import Edit, concerns
 from txlab.tui.screens.dialogs import AskValue, Choose
@@ -42,6 +43,7 @@ class ModelPanel(Panel):
         Binding("full_stop", "write", "write", id="attention.write", key_display=". ,"),
         Binding("greater_than_sign", "write(True)", "write a drawn token", id="attention.draw", show=False),
         Binding("comma", "take_back", "take a token back", id="attention.take-back", show=False),
+        Binding("T", "tree", "tree", id="attention.tree"),
         Binding("c", "compare", "compare", id="attention.compare"),
         Binding("0", "reset", "reset", id="attention.reset"),
         Binding("escape", "leave", "recording", id="attention.leave-bench", key_display="esc"),
@@ -65,6 +67,7 @@ class ModelPanel(Panel):
         self.working = LatestTask(self, "model", self.failed)
         self.to_write: list[bool] = []  # tokens that were asked for: drawn, or the likeliest
         self.draws = np.random.default_rng(0)  # of the tokens that are drawn, one after the other
+        self.when_read: Callable[[LiveAttention], Any] | None = None  # called when all that was asked for is read
         self.opening_second = LatestTask(self, "second model", lambda sentence: self.tell(sentence, "error"))
 
     # The task and its result.
@@ -91,7 +94,9 @@ class ModelPanel(Panel):
         self.wanted = live.task if self.wanted == live.asked else self.wanted
         # The model's own example stands in for a missing text.
         if self.wanted == live.task and live.task.source is None:
-            self.wanted = replace(live.task, source=example_text(live.opened), target=live.opened.example_target)
+            self.wanted = live.task = replace(
+                live.task, source=example_text(live.opened), target=live.opened.example_target
+            )
         for remark in live.remarks:
             if old is None or remark not in old.remarks:
                 self.tell(remark)
@@ -99,10 +104,14 @@ class ModelPanel(Panel):
             live.begin_like(old)
         self.viewer.model_read(old is not None and old.opened is live.opened and old.text == live.text)
         self.write_on()
+        if self.wanted == live.task and self.when_read is not None:
+            then, self.when_read = self.when_read, None
+            then(live)
 
     def failed(self, sentence: str) -> None:
         """Go back to the previous task, whose picture is still there, or to the frames."""
         self.to_write.clear()
+        self.when_read = None
         self.tell(sentence, "error")
         self.wanted = self.live.task if self.live is not None else None
         self.viewer.model_left(sentence)
@@ -134,6 +143,15 @@ class ModelPanel(Panel):
                 then(live)
 
             self.working.want(lambda _: self.workbench.read(task), opened)
+
+    def with_newest(self, then: Callable[[LiveAttention], Any]) -> None:
+        """Call `then` once the model has read the newest text under the newest edits."""
+        if self.live is not None and self.wanted == self.live.task:
+            then(self.live)
+        elif self.base() is not None:
+            self.when_read = then
+            if self.live is None:
+                self.with_model(lambda live: None)
 
     # Text and model.
 
@@ -219,6 +237,24 @@ class ModelPanel(Panel):
         """Take back the token that was written last."""
         if self.wanted is not None and self.wanted.written:
             self.do(replace(self.wanted, written=self.wanted.written[:-1]))
+
+    def action_tree(self) -> None:
+        """Open the tree of the likeliest continuations; the path that is chosen is written."""
+
+        def choose(live: LiveAttention) -> None:
+            try:
+                live.writes()
+            except LabError as error:
+                self.tell(str(error))
+                return
+
+            def taken(path: tuple[int, ...] | None) -> None:
+                if path:
+                    self.do(replace(live.task, written=(*live.task.written, *path)))
+
+            self.app.push_screen(ContinuationTree(live), taken)
+
+        self.with_newest(choose)
 
     # Edits.
 

@@ -72,10 +72,10 @@ class AttentionScreen(BenchScreen):
     KEY_ORDER = (
         "run.pause", "run.step", "attention.previous-head", "attention.next-head", "attention.next-layer",
         "attention.previous-layer", "screen.why", "attention.text", "attention.heads", "attention.write",
-        "attention.switch-head", "attention.edge", "attention.tab", "attention.site", "time.earlier", "time.later",
-        "attention.view", "attention.compare", "attention.reset", "attention.leave-bench", "attention.open",
-        "attention.block", "attention.patch", "attention.weight", "attention.errata", "attention.scale-up",
-        "attention.scale-down", "attention.first-token", "attention.numbers", "attention.remove",
+        "attention.tree", "attention.switch-head", "attention.edge", "attention.tab", "attention.site", "time.earlier",
+        "time.later", "attention.view", "attention.compare", "attention.reset", "attention.leave-bench",
+        "attention.open", "attention.block", "attention.patch", "attention.weight", "attention.errata",
+        "attention.scale-up", "attention.scale-down", "attention.first-token", "attention.numbers", "attention.remove",
     )  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("w", "why", "why", id="screen.why"),

@@ -1,0 +1,173 @@
+"""Screen 4: the likeliest continuations as a tree, and the game of guessing them."""
+
+from __future__ import annotations
+
+from math import log
+from pathlib import Path
+
+import pytest
+from picture import text_of
+from test_attention import app_on, until
+from test_attention_bench import TEXT, by_hand, idle, loud, on_bench, told
+from textual.pilot import Pilot
+
+from txlab.drawing.formatting import number
+from txlab.tui.screens.attention.bench import Task
+from txlab.tui.screens.attention.continuation_tree import ContinuationTree
+from txlab.tui.screens.attention.screen import AttentionScreen
+from txlab.tui.widgets.why import WhyPanel, WhyScreen
+
+__all__ = ["loud"]  # a fixture
+
+SIZES = [(60, 20), (80, 24), (120, 40), (200, 60)]
+
+
+async def tree_on(pilot: Pilot) -> tuple[AttentionScreen, ContinuationTree]:  # type: ignore[type-arg]
+    """The tree of what may follow TEXT, once the model has answered."""
+    screen = pilot.app.screen if isinstance(pilot.app.screen, AttentionScreen) else await on_bench(pilot)
+    await pilot.press("T")
+    await until(pilot, lambda: isinstance(pilot.app.screen, ContinuationTree))
+    tree = pilot.app.screen
+    assert isinstance(tree, ContinuationTree)
+    await grown(pilot, tree)
+    return screen, tree
+
+
+async def grown(pilot: Pilot, tree: ContinuationTree) -> None:  # type: ignore[type-arg]
+    await until(pilot, lambda: tree.opening.idle and bool(tree.by_key))
+    await pilot.pause()
+
+
+def likeliest(run: Path, text: str, off: tuple[int, int] | None = None) -> list[tuple[int, float]]:
+    """(byte, ln p) after a text, likeliest first, by a plain loop over the weights."""
+    p = by_hand(run, text, off)[0][-1]
+    return [(int(token), log(p[token])) for token in (-p).argsort(kind="stable")]
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_tree_is_walked_and_its_path_is_written(tiny_run: Path, size: tuple[int, int]) -> None:
+    app = app_on(tiny_run, tiny_run.parent)
+    async with app.run_test(size=size) as pilot:
+        screen, tree = await tree_on(pilot)
+        first = likeliest(tiny_run, TEXT)
+        assert [node.path for node in tree.start.listed] == [(token,) for token, _ in first[:6]]
+        await pilot.press("down", "right")
+        await grown(pilot, tree)
+        written = TEXT + chr(first[1][0])
+        second = likeliest(tiny_run, written)
+        node = tree.start.listed[1]
+        assert [child.path[-1] for child in node.listed] == [token for token, _ in second[:6]]
+        await pilot.press("right", "down", "down")
+        path = node.listed[2]
+        assert tree.row is not None
+        assert tree.row.node is path
+        assert path.total == pytest.approx(first[1][1] + second[2][1], abs=1e-4)
+        assert f"ln p {number(path.total)} nats" in text_of(app)
+        await pilot.press("enter")
+        await until(pilot, lambda: bool(screen.model.live and screen.model.live.task.written) and idle(screen))
+        assert screen.model.live is not None
+        assert screen.model.live.texts[0] == written + chr(second[2][0])
+        await pilot.press("comma")
+        await until(pilot, lambda: screen.model.live.texts[0] == written)  # type: ignore[union-attr]
+
+
+async def test_the_tree_grows_under_the_edits_in_force(tiny_run: Path, loud: None) -> None:
+    app = app_on(tiny_run, tiny_run.parent)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await on_bench(pilot)
+        await pilot.press("l", "x")  # and the tree at once, faster than the model reads
+        _, tree = await tree_on(pilot)
+        edited, plain = likeliest(tiny_run, TEXT, off=(0, 1)), likeliest(tiny_run, TEXT)
+        assert [node.logp for node in tree.start.listed] == pytest.approx([p for _, p in edited[:6]], abs=1e-3)
+        assert tree.start.listed[0].logp != pytest.approx(plain[0][1], abs=2e-3)
+
+
+async def test_a_model_opened_without_a_text_writes_behind_its_own(tiny_run: Path) -> None:
+    app = app_on(None, tiny_run.parent)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("4")
+        await until(pilot, lambda: isinstance(app.screen, AttentionScreen))
+        screen = app.screen
+        assert isinstance(screen, AttentionScreen)
+        screen.model.do(Task(str(tiny_run)), "model")
+        await until(pilot, lambda: screen.model.live is not None and idle(screen))
+        await pilot.press("full_stop")
+        await until(pilot, lambda: screen.model.live is not None and len(screen.model.live.task.written) == 1)
+        await until(pilot, lambda: idle(screen))
+        assert screen.model.live is not None
+        assert screen.model.live.texts[0] == "The " + chr(likeliest(tiny_run, "The ")[0][0])
+
+
+async def test_a_node_closes_and_the_others_open(tiny_run: Path) -> None:
+    app = app_on(tiny_run, tiny_run.parent)
+    async with app.run_test(size=(80, 24)) as pilot:
+        _, tree = await tree_on(pilot)
+        assert "250 others" in text_of(app)
+        hidden, rest = tree.start.hidden
+        everything = likeliest(tiny_run, TEXT)
+        assert (hidden, rest) == (
+            250,
+            pytest.approx(1 - sum(2.718281828459045**p for _, p in everything[:6]), abs=1e-5),
+        )
+        await pilot.press("end", "right")
+        assert len(tree.start.listed) == 12
+        assert tree.row is not None
+        assert tree.row.node.path == (everything[6][0],)
+        await pilot.press("home", "right")
+        await grown(pilot, tree)
+        assert tree.start.listed[0].listed
+        await pilot.press("right", "left")
+        assert tree.row.node is tree.start.listed[0]
+        await pilot.press("left")
+        assert not tree.start.listed[0].listed
+        await pilot.press("escape")
+        assert isinstance(app.screen, AttentionScreen)
+
+
+async def test_beyond_the_context_the_tree_says_so(tiny_run: Path) -> None:
+    app = app_on(tiny_run, tiny_run.parent)
+    async with app.run_test(size=(80, 24)) as pilot:
+        _, tree = await tree_on(pilot)
+        for _ in range(5):  # TEXT has 12 of 16 tokens
+            await pilot.press("right")
+            await until(pilot, lambda: tree.opening.idle)
+            await pilot.press("right")
+        await pilot.pause()
+        assert "17 tokens; this model reads at most 16" in text_of(app)
+
+
+async def test_why_says_how_the_path_got_its_probability(tiny_run: Path) -> None:
+    app = app_on(tiny_run, tiny_run.parent)
+    async with app.run_test(size=(120, 40)) as pilot:
+        _, tree = await tree_on(pilot)
+        await pilot.press("right")
+        await grown(pilot, tree)
+        await pilot.press("right", "w")
+        await until(pilot, lambda: isinstance(app.screen, WhyScreen) and len(app.screen.answers) == 2)
+        assert tree.row is not None
+        token, path = app.screen.answers  # type: ignore[attr-defined]
+        assert log(token.result) == pytest.approx(tree.row.node.logp, abs=1e-4)
+        assert log(path.result) == pytest.approx(tree.row.node.total, abs=1e-9)
+        assert app.screen.query_one(WhyPanel).explanation is token
+
+
+async def test_a_model_that_fills_masks_says_that_it_has_no_tree(tmp_path: Path) -> None:
+    import torch
+
+    from txlab.engine.transformer.bert import Bert, BertShape
+    from txlab.engine.transformer.weights.saving import save_model
+
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "on", "mat"]
+    save_model(Bert(BertShape(1, 2, 16, 24, len(words)), torch.Generator().manual_seed(0)), None, tmp_path / "small")
+    (tmp_path / "small" / "vocab.txt").write_text("\n".join(words) + "\n")
+    app = app_on(None, tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("4")
+        await until(pilot, lambda: isinstance(app.screen, AttentionScreen))
+        screen = app.screen
+        assert isinstance(screen, AttentionScreen)
+        screen.model.do(Task(str(tmp_path / "small"), None, "the [MASK]"), "model")
+        await until(pilot, lambda: screen.model.live is not None and idle(screen))
+        await pilot.press("T")
+        await until(pilot, lambda: told(app, "fills masks"))
+        assert app.screen is screen

@@ -1,0 +1,325 @@
+"""The likeliest continuations of the text as a tree: opened node by node, and taken as the text.
+
+Notable: a node is computed when it is opened, by the model under the edits in force, in a thread. Of several nodes that
+are opened at once the last one opens; the others are known, and open without the model the next time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import exp
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+
+from txlab.drawing.formatting import count, number, share
+from txlab.drawing.spark import bar
+from txlab.drawing.text import fit, label, visible, width
+from txlab.engine.explain import Explanation
+from txlab.tui.latest_task import LatestTask
+from txlab.tui.screens.attention.bench import LiveAttention
+from txlab.tui.screens.dialogs import Dialog, key_hints
+from txlab.tui.screens.words import Words
+from txlab.tui.theme import glyphs
+from txlab.tui.widgets.rows import Item, Line, Rows, StyleName
+from txlab.tui.widgets.terminal import is_ascii
+from txlab.tui.widgets.why import ask_why
+
+CHILDREN = 6  # listed at first, and so many more each time
+MOST = 60  # that are kept of a node
+MARGIN = 2  # cells before the tree, for the cursor
+FIGURES = 26  # cells of the columns behind the tree, the bar left out
+LEAST_BAR = 4  # cells of a bar
+LEAST_ROOM, MOST_ROOM = 14, 40  # cells of the tree beside the figures
+
+
+@dataclass
+class Node:
+    """A token at the end of a path; the root has no token. `path` are the ids from the root, `total` their Σ ln p.
+
+    children   None = not computed yet
+    shown      how many of them are listed while it is open
+    others, rest   the tokens that are not among the children: how many, and their probability
+    """
+
+    path: tuple[int, ...] = ()
+    token: str = ""
+    logp: float = 0.0
+    total: float = 0.0
+    ends: bool = False
+    children: list[Node] | None = None
+    shown: int = CHILDREN
+    is_open: bool = False
+    others: int = 0
+    rest: float = 0.0
+
+    @property
+    def key(self) -> str:
+        return " ".join(map(str, self.path))
+
+    @property
+    def listed(self) -> list[Node]:
+        return (self.children or [])[: self.shown] if self.is_open else []
+
+    @property
+    def hidden(self) -> tuple[int, float]:
+        """How many tokens are not listed, and their probability together."""
+        further = (self.children or [])[self.shown :]
+        return self.others + len(further), self.rest + sum(exp(each.logp) for each in further)
+
+
+@dataclass(frozen=True)
+class TreeRow:
+    """A line: a node, or (`of` what) the tokens that are not listed; `guides`: whether a sibling follows, by level."""
+
+    node: Node
+    guides: tuple[bool, ...]
+    more: bool = False
+
+    @property
+    def key(self) -> str:
+        return f"{self.node.key} more" if self.more else self.node.key
+
+
+def tree_rows(node: Node, guides: tuple[bool, ...] = ()) -> Iterator[TreeRow]:
+    """Yield the lines below a node, from top to bottom."""
+    hidden, _ = node.hidden
+    for at, child in enumerate(node.listed):
+        here = (*guides, at + 1 < len(node.listed) or bool(hidden))
+        yield TreeRow(child, here)
+        yield from tree_rows(child, here)
+    if node.is_open and hidden:
+        yield TreeRow(node, (*guides, False), more=True)
+
+
+def along(node: Node, path: tuple[int, ...]) -> list[Node]:
+    """Return the nodes of a path from a node, which is left out."""
+    found = []
+    for token in path:
+        node = next(child for child in node.children or [] if child.path[-1] == token)
+        found.append(node)
+    return found
+
+
+def opened(live: LiveAttention, node: Node) -> None:
+    """Compute the children of a node; called in a thread. LabError if the model cannot read on."""
+    found = live.continuations(node.path, MOST)
+    labels, stops = live.opened.target_labels(found.tokens), live.opened.special.stops
+    node.others, node.rest = found.others, found.rest
+    node.children = [
+        Node((*node.path, token), name, logp, node.total + logp, token in stops)
+        for token, name, logp in zip(found.tokens, labels, found.logp, strict=True)
+    ]
+
+
+class ContinuationTree(Dialog[tuple[int, ...]]):
+    """Answers with the ids of the path that is taken, or None."""
+
+    CSS_PATH = ["../dialogs.tcss", "continuations.tcss"]
+    VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = None  # the app's: the tree takes all the room there is
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("right,l", "open", "open", id="tree.open"),
+        Binding("left,h", "close", "close", id="tree.close"),
+        Binding("enter,full_stop", "take", "write it", id="tree.take"),
+        Binding("w", "why", "why", id="tree.why"),
+        Binding("escape,q,T", "leave", "leave it", id="tree.leave"),
+    ]
+
+    def __init__(self, live: LiveAttention) -> None:
+        super().__init__()
+        self.live, self.start = live, Node()
+        self.by_key: dict[str, TreeRow] = {}  # the lines that are listed
+        self.rows = Rows(self.draw_row, "the model reads the text…", id="tree")
+        self.opening = LatestTask(self, "continuations", self.failed)
+        self.wrong = ""
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog continuations"):
+            yield Words("What may come next", classes="dialog-title")
+            yield Words("", id="path")
+            yield self.rows
+            yield Words("", id="verdict")
+            hints = ("→ ←", "open, close"), ("enter", "write it"), ("w", "why"), ("esc", "leave it")
+            yield Words(key_hints(*hints), classes="dialog-keys")
+
+    def on_mount(self) -> None:
+        self.rows.focus()
+        self.open(self.start)
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self.say)
+
+    # The tree.
+
+    @property
+    def row(self) -> TreeRow | None:
+        return self.by_key.get(self.rows.key or "")
+
+    @property
+    def path(self) -> tuple[int, ...]:
+        return self.row.node.path if self.row is not None else ()
+
+    def open(self, node: Node) -> None:
+        """List what may follow a node, after the model has read it if it has not yet."""
+        self.wrong = ""
+        if node.children is None:
+            self.opening.want(lambda _: opened(self.live, node), lambda _: self.open(node))
+        else:
+            node.is_open = True
+            self.fill()
+
+    def failed(self, sentence: str) -> None:
+        self.wrong = sentence
+        self.rows.empty = ""
+        self.rows.redraw()
+        self.say()
+
+    def fill(self) -> None:
+        self.by_key = {row.key: row for row in tree_rows(self.start)}
+        self.rows.set_items([Item(None), *(Item(key) for key in self.by_key)])
+        self.say()
+
+    def say(self) -> None:
+        """Show the text with the path at its end, and what the path's probability is."""
+        if not self.is_attached:
+            return
+        text, row = self.live.texts[-1], self.row
+        cells = max(8, self.rows.size.width - MARGIN)
+        written = visible(self.live.opened.decode(self.path), is_ascii(self))
+        path = tail(written, cells - 4, is_ascii(self)) if row is not None else ""
+        before = tail(visible(text, is_ascii(self)), cells - width(path), is_ascii(self))
+        self.query_one("#path", Words).say(Content.styled(before, "$quiet") + Content.styled(path, "bold $accent"))
+        said = ""
+        if row is not None and row.more:
+            hidden, rest = row.node.hidden
+            said = f"{count(hidden)} further tokens, {number(rest, 3)} together; → lists the likeliest of them"
+        elif row is not None:
+            node, tokens = row.node, "1 token" if len(row.node.path) == 1 else f"{len(row.node.path)} tokens"
+            said = f"{tokens}: p {number(exp(node.total), 3)}, ln p {number(node.total, 4)} nats"
+            said += "; the text ends here" if node.ends else ""
+        verdict = Content.styled(visible(self.wrong), "$error") if self.wrong else Content.styled(said, "$quiet")
+        self.query_one("#verdict", Words).say(verdict)
+
+    def draw_row(self, item: Item, cells: int, chosen: bool) -> list[Line]:
+        """`▸ ├ + ess    .62 ███████▌      .57   −0.562`: p after its parent, p and ln p of the path."""
+        ascii, signs = is_ascii(self), glyphs(is_ascii(self))
+        spare = cells - MARGIN - FIGURES - LEAST_ROOM - LEAST_BAR
+        room = LEAST_ROOM + min(spare // 2, MOST_ROOM - LEAST_ROOM) if spare >= 0 else max(8, cells - MARGIN - 5)
+        bars = cells - MARGIN - FIGURES - room if spare >= 0 else 0
+        if item.key is None:
+            heads = figures("p", "", "p of path", "ln p", bars)
+            return [[(" " * (MARGIN + room), "quiet"), *((text, "quiet") for text in heads)]]
+        row = self.by_key[item.key]
+        node, (hidden, rest) = row.node, row.node.hidden
+        shown = row.guides[-max(1, (room - 9) // 2) :]  # deep in a narrow tree: the levels nearest to the token
+        branch = "".join("│ " if follows else "  " for follows in shown[:-1]) + ("├ " if shown[-1] else "└ ")
+        branch = branch.translate(str.maketrans("│├└", "|+`")) if ascii else branch
+        sign = "■" if node.ends else "−" if node.is_open else "+"
+        name = f"{count(hidden)} others" if row.more else f"{sign} {label(node.token, ascii)}"
+        p = rest if row.more else exp(node.logp)
+        path = ("", "") if row.more else (number(exp(node.total), 3), number(node.total, 4))
+        main: StyleName = "quiet" if row.more else "plain"
+        return [
+            [
+                (f"{signs.cursor if chosen else ' '} ", "accent"),
+                (branch, "quiet"),
+                (fit(name, room - width(branch), ellipsis=signs.ellipsis), "accent" if chosen else main),
+                *zip(figures(share(p), bar(p, bars, ascii), *path, bars), ("plain", "quiet", main, main), strict=False),
+            ]
+        ]
+
+    # Keys.
+
+    def on_rows_highlighted(self) -> None:
+        self.wrong = ""
+        self.say()
+
+    def on_rows_chosen(self) -> None:
+        self.action_open()
+
+    def action_open(self) -> None:
+        """List what may follow; on a node that is open, go to the first of it; on the others, list more of them."""
+        row = self.row
+        if row is None:
+            return
+        if row.more:
+            node = row.node
+            if node.shown < len(node.children or []):
+                first = (node.children or [])[node.shown].key
+                node.shown += CHILDREN
+                self.fill()
+                self.rows.select(first)
+            else:
+                self.failed(f"The {MOST} likeliest are listed.")
+        elif row.node.ends:
+            self.failed("The text ends here: nothing follows.")
+        elif row.node.is_open:
+            self.rows.action_move(1)
+        else:
+            self.open(row.node)
+
+    def action_close(self) -> None:
+        """Close a node; on one that is closed, go to the one that it follows."""
+        row = self.row
+        if row is None:
+            return
+        if row.node.is_open and not row.more:
+            row.node.is_open = False
+            self.fill()
+        else:
+            path = row.node.path if row.more else row.node.path[:-1]
+            self.rows.select(" ".join(map(str, path)))
+
+    def action_take(self) -> None:
+        """Write the path behind the text."""
+        row = self.row
+        if row is None or row.more:
+            self.action_open()
+        elif row.node.ends:
+            self.failed("The text ends here: this token is not written.")
+        else:
+            self.dismiss(row.node.path)
+
+    def action_why(self) -> None:
+        """Explain the probability of the token after its parent, and that of the path."""
+        row = self.row
+        if row is not None and not row.more:
+            nodes = along(self.start, row.node.path)
+            ask_why(self.app, lambda: explain(self.live, nodes))
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+
+def explain(live: LiveAttention, nodes: list[Node]) -> list[Explanation]:
+    """Return the explanations of the last node: its probability, and that of the path to it."""
+    from txlab.engine.interpret.continuations import why_path
+
+    last = nodes[-1]
+    return [
+        live.explain_continuation(last.path),
+        why_path([node.token for node in nodes], [node.logp for node in nodes]),
+    ]
+
+
+def figures(p: str, drawn: str, path: str, total: str, bars: int) -> list[str]:
+    """Return the columns behind the tree: p and, where there is room for bars, the bar, p and ln p of the path."""
+    found = [fit(p, 5, "right")]
+    return [*found, " " + fit(drawn, bars), fit(path, 10, "right"), fit(total, 10, "right")] if bars else found
+
+
+def tail(text: str, cells: int, ascii: bool = False) -> str:
+    """Return the end of a visible text, at most `cells` wide, with an ellipsis where its beginning is left out.
+
+    >>> tail("the value of the", 9), tail("short", 9)
+    ('…e of the', 'short')
+    """
+    if width(text) <= cells:
+        return text
+    while text and width(text) >= cells:
+        text = text[1 + max(0, width(text) - cells) // 2 :]
+    return ("~" if ascii else "…") + visible(text, ascii)
