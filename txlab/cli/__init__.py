@@ -40,6 +40,8 @@ from txlab.cli.tokenizer import export as export_tokenizer
 from txlab.cli.tokenizer import listed, train
 from txlab.cli.tokenizer_compare import compare
 from txlab.cli.verify import verify
+from txlab.cli.words import analogy, evaluate, neighbours, similarity
+from txlab.cli.words import export as export_words
 from txlab.errors import Guess, LabError, nearest
 
 app = typer.Typer(
@@ -66,11 +68,23 @@ OF_TOKENIZER: dict[str, Callable[..., Any]] = {
 tokenizer = typer.Typer(help="Learn tokenizers, compare them, write them for other programs.", rich_markup_mode=None)
 for name, member in OF_TOKENIZER.items():
     tokenizer.command(name, cls=Command)(member)
+OF_WORDS: dict[str, Callable[..., Any]] = {
+    "neighbours": neighbours,
+    "analogy": analogy,
+    "similarity": similarity,
+    "evaluate": evaluate,
+    "export": export_words,
+}
+words = typer.Typer(help="Ask word vectors, test them, write them for other programs.", rich_markup_mode=None)
+for name, member in OF_WORDS.items():
+    words.command(name, cls=Command)(member)
 for heading, members in COMMANDS.items():
     for member in members:
         app.command(cls=Command, rich_help_panel=heading)(member)
     if tokenize in members:
         app.add_typer(tokenizer, name="tokenizer", rich_help_panel=heading)
+    if explain in members:
+        app.add_typer(words, name="words", rich_help_panel=heading)
 
 
 @app.callback(invoke_without_command=True)

@@ -123,15 +123,15 @@ def place(name: str | None, out: Path | None, replace: bool) -> Path:
     return free_place(out, replace)
 
 
-def free_place(out: Path, replace: bool) -> Path:
-    """Return a path that can be written to; raise LabError otherwise."""
+def free_place(out: Path, replace: bool, name: str = "--out") -> Path:
+    """Return a path that can be written to; raise LabError otherwise, naming the option."""
     with unwritable(out):
         if not out.parent.is_dir():
-            raise LabError(f"--out {str(out)!r} lies in a folder that is not there")
+            raise LabError(f"{name} {str(out)!r} lies in a folder that is not there")
         if not os.access(out.parent, os.W_OK):
-            raise LabError(f"--out {str(out)!r} lies in a folder that one may not write to")
+            raise LabError(f"{name} {str(out)!r} lies in a folder that one may not write to")
         if out.exists() and not replace:
-            raise LabError(f"--out {str(out)!r} is there already; --replace replaces it")
+            raise LabError(f"{name} {str(out)!r} is there already; --replace replaces it")
     return out
 
 

@@ -31,10 +31,12 @@ VectorFormat = Literal["word2vec", "word2vec-binary", "glove"]
 FORMATS: tuple[str, ...] = get_args(VectorFormat)
 
 LARGEST = 8 << 30  # bytes of the vectors in memory; GoogleNews' 3 million words take 3.6 GB
+SMALL = 1 << 20  # bytes that a header need not justify: where the file ends, or which line is short, says more
 LONGEST_LINE = 1 << 20  # bytes
 LONGEST_WORD = 1000  # bytes
 PIECE = 1 << 20  # bytes of a binary file read at once
 LINES = 256  # parsed at once
+WHITE_SPACE = re.compile(r"[ \t\n\v\f\r]")  # ends a word
 NUMBER = re.compile(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(nan|inf(inity)?)", re.IGNORECASE)
 
 
@@ -77,7 +79,7 @@ def read(file: BinaryIO, size: int) -> tuple[tuple[str, ...], np.ndarray]:
 def empty(count: int, width: int, least: int, size: int, said: str) -> np.ndarray:
     """Memory for (count, width) vectors, if `size` bytes can hold as many: `least` a number, 2 a word and its end."""
     needed = count * (width * least + 2) - 1  # the last line may be without its end
-    if needed > size:
+    if needed > max(size, SMALL):
         raise LabError(f"{said} of {width:,} numbers, which take {needed:,} bytes at least, and it has {size:,}")
     if count * width * 4 > LARGEST:
         raise LabError(f"{said} of {width:,} numbers; at most {LARGEST >> 30} GiB of vectors are read")
@@ -212,7 +214,7 @@ def write_vectors(embedding: Embedding, path: Path, form: str) -> None:
     if form not in FORMATS:
         raise LabError(f"{form!r} is not a format of word vectors{choices(form, FORMATS)}")
     for word in embedding.words:
-        if not word or re.search(r"[ \t\n\v\f\r]", word):
+        if not word or WHITE_SPACE.search(word):
             raise LabError(f"the word {word!r} cannot be written: in these formats white space ends a word")
         if len(word.encode(errors="surrogatepass")) > LONGEST_WORD:
             raise LabError(f"the word {word[:20]!r}… is longer than {LONGEST_WORD:,} bytes")

@@ -1,0 +1,153 @@
+"""What `txlab words` answers, of a run, of a model's tokens and of a file, as text and as JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from txlab.engine.embeddings.embedding import Embedding
+from txlab.engine.embeddings.formats import read_vectors, write_vectors
+from txlab.runs.embeddings import open_embedding
+from txlab.runs.process import execute, prepare
+from txlab.runs.scenario import load_scenario
+
+Ask = Any
+WORDS = ("man", "king", "woman", "queen", "Apple")
+VECTORS = np.array([[1, 0, 0], [1, 1, 0], [0, 0, 1], [0, 1, 1.1], [-1, 0.1, 0]], dtype=np.float32)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    write_vectors(Embedding(WORDS, VECTORS), tmp_path / "royal.txt", "glove")
+    return str(tmp_path / "royal.txt")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> str:
+    changes = ["data.tokens=7000", "train.words=3500", "train.epochs=1", "vectors.width=8", "compute.threads=1"]
+    made = prepare(load_scenario("words-planted", changes), root=tmp_path_factory.mktemp("runs"))
+    execute(made)
+    return str(made)
+
+
+def test_neighbours_are_listed_with_their_cosines_the_nearest_first(ask: Ask, file: str) -> None:
+    answers = ask("words", "neighbours", file, "queen", "--count", "3", "--json").json["answers"]
+    units = VECTORS / np.linalg.norm(VECTORS, axis=1, keepdims=True)
+    cosines = dict(zip(WORDS, (units @ units[3]).tolist(), strict=True))
+    assert [each["word"] for each in answers] == ["woman", "king", "Apple"]
+    assert [each["cosine"] for each in answers] == pytest.approx([cosines[each["word"]] for each in answers], abs=1e-6)
+    said = ask("words", "neighbours", file, "queen").out
+    assert [line.split()[0] for line in said.splitlines()] == ["word", "woman", "king", "Apple", "man", "royal.txt:"]
+    assert "royal.txt: 5 words, 3 numbers each" in said
+
+
+def test_an_analogy_is_a_minus_b_plus_c_as_its_help_says(ask: Ask, file: str) -> None:
+    assert "A - B + C" in ask("words", "analogy", "--help").out
+    answers = ask("words", "analogy", file, "king", "man", "woman", "--json").json["answers"]
+    assert [each["word"] for each in answers] == ["queen", "Apple"]
+    assert ask("words", "analogy", file, "king", "man", "woman", "--count", "1").out.splitlines()[1].startswith("queen")
+
+
+def test_similarity_takes_one_pair_or_several(ask: Ask, file: str) -> None:
+    found = ask("words", "similarity", file, "man", "king", "man", "woman", "--json").json["pairs"]
+    assert [each["words"] for each in found] == [["man", "king"], ["man", "woman"]]
+    assert [each["cosine"] for each in found] == pytest.approx([0.5**0.5, 0])
+    assert "0.707" in ask("words", "similarity", file, "man", "king").out
+    assert "3 of them are given" in ask("words", "similarity", file, "man", "king", "man").refused
+
+
+def test_analogy_questions_are_answered_by_section_and_in_total(ask: Ask, file: str, tmp_path: Path) -> None:
+    questions = tmp_path / "questions.txt"
+    questions.write_text(": family\nMAN king Woman queen\nman king woman Apple\n: fruit\nman king apple pear\n")
+    found = ask("words", "evaluate", file, str(questions), "--json").json
+    family, fruit = found["sections"]
+    assert family == {"name": "family", "accuracy": 0.5, "right": 1, "in_vocabulary": 2, "questions": 2}
+    assert fruit == {"name": "fruit", "accuracy": None, "right": 0, "in_vocabulary": 0, "questions": 1}
+    assert (found["total"]["right"], found["total"]["in_vocabulary"], found["total"]["questions"]) == (1, 2, 3)
+    lines = [" ".join(line.split()) for line in ask("words", "evaluate", file, str(questions)).out.splitlines()]
+    assert "family 50.0 % 1 2 2 100.0 %" in lines
+    assert "total 50.0 % 1 2 3 66.7 %" in lines
+    by_case = ask("words", "evaluate", file, str(questions), "--case", "--json").json
+    assert by_case["sections"][0]["in_vocabulary"] == 1
+    assert ask("words", "evaluate", file, str(questions), "--most", "3", "--json").json["total"]["in_vocabulary"] == 0
+
+
+def test_human_scores_are_compared_by_rank(ask: Ask, file: str, tmp_path: Path) -> None:
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text("Word 1,Word 2,Human (mean)\nman,king,8\nwoman,queen,7\nman,apple,1\nman,pear,2\n")
+    assert ask("words", "evaluate", file, str(pairs), "--json").json | {"vectors": 0} == {
+        "vectors": 0,
+        "spearman": pytest.approx(0.5),
+        "in_vocabulary": 3,
+        "pairs": 4,
+    }
+    assert "ρ 0.500, over 3 of 4 pairs: 75.0 % in the vocabulary" in ask("words", "evaluate", file, str(pairs)).out
+    pairs.write_text("tree,house,1\n")
+    assert ask("words", "evaluate", file, str(pairs), "--json").json["spearman"] is None
+    assert "not defined, over 0 of 1 pairs" in ask("words", "evaluate", file, str(pairs)).out
+
+
+@pytest.mark.parametrize("form", ["word2vec", "word2vec-binary", "glove"])
+def test_what_is_exported_opens_again_to_the_bit(ask: Ask, run: str, tmp_path: Path, form: str) -> None:
+    out = tmp_path / "out"
+    opened = open_embedding(run)
+    for options, vectors in (((), opened.vectors), (("--context",), opened.contexts().vectors)):
+        assert ask("words", "export", run, str(out), "--format", form, "--replace", *options).status == 0
+        found = read_vectors(out)
+        assert found.words == opened.words
+        np.testing.assert_array_equal(found.vectors, vectors)
+    before = out.read_bytes()
+    assert "is there already; --replace replaces it" in ask("words", "export", run, str(out)).refused
+    assert out.read_bytes() == before
+
+
+def test_tokens_that_begin_with_a_space_are_written_as_the_screens_show_them(
+    ask: Ask, tiny_run: Path, tmp_path: Path
+) -> None:
+    said = ask("words", "export", tiny_run.name, str(tmp_path / "out"))
+    assert "with white space written as on the screens" in said.out
+    found, opened = read_vectors(tmp_path / "out"), open_embedding(str(tiny_run))
+    assert opened.words[32] == " "
+    assert found.words[32] == "·"
+    np.testing.assert_array_equal(found.vectors, opened.vectors)
+
+
+def test_the_words_of_a_run_come_with_their_counts(ask: Ask, run: str) -> None:
+    opened = open_embedding(run)
+    assert opened.counts is not None
+    answers = ask("words", "neighbours", run, "the0", "--json").json["answers"]
+    assert [each["count"] for each in answers] == [int(opened.counts[opened.row(each["word"])]) for each in answers]
+    assert "count" in ask("words", "neighbours", run, "the0").out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["neighbours", "{file}", "quen"], "the word 'quen' has no vector (nearest: queen)"),
+        (["analogy", "{file}", "king", "man", "women"], "the word 'women' has no vector (nearest: woman)"),
+        (["neighbours", "{file}", "king", "--context"], "royal.txt has one vector a word"),
+        (["neighbours", "{broken}", "king"], "line 2: it has 1 numbers, and the vectors have 2"),
+        (["neighbours", "no-such-run", "king"], "there is no run 'no-such-run'"),
+        (["evaluate", "{file}", "{broken}"], "line 2 is not two words and a number: 'c 1'"),
+        (["evaluate", "{file}", "{absent}"], "absent cannot be read: No such file or directory"),
+        (["export", "{file}", "{absent}/out"], "lies in a folder that is not there"),
+        (["export", "{file}", "{absent}", "--format", "glvoe"], "'glvoe' is not allowed (nearest: glove)"),
+        (["neighbours", "{file}", "king", "--count", "0"], "'0' is not allowed; allowed: at least 1"),
+    ],
+)
+def test_a_wrong_input_is_refused_in_one_sentence(
+    ask: Ask, file: str, tmp_path: Path, words: list[str], said: str
+) -> None:
+    (tmp_path / "broken").write_text("a 1 2\nc 1\n")
+    places = {"file": file, "broken": str(tmp_path / "broken"), "absent": str(tmp_path / "absent")}
+    assert said in ask("words", *(word.format(**places) for word in words)).refused
+
+
+def test_words_of_a_file_reach_a_terminal_escaped(ask: Ask, tmp_path: Path) -> None:
+    path = tmp_path / "hostile.txt"
+    path.write_text("a 1 2\n\x1b[31m[bold]red 1 2.1\n")
+    said = ask("words", "neighbours", str(path), "a").out
+    assert "\\x1b[31m[bold]red" in said or "␛[31m[bold]red" in said
