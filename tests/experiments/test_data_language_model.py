@@ -15,7 +15,7 @@ from txlab.engine.tokenizers.training import count_chunks, train_tokenizer, trai
 from txlab.errors import LabError
 from txlab.experiments.kinds.language_model import LanguageModelScenario
 from txlab.experiments.kinds.language_model import data as data_module
-from txlab.experiments.kinds.language_model.data import CorpusData, build_data, spread
+from txlab.experiments.kinds.language_model.data import CorpusData, build_data, held_out, spread
 from txlab.experiments.kinds.language_model.symbols import InductionData, alphabet
 from txlab.experiments.learning.text_data import NOT_SCORED
 from txlab.experiments.tokenizer_store import trained_tokenizer
@@ -313,3 +313,17 @@ def test_the_data_is_known_without_importing_torch() -> None:
     code = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
     assert data_module.__name__ == "txlab.experiments.kinds.language_model.data"
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})
+
+
+def test_the_held_out_text_is_what_validation_scores_and_training_never_sees(text_file: Path) -> None:
+    of_text = scenario({"text": str(text_file)})
+    data, text, found = build_data(of_text), text_file.read_text(), held_out(of_text)
+    assert text.endswith(found)
+    assert found == data.decode(data.validation.tolist())  # type: ignore[attr-defined]
+    other = text_file.with_name("other.txt")
+    other.write_text("another text, and another line of it\n" * 200)
+    parts = [{"text": str(text_file), "weight": 1.0}, {"text": str(other), "weight": 3.0}]
+    assert held_out(scenario({"mixture": parts})).startswith("another text")
+    of_symbols = scenario({"source": "induction", "vocabulary": 8}, sampling={"prompts": ["abc"]})
+    sequence = build_data(of_symbols).validation_batches()[0].inputs[0].tolist()
+    assert held_out(of_symbols) == "".join(alphabet()[token] for token in sequence)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from math import log
+from math import log, log2
 from pathlib import Path
 
+import numpy as np
 import pytest
 from picture import text_of
 from test_attention import app_on, until
@@ -12,8 +13,10 @@ from test_attention_bench import TEXT, by_hand, idle, loud, on_bench, told
 from textual.pilot import Pilot
 
 from txlab.drawing.formatting import number
-from txlab.tui.screens.attention.bench import Task
+from txlab.errors import LabError
+from txlab.tui.screens.attention.bench import Task, Workbench
 from txlab.tui.screens.attention.continuation_tree import ContinuationTree
+from txlab.tui.screens.attention.guessing_dialog import GuessingDialog, beginning_with_a_line, find_passage
 from txlab.tui.screens.attention.screen import AttentionScreen
 from txlab.tui.widgets.why import WhyPanel, WhyScreen
 
@@ -171,3 +174,132 @@ async def test_a_model_that_fills_masks_says_that_it_has_no_tree(tmp_path: Path)
         await pilot.press("T")
         await until(pilot, lambda: told(app, "fills masks"))
         assert app.screen is screen
+
+
+# The game.
+
+KEYS = {" ": "space", ".": "full_stop", "\n": "enter", ",": "comma"}
+
+
+async def game_on(pilot: Pilot) -> tuple[AttentionScreen, GuessingDialog]:  # type: ignore[type-arg]
+    """The game, once the model has read the passage."""
+    screen = pilot.app.screen if isinstance(pilot.app.screen, AttentionScreen) else await on_bench(pilot)
+    await pilot.press("G")
+    await until(pilot, lambda: isinstance(pilot.app.screen, GuessingDialog) and pilot.app.screen.passage is not None)
+    game = pilot.app.screen
+    assert isinstance(game, GuessingDialog)
+    await pilot.pause()
+    return screen, game
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_guessed_text_is_counted_beside_the_model_under_its_edits(
+    tiny_run: Path, loud: None, size: tuple[int, int]
+) -> None:
+    app = app_on(tiny_run, tiny_run.parent)
+    async with app.run_test(size=size) as pilot:
+        await on_bench(pilot)
+        await pilot.press("l", "x")
+        screen, dialog = await game_on(pilot)
+        passage = dialog.passage
+        assert passage is not None
+        game, text = passage.game, "".join(one.text for one in passage.game.ahead)
+        assert len(passage.ids) == 17  # the context, and what it predicts
+        assert text not in text_of(app)
+        wrong = "~" if text[0] != "~" else "^"
+        await pilot.press(wrong, KEYS.get(text[0], text[0]), "tab", KEYS.get(text[2], text[2]))  # faster than it draws
+        await pilot.pause()
+        assert (game.ranks, game.done) == ([2, 0, 1], 3)
+        p = by_hand(tiny_run, passage.given + text[:-1], off=(0, 1))[0]
+        first = len(passage.given)
+        by_the_model = [-log2(p[first - 1 + at, ord(text[at])]) for at in range(3)]
+        assert game.model_total == pytest.approx(sum(by_the_model), abs=1e-3)
+        by_the_person = -log2(0.5 / 3) - log2(0.5 / 4) + 8 - log2(0.5 / 5)
+        assert game.person == pytest.approx(by_the_person / 3)
+        shown = text_of(app)
+        for said in (number(game.person, 3), number(game.model, 3), "3 bytes", "rank"):
+            assert said in shown
+        ranked = (-p[first + 1]).argsort(kind="stable").tolist()
+        assert f"rank {ranked.index(ord(text[2])) + 1}" in shown
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is screen)
+        line = f"3 bytes guessed: you {number(game.person, 3)}, the model {number(game.model, 3)} bits per byte"
+        assert told(app, line)
+        assert screen.side.result.display
+        assert screen.side.result.text.plain == line
+
+
+async def test_a_passage_is_guessed_to_its_end_and_another_begins(tiny_run: Path) -> None:
+    app = app_on(tiny_run, tiny_run.parent)
+    async with app.run_test(size=(80, 24)) as pilot:
+        _, dialog = await game_on(pilot)
+        first = dialog.passage
+        assert first is not None
+        await pilot.press(*["tab"] * sum(len(one.text) for one in first.game.ahead))
+        await pilot.pause()
+        assert first.game.over
+        assert "The passage is over" in text_of(app)
+        await pilot.press("x", "enter")
+        await until(pilot, lambda: dialog.passage not in (None, first))
+        assert dialog.passage is not None
+        assert dialog.passage.given != first.given
+        assert dialog.passage.game.ranks == []
+
+
+async def test_why_in_the_game_shows_its_numbers_and_names_shannon(tiny_run: Path) -> None:
+    app = app_on(tiny_run, tiny_run.parent)
+    async with app.run_test(size=(120, 40)) as pilot:
+        _, dialog = await game_on(pilot)
+        await pilot.press("tab", "f1")
+        await until(pilot, lambda: isinstance(app.screen, WhyScreen) and bool(app.screen.answers))
+        assert dialog.passage is not None
+        assert app.screen.answers[0].result == dialog.passage.game.person  # type: ignore[attr-defined]
+        assert "Shannon 1951" in text_of(app)
+
+
+def test_the_passage_is_of_the_validation_text_and_the_same_for_the_same_number(tiny_run: Path) -> None:
+    from txlab.runs.models import held_out_text, open_model
+
+    live = Workbench().read(Task(str(tiny_run), None, TEXT))
+    one, again, other = (find_passage(live, which) for which in (1, 1, 2))
+    text, what = held_out_text(open_model(str(tiny_run)))
+    assert what == "its validation text"
+    whole = one.given + "".join(each.text for each in one.game.ahead)
+    assert whole in text
+    assert (one.ids, one.given) == (again.ids, again.given)
+    assert one.ids != other.ids
+
+
+def test_edits_that_name_positions_of_another_text_do_not_count_in_the_game(tiny_run: Path) -> None:
+    edge = {"kind": "edge", "site": "self", "layer": 0, "head": 0, "row": 11, "column": 0, "allowed": False}
+    plain, edited = (
+        find_passage(Workbench().read(Task(str(tiny_run), None, TEXT, edits=edits)), 3) for edits in ((), (edge,))
+    )
+    assert plain.game.model_bits == edited.game.model_bits
+
+
+def test_weights_without_a_run_are_guessed_beside_on_the_documentation_of_python(tmp_path: Path) -> None:
+    import torch
+
+    from txlab.engine.tokenizers.elementary import ByteTokenizer
+    from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
+    from txlab.engine.transformer.gpt import GPT, GPTShape
+    from txlab.engine.transformer.weights.saving import save_model
+
+    generator = torch.Generator().manual_seed(0)
+    save_model(GPT(GPTShape(1, 2, 16, 32, 256), generator), ByteTokenizer(), tmp_path / "small")
+    passage = find_passage(Workbench().read(Task(str(tmp_path / "small"), None, TEXT)), 0)
+    assert passage.what == "Python's documentation"
+    assert len(passage.ids) == 33
+    save_model(EncoderDecoder(EncoderDecoderShape(1, 1, 2, 16, 12, 12, 24), generator), None, tmp_path / "both")
+    with pytest.raises(LabError, match="translates"):
+        find_passage(Workbench().read(Task(str(tmp_path / "both"), None, "1 2 3", "4")), 0)
+
+
+def test_a_passage_begins_with_a_line_or_a_word() -> None:
+    lines = "".join(f"line {at}\n" for at in range(1000))
+    for seed in range(20):
+        assert beginning_with_a_line(lines, 60, np.random.default_rng(seed)).startswith("line ")
+        words = beginning_with_a_line(lines.replace("\n", " "), 60, np.random.default_rng(seed))
+        assert words.startswith("line ") or words[0].isdigit()
+    assert beginning_with_a_line("x" * 100, 60, np.random.default_rng(0)) == "x" * 60

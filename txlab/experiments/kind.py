@@ -78,6 +78,13 @@ class Kind:
         """Load the model of a checkpoint, without its data. LabError if the kind has no model or it does not fit."""
         raise LabError(f"an experiment of the kind {self.name} does not have a text model")
 
+    def held_out(self, scenario: Any) -> str:
+        """Return the validation text of a scenario, which its model does not learn from; "" = it has none.
+
+        LabError if the corpus cannot be read.
+        """
+        return ""
+
     def adopt(self, scenario: Any, opened: LoadedModel) -> Any:
         """Return the scenario with the shape settings it leaves open taken from the model that it starts from.
 

@@ -320,6 +320,19 @@ def order_of(steps: Sequence[int], wanted: int | None) -> list[int]:
     return sorted(steps, key=lambda step: (abs(step - wanted), step))
 
 
+def held_out_text(opened: OpenModel) -> tuple[str, str]:
+    """A text that a model has not learnt from, as far as is known, and what it is: the validation text of its run, else
+    Python's documentation. LabError if the corpus of the run cannot be read."""
+    from txlab.experiments.corpora import load_corpus
+    from txlab.experiments.kind import kind_named
+
+    if is_run(opened.origin):
+        scenario = scenario_of(RunDirectory(opened.origin))
+        if text := kind_named(scenario.kind).held_out(scenario):
+            return text, "its validation text"
+    return load_corpus("python-docs").text, "Python's documentation"
+
+
 def opened_as(opened: LoadedModel, name: str, origin: Path, step: int | None, steps: tuple[int, ...]) -> OpenModel:
     return OpenModel(
         name=name,

@@ -44,17 +44,21 @@ class Bars(Painted, can_focus=True):
         self.heading = title
         self.bars: tuple[tuple[str, float], ...] = ()
         self.before: tuple[float, ...] = ()
+        self.marked = -1
         self.cursor = 0
 
-    def set_bars(self, title: str, bars: Sequence[tuple[str, float]], before: Sequence[float] = ()) -> None:
+    def set_bars(
+        self, title: str, bars: Sequence[tuple[str, float]], before: Sequence[float] = (), marked: int = -1
+    ) -> None:
         """Show these bars. Labels are raw tokens, made visible here; the title is shown as it is. `before` holds the
-        values before a change, shown in front of the new ones."""
+        values before a change, shown in front of the new ones; the bar `marked` stands out, with or without the focus.
+        """
         found = tuple((text, float(value)) for text, value in bars)
         was = tuple(before) if len(before) == len(found) else ()
-        if (title, found, was) == (self.heading, self.bars, self.before):
+        if (title, found, was, marked) == (self.heading, self.bars, self.before, self.marked):
             return
         resized = len(found) != len(self.bars)
-        self.heading, self.bars, self.before = title, found, was
+        self.heading, self.bars, self.before, self.marked = title, found, was, marked
         self.cursor = max(0, min(self.cursor, len(found) - 1))
         self.refresh(layout=resized)
 
@@ -85,7 +89,7 @@ class Bars(Painted, can_focus=True):
         if y > len(self.bars) or size <= 0:
             return Strip.blank(size, surface)
         text, value = self.bars[y - 1]
-        here = self.has_focus and y - 1 == self.cursor
+        here = y - 1 == self.marked or (self.has_focus and y - 1 == self.cursor)
         numbers = 12 if self.before else 5  # `.31 → .08 `
         longest = max(width(label(each, ascii)) for each, _ in self.bars)
         room = max(1, min(longest, size - numbers - (9 if size > 24 else 2)))

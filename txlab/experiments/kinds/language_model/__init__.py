@@ -173,6 +173,11 @@ class LanguageModelKind(GradientKind):
         "accuracy_": Label("accuracy", unit="accuracy after so many examples"),
     }
 
+    def held_out(self, scenario: LanguageModelScenario) -> str:
+        from txlab.experiments.kinds.language_model.data import held_out
+
+        return held_out(scenario)
+
     def explain_metric(
         self,
         scenario: LanguageModelScenario,

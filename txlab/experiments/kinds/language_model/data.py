@@ -63,6 +63,17 @@ def training_text(data: TextOrTask) -> str:
     return load_corpus(data.text).split(data.validation).train
 
 
+def held_out(scenario: LanguageModelScenario) -> str:
+    """The validation text: of a mixture that of its largest part, of a generated task one of its sequences."""
+    data = scenario.data
+    if data.source != "text":
+        made = build_data(scenario)
+        return made.decode(made.validation_batches()[0].inputs[0].tolist())
+    if data.mixture:
+        return max(read_parts(data), key=lambda part: part.share).split.validation
+    return load_corpus(data.text).split(data.validation).validation
+
+
 class CorpusData(TextData):
     """A corpus, its tokenizer (saved before, or learnt from the training share alone) and windows of T + 1 tokens."""
 

@@ -143,7 +143,7 @@ class ContinuationTree(Dialog[tuple[int, ...]]):
             yield Words("", id="path")
             yield self.rows
             yield Words("", id="verdict")
-            hints = ("→ ←", "open, close"), ("enter", "write it"), ("w", "why"), ("esc", "leave it")
+            hints = ("→ ←", "open, close"), ("enter", "write it"), ("w", "why"), ("esc", "leave")
             yield Words(key_hints(*hints), classes="dialog-keys")
 
     def on_mount(self) -> None:

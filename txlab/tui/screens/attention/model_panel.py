@@ -22,6 +22,7 @@ from txlab.tui.panel import Panel
 from txlab.tui.screens.attention.bench import LiveAttention, Task, Workbench, example_text
 from txlab.tui.screens.attention.continuation_tree import ContinuationTree
 from txlab.tui.screens.attention.dialogs import RECORDING, EditWeightScreen, offer_models, open_dialog
+from txlab.tui.screens.attention.guessing_dialog import GuessingDialog
 from txlab.tui.screens.attention.source import Edit, concerns
 from txlab.tui.screens.dialogs import AskValue, Choose
 
@@ -44,6 +45,7 @@ class ModelPanel(Panel):
         Binding("greater_than_sign", "write(True)", "write a drawn token", id="attention.draw", show=False),
         Binding("comma", "take_back", "take a token back", id="attention.take-back", show=False),
         Binding("T", "tree", "tree", id="attention.tree"),
+        Binding("G", "guess", "guess", id="attention.guess"),
         Binding("c", "compare", "compare", id="attention.compare"),
         Binding("0", "reset", "reset", id="attention.reset"),
         Binding("escape", "leave", "recording", id="attention.leave-bench", key_display="esc"),
@@ -68,6 +70,7 @@ class ModelPanel(Panel):
         self.to_write: list[bool] = []  # tokens that were asked for: drawn, or the likeliest
         self.draws = np.random.default_rng(0)  # of the tokens that are drawn, one after the other
         self.when_read: Callable[[LiveAttention], Any] | None = None  # called when all that was asked for is read
+        self.passages = 0  # that were guessed
         self.opening_second = LatestTask(self, "second model", lambda sentence: self.tell(sentence, "error"))
 
     # The task and its result.
@@ -89,6 +92,8 @@ class ModelPanel(Panel):
         if self.wanted is None:
             return
         old, self.live = self.live, live
+        if old is not None and old.opened is not live.opened:
+            self.viewer.side.say_result("")
         if live.note:
             self.tell(f"{live.opened.name} reads its own text: {live.note}", "warning")
         self.wanted = live.task if self.wanted == live.asked else self.wanted
@@ -118,6 +123,7 @@ class ModelPanel(Panel):
 
     def forget(self) -> None:
         """Close the model."""
+        self.viewer.side.say_result("")
         self.wanted = self.live = None
         self.working.forget()
         self.opening_second.forget()
@@ -255,6 +261,21 @@ class ModelPanel(Panel):
             self.app.push_screen(ContinuationTree(live), taken)
 
         self.with_newest(choose)
+
+    def action_guess(self) -> None:
+        """Guess a text beside the model, character by character; the result stays beside the pattern."""
+
+        def play(live: LiveAttention) -> None:
+            def left(result: str | None) -> None:
+                self.passages = game.which + 1
+                if result is not None:
+                    self.tell(result)
+                    self.viewer.side.say_result(result)
+
+            game = GuessingDialog(live, self.passages)
+            self.app.push_screen(game, left)
+
+        self.with_newest(play)
 
     # Edits.
 

@@ -65,17 +65,20 @@ class AttentionScreen(BenchScreen):
         "that has the focus (tab goes on to the next one), h and l change the head, j and k the layer. Typing a text "
         "or editing something opens the run's model at the newest checkpoint at or before the frame; beside it stands "
         "what comes next, before → now, and KL(before ‖ now). A full stop lets the model write its likeliest token, > "
-        "a drawn one, a comma takes it back; a masked model fills its masks. Esc goes back to the frames. w asks about "
-        "what has the focus: a cell, a token that may come next, a row of the side; of an edit, the KL."
+        "a drawn one, a comma takes it back; a masked model fills its masks. T opens the likeliest continuations as a "
+        "tree; G is Shannon's game: you guess a text beside the model, and both are counted in bits per byte. Esc goes "
+        "back to the frames. w asks about what has the focus: a cell, a token that may come next, a row of the side; "
+        "of an edit, the KL."
     )
     PANELS = (RunPanel, PatternPanel, SidePanel, ModelPanel)
     KEY_ORDER = (
         "run.pause", "run.step", "attention.previous-head", "attention.next-head", "attention.next-layer",
         "attention.previous-layer", "screen.why", "attention.text", "attention.heads", "attention.write",
-        "attention.tree", "attention.switch-head", "attention.edge", "attention.tab", "attention.site", "time.earlier",
-        "time.later", "attention.view", "attention.compare", "attention.reset", "attention.leave-bench",
-        "attention.open", "attention.block", "attention.patch", "attention.weight", "attention.errata",
-        "attention.scale-up", "attention.scale-down", "attention.first-token", "attention.numbers", "attention.remove",
+        "attention.tree", "attention.switch-head", "attention.edge", "attention.tab", "attention.guess",
+        "attention.site", "time.earlier", "time.later", "attention.view", "attention.compare", "attention.reset",
+        "attention.leave-bench", "attention.open", "attention.block", "attention.patch", "attention.weight",
+        "attention.errata", "attention.scale-up", "attention.scale-down", "attention.first-token",
+        "attention.numbers", "attention.remove",
     )  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("w", "why", "why", id="screen.why"),

@@ -39,6 +39,7 @@ class SidePanel(Panel):
         super().__init__(id="side")
         self.viewer = viewer
         self.next, self.second, self.rows = Bars(id="next"), Bars(id="next-second"), Table(id="rows")
+        self.result = Words(id="result")  # of the guessing game
         self.legend = Words(legend(TABS[0]), id="legend")
         self.tab = TABS[0]
         self.table = SideTable()
@@ -47,6 +48,7 @@ class SidePanel(Panel):
     def compose(self) -> ComposeResult:
         yield self.next
         yield self.second
+        yield self.result
         yield TabLine(id="tabs")
         yield self.rows
         yield self.legend
@@ -66,6 +68,11 @@ class SidePanel(Panel):
         title = which + title
         before = [one.before for one in found.candidates if one.before is not None]
         bars.set_bars(title, [(one.token, one.probability) for one in found.candidates], before)
+
+    def say_result(self, sentence: str) -> None:
+        """Show the result of the guessing game; "" hides the line."""
+        self.result.display = bool(sentence)
+        self.result.say(Content.styled(sentence, "$accent"))
 
     # The table.
 
