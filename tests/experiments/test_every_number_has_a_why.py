@@ -37,6 +37,7 @@ SMALL: dict[str, list[str]] = {
     "td-network": [],
     "baird": [],
     "words-planted": [],
+    "words-softmax": ["data.tokens=7000"],
     "tictactoe": [],
     "tictactoe-q": [],
     "tictactoe-lambda": ["learn.seeds=2"],
@@ -57,6 +58,7 @@ def recorded(name: str, overrides: list[str]) -> tuple[Mapping[str, Any], dict[s
     speed.begin(0)
     values = {name: float(value) for name, value in experiment.step().items()}
     values |= {name: float(value) for name, value in experiment.evaluate().items()}
+    values |= getattr(experiment, "measured", dict)()
     values |= speed.look(1) | {"host_memory_mb": 100.0, "seconds_left": 3.0}
     return scenario.model_dump(mode="json"), values, facts
 

@@ -12,11 +12,12 @@ import torch
 
 from txlab.engine.embeddings import blocks
 from txlab.engine.embeddings.blocks import Block
+from txlab.engine.embeddings.neighbours import nearest, unit
 from txlab.engine.embeddings.windows import BOUNDARY
 from txlab.errors import LabError
 from txlab.experiments.kind import explain_metric, kind_named
 from txlab.experiments.kinds.word_vectors import WordText
-from txlab.experiments.kinds.word_vectors.experiment import WordVectors
+from txlab.experiments.kinds.word_vectors.experiment import WordVectors, alike
 from txlab.experiments.kinds.word_vectors.text import encoded, planted_words, sentences_of
 from txlab.runs.scenario import load_scenario
 
@@ -62,6 +63,60 @@ def test_every_form_learns_and_resumes_bit_for_bit(change: str, architecture: st
         assert whole.step() == second.step()
     assert torch.equal(whole.model.v, second.model.v)
     assert torch.equal(whole.model.u, second.model.u)
+
+
+BESIDE = ['vectors.beside=["softmax","nce","hierarchical"]', "data.tokens=7000", "vectors.width=16"]
+
+
+def test_objectives_beside_each_other_learn_what_each_learns_alone() -> None:
+    together = built(*BESIDE)
+    found = [together.step(), together.step()]
+    for objective, model in together.models.items():
+        alone = built(*BESIDE[1:], f'vectors.objective="{objective}"')
+        assert [each[f"loss/{objective}"] for each in found] == [alone.step()["loss"], alone.step()["loss"]]
+        assert torch.equal(model.v, alone.model.v)
+        assert torch.equal(model.u, alone.model.u)
+        measures = together.evaluate()
+        assert {name: measures[f"{name}/{objective}"] for name in ("synonyms", "analogies")} == alone.evaluate()
+    assert {name.partition("/")[2] for name in together.measured()} == set(together.models)
+    assert len(together.samples()) == 4 * len(together.scenario.look.words)
+
+
+def test_objectives_beside_each_other_resume_bit_for_bit() -> None:
+    whole, first = built(*BESIDE), built(*BESIDE)
+    for _ in range(2):
+        whole.step()
+        first.step()
+    second = built(*BESIDE)
+    second.load_state_dict(first.state_dict())
+    assert whole.step() == second.step()
+    assert whole.evaluate() == second.evaluate()
+    with pytest.raises(LabError, match="of other objectives"):
+        built(*BESIDE[1:]).load_state_dict(first.state_dict())
+
+
+def test_objectives_are_each_named_once() -> None:
+    with pytest.raises(LabError, match="must not name one twice; they are sampling, nce, nce"):
+        load_scenario("words-planted", ['vectors.beside=["nce","nce"]'])
+    with pytest.raises(LabError, match="a softmax takes"):
+        load_scenario("words-docs", ['vectors.beside=["softmax"]', "data.most=2000000"])
+
+
+def test_neighbours_in_common_are_counted() -> None:
+    draws = np.random.default_rng(1)
+    one, other = (unit(draws.standard_normal((40, 8)).astype(np.float32)) for _ in range(2))
+    shared = []
+    for row in range(40):
+        near = [{place for place, _ in nearest(units, units[row], 10, [row])} for units in (one, other)]
+        shared.append(len(near[0] & near[1]) / 10)
+    assert alike(one, other) == pytest.approx(np.mean(shared))
+    assert alike(one, one) == 1
+
+
+def test_the_words_that_scenarios_ask_about_are_planted() -> None:
+    planted = {word.text for word in planted_words()}
+    for name in ("words-planted", "words-softmax"):
+        assert set(load_scenario(name).scenario.look.words) <= planted
 
 
 def test_every_epoch_draws_its_windows_anew() -> None:

@@ -71,7 +71,11 @@ class NotFinite(RunFailed):
 
 
 class Experiment(Protocol):
-    """See DESIGN, first idea. All methods are called from one thread, at step boundaries."""
+    """See DESIGN, first idea. All methods are called from one thread, at step boundaries.
+
+    An experiment may also have a `measured()`: speeds that it measured since the last call, by names. They are recorded
+    with the machine's and, unlike metrics, differ from run to run.
+    """
 
     @property
     def step_count(self) -> int:

@@ -132,7 +132,7 @@ class _Loop:
             if last or is_due(self.record.checkpoint_every, step):
                 self._save()
         if values := self.speed.look(step):
-            self.recorder.row("machine", step, values=values)
+            self.recorder.row("machine", step, values=values | dict(getattr(self.experiment, "measured", dict)()))
         if self.granted:
             self.granted -= 1
             if not self.granted:

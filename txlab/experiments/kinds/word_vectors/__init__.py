@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from txlab.experiments.kinds.word_vectors.experiment import WordVectors
 
 
+ObjectiveName = Literal["sampling", "softmax", "hierarchical", "nce"]
+
+
 class WordText(Section):
     """What is read, and what counts as a word."""
 
@@ -41,8 +44,11 @@ class Vectors(Section):
     architecture: Literal["skip-gram", "cbow"] = Field(
         "skip-gram", description="skip-gram: the centre predicts each context; cbow: the contexts' mean the centre"
     )
-    objective: Literal["sampling", "softmax", "hierarchical", "nce"] = Field(
+    objective: ObjectiveName = Field(
         "sampling", description="how a prediction is scored; softmax costs V dot products for each"
+    )
+    beside: list[ObjectiveName] = Field(
+        default_factory=list, max_length=3, description="others that learn the same text, to be compared"
     )
     window: Annotated[int, Field(ge=1, le=100)] = Field(5, description="words to each side, at most")
     fixed_window: bool = Field(False, description="false: each centre draws 1 … window")
@@ -86,9 +92,18 @@ class WordVectorScenario(Scenario):
     look: WordProbe = Field(default_factory=WordProbe)
 
     @model_validator(mode="after")
+    def objectives_differ(self) -> Self:
+        named = [self.vectors.objective, *self.vectors.beside]
+        if len(set(named)) < len(named):
+            raise ValueError(
+                f"vectors.objective and vectors.beside must not name one twice; they are {', '.join(named)}"
+            )
+        return self
+
+    @model_validator(mode="after")
     def the_softmax_is_small_enough(self) -> Self:
         numbers = self.data.most * self.vectors.block
-        if self.vectors.objective == "softmax" and numbers > 100_000_000:
+        if "softmax" in (self.vectors.objective, *self.vectors.beside) and numbers > 100_000_000:
             raise ValueError(
                 f"a softmax takes data.most × vectors.block = {numbers:,} scores at once; allowed: at most 100,000,000"
             )
@@ -96,12 +111,15 @@ class WordVectorScenario(Scenario):
 
     def outline(self) -> list[tuple[str, str]]:
         vectors, train = self.vectors, self.train
-        how = {
+        names = {
             "sampling": f"{several(vectors.negatives, 'negative')} a pair",
             "softmax": "full softmax",
             "hierarchical": "hierarchical softmax",
             "nce": f"noise contrastive, {several(vectors.negatives, 'noise word')}",
-        }[vectors.objective]
+        }
+        how = "; beside it ".join(
+            [names[vectors.objective], *filter(None, [", ".join(names[each] for each in vectors.beside)])]
+        )
         text = self.data.text if self.data.source == "text" else "planted, its synonyms and analogies known"
         return [
             ("Model", f"{vectors.architecture}, width {vectors.width}, window {vectors.window}, {how}"),
@@ -115,7 +133,7 @@ class WordVectorsKind(Kind):
     title = "Word vectors"
     schema = WordVectorScenario
     primary_metrics = ("synonyms", "loss")
-    units: ClassVar = {"loss": "nats"}
+    units: ClassVar = {"loss": "nats", "loss/": "nats", "words_per_second/": "words/s"}
 
     def resolve(self, scenario: Any, say: Callable[[str], None] = lambda text: None) -> Any:
         """Return the scenario with [compute] decided: products this small gain nothing from a second thread."""
@@ -145,8 +163,21 @@ class WordVectorsKind(Kind):
         if value is None:
             return None
         words = int(facts.get("vocabulary", 0))
-        if name == "loss":
-            return self._explain_loss(scenario, step, value, words)
+        family, _, objective = name.partition("/")
+        if family == "loss":
+            return self._explain_loss(scenario, objective or vectors.objective, step, value, words)
+        if family == "words_per_second":
+            return self._explain_speed(objective, value, facts)
+        if family == "alike":
+            return Explanation(
+                question=f"why do {objective} and {vectors.objective} have {value:.3f} of their neighbours in common?",
+                equation="alike = mean over w of #(N(w) ∩ N′(w)) / 10,  N(w) the 10 words nearest to w by cosine",
+                math="K6",
+                source=f"computed here, from the vectors of {vectors.objective} and those of {objective}",
+                operands=[Operand("V", words, "words")],
+                steps=[Step("by chance", f"10/{words - 1}", 10 / max(words - 1, 1))],
+                result=value,
+            )
         if name == "alpha":
             steps = int(facts.get("steps", 0))
             left = max(1 - (step - 1) / steps, 1e-4) if steps else 0.0
@@ -166,19 +197,35 @@ class WordVectorsKind(Kind):
                 "questions",
             ),
         }
-        if name not in asked:
+        if family not in asked:
             return None
         return Explanation(
             question=f"why are {name} at {value:.3f} at step {step}?",
-            equation=f"{name} = #({asked[name][0]}) / n",
+            equation=f"{family} = #({asked[family][0]}) / n",
             math="K6",
             source="computed here, from the text that this scenario plants",
             operands=[Operand("V", words, "words"), Operand("D", vectors.width, "width")],
-            steps=[Step("by chance", f"1/V of the {asked[name][1]}", 1 / max(words - 1, 1))],
+            steps=[Step("by chance", f"1/V of the {asked[family][1]}", 1 / max(words - 1, 1))],
             result=value,
         )
 
-    def _explain_loss(self, scenario: WordVectorScenario, step: int, value: float, words: int) -> Explanation:
+    def _explain_speed(self, objective: str, value: float, facts: Mapping[str, Any]) -> Explanation:
+        scores = facts.get("scores", {})
+        return Explanation(
+            question=f"why {grouped(round(value))} words a second with {objective}?",
+            equation="words a second = words read / seconds spent on this objective",
+            math="K5",
+            source="measured while it ran, since the number before",
+            operands=[
+                Operand(f"scores, {name}", count, "products u·h for a prediction") for name, count in scores.items()
+            ],
+            steps=[Step("a word", f"1 / {value:.4g}", 1 / value, "seconds, with all predictions of its window")],
+            result=value,
+        )
+
+    def _explain_loss(
+        self, scenario: WordVectorScenario, objective: str, step: int, value: float, words: int
+    ) -> Explanation:
         from math import log
 
         vectors = scenario.vectors
@@ -189,7 +236,7 @@ class WordVectorsKind(Kind):
             "nce": ("L = −ln σ(x_o) − Σₖ ln σ(−xₙₖ),  x = v·u − ln(K q)", None, "K5"),
             "hierarchical": ("L = −Σⱼ ln σ(sⱼ v·uⱼ) on the way to the word", None, "K5"),
             "softmax": ("L = −ln p(o | v),  p = softmax(U v)", (f"ln {words}", log(max(words, 1))), "K4"),
-        }[vectors.objective]
+        }[objective]
         steps = [Step("at first", at_first[0], at_first[1], "while u = 0")] if at_first else []
         return Explanation(
             question=f"why is the loss {value:.4g} nats at step {step}?",

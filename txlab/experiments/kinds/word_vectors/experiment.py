@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,10 @@ import torch
 
 from txlab.engine.device import choose_device, repeat_exactly
 from txlab.engine.embeddings.embedding import Embedding
+from txlab.engine.embeddings.huffman import huffman
 from txlab.engine.embeddings.neighbours import analogy, nearest, unit
 from txlab.engine.embeddings.windows import Windows, windows
-from txlab.engine.embeddings.word2vec import Method, Word2Vec
+from txlab.engine.embeddings.word2vec import Method, Objective, Word2Vec
 from txlab.errors import LabError
 from txlab.experiments.kinds.word_vectors import WordVectorScenario
 from txlab.experiments.kinds.word_vectors.text import PlantedWord, encoded, planted_words
@@ -22,10 +24,15 @@ from txlab.experiments.tabular.kind import TabularExperiment
 
 LOWEST = 1e-4  # the share of alpha that the rate ends at
 QUESTIONS = 500  # analogies asked of a planted text
+ALIKE = 10  # neighbours of a word that objectives are compared by
+COSINES = 4_000_000  # of that comparison, at most
 
 
 class WordVectors(TabularExperiment):
-    """See protocol.Experiment; `model` has the vectors, `text` the words and their ids."""
+    """See protocol.Experiment; `model` has the vectors, `text` the words and their ids.
+
+    `models` has the vectors of all objectives, `model` first. They begin at the same numbers and see the same windows.
+    """
 
     def __init__(self, scenario: WordVectorScenario) -> None:
         self.scenario = scenario
@@ -34,20 +41,26 @@ class WordVectors(TabularExperiment):
         repeat_exactly(self.device)
         self.text = encoded(scenario.data, scenario.seed)
         vectors = scenario.vectors
-        method = Method(
-            vectors.architecture,
-            vectors.objective,
-            vectors.width,
-            vectors.negatives,
-            vectors.strip_noise,
-            vectors.block,
-        )
-        draws = torch.Generator().manual_seed(derived_seed(scenario.seed, "word vectors", 0))
-        self.model = Word2Vec(self.text.vocabulary, method, draws, str(self.device))
+        self.models = {objective: self._model(objective) for objective in (vectors.objective, *vectors.beside)}
+        self.model = self.models[vectors.objective]
+        self.seconds = dict.fromkeys(self.models, 0.0)  # spent on learning since they were last asked for
+        self.words_seen = 0
         self.kept = self.text.vocabulary.kept(vectors.subsample, vectors.subsampling)
         self.alpha = scenario.train.alpha
         self.step_count = 0
         self.planted = self._planted() if scenario.data.source == "planted" else {}
+
+    def _model(self, objective: Objective) -> Word2Vec:
+        vectors = self.scenario.vectors
+        method = Method(
+            vectors.architecture, objective, vectors.width, vectors.negatives, vectors.strip_noise, vectors.block
+        )
+        draws = torch.Generator().manual_seed(derived_seed(self.scenario.seed, "word vectors", 0))
+        return Word2Vec(self.text.vocabulary, method, draws, str(self.device))
+
+    def name(self, metric: str, objective: str) -> str:
+        """A metric's name: "loss", or "loss/nce" where there are several."""
+        return metric if len(self.models) == 1 else f"{metric}/{objective}"
 
     @property
     def steps_an_epoch(self) -> int:
@@ -64,13 +77,27 @@ class WordVectors(TabularExperiment):
         alpha  the rate of this step
         """
         seen = self.windows(self.step_count)
-        draws = generator(self.scenario.seed, "noise words", self.step_count)
         alpha = self.alpha * max(1 - self.step_count / self.steps, LOWEST)
-        loss = self.model.learn(seen, alpha, draws)
-        if np.isinf(loss) or not bool(torch.isfinite(self.model.v).all()):
-            raise NotFinite(self.step_count + 1, "the word vectors", "not finite")
+        found = {"alpha": alpha}
+        for objective, model in self.models.items():
+            began = perf_counter()
+            draws = generator(self.scenario.seed, "noise words", self.step_count)
+            loss = model.learn(seen, alpha, draws)
+            if np.isinf(loss) or not bool(torch.isfinite(model.v).all()):
+                raise NotFinite(self.step_count + 1, f"the word vectors ({objective})", "not finite")
+            self.seconds[objective] += perf_counter() - began
+            found |= {} if np.isnan(loss) else {self.name("loss", objective): loss}
         self.step_count += 1
-        return {"alpha": alpha} | ({} if np.isnan(loss) else {"loss": loss})
+        self.words_seen += self.scenario.train.words
+        return found
+
+    def measured(self) -> Mapping[str, float]:
+        """words_per_second/OBJECTIVE of each of several, since this was last asked."""
+        if len(self.models) == 1 or not self.words_seen:
+            return {}
+        speeds = {f"words_per_second/{name}": self.words_seen / seconds for name, seconds in self.seconds.items()}
+        self.seconds, self.words_seen = dict.fromkeys(self.models, 0.0), 0
+        return speeds
 
     def windows(self, step: int) -> Windows:
         """What a step learns from: its stretch of the text, thinned out, each centre with its window."""
@@ -82,14 +109,24 @@ class WordVectors(TabularExperiment):
         )
 
     def evaluate(self) -> Mapping[str, float]:
-        """What a planted text is known to contain: the share of synonyms and of analogies that are found.
+        """What a planted text is known to contain, the share of it that is found; and how much alike objectives are.
 
         synonyms   planted words whose nearest word is their synonym
         analogies  questions a − b + c whose nearest word has c's base and a's feature
+        alike      of the ten nearest words of each, those that are so by the first objective too
         """
-        if not self.planted:
-            return {}
-        units = unit(self.model.v.cpu().numpy())
+        found: dict[str, float] = {}
+        units = {objective: unit(model.v.cpu().numpy()) for objective, model in self.models.items()}
+        for objective, each in units.items():
+            if self.planted:
+                synonyms, analogies = self._found(each)
+                found |= {self.name("synonyms", objective): synonyms, self.name("analogies", objective): analogies}
+            if objective != self.scenario.vectors.objective:
+                found[f"alike/{objective}"] = alike(units[self.scenario.vectors.objective], each)
+        return found
+
+    def _found(self, units: np.ndarray) -> tuple[float, float]:
+        """The shares of the planted synonyms and analogies that vectors of length 1 (V, D) contain."""
         words = {number: word for word, number in self.planted.items()}
 
         def is_synonym(number: int, word: PlantedWord) -> bool:
@@ -101,7 +138,7 @@ class WordVectors(TabularExperiment):
         for a, b, c, wanted in self._questions():
             found = words.get(analogy(units, a, b, c, 1)[0][0])
             right.append(found is not None and (found.base, found.feature) == wanted)
-        return {"synonyms": float(np.mean(synonyms)), "analogies": float(np.mean(right))}
+        return float(np.mean(synonyms)), float(np.mean(right))
 
     def _planted(self) -> dict[PlantedWord, int]:
         ids = self.text.vocabulary.ids
@@ -133,23 +170,31 @@ class WordVectors(TabularExperiment):
         return Frame(self.step_count, tensors, {"words": self.text.vocabulary.words[:count]}, facts={"counts": counts})
 
     def samples(self) -> Sequence[Sample]:
-        """The nearest words of those that the scenario asks about."""
+        """The nearest words of those that the scenario asks about, by each objective."""
         vocabulary = self.text.vocabulary
-        units = unit(self.model.v.cpu().numpy())
         found = []
+        units = {objective: unit(model.v.cpu().numpy()) for objective, model in self.models.items()}
         for word in self.scenario.look.words:
             number = vocabulary.ids.get(word)
             if number is None:
                 found.append(Sample(word, " is not in the vocabulary"))
                 continue
-            near = nearest(units, units[number], 8, [number])
-            found.append(
-                Sample(word, " → " + ", ".join(f"{vocabulary.words[row]} {cosine:.2f}" for row, cosine in near))
-            )
+            for objective, each in units.items():
+                near = nearest(each, each[number], 8, [number])
+                listed = ", ".join(f"{vocabulary.words[row]} {cosine:.2f}" for row, cosine in near)
+                found.append(Sample(word if len(units) == 1 else f"{word} ({objective})", f" → {listed}"))
         return found
+
+    def _scores(self, objective: Objective) -> float:
+        """Products u·h that one prediction takes, on average over the text."""
+        vocabulary = self.text.vocabulary
+        if objective == "hierarchical":
+            return float(huffman(vocabulary.counts).lengths @ vocabulary.counts / vocabulary.known)
+        return len(vocabulary.words) if objective == "softmax" else 1 + self.scenario.vectors.negatives
 
     def facts(self) -> Mapping[str, Any]:
         vocabulary = self.text.vocabulary
+        headline = ["synonyms", "analogies"][: 2 if len(self.models) == 1 else 1] if self.planted else ["loss"]
         return {
             "unit": "words",
             "units_per_step": self.scenario.train.words,
@@ -157,8 +202,9 @@ class WordVectors(TabularExperiment):
             "vocabulary": len(vocabulary.words),
             "words": vocabulary.tokens,
             "known_words": vocabulary.known,
-            "parameters": self.model.v.numel() + self.model.u.numel(),
-            "headline": ["synonyms", "analogies"] if self.planted else ["loss"],
+            "parameters": sum(model.v.numel() + model.u.numel() for model in self.models.values()),
+            "scores": {objective: self._scores(objective) for objective in self.models},
+            "headline": [self.name(metric, objective) for metric in headline for objective in self.models],
             "compute": {"device": str(self.device), "dtype": "float32", "threads": torch.get_num_threads()},
         }
 
@@ -171,7 +217,7 @@ class WordVectors(TabularExperiment):
     # Checkpoints
 
     def state_dict(self) -> State:
-        vocabulary = self.text.vocabulary
+        vocabulary, beside = self.text.vocabulary, self.scenario.vectors.beside
         return {
             "step": self.step_count,
             "alpha": self.alpha,
@@ -180,14 +226,37 @@ class WordVectors(TabularExperiment):
             "u": self.model.u.clone(),
             "words": list(vocabulary.words),
             "counts": torch.from_numpy(vocabulary.counts.copy()),
+            "beside": {name: {"v": self.models[name].v.clone(), "u": self.models[name].u.clone()} for name in beside},
         }
 
     def load_state_dict(self, state: State) -> None:
         if state["text"] != self.text.fingerprint or state["v"].shape != self.model.v.shape:
             raise LabError("the checkpoint is of another text or another width")
+        beside = state.get("beside", {})
+        if set(beside) != set(self.scenario.vectors.beside):
+            raise LabError("the checkpoint is of other objectives")
         self.step_count, self.alpha = int(state["step"]), float(state["alpha"])
         self.model.v.copy_(state["v"])
         self.model.u.copy_(state["u"])
+        for name, tables in beside.items():
+            self.models[name].v.copy_(tables["v"])
+            self.models[name].u.copy_(tables["u"])
+
+
+def alike(one: np.ndarray, other: np.ndarray) -> float:
+    """The share of the ALIKE nearest words that two sets of vectors of length 1 (V, D) have in common.
+
+    Of all words, or of the most frequent ones if there are many.
+    """
+    rows = np.arange(min(len(one), max(1, COSINES // len(one))))
+    count = min(ALIKE, len(one) - 1)
+    found = []
+    for units in (one, other):
+        cosines = units[rows] @ units.T
+        cosines[rows, rows] = -np.inf
+        found.append(np.argpartition(-cosines, count - 1)[:, :count])
+    shared = [len(np.intersect1d(a, b)) for a, b in zip(*found, strict=True)]
+    return float(np.mean(shared)) / count
 
 
 def embedding_of(state: State, title: str = "") -> Embedding:
