@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from txlab.engine.embeddings import blocks
-from txlab.engine.embeddings.blocks import Block
+from txlab.engine.embeddings.blocks import Stretch
 from txlab.engine.embeddings.neighbours import nearest, unit
 from txlab.engine.embeddings.windows import BOUNDARY
 from txlab.errors import LabError
@@ -119,6 +119,17 @@ def test_the_words_that_scenarios_ask_about_are_planted() -> None:
         assert set(load_scenario(name).scenario.look.words) <= planted
 
 
+def test_a_second_thread_and_a_resume_change_no_bit() -> None:
+    one, two = built("vectors.block=64"), built("vectors.block=64", "compute.threads=2")
+    assert [one.step() for _ in range(5)] == [two.step() for _ in range(5)]
+    again = built("vectors.block=64", "compute.threads=2")
+    again.step()  # what it has prepared is not what it needs next
+    again.load_state_dict(two.state_dict())
+    assert [one.step() for _ in range(5)] == [again.step() for _ in range(5)]
+    assert torch.equal(one.model.v, again.model.v)
+    assert torch.equal(one.model.u, again.model.u)
+
+
 def test_every_epoch_draws_its_windows_anew() -> None:
     experiment = built()
     first, again = experiment.windows(1), experiment.windows(1 + experiment.steps_an_epoch)
@@ -138,8 +149,10 @@ def test_a_table_of_equal_words_does_not_throw_a_word_away() -> None:
     v, u = torch.full((2, 8), 1.0), torch.full((2, 8), 1.0)
     tokens = torch.zeros(512 + 10, dtype=torch.int64)
     sides = torch.full((512,), 5)
+    noise = torch.ones(32, 8, dtype=torch.int64)
+    (block,) = blocks.cut(Stretch(tokens, sides, sides), noise, 5, 512, v.dtype)
     for _ in range(200):
-        blocks.learn(Block(tokens, sides, sides), torch.ones(32, 8, dtype=torch.int64), 5, v, u, 0.05)
+        blocks.learn(block, v, u, 0.05)
     assert float(v.norm() + u.norm()) < 50
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from txlab.engine.embeddings import blocks, plain
-from txlab.engine.embeddings.blocks import Block
+from txlab.engine.embeddings.blocks import Stretch
 from txlab.engine.embeddings.vocabulary import Vocabulary, count_words
 from txlab.engine.embeddings.windows import BOUNDARY, Windows, windows
 from txlab.engine.embeddings.word2vec import Method, Word2Vec
@@ -71,10 +71,10 @@ def test_a_block_moves_both_tables_as_its_pairs_do_one_by_one(reach: int, length
         wanted_u += one_u - u
 
     v_torch, u_torch = torch.from_numpy(v.copy()), torch.from_numpy(u.copy())
-    (numbers,) = list(seen.blocks(10_000))
-    tokens, before, after = map(torch.from_numpy, numbers)
-    block = Block(tokens, before, after)
-    blocks.learn(block, torch.from_numpy(noise), negatives, v_torch, u_torch, alpha)
+    (numbers,) = list(seen.stretches(10_000))
+    stretch = Stretch(*map(torch.from_numpy, numbers))
+    (block,) = blocks.cut(stretch, torch.from_numpy(noise), negatives, 10_000, v_torch.dtype)
+    blocks.learn(block, v_torch, u_torch, alpha)
     assert len(pairs) == seen.pairs
     np.testing.assert_allclose(v_torch.numpy(), wanted_v, atol=1e-12)
     np.testing.assert_allclose(u_torch.numpy(), wanted_u, atol=1e-12)
@@ -88,10 +88,41 @@ def test_a_single_pair_with_its_own_negatives_is_the_plain_update() -> None:
     tokens[1], tokens[2] = 4, 9
     before, after = torch.zeros(16, dtype=torch.int64), torch.zeros(16, dtype=torch.int64)
     after[0] = 1  # the centre 4 sees 9, and 9 is no centre
-    blocks.learn(Block(tokens, before, after), torch.tensor([[1, 2, 7]]), 3, v_torch, u_torch, 0.05)
+    (block,) = blocks.cut(Stretch(tokens, before, after), torch.tensor([[1, 2, 7]]), 3, 16, v_torch.dtype)
+    blocks.learn(block, v_torch, u_torch, 0.05)
     plain.learn_pair(v, u, 4, 9, [1, 2, 7], 0.05)
     np.testing.assert_allclose(v_torch.numpy(), v, atol=1e-14)
     np.testing.assert_allclose(u_torch.numpy(), u, atol=1e-14)
+
+
+def test_blocks_of_a_stretch_are_learnt_from_in_order() -> None:
+    """The places of the words, worked out for a whole stretch, add up what `index_add_` adds up block by block."""
+    rng = np.random.default_rng(8)
+    tokens = torch.from_numpy(rng.integers(0, WORDS, 7 * 16 + 6))
+    before, after = (torch.from_numpy(rng.integers(0, 4, 7 * 16)) for _ in range(2))
+    noise = torch.from_numpy(rng.integers(0, WORDS, (7, 5)))
+    v, u = (torch.from_numpy(rng.normal(size=(WORDS, WIDTH))) for _ in range(2))
+    wanted_v, wanted_u = v.clone(), u.clone()
+    cut = list(blocks.cut(Stretch(tokens, before, after), noise, 3, 32, v.dtype))
+    assert [len(block.weights) for block in cut] == [2, 2, 2, 1]
+    for start, block in zip(range(0, 112, 32), cut, strict=True):
+        blocks.learn(block, v, u, 1e-3)
+        part = slice(start, min(start + 32, 112))
+        stretch = Stretch(tokens[start : part.stop + 6], before[part], after[part])
+        (alone,) = blocks.cut(stretch, noise[start // 16 : start // 16 + 2], 3, 32, v.dtype)
+        made = blocks.gradients(alone, wanted_v, wanted_u)
+        wanted_v.index_add_(0, stretch.centres, made.centres, alpha=-1e-3)
+        wanted_u.index_add_(0, alone.rows, made.rows, alpha=-1e-3)
+        torch.testing.assert_close(v, wanted_v, rtol=0, atol=1e-12)
+        torch.testing.assert_close(u, wanted_u, rtol=0, atol=1e-12)
+
+
+def test_no_row_moves_further_than_the_longest_step_and_shorter_ones_are_whole() -> None:
+    places = blocks.places(torch.tensor([3, 1, 3]), 3)[0]
+    gradient = torch.tensor([[3.0, 0.0], [0.5, 0.0], [0.0, 4.0]])
+    table = torch.zeros(4, 2)
+    places.descend(table, gradient, alpha=1.0)  # 5 long for the word 3
+    torch.testing.assert_close(table, torch.tensor([[0.0, 0], [-0.5, 0], [0, 0], [-0.6, -0.8]]))
 
 
 def written_out(model: Word2Vec, seen: Windows, v: Tensor, u: Tensor) -> Tensor:

@@ -11,24 +11,29 @@ All gradients are taken at the weights before the block.
 
 Notable: a noise word that is also the context counts as noise (the C program skips it). Steps that are made one after
 the other end where a pair is learnt; their sum does not, and a word that stands in many pairs of a block would be
-thrown past its place, further each time. So a row's step is shortened where it would move its own scores by more than
-MOST: they move by at most α Σ |eₚ| |xₚ|², xₚ being the other vector of its p-th pair.
+thrown past its place, further each time. So no row moves by more than LONGEST in one block.
+
+The operations of a block are small: starting one costs about as much as its arithmetic. So whatever does not depend on
+the tables is worked out before, for a whole stretch of text at once (`cut`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 STRIP = 16
-MOST = 2.0  # nats; without it, 512 centres a block diverge on a text, 16 on a table of equal words
+LONGEST = 1.0  # 0.5 … 4 end at the same loss; without it, 256 centres a block diverge on Python's source
 
 
 @dataclass(frozen=True)
-class Block:
+class Stretch:
     """B centres and what stands around them; B is a multiple of STRIP.
 
     tokens         (B + 2 reach) word ids, the centres in the middle
@@ -55,67 +60,104 @@ class Block:
 
     def mask(self) -> Tensor:
         """M, (strips, STRIP, STRIP + 2 reach) boolean: row i, column j is the word j − i − reach away."""
-        device = self.tokens.device
-        column, row = torch.arange(STRIP + 2 * self.reach, device=device), torch.arange(STRIP, device=device)
-        away = column - row[:, None] - self.reach
-        before, after = self.before.view(-1, STRIP, 1), self.after.view(-1, STRIP, 1)
+        places = torch.arange(STRIP + 2 * self.reach, device=self.tokens.device, dtype=torch.int16)
+        away = places - places[:STRIP, None] - self.reach
+        before, after = (side.to(torch.int16).view(-1, STRIP, 1) for side in (self.before, self.after))
         return (away != 0) & (away >= -before) & (away <= after)
 
 
-@dataclass(frozen=True)
-class BlockGradients:
-    """∂L/∂v (B, D) of the centres; ∂L/∂u (rows.numel(), D) of the words in `rows`; and how far a step of each at α = 1
-    moves its scores, Σ |e| |x|², (B) and (rows.numel()), to be added up over the places of a word.
+class Places(NamedTuple):
+    """Where each word stands in a list of words: words[k] at order[starts[k]], …, order[starts[k + 1] − 1]."""
 
-    `scores`, `labels` and `weights` (strips, STRIP, R) are what they come from.
+    words: Tensor
+    order: Tensor
+    starts: Tensor
+
+    def descend(self, table: Tensor, gradient: Tensor, alpha: float) -> None:
+        """Subtract α Σ `gradient` (P, D), summed over the places of each word, from its row; at most LONGEST of it."""
+        total = torch.embedding_bag(gradient, self.order, self.starts)[0]  # (words, D)
+        total *= (LONGEST / torch.linalg.vector_norm(total, dim=1, keepdim=True)).clamp_(max=alpha)
+        table.index_add_(0, self.words, total, alpha=-1)
+
+
+def places(words: Tensor, size: int) -> list[Places]:
+    """The places of each `size` of the words, by one sort of numbers made of block, word and place.
+
+    >>> places(torch.tensor([7, 3, 7, 9]), 3)[0]
+    Places(words=tensor([3, 7]), order=tensor([1, 0, 2]), starts=tensor([0, 1]))
+    """
+    ids = words.cpu().numpy()
+    block, place = np.divmod(np.arange(len(ids)), size)
+    bits, most = size.bit_length(), int(ids.max()) + 1
+    numbers = np.sort((block * most + ids) << bits | place)  # three times as fast as an argsort
+    kind = numbers >> bits
+    first = np.flatnonzero(np.diff(kind, prepend=-1))
+    ends = np.searchsorted(first, np.arange(size, len(ids), size)).tolist()
+    found = (kind[first] % most, numbers & ((1 << bits) - 1), first % size)
+    each, order, starts = (words.new_tensor(numbers) for numbers in found)
+    return [*map(Places, each.tensor_split(ends), torch.split(order, size), starts.tensor_split(ends))]
+
+
+class Block(NamedTuple):
+    """S strips as they are scored, each centre against R = STRIP + 2 reach + N words.
+
+    centres  (S · STRIP) word ids      weights  (S, STRIP, R)  M_ij, then K/N cᵢ for noise
+    rows     (S · R) word ids          labels   (R)  1 for the columns of M, 0 for noise
     """
 
     centres: Tensor
-    centre_moves: Tensor
     rows: Tensor
-    table: Tensor
-    table_moves: Tensor
-    scores: Tensor
-    labels: Tensor
     weights: Tensor
+    centre_places: Places
+    row_places: Places
+    labels: Tensor
 
-    def loss(self) -> Tensor:
-        """L in nats."""
-        return -(logsigmoid((2 * self.labels - 1) * self.scores) * self.weights).sum()
+    @property
+    def pairs(self) -> Tensor:
+        """Σᵢ cᵢ."""
+        return (self.weights * self.labels).sum()
+
+    def loss(self, scores: Tensor) -> Tensor:
+        """L in nats, for scores (S, STRIP, R)."""
+        return -(logsigmoid((2 * self.labels - 1) * scores) * self.weights).sum()
 
 
-def gradients(block: Block, noise: Tensor, negatives: float, v: Tensor, u: Tensor) -> BlockGradients:
-    """The gradients of L for tables v and u (V, D); noise (strips, N); negatives = K."""
-    rows = torch.cat([block.around, noise], 1)  # (strips, R), R = STRIP + 2 reach + N
-    v_strips = v[block.centres].view(len(rows), STRIP, -1)
-    u_strips = u[rows]
-    scores = torch.bmm(v_strips, u_strips.transpose(1, 2))  # (strips, STRIP, R)
-
-    mask = block.mask().to(v)
-    counts = (block.before + block.after).to(v).view(-1, STRIP, 1)
+def cut(stretch: Stretch, noise: Tensor, negatives: float, size: int, dtype: torch.dtype) -> Iterator[Block]:
+    """Blocks of `size` centres; noise (strips, N); negatives = K; dtype = that of the tables."""
+    rows = torch.cat([stretch.around, noise], 1)  # (strips, R)
+    counts = (stretch.before + stretch.after).to(dtype).view(-1, STRIP, 1)
     share = (counts * (negatives / noise.shape[1])).expand(-1, -1, noise.shape[1])
-    weights = torch.cat([mask, share], 2)
-    labels = torch.zeros_like(scores[0, 0])
-    labels[: block.around.shape[1]] = 1
-    errors = (scores.sigmoid() - labels) * weights
-
-    to_centres = torch.bmm(errors, u_strips).view(-1, v.shape[1])
-    to_table = torch.bmm(errors.transpose(1, 2), v_strips).view(-1, v.shape[1])
-    sizes = errors.abs()
-    centre_moves = torch.bmm(sizes, u_strips.square().sum(2, keepdim=True)).view(-1)
-    table_moves = torch.bmm(sizes.transpose(1, 2), v_strips.square().sum(2, keepdim=True)).view(-1)
-    return BlockGradients(to_centres, centre_moves, rows, to_table, table_moves, scores, labels, weights)
+    weights = torch.cat([stretch.mask().to(dtype), share], 2)
+    labels = (torch.arange(rows.shape[1], device=rows.device) < stretch.around.shape[1]).to(dtype)
+    many, across = size // STRIP, size // STRIP * rows.shape[1]
+    rows = rows.view(-1)
+    parts = (torch.split(stretch.centres, size), torch.split(rows, across), torch.split(weights, many))
+    for part in zip(*parts, places(stretch.centres, size), places(rows, across), strict=True):
+        yield Block(*part, labels)
 
 
-def learn(block: Block, noise: Tensor, negatives: float, v: Tensor, u: Tensor, alpha: float) -> BlockGradients:
-    """v ← v − α ∂L/∂v, u ← u − α ∂L/∂u, in place; see the top of the file for steps that are shortened."""
-    made = gradients(block, noise, negatives, v, u)
-    descend(v, block.centres, made.centres, made.centre_moves, alpha)
-    descend(u, made.rows.view(-1), made.table, made.table_moves, alpha)
+class Gradients(NamedTuple):
+    """∂L/∂v (S · STRIP, D) of the centres, ∂L/∂u (S · R, D) of the rows, and the scores (S, STRIP, R)."""
+
+    centres: Tensor
+    rows: Tensor
+    scores: Tensor
+
+
+def gradients(block: Block, v: Tensor, u: Tensor) -> Gradients:
+    """The gradients of L for tables v and u (V, D)."""
+    strips, width = len(block.weights), v.shape[1]
+    centres = v.index_select(0, block.centres).view(strips, STRIP, width)
+    rows = u.index_select(0, block.rows).view(strips, -1, width)
+    scores = torch.bmm(centres, rows.transpose(1, 2))  # (S, STRIP, R)
+    errors = (scores.sigmoid() - block.labels).mul_(block.weights)
+    to_centres, to_rows = torch.bmm(errors, rows), torch.bmm(errors.transpose(1, 2), centres)
+    return Gradients(to_centres.view(-1, width), to_rows.view(-1, width), scores)
+
+
+def learn(block: Block, v: Tensor, u: Tensor, alpha: float) -> Gradients:
+    """v ← v − α ∂L/∂v, u ← u − α ∂L/∂u, in place, no row by more than LONGEST."""
+    made = gradients(block, v, u)
+    block.centre_places.descend(v, made.centres, alpha)
+    block.row_places.descend(u, made.rows, alpha)
     return made
-
-
-def descend(table: Tensor, words: Tensor, gradient: Tensor, moves: Tensor, alpha: float) -> None:
-    """Add −α `gradient` (P, D) to the rows `words` (P) of a table (V, D); a row's scores move by MOST at most."""
-    far = table.new_zeros(len(table)).index_add_(0, words, moves, alpha=alpha / MOST)
-    table.index_add_(0, words, gradient / far[words].clamp_(min=1)[:, None], alpha=-alpha)

@@ -29,8 +29,8 @@ class Windows:
     def pairs(self) -> int:
         return int(self.before.sum() + self.after.sum())
 
-    def blocks(self, size: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Consecutive centres, `size` at a time: (tokens, before, after) as in `blocks.Block`, the last one padded."""
+    def stretches(self, size: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Consecutive centres, `size` at a time: (tokens, before, after) see `blocks.Stretch`; the last one padded."""
         ends = np.zeros(self.reach, dtype=np.int64)
         missing = -len(self.tokens) % STRIP
         tokens = np.concatenate([ends, self.tokens, np.zeros(missing, np.int64), ends])

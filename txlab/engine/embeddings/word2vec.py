@@ -9,6 +9,7 @@ examples one by one and scores them by `objectives`. All gradients of a block ar
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,7 +18,7 @@ import torch
 from torch import Tensor
 
 from txlab.engine.embeddings import blocks, objectives
-from txlab.engine.embeddings.blocks import STRIP, Block
+from txlab.engine.embeddings.blocks import STRIP, Block, Stretch
 from txlab.engine.embeddings.huffman import huffman
 from txlab.engine.embeddings.objectives import Scored
 from txlab.engine.embeddings.vocabulary import Vocabulary
@@ -41,7 +42,7 @@ class Method:
     width: int = 100
     negatives: int = 5
     strip_noise: int = 8
-    block: int = 256
+    block: int = 512
 
 
 @dataclass(frozen=True)
@@ -83,11 +84,11 @@ class Word2Vec:
     def learn(self, seen: Windows, alpha: float, draws: np.random.Generator) -> float:
         """Learn from all windows at the rate alpha; return the mean loss of a pair (CBOW: of a centre) in the first
         block, in nats, before it was learnt from; nan if it has none."""
+        if self.in_blocks:
+            return self.learn_blocks(self.blocks(seen, draws), alpha)
         loss = float("nan")
-        learn = self.learn_block if self.in_blocks else self.learn_examples
-        for start, (tokens, before, after) in enumerate(seen.blocks(self.method.block)):
-            numbers = (torch.from_numpy(each).to(self.device) for each in (tokens, before, after))
-            found = learn(Block(*numbers), alpha, draws, start == 0)
+        for start, numbers in enumerate(seen.stretches(self.method.block)):
+            found = self.learn_examples(self.stretch(*numbers), alpha, draws, start == 0)
             loss = found if start == 0 else loss
         return loss
 
@@ -96,14 +97,28 @@ class Word2Vec:
         method = self.method
         return method.architecture == "skip-gram" and method.objective == "sampling" and method.strip_noise > 0
 
-    def learn_block(self, block: Block, alpha: float, draws: np.random.Generator, with_loss: bool) -> float:
-        noise = self.noise(draws, len(block.before) // STRIP, self.method.strip_noise)
-        made = blocks.learn(block, noise, self.method.negatives, self.v, self.u, alpha)
-        pairs = int((block.before + block.after).sum()) if with_loss else 0
-        return float(made.loss()) / pairs if pairs else float("nan")
+    def blocks(self, seen: Windows, draws: np.random.Generator) -> Iterator[Block]:
+        """The blocks of a text with their noise, which do not depend on the tables; none if no word was kept."""
+        method = self.method
+        for numbers in seen.stretches(len(seen.tokens) + STRIP):
+            stretch = self.stretch(*numbers)
+            noise = self.noise(draws, len(stretch.before) // STRIP, method.strip_noise)
+            yield from blocks.cut(stretch, noise, method.negatives, method.block, self.v.dtype)
 
-    def learn_examples(self, block: Block, alpha: float, draws: np.random.Generator, with_loss: bool) -> float:
-        examples = self.examples(block)
+    def learn_blocks(self, parts: Iterable[Block], alpha: float) -> float:
+        """As `learn`, from blocks that are made already."""
+        loss = float("nan")
+        for start, block in enumerate(parts):
+            made = blocks.learn(block, self.v, self.u, alpha)
+            if start == 0:
+                loss = float(block.loss(made.scores) / block.pairs)
+        return loss
+
+    def stretch(self, *numbers: np.ndarray) -> Stretch:
+        return Stretch(*(torch.from_numpy(each).to(self.device) for each in numbers))
+
+    def learn_examples(self, stretch: Stretch, alpha: float, draws: np.random.Generator, with_loss: bool) -> float:
+        examples = self.examples(stretch)
         if not len(examples.targets):
             return float("nan")
         scored = self.score(examples, draws)
@@ -124,18 +139,18 @@ class Word2Vec:
             return objectives.noise_contrastive(h, self.u, targets, noise, self.log_expected)
         return objectives.negative_sampling(h, self.u, targets, noise)
 
-    def examples(self, block: Block) -> Examples:
-        """The examples of a block: a pair each for skip-gram, a centre each for CBOW."""
-        strip, row, column = block.mask().nonzero(as_tuple=True)
-        owner, contexts = strip * STRIP + row, block.around[strip, column]
+    def examples(self, stretch: Stretch) -> Examples:
+        """The examples of a stretch: a pair each for skip-gram, a centre each for CBOW."""
+        strip, row, column = stretch.mask().nonzero(as_tuple=True)
+        owner, contexts = strip * STRIP + row, stretch.around[strip, column]
         if self.method.architecture == "skip-gram":
-            centres = block.centres[owner]
+            centres = stretch.centres[owner]
             each = torch.arange(len(owner), device=owner.device)
             return Examples(self.v[centres], contexts, each, centres, torch.ones(len(owner)).to(self.v))
-        counts = block.before + block.after
+        counts = stretch.before + stretch.after
         used = counts > 0
         shares = (1 / counts.to(self.v))[owner]
         owner = (used.cumsum(0) - 1)[owner]
         h = self.v.new_zeros(int(used.sum()), self.v.shape[1])
         h.index_add_(0, owner, self.v[contexts] * shares[:, None])
-        return Examples(h, block.centres[used], owner, contexts, shares)
+        return Examples(h, stretch.centres[used], owner, contexts, shares)

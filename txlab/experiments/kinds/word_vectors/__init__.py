@@ -57,7 +57,7 @@ class Vectors(Section):
         8, description="noise words that 16 centres share in place of K a pair; 0 = each pair draws its own"
     )
     block: Annotated[int, Field(ge=16, le=65_536, multiple_of=16)] = Field(
-        256, description="centres whose gradients are taken together; few beside the vocabulary"
+        512, description="centres whose gradients are taken together; few beside the vocabulary"
     )
     subsample: float = Field(1e-3, ge=0, le=1, description="t: words with a larger share are thinned out; 0 = none")
     subsampling: Literal["program", "paper"] = Field(
@@ -136,7 +136,8 @@ class WordVectorsKind(Kind):
     units: ClassVar = {"loss": "nats", "loss/": "nats", "words_per_second/": "words/s"}
 
     def resolve(self, scenario: Any, say: Callable[[str], None] = lambda text: None) -> Any:
-        """Return the scenario with [compute] decided: products this small gain nothing from a second thread."""
+        """Return the scenario with [compute] decided; products this small gain nothing from two threads that share
+        them, so a second thread, where asked for, prepares what the first will learn from."""
         chosen = {"dtype": "float32", "attention": "matmul", "share": "operations", "compile": False}
         compute: Compute = scenario.compute
         chosen = {name: value for name, value in chosen.items() if getattr(compute, name) == "auto"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from time import perf_counter
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import torch
 
 from txlab.engine.device import choose_device, repeat_exactly
+from txlab.engine.embeddings.blocks import Block
 from txlab.engine.embeddings.embedding import Embedding
 from txlab.engine.embeddings.huffman import huffman
 from txlab.engine.embeddings.neighbours import analogy, nearest, unit
@@ -36,7 +38,6 @@ class WordVectors(TabularExperiment):
 
     def __init__(self, scenario: WordVectorScenario) -> None:
         self.scenario = scenario
-        torch.set_num_threads(scenario.compute.threads)
         self.device = choose_device(scenario.compute.device)
         repeat_exactly(self.device)
         self.text = encoded(scenario.data, scenario.seed)
@@ -45,6 +46,10 @@ class WordVectors(TabularExperiment):
         self.model = self.models[vectors.objective]
         self.seconds = dict.fromkeys(self.models, 0.0)  # spent on learning since they were last asked for
         self.words_seen = 0
+        ahead = len(self.models) == 1 and self.model.in_blocks and scenario.compute.threads > 1
+        torch.set_num_threads(1 if ahead else scenario.compute.threads)
+        self.helper = ThreadPoolExecutor(1, "blocks", torch.set_num_threads, (1,)) if ahead else None
+        self.coming: tuple[int, Future[list[Block]]] | None = None  # the step that it prepares
         self.kept = self.text.vocabulary.kept(vectors.subsample, vectors.subsampling)
         self.alpha = scenario.train.alpha
         self.step_count = 0
@@ -76,15 +81,18 @@ class WordVectors(TabularExperiment):
         loss   of the first block, in nats per pair (CBOW: per centre), before it was learnt from
         alpha  the rate of this step
         """
-        seen = self.windows(self.step_count)
-        alpha = self.alpha * max(1 - self.step_count / self.steps, LOWEST)
+        step = self.step_count
+        seen = None if self.helper else self.windows(step)
+        alpha = self.alpha * max(1 - step / self.steps, LOWEST)
         found = {"alpha": alpha}
         for objective, model in self.models.items():
             began = perf_counter()
-            draws = generator(self.scenario.seed, "noise words", self.step_count)
-            loss = model.learn(seen, alpha, draws)
-            if np.isinf(loss) or not bool(torch.isfinite(model.v).all()):
-                raise NotFinite(self.step_count + 1, f"the word vectors ({objective})", "not finite")
+            if seen is None:
+                loss = model.learn_blocks(self._prepared(step), alpha)
+            else:
+                loss = model.learn(seen, alpha, self._noise(step))
+            if np.isinf(loss) or not bool(torch.isfinite(model.v.sum())):
+                raise NotFinite(step + 1, f"the word vectors ({objective})", "not finite")
             self.seconds[objective] += perf_counter() - began
             found |= {} if np.isnan(loss) else {self.name("loss", objective): loss}
         self.step_count += 1
@@ -98,6 +106,22 @@ class WordVectors(TabularExperiment):
         speeds = {f"words_per_second/{name}": self.words_seen / seconds for name, seconds in self.seconds.items()}
         self.seconds, self.words_seen = dict.fromkeys(self.models, 0.0), 0
         return speeds
+
+    def blocks(self, step: int) -> list[Block]:
+        """What `model` learns from in a step, if it learns in blocks: a function of seed and step."""
+        return list(self.model.blocks(self.windows(step), self._noise(step)))
+
+    def _prepared(self, step: int) -> list[Block]:
+        """The same, made by the second thread; it makes those of the next step while this one is learnt from."""
+        assert self.helper is not None
+        if self.coming is None or self.coming[0] != step:
+            self.coming = step, self.helper.submit(self.blocks, step)
+        found = self.coming[1].result()
+        self.coming = step + 1, self.helper.submit(self.blocks, step + 1)
+        return found
+
+    def _noise(self, step: int) -> np.random.Generator:
+        return generator(self.scenario.seed, "noise words", step)
 
     def windows(self, step: int) -> Windows:
         """What a step learns from: its stretch of the text, thinned out, each centre with its window."""
@@ -205,7 +229,7 @@ class WordVectors(TabularExperiment):
             "parameters": sum(model.v.numel() + model.u.numel() for model in self.models.values()),
             "scores": {objective: self._scores(objective) for objective in self.models},
             "headline": [self.name(metric, objective) for metric in headline for objective in self.models],
-            "compute": {"device": str(self.device), "dtype": "float32", "threads": torch.get_num_threads()},
+            "compute": {"device": str(self.device), "dtype": "float32", "threads": self.scenario.compute.threads},
         }
 
     def adjustable(self) -> Mapping[str, Adjustable]:
