@@ -29,7 +29,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 STRIP = 16
-LONGEST = 1.0  # 0.5 … 4 end at the same loss; without it, 256 centres a block diverge on Python's source
+LONGEST = 0.25  # benchmarks/RESULTS.md, "Words"; without it, 256 centres a block diverge on Python's source
 
 
 @dataclass(frozen=True)
