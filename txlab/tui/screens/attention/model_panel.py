@@ -12,17 +12,13 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
 from textual.binding import Binding
 
 from txlab.drawing.text import fit, formula
-from txlab.errors import LabError
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.attention.bench import LiveAttention, Task, Workbench, example_text
-from txlab.tui.screens.attention.continuation_tree import ContinuationTree
 from txlab.tui.screens.attention.dialogs import RECORDING, EditWeightScreen, offer_models, open_dialog
-from txlab.tui.screens.attention.guessing_dialog import GuessingDialog
 from txlab.tui.screens.attention.source import Edit, concerns
 from txlab.tui.screens.dialogs import AskValue, Choose
 
@@ -41,11 +37,6 @@ class ModelPanel(Panel):
         Binding("t", "text", "text", id="attention.text"),
         Binding("x", "switch_head", "head off", id="attention.switch-head"),
         Binding("m", "edge", "edge", id="attention.edge"),
-        Binding("full_stop", "write", "write", id="attention.write", key_display=". ,"),
-        Binding("greater_than_sign", "write(True)", "write a drawn token", id="attention.draw", show=False),
-        Binding("comma", "take_back", "take a token back", id="attention.take-back", show=False),
-        Binding("T", "tree", "tree", id="attention.tree"),
-        Binding("G", "guess", "guess", id="attention.guess"),
         Binding("c", "compare", "compare", id="attention.compare"),
         Binding("0", "reset", "reset", id="attention.reset"),
         Binding("escape", "leave", "recording", id="attention.leave-bench", key_display="esc"),
@@ -67,10 +58,7 @@ class ModelPanel(Panel):
         self.wanted: Task | None = None
         self.live: LiveAttention | None = None
         self.working = LatestTask(self, "model", self.failed)
-        self.to_write: list[bool] = []  # tokens that were asked for: drawn, or the likeliest
-        self.draws = np.random.default_rng(0)  # of the tokens that are drawn, one after the other
-        self.when_read: Callable[[LiveAttention], Any] | None = None  # called when all that was asked for is read
-        self.passages = 0  # that were guessed
+        self.waiting: list[Callable[[LiveAttention], Any]] = []  # until all that was asked for has been read
         self.opening_second = LatestTask(self, "second model", lambda sentence: self.tell(sentence, "error"))
 
     # The task and its result.
@@ -108,32 +96,31 @@ class ModelPanel(Panel):
         if old is not None:
             live.begin_like(old)
         self.viewer.model_read(old is not None and old.opened is live.opened and old.text == live.text)
-        self.write_on()
-        if self.wanted == live.task and self.when_read is not None:
-            then, self.when_read = self.when_read, None
-            then(live)
+        self.serve()
 
     def failed(self, sentence: str) -> None:
         """Go back to the previous task, whose picture is still there, or to the frames."""
-        self.to_write.clear()
-        self.when_read = None
+        self.waiting.clear()
         self.tell(sentence, "error")
         self.wanted = self.live.task if self.live is not None else None
         self.viewer.model_left(sentence)
 
     def forget(self) -> None:
         """Close the model."""
-        self.viewer.side.say_result("")
-        self.wanted = self.live = None
-        self.working.forget()
+        self.close()
         self.opening_second.forget()
 
     def leave(self) -> None:
         """Go back to the recording."""
         if self.wanted is not None:
-            self.wanted = self.live = None
-            self.working.forget()
+            self.close()
             self.viewer.model_left()
+
+    def close(self) -> None:
+        self.wanted = self.live = None
+        self.working.forget()
+        self.waiting.clear()
+        self.viewer.side.say_result("")
 
     def with_model(self, then: Callable[[LiveAttention], Any]) -> None:
         """Call `then` with the open model, opening it first if frames are shown."""
@@ -151,13 +138,18 @@ class ModelPanel(Panel):
             self.working.want(lambda _: self.workbench.read(task), opened)
 
     def with_newest(self, then: Callable[[LiveAttention], Any]) -> None:
-        """Call `then` once the model has read the newest text under the newest edits."""
-        if self.live is not None and self.wanted == self.live.task:
-            then(self.live)
-        elif self.base() is not None:
-            self.when_read = then
-            if self.live is None:
-                self.with_model(lambda live: None)
+        """Call `then` once the model has read the newest text under the newest edits, one such call after another."""
+        if self.base() is None:
+            return
+        self.waiting.append(then)
+        if self.wanted is None:
+            self.with_model(lambda live: None)
+        self.serve()
+
+    def serve(self) -> None:
+        """Call those who wait for the newest reading, until one of them asks for another."""
+        while self.waiting and self.live is not None and self.wanted == self.live.task:
+            self.waiting.pop(0)(self.live)
 
     # Text and model.
 
@@ -218,64 +210,6 @@ class ModelPanel(Panel):
             self.viewer.compare(None)
         else:
             self.leave()
-
-    # Writing.
-
-    def action_write(self, drawn: bool = False) -> None:
-        """Append the likeliest token, or one drawn from the distribution; in a masked model, fill the next mask."""
-        self.to_write.append(drawn)
-        self.with_model(lambda live: self.write_on())
-
-    def write_on(self) -> None:
-        """Write the next token that was asked for, once the model has read the one before."""
-        live = self.live
-        if live is None or self.wanted != live.task or not self.to_write:
-            return
-        try:
-            token = live.next_token(self.draws if self.to_write.pop(0) else None)
-        except LabError as error:
-            self.to_write.clear()
-            self.tell(str(error))
-        else:
-            self.do(replace(live.task, written=(*live.task.written, token)))
-
-    def action_take_back(self) -> None:
-        """Take back the token that was written last."""
-        if self.wanted is not None and self.wanted.written:
-            self.do(replace(self.wanted, written=self.wanted.written[:-1]))
-
-    def action_tree(self) -> None:
-        """Open the tree of the likeliest continuations; the path that is chosen is written."""
-
-        def choose(live: LiveAttention) -> None:
-            try:
-                live.writes()
-            except LabError as error:
-                self.tell(str(error))
-                return
-
-            def taken(path: tuple[int, ...] | None) -> None:
-                if path:
-                    self.do(replace(live.task, written=(*live.task.written, *path)))
-
-            self.app.push_screen(ContinuationTree(live), taken)
-
-        self.with_newest(choose)
-
-    def action_guess(self) -> None:
-        """Guess a text beside the model, character by character; the result stays beside the pattern."""
-
-        def play(live: LiveAttention) -> None:
-            def left(result: str | None) -> None:
-                self.passages = game.which + 1
-                if result is not None:
-                    self.tell(result)
-                    self.viewer.side.say_result(result)
-
-            game = GuessingDialog(live, self.passages)
-            self.app.push_screen(game, left)
-
-        self.with_newest(play)
 
     # Edits.
 
@@ -418,8 +352,6 @@ class ModelPanel(Panel):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable keys that would do nothing."""
-        if action == "take_back":
-            return self.wanted is not None and bool(self.wanted.written)
         if action in ("reset", "remove"):
             return self.wanted is not None and bool(self.wanted.edits)
         return action != "leave" or self.wanted is not None or self.viewer.comparing

@@ -1,9 +1,9 @@
 """Screen 4, Attention: every head at once, one head large, the next token, and the patterns over the steps.
 
 Notable: the screen draws a recording, or a model that reads the user's text, through one source (source.py), and
-computes nothing; `w` asks the engine. It is composed of panels: the patterns, the side, the model behind them, and the
-run with its timeline. An open model is shown in place of the recorded frame; the panels report what changes, and the
-screen passes it on.
+computes nothing; `w` asks the engine. It is composed of panels: the patterns, the side, the model behind them, what it
+writes, and the run with its timeline. An open model is shown in place of the recorded frame; the panels report what
+changes, and the screen passes it on.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from txlab.tui.screens.attention.pattern_panel import PatternPanel
 from txlab.tui.screens.attention.recorded import FrameReading, RecordedAttention, read_frame
 from txlab.tui.screens.attention.side_panel import SidePanel
 from txlab.tui.screens.attention.source import AttentionSource, Cell
+from txlab.tui.screens.attention.writing_panel import WritingPanel
 from txlab.tui.screens.base_screens import BenchScreen, Rule
 from txlab.tui.widgets.heatmap import Heatmap
 from txlab.tui.widgets.painted import Painted
@@ -70,7 +71,7 @@ class AttentionScreen(BenchScreen):
         "back to the frames. w asks about what has the focus: a cell, a token that may come next, a row of the side; "
         "of an edit, the KL."
     )
-    PANELS = (RunPanel, PatternPanel, SidePanel, ModelPanel)
+    PANELS = (RunPanel, PatternPanel, SidePanel, ModelPanel, WritingPanel)
     KEY_ORDER = (
         "run.pause", "run.step", "attention.previous-head", "attention.next-head", "attention.next-layer",
         "attention.previous-layer", "screen.why", "attention.text", "attention.heads", "attention.write",
@@ -95,12 +96,14 @@ class AttentionScreen(BenchScreen):
         self.side = SidePanel(self)
         self.patterns = PatternPanel(self, self.side)
         self.model = ModelPanel(self)
+        self.writing = WritingPanel(self.model, self.side)
 
     def compose_body(self) -> ComposeResult:
         yield HeadLine(id="headline")
         yield Rule()
         yield self.patterns
         yield self.model
+        yield self.writing
         yield Static(id="empty")
         yield Rule()
         yield self.run
