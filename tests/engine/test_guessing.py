@@ -67,7 +67,7 @@ def test_both_are_counted_over_the_same_bytes() -> None:
     """Tokens of several characters, and a character of several tokens: only what is whole for both counts."""
     sizes, bits = [3, 1, 1, 1], [4.0, 1.0, 2.5, 0.5]  # the, space, two bytes of é
     game = played("the é", sizes, bits, "th")
-    assert (game.size, game.model_total, game.text) == (0, 0, "th")
+    assert (game.size, game.model_total, game.person_total, game.text) == (0, 0, 0, "th")
     game.guess("e")
     assert (game.size, game.model_total) == (3, 4.0)
     assert game.person_total == pytest.approx(sum(game.bits))

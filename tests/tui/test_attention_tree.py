@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from math import log, log2
 from pathlib import Path
 
@@ -74,12 +75,22 @@ async def test_the_tree_is_walked_and_its_path_is_written(tiny_run: Path, size: 
         await until(pilot, lambda: screen.model.live.texts[0] == written)  # type: ignore[union-attr]
 
 
-async def test_the_tree_grows_under_the_edits_in_force(tiny_run: Path, loud: None) -> None:
+async def test_the_tree_grows_under_the_edits_in_force(
+    tiny_run: Path, loud: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     app = app_on(tiny_run, tiny_run.parent)
     async with app.run_test(size=(120, 40)) as pilot:
-        await on_bench(pilot)
-        await pilot.press("l", "x")  # and the tree at once, faster than the model reads
-        _, tree = await tree_on(pilot)
+        screen = await on_bench(pilot)
+        asked, read = threading.Event(), Workbench.read
+        monkeypatch.setattr(Workbench, "read", lambda bench, task: asked.wait(20) and read(bench, task))
+        await pilot.press("l", "x", "T")  # before the model has read under the edit
+        await pilot.pause()
+        assert app.screen is screen
+        asked.set()
+        await until(pilot, lambda: isinstance(app.screen, ContinuationTree))
+        tree = app.screen
+        assert isinstance(tree, ContinuationTree)
+        await grown(pilot, tree)
         edited, plain = likeliest(tiny_run, TEXT, off=(0, 1)), likeliest(tiny_run, TEXT)
         assert [node.logp for node in tree.start.listed] == pytest.approx([p for _, p in edited[:6]], abs=1e-3)
         assert tree.start.listed[0].logp != pytest.approx(plain[0][1], abs=2e-3)
