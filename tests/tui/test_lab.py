@@ -54,6 +54,7 @@ async def test_the_filter_finds_and_clears(root: Path) -> None:
         await pilot.press("slash", *"gpt-tiny")
         await pilot.pause()
         assert lab(app).query_one("#catalogue", Rows).selectable() == ["gpt-tiny"]
+        await settle(pilot, lambda: "A small GPT begins to write" in text_of(app))
         await pilot.press("escape")
         await pilot.pause()
         assert len(lab(app).query_one("#catalogue", Rows).selectable()) == every
@@ -79,6 +80,8 @@ async def test_enter_starts_the_scenario_as_a_process_and_the_run_appears(
         await pilot.press("enter")
         await settle(pilot, lambda: started and lab(app).runs.glances)
         await settle(pilot, lambda: "starting…" in text_of(app))
+        await pilot.press("3")
+        assert app.current_run == started[0].absolute()
     assert started[0].parent == root
     assert RunInfo.load(started[0]).status == "created"
 
@@ -403,7 +406,7 @@ async def test_a_run_started_while_an_older_one_is_selected_is_the_one_that_open
         await settle(pilot, lambda: len(list(root.iterdir())) == 2)
         await settle(pilot, lambda: lab(app).runs.started)
         await pilot.press("tab", "enter")
-        await settle(pilot, lambda: app.current_run is not None)
+        await settle(pilot, lambda: app.current_mode != "lab")
         assert app.current_run is not None
         assert "older" not in app.current_run.name
 

@@ -69,10 +69,12 @@ class LabScreen(BenchScreen):
     @on(CataloguePanel.Filtered)
     def filtered(self, event: CataloguePanel.Filtered) -> None:
         self.runs.filter(event.words)
+        self.say_details(home=True)
 
     @on(CataloguePanel.Started)
     def started(self, event: CataloguePanel.Started) -> None:
         self.runs.select_started(event.path)
+        self.app.current_run = event.path.absolute()  # type: ignore[attr-defined]
 
     @on(RunsPanel.News)
     def news_of_runs(self) -> None:

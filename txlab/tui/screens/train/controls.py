@@ -88,8 +88,8 @@ class ControlPanel(Panel):
             return False
         if action == "resume":
             return bool(status)
-        if action == "scale_lr" and self.snap and self.snap.values and "lr" not in self.snap.values:
-            return False  # a run without a learning rate
+        if action == "scale_lr" and self.snap and self.snap.step and "lr" not in self.snap.values:
+            return False  # a run without a learning rate: it has made a step and told none
         return status in ("running", "paused", "created", "")
 
     def action_checkpoint(self) -> None:
@@ -126,10 +126,10 @@ class ControlPanel(Panel):
             self.tell(f"there is no checkpoint at or before step {count(at)}; there are: {held}", "warning")
             return
         nearest = "" if checkpoint == at else f", the nearest before {count(at)}"
-        stop = " It is stopped first." if self.run.status in ("running", "paused", "created") else ""
+        stop = "; it stops first" if self.run.status in ("running", "paused", "created") else ""
         rows = [
             (BRANCH, "this run stays as it is", False),
-            (REWIND, f"what comes after is drawn as a branch.{stop}", False),
+            (REWIND, f"the rest is drawn as a branch{stop}", False),
         ]
 
         def go(choice: str | None) -> None:

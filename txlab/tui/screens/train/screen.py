@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 CLOCK = 1.0  # seconds between two reads of an idle run, for the clock in the header
 
 
+def deciding(snap: Snapshot) -> tuple[object, ...]:
+    """What decides which keys the bottom line offers."""
+    return snap.state.status, len(snap.frames) > 0, "lr" in snap.values
+
+
 class TrainScreen(BenchScreen):
     """Curves, facts, samples, log and controls of the app's current run."""
 
@@ -101,7 +106,7 @@ class TrainScreen(BenchScreen):
         for panel in (self.curves, self.numbers, self.controls):
             panel.show(snap)
         self.show_words()
-        if known is None or known.state.status != snap.state.status:
+        if known is None or deciding(known) != deciding(snap):
             self.refresh_bindings()
 
     def moved(self) -> None:
