@@ -23,6 +23,7 @@ from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.engine.tokenizers.tokenizer import Tokenizer
 from txlab.engine.tokenizers.trees import explain_token
 from txlab.errors import LabError
+from txlab.experiments.schema import several
 from txlab.tui.panel import ROUTED, Panel
 from txlab.tui.screens.base_screens import BenchScreen, Rule
 from txlab.tui.screens.tokens.detail_panel import DetailPanel, brief
@@ -285,9 +286,8 @@ def explained(tokenizer: Tokenizer, token: int) -> Explanation | str:
 
 def header(document: TextDocument, special: bool, editing: bool, ascii: bool) -> Content:
     """Return `sample   233 characters · 301 bytes · 33 words`, and what can be done with it."""
-    sizes = (
-        f"{count(document.characters)} characters · {count(len(document.data))} bytes · {count(document.words)} words"
-    )
+    counts = (document.characters, "character"), (len(document.data), "byte"), (document.words, "word")
+    sizes = " · ".join(several(number, thing) for number, thing in counts)
     parts = [Content.styled(visible(document.name, ascii), "bold"), Content(f"   {sizes}")]
     if editing:
         parts.append(Content.styled("   editing, esc ends it", "bold $accent"))
