@@ -77,5 +77,5 @@ async def test_a_key_that_is_taken_is_said_in_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_toy: None
 ) -> None:
     monkeypatch.syspath_prepend(package(tmp_path, TOY.replace('"9"', '"3"')))
-    with pytest.raises(LabError, match="has a key or a name that is taken; free keys: 5, 7, 8, 9"):
+    with pytest.raises(LabError, match="has a key or a name that is taken; free keys: 7, 8, 9"):
         list(installed_screens())

@@ -297,13 +297,16 @@ def sound(run: RunDirectory) -> list[int]:
     return found
 
 
-def load(run: RunDirectory, step: int) -> State:
-    """Return the state of one checkpoint."""
-    return read(run, step).state
+def load(run: RunDirectory, step: int, arrays: bool = False) -> State:
+    """Return the state of one checkpoint; see `read`."""
+    return read(run, step, arrays).state
 
 
-def read(run: RunDirectory, step: int) -> Checkpoint:
-    """Read a checkpoint, tensors on the CPU; LabError if there is none at that step or it is damaged."""
+def read(run: RunDirectory, step: int, arrays: bool = False) -> Checkpoint:
+    """Read a checkpoint, tensors on the CPU, or as NumPy's `arrays`, which need no torch.
+
+    LabError if there is none at that step or it is damaged.
+    """
     if step not in steps(run):
         held = ", ".join(map(str, steps(run))) or "none"
         raise LabError(f"{run.path} has no checkpoint of step {step}; there are: {held}")
@@ -314,7 +317,7 @@ def read(run: RunDirectory, step: int) -> Checkpoint:
         with run.folder("checkpoints", f"{step:08d}") as folder:
             descriptor = folder.open(TENSORS)
         try:
-            tensors = load_tensors(descriptor, int(said["tensors"]["crc32"]), _has_tensor(said["state"]))
+            tensors = load_tensors(descriptor, int(said["tensors"]["crc32"]), not arrays and _has_tensor(said["state"]))
         finally:
             os.close(descriptor)
         state = put_together(said["state"], tensors)

@@ -12,6 +12,7 @@ from typing import Any
 from txlab.engine.embeddings.embedding import Embedding
 from txlab.engine.embeddings.formats import read_vectors
 from txlab.errors import LabError
+from txlab.experiments.protocol import State
 from txlab.runs.directory import RunDirectory, info_of
 from txlab.runs.finding import is_run
 from txlab.runs.models import OpenModel, find_model, load_checkpoint, open_checkpoint, open_folder
@@ -35,10 +36,19 @@ def open_embedding(what: str, root: Path | None = None, step: int | None = None)
     run = RunDirectory(place)
     if info_of(run).kind != "word-vectors":
         return embedding_of_model(open_checkpoint(run, step))
-    from txlab.experiments.kinds.word_vectors.experiment import embedding_of
+    found, state, _ = load_checkpoint(run, step, arrays=True)
+    return embedding_of_state(state, f"{run.name}@{found}")
 
-    found, state, _ = load_checkpoint(run, step)
-    return embedding_of(state, f"{run.name}@{found}")
+
+def embedding_of_state(state: State, title: str = "") -> Embedding:
+    """The word vectors of a checkpoint. With hierarchical softmax u belongs to the nodes of the tree, and is left out.
+
+    LabError if the checkpoint contradicts itself.
+    """
+    words, v, u = tuple(state["words"]), state["v"], state["u"]
+    if len(words) != len(v) or len(set(words)) != len(words):
+        raise LabError(f"{title} has {len(v)} vectors for {len(set(words))} words")
+    return Embedding(words, v, state["counts"], u if u.shape == v.shape else None, title)
 
 
 def file_named(name: str) -> Path | None:

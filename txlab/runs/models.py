@@ -278,8 +278,11 @@ def open_checkpoint(run: RunDirectory, step: int | None = None) -> OpenModel:
     return opened_as(opened, run.name, run.path, found, steps)
 
 
-def load_checkpoint(run: RunDirectory, step: int | None = None) -> tuple[int, State, tuple[int, ...]]:
-    """(step, state, the steps of all checkpoints) of a run's newest checkpoint, or of that nearest to `step`."""
+def load_checkpoint(
+    run: RunDirectory, step: int | None = None, arrays: bool = False
+) -> tuple[int, State, tuple[int, ...]]:
+    """(step, state, the steps of all checkpoints) of a run's newest checkpoint, or of that nearest to `step`; tensors
+    as NumPy's `arrays` if asked for."""
     info = info_of(run)
     if info.kind == "recorded":
         raise LabError(f"{run.name} was recorded by another program, and has no model that can be opened")
@@ -293,7 +296,7 @@ def load_checkpoint(run: RunDirectory, step: int | None = None) -> tuple[int, St
     for found in wanted:
         # A checkpoint that a running process removes meanwhile, or that is damaged, is skipped as if it were absent.
         try:
-            return found, checkpoints.load(run, found), tuple(sorted(wanted))
+            return found, checkpoints.load(run, found, arrays), tuple(sorted(wanted))
         except LabError as damage:
             error = error or damage
     assert error is not None

@@ -52,6 +52,7 @@ SCREENS = [
     ),
     ScreenEntry("3", "train", "Train", _OURS + "train.screen:TrainScreen", "curves, samples and controls of one run"),
     ScreenEntry("4", "attention", "Attention", _OURS + "attention.screen:AttentionScreen", "who looks at whom"),
+    ScreenEntry("5", "words", "Words", _OURS + "vectors.screen:WordsScreen", "word vectors, seen while they move"),
     ScreenEntry("6", "arena", "Arena", _OURS + "arena.screen:ArenaScreen", "learners of decisions in their worlds"),
     ScreenEntry("", "play", "Tic-tac-toe", _OURS + "play.screen:PlayScreen", "a game against a learner", "arena"),
 ]

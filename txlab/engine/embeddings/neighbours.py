@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from txlab.engine.explain import Explanation, Operand, Step, computed
+
 
 def unit(vectors: np.ndarray) -> np.ndarray:
     """Each row at length 1; a row of zeros stays."""
@@ -33,6 +35,30 @@ def analogy(units: np.ndarray, a: int, b: int, c: int, count: int) -> list[tuple
     return nearest(units, units[a] - units[b] + units[c], count, without=(a, b, c))
 
 
+def explain_similarity(words: tuple[str, str], v: np.ndarray, w: np.ndarray) -> Explanation:
+    """Why the cosine of two words is what it is, for their vectors (D)."""
+    v, w = v.astype(np.float64), w.astype(np.float64)
+    dot, one, other = float(v @ w), float(np.linalg.norm(v)), float(np.linalg.norm(w))
+    cosine = dot / (one * other) if one * other else 0.0
+    a, b = words
+    return Explanation(
+        question=f"why are {a!r} and {b!r} alike by {cosine:.3f}?",
+        equation="cos(v, w) = v·w / (‖v‖ ‖w‖)",
+        math="K6",
+        source="Mikolov et al. 2013c",
+        operands=[Operand("v", v.tolist(), a), Operand("w", w.tolist(), b)],
+        steps=[
+            Step("v·w", f"Σ over {len(v)} components", dot),
+            Step("‖v‖", f"the length of {a}", one),
+            Step("‖w‖", f"the length of {b}", other),
+            computed("cos", "{} / ({} · {})", lambda x, y, z: x / (y * z), dot, one, other)
+            if cosine
+            else Step("cos", "a vector of length 0, or at right angles", 0.0),
+        ],
+        result=cosine,
+    )
+
+
 def principal_axes(vectors: np.ndarray, count: int = 2) -> tuple[np.ndarray, np.ndarray]:
     """The `count` directions (count, D) along which the rows differ most, and each one's share of the variance.
 
@@ -54,9 +80,17 @@ def named_axes(units: np.ndarray, pairs: Sequence[tuple[int, int]]) -> np.ndarra
 def aligned(vectors: np.ndarray, before: np.ndarray) -> np.ndarray:
     """`vectors` (V, D) turned as a whole so that they lie as near to `before` as possible.
 
-    Orthogonal Procrustes: R = argmin ‖XR − Y‖ = U Wᵀ of the singular value decomposition XᵀY = U Σ Wᵀ
-    (Schönemann 1966). Only what moves against the others still moves in the picture.
+    Only what moves against the others still moves in the picture.
+    """
+    turned: np.ndarray = vectors @ rotation(vectors, before)
+    return turned
+
+
+def rotation(vectors: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """R (D, D) = argmin ‖XR − Y‖ over orthogonal R, for X, Y (V, D): orthogonal Procrustes.
+
+    R = U Wᵀ of the singular value decomposition XᵀY = U Σ Wᵀ (Schönemann 1966).
     """
     left, _, right = np.linalg.svd(vectors.T.astype(np.float64) @ before)
-    turned: np.ndarray = vectors @ (left @ right)
-    return turned
+    found: np.ndarray = left @ right
+    return found

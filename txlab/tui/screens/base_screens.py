@@ -55,12 +55,18 @@ class NavigationLine(Widget, can_focus=False):
         parts = [Content.styled("txlab", "bold"), Content("   ")]
         column = 8
         self.places = []
-        for entry in [entry for entry in entries if not entry.within]:
-            label = f"{entry.key} {entry.title}"
+        shown = [entry for entry in entries if not entry.within]
+        labels = {entry.name: f"{entry.key} {entry.title}" for entry in shown}
+        room = self.size.width - column
+        gap = 2 if sum(map(len, labels.values())) + 2 * len(labels) <= room else 1
+        if gap == 1 and sum(map(len, labels.values())) + len(labels) > room:
+            labels |= {name: label.partition(" ")[0] for name, label in labels.items() if name != here}
+        for entry in shown:
+            label = labels[entry.name]
             self.places.append((column, column + len(label), entry.name))
             style = "bold underline $accent" if entry.name == here else "$quiet"
-            parts += [Content.styled(label, style), Content("  ")]
-            column += len(label) + 2
+            parts += [Content.styled(label, style), Content(" " * gap)]
+            column += len(label) + gap
         machine = machine_line()
         if getattr(self.app, "ascii", False):
             machine = machine.replace(" · ", " - ").replace("×", "x")

@@ -134,6 +134,7 @@ class WordVectorsKind(Kind):
     schema = WordVectorScenario
     primary_metrics = ("synonyms", "loss")
     units: ClassVar = {"loss": "nats", "loss/": "nats", "words_per_second/": "words/s"}
+    screen = "words"
 
     def resolve(self, scenario: Any, say: Callable[[str], None] = lambda text: None) -> Any:
         """Return the scenario with [compute] decided; products this small gain nothing from two threads that share

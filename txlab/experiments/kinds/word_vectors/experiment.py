@@ -12,7 +12,6 @@ import torch
 
 from txlab.engine.device import choose_device, repeat_exactly
 from txlab.engine.embeddings.blocks import Block
-from txlab.engine.embeddings.embedding import Embedding
 from txlab.engine.embeddings.huffman import huffman
 from txlab.engine.embeddings.neighbours import analogy, nearest, unit
 from txlab.engine.embeddings.windows import Windows, windows
@@ -281,14 +280,3 @@ def alike(one: np.ndarray, other: np.ndarray) -> float:
         found.append(np.argpartition(-cosines, count - 1)[:, :count])
     shared = [len(np.intersect1d(a, b)) for a, b in zip(*found, strict=True)]
     return float(np.mean(shared)) / count
-
-
-def embedding_of(state: State, title: str = "") -> Embedding:
-    """The word vectors of a checkpoint. With hierarchical softmax u belongs to the nodes of the tree, and is left out.
-
-    LabError if the checkpoint contradicts itself.
-    """
-    words, v, u = tuple(state["words"]), state["v"].numpy(), state["u"].numpy()
-    if len(words) != len(v) or len(set(words)) != len(words):
-        raise LabError(f"{title} has {len(v)} vectors for {len(set(words))} words")
-    return Embedding(words, v, state["counts"].numpy(), u if u.shape == v.shape else None, title)

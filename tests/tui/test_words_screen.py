@@ -1,0 +1,240 @@
+"""Screen 5, Words: the map of a run, cursor, nearest words, analogies, axes, marks, paths, and what stands beside."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from picture import text_of
+from recorded import HOSTILE, app_on, make_run, settle
+from textual.pilot import Pilot
+
+import txlab
+from txlab.engine.embeddings.neighbours import nearest, unit
+from txlab.runs.directory import RunDirectory, RunInfo
+from txlab.tui.app import TxlabApp
+from txlab.tui.screens.vectors.screen import WordsScreen
+
+WORDS = ["king", "queen", "man", "woman", "apple", "pear", *(f"word{number}" for number in range(60))]
+SIZES = [(60, 20), (80, 24), (120, 40), (200, 60)]
+
+
+def vectors(step: int, seed: int = 3) -> np.ndarray:
+    """king − man + woman = queen exactly; the rest is random and drifts with the step."""
+    rng = np.random.default_rng(seed)
+    found = rng.standard_normal((len(WORDS), 8))
+    royal, female, one = rng.standard_normal((3, 8)) * 3
+    found[0], found[1], found[2], found[3] = one + royal, one + royal + female, one, one + female
+    return found + 0.02 * step * rng.standard_normal(found.shape) * (np.arange(len(WORDS))[:, None] > 3)
+
+
+def words_run(root: Path, name: str = "my-words", words: list[str] | None = None, kind: str = "recorded") -> Path:
+    run = txlab.record(name, root=root, steps=30)
+    for step in (10, 20, 30):
+        run.log(step, loss=1 / step)
+        tokens = {"words": words or WORDS}
+        tensors = {"words/v": vectors(step).astype(np.float32), "words/u": vectors(step, 4).astype(np.float32)}
+        run.frame(step, tensors, tokens=tokens, facts={"counts": list(range(len(WORDS), 0, -1))})
+    run.close("done")
+    info = RunInfo.load(RunDirectory(run.path))
+    info.kind = kind
+    info.save(RunDirectory(run.path))
+    return run.path
+
+
+def screen_of(app: TxlabApp) -> WordsScreen:
+    assert isinstance(app.screen, WordsScreen)
+    return app.screen
+
+
+async def opened(pilot: Pilot[None], app: TxlabApp) -> WordsScreen:
+    await pilot.press("5")
+    await settle(pilot, lambda: screen_of(app).laid is not None)
+    return screen_of(app)
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> TxlabApp:
+    return app_on(tmp_path, words_run(tmp_path))
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("ascii", [False, True])
+async def test_the_map_and_the_nearest_words_are_shown(app: TxlabApp, size: tuple[int, int], ascii: bool) -> None:
+    app.ascii = ascii
+    async with app.run_test(size=size) as pilot:
+        screen = await opened(pilot, app)
+        await settle(pilot, lambda: "king" in text_of(app))
+        shown = text_of(app)
+        assert "my-words" in shown
+        assert "30" in shown
+        units = unit(vectors(30))
+        wanted = nearest(units, units[0], 1, [0])[0]
+        assert screen.listed[0][0] == wanted[0]
+        assert screen.listed[0][1] == pytest.approx(wanted[1], abs=1e-6)
+        if size[0] < 60:
+            await pilot.press("i")
+        assert f"{wanted[1]:.2f}"[1:] in text_of(app)
+        assert not ascii or shown.isascii()
+
+
+async def test_the_newest_run_of_word_vectors_is_opened_when_none_is_chosen(tmp_path: Path) -> None:
+    run = words_run(tmp_path, kind="word-vectors")
+    make_run(tmp_path, "later")
+    app = app_on(tmp_path)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await opened(pilot, app)
+        assert app.current_run == run
+
+
+async def test_the_time_line_goes_through_the_frames(app: TxlabApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, app)
+        await pilot.press("left_curly_bracket")
+        await settle(pilot, lambda: screen.laid is not None and screen.laid.step == 10)
+        assert "@ 10" in text_of(app)
+        await pilot.press("right_square_bracket")
+        await settle(pilot, lambda: screen.laid is not None and screen.laid.step == 20)
+
+
+async def test_find_goes_to_a_word_by_its_beginning_and_says_what_is_missing(app: TxlabApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, app)
+        await pilot.press("slash", *"app", "enter")
+        await settle(pilot, lambda: app.screen is screen and WORDS[screen.map.cursor] == "apple")
+        await pilot.press("slash", *"zzz", "enter")
+        await settle(pilot, lambda: "'zzz' has no vector" in text_of(app))
+        await pilot.press("escape")
+        assert WORDS[screen.map.cursor] == "apple"
+
+
+async def test_an_analogy_is_answered_and_its_arrows_drawn(app: TxlabApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, app)
+        await pilot.press("a", "ctrl+u", *"queen", "space", *"woman", "space", *"man")
+        await settle(pilot, lambda: "woman is to queen as man is to" in text_of(app))
+        await pilot.press("enter")
+        await settle(pilot, lambda: screen.analogy is not None)
+        assert WORDS[screen.listed[0][0]] == "king"
+        assert len(screen.map.picture.arrows) == 2
+        await pilot.press("escape")
+        assert screen.analogy is None
+        assert not screen.map.picture.arrows
+
+
+async def test_arrows_go_from_label_to_label_and_enter_goes_to_a_listed_word(app: TxlabApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, app)
+        _row, column = screen.map.drawing.places[screen.map.cursor]
+        for key, further in (("right", 1), ("left", -1)):
+            before = screen.map.cursor
+            await pilot.press(key)
+            await pilot.pause()
+            if screen.map.cursor != before:
+                assert (screen.map.drawing.places[screen.map.cursor][1] - column) * further > 0
+                break
+        await pilot.press("tab", "down", "enter")
+        await pilot.pause()
+        wanted = screen.listed
+        assert wanted
+        assert screen.map.cursor in range(len(WORDS))
+
+
+async def test_context_vectors_axes_marks_colours_and_paths(app: TxlabApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, app)
+        await pilot.press("v")
+        await settle(pilot, lambda: "context vectors" in text_of(app))
+        assert screen.laid is not None
+        assert screen.laid.units == pytest.approx(unit(vectors(30, 4)), abs=1e-6)
+        await pilot.press("v")
+        await settle(pilot, lambda: "centre vectors" in text_of(app))
+        await pilot.press("p", *"woman", "space", *"man", "space", *"king", "space", *"man", "enter")
+        await settle(pilot, lambda: "woman − man" in text_of(app))
+        axis = unit(vectors(30))[3] - unit(vectors(30))[2]
+        wanted = unit(vectors(30)) @ (axis / np.linalg.norm(axis))
+        assert screen.laid is not None
+        assert screen.laid.plane.points[:, 0] == pytest.approx(wanted, abs=1e-5)
+        await pilot.press("f")
+        assert screen.map.picture.classes is not None
+        assert screen.map.picture.ordered
+        await pilot.press("m", "slash", *"pear", "enter", "m")
+        await settle(pilot, lambda: screen.marks == ("king", "pear"))
+        assert set(np.unique(screen.map.picture.classes)) == {0, 1}
+        await pilot.press("t")
+        await settle(pilot, lambda: screen.path is not None)
+        assert screen.path is not None
+        assert screen.path.shape == (3, 2)
+
+
+async def test_w_says_why_two_words_are_alike(app: TxlabApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, app)
+        await pilot.press("w")
+        await settle(pilot, lambda: "cos(v, w) = v·w / (‖v‖ ‖w‖)" in text_of(app))
+        assert repr(WORDS[screen.listed[0][0]]) in text_of(app)
+
+
+async def test_another_embedding_is_opened_and_set_beside(app: TxlabApp, tmp_path: Path) -> None:
+    file = tmp_path / "other.txt"
+    rows = "\n".join(f"{word} {' '.join(map(str, row))}" for word, row in zip(WORDS[:20], vectors(1)[:20], strict=True))
+    file.write_text(f"20 8\n{rows}\n")
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, app)
+        screen.beside(str(file))
+        await settle(pilot, lambda: screen.second is not None and "beside" in text_of(app))
+        assert screen.has_class("-two")
+        await pilot.press("c")
+        assert screen.second is None
+        screen.open(str(file))
+        await settle(pilot, lambda: screen.opened == str(file))
+        assert screen.laid is not None
+        assert len(screen.laid.embedding.words) == 20
+        await pilot.press("escape")
+        await settle(pilot, lambda: screen.laid is not None and len(screen.laid.embedding.words) == len(WORDS))
+        screen.open(str(tmp_path / "none"))
+        await settle(pilot, lambda: "none" in text_of(app))
+        assert screen.laid is not None
+
+
+async def test_a_run_without_word_vectors_says_so(tmp_path: Path) -> None:
+    app = app_on(tmp_path, make_run(tmp_path))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("5")
+        await settle(pilot, lambda: "has recorded no word vectors" in text_of(app))
+
+
+async def test_hostile_words_and_broken_frames_are_shown_as_data_or_refused(tmp_path: Path) -> None:
+    hostile = [HOSTILE, *WORDS[1:]]
+    app = app_on(tmp_path, words_run(tmp_path, words=hostile))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(pilot, app)
+        assert "\x1b" not in text_of(app)
+    run = txlab.record("broken", root=tmp_path, steps=3)
+    run.frame(1, {"words/v": np.full((66, 8), np.nan, np.float32)}, tokens={"words": WORDS})
+    run.frame(2, {"words/v": np.zeros((5, 8), np.float32)}, tokens={"words": WORDS})
+    run.frame(3, {"words/v": np.zeros(66, np.float32)}, tokens={"words": ["same"] * 66})
+    run.close("done")
+    app = app_on(tmp_path, run.path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("5")
+        await settle(pilot, lambda: "66 words for vectors (66,)" in text_of(app))
+        await pilot.press("left_curly_bracket")
+        await settle(pilot, lambda: "not finite" in text_of(app))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_random_keys_break_nothing(app: TxlabApp, seed: int) -> None:
+    choice = random.Random(seed)
+    keys = [*"mvtfcawoip/hjkl", "up", "down", "left", "right", "tab", "enter", "escape", "plus", "minus", "space"]
+    keys += ["left_square_bracket", "right_square_bracket", "left_curly_bracket", "escape", "escape"]
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(pilot, app)
+        for done in range(400):
+            await pilot.press(choice.choice(keys))
+            if done % 40 == 0:
+                await pilot.resize_terminal(*choice.choice([*SIZES, (30, 10), (8, 3)]))
+            assert app._exception is None
+        assert app.is_running

@@ -1,0 +1,224 @@
+"""Thousands of points as characters: braille dots by density, and as many labels as fit without touching.
+
+Nothing here depends on colours or on the terminal: a scatter is rows of cells, each with a character, what it shows,
+and a class and a level that a widget colours. Distances are true: a dot is as wide as it is high.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from math import atan2, pi
+
+import numpy as np
+
+from txlab.drawing.curve import braille
+from txlab.drawing.text import fit, visible_character, width
+
+LONGEST = 24  # cells of a label
+DOTS_ACROSS, DOTS_DOWN = 2, 4  # in a cell
+MARGIN = 0.06  # of the picture, on each side
+HEADS = "→↗↑↖←↙↓↘"
+
+
+class Shows(IntEnum):
+    """What a cell shows."""
+
+    NOTHING = 0
+    POINTS = 1
+    PATH = 2
+    ARROW = 3
+    LABEL = 4
+    NEAR = 5
+    MARKED = 6
+    HERE = 7
+
+
+@dataclass(frozen=True)
+class Camera:
+    """The part of the plane that is looked at: its middle, and half the width and height that surely fit."""
+
+    x: float
+    y: float
+    across: float
+    up: float
+
+    def zoomed(self, factor: float, x: float, y: float) -> Camera:
+        """Closer by `factor` > 1 with (x, y) in the middle."""
+        return replace(self, x=x, y=y, across=self.across / factor, up=self.up / factor)
+
+
+@dataclass(frozen=True)
+class Label:
+    """A word to be written beside point `index`, if there is room; those that come first have the choice."""
+
+    index: int
+    text: str
+    shows: Shows = Shows.LABEL
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """rows of cells: `characters[y][x]`, "" being the second half of a wide one; `shows` and `classes` (rows, columns).
+
+    levels   (rows, columns) float in [0, 1]: how many points are in a cell, logarithmically
+    places   index of a labelled point → its cell (row, column)
+    inside   points in the picture
+    """
+
+    characters: list[list[str]]
+    shows: np.ndarray
+    classes: np.ndarray
+    levels: np.ndarray
+    places: dict[int, tuple[int, int]]
+    inside: int
+
+
+def whole(points: np.ndarray) -> Camera:
+    """The camera that sees all finite points (n, 2), but for outliers beyond the 0.1 % at each end."""
+    seen = points[np.isfinite(points).all(1)]
+    if not len(seen):
+        return Camera(0.0, 0.0, 1.0, 1.0)
+    low, high = np.quantile(seen, [0.001, 0.999], axis=0)
+    across, up = ((high - low) / 2 * (1 + MARGIN)).tolist()
+    return Camera(float(low[0] + high[0]) / 2, float(low[1] + high[1]) / 2, across or up or 1.0, up or across or 1.0)
+
+
+def dots_of(points: np.ndarray, camera: Camera, rows: int, columns: int) -> np.ndarray:
+    """Where points (n, 2) fall, (n, 2) int64: dots from the left and from the top; they may lie outside."""
+    across, down = columns * DOTS_ACROSS, rows * DOTS_DOWN
+    scale = min((across - 1) / camera.across, (down - 1) / camera.up) / 2
+    place = np.stack([(points[:, 0] - camera.x) * scale + across / 2, down / 2 - (points[:, 1] - camera.y) * scale], 1)
+    dots: np.ndarray = np.floor(np.nan_to_num(place, nan=-1.0).clip(-1e6, 1e6)).astype(np.int64)
+    return dots
+
+
+def scatter(
+    points: np.ndarray,
+    camera: Camera,
+    rows: int,
+    columns: int,
+    *,
+    classes: np.ndarray | None = None,
+    labels: Sequence[Label] = (),
+    path: np.ndarray | None = None,
+    arrows: Sequence[tuple[np.ndarray, np.ndarray]] = (),
+    ascii: bool = False,
+) -> Scatter:
+    """Draw points (n, 2), the first of which are the most important, into rows × columns cells.
+
+    classes  (n) small integers; a cell has that of its most important point
+    labels   the most wanted first; one for which there is no room is left out whole
+    path     (m, 2) points to be joined, from the oldest to the newest
+    arrows   (from, to), each (2)
+    """
+    dots = dots_of(points, camera, rows, columns)
+    shape = (rows * DOTS_DOWN, columns * DOTS_ACROSS)
+    inside = (dots >= 0).all(1) & (dots[:, 0] < shape[1]) & (dots[:, 1] < shape[0])
+    cells = dots // (DOTS_ACROSS, DOTS_DOWN)
+    counts = np.bincount(cells[inside, 1] * columns + cells[inside, 0], minlength=rows * columns).reshape(rows, columns)
+    kind = np.full((rows, columns), -1, np.int16)
+    order = np.flatnonzero(inside)[::-1]
+    kind[cells[order, 1], cells[order, 0]] = 0 if classes is None else classes[order]
+    shows = np.where(counts > 0, Shows.POINTS, Shows.NOTHING).astype(np.int8)
+    levels = np.log1p(counts) / max(np.log1p(counts.max()), 1.0) if counts.size else counts.astype(float)
+
+    grid = np.zeros(shape, bool)
+    grid[dots[inside, 1], dots[inside, 0]] = True
+    lines = [] if path is None or len(path) < 2 else [(path, Shows.PATH)]
+    lines += [(np.stack(ends), Shows.ARROW) for ends in arrows]
+    for line, what in lines:
+        drawn = along(dots_of(line, camera, rows, columns), shape)
+        own = {(y // DOTS_DOWN, x // DOTS_ACROSS) for x, y in drawn}
+        for row, column in own:
+            grid[row * DOTS_DOWN : (row + 1) * DOTS_DOWN, column * DOTS_ACROSS : (column + 1) * DOTS_ACROSS] = False
+            shows[row, column] = what
+        for x, y in drawn:
+            grid[y, x] = True
+    if ascii:
+        signs = np.array([" ", ".", ":", "#"])[np.minimum(counts, 3)]
+        signs = np.where((shows == Shows.PATH) | (shows == Shows.ARROW), "+", signs)
+    else:
+        signs = braille(grid)
+    characters: list[list[str]] = signs.tolist()
+    for start, end in arrows:
+        tail, tip = dots_of(np.stack([start, end]), camera, rows, columns)
+        head(characters, shows, tail, tip, ascii)
+    places: dict[int, tuple[int, int]] = {}
+    taken = np.zeros((rows, columns), bool)
+    wanted = [label for label in labels if inside[label.index]]
+    for label in wanted:  # no label stands on the point of a more important one
+        if label.shows > Shows.LABEL:
+            taken[cells[label.index, 1], cells[label.index, 0]] = True
+    for label in wanted:
+        column, row = (int(place) for place in cells[label.index])
+        write(characters, shows, taken, label, row, column, places, ascii)
+    return Scatter(characters, shows, kind, levels, places, int(inside.sum()))
+
+
+def write(
+    characters: list[list[str]],
+    shows: np.ndarray,
+    taken: np.ndarray,
+    label: Label,
+    row: int,
+    column: int,
+    places: dict[int, tuple[int, int]],
+    ascii: bool,
+) -> None:
+    """Write a label to the right of its point, or to the left, or above or below it; or nowhere."""
+    signs = [visible_character(character, ascii) for character in label.text]
+    text = fit("".join(signs), min(LONGEST, width("".join(signs))), ellipsis="~" if ascii else "…")
+    long = width(text)
+    rows, columns = shows.shape
+    own = bool(taken[row, column]) and label.shows <= Shows.LABEL
+    middle = max(0, min(column - long // 2, columns - long))
+    for y, x in ((row, column + 2), (row, column - 1 - long), (row - 1, middle), (row + 1, middle)):
+        if own or not (0 <= y < rows and x >= 0 and x + long <= columns):
+            continue
+        before, after = max(0, x - 1), min(columns, x + long + 1)  # a cell of air on both sides
+        held = taken[row, column] and y == row and before <= column < after
+        if taken[y, before:after].sum() - held:
+            continue
+        cells: list[str] = []
+        for character in text:
+            if (cell := width(character)) == 0 and cells:
+                cells[-1] += character
+            else:
+                cells += [character, *[""] * (cell - 1)]
+        characters[y][before:after] = [" "] * (after - before)
+        shows[y, before:after] = Shows.NOTHING
+        characters[y][x : x + long] = cells
+        shows[y, x : x + long] = label.shows
+        if (row, column) not in places.values():  # else it is the mark of a more wanted word
+            characters[row][column] = "o" if ascii else "•"
+            shows[row, column] = label.shows
+        taken[y, x : x + long] = taken[row, column] = True
+        places[label.index] = (row, column)
+        return
+
+
+def along(dots: np.ndarray, shape: tuple[int, int]) -> list[tuple[int, int]]:
+    """The dots (x, y) of a line through `dots` (n, 2) that lie in (down, across) = shape, each once."""
+    found: dict[tuple[int, int], None] = {}
+    for (x0, y0), (x1, y1) in zip(dots.tolist(), dots[1:].tolist(), strict=False):
+        steps = min(max(abs(x1 - x0), abs(y1 - y0), 1), 4 * max(shape))
+        for part in range(steps + 1):
+            x, y = round(x0 + (x1 - x0) * part / steps), round(y0 + (y1 - y0) * part / steps)
+            if 0 <= x < shape[1] and 0 <= y < shape[0]:
+                found[x, y] = None
+    return list(found)
+
+
+def head(characters: list[list[str]], shows: np.ndarray, start: np.ndarray, end: np.ndarray, ascii: bool) -> None:
+    """Put an arrow's head into the last cell of its line before its end."""
+    reached = along(np.stack([start, end]), (shows.shape[0] * DOTS_DOWN, shows.shape[1] * DOTS_ACROSS))
+    cells = [(y // DOTS_DOWN, x // DOTS_ACROSS) for x, y in reached]
+    before = [cell for cell in cells if cell != (end[1] // DOTS_DOWN, end[0] // DOTS_ACROSS)]
+    if before:
+        row, column = before[-1]
+        angle = atan2(float(start[1] - end[1]), float(end[0] - start[0]))
+        sign = HEADS[round(angle / (pi / 4)) % 8]
+        characters[row][column] = {"→": ">", "←": "<", "↑": "^", "↓": "v"}.get(sign, "+") if ascii else sign
+        shows[row, column] = Shows.ARROW

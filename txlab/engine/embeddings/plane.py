@@ -1,0 +1,93 @@
+"""Vectors in the plane: successive pictures of the same words, in which only what really moves moves (MATH K6).
+
+While they are learnt, vectors may turn as a whole, which changes no cosine, and their principal axes may change places.
+Each picture is therefore turned (orthogonal Procrustes over the words that both have) to lie on the one before, and
+drawn on the same two axes. These are the principal axes of the first picture; when others show much more of the
+variance, they are taken instead, turned so that the picture changes as little as possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from txlab.engine.embeddings.embedding import Embedding
+from txlab.engine.embeddings.neighbours import named_axes, principal_axes, rotation
+
+FAITHFUL = 0.7  # of the variance that the best two axes show; below it the axes are replaced
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Plane:
+    """points (V, 2); `share` of the variance that both axes show, NaN for named axes; `pairs` that name the axes."""
+
+    points: np.ndarray
+    share: float
+    pairs: tuple[Pair, ...] = ()
+
+
+class Projection:
+    """Lays embeddings into the plane, each aligned to the one before.
+
+    pairs  two pairs of words name the axes, each from the second word to the first; none = principal axes
+    """
+
+    def __init__(self, pairs: Sequence[Pair] = ()) -> None:
+        self.pairs = tuple(pairs)
+        self.words: tuple[str, ...] = ()
+        self.turned = np.empty((0, 0))  # the vectors of the last picture as they were turned, at length 1
+        self.points = np.empty((0, 2))
+        self.axes = np.empty((0, 0))
+        self.mean = np.empty(0)
+
+    def lay(self, embedding: Embedding, vectors: np.ndarray) -> Plane:
+        """The picture of `vectors` (V, D), at length 1, of an embedding's words.
+
+        LabError if a word of `pairs` has no vector.
+        """
+        if self.pairs:
+            axes = named_axes(vectors, [(embedding.row(one), embedding.row(other)) for one, other in self.pairs])
+            return Plane(vectors @ axes.T, float("nan"), self.pairs)
+        mine, before = self._common(embedding.words)
+        known = len(mine) > 1
+        turned = vectors
+        if known and self.turned.shape[1] == vectors.shape[1]:
+            turned = vectors @ rotation(vectors[mine], self.turned[before])
+        best, shares = principal_axes(turned)
+        if known and self.axes.shape[1] == turned.shape[1]:
+            points = (turned - self.mean) @ self.axes.T
+            spread = (turned - turned.mean(0)).var(0).sum()
+            share = float(points.var(0).sum() / spread) if spread else 1.0
+        else:
+            points, share = np.empty((len(turned), 0)), 0.0
+        if share < FAITHFUL * shares.sum():
+            mean, share = turned.mean(0), float(shares.sum())
+            points = (turned - mean) @ best.T
+            if known:
+                turn = rotation(points[mine] - points[mine].mean(0), self.points[before] - self.points[before].mean(0))
+                best, points = turn.T @ best, points @ turn
+            self.axes, self.mean = best, mean
+        self.words, self.turned, self.points = embedding.words, turned, points
+        return Plane(points, share)
+
+    def place(self, embedding: Embedding, vectors: np.ndarray) -> np.ndarray:
+        """Points (V, 2) of another picture of these words on the present axes, without becoming the present one."""
+        if self.pairs:
+            return self.lay(embedding, vectors).points
+        mine, before = self._common(embedding.words)
+        points: np.ndarray = (vectors @ rotation(vectors[mine], self.turned[before]) - self.mean) @ self.axes.T
+        return points
+
+    def _common(self, words: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """The rows of the words that the last picture has too: here, and there."""
+        if words is self.words or words == self.words:
+            every = np.arange(len(words))
+            return every, every
+        there = {word: row for row, word in enumerate(self.words)}
+        both = [(row, there[word]) for row, word in enumerate(words) if word in there]
+        rows = np.array(both, dtype=np.int64).reshape(-1, 2)
+        return rows[:, 0], rows[:, 1]

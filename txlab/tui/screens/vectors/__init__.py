@@ -1,0 +1,1 @@
+"""Screen 5, Words: word vectors as a map that moves while they are learnt."""

@@ -1,0 +1,101 @@
+"""What the Words screen shows of an embedding: its words in the plane, nearest words, analogies, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from txlab.engine.embeddings.embedding import Embedding
+from txlab.engine.embeddings.neighbours import analogy, nearest
+from txlab.engine.embeddings.plane import Pair, Plane, Projection
+from txlab.errors import LabError
+from txlab.experiments.protocol import Frame
+
+NEAREST = 40  # words listed
+
+
+@dataclass(frozen=True)
+class Look:
+    """How the person looks at an embedding: centre or context vectors, two principal axes or two pairs of words."""
+
+    context: bool = False
+    pairs: tuple[Pair, ...] = ()
+
+
+@dataclass(frozen=True)
+class Laid:
+    """An embedding as it lies in the plane. `step` of its run, None for a file or a model; `of` words in all."""
+
+    embedding: Embedding
+    look: Look
+    plane: Plane
+    step: int | None = None
+    of: int = 0
+
+    @cached_property
+    def units(self) -> np.ndarray:
+        """The vectors that are looked at, at length 1, (V, D)."""
+        return vectors_of(self.embedding, self.look)
+
+    def nearest(self, row: int, count: int = NEAREST) -> list[tuple[int, float]]:
+        return nearest(self.units, self.units[row], count, [row])
+
+    def analogy(self, words: Sequence[str], count: int = NEAREST) -> list[tuple[int, float]]:
+        """Answers to a − b + c. LabError if one of the words has no vector."""
+        a, b, c = (self.embedding.row(word) for word in words)
+        return analogy(self.units, a, b, c, count)
+
+    def groups(self, marked: Sequence[int]) -> np.ndarray:
+        """(V) which of the marked rows each word is nearest to."""
+        found: np.ndarray = (self.units @ self.units[list(marked)].T).argmax(1)
+        return found
+
+    def frequencies(self) -> np.ndarray | None:
+        """(V) the power of ten of each word's count, 0 … 5; None if counts are not known."""
+        counts = self.embedding.counts
+        return None if counts is None else np.log10(np.maximum(counts, 1)).astype(np.int64).clip(0, 5)
+
+
+def vectors_of(embedding: Embedding, look: Look) -> np.ndarray:
+    """The vectors that are looked at, at length 1. LabError if context vectors are asked for and there are none."""
+    return embedding.contexts().units if look.context else embedding.units
+
+
+def embedding_of_frame(frame: Frame, title: str) -> Embedding:
+    """The words of a recorded frame. LabError if it has none, or its parts do not fit together."""
+    vectors, words = frame.tensors.get("words/v"), tuple(frame.tokens.get("words", ()))
+    if vectors is None:
+        raise LabError(f"{title} has recorded no word vectors; o opens its model, if it has one")
+    vectors = np.asarray(vectors, dtype=np.float32)
+    if vectors.ndim != 2 or len(vectors) != len(words) or len(set(words)) != len(words) or len(words) < 2:
+        raise LabError(f"{title}: the frame at step {frame.step} has {len(words)} words for vectors {vectors.shape}")
+    if not np.isfinite(vectors).all():
+        raise LabError(f"{title}: a vector at step {frame.step} is not finite")
+    context, counts = frame.tensors.get("words/u"), frame.facts.get("counts")
+    context = None if context is None or np.shape(context) != vectors.shape else np.asarray(context, np.float32)
+    if context is not None and not np.isfinite(context).all():
+        context = None
+    known = isinstance(counts, list) and len(counts) == len(words)
+    return Embedding(words, vectors, np.array(counts, np.int64) if known else None, context, title)
+
+
+def lay(embedding: Embedding, look: Look, projection: Projection, step: int | None = None, of: int = 0) -> Laid:
+    vectors = vectors_of(embedding, look)
+    return Laid(embedding, look, projection.lay(embedding, vectors), step, of or len(embedding.words))
+
+
+def turned_to(laid: Laid, other: Laid) -> Laid:
+    """`laid` with its picture turned in the plane to lie on that of another embedding, by the words they share."""
+    from txlab.engine.embeddings.neighbours import rotation
+
+    ids = other.embedding.ids
+    both = np.array([(row, ids[word]) for row, word in enumerate(laid.embedding.words) if word in ids]).reshape(-1, 2)
+    if len(both) < 2 or laid.look.pairs:
+        return laid
+    mine, theirs = laid.plane.points[both[:, 0]], other.plane.points[both[:, 1]]
+    turn = rotation(mine - mine.mean(0), theirs - theirs.mean(0))
+    points = (laid.plane.points - mine.mean(0)) @ turn
+    return replace(laid, plane=replace(laid.plane, points=points))

@@ -1,0 +1,629 @@
+"""Screen 5, Words: vectors as a map that moves while they are learnt, nearest words, analogies.
+
+It shows the frames of the current run, at the live edge or at a step, or an embedding opened by name: another run, the
+tokens of a language model, a file. A second one can stand beside it.
+
+Notable: reading, aligning and projecting happen in threads; the event loop draws, and finds the nearest words of one
+word, which takes some milliseconds for 50 000.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+
+from txlab.drawing.formatting import count, number, share
+from txlab.drawing.text import fit, label, visible, width
+from txlab.engine.embeddings.neighbours import explain_similarity
+from txlab.engine.embeddings.plane import Pair, Projection
+from txlab.errors import LabError
+from txlab.tui.latest_task import LatestTask
+from txlab.tui.panel import ROUTED
+from txlab.tui.run_panel import RunPanel
+from txlab.tui.run_summary import GOING, scenario_name
+from txlab.tui.screens.base_screens import BenchScreen, Rule
+from txlab.tui.screens.dialogs import AskValue
+from txlab.tui.screens.vectors.picture import Laid, Look, embedding_of_frame, lay, turned_to, vectors_of
+from txlab.tui.screens.words import Words
+from txlab.tui.theme import glyphs
+from txlab.tui.widgets.table import Column, Table
+from txlab.tui.widgets.why import ask_why
+from txlab.tui.widgets.word_map import CLOSER, WordMap, WordsPicture
+
+if TYPE_CHECKING:
+    from txlab.engine.embeddings.embedding import Embedding
+    from txlab.experiments.kind import Kind
+    from txlab.runs.reader import RunReader
+
+NO_RUN = "No run is chosen: start words-docs in the Lab (1), or open word vectors with o."
+PATH_FRAMES = 40  # of a run, for the path of a word
+
+
+def has_words(kind: Kind) -> bool:
+    """Whether runs of a kind record word vectors."""
+    return kind.screen == "words"
+
+
+class WordsScreen(BenchScreen):
+    """`laid` is what is shown, `second` what stands beside it, `analogy` the words a, b, c that are asked."""
+
+    CSS_PATH = "vectors.tcss"
+    AUTO_FOCUS = "#map"
+    HELP_ABOUT = (
+        "Each dot is a word, placed by its vector: words that are used alike lie side by side. Arrows go from label to "
+        "label, / finds a word, + comes closer. At the right stand the nearest words by cosine; tab goes there, enter "
+        "goes to one of them. [ and ] go through the run; only what moves against the others moves."
+    )
+    PANELS = (RunPanel,)
+    KEY_ORDER = (
+        *("words.search", "words.closer", "words.analogy", "words.mark", "words.axes", "words.view", "words.trail"),
+        *("words.open", "words.compare", "screen.why", "time.earlier", "words.colour"),
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "search", "find", id="words.search", key_display="/"),
+        Binding("plus,equals_sign", "zoom(1)", "zoom", id="words.closer", key_display="+ -"),
+        Binding("minus", "zoom(-1)", "zoom out", id="words.further", show=False),
+        Binding("a", "analogy", "analogy", id="words.analogy"),
+        Binding("m", "mark", "mark", id="words.mark"),
+        Binding("p", "axes", "axes", id="words.axes"),
+        Binding("v", "vectors", "context", id="words.view"),
+        Binding("t", "trail", "path", id="words.trail"),
+        Binding("f", "colour", "colours", id="words.colour"),
+        Binding("o", "open", "open", id="words.open"),
+        Binding("c", "compare", "compare", id="words.compare"),
+        Binding("w", "why", "why", id="screen.why"),
+        Binding("i", "side", "list", id="words.side"),
+        Binding("tab", "other", "to the list", id="words.other", show=False),
+        Binding("enter", "enter", "go to the word", id="words.enter", show=False),
+        Binding("escape", "leave", "done", id="words.leave", key_display="esc", show=False),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.run = RunPanel(self, opens=has_words)
+        self.map, self.second_map = WordMap(id="map"), WordMap(id="second")
+        self.about, self.table = Words(id="about"), Table(id="nearest")
+        self.opening = LatestTask(self, "embedding", self.failed)
+        self.second_task = LatestTask(self, "second embedding", self.failed)
+        self.trail_task = LatestTask(self, "path of a word", self.failed)
+        self.look = Look()
+        self.projection = Projection()
+        self.by_frequency = False
+        self.forget()
+
+    def compose_body(self) -> ComposeResult:
+        yield Words(id="header")
+        yield Rule()
+        with Horizontal(id="panels"):
+            with Horizontal(id="maps"):
+                yield self.map
+                yield self.second_map
+            with Vertical(id="side"):
+                yield self.about
+                yield self.table
+        yield Rule()
+        yield self.run
+
+    def on_mount(self) -> None:
+        self.run_changed()
+
+    # What is shown.
+
+    def forget(self) -> None:
+        """Forget what was shown of another source."""
+        self.laid: Laid | None = None
+        self.second: Laid | None = None
+        self.opened = ""
+        self.analogy: tuple[str, str, str] | None = None
+        self.marks: tuple[str, ...] = ()
+        self.path: np.ndarray | None = None
+        self.listed: list[tuple[int, float]] = []
+        self.trail = False
+        self.first_word = ""
+        self.seen: tuple[object, ...] = ()  # what the worker has read
+
+    def run_changed(self) -> None:
+        self.opening.forget()
+        self.forget()
+        self.projection = Projection(self.look.pairs)
+        self.map.camera = None
+        self.map.cursor = 0
+        self.remove_class("-two", "-timeless")
+        said = NO_RUN if self.run.path is None else f"reading {self.run.path.name}…"
+        self.say_empty(said)
+
+    def say_empty(self, said: str) -> None:
+        self.query_one("#header", Words).say(Content.styled(visible(said), "$quiet"), layout=False)
+        self.map.show(WordsPicture())
+        self.about.say("")
+        self.table.set_table((), ())
+
+    def failed(self, sentence: str) -> None:
+        self.tell(sentence, "error")
+        if self.laid is None:
+            self.say_empty(sentence)
+
+    # The run: read in a thread, shown on the event loop.
+
+    def read_run(self, reader: RunReader, changed: bool) -> Any:
+        if self.opened:
+            return None
+        frames = reader.frames.steps
+        status = reader.state.status
+        timeline = (frames, reader.state.steps, status)
+        if not len(frames):
+            return timeline, None
+        at = len(frames) - 1 if self.run.at is None else int(np.searchsorted(frames, self.run.at, "right")) - 1
+        step = int(frames[max(0, at)])
+        wanted = (reader.directory.path, step, self.look)
+        if wanted == self.seen:
+            return timeline, None
+        try:
+            embedding = self.words_at(reader, step)
+        except LabError as error:
+            self.seen = wanted
+            return timeline, str(error)
+        self.seen = wanted
+        of = int(reader.info.facts.get("vocabulary", 0))
+        asked = reader.scenario.get("look", {}).get("words", ())
+        self.first_word = next((word for word in asked if word in embedding.ids), embedding.words[0])
+        return timeline, lay(embedding, self.look, self.projection, step, of)
+
+    def words_at(self, reader: RunReader, step: int) -> Embedding:
+        """All words where there is a checkpoint, those of the frame elsewhere."""
+        from txlab.runs import checkpoints
+        from txlab.runs.embeddings import embedding_of_state
+
+        called = called_of(reader)
+        if reader.info.kind == "word-vectors" and step in checkpoints.steps(reader.directory):
+            with suppress(LabError):  # damaged, or removed meanwhile
+                return embedding_of_state(checkpoints.load(reader.directory, step, arrays=True), called)
+        return embedding_of_frame(reader.frames.read(step), called)
+
+    def show_run(self, snapshot: Any) -> None:
+        (frames, steps, status), laid = snapshot
+        self.run.status = status
+        if not self.opened:
+            newest = int(frames[-1]) if len(frames) else 0
+            self.run.timeline.set_frames(np.array(frames), steps or newest, newest, ended=status not in GOING)
+            if isinstance(laid, str):
+                self.laid = None
+                self.say_empty(laid)
+            elif laid is not None:
+                self.show_laid(laid)
+            elif not len(frames):
+                self.say_empty("no word vectors are recorded yet")
+
+    def moved(self) -> None:
+        self.run.wants_read()
+
+    def show_laid(self, laid: Laid) -> None:
+        """Show another picture, with the cursor on the same word."""
+        before, self.laid = self.laid, laid
+        word = self.first_word if before is None else before.embedding.words[self.map.cursor]
+        self.map.cursor = laid.embedding.ids.get(word, 0)
+        self.draw()
+        if self.trail:
+            self.want_path()
+        self.refresh_bindings()
+
+    # Drawing.
+
+    def draw(self) -> None:
+        """Draw the maps and the list for the cursor's word."""
+        laid = self.laid
+        if laid is None:
+            return
+        cursor = min(self.map.cursor, len(laid.embedding.words) - 1)
+        arrows: list[tuple[np.ndarray, np.ndarray]] = []
+        extra: list[int] = []
+        if self.analogy is not None:
+            self.listed = laid.analogy(self.analogy)
+            a, b, c = (laid.embedding.ids[word] for word in self.analogy)
+            points = laid.plane.points
+            extra = [a, b, c]
+            if self.listed:
+                extra.append(self.listed[0][0])
+                arrows = [(points[b], points[a]), (points[c], points[self.listed[0][0]])]
+        else:
+            self.listed = laid.nearest(cursor)
+        near = [row for row, _ in self.listed[:10]] if self.analogy is None else extra
+        self.map.show(self.picture(laid, near, arrows, self.path))
+        self.draw_second()
+        self.say_header()
+        self.say_side(cursor)
+
+    def picture(
+        self,
+        laid: Laid,
+        near: list[int],
+        arrows: list[tuple[np.ndarray, np.ndarray]],
+        path: np.ndarray | None,
+    ) -> WordsPicture:
+        marked = [laid.embedding.ids[word] for word in self.marks if word in laid.embedding.ids]
+        classes = laid.groups(marked) if marked else laid.frequencies() if self.by_frequency else None
+        return WordsPicture(laid.embedding.words, laid.plane.points, classes, not marked, near, marked, path, arrows)
+
+    def draw_second(self) -> None:
+        if self.second is None or self.laid is None:
+            return
+        word = self.laid.embedding.words[self.map.cursor]
+        row = self.second.embedding.ids.get(word)
+        near = [each for each, _ in self.second.nearest(row, 10)] if row is not None else []
+        self.second_map.cursor = row if row is not None else 0
+        self.second_map.show(self.picture(self.second, near, [], None))
+
+    def say_header(self) -> None:
+        laid = self.laid
+        if laid is None:
+            return
+        words = len(laid.embedding.words)
+        axes = f"principal axes, {share(laid.plane.share)} of the variance"
+        if laid.plane.pairs:
+            axes = "axes " + ", ".join(f"{one} − {other}" for one, other in laid.plane.pairs)
+        step = "" if laid.step is None else f" @ {count(laid.step)}"
+        room = self.size.width - 2 - width(step)
+        title = visible(laid.embedding.title, self.ascii)
+        title = fit(title, min(width(title), room), ellipsis=glyphs(self.ascii).ellipsis)
+        parts = [Content.styled(title, "bold"), Content(step)]
+        room -= width(title)
+        told = [
+            (f"{count(words)} words" if laid.of <= words else f"{count(words)} of {count(laid.of)} words", "$quiet"),
+            (f"{'context' if laid.look.context else 'centre'} vectors", "$quiet"),
+        ]
+        if self.second is not None:
+            told.append((f"beside {visible(self.second.embedding.title, self.ascii)}", "bold"))
+        for place, mark in enumerate(self.marks):
+            colour = self.map.colour_of(place)
+            told.append((visible(mark, self.ascii), "bold" if colour is None else "rgb({},{},{})".format(*colour)))
+        for text, style in [*told, (visible(axes, self.ascii), "$quiet")]:
+            if width(text) + 3 <= room:  # whole or not at all
+                parts.append(Content.styled(f"   {text}", style))
+                room -= width(text) + 3
+        self.query_one("#header", Words).say(Content.assemble(*parts), layout=False)
+
+    def say_side(self, cursor: int) -> None:
+        laid = self.laid
+        assert laid is not None
+        embedding = laid.embedding
+        ascii = self.ascii
+        if self.analogy is not None:
+            a, b, c = (label(word, ascii) for word in self.analogy)
+            about = [
+                Content.styled(f"{a} − {b} + {c}", "bold $accent"),
+                Content.styled("\nnearest words, but these", "$quiet"),
+            ]
+        else:
+            known = "" if embedding.counts is None else f"{count(int(embedding.counts[cursor]))} times, "
+            length = float(np.linalg.norm(embedding.vectors[cursor]))
+            about = [
+                Content.styled(label(embedding.words[cursor], ascii), "bold $accent"),
+                Content.styled(f"\n{known}rank {count(cursor + 1)}\nlength {number(length)}", "$quiet"),
+            ]
+        self.about.say(Content.assemble(*about))
+        columns = [Column("word" if self.analogy else "nearest", right=False), Column("cos")]
+        rows = [[label(embedding.words[row], ascii), share(cosine)] for row, cosine in self.listed]
+        if self.second is not None and self.analogy is None:
+            row_there = self.second.embedding.ids.get(embedding.words[cursor])
+            there = self.second.nearest(row_there) if row_there is not None else []
+            columns += [Column("there", right=False), Column("cos")]
+            other = [[label(self.second.embedding.words[row], ascii), share(cosine)] for row, cosine in there]
+            rows = [one + two for one, two in zip(rows, other or [["", ""]] * len(rows), strict=False)]
+        self.table.set_table(columns, rows)
+
+    # The cursor.
+
+    @on(WordMap.Moved, "#map")
+    def cursor_moved(self) -> None:
+        self.path = None
+        self.draw()
+        if self.trail:
+            self.want_path()
+
+    @on(WordMap.Moved, "#second")
+    def cursor_moved_there(self, event: WordMap.Moved) -> None:
+        if self.second is not None and self.laid is not None:
+            row = self.laid.embedding.ids.get(self.second.embedding.words[event.row])
+            if row is not None:
+                self.map.go_to(row)
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self.draw)
+
+    # Keys.
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "side":
+            return self.has_class("-tiny")
+        if action == "trail":
+            return self.run.path is not None and not self.opened
+        if action in ("search", "zoom", "analogy", "mark", "axes", "vectors", "colour", "compare", "enter"):
+            return self.laid is not None
+        if action == ROUTED and self.opened:
+            return False
+        return super().check_action(action, parameters)
+
+    def word_for(self, binding: Binding) -> str:
+        if binding.id == "words.view" and self.look.context:
+            return "centre"
+        return super().word_for(binding)
+
+    def ask(self, title: str, about: str, value: str, check: Callable[[str], str], then: Callable[[str], None]) -> None:
+        """Ask for a line of text; `check` raises LabError or says what it will do."""
+        self.app.push_screen(
+            AskValue(title, about, value, check), lambda text: then(text) if text is not None else None
+        )
+
+    def action_search(self) -> None:
+        laid = self.laid
+        assert laid is not None
+
+        def check(text: str) -> str:
+            row = found_word(laid, text)
+            return "" if row is None else f"{laid.embedding.words[row]}, rank {count(row + 1)}"
+
+        def go(text: str) -> None:
+            row = found_word(laid, text)
+            if row is not None:
+                self.analogy = None
+                self.map.go_to(row)
+
+        self.ask("Find a word", "a word, or its beginning", "", check, go)
+
+    def action_zoom(self, by: int) -> None:
+        for each in (self.map, self.second_map):
+            each.zoom(CLOSER**by)
+
+    def action_analogy(self) -> None:
+        """Ask for a, b, c; the list then shows the words nearest to a − b + c."""
+        laid = self.laid
+        assert laid is not None
+
+        def words(text: str) -> tuple[str, str, str]:
+            parts = text.replace("−", " ").replace("+", " ").replace(" - ", " ").split()
+            if len(parts) != 3:
+                raise LabError("three words: a b c, as in king man woman")
+            for part in parts:
+                laid.embedding.row(part)
+            return parts[0], parts[1], parts[2]
+
+        def check(text: str) -> str:
+            if not text.strip():
+                return "b is to a as c is to …"
+            a, b, c = words(text)
+            return f"{b} is to {a} as {c} is to …"
+
+        def show(text: str) -> None:
+            self.analogy = words(text) if text.strip() else None
+            self.draw()
+
+        start = " ".join(self.analogy) if self.analogy else f"{laid.embedding.words[self.map.cursor]} "
+        self.ask("An analogy: a − b + c", "three words, as in: king man woman", start, check, show)
+
+    def action_mark(self) -> None:
+        """Colour all words by the nearest of the marked ones; again: take this mark away."""
+        assert self.laid is not None
+        word = self.laid.embedding.words[self.map.cursor]
+        self.marks = tuple(each for each in self.marks if each != word) if word in self.marks else (*self.marks, word)
+        self.draw()
+
+    def action_colour(self) -> None:
+        """Colour the dots by the frequency of their words, or not."""
+        if self.laid is not None and self.laid.embedding.counts is None:
+            self.tell(f"{self.laid.embedding.title} does not say how frequent its words are")
+            return
+        self.by_frequency = not self.by_frequency
+        self.draw()
+
+    def action_axes(self) -> None:
+        """Name the axes by two pairs of words, or go back to the principal axes."""
+        laid = self.laid
+        assert laid is not None
+
+        def pairs(text: str) -> tuple[Pair, ...]:
+            parts = text.replace(",", " ").split()
+            if not parts:
+                return ()
+            if len(parts) != 4:
+                raise LabError("four words: x from the second to the first, y from the fourth to the third; or none")
+            for part in parts:
+                laid.embedding.row(part)
+            return (parts[0], parts[1]), (parts[2], parts[3])
+
+        def check(text: str) -> str:
+            named = pairs(text)
+            return "x: {} − {}   y: {} − {}".format(*named[0], *named[1]) if named else "the two principal axes"
+
+        def show(text: str) -> None:
+            self.change(replace(self.look, pairs=pairs(text)))
+
+        start = ", ".join(" ".join(pair) for pair in self.look.pairs)
+        self.ask("Axes by two pairs of words", "as in: woman man, king boy; empty = principal axes", start, check, show)
+
+    def action_vectors(self) -> None:
+        """Centre or context vectors."""
+        laid = self.laid
+        assert laid is not None
+        wanted = replace(self.look, context=not self.look.context)
+        try:
+            vectors_of(laid.embedding, wanted)
+        except LabError as error:
+            self.tell(str(error), "warning")
+            return
+        self.change(wanted)
+
+    def change(self, look: Look) -> None:
+        """Look in another way at the same words."""
+        self.look, self.projection, self.path = look, Projection(look.pairs), None
+        self.map.camera = None
+        laid = self.laid
+        if laid is not None:
+            projection = self.projection
+            self.opening.want(lambda task: lay(laid.embedding, look, projection, laid.step, laid.of), self.show_laid)
+        self.seen = ()
+
+    def action_trail(self) -> None:
+        """Draw where the word under the cursor was in the course of the run."""
+        self.trail = not self.trail
+        self.path = None
+        if self.trail:
+            self.want_path()
+        else:
+            self.draw()
+
+    def want_path(self) -> None:
+        laid, path = self.laid, self.run.path
+        if laid is None or path is None:
+            return
+        word, projection, look = laid.embedding.words[self.map.cursor], self.projection, self.look
+
+        def walk(task: LatestTask) -> np.ndarray:
+            reader = self.app.reader_for(path)  # type: ignore[attr-defined]
+            steps = [int(step) for step in reader.frames.steps if laid.step is None or step <= laid.step]
+            kept = sorted({steps[place] for place in np.linspace(0, len(steps) - 1, PATH_FRAMES).round().astype(int)})
+            points = []
+            for step in kept:
+                if task.late:
+                    break
+                embedding = embedding_of_frame(reader.frames.read(step), path.name)
+                row = embedding.ids.get(word)
+                if row is not None:
+                    points.append(projection.place(embedding, vectors_of(embedding, look))[row])
+            return np.array(points).reshape(-1, 2)
+
+        self.trail_task.want(walk, self.show_path)
+
+    def show_path(self, path: np.ndarray) -> None:
+        self.path = path
+        self.draw()
+
+    def action_open(self) -> None:
+        """Open other word vectors by name, or go back to the run."""
+        self.choose("Open word vectors: a run, RUN@STEP, a folder with a model, or a file", self.open)
+
+    def open(self, what: str) -> None:
+        root, look = self.app.root, self.look  # type: ignore[attr-defined]
+        self.projection = projection = Projection(look.pairs)
+
+        def work(task: LatestTask) -> Laid:
+            from txlab.runs.embeddings import open_embedding
+
+            return lay(open_embedding(what, root), look, projection)
+
+        def show(laid: Laid) -> None:
+            self.forget()
+            self.opened = what
+            self.add_class("-timeless")
+            self.remove_class("-two")
+            self.map.camera = None
+            self.show_laid(laid)
+
+        self.query_one("#header", Words).say(Content.styled(f"opening {visible(what)}…", "$quiet"), layout=False)
+        self.opening.want(work, show)
+
+    def action_compare(self) -> None:
+        """Set a second embedding beside this one, or take it away."""
+        if self.second is not None:
+            self.second = None
+            self.remove_class("-two")
+            self.call_after_refresh(self.draw)
+            return
+        self.choose("Set beside it: a run, RUN@STEP, a folder with a model, or a file", self.beside)
+
+    def beside(self, what: str) -> None:
+        root, look, first = self.app.root, Look(context=self.look.context), self.laid  # type: ignore[attr-defined]
+
+        def work(task: LatestTask) -> Laid:
+            from txlab.runs.embeddings import open_embedding
+
+            laid = lay(open_embedding(what, root), look, Projection())
+            return laid if first is None else turned_to(laid, first)
+
+        def show(laid: Laid) -> None:
+            self.second = laid
+            self.second_map.camera = None
+            self.add_class("-two")
+            self.call_after_refresh(self.draw)
+
+        self.second_task.want(work, show)
+
+    def choose(self, title: str, then: Callable[[str], None]) -> None:
+        from txlab.tui.screens.attention.dialogs import offer_models
+        from txlab.tui.screens.dialogs import Choose
+
+        root: Path = self.app.root  # type: ignore[attr-defined]
+        dialog = Choose(title, [], free=True)
+        self.app.push_screen(dialog, lambda name: then(name) if name else None)
+        self.run_worker(lambda: offer_models(dialog, root), thread=True, group="models", exit_on_error=False)
+
+    def action_side(self) -> None:
+        """Show the list in place of the map on a tiny terminal."""
+        self.toggle_class("-side")
+        (self.table if self.has_class("-side") else self.map).focus()
+
+    def action_other(self) -> None:
+        """From the map to the list and back."""
+        (self.map if self.table.has_focus else self.table).focus()
+
+    def action_enter(self) -> None:
+        """Go to the word that is chosen in the list."""
+        if self.table.has_focus and self.table.cursor < len(self.listed):
+            self.analogy = None
+            self.map.go_to(self.listed[self.table.cursor][0])
+
+    def action_leave(self) -> None:
+        """Take back what was asked last: the analogy, the second map, the marks, what was opened."""
+        if self.analogy is not None:
+            self.analogy = None
+        elif self.second is not None:
+            self.action_compare()
+        elif self.marks:
+            self.marks = ()
+        elif self.opened:
+            self.run_changed()
+            self.run.wants_read()
+        self.map.focus()
+        self.draw()
+
+    def action_why(self) -> None:
+        """Explain the cosine of the word under the cursor and the one chosen in the list."""
+        laid = self.laid
+        if laid is None or not self.listed:
+            self.tell("There is no number here yet to ask about.")
+            return
+        embedding = laid.embedding
+        vectors = embedding.contexts().vectors if laid.look.context else embedding.vectors
+        one, other = self.map.cursor, self.listed[min(self.table.cursor, len(self.listed) - 1)][0]
+        words = embedding.words[one], embedding.words[other]
+        ask_why(self.app, lambda: explain_similarity(words, vectors[one], vectors[other]))
+
+
+def found_word(laid: Laid, text: str) -> int | None:
+    """The row of a word, or of the most frequent one that begins so; None for an empty text. LabError if none does."""
+    text = text.strip()
+    if not text:
+        return None
+    if text in laid.embedding.ids:
+        return laid.embedding.ids[text]
+    for row, word in enumerate(laid.embedding.words):
+        if word.startswith(text):
+            return row
+    return laid.embedding.row(text)
+
+
+def called_of(reader: RunReader) -> str:
+    """What people call the run: the name given to it, or its scenario and what was changed."""
+    from txlab.runs.label import handle_of, read_label
+
+    path, info = reader.directory.path, reader.info
+    return handle_of(info, read_label(path), scenario_name(path, info.scenario))

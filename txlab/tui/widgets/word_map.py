@@ -1,0 +1,223 @@
+"""A map of words: the scatter of their vectors with a cursor that goes from label to label, and a zoom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from rich.color import Color
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import Binding
+from textual.message import Message
+from textual.strip import Strip
+
+from txlab.drawing.palette import RGB, heat, lines
+from txlab.drawing.scatter import DOTS_ACROSS, DOTS_DOWN, Camera, Label, Scatter, Shows, dots_of, scatter, whole
+from txlab.tui.widgets.painted import Painted
+
+PARTS = {
+    Shows.PATH: "path",
+    Shows.ARROW: "arrow",
+    Shows.LABEL: "label",
+    Shows.NEAR: "near",
+    Shows.MARKED: "marked",
+    Shows.HERE: "here",
+}
+A_LABEL = 80  # cells of the map for each label
+CLOSER = 1.5
+HIGHEST = 5  # of ordered groups
+
+
+@dataclass(frozen=True)
+class WordsPicture:
+    """What is drawn: words with their points (V, 2), the most important first.
+
+    classes       (V) the group of each word, or None: brightness shows how many points a cell has
+    ordered       groups are powers of ten, 0 … HIGHEST, and not names
+    near, marked  rows whose labels come first
+    path          (m, 2) where the word under the cursor was; arrows (from, to), each (2)
+    """
+
+    words: Sequence[str] = ()
+    points: np.ndarray = field(default_factory=lambda: np.empty((0, 2)))
+    classes: np.ndarray | None = None
+    ordered: bool = False
+    near: Sequence[int] = ()
+    marked: Sequence[int] = ()
+    path: np.ndarray | None = None
+    arrows: Sequence[tuple[np.ndarray, np.ndarray]] = ()
+
+
+class WordMap(Painted, can_focus=True):
+    """`show(picture)` draws it; arrows move the cursor to the next label in their direction."""
+
+    COMPONENT_CLASSES = {f"wordmap--{part}" for part in ("dots", "dense", *PARTS.values())}
+    BINDINGS = [
+        Binding("up", "move(0, 1)", "word above", id="words.up", show=False),
+        Binding("down", "move(0, -1)", "word below", id="words.down", show=False),
+        Binding("left", "move(-1, 0)", "word to the left", id="words.left", show=False),
+        Binding("right", "move(1, 0)", "word to the right", id="words.right", show=False),
+    ]
+    DEFAULT_CSS = """
+    WordMap { width: 1fr; height: 1fr; color: $foreground; }
+    WordMap > .wordmap--dots { color: $rule; }
+    WordMap > .wordmap--dense { color: $text-muted; }
+    WordMap > .wordmap--label { color: $foreground; }
+    WordMap > .wordmap--near { color: $secondary; text-style: bold; }
+    WordMap > .wordmap--marked { color: $success; text-style: bold; }
+    WordMap > .wordmap--here { color: $accent; text-style: bold; }
+    WordMap > .wordmap--path { color: $success; }
+    WordMap > .wordmap--arrow { color: $accent; }
+    """
+
+    class Moved(Message):
+        """The cursor is on another word."""
+
+        def __init__(self, map: WordMap, row: int) -> None:
+            super().__init__()
+            self.map, self.row = map, row
+
+        @property
+        def control(self) -> WordMap:
+            return self.map
+
+    def __init__(self, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.picture = WordsPicture()
+        self.cursor = 0
+        self.camera: Camera | None = None  # None = all words
+        self.drawn: Scatter | None = None
+        self.drawn_for: tuple[object, ...] = ()
+
+    def show(self, picture: WordsPicture) -> None:
+        self.picture = picture
+        self.cursor = max(0, min(self.cursor, len(picture.words) - 1))
+        self.refresh()
+
+    def go_to(self, row: int) -> None:
+        """Put the cursor on a word; a zoomed map follows it if it is outside."""
+        if not 0 <= row < len(self.picture.words):
+            return
+        self.cursor = row
+        if self.camera is not None and self.drawing.places.get(row) is None:
+            x, y = self.picture.points[row]
+            self.camera = self.camera.zoomed(1.0, float(x), float(y))
+        self.refresh()
+        self.post_message(self.Moved(self, row))
+
+    def zoom(self, factor: float) -> None:
+        """Closer to the word under the cursor, or further away; as far as everything is seen."""
+        if not len(self.picture.points):
+            return
+        everything = whole(self.picture.points)
+        camera = self.camera or everything
+        x, y = self.picture.points[self.cursor]
+        camera = camera.zoomed(factor, float(x), float(y))
+        self.camera = None if camera.up >= everything.up else camera
+        self.refresh()
+
+    def action_move(self, across: int, up: int) -> None:
+        """To the label that lies nearest in this direction: along it as near as possible, aside half as far."""
+        places, here = self.drawing.places, self.drawing.places.get(self.cursor)
+        if here is None:
+            if places:
+                self.go_to(next(iter(places)))
+            return
+        best: tuple[float, int] | None = None
+        for row, (line, column) in places.items():
+            right, above = (column - here[1]) / 2, here[0] - line  # a cell is twice as high as wide
+            ahead, aside = (right * across, above) if across else (above * up, right)
+            if ahead > 0 and abs(aside) <= 2 * ahead:
+                best = min(filter(None, [best, (ahead + 2 * abs(aside), row)]))
+        if best is not None:
+            self.go_to(best[1])
+
+    def on_click(self, event: events.Click) -> None:
+        offset = event.get_content_offset(self)
+        if offset is not None and self.drawing.places:
+            places = self.drawing.places
+            self.go_to(min(places, key=lambda row: abs(places[row][0] - offset.y) * 2 + abs(places[row][1] - offset.x)))
+
+    # Drawing.
+
+    @property
+    def drawing(self) -> Scatter:
+        picture, (columns, rows) = self.picture, self.size
+        wanted = (id(picture), self.cursor, self.camera, columns, rows, self.ascii)
+        if self.drawn is None or wanted != self.drawn_for:
+            self.drawn_for = wanted
+            self.drawn = scatter(
+                picture.points,
+                self.camera or whole(picture.points),
+                max(1, rows),
+                max(1, columns),
+                classes=picture.classes,
+                labels=self.labels(columns * rows // A_LABEL),
+                path=picture.path,
+                arrows=picture.arrows,
+                ascii=self.ascii,
+            )
+        return self.drawn
+
+    def labels(self, most: int) -> list[Label]:
+        picture = self.picture
+        wanted = {self.cursor: Shows.HERE} if len(picture.words) else {}
+        for rows, shows in ((picture.marked, Shows.MARKED), (picture.near, Shows.NEAR)):
+            for row in rows:
+                wanted.setdefault(row, shows)
+        visible = range(len(picture.words)) if self.camera is None else self.seen()
+        for row in visible:
+            if len(wanted) >= 4 * most:  # many of them find no room
+                break
+            wanted.setdefault(int(row), Shows.LABEL)
+        return [Label(row, picture.words[row], shows) for row, shows in wanted.items()]
+
+    def seen(self) -> np.ndarray:
+        """The rows in the picture of a zoomed map."""
+        assert self.camera is not None
+        rows, columns = self.size.height, self.size.width
+        dots = dots_of(self.picture.points, self.camera, rows, columns) // (DOTS_ACROSS, DOTS_DOWN)
+        found: np.ndarray = np.flatnonzero(((dots >= 0) & (dots < (columns, rows))).all(1))
+        return found
+
+    def style(self, shows: int, group: int, level: float) -> Style:
+        """The style of a cell; `level` is rounded, so that few styles are made."""
+        if shows == Shows.NOTHING:
+            return self.surface
+        if shows != Shows.POINTS:
+            return self.part(PARTS[Shows(shows)])
+        if self.picture.classes is not None and group >= 0 and (colour := self.colour_of(group)) is not None:
+            return self.cached(f"group {colour}", lambda: self.surface + Style(color=Color.from_rgb(*colour)))
+        return self.part("dense" if level > 0.5 else "dots")
+
+    def colour_of(self, group: int) -> RGB | None:
+        """The colour of a group; None without colours."""
+        if not self.picture.ordered:
+            known = lines(self.colours, self.dark)[1:]  # the first is the accent's
+            return known[group % len(known)]
+        ramp = heat(self.colours, self.dark)
+        level = int(ramp.level(np.array(0.25 + 0.75 * group / HIGHEST)))
+        return ramp.fill[level] or ramp.ink[level]
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self.drawn = None
+
+    def render_line(self, y: int) -> Strip:
+        drawing = self.drawing
+        if not len(self.picture.words) or y >= len(drawing.characters):
+            return Strip.blank(self.size.width, self.surface)
+        segments: list[Segment] = []
+        cells, shows = drawing.characters[y], drawing.shows[y]
+        start = 0
+        keys = [
+            (int(shows[x]), int(drawing.classes[y, x]), bool(drawing.levels[y, x] > 0.5)) for x in range(len(cells))
+        ]
+        for x in range(1, len(cells) + 1):
+            if x == len(cells) or keys[x] != keys[start]:
+                segments.append(Segment("".join(cells[start:x]), self.style(*keys[start])))
+                start = x
+        return Strip(segments).adjust_cell_length(self.size.width, self.surface)
