@@ -51,6 +51,17 @@ def test_an_analogy_is_a_minus_b_plus_c_as_its_help_says(ask: Ask, file: str) ->
     assert ask("words", "analogy", file, "king", "man", "woman", "--count", "1").out.splitlines()[1].startswith("queen")
 
 
+def test_explain_says_why_two_words_are_similar_and_what_moved_them(ask: Ask, file: str, run: str) -> None:
+    told = ask("words", "explain", file, "man", "king", "--json").json["explanation"]
+    assert told["result"] == pytest.approx(0.5**0.5)
+    assert "cos(a, b) = a·b / (|a| |b|)" in ask("words", "explain", file, "man", "king").out
+    first, second = open_embedding(run).words[:2]
+    moved = ask("words", "explain", run, first, second, "--update", "--json").json["explanation"]
+    assert moved["math"] == "K5"
+    assert {"x", "n", "m", "α"} <= {operand["name"] for operand in moved["operands"]}
+    assert "there is no run" in ask("words", "explain", file, "man", "king", "--update").refused
+
+
 def test_similarity_takes_one_pair_or_several(ask: Ask, file: str) -> None:
     found = ask("words", "similarity", file, "man", "king", "man", "woman", "--json").json["pairs"]
     assert [each["words"] for each in found] == [["man", "king"], ["man", "woman"]]

@@ -41,6 +41,7 @@ from txlab.cli.tokenizer import listed, train
 from txlab.cli.tokenizer_compare import compare
 from txlab.cli.verify import verify
 from txlab.cli.words import analogy, evaluate, neighbours, similarity
+from txlab.cli.words import explain as explain_words
 from txlab.cli.words import export as export_words
 from txlab.errors import Guess, LabError, nearest
 
@@ -73,6 +74,7 @@ OF_WORDS: dict[str, Callable[..., Any]] = {
     "analogy": analogy,
     "similarity": similarity,
     "evaluate": evaluate,
+    "explain": explain_words,
     "export": export_words,
 }
 words = typer.Typer(help="Ask word vectors, test them, write them for other programs.", rich_markup_mode=None)

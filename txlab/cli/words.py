@@ -125,6 +125,35 @@ def similarity(
     print_about(embedding)
 
 
+def explain(
+    name: Vectors,
+    one: Annotated[str, typer.Argument(metavar="WORD")],
+    other: Annotated[str, typer.Argument(metavar="WORD")],
+    update: Annotated[
+        bool, typer.Option("--update", help="the update that moved the first as a centre, the second as its context")
+    ] = False,
+    context: ContextOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Why two words are as similar as they are; with --update, what moved them last."""
+    from txlab.cli.explain import explanation_json, print_explanation
+    from txlab.engine.embeddings.why import why_similarity
+
+    if update:
+        from txlab.runs.process import set_thread_environment
+        from txlab.runs.word_updates import open_updates
+
+        set_thread_environment()
+        updates, step = open_updates(name)
+        told = updates.last(one, other, step)
+    else:
+        told = why_similarity(opened(name, context), one, other)
+    if json:
+        print_json({"explanation": explanation_json(told)})
+    else:
+        print_explanation(told)
+
+
 def evaluate(
     name: Vectors,
     file: Annotated[

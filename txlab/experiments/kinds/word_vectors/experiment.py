@@ -82,7 +82,7 @@ class WordVectors(TabularExperiment):
         """
         step = self.step_count
         seen = None if self.helper else self.windows(step)
-        alpha = self.alpha * max(1 - step / self.steps, LOWEST)
+        alpha = self.rate(step)
         found = {"alpha": alpha}
         for objective, model in self.models.items():
             began = perf_counter()
@@ -105,6 +105,9 @@ class WordVectors(TabularExperiment):
         speeds = {f"words_per_second/{name}": self.words_seen / seconds for name, seconds in self.seconds.items()}
         self.seconds, self.words_seen = dict.fromkeys(self.models, 0.0), 0
         return speeds
+
+    def rate(self, step: int) -> float:
+        return self.alpha * max(1 - step / self.steps, LOWEST)
 
     def blocks(self, step: int) -> list[Block]:
         """What `model` learns from in a step, if it learns in blocks: a function of seed and step."""

@@ -1,0 +1,114 @@
+"""The update that moved a pair last, computed again from a run's files: it is the one that the run made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from txlab.errors import LabError
+from txlab.experiments.kinds.word_vectors.experiment import WordVectors
+from txlab.runs import checkpoints
+from txlab.runs.control import Request
+from txlab.runs.directory import RunDirectory, RunInfo
+from txlab.runs.process import execute, prepare
+from txlab.runs.scenario import load_scenario
+from txlab.runs.word_updates import WordUpdates, open_updates
+
+FEW = ["data.tokens=7000", "train.words=800", "train.epochs=1", "vectors.width=8", "vectors.block=64"]
+
+
+def trained(root: Path, *changes: str, name: str = "words-planted") -> RunDirectory:
+    run = prepare(load_scenario(name, [*FEW, "record.checkpoint_every=4", *changes]), root=root)
+    execute(run)
+    return RunDirectory(run)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    return trained(tmp_path_factory.mktemp("runs"))
+
+
+def pairs_of(updates: WordUpdates, step: int) -> list[tuple[int, int, float]]:
+    """(centre, context, weight) of everything scored in the blocks before `step`, in order, in plain loops."""
+    found = []
+    for block in updates.experiment.blocks(step - 1):
+        rows = block.rows.view(len(block.weights), -1)
+        for strip, row, column in block.weights.nonzero().tolist():
+            centre = int(block.centres.view(-1, 16)[strip, row])
+            found.append((centre, int(rows[strip, column]), float(block.weights[strip, row, column])))
+    return found
+
+
+def test_the_last_update_ends_at_the_score_of_the_run(run: RunDirectory) -> None:
+    """A pair that met last in step 8 keeps its score unless another pair of either word follows; both are in step 8's
+    last block, so the score after this block is that of the checkpoint of step 8."""
+    updates = WordUpdates(run)
+    words, state = updates.words, checkpoints.load(run, 8)
+    last = updates.experiment.blocks(7)[-1]
+    centre, context = int(last.centres[0]), int(last.rows.view(len(last.weights), -1)[0, -1])
+    told = updates.last(words[centre], words[context], 8)
+    assert "step 8 " in told.question
+    assert told.result == float(state["v"][centre] @ state["u"][context])
+    torch.testing.assert_close(updates.experiment.state_dict()["v"], restored(run, 7).model.v, rtol=0, atol=0)
+
+
+def restored(run: RunDirectory, step: int) -> WordVectors:
+    """The run made again from its beginning, without its checkpoints."""
+    experiment = WordUpdates(run).experiment
+    while experiment.step_count < step:
+        experiment.step()
+    return experiment
+
+
+def test_the_step_is_the_last_in_which_the_pair_met(run: RunDirectory) -> None:
+    updates = WordUpdates(run)
+    met: dict[tuple[int, int], int] = {}
+    for step in range(1, 11):
+        met |= {(centre, context): step for centre, context, _ in pairs_of(updates, step)}
+    for pair in [pair for pair in met if 1 < met[pair] < 9][:3]:
+        centre, context = (updates.words[each] for each in pair)
+        assert f"step {met[pair]} " in updates.last(centre, context).question
+    (rare,) = [pair for pair in met if met[pair] == 6][:1]
+    with pytest.raises(LabError, match="have not met up to step 0"):
+        updates.last(*(updates.words[each] for each in rare), step=0)
+
+
+def test_a_rate_changed_by_a_person_is_the_rate_of_the_update(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from txlab.runs import control
+
+    asked = [Request("set", "alpha", 0.5, by="test", id="1")]
+    monkeypatch.setattr(control.Inbox, "take", lambda inbox: [asked.pop()] if asked else [])
+    made = trained(tmp_path, "record.checkpoint_every=0")
+    assert RunInfo.load(made).step == 10
+    updates = WordUpdates(made)
+    centre, context, _ = pairs_of(updates, 10)[-1]
+    told = updates.last(updates.words[centre], updates.words[context])
+    (alpha,) = [operand.value for operand in told.operands if operand.name == "α"]
+    assert alpha == pytest.approx(0.5 * 0.1)
+
+
+def test_a_run_with_the_softmax_tells_where_its_prediction_moves_the_centre(tmp_path: Path) -> None:
+    made = trained(tmp_path, 'vectors.objective="softmax"', "data.most=400")
+    updates, step = open_updates(f"{made.path}@8")
+    told = updates.last(updates.words[3], updates.words[5], step)
+    state = checkpoints.load(made, 8)
+    v, u = state["v"].double().numpy(), state["u"].double().numpy()
+    p = np.exp(u @ v[3]) / np.exp(u @ v[3]).sum()
+    assert told.result == pytest.approx(np.linalg.norm(u[5] - p @ u), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [(['vectors.architecture="cbow"'], "learns by cbow, sampling"), (['vectors.objective="nce"'], "skip-gram, nce")],
+)
+def test_other_objectives_and_unknown_words_are_refused(tmp_path: Path, changes: list[str], said: str) -> None:
+    updates = WordUpdates(trained(tmp_path, *changes))
+    with pytest.raises(LabError, match=said):
+        updates.last(updates.words[0], updates.words[1])
+    with pytest.raises(LabError, match="'zebra' has no vector"):
+        updates.last("zebra", updates.words[1])
+    with pytest.raises(LabError, match="allowed: 0 to 10"):
+        updates.last(updates.words[0], updates.words[1], 11)

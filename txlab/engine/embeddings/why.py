@@ -1,0 +1,196 @@
+"""Why word vectors are as they are: a similarity, the update that moved a pair, a prediction (MATH K4–K6)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp, sqrt
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from txlab.engine.embeddings import blocks, objectives
+from txlab.engine.embeddings.blocks import LONGEST, STRIP, Block
+from txlab.engine.embeddings.embedding import Embedding
+from txlab.engine.explain import Explanation, Operand, Step, computed
+
+LIKELIEST = 10  # words of a softmax that are shown
+
+
+def why_similarity(embedding: Embedding, one: str, other: str) -> Explanation:
+    """Explain the cosine of two words by their dot product and lengths. LabError if a word has no vector."""
+    a, b = (embedding.vectors[embedding.row(word)].astype(np.float64) for word in (one, other))
+    dot, lengths = float(a @ b), (float(np.linalg.norm(a)), float(np.linalg.norm(b)))
+    cosine = dot / (lengths[0] * lengths[1]) if all(lengths) else 0.0
+    return Explanation(
+        question=f"why is the cosine of {one!r} and {other!r} {cosine:.2f}?",
+        equation="cos(a, b) = a·b / (|a| |b|)",
+        math="K6",
+        source="Wang §4; Mikolov et al. 2013",
+        operands=[Operand("a", a.tolist(), f"the vector of {one!r}"), Operand("b", b.tolist(), f"of {other!r}")],
+        steps=[
+            Step("a·b", "Σᵢ aᵢ bᵢ", dot, "large where both have large numbers of the same sign"),
+            Step("|a|", "√Σᵢ aᵢ²", lengths[0]),
+            Step("|b|", "√Σᵢ bᵢ²", lengths[1]),
+            computed("cos", "{} / ({} · {})", lambda dot, a, b: dot / (a * b) if a and b else 0.0, dot, *lengths),
+        ],
+        result=cosine,
+    )
+
+
+# The update of a pair
+
+
+@dataclass(frozen=True)
+class PairUpdate:
+    """What one block did to a centre v and a context u.
+
+    before, after  v·u, the score
+    contexts       n, how often the context stood in a window of the centre
+    noise          m, its weight as a noise word: K/N for each pair of each centre whose strip drew it
+    shortened      sᵥ, sᵤ: the share of the whole block's step that either row made, see `blocks.LONGEST`
+    squares        |v|², |u|² before
+    words, labels, weights, scores   all that the centre was scored against at the last place where they met
+    """
+
+    before: float
+    after: float
+    alpha: float
+    contexts: int
+    noise: float
+    shortened: tuple[float, float]
+    squares: tuple[float, float]
+    words: list[int]
+    labels: list[int]
+    weights: list[float]
+    scores: list[float]
+
+
+def meetings(block: Block, centre: int, context: int) -> Tensor:
+    """(S, STRIP, R) boolean: where the context counts, as a context or as noise, for the centre."""
+    centres = block.centres.view(-1, STRIP, 1) == centre
+    return centres & (block.rows.view(len(block.weights), 1, -1) == context) & (block.weights > 0)
+
+
+def learn_and_trace(block: Block, v: Tensor, u: Tensor, alpha: float, centre: int, context: int) -> PairUpdate:
+    """`blocks.learn`, and what it did to a pair that meets in the block."""
+    met = meetings(block, centre, context)
+    start_v, start_u = v[centre].clone(), u[context].clone()
+    made = blocks.learn(block, v, u, alpha)
+    steps = made.centres[block.centres == centre].sum(0), made.rows[block.rows == context].sum(0)
+    lengths = [alpha * float(step.norm()) for step in steps]
+    strip, row, _ = met.nonzero()[-1].tolist()
+    counted = block.weights[strip, row] > 0
+    return PairUpdate(
+        before=float(start_v @ start_u),
+        after=float(v[centre] @ u[context]),
+        alpha=alpha,
+        contexts=int((met * block.labels).sum()),
+        noise=float((met * block.weights * (1 - block.labels)).sum()),
+        shortened=(min(1.0, LONGEST / max(lengths[0], 1e-30)), min(1.0, LONGEST / max(lengths[1], 1e-30))),
+        squares=(float(start_v @ start_v), float(start_u @ start_u)),
+        words=block.rows.view(len(block.weights), -1)[strip][counted].tolist(),
+        labels=block.labels[counted].int().tolist(),
+        weights=block.weights[strip, row][counted].tolist(),
+        scores=made.scores[strip, row][counted].tolist(),
+    )
+
+
+def why_pair_moved(update: PairUpdate, step: int, centre: int, context: int, words: Sequence[str]) -> Explanation:
+    """Explain v·u of a centre and a context by the update that moved them last, and what the rest of it did to them."""
+    x, n, m, alpha = update.before, update.contexts, update.noise, update.alpha
+    (part_v, part_u), (v_square, u_square) = update.shortened, update.squares
+    sigma = computed("σ(x)", "1 / (1 + exp({}))", lambda minus: sigmoid(-minus), -x)
+    error = n * (sigmoid(x) - 1) + m * sigmoid(x)
+    a, b = alpha * part_v * error, alpha * part_u * error
+    alone = x - a * u_square - b * v_square + a * b * x
+    errors = [
+        weight * (sigmoid(score) - label)
+        for weight, score, label in zip(update.weights, update.scores, update.labels, strict=True)
+    ]
+    kept = f"share of its step; a row moves by {LONGEST:g} at most in a block"
+    return Explanation(
+        question=f"how did step {step} move {words[centre]!r} and its context {words[context]!r}?",
+        equation="e = n (σ(x) − 1) + m σ(x),  x = v·u;  v ← v − α sᵥ e u,  u ← u − α sᵤ e v",
+        math="K5",
+        source="Wang (10)–(12); Mikolov et al. 2013b",
+        operands=[
+            Operand("x", x, "v·u before, nats"),
+            Operand("n", n, f"times that {words[context]!r} stood in its window: label 1"),
+            Operand("m", m, "its weight as noise, K/N for each pair of the centre: label 0"),
+            Operand("α", alpha, "the rate"),
+            Operand("sᵥ", part_v, kept),
+            Operand("sᵤ", part_u, kept),
+            Operand("|v|²", v_square),
+            Operand("|u|²", u_square),
+            Operand("label", update.labels, "1 = in the window, 0 = noise, at the last place where they met"),
+            Operand("score", update.scores, "v·u of each"),
+            Operand("weight", update.weights),
+        ],
+        steps=[
+            Step("error", "weight (σ(score) − label)", errors),
+            sigma,
+            computed("e", "{} · (σ(x) − 1) + {} · {}", lambda n, m, s: n * (s - 1) + m * s, n, m, sigmoid(x)),
+            Step("v along u", "−α sᵥ e |u|", -a * sqrt(u_square), "towards it" if a < 0 else "away from it"),
+            Step("u along v", "−α sᵤ e |v|", -b * sqrt(v_square), "towards it" if b < 0 else "away from it"),
+            Step("x′", "(v − α sᵥ e u)·(u − α sᵤ e v)", alone, "v·u, had this pair alone moved them"),
+            computed(
+                "others", "{} − {}", lambda end, own: end - own, update.after, alone, note="the rest of the block"
+            ),
+        ],
+        result=update.after,
+        labels=[words[word] for word in update.words],
+        asked=update.words.index(context),
+    )
+
+
+def sigmoid(x: float) -> float:
+    return 1 / (1 + exp(-x)) if x >= 0 else exp(x) / (1 + exp(x))
+
+
+# A prediction by the full softmax
+
+
+def why_predicted(v: Tensor, u: Tensor, centre: int, context: int, words: Sequence[str]) -> Explanation:
+    """Explain the direction in which the full softmax moves a centre: the observed context vector minus the expected.
+
+    v, u (V, D); the gradient is that of `objectives.softmax`.
+    """
+    h = v[centre : centre + 1].double()
+    table = u.double()
+    scored = objectives.softmax(h, table, torch.tensor([context]))
+    difference = -scored.hidden_gradient(table)[0]
+    observed = table[context]
+    expected = observed - difference
+    p = scored.errors[0].clone()
+    p[context] += 1
+    count = min(LIKELIEST, len(p))
+    count -= count == len(observed)  # as many labels as numbers in a vector would be taken for theirs
+    shown = p.topk(count).indices.tolist()
+    shown = shown if context in shown else [*shown[:-1], context]
+    lengths = [float(each.norm()) for each in (observed, expected, difference)]
+    return Explanation(
+        question=f"where does {words[context]!r} beside it move {words[centre]!r}?",
+        equation="−∂L/∂v = u_o − ū,  ū = Σₓ p(x) uₓ,  p(x) = exp(uₓ·v) / Σ exp(uₓ′·v)",
+        math="K4",
+        source="Wang (5)–(9)",
+        operands=[
+            Operand("V", len(p), "words that share the probability"),
+            Operand("p", p[shown].tolist(), f"the likeliest contexts of {words[centre]!r}"),
+            Operand("score", (table[shown] @ h[0]).tolist(), "uₓ·v"),
+        ],
+        steps=[
+            Step("p(o)", "exp(u_o·v) / Σ exp(uₓ·v)", float(p[context]), f"loss {float(scored.loss[0]):.4g} nats"),
+            Step("u_o", "the observed context vector", observed.tolist()),
+            Step("ū", "Σₓ p(x) uₓ, the expected one", expected.tolist()),
+            Step("d", "u_o − ū, the difference", difference.tolist()),
+            Step("|u_o|", "√(u_o·u_o)", lengths[0]),
+            Step("|ū|", "√(ū·ū)", lengths[1]),
+            Step("|d|", "√(d·d)", lengths[2], "0 where the prediction is right"),
+            Step("d·v", "Σᵢ dᵢ vᵢ", float(difference @ h[0]), "above 0: v grows longer"),
+        ],
+        result=lengths[2],
+        labels=[words[word] for word in shown],
+        asked=shown.index(context),
+    )

@@ -1,0 +1,111 @@
+"""Why two words of a run of word2vec stand as they do: the update that moved them last, computed again (MATH K4, K5).
+
+Windows and noise are functions of seed and step, so the step in which a pair last met is found without computing any
+vectors. The checkpoint before it is then restored, and the run repeated up to this step, bit for bit.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from txlab.errors import LabError, nearest
+from txlab.experiments.kinds.word_vectors import KIND
+from txlab.runs import checkpoints
+from txlab.runs.directory import RunDirectory, info_of, state_of
+from txlab.runs.finding import is_run
+from txlab.runs.models import find_model, scenario_of
+from txlab.runs.process import pending_changes, rows_behind
+
+if TYPE_CHECKING:
+    from txlab.engine.explain import Explanation
+
+
+def open_updates(what: str, root: Path | None = None) -> tuple[WordUpdates, int | None]:
+    """The updates of a run, and the step that its name asks for: "RUN", "latest", "RUN@1200", see `open_model`."""
+    place, step = find_model(what, root)
+    if not is_run(place):
+        raise LabError(f"{what} is not a run, so it has no updates")
+    return WordUpdates(RunDirectory(place)), step
+
+
+class WordUpdates:
+    """The updates of a run; `experiment` stands wherever the last question left it. One thread at a time.
+
+    LabError if the run is of another kind, or its text cannot be read any more.
+    """
+
+    def __init__(self, run: RunDirectory) -> None:
+        from txlab.experiments.kinds.word_vectors.experiment import WordVectors
+
+        if info_of(run).kind != "word-vectors":
+            raise LabError(f"{run.name} is not a run of word2vec, so no update of it moved a pair of words")
+        scenario: Any = scenario_of(run)
+        self.run, self.experiment = run, WordVectors(KIND.resolve(scenario))
+        self.start = self.experiment.state_dict()
+        self.words = self.experiment.text.vocabulary.words
+
+    def last(self, centre: str, context: str, step: int | None = None) -> Explanation:
+        """Explain the update that moved a centre and a context last, up to `step` (None = up to now).
+
+        With a full softmax every step moves every pair: explained is where the prediction of that step moves it.
+        LabError if a word is unknown, they never met, or the objective is another.
+        """
+        from txlab.engine.embeddings.why import learn_and_trace, meetings, why_pair_moved, why_predicted
+
+        made, model = state_of(self.run).step, self.experiment.model
+        step = made if step is None else step
+        if not 0 <= step <= made:
+            raise LabError(f"step {step} is not in {self.run.name}; allowed: 0 to {made}")
+        v, u = self._row(centre), self._row(context)
+        if model.method.objective == "softmax" and model.method.architecture == "skip-gram":
+            self._go_to(step)
+            return why_predicted(model.v, model.u, v, u, self.words)
+        if not model.in_blocks:
+            raise LabError(
+                f"{self.run.name} learns by {model.method.architecture}, {model.method.objective}; an update is"
+                " explained for skip-gram with shared negatives (vectors.strip_noise > 0) or a full softmax"
+            )
+        for before in range(step - 1, -1, -1):
+            if v not in self._text(before):
+                continue
+            met = [place for place, block in enumerate(self.experiment.blocks(before)) if meetings(block, v, u).any()]
+            if met:
+                break
+        else:
+            raise LabError(f"{centre!r} and {context!r} have not met up to step {step}: nothing has moved them")
+        self._go_to(before)
+        parts, alpha = self.experiment.blocks(before), self.experiment.rate(before)
+        start = self.experiment.state_dict()
+        model.learn_blocks(parts[: met[-1]], alpha)
+        update = learn_and_trace(parts[met[-1]], model.v, model.u, alpha, v, u)
+        self.experiment.load_state_dict(start)
+        return why_pair_moved(update, before + 1, v, u, self.words)
+
+    def _row(self, word: str) -> int:
+        ids = self.experiment.text.vocabulary.ids
+        if word not in ids:
+            raise LabError(f"the word {word!r} has no vector{nearest(word, self.words)}")
+        return ids[word]
+
+    def _text(self, step: int) -> np.ndarray:
+        """The words of a step, before any are thinned out: far cheaper to look through than its blocks."""
+        words = self.experiment.scenario.train.words
+        start = step % self.experiment.steps_an_epoch * words
+        return np.asarray(self.experiment.text.ids[start : start + words])
+
+    def _go_to(self, step: int) -> None:
+        """Restore the newest checkpoint up to `step`, and repeat what follows, changes by a person included."""
+        checkpoint, _ = checkpoints.read_newest(self.run, step)
+        self.experiment.load_state_dict(checkpoint.state if checkpoint else self.start)
+        rows, _ = rows_behind(self.run, checkpoint.about.log_bytes if checkpoint else 0)
+        changes = pending_changes(checkpoint.about.pending if checkpoint else (), rows)
+        while True:
+            while changes and changes[0]["step"] <= self.experiment.step_count:
+                change = changes.pop(0)
+                self.experiment.adjust(change["key"], change["to"])
+            if self.experiment.step_count == step:
+                return
+            self.experiment.step()
