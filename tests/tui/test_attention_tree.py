@@ -14,7 +14,6 @@ from test_attention_bench import TEXT, by_hand, idle, loud, on_bench, told
 from textual.pilot import Pilot
 
 from txlab.drawing.formatting import number
-from txlab.errors import LabError
 from txlab.tui.screens.attention.bench import Task, Workbench
 from txlab.tui.screens.attention.continuation_tree import ContinuationTree
 from txlab.tui.screens.attention.guessing_dialog import GuessingDialog, beginning_with_a_line, find_passage
@@ -293,7 +292,6 @@ def test_weights_without_a_run_are_guessed_beside_on_the_documentation_of_python
     import torch
 
     from txlab.engine.tokenizers.elementary import ByteTokenizer
-    from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
     from txlab.engine.transformer.gpt import GPT, GPTShape
     from txlab.engine.transformer.weights.saving import save_model
 
@@ -302,9 +300,45 @@ def test_weights_without_a_run_are_guessed_beside_on_the_documentation_of_python
     passage = find_passage(Workbench().read(Task(str(tmp_path / "small"), None, TEXT)), 0)
     assert passage.what == "Python's documentation"
     assert len(passage.ids) == 33
+
+
+async def test_a_model_that_translates_says_that_it_has_no_game(tmp_path: Path) -> None:
+    import torch
+
+    from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
+    from txlab.engine.transformer.weights.saving import save_model
+
+    generator = torch.Generator().manual_seed(0)
     save_model(EncoderDecoder(EncoderDecoderShape(1, 1, 2, 16, 12, 12, 24), generator), None, tmp_path / "both")
-    with pytest.raises(LabError, match="translates"):
-        find_passage(Workbench().read(Task(str(tmp_path / "both"), None, "1 2 3", "4")), 0)
+    app = app_on(None, tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("4")
+        await until(pilot, lambda: isinstance(app.screen, AttentionScreen))
+        screen = app.screen
+        assert isinstance(screen, AttentionScreen)
+        screen.model.do(Task(str(tmp_path / "both"), None, "1 2 3", "4"), "model")
+        await until(pilot, lambda: screen.model.live is not None and idle(screen))
+        await pilot.press("G")
+        await until(pilot, lambda: told(app, "translates"))
+        assert app.screen is screen
+        await pilot.press("T")
+        await until(pilot, lambda: isinstance(app.screen, ContinuationTree) and bool(app.screen.by_key))
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_both_are_drawn_in_ascii(tiny_run: Path, size: tuple[int, int]) -> None:
+    app = app_on(tiny_run, tiny_run.parent, ascii=True)
+    async with app.run_test(size=size) as pilot:
+        _, tree = await tree_on(pilot)
+        await pilot.press("right")
+        await grown(pilot, tree)
+        assert "- " in text_of(app)
+        assert text_of(app).isascii(), {sign for sign in text_of(app) if not sign.isascii()}
+        await pilot.press("escape")
+        await game_on(pilot)
+        await pilot.press("~", "tab", "~")
+        await pilot.pause()
+        assert text_of(app).isascii(), {sign for sign in text_of(app) if not sign.isascii()}
 
 
 def test_a_passage_begins_with_a_line_or_a_word() -> None:

@@ -67,10 +67,17 @@ class Passage:
         return list(zip(labels, row[shown].exp().tolist(), strict=True)), shown.index(true), rank
 
 
+def check_continues(live: LiveAttention) -> None:
+    """Raise LabError for a model that does not continue texts."""
+    live.writes()
+    if live.opened.kind != "gpt":
+        raise LabError(f"{live.opened.name} translates a text; the game is for models that continue one")
+
+
 def find_passage(live: LiveAttention, which: int) -> Passage:
     """Choose a passage of a text that is new to the model, and let the model read it; called in a thread.
 
-    `which` is the seed of the choice. LabError if the model does not continue texts, or there is no text to guess.
+    `which` is the seed of the choice. LabError if there is no text to guess.
     """
     from txlab.engine.interpret.interventions import from_json, intervening
     from txlab.engine.interpret.sites import Text, run
@@ -78,9 +85,6 @@ def find_passage(live: LiveAttention, which: int) -> Passage:
     from txlab.runs.models import held_out_text
 
     opened = live.opened
-    live.writes()
-    if opened.kind != "gpt":
-        raise LabError(f"{opened.name} translates a text; the game is for models that continue one")
     whole, what = held_out_text(opened)
     most = min(MOST_TOKENS, opened.context or MOST_TOKENS) + 1  # the last one is not read, only guessed
     ids = opened.ids(beginning_with_a_line(whole, 4 * most, np.random.default_rng(which)))[:most]

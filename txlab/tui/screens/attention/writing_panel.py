@@ -6,6 +6,7 @@ they like.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -16,7 +17,7 @@ from txlab.errors import LabError
 from txlab.tui.panel import Panel
 from txlab.tui.screens.attention.bench import LiveAttention
 from txlab.tui.screens.attention.continuation_tree import ContinuationTree
-from txlab.tui.screens.attention.guessing_dialog import GuessingDialog
+from txlab.tui.screens.attention.guessing_dialog import GuessingDialog, check_continues
 from txlab.tui.screens.attention.model_panel import ModelPanel
 
 if TYPE_CHECKING:
@@ -44,16 +45,19 @@ class WritingPanel(Panel):
     def action_write(self, drawn: bool = False) -> None:
         """Append the likeliest token, or one drawn from the distribution; in a masked model, fill the next mask."""
 
-        def write(live: LiveAttention) -> None:
+        self.when_read(lambda live: self.append(live, (live.next_token(self.draws if drawn else None),)))
+
+    def when_read(self, then: Callable[[LiveAttention], None]) -> None:
+        """Call `then` once the model has read what was asked for, and tell the user if it says that it cannot be."""
+
+        def attempt(live: LiveAttention) -> None:
             try:
-                token = live.next_token(self.draws if drawn else None)
+                then(live)
             except LabError as error:
                 self.model.waiting.clear()  # what was to be written behind it
                 self.tell(str(error))
-            else:
-                self.append(live, (token,))
 
-        self.model.with_newest(write)
+        self.model.with_newest(attempt)
 
     def append(self, live: LiveAttention, ids: tuple[int, ...]) -> None:
         self.model.do(replace(live.task, written=(*live.task.written, *ids)))
@@ -68,19 +72,17 @@ class WritingPanel(Panel):
         """Open the tree of the likeliest continuations; the path that is chosen is written."""
 
         def choose(live: LiveAttention) -> None:
-            try:
-                live.writes()
-            except LabError as error:
-                self.tell(str(error))
-            else:
-                self.app.push_screen(ContinuationTree(live), lambda path: self.append(live, path) if path else None)
+            live.writes()
+            self.app.push_screen(ContinuationTree(live), lambda path: self.append(live, path) if path else None)
 
-        self.model.with_newest(choose)
+        self.when_read(choose)
 
     def action_guess(self) -> None:
         """Guess a text beside the model, character by character; the result stays beside the pattern."""
 
         def play(live: LiveAttention) -> None:
+            check_continues(live)
+
             def left(result: str | None) -> None:
                 self.passages = game.which + 1
                 if result is not None:
@@ -90,7 +92,7 @@ class WritingPanel(Panel):
             game = GuessingDialog(live, self.passages)
             self.app.push_screen(game, left)
 
-        self.model.with_newest(play)
+        self.when_read(play)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable a key that would do nothing."""
