@@ -79,7 +79,7 @@ def why_path(labels: Sequence[str], logp: Sequence[float]) -> Explanation:
     total = sum(logp)
     terms = " ".join(f"{each:+.4g}" for each in logp[:6]) + (" …" if len(logp) > 6 else "")
     return Explanation(
-        question=f"why {exp(total):.3g} for {''.join(labels)!r} to come next?",
+        question=f"why {exp(total):.3g} for {''.join(labels)} to come next?",
         equation="p(x₁ … xₙ | text) = Π p(xₜ | text, x₁ … xₜ₋₁) = exp(Σ ln p(xₜ | text, x₁ … xₜ₋₁))",
         math="R1",
         source="the chain rule; Becker-Kahn §4",

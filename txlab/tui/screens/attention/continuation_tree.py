@@ -196,10 +196,10 @@ class ContinuationTree(Dialog[tuple[int, ...]]):
         said = ""
         if row is not None and row.more:
             hidden, rest = row.node.hidden
-            said = f"{count(hidden)} further tokens, {number(rest, 3)} together; → lists the likeliest of them"
+            said = f"{count(hidden)} further tokens, {number(rest)} together; → lists the likeliest of them"
         elif row is not None:
             node, tokens = row.node, "1 token" if len(row.node.path) == 1 else f"{len(row.node.path)} tokens"
-            said = f"{tokens}: p {number(exp(node.total), 3)}, ln p {number(node.total, 4)} nats"
+            said = f"{tokens}: p {number(exp(node.total))}, ln p {number(node.total)} nats"
             said += "; the text ends here" if node.ends else ""
         verdict = Content.styled(visible(self.wrong), "$error") if self.wrong else Content.styled(said, "$quiet")
         self.query_one("#verdict", Words).say(verdict)
@@ -221,7 +221,7 @@ class ContinuationTree(Dialog[tuple[int, ...]]):
         sign = "■" if node.ends else "−" if node.is_open else "+"
         name = f"{count(hidden)} others" if row.more else f"{sign} {label(node.token, ascii)}"
         p = rest if row.more else exp(node.logp)
-        path = ("", "") if row.more else (number(exp(node.total), 3), number(node.total, 4))
+        path = ("", "") if row.more else (number(exp(node.total)), number(node.total))
         main: StyleName = "quiet" if row.more else "plain"
         return [
             [
@@ -302,7 +302,7 @@ def explain(live: LiveAttention, nodes: list[Node]) -> list[Explanation]:
     last = nodes[-1]
     return [
         live.explain_continuation(last.path),
-        why_path([node.token for node in nodes], [node.logp for node in nodes]),
+        why_path([label(node.token) for node in nodes], [node.logp for node in nodes]),
     ]
 
 
