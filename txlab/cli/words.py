@@ -137,7 +137,7 @@ def explain(
 ) -> None:
     """Why two words are as similar as they are; with --update, what moved them last."""
     from txlab.cli.explain import explanation_json, print_explanation
-    from txlab.engine.embeddings.why import why_similarity
+    from txlab.engine.embeddings.neighbours import explain_similarity
 
     if update:
         from txlab.runs.process import set_thread_environment
@@ -147,7 +147,9 @@ def explain(
         updates, step = open_updates(name)
         told = updates.last(one, other, step)
     else:
-        told = why_similarity(opened(name, context), one, other)
+        embedding = opened(name, context)
+        rows = embedding.row(one), embedding.row(other)
+        told = explain_similarity((one, other), embedding.vectors[rows[0]], embedding.vectors[rows[1]])
     if json:
         print_json({"explanation": explanation_json(told)})
     else:

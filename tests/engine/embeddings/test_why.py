@@ -8,11 +8,10 @@ import torch
 
 from txlab.engine.embeddings import blocks
 from txlab.engine.embeddings.blocks import Stretch
-from txlab.engine.embeddings.embedding import Embedding
+from txlab.engine.embeddings.neighbours import explain_similarity
 from txlab.engine.embeddings.plain import towards
-from txlab.engine.embeddings.why import learn_and_trace, meetings, why_pair_moved, why_predicted, why_similarity
+from txlab.engine.embeddings.why import learn_and_trace, meetings, why_pair_moved, why_predicted
 from txlab.engine.explain import Explanation
-from txlab.errors import LabError
 
 WORDS = tuple("abcdefghijklm")
 WIDTH, NEGATIVES, NOISE = 5, 3, 4
@@ -127,12 +126,9 @@ def test_a_softmax_pulls_by_the_observed_minus_the_expected_vector() -> None:
 
 
 def test_a_similarity_is_the_dot_product_over_the_lengths() -> None:
-    embedding = Embedding(WORDS, V.astype(np.float32))
-    told = why_similarity(embedding, "b", "k")
-    a, b = (V[i].astype(np.float32).astype(np.float64) for i in (1, 10))
-    assert value(told, "a·b") == pytest.approx(a @ b, abs=1e-12)
-    assert told.result == pytest.approx(a @ b / np.linalg.norm(a) / np.linalg.norm(b), abs=1e-12)
-    assert told.result == pytest.approx(float(embedding.units[1] @ embedding.units[10]), abs=1e-6)
-    with pytest.raises(LabError, match="no vector"):
-        why_similarity(embedding, "b", "zz")
-    assert why_similarity(Embedding(("x", "y"), np.eye(2, dtype=np.float32) * [[1], [0]]), "x", "y").result == 0
+    a, b = V[1], V[10]
+    told = explain_similarity(("b", "k"), a.astype(np.float32), b.astype(np.float32))
+    assert value(told, "v·w") == pytest.approx(a @ b, abs=1e-6)
+    assert told.result == pytest.approx(a @ b / np.linalg.norm(a) / np.linalg.norm(b), abs=1e-6)
+    assert value(told, "cos") == told.result
+    assert explain_similarity(("x", "y"), np.ones(2), np.zeros(2)).result == 0

@@ -1,4 +1,4 @@
-"""Why word vectors are as they are: a similarity, the update that moved a pair, a prediction (MATH K4–K6)."""
+"""Why a pair of word vectors moved: by negative sampling, and by the full softmax (MATH K4, K5)."""
 
 from __future__ import annotations
 
@@ -6,37 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, sqrt
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from txlab.engine.embeddings import blocks, objectives
 from txlab.engine.embeddings.blocks import LONGEST, STRIP, Block
-from txlab.engine.embeddings.embedding import Embedding
 from txlab.engine.explain import Explanation, Operand, Step, computed
 
 LIKELIEST = 10  # words of a softmax that are shown
-
-
-def why_similarity(embedding: Embedding, one: str, other: str) -> Explanation:
-    """Explain the cosine of two words by their dot product and lengths. LabError if a word has no vector."""
-    a, b = (embedding.vectors[embedding.row(word)].astype(np.float64) for word in (one, other))
-    dot, lengths = float(a @ b), (float(np.linalg.norm(a)), float(np.linalg.norm(b)))
-    cosine = dot / (lengths[0] * lengths[1]) if all(lengths) else 0.0
-    return Explanation(
-        question=f"why is the cosine of {one!r} and {other!r} {cosine:.2f}?",
-        equation="cos(a, b) = a·b / (|a| |b|)",
-        math="K6",
-        source="Wang §4; Mikolov et al. 2013",
-        operands=[Operand("a", a.tolist(), f"the vector of {one!r}"), Operand("b", b.tolist(), f"of {other!r}")],
-        steps=[
-            Step("a·b", "Σᵢ aᵢ bᵢ", dot, "large where both have large numbers of the same sign"),
-            Step("|a|", "√Σᵢ aᵢ²", lengths[0]),
-            Step("|b|", "√Σᵢ bᵢ²", lengths[1]),
-            computed("cos", "{} / ({} · {})", lambda dot, a, b: dot / (a * b) if a and b else 0.0, dot, *lengths),
-        ],
-        result=cosine,
-    )
 
 
 # The update of a pair
