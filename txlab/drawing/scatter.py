@@ -94,44 +94,64 @@ def dots_of(points: np.ndarray, camera: Camera, rows: int, columns: int) -> np.n
     return dots
 
 
-def scatter(
-    points: np.ndarray,
-    camera: Camera,
-    rows: int,
-    columns: int,
-    *,
-    classes: np.ndarray | None = None,
-    labels: Sequence[Label] = (),
-    path: np.ndarray | None = None,
-    arrows: Sequence[tuple[np.ndarray, np.ndarray]] = (),
-    ascii: bool = False,
-) -> Scatter:
+@dataclass(frozen=True)
+class Ground:
+    """All points as dots, without labels: what stays the same while a cursor moves.
+
+    cells (n, 2) columns and rows, inside (n); grid (dots down, across); counts, kinds (rows, columns)
+    """
+
+    points: np.ndarray
+    camera: Camera
+    cells: np.ndarray
+    inside: np.ndarray
+    grid: np.ndarray
+    counts: np.ndarray
+    kinds: np.ndarray
+
+
+def ground(points: np.ndarray, camera: Camera, rows: int, columns: int, classes: np.ndarray | None = None) -> Ground:
     """Draw points (n, 2), the first of which are the most important, into rows × columns cells.
 
     classes  (n) small integers; a cell has that of its most important point
-    labels   the most wanted first; one for which there is no room is left out whole
-    path     (m, 2) points to be joined, from the oldest to the newest
-    arrows   (from, to), each (2)
     """
     dots = dots_of(points, camera, rows, columns)
     shape = (rows * DOTS_DOWN, columns * DOTS_ACROSS)
     inside = (dots >= 0).all(1) & (dots[:, 0] < shape[1]) & (dots[:, 1] < shape[0])
     cells = dots // (DOTS_ACROSS, DOTS_DOWN)
     counts = np.bincount(cells[inside, 1] * columns + cells[inside, 0], minlength=rows * columns).reshape(rows, columns)
-    kind = np.full((rows, columns), -1, np.int16)
+    kinds = np.full((rows, columns), -1, np.int16)
     order = np.flatnonzero(inside)[::-1]
-    kind[cells[order, 1], cells[order, 0]] = 0 if classes is None else classes[order]
-    shows = np.where(counts > 0, Shows.POINTS, Shows.NOTHING).astype(np.int8)
-    levels = np.log1p(counts) / max(np.log1p(counts.max()), 1.0) if counts.size else counts.astype(float)
-
+    kinds[cells[order, 1], cells[order, 0]] = 0 if classes is None else classes[order]
     grid = np.zeros(shape, bool)
     grid[dots[inside, 1], dots[inside, 0]] = True
+    return Ground(points, camera, cells, inside, grid, counts, kinds)
+
+
+def scatter(
+    base: Ground,
+    *,
+    labels: Sequence[Label] = (),
+    path: np.ndarray | None = None,
+    arrows: Sequence[tuple[np.ndarray, np.ndarray]] = (),
+    ascii: bool = False,
+) -> Scatter:
+    """Write labels over the ground, and draw lines.
+
+    labels   the most wanted first; one for which there is no room is left out whole
+    path     (m, 2) points to be joined, from the oldest to the newest
+    arrows   (from, to), each (2)
+    """
+    camera, cells, inside, counts, grid = base.camera, base.cells, base.inside, base.counts, base.grid.copy()
+    rows, columns = counts.shape
+    shape = grid.shape
+    shows = np.where(counts > 0, Shows.POINTS, Shows.NOTHING).astype(np.int8)
+    levels = np.log1p(counts) / max(np.log1p(counts.max()), 1.0) if counts.size else counts.astype(float)
     lines = [] if path is None or len(path) < 2 else [(path, Shows.PATH)]
     lines += [(np.stack(ends), Shows.ARROW) for ends in arrows]
     for line, what in lines:
         drawn = along(dots_of(line, camera, rows, columns), shape)
-        own = {(y // DOTS_DOWN, x // DOTS_ACROSS) for x, y in drawn}
-        for row, column in own:
+        for row, column in {(y // DOTS_DOWN, x // DOTS_ACROSS) for x, y in drawn}:
             grid[row * DOTS_DOWN : (row + 1) * DOTS_DOWN, column * DOTS_ACROSS : (column + 1) * DOTS_ACROSS] = False
             shows[row, column] = what
         for x, y in drawn:
@@ -154,7 +174,7 @@ def scatter(
     for label in wanted:
         column, row = (int(place) for place in cells[label.index])
         write(characters, shows, taken, label, row, column, places, ascii)
-    return Scatter(characters, shows, kind, levels, places, int(inside.sum()))
+    return Scatter(characters, shows, base.kinds, levels, places, int(inside.sum()))
 
 
 def write(

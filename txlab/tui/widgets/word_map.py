@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
 from rich.color import Color
@@ -15,8 +16,10 @@ from textual.message import Message
 from textual.strip import Strip
 
 from txlab.drawing.palette import RGB, heat, lines
-from txlab.drawing.scatter import DOTS_ACROSS, DOTS_DOWN, Camera, Label, Scatter, Shows, dots_of, scatter, whole
+from txlab.drawing.scatter import Camera, Ground, Label, Scatter, Shows, ground, scatter, whole
 from txlab.tui.widgets.painted import Painted
+
+Made = TypeVar("Made")
 
 PARTS = {
     Shows.PATH: "path",
@@ -89,8 +92,7 @@ class WordMap(Painted, can_focus=True):
         self.picture = WordsPicture()
         self.cursor = 0
         self.camera: Camera | None = None  # None = all words
-        self.drawn: Scatter | None = None
-        self.drawn_for: tuple[object, ...] = ()
+        self.made: dict[str, tuple[tuple[object, ...], Any, WordsPicture]] = {}
 
     def show(self, picture: WordsPicture) -> None:
         self.picture = picture
@@ -112,7 +114,7 @@ class WordMap(Painted, can_focus=True):
         """Closer to the word under the cursor, or further away; as far as everything is seen."""
         if not len(self.picture.points):
             return
-        everything = whole(self.picture.points)
+        everything = self.everything
         camera = self.camera or everything
         x, y = self.picture.points[self.cursor]
         camera = camera.zoomed(factor, float(x), float(y))
@@ -144,23 +146,41 @@ class WordMap(Painted, can_focus=True):
     # Drawing.
 
     @property
+    def everything(self) -> Camera:
+        """The camera that sees all words."""
+        return self.once("everything", (id(self.picture.points),), lambda: whole(self.picture.points))
+
+    @property
     def drawing(self) -> Scatter:
-        picture, (columns, rows) = self.picture, self.size
-        wanted = (id(picture), self.cursor, self.camera, columns, rows, self.ascii)
-        if self.drawn is None or wanted != self.drawn_for:
-            self.drawn_for = wanted
-            self.drawn = scatter(
-                picture.points,
-                self.camera or whole(picture.points),
-                max(1, rows),
-                max(1, columns),
-                classes=picture.classes,
+        picture, columns, rows = self.picture, max(1, self.size.width), max(1, self.size.height)
+        camera = self.camera or self.everything
+        under = (
+            id(picture.points),
+            None if picture.classes is None else picture.classes.tobytes(),
+            camera,
+            rows,
+            columns,
+        )
+        base = self.once("ground", under, lambda: ground(picture.points, camera, rows, columns, picture.classes))
+        return self.once(
+            "scatter",
+            (id(base), id(picture), self.cursor, self.ascii),
+            lambda: scatter(
+                base,
                 labels=self.labels(columns * rows // A_LABEL),
                 path=picture.path,
                 arrows=picture.arrows,
                 ascii=self.ascii,
-            )
-        return self.drawn
+            ),
+        )
+
+    def once(self, name: str, wanted: tuple[object, ...], make: Callable[[], Made]) -> Made:
+        """What was made for the same `wanted` last time, or make it. What is compared by id is kept alive."""
+        known = self.made.get(name)
+        if known is None or known[0] != wanted:
+            known = self.made[name] = (wanted, make(), self.picture)
+        made: Made = known[1]
+        return made
 
     def labels(self, most: int) -> list[Label]:
         picture = self.picture
@@ -177,10 +197,8 @@ class WordMap(Painted, can_focus=True):
 
     def seen(self) -> np.ndarray:
         """The rows in the picture of a zoomed map."""
-        assert self.camera is not None
-        rows, columns = self.size.height, self.size.width
-        dots = dots_of(self.picture.points, self.camera, rows, columns) // (DOTS_ACROSS, DOTS_DOWN)
-        found: np.ndarray = np.flatnonzero(((dots >= 0) & (dots < (columns, rows))).all(1))
+        base: Ground = self.made["ground"][1]
+        found: np.ndarray = np.flatnonzero(base.inside)
         return found
 
     def style(self, shows: int, group: int, level: float) -> Style:
@@ -204,7 +222,7 @@ class WordMap(Painted, can_focus=True):
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
-        self.drawn = None
+        self.refresh()
 
     def render_line(self, y: int) -> Strip:
         drawing = self.drawing

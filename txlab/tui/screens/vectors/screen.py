@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from txlab.runs.reader import RunReader
 
 NO_RUN = "No run is chosen: start words-docs in the Lab (1), or open word vectors with o."
+LONGEST_NAME, TOLD = 24, 60  # cells of the title at least, if they are needed; of what is told behind it
 PATH_FRAMES = 40  # of a run, for the path of a word
 
 
@@ -274,7 +275,7 @@ class WordsScreen(BenchScreen):
         step = "" if laid.step is None else f" @ {count(laid.step)}"
         room = self.size.width - 2 - width(step)
         title = visible(laid.embedding.title, self.ascii)
-        title = fit(title, min(width(title), room), ellipsis=glyphs(self.ascii).ellipsis)
+        title = fit(title, min(width(title), max(LONGEST_NAME, room - TOLD)), ellipsis=glyphs(self.ascii).ellipsis)
         parts = [Content.styled(title, "bold"), Content(step)]
         room -= width(title)
         told = [
