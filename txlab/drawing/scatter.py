@@ -1,7 +1,7 @@
 """Thousands of points as characters: braille dots by density, and as many labels as fit without touching.
 
 Nothing here depends on colours or on the terminal: a scatter is rows of cells, each with a character, what it shows,
-and a class and a level that a widget colours. Distances are true: a dot is as wide as it is high.
+a class, and whether it is dense. Distances are true: a dot is as wide as it is high.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Label:
 class Scatter:
     """rows of cells: `characters[y][x]`, "" being the second half of a wide one; `shows` and `classes` (rows, columns).
 
-    levels   (rows, columns) float in [0, 1]: how many points are in a cell, logarithmically
+    dense    (rows, columns) whether a cell has many points: more than the square root of the most that one has
     places   index of a labelled point → its cell (row, column)
     inside   points in the picture
     """
@@ -70,7 +70,7 @@ class Scatter:
     characters: list[list[str]]
     shows: np.ndarray
     classes: np.ndarray
-    levels: np.ndarray
+    dense: np.ndarray
     places: dict[int, tuple[int, int]]
     inside: int
 
@@ -146,7 +146,7 @@ def scatter(
     rows, columns = counts.shape
     shape = grid.shape
     shows = np.where(counts > 0, Shows.POINTS, Shows.NOTHING).astype(np.int8)
-    levels = np.log1p(counts) / max(np.log1p(counts.max()), 1.0) if counts.size else counts.astype(float)
+    dense = np.log1p(counts) > max(np.log1p(counts.max(initial=0)), 1.0) / 2
     lines = [] if path is None or len(path) < 2 else [(path, Shows.PATH)]
     lines += [(np.stack(ends), Shows.ARROW) for ends in arrows]
     for line, what in lines:
@@ -174,7 +174,7 @@ def scatter(
     for label in wanted:
         column, row = (int(place) for place in cells[label.index])
         write(characters, shows, taken, label, row, column, places, ascii)
-    return Scatter(characters, shows, base.kinds, levels, places, int(inside.sum()))
+    return Scatter(characters, shows, base.kinds, dense, places, int(inside.sum()))
 
 
 def write(

@@ -107,8 +107,7 @@ class WordMap(Painted, can_focus=True):
         if self.camera is not None and self.drawing.places.get(row) is None:
             x, y = self.picture.points[row]
             self.camera = self.camera.zoomed(1.0, float(x), float(y))
-        self.refresh()
-        self.post_message(self.Moved(self, row))
+        self.post_message(self.Moved(self, row))  # what shows the map draws it again, with other labels
 
     def zoom(self, factor: float) -> None:
         """Closer to the word under the cursor, or further away; as far as everything is seen."""
@@ -201,15 +200,15 @@ class WordMap(Painted, can_focus=True):
         found: np.ndarray = np.flatnonzero(base.inside)
         return found
 
-    def style(self, shows: int, group: int, level: float) -> Style:
-        """The style of a cell; `level` is rounded, so that few styles are made."""
+    def style(self, shows: int, group: int, dense: bool) -> Style:
+        """The style of a cell."""
         if shows == Shows.NOTHING:
             return self.surface
         if shows != Shows.POINTS:
             return self.part(PARTS[Shows(shows)])
         if self.picture.classes is not None and group >= 0 and (colour := self.colour_of(group)) is not None:
             return self.cached(f"group {colour}", lambda: self.surface + Style(color=Color.from_rgb(*colour)))
-        return self.part("dense" if level > 0.5 else "dots")
+        return self.part("dense" if dense else "dots")
 
     def colour_of(self, group: int) -> RGB | None:
         """The colour of a group; None without colours."""
@@ -229,11 +228,8 @@ class WordMap(Painted, can_focus=True):
         if not len(self.picture.words) or y >= len(drawing.characters):
             return Strip.blank(self.size.width, self.surface)
         segments: list[Segment] = []
-        cells, shows = drawing.characters[y], drawing.shows[y]
-        start = 0
-        keys = [
-            (int(shows[x]), int(drawing.classes[y, x]), bool(drawing.levels[y, x] > 0.5)) for x in range(len(cells))
-        ]
+        cells, start = drawing.characters[y], 0
+        keys = list(zip(drawing.shows[y].tolist(), drawing.classes[y].tolist(), drawing.dense[y].tolist(), strict=True))
         for x in range(1, len(cells) + 1):
             if x == len(cells) or keys[x] != keys[start]:
                 segments.append(Segment("".join(cells[start:x]), self.style(*keys[start])))
