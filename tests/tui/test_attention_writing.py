@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -167,6 +168,40 @@ def test_a_masked_model_fills_its_masks_from_the_left(tmp_path: Path) -> None:
     assert live.text.ids == (2, 5, 6, 7, 8, 5, 9, 3)
     with pytest.raises(LabError, match="no mask left"):
         live.next_token()
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_the_cursor_begins_on_the_mask_that_is_filled_next_and_its_kl_is_not_cut(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    import torch
+
+    from txlab.engine.transformer.bert import Bert, BertShape
+    from txlab.engine.transformer.weights.saving import save_model
+
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "on", "mat"]
+    save_model(Bert(BertShape(1, 2, 16, 24, len(words)), torch.Generator().manual_seed(0)), None, tmp_path / "small")
+    (tmp_path / "small" / "vocab.txt").write_text("\n".join(words) + "\n")
+    app = app_on(None, tmp_path)
+    async with app.run_test(size=size) as pilot:
+        await pilot.press("4")
+        await until(pilot, lambda: isinstance(app.screen, AttentionScreen))
+        screen = app.screen
+        assert isinstance(screen, AttentionScreen)
+        screen.model.do(Task(str(tmp_path / "small"), None, "the [MASK] sat on the [MASK]"), "model")
+        await until(pilot, lambda: screen.model.live is not None and idle(screen))
+        assert screen.patterns.pattern.cursor[0] == 2
+        await pilot.press("full_stop")
+        await written(pilot, screen, 1)
+        await until(pilot, lambda: screen.patterns.pattern.cursor[0] == 6)
+        await pilot.press("full_stop")
+        await written(pilot, screen, 2)
+        await until(pilot, lambda: screen.patterns.pattern.cursor[0] == 7)  # nothing is left to fill: the last token
+        await pilot.press("comma", "x")
+        await until(pilot, lambda: bool(screen.model.live and screen.model.live.edits) and idle(screen))
+        await pilot.pause()
+        title = next(line for line in text_of(app).splitlines() if "KL" in line).rpartition("KL")[2].strip()
+        assert re.fullmatch(r"(<?\.\d+|0|\d+\.\d+)( nats)?", title), title
 
 
 async def test_another_text_ends_the_comparison_with_the_old_one(tiny_run: Path) -> None:

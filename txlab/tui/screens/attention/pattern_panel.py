@@ -36,6 +36,7 @@ from txlab.tui.screens.attention.source import (
     WindowRequest,
     head_notes,
     read_window,
+    row_to_begin,
 )
 from txlab.tui.theme import plain_signs
 from txlab.tui.widgets.heatmap import Heatmap
@@ -105,7 +106,7 @@ class PatternPanel(Panel):
         self.pattern.expect(site.rows, site.columns)
         if not self.placed:
             self.placed = self.placing = True
-            self.pattern.move_to(len(site.rows) - 1, 0)
+            self.pattern.move_to(row_to_begin(site), 0)
         self.want_window()
         self.want_heads()
 

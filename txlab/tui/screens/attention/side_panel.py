@@ -11,7 +11,7 @@ from textual.binding import Binding
 from textual.content import Content
 
 from txlab.drawing.formatting import share
-from txlab.drawing.text import label
+from txlab.drawing.text import label, width
 from txlab.engine.explain import Explanation
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
@@ -62,10 +62,14 @@ class SidePanel(Panel):
 
     def show_bars(self, bars: Bars, found: NextTokens, which: str) -> None:
         ascii = bool(getattr(self.app, "ascii", False))
-        title = f"{found.lead} {label(found.after, ascii)}" if found.candidates else "no next tokens recorded"
-        if found.kl is not None:
-            title = f"{title}  KL {nats(found.kl)}"
-        title = which + title
+        after = label(found.after, ascii)
+        lead = f"{found.lead} {after}" if found.candidates else "no next tokens recorded"
+        kl = f"KL {nats(found.kl)}" if found.kl is not None else ""
+        shorter = kl.removesuffix(" nats")
+        parts = (lead, kl), (lead, shorter), (after, shorter)  # the number is never cut
+        titles = [which + "  ".join(filter(None, each)) for each in parts]
+        room = bars.size.width or width(titles[0])
+        title = next((each for each in titles if width(each) <= room), titles[-1])
         before = [one.before for one in found.candidates if one.before is not None]
         bars.set_bars(title, [(one.token, one.probability) for one in found.candidates], before)
 

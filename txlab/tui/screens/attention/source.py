@@ -26,6 +26,7 @@ VIEW_WORDS = {
 SCORES = ("induction", "previous")
 # How a model's predictions relate to the token at their position: a frame's fact "predicts".
 LEADS = {"next": "next after", "place": "in the place of", "class": "classes, by"}
+MASKS = ("[MASK]", "<mask>")  # the names of BERT's and RoBERTa's
 WORTH_A_NOTE = 0.3  # heads with a lower score are not labelled with it
 THUMB = 24  # largest number of rows and columns of a thumbnail
 
@@ -210,6 +211,12 @@ def edge_marks(edits: tuple[Edit, ...], cell: Cell) -> dict[tuple[int, int], str
 def concerns(edit: Edit, what: Edit) -> bool:
     """Return whether an edit matches every item of `what`."""
     return all(edit.get(key) == value for key, value in what.items())
+
+
+def row_to_begin(site: AttentionSite) -> int:
+    """Return the row where the cursor begins: that of the first mask which a masked model would fill, else the last."""
+    masks = [row for row, token in enumerate(site.rows) if token in MASKS] if site.mask == "none" else []
+    return masks[0] if masks else len(site.rows) - 1
 
 
 def head_notes(source: AttentionSource, site: str) -> list[list[str]]:
