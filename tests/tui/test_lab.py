@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 
 import pytest
 from picture import text_of
 from recorded import HOSTILE, app_on, make_run, settle
+from textual import events
 from textual.widgets import Input
 
 from txlab.errors import LabError
@@ -459,3 +461,42 @@ async def test_runs_that_differ_in_nothing_show_when_they_were_started(root: Pat
         await settle(pilot, lambda: len(lab(app).runs.glances) == 2)
         for created in (1e9, 1e9 + 61):
             assert time.strftime("gpt-tiny %d %b %H:%M:%S", time.localtime(created)) in text_of(app)
+
+
+@pytest.mark.parametrize("slow", [False, True])
+async def test_a_burst_of_keys_starts_the_scenario_that_was_typed_even_before_the_catalogue_is_read(
+    root: Path, monkeypatch: pytest.MonkeyPatch, slow: bool
+) -> None:
+    """A fast hand types all of it at once; `slow`, before there is a list to choose from."""
+    from txlab.runs import scenario
+
+    prepared: list[str] = []
+    may_read = threading.Event()
+
+    def read_late() -> list[scenario.CatalogueEntry]:
+        may_read.wait(20)
+        return catalogue()
+
+    def prepare(chosen: scenario.LoadedScenario, **_: object) -> Path:
+        prepared.append(chosen.name)
+        return make_run(root, chosen.name)
+
+    monkeypatch.setattr(scenario, "catalogue", read_late)
+    monkeypatch.setattr("txlab.runs.process.prepare", prepare)
+    monkeypatch.setattr("txlab.runs.process.start_detached", lambda path, **_: 1)
+    app = app_on(root)
+    async with app.run_test(size=(120, 40)) as pilot:
+        if not slow:
+            may_read.set()
+            await settle(pilot, lambda: lab(app).loaded)
+        for character in "/cliff\r\r":
+            name = {"/": "slash", "\r": "enter"}.get(character, character)
+            app.post_message(events.Key(name, character))
+        if slow:
+            await pilot.pause(0.5)
+            assert not prepared
+            may_read.set()
+        await settle(pilot, lambda: prepared)
+        await pilot.pause(0.3)
+        assert prepared == ["cliff"]
+        assert app.current_mode == "lab"

@@ -28,6 +28,7 @@ from textual.scrollbar import ScrollBar, ScrollBarRender
 from txlab.drawing.text import visible
 from txlab.errors import LabError
 from txlab.tui import idle_gc
+from txlab.tui.key_order import KeyOrder
 from txlab.tui.screen_registry import SCREENS, ScreenEntry, screen_of
 from txlab.tui.settings import Settings, load_settings, log_file
 from txlab.tui.textual_internals import QuietApp, quick_driver
@@ -102,6 +103,7 @@ class TxlabApp(QuietApp):
         self._readers: OrderedDict[Path, RunReader] = OrderedDict()
         self._readers_lock = threading.Lock()
         self.last_input = 0.0
+        self.key_order = KeyOrder(self, super().on_event)
         self.entries = [*SCREENS]
         for theme in THEMES:
             self.register_theme(theme)
@@ -163,6 +165,9 @@ class TxlabApp(QuietApp):
     async def on_event(self, event: events.Event) -> None:
         if isinstance(event, events.InputEvent):
             self.last_input = time.monotonic()
+            if isinstance(event, (events.Key, events.Paste)) and not event.is_forwarded:
+                await self.key_order.take(event)
+                return
         await super().on_event(event)
 
     def add_screens(self, entries: Sequence[ScreenEntry]) -> None:

@@ -72,6 +72,7 @@ class CataloguePanel(Panel):
         self.rows = Rows(self.draw_entry, "reading the catalogue…", id="catalogue")
         self.filter = Filter(placeholder="/ filter", id="filter")
         self.in_use = True  # whether the keys work on this list
+        self.starts = False  # what is typed, as soon as the catalogue has been read
 
     def compose(self) -> ComposeResult:
         yield self.filter
@@ -95,9 +96,13 @@ class CataloguePanel(Panel):
         self.entries = {entry.name: entry for entry in sorted(entries, key=place_of)}
         self.fill()
         self.post_message(self.Loaded())
+        if self.starts:
+            self.starts = False
+            self.begin()
 
     def fill(self) -> None:
-        words = self.filter.value.lower().split()
+        written = self.filter.value.strip().lower()
+        words = written.split()
         items: list[Item] = []
         chapter = None
         for name, entry in self.entries.items():
@@ -111,6 +116,8 @@ class CataloguePanel(Panel):
             items.append(Item(name))
         self.rows.empty = "no match" if words else "no scenarios are installed"
         self.rows.set_items(items)
+        if written in self.entries:  # an exact match: cliff, not cliff-alpha, which is listed before it
+            self.rows.select(written)
 
     def draw_entry(self, item: Item, width: int, chosen: bool) -> list[Line]:
         signs = glyphs(getattr(self.app, "ascii", False))
@@ -128,10 +135,8 @@ class CataloguePanel(Panel):
     @on(Input.Changed, "#filter")
     def filtered(self) -> None:
         self.fill()
-        written = self.filter.value.strip().lower()
-        if written in self.entries:  # an exact match: cliff, not cliff-alpha, which is listed before it
-            self.rows.select(written)
-        self.post_message(self.Filtered(written.split()))
+        self.starts = False
+        self.post_message(self.Filtered(self.filter.value.lower().split()))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return self.in_use
@@ -144,8 +149,9 @@ class CataloguePanel(Panel):
             self.app.push_screen(ChangeFirst(name), lambda changes: None if changes is None else self.begin(changes))
 
     def begin(self, overrides: Sequence[str] = ()) -> None:
-        """Start the chosen scenario."""
+        """Start the chosen scenario; one that was typed before the catalogue has been read is started then."""
         name = self.rows.key
+        self.starts = not self.entries and bool(self.filter.value.strip())
         if name is not None:
             root = self.app.root  # type: ignore[attr-defined]
             self.tell(f"{name}: {STATES['created']}")
