@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from txlab.experiments.kind import explain_scenario
 from txlab.experiments.kinds.control import ControlScenario
 from txlab.experiments.kinds.language_model import LanguageModelScenario
 from txlab.runs.scenario import LARGEST_FILE, catalogue, dump_scenario, load_scenario, parse_override, shipped
-from txlab.runs.scenario_errors import Complaint
+from txlab.runs.scenario_errors import Complaint, allowed, every_key, locate
 
 MINIMAL = 'kind = "language-model"\n'
 
@@ -385,3 +386,10 @@ def test_a_file_of_very_many_mistakes_is_one_sentence_soon(
     assert path.stat().st_size <= LARGEST_FILE
     sentence(path)
     assert len(asked) == 1
+
+
+def test_a_bound_is_written_as_a_person_would() -> None:
+    for schema in (LanguageModelScenario, ControlScenario):
+        for key in every_key(schema):
+            said = allowed(locate(schema, tuple(key.split(".")))[1])
+            assert not re.search(r"\d\.0\b", said), f"{key}: {said}"

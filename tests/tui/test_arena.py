@@ -14,9 +14,12 @@ from recorded import app_on, settle
 
 from txlab.drawing.palette import rgb_to_oklab
 from txlab.drawing.world_scene import SHOWS
+from txlab.engine.rl.maps.compiling import compile_map
+from txlab.engine.rl.maps.drawn import parse_map
 from txlab.engine.rl.settings import Settings
 from txlab.tui.screens.arena import worlds
 from txlab.tui.screens.base_screens import NavigationLine
+from txlab.tui.screens.words import Words
 from txlab.tui.session import PACES
 from txlab.tui.widgets.why import WhyScreen
 
@@ -152,6 +155,27 @@ async def test_an_impossible_edit_is_refused_and_nothing_is_lost(tmp_path: Path)
         await pilot.press("p", *["backspace"] * 3, *"0.2", "enter")
         await settle(pilot, lambda: quiet(screen))
         assert screen.world.map.slip == 0.2
+
+
+async def test_the_only_goal_can_be_moved_by_taking_it_away_first(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot)
+        world = compile_map(parse_map("S...\n...G"))
+        screen.enter_world(world, {"map": "S...\n...G"})
+        await settle(pilot, lambda: quiet(screen) and screen.world is not None and screen.world.layout.width == 4, 300)
+        await learn(pilot, screen, 50)
+        await pilot.press("m")
+        screen.cursor = (1, 3)
+        await order(pilot, screen, "full_stop")
+        assert screen.world is not None
+        assert "G" not in screen.world.layout.marks.values()
+        assert "neither a goal nor a reward" in notices(app)
+        await learn(pilot, screen, 50)
+        screen.cursor = (0, 3)
+        await order(pilot, screen, "g")
+        assert screen.world.layout.marks.get((0, 3)) == "G"
+        assert screen.session.updates == 100
 
 
 async def test_the_greedy_walk_tells_what_it_earns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -468,6 +492,23 @@ async def test_a_learner_that_diverges_says_so_and_what_helps(tmp_path: Path) ->
         await learn(pilot, screen, 400)
         assert "diverges" in text_of(app), text_of(app)
         assert "helps" in text_of(app)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (60, 20), (120, 40)])
+async def test_the_line_of_each_learner_that_diverges_says_so(tmp_path: Path, size: tuple[int, int]) -> None:
+    """Also where its update has no room: at `c`, and that of the side that is not chosen."""
+    app = app_on(tmp_path)
+    async with app.run_test(size=size) as pilot:
+        screen = await opened(pilot)
+        learner = Settings("sarsa-lambda", alpha=0.9, lam=0.95, traces="accumulating")
+        screen.begin(lambda old: old.another([Settings("q-learning"), learner]))
+        await settle(pilot, lambda: quiet(screen) and settings_of(screen)[1:] == [learner], 300)
+        await learn(pilot, screen, 400)
+        await pilot.press("c")
+        await pilot.pause()
+        heads = [str(screen.query_one(f"#head{place}", Words).text) for place in range(2)]
+        assert ["diverges" in head for head in heads] == [False, True], heads
+        assert "diverges" in text_of(app)
 
 
 @pytest.mark.parametrize("theme", ["txlab-dark", "txlab-light"])

@@ -39,6 +39,16 @@ async def test_tokens_are_told_apart_without_colour(tmp_path: Path) -> None:
         assert screen.looked_at == "text"
 
 
+@pytest.mark.parametrize("columns", [60, 70, 80])
+async def test_the_header_says_whole_words(tmp_path: Path, columns: int) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(columns, 24)) as pilot:
+        await opened(pilot)
+        header = text_of(app).splitlines()[2]
+        assert "44 words" in header
+        assert "…" not in header
+
+
 async def test_neighbours_have_different_colours(tmp_path: Path) -> None:
     for colours in ("truecolor", "256", "16"):
         app = app_on(tmp_path)

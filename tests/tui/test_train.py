@@ -22,7 +22,7 @@ from txlab.tui.history import Entry, answered, history
 from txlab.tui.screens.train.controls import parse_setting
 from txlab.tui.screens.train.curves import round_number
 from txlab.tui.screens.train.screen import TrainScreen
-from txlab.tui.screens.train.text import Pending, header, log_lines, nearest_sample, wanted, wrapped
+from txlab.tui.screens.train.text import Pending, brief, header, log_lines, nearest_sample, wanted, wrapped
 from txlab.tui.theme import UNICODE
 from txlab.tui.train_snapshot import Look, snapshot, value_at
 from txlab.tui.widgets.chart import Chart
@@ -212,9 +212,23 @@ async def test_a_run_that_vanishes_is_told_once(root: Path, tmp_path: Path) -> N
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot, ready(app))
         shutil.rmtree(run)
-        await pilot.pause(1.0)
+        await settle(pilot, lambda: "No run is chosen" in text_of(app))
+        assert not any(0x2801 <= ord(character) <= 0x28FF for character in text_of(app))  # its curve
+        assert len(app._notifications) == 1
         await pilot.press("tab", "[", "w")
         await pilot.pause(0.3)
+
+
+def test_a_number_or_a_date_without_room_is_left_out_and_not_cut(root: Path) -> None:
+    snap = snapshot(RunReader(make_run(root)), Look(), RunReader)
+    whole = [fact.value for fact in snap.facts]
+    for cells in range(40, 130):
+        said = brief(snap, cells)
+        assert said.cell_length <= cells
+        assert said.plain.split()[-1] in whole
+        said = header(snap, None, UNICODE, cells)
+        assert "started" not in said.plain or said.cell_length <= cells
+    assert "started 20" in header(snap, None, UNICODE, 120).plain
 
 
 async def test_nothing_is_sent_to_the_terminal_while_nothing_happens(root: Path) -> None:
@@ -299,7 +313,7 @@ def test_a_run_that_cannot_be_read_is_not_said_to_be_starting(root: Path) -> Non
         (run / name).unlink()
         os.mkfifo(run / name)
     snap = snapshot(RunReader(run), Look(), RunReader)
-    said = header(snap, None, UNICODE).plain
+    said = header(snap, None, UNICODE, 120).plain
     assert "run.json cannot be read (it is a FIFO)" in said
     assert "starting" not in said
     assert "resumes" not in said

@@ -206,7 +206,7 @@ def words(annotation: Any) -> str:
 def bounds(rules: list[Any]) -> str:
     """The bounds among the rules of a field, e.g. " from 2 to 65536"."""
     limits = {
-        name: getattr(rule, name)
+        name: bound(getattr(rule, name))
         for rule in rules
         for name in ("ge", "gt", "le", "lt", "max_length")
         if getattr(rule, name, None) is not None
@@ -222,6 +222,11 @@ def bounds(rules: list[Any]) -> str:
     }
     parts = [f"{phrase} {limits[name]}" for name, phrase in say.items() if name in limits]
     return f", {' and '.join(parts)}" if parts else ""
+
+
+def bound(limit: Any) -> Any:
+    """A bound as one writes it: 1000000, not 1000000.0."""
+    return int(limit) if isinstance(limit, float) and limit.is_integer() else limit
 
 
 def either(options: list[str]) -> str:

@@ -26,26 +26,26 @@ class KeyOrder:
     the focused widget, of those around it, and of the app; then through those of the screen that is now in front, which
     may be new and must find its focus."""
 
-    def __init__(self, app: App[Any], handle: Callable[[events.InputEvent], Awaitable[None]]) -> None:
+    def __init__(self, app: App[Any], handle: Callable[[events.Event], Awaitable[None]]) -> None:
         self.app, self.handle = app, handle
-        self.waiting: deque[events.InputEvent] = deque()
-        self.current: events.InputEvent | None = None
+        self.waiting: deque[events.Event] = deque()
+        self.current: events.Event | None = None
         self.since = 0.0
 
-    async def take(self, event: events.InputEvent) -> None:
+    async def take(self, event: events.Event) -> None:
         """Handle a key now, or after those before it."""
         if self.current is not None and time.monotonic() - self.since < LONGEST:
             self.waiting.append(event)
         else:
             await self.begin(event)
 
-    async def begin(self, event: events.InputEvent) -> None:
+    async def begin(self, event: events.Event) -> None:
         self.current, self.since = event, time.monotonic()
         around = list((self.app.focused or self.app.screen).ancestors_with_self)
         await self.handle(event)
         await self.follow(event, around, again=True)
 
-    async def follow(self, event: events.InputEvent, pumps: Sequence[MessagePump], again: bool) -> None:
+    async def follow(self, event: events.Event, pumps: Sequence[MessagePump], again: bool) -> None:
         """Go on to the first of these queues that is still open, and so to the last."""
         for place, pump in enumerate(pumps):
             if pump.call_later(self.follow, event, pumps[place + 1 :], again):

@@ -203,10 +203,12 @@ class RunPanel(Panel):
         self.run_worker(read_on, thread=True, group="catch up", exit_on_error=False)
 
     def _read_failed(self, path: Path, sentence: str) -> None:
-        """Report once that the run cannot be read, however often that is tried."""
+        """Report once that the run cannot be read, however often that is tried; one that is gone is let go."""
         if path == self.path and sentence != self._failure:
             self._failure = sentence
             self.tell(sentence, "error")
+            if not path.exists():  # what was read of it would stand there as if it were still to be had
+                self.app.current_run = None  # type: ignore[attr-defined]
 
     def _show(self, path: Path, snapshot: Any) -> None:
         if snapshot is not None and path == self.path and self.is_attached:

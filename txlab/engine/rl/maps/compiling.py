@@ -19,6 +19,7 @@ from txlab.engine.rl.world import Layout, World
 from txlab.errors import LabError
 
 ENDLESS = 1000  # steps after which an episode that nothing can end is cut off
+WORTHLESS = "the map has neither a goal nor a reward: whatever one does is worth the same"
 MOST_ROWS = 4_000_000  # of outcomes before equal ones are merged: a few hundred MB for a moment
 
 
@@ -32,11 +33,12 @@ class Ground:
     state: np.ndarray
 
 
-def compile_map(drawn: Map, name: str = "map", title: str = "", source: str = "") -> World:
+def compile_map(drawn: Map, name: str = "map", title: str = "", source: str = "", draft: bool = False) -> World:
     """The world of a map. LabError, naming the cell (row, column from 0), if it makes no process: no start or two, an
     unreachable goal, a cell from which nothing can end the episode, a jump to nowhere.
 
-    A world without an end is cut off after ENDLESS steps, and its notes say so.
+    A world without an end is cut off after ENDLESS steps, and its notes say so. A `draft` may also be without any
+    reward (its notes say that, too): somebody who edits it may take the goal away before there is another one.
     """
     ground = ground_of(drawn)
     row, column = np.nonzero(ground.state >= 0)  # in reading order, like the states
@@ -59,12 +61,12 @@ def compile_map(drawn: Map, name: str = "map", title: str = "", source: str = ""
         limit=drawn.limit or (0 if exits.any() else ENDLESS),
     )
     check(process)
-    if not exits.any() and not np.ptp(reward):
-        raise LabError(
-            "the map has neither a goal nor a reward: whatever one does is worth the same; a cell must be a goal G,"
-            " or pay something else than a step does"
-        )
+    worthless = not exits.any() and not np.ptp(reward)
+    if worthless and not draft:
+        raise LabError(f"{WORTHLESS}; a cell must be a goal G, or pay something else than a step does")
     notes = notes_of(drawn, ground, process)
+    if worthless:
+        notes = (*notes, f"{WORTHLESS[0].upper()}{WORTHLESS[1:]}.")
     place = np.stack([np.zeros_like(row), row, column], axis=1)
     marks = {(r, c): sign for r, line in enumerate(drawn.rows) for c, sign in enumerate(line) if sign != "."}
     layout = Layout(height=drawn.height, width=drawn.width, place=place, marks=marks)

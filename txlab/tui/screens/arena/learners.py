@@ -227,7 +227,7 @@ class LiveMatch:
         before = self.world
         if before.map is None:
             return []
-        self.match.edited(compile_map(change(before.map)))
+        self.match.edited(compile_map(change(before.map), draft=True))
         self.measured_at = 0.0
         return [note for note in self.world.notes if note not in before.notes]
 

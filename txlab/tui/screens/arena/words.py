@@ -77,7 +77,15 @@ def score_groups(facts: Mapping[str, Any], side: int, curves: ReturnCurves | Non
         groups.append([("  greedy ", "$quiet"), (curves.fate, "bold")])
     elif curves is not None and len(curves.greedy_returns):
         groups.append([("  greedy ", "$quiet"), (compact(float(curves.greedy_returns[-1])), "bold")])
+    if warning_of(facts, side):  # last, so that it always has room; the sentence stands where the update does
+        groups.append([("  diverges", "bold $error")])
     return groups
+
+
+def warning_of(facts: Mapping[str, Any], side: int) -> str:
+    """Return the sentence about a learner that diverges, else ""."""
+    warnings = facts.get("warnings")
+    return str(warnings[side] or "") if isinstance(warnings, (list, tuple)) and side < len(warnings) else ""
 
 
 def episodes_of(facts: Mapping[str, Any], side: int) -> int:
@@ -113,11 +121,10 @@ def update_lines(
         if recorded:
             words = f"{title}: a recording keeps values, not updates; w says what a value is made of"
         return Content("\n").join([Content.styled(words, "$quiet"), *[Content("")] * (lines - 1)])
-    warnings = facts.get("warnings")
-    warning = warnings[side] if isinstance(warnings, (list, tuple)) and side < len(warnings) else ""
+    warning = warning_of(facts, side)
     rows = [where_from(update, title, world, ascii)]
     if warning:  # more important than which step it was
-        rows = [Content.styled(row, "bold $error") for row in folded(visible(str(warning), ascii), max(1, cells))]
+        rows = [Content.styled(row, "bold $error") for row in folded(visible(warning, ascii), max(1, cells))]
     terms = [(str(letters), value) for letters, value in pairs_of(update.get("terms"))]
     for above, below in term_lines(terms, cells, ascii):
         rows.append(styled([(text, "$quiet" if part == "sign" else "$secondary") for text, part in above]))

@@ -119,7 +119,7 @@ class TokensScreen(BenchScreen):
             words = "tokens for the same sentences in every language; × English compares with the same tokenizer"
             said = Content.assemble(Content.styled("languages", "bold"), f"   {words}")
         elif document is not None:
-            said = header(document, self.text.special, self.view.editing, self.ascii)
+            said = header(document, self.text.special, self.view.editing, self.ascii, self.size.width - 2)
         else:
             said = Content.styled("learning a first encoding from Python's documentation…", "$quiet")
         self.query_one("#header", Words).say(said, layout=False)
@@ -284,8 +284,8 @@ def explained(tokenizer: Tokenizer, token: int) -> Explanation | str:
     return f"Token {token} of {kind}: it is in the vocabulary as it is, and nothing was merged (MATH K1)."
 
 
-def header(document: TextDocument, special: bool, editing: bool, ascii: bool) -> Content:
-    """Return `sample   233 characters · 301 bytes · 33 words`, and what can be done with it."""
+def header(document: TextDocument, special: bool, editing: bool, ascii: bool, cells: int) -> Content:
+    """Return `sample   233 characters · 301 bytes · 33 words`, and what can be done with it as far as there is room."""
     counts = (document.characters, "character"), (len(document.data), "byte"), (document.words, "word")
     sizes = " · ".join(several(number, thing) for number, thing in counts)
     parts = [Content.styled(visible(document.name, ascii), "bold"), Content(f"   {sizes}")]
@@ -293,8 +293,9 @@ def header(document: TextDocument, special: bool, editing: bool, ascii: bool) ->
         parts.append(Content.styled("   editing, esc ends it", "bold $accent"))
     elif not document.editable:
         parts.append(Content.styled(f"   view only, above {count(EDITABLE // 1000)} kB", "$accent"))
-    parts.append(Content.styled(f"   special tokens {'allowed' if special else 'are plain text'}", "$quiet"))
-    return Content.assemble(*parts)
+    said = Content.assemble(*parts)
+    specials = Content.styled(f"   special tokens {'allowed' if special else 'are plain text'}", "$quiet")
+    return said + specials if said.cell_length + specials.cell_length <= cells else said
 
 
 def working(what: str, done: int, total: int, ascii: bool = False) -> Content:

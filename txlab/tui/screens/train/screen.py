@@ -118,7 +118,7 @@ class TrainScreen(BenchScreen):
     def show_words(self) -> None:
         """Redraw header, brief, samples and log: cheap enough for every key."""
         if self.snap is not None:
-            said = header(self.snap, self.run.at, glyphs(self.ascii))
+            said = header(self.snap, self.run.at, glyphs(self.ascii), self.size.width - 2)
             self.query_one("#header", Words).say(said, layout=False)
             self.curves.show_brief(self.snap, self.size.width - 2)
             self.numbers.show_samples()

@@ -26,8 +26,9 @@ class Pending:
     asked: float
 
 
-def header(snap: Snapshot, at: int | None, signs: Glyphs) -> Content:
-    """Return `gpt-docs ● step 1 240 of 5 000 · 3m12s, 9m40s to go`, or what is wrong and what can be done about it."""
+def header(snap: Snapshot, at: int | None, signs: Glyphs, cells: int) -> Content:
+    """Return `gpt-docs ● step 1 240 of 5 000 · 3m12s, 9m40s to go`, or what is wrong and what can be done about it;
+    when it was started, where there is room for it."""
     state, dot = snap.state, f" {signs.dot} "
     called = visible(snap.called)
     name = Content.styled(fit(called, min(width(called), LONGEST_NAME), ellipsis=signs.ellipsis), "bold")
@@ -62,8 +63,9 @@ def header(snap: Snapshot, at: int | None, signs: Glyphs) -> Content:
             words.append(Content.styled(f"{dot}r resumes it", "$quiet"))
     if not snap.complete:
         looking = Content.assemble(looking, Content.styled(f"{dot}reading the whole log…", "$quiet"))
+    said = Content.assemble(name, *words, looking)
     began = f"{dot}started {calendar(snap.created)}" if snap.created else ""
-    return Content.assemble(name, *words, looking, Content.styled(began, "$quiet"))
+    return Content.assemble(said, Content.styled(began, "$quiet")) if said.cell_length + width(began) <= cells else said
 
 
 def brief(snap: Snapshot, cells: int) -> Content:
@@ -73,8 +75,8 @@ def brief(snap: Snapshot, cells: int) -> Content:
         if (cells := cells - width(fact.name) - width(fact.value) - 1) < 0:
             break
         cells -= 3
-        parts += [Content.styled(f"{fact.name} ", "$quiet"), Content.styled(fact.value, "bold"), Content("   ")]
-    return Content.assemble(*parts)
+        parts.append(Content.assemble(Content.styled(f"{fact.name} ", "$quiet"), Content.styled(fact.value, "bold")))
+    return Content("   ").join(parts)
 
 
 def log_lines(
