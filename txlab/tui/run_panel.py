@@ -173,6 +173,8 @@ class RunPanel(Panel):
         try:
             reader = self.app.reader_for(path)  # type: ignore[attr-defined]
             changed = reader.poll() or forced
+            if not path.exists():  # a reader keeps what it knows
+                raise LabError(f"{path.name} is gone: its folder was deleted or moved")
             if not worker.is_cancelled:
                 snapshot = self.viewer.read_run(reader, changed)
         except LabError as error:  # the folder is gone, or no longer a run: reported once, tried again
