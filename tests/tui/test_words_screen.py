@@ -13,7 +13,11 @@ from textual.pilot import Pilot
 
 import txlab
 from txlab.engine.embeddings.neighbours import nearest, unit
+from txlab.engine.embeddings.why import meetings
 from txlab.runs.directory import RunDirectory, RunInfo
+from txlab.runs.process import execute, prepare
+from txlab.runs.scenario import load_scenario
+from txlab.runs.word_updates import WordUpdates
 from txlab.tui.app import TxlabApp
 from txlab.tui.screens.vectors.screen import WordsScreen
 
@@ -175,6 +179,38 @@ async def test_w_says_why_two_words_are_alike(app: TxlabApp) -> None:
         await pilot.press("w")
         await settle(pilot, lambda: "cos(v, w) = v·w / (‖v‖ ‖w‖)" in text_of(app))
         assert repr(WORDS[screen.listed[0][0]]) in text_of(app)
+
+
+async def test_w_goes_on_to_the_updates_that_moved_them_last(tmp_path: Path) -> None:
+    changes = ["data.tokens=20000", "train.words=2300", "train.epochs=1", "vectors.width=8", "record.frame_every=5"]
+    run = prepare(load_scenario("words-planted", changes), root=tmp_path)
+    execute(run)
+    app = app_on(tmp_path, run)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, app)
+        assert screen.laid is not None
+        words = screen.laid.embedding.words
+        updates = WordUpdates(RunDirectory(run))
+        blocks = [block for step in range(screen.laid.step or 0) for block in updates.experiment.blocks(step)]
+        cursor = screen.map.cursor
+
+        def met(row: int) -> bool:
+            return all(any(meetings(b, *pair).any() for b in blocks) for pair in ((cursor, row), (row, cursor)))
+
+        place = next(place for place, (row, _) in enumerate(screen.listed) if met(row))
+        one, other = words[cursor], words[screen.listed[place][0]]
+        told = updates.last(one, other, screen.laid.step)
+        await pilot.press("tab", *["down"] * place, "w")
+        await settle(pilot, lambda: "1 of 3" in text_of(app))
+        assert "cos(v, w)" in text_of(app)
+        await pilot.press("right")
+        await settle(pilot, lambda: "e = n (σ(x) − 1)" in text_of(app))
+        assert f"and its context {other!r}?" in text_of(app)
+        assert told.question in text_of(app)
+        await pilot.press("right")
+        await settle(pilot, lambda: f"{other!r} and its context {one!r}?" in text_of(app))
+        await pilot.press("left")  # known by now
+        assert told.question in text_of(app)
 
 
 async def test_another_embedding_is_opened_and_set_beside(app: TxlabApp, tmp_path: Path) -> None:

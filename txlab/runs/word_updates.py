@@ -7,6 +7,7 @@ vectors. The checkpoint before it is then restored, and the run repeated up to t
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +33,7 @@ def open_updates(what: str, root: Path | None = None) -> tuple[WordUpdates, int 
 
 
 class WordUpdates:
-    """The updates of a run; `experiment` stands wherever the last question left it. One thread at a time.
+    """The updates of a run; `experiment` stands wherever the last question left it.
 
     LabError if the run is of another kind, or its text cannot be read any more.
     """
@@ -45,6 +46,7 @@ class WordUpdates:
         scenario: Any = scenario_of(run)
         self.run, self.experiment = run, WordVectors(KIND.resolve(scenario))
         self.start = self.experiment.state_dict()
+        self.lock = Lock()  # the console asks in a thread, and again before it has answered
         self.words = self.experiment.text.vocabulary.words
 
     def last(self, centre: str, context: str, step: int | None = None) -> Explanation:
@@ -53,6 +55,10 @@ class WordUpdates:
         With a full softmax every step moves every pair: explained is where the prediction of that step moves it.
         LabError if a word is unknown, they never met, or the objective is another.
         """
+        with self.lock:
+            return self._last(centre, context, step)
+
+    def _last(self, centre: str, context: str, step: int | None) -> Explanation:
         from txlab.engine.embeddings.why import learn_and_trace, meetings, why_pair_moved, why_predicted
 
         made, model = state_of(self.run).step, self.experiment.model
@@ -75,7 +81,9 @@ class WordUpdates:
             if met:
                 break
         else:
-            raise LabError(f"{centre!r} and {context!r} have not met up to step {step}: nothing has moved them")
+            raise LabError(
+                f"{centre!r} and {context!r} have not met up to step {step}: nothing has moved them together"
+            )
         self._go_to(before)
         parts, alpha = self.experiment.blocks(before), self.experiment.rate(before)
         start = self.experiment.state_dict()

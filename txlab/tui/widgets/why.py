@@ -73,7 +73,8 @@ class WhyPanel(Widget, can_focus=False):
         return Text("\n", no_wrap=True, overflow="crop").join(self.lines(max(1, self.size.width)))
 
 
-Ask: TypeAlias = Callable[[], Explanation | list[Explanation] | str | None]
+Answer: TypeAlias = Explanation | Callable[[], Explanation]
+Ask: TypeAlias = Callable[[], Explanation | list[Answer] | list[Explanation] | str | None]
 
 
 def ask_why(app: App[Any], ask: Ask, waiting: str = "loading the engine…") -> None:
@@ -83,7 +84,8 @@ def ask_why(app: App[Any], ask: Ask, waiting: str = "loading the engine…") -> 
 
 class WhyScreen(Dialog[None]):
     """Calls `ask()` in a thread and shows the Explanation or the lines it returns; None or a LabError is shown as a
-    sentence. Of a list of explanations it shows the first; left, right and tab go through them.
+    sentence. Of a list of explanations it shows the first; left, right and tab go through them. One that takes long is
+    a function in this list, and is called in a thread when it is turned to.
 
     ask_why(self.app, lambda: explain(frame, "attention/pattern", (l, h, i, j)))
     """
@@ -114,9 +116,9 @@ class WhyScreen(Dialog[None]):
         super().__init__()
         self.ask: Ask = lambda: None
         self.waiting = ""
-        self.answers: list[Explanation] = []
+        self.answers: list[Answer] = []
         self.at = 0
-        self.asking: Worker[Explanation | list[Explanation] | str | None] | None = None
+        self.asking: Worker[Any] | None = None
 
     def begin(self, ask: Ask = lambda: None, waiting: str = "") -> None:
         super().begin()
@@ -146,7 +148,13 @@ class WhyScreen(Dialog[None]):
         """Show another one of the explanations."""
         if self.answers:
             self.at = (self.at + by) % len(self.answers)
-            self.query_one(WhyPanel).explain(self.answers[self.at])
+            answer = self.answers[self.at]
+            if isinstance(answer, Explanation):
+                self.asking = None
+                self.query_one(WhyPanel).explain(answer)
+            else:
+                self.query_one(WhyPanel).say("computing it again…")
+                self.asking = self.run_worker(answer, thread=True, group="why", exit_on_error=False)
             self.query_one(VerticalScroll).scroll_home(animate=False)
             self.show_keys()
 
@@ -168,8 +176,15 @@ class WhyScreen(Dialog[None]):
                 panel.say(event.worker.result)
             else:
                 found = event.worker.result
-                self.answers, self.at = found if isinstance(found, list) else [found], 0
-                panel.explain(self.answers[0])
+                if isinstance(found, list):
+                    self.answers, self.at = found, 0
+                elif self.answers:  # it was turned to
+                    self.answers[self.at] = found
+                else:
+                    self.answers, self.at = [found], 0
+                shown = self.answers[self.at]
+                assert isinstance(shown, Explanation)
+                panel.explain(shown)
                 self.show_keys()
         elif event.state is WorkerState.ERROR:
             error = event.worker.error

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -37,13 +38,15 @@ from txlab.tui.screens.vectors.picture import Laid, Look, embedding_of_frame, la
 from txlab.tui.screens.words import Words
 from txlab.tui.theme import glyphs
 from txlab.tui.widgets.table import Column, Table
-from txlab.tui.widgets.why import ask_why
+from txlab.tui.widgets.why import Answer, ask_why
 from txlab.tui.widgets.word_map import CLOSER, WordMap, WordsPicture
 
 if TYPE_CHECKING:
     from txlab.engine.embeddings.embedding import Embedding
+    from txlab.engine.explain import Explanation
     from txlab.experiments.kind import Kind
     from txlab.runs.reader import RunReader
+    from txlab.runs.word_updates import WordUpdates
 
 NO_RUN = "No run is chosen: start words-docs in the Lab (1), or open word vectors with o."
 LONGEST_NAME, TOLD = 24, 60  # cells of the title at least, if they are needed; of what is told behind it
@@ -130,6 +133,7 @@ class WordsScreen(BenchScreen):
         self.path: np.ndarray | None = None
         self.listed: list[tuple[int, float]] = []
         self.trail = False
+        self.updates: WordUpdates | None = None
         self.first_word = ""
         self.seen: tuple[object, ...] = ()  # what the worker has read
 
@@ -597,7 +601,7 @@ class WordsScreen(BenchScreen):
         self.draw()
 
     def action_why(self) -> None:
-        """Explain the cosine of the word under the cursor and the one chosen in the list."""
+        """Explain the cosine of the word under the cursor and the one chosen in the list, and what moved them last."""
         laid = self.laid
         if laid is None or not self.listed:
             self.tell("There is no number here yet to ask about.")
@@ -606,7 +610,26 @@ class WordsScreen(BenchScreen):
         vectors = embedding.contexts().vectors if laid.look.context else embedding.vectors
         one, other = self.map.cursor, self.listed[min(self.table.cursor, len(self.listed) - 1)][0]
         words = embedding.words[one], embedding.words[other]
-        ask_why(self.app, lambda: explain_similarity(words, vectors[one], vectors[other]))
+        path, step = self.run.path, laid.step
+        moved = [partial(self.last_update, path, step, *pair) for pair in (words, words[::-1]) if path and step]
+
+        def answers() -> list[Answer]:
+            from txlab.runs.directory import RunDirectory, info_of
+
+            learnt = path is not None and info_of(RunDirectory(path)).kind == "word-vectors"
+            return [explain_similarity(words, vectors[one], vectors[other]), *(moved if learnt else ())]
+
+        ask_why(self.app, answers)
+
+    def last_update(self, path: Path, step: int, centre: str, context: str) -> Explanation:
+        """The update up to `step` that moved a centre and a context; in a thread, since the run is repeated for it."""
+        from txlab.runs.directory import RunDirectory
+        from txlab.runs.word_updates import WordUpdates
+
+        updates = self.updates
+        if updates is None or updates.run.path != path:
+            self.updates = updates = WordUpdates(RunDirectory(path))
+        return updates.last(centre, context, step)
 
 
 def found_word(laid: Laid, text: str) -> int | None:
