@@ -7,6 +7,7 @@
     copying.png     that head switched off, and what comes next then
     tokens.png      a text by the byte pair encoding learnt here and by bytes, beside each other
     training.png    that encoding, as it is learnt
+    words.png       the newest words-source run: the map of its words, coloured by the nearest of four marked ones
     arena.png       SARSA and Q-learning on the cliff, after some hundred thousand updates
     play.png        tic-tac-toe against a learner of 30 000 games, with what it sees on the squares
 
@@ -44,6 +45,7 @@ from txlab.tui.screens.play.screen import PlayScreen  # noqa: E402
 from txlab.tui.screens.tokens.screen import TokensScreen  # noqa: E402
 from txlab.tui.screens.tokens.token_view import TokensView  # noqa: E402
 from txlab.tui.screens.train.screen import TrainScreen  # noqa: E402
+from txlab.tui.screens.vectors.screen import WordsScreen  # noqa: E402
 from txlab.tui.settings import Settings  # noqa: E402
 from txlab.tui.widgets.heatmap import Heatmap  # noqa: E402
 from txlab.tui.widgets.rows import Rows  # noqa: E402
@@ -110,6 +112,7 @@ async def draw(root: Path, folder: Path) -> None:
         await draw_translation(app, pilot, newest(root, "translate"), folder)
         await draw_copying(app, pilot, newest(root, "gpt-copy"), folder)
         await draw_tokens(app, pilot, folder)
+        await draw_words(app, pilot, newest(root, "words-source"), folder)
         await draw_arena(app, pilot, folder)
         await draw_play(app, pilot, folder)
 
@@ -177,6 +180,20 @@ async def draw_tokens(app: TxlabApp, pilot: Pilot[None], folder: Path) -> None:
     await pilot.press("t")
     await pilot.pause(1.0)
     save(app, folder, "training")
+
+
+async def draw_words(app: TxlabApp, pilot: Pilot[None], run: Path, folder: Path) -> None:
+    app.look_at(run, "words")
+    await until(pilot, lambda: isinstance(app.screen, WordsScreen) and app.current_run == run and app.screen.laid)
+    screen = app.screen
+    assert isinstance(screen, WordsScreen)
+    assert screen.laid is not None
+    for word in ("LETTER", "KeyError", "encode", "red"):
+        screen.map.go_to(screen.laid.embedding.row(word))
+        await pilot.pause(0.2)
+        await pilot.press("m")
+    await pilot.pause(0.5)
+    save(app, folder, "words")
 
 
 async def draw_arena(app: TxlabApp, pilot: Pilot[None], folder: Path) -> None:
