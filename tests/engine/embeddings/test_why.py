@@ -109,7 +109,7 @@ def test_a_softmax_pulls_by_the_observed_minus_the_expected_vector() -> None:
     expected = {
         "p(o)": p[9],
         "|u_o|": np.linalg.norm(U[9]),
-        "|ū|": np.linalg.norm(p @ U),
+        "|E[u]|": np.linalg.norm(p @ U),
         "|d|": np.linalg.norm(wanted),
         "d·v": V[2] @ wanted,
     }
@@ -118,7 +118,7 @@ def test_a_softmax_pulls_by_the_observed_minus_the_expected_vector() -> None:
     assert told.asked is not None
     assert told.labels[told.asked] == "j"
     np.testing.assert_allclose(value(told, "p"), [p[WORDS.index(word)] for word in told.labels], atol=1e-12)
-    for name, vector in (("u_o", U[9]), ("ū", p @ U), ("d", wanted)):
+    for name, vector in (("u_o", U[9]), ("E[u]", p @ U), ("d", wanted)):
         np.testing.assert_allclose(value(told, name), vector, atol=1e-12)
     others = [word for word in told.labels if word != "j"]
     likeliest = [WORDS[i] for i in np.argsort(-p) if WORDS[i] != "j"]

@@ -149,7 +149,7 @@ def why_predicted(v: Tensor, u: Tensor, centre: int, context: int, words: Sequen
     lengths = [float(each.norm()) for each in (observed, expected, difference)]
     return Explanation(
         question=f"where does {words[context]!r} beside it move {words[centre]!r}?",
-        equation="−∂L/∂v = u_o − ū,  ū = Σₓ p(x) uₓ,  p(x) = exp(uₓ·v) / Σ exp(uₓ′·v)",
+        equation="−∂L/∂v = u_o − E[u],  E[u] = Σₓ p(x) uₓ,  p(x) = exp(uₓ·v) / Σ exp(uₓ′·v)",
         math="K4",
         source="Wang (5)–(9)",
         operands=[
@@ -160,10 +160,10 @@ def why_predicted(v: Tensor, u: Tensor, centre: int, context: int, words: Sequen
         steps=[
             Step("p(o)", "exp(u_o·v) / Σ exp(uₓ·v)", float(p[context]), f"loss {float(scored.loss[0]):.4g} nats"),
             Step("u_o", "the observed context vector", observed.tolist()),
-            Step("ū", "Σₓ p(x) uₓ, the expected one", expected.tolist()),
-            Step("d", "u_o − ū, the difference", difference.tolist()),
+            Step("E[u]", "Σₓ p(x) uₓ, the expected one", expected.tolist()),
+            Step("d", "u_o − E[u], the difference", difference.tolist()),
             Step("|u_o|", "√(u_o·u_o)", lengths[0]),
-            Step("|ū|", "√(ū·ū)", lengths[1]),
+            Step("|E[u]|", "√(E[u]·E[u])", lengths[1]),
             Step("|d|", "√(d·d)", lengths[2], "0 where the prediction is right"),
             Step("d·v", "Σᵢ dᵢ vᵢ", float(difference @ h[0]), "above 0: v grows longer"),
         ],
