@@ -19,6 +19,7 @@ from txlab.runs.scenario import load_scenario
 from txlab.tui.screens.arena.learners import CIRCLES, LOST, MOST_POINTS, Returns, expected_return, fate_of
 from txlab.tui.screens.arena.recorded import learners_of
 from txlab.tui.screens.arena.screen import ArenaScreen
+from txlab.tui.screens.arena.words import titles_of
 from txlab.tui.widgets.why import WhyScreen
 from txlab.tui.widgets.world import WorldView
 
@@ -244,3 +245,12 @@ def test_returns_are_means_over_blocks_and_none_is_lost() -> None:
     whole = len(means) * returns.block
     np.testing.assert_allclose(means, values[:whole].reshape(-1, returns.block).mean(axis=1), atol=1e-12)
     assert episodes[-1] == whole
+
+
+def test_learners_of_one_rule_are_told_apart_by_what_differs() -> None:
+    sides = [
+        {"title": "TD(0)", "rule": "td-0", "alpha": 0.05, "gamma": 1.0},
+        {"title": "TD(0)", "rule": "td-0", "alpha": 0.1, "gamma": 1.0},
+        {"title": "Monte Carlo", "rule": "mc", "alpha": 0.1, "gamma": 1.0},
+    ]
+    assert titles_of({"sides": sides}, 3, False) == ["TD(0) α .05", "TD(0) α .1", "Monte Carlo"]

@@ -18,9 +18,10 @@ from txlab.runs.finding import delete_run
 from txlab.runs.label import Label, read_label
 from txlab.runs.scenario import catalogue
 from txlab.tui.run_summary import RunsUnder, resampled
-from txlab.tui.screens.dialogs import AskValue, Dialog
+from txlab.tui.screens.dialogs import AskValue, Choose, Dialog
 from txlab.tui.screens.lab.describe import describe_scenario, formula_lines
 from txlab.tui.screens.lab.overrides import ChangeFirst
+from txlab.tui.screens.lab.runs import metric_in
 from txlab.tui.screens.lab.screen import LabScreen
 from txlab.tui.widgets.page import Page
 from txlab.tui.widgets.rows import Rows
@@ -500,3 +501,26 @@ async def test_a_burst_of_keys_starts_the_scenario_that_was_typed_even_before_th
         await pilot.pause(0.3)
         assert prepared == ["cliff"]
         assert app.current_mode == "lab"
+
+
+def test_the_name_of_a_metric_ends_at_a_whole_word() -> None:
+    assert [metric_in("value_start", room) for room in (11, 9, 5)] == ["value start", "value", "value"]
+    assert metric_in("return/expected-sarsa", 12) == "return"
+
+
+async def test_no_description_of_a_choice_runs_into_the_next_line(root: Path) -> None:
+    choices = [
+        (f"2026-11-23_07{n:04}_gpt-tiny", "a description that is a good deal longer than the room", False)
+        for n in range(3)
+    ]
+    for columns in (60, 80, 120):
+        app = app_on(root)
+        async with app.run_test(size=(columns, 24)) as pilot:
+            await pilot.pause()
+            app.push_screen(Choose("Which?", choices))
+            await pilot.pause(0.2)
+            rows = [line for line in text_of(app).splitlines() if "gpt-tiny" in line and "2026" in line]
+            assert len(rows) == 3
+            lines = text_of(app).splitlines()
+            first = next(at for at, line in enumerate(lines) if "070000_gpt" in line)
+            assert ["_gpt-tiny" in line for line in lines[first : first + 3]] == [True] * 3

@@ -78,3 +78,14 @@ async def test_no_size_breaks_any_view(tmp_path: Path, ascii: bool) -> None:
                 text = text_of(app)
                 assert not ascii or text.isascii(), [c for c in text if not c.isascii()]
         assert app._exception is None
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100])
+async def test_the_headers_of_training_and_languages_say_whole_words(tmp_path: Path, columns: int) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(columns, 24)) as pilot:
+        await opened(pilot)
+        for key, said in (("t", "vocabulary"), ("l", "tokens of the same sentences")):
+            await pilot.press(key)
+            await settle(pilot, lambda said=said: said in text_of(app).splitlines()[2], 300)
+            assert "…" not in text_of(app).splitlines()[2]

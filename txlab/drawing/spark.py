@@ -9,16 +9,19 @@ import numpy as np
 
 BARS = "▁▂▃▄▅▆▇█"
 ASCII_BARS = "_.-=+*#@"
+NOISE = 1e-6  # a series that varies by less than this share of its size is constant up to rounding
 EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def spark(values: np.ndarray, cells: int, ascii: bool = False, low: float | None = None) -> str:
     """Draw a series with the last value at the right; NaN and ±∞ are blank; `low` fixes the baseline (0 for a rate).
 
-    A constant series is drawn at the baseline. Fewer values than cells take one cell each, at the right.
+    A series that is constant up to rounding is drawn at the baseline. Fewer values than cells stand at the right.
 
     >>> spark(np.arange(8.0), 8)
     '▁▂▃▄▅▆▇█'
+    >>> spark(np.array([0.1 + 0.2, 0.3, 0.1 + 0.2]), 3)
+    '▁▁▁'
     """
     values = np.asarray(values, dtype=np.float64).ravel()
     if cells <= 0:
@@ -36,7 +39,7 @@ def spark(values: np.ndarray, cells: int, ascii: bool = False, low: float | None
     foot = values[finite].min() if low is None else low
     with np.errstate(over="ignore"):
         span = values[finite].max() - foot
-    if not np.isfinite(span) or span <= 0:
+    if not np.isfinite(span) or span <= NOISE * np.abs(values[finite]).max():
         levels = np.zeros(len(values), dtype=np.int64)
     else:
         share = (np.where(finite, values, foot) - foot) / span

@@ -39,18 +39,20 @@ def direction(action: str) -> tuple[int, int] | None:
 
 @cache
 def action_sign(action: str, cells: int, ascii: bool) -> str:
-    """Return an arrow, or as much of an action's name as fits: of "move 3" the number.
+    """Return an arrow, or as much of an action's name as fits: of "move 3" the number, "" if that does not fit.
 
     >>> action_sign("up-left", 1, False), action_sign("pick up", 5, False), action_sign("move +3", 2, False)
     ('↖', 'pick', '+3')
+    >>> action_sign("stake 12", 1, False), action_sign("-1", 1, False)
+    ('', '')
     """
     way = direction(action)
     if way is not None:
         return (ASCII_ARROWS if ascii else ARROWS)[way]
     words = visible(action, ascii).split()
     last = words[-1] if words else ""
-    if width(last) <= cells and last.strip("+-−").replace(".", "").isdigit():
-        return last
+    if last.strip("+-−").replace(".", "").isdigit():
+        return last if width(last) <= cells else ""
     name = visible(action, ascii)
     if width(name) > cells and words and width(words[0]) <= cells:
         return words[0]

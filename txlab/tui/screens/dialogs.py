@@ -24,10 +24,11 @@ from textual.style import Style
 from textual.visual import RenderOptions, Visual
 from textual.widgets import Input
 
-from txlab.drawing.text import visible, width
+from txlab.drawing.text import fit, visible, width
 from txlab.errors import LabError
 from txlab.tui.screens.words import Words
 from txlab.tui.textual_internals import SteadyScreen, forget_painted, picture_behind
+from txlab.tui.theme import glyphs
 
 Answer = TypeVar("Answer")
 
@@ -200,6 +201,7 @@ class Choose(Dialog[str]):
     ]
     ROWS = 12
     WIDEST = 60  # cells for a value and its description
+    WIDTH = 66  # cells of the dialog, inside its border
 
     def __init__(self, title: str, choices: Sequence[tuple[str, str, bool]], free: bool = False) -> None:
         super().__init__()
@@ -232,13 +234,17 @@ class Choose(Dialog[str]):
         self.index = max(0, min(self.index, len(self.found) - 1))
         first = max(0, min(self.index - self.ROWS // 2, len(self.found) - self.ROWS))
         parts: list[Content] = []
+        signs = glyphs(bool(getattr(self.app, "ascii", False)))
         room = self.WIDEST - max((width(about) for _, about, _ in self.choices), default=0)
         longest = max((width(visible(value)) for value, about, _ in self.choices if about), default=0)
         wide = min(longest, max(28, room))
+        left = min(self.WIDTH, self.app.size.width * 95 // 100 - 6) - wide - 7  # for the description
         for at, (value, about, chosen) in enumerate(self.found[first : first + self.ROWS], first):
             row = f"{'*' if chosen else ' '} {visible(value):<{wide}}"
             parts.append(Content.styled(f"> {row}", "bold $accent") if at == self.index else Content(f"  {row}"))
-            parts.append(Content.styled(f"   {visible(about)}\n", "$quiet"))
+            parts.append(
+                Content.styled(f"   {fit(visible(about), left, ellipsis=signs.ellipsis).rstrip()}\n", "$quiet")
+            )
         self.query_one("#choices", Words).say(Content.assemble(*parts or [Content.styled("no match", "$quiet")]))
 
     def offer(self, choices: Sequence[tuple[str, str, bool]]) -> None:

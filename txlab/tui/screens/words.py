@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from textual.content import Content
 from textual.widgets import Static
 
 from txlab.tui.theme import plain_signs
+
+
+def fitting(parts: Sequence[Content], cells: int) -> Content:
+    """Return the parts one after the other, the most important first, up to the first one that has no room."""
+    said = Content()
+    for part in parts:
+        if said.cell_length + part.cell_length > cells:
+            break
+        said += part
+    return said or parts[0]
 
 
 class Words(Static):

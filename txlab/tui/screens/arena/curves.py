@@ -20,8 +20,7 @@ from txlab.drawing import curve
 from txlab.drawing.axis import Window
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
-from txlab.tui.screens.arena.learners import told_of
-from txlab.tui.screens.arena.words import learner_facts
+from txlab.tui.screens.arena.words import learner_facts, titles_of
 from txlab.tui.screens.base_screens import Rule
 from txlab.tui.screens.words import Words
 from txlab.tui.widgets.chart import Chart, ChartSeries
@@ -95,8 +94,8 @@ class CurvesPanel(Panel):
             return
         drawn: list[ChartSeries] = []
         blocks, what, all_curves = 1, "on-line return", self.arena.curves
-        for side, each in enumerate(all_curves):
-            title = str(told_of(self.arena.facts, side).get("title", ""))
+        titles = titles_of(self.arena.facts, len(all_curves), self.arena.ascii)
+        for side, (title, each) in enumerate(zip(titles, all_curves, strict=True)):
             blocks, what = max(blocks, each.block), each.label or what
             band = (each.low, each.high) if each.low is not None and each.high is not None else ()
             if self.arena.replaying:
@@ -133,10 +132,10 @@ class CurvesPanel(Panel):
     def band_series(self) -> list[ChartSeries]:
         """Return the mean over seeds and its standard error for each side."""
         found: list[ChartSeries] = []
+        titles = titles_of(self.arena.facts, self.arena.sides, self.arena.ascii)
         for side, (mean, low, high) in self.bands.items():
             if side < self.arena.sides:
-                title = str(told_of(self.arena.facts, side).get("title", ""))
-                found += banded(title, side, np.arange(1, len(mean) + 1), mean, (low, high))
+                found += banded(titles[side], side, np.arange(1, len(mean) + 1), mean, (low, high))
         return found
 
     def action_bands(self) -> None:

@@ -64,6 +64,23 @@ def side_parts(told: Mapping[str, Any], chosen: int | None, here: bool, ascii: b
     return parts
 
 
+def titles_of(facts: Mapping[str, Any], sides: int, ascii: bool) -> list[str]:
+    """Return the title of each side; sides of one title with the parameters in which they differ: `TD(0) α .05`."""
+    told = [told_of(facts, side) for side in range(sides)]
+    titles = [visible(str(each.get("title", "")), ascii) for each in told]
+    found = []
+    for title, side in zip(titles, told, strict=True):
+        alike = [each for each, other in zip(told, titles, strict=True) if other == title]
+        differing = [p for p in parameters(side) if len({str(each.get(p.name)) for each in alike}) > 1]
+        words = [
+            f" {p.ascii if ascii else p.letter} {compact(value)}"
+            for p in differing
+            if isinstance(value := side.get(p.name), (int, float))
+        ]
+        found.append(title + "".join(words))
+    return found
+
+
 def score_groups(facts: Mapping[str, Any], side: int, curves: ReturnCurves | None, ascii: bool) -> list[Parts]:
     """Return `episode 214   on-line −24.1   greedy −17`: the two returns differ by the cost of exploring."""
     episodes = episodes_of(facts, side)
@@ -170,10 +187,10 @@ def where_from(update: Mapping[str, Any], title: str, world: World, ascii: bool)
 def learner_facts(facts: Mapping[str, Any], curves: Sequence[ReturnCurves], lines: int, ascii: bool) -> Content:
     """Return the numbers of each side, one below the other."""
     rows: list[Parts] = []
+    titles = titles_of(facts, len(curves), ascii)
     for side, each in enumerate(curves):
-        told = told_of(facts, side)
         updates = facts.get("updates")
-        rows.append([(visible(str(told.get("title", "")), ascii), "bold")])
+        rows.append([(titles[side], "bold")])
         if isinstance(updates, (list, tuple)) and side < len(updates):
             rows.append([("updates        ", "$quiet"), (count(updates[side]), "")])
         if len(each.returns):

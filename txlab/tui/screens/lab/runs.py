@@ -340,6 +340,15 @@ def how_far(run: RunSummary) -> str:
     return f"{STATES.get(run.status, visible(run.status))} {steps}".rstrip()
 
 
+def metric_in(name: str, room: int) -> str:
+    """Return as many whole words of a metric's name as fit, without its variant if it must be: "value" of
+    "value_start"."""
+    words = (name if width(name) <= room else short(name)).replace("_", " ")
+    while width(words) > room and " " in words:
+        words = words.rpartition(" ")[0]
+    return cut(words, max(1, room))
+
+
 def second_line(run: RunSummary, room: int, ascii: bool) -> Line:
     """Return `loss 2.113 ▇▆▅▄▃▃▂▂▂▁  3m12s`, or why the run ended."""
     ellipsis = glyphs(ascii).ellipsis
@@ -351,7 +360,7 @@ def second_line(run: RunSummary, room: int, ascii: bool) -> Line:
     cells = max(0, min(CURVE_CELLS, room - BESIDE_IT))
     value, name = number(run.value), visible(run.metric)
     free = min(12, room - cells - 10 - width(value))  # the number matters more than the end of its name
-    said = f"{cut(name if width(name) <= free else short(name), max(1, free))} {value}"
+    said = f"{metric_in(name, free)} {value}"
     curve = spark(np.array(run.curve), cells, ascii) if len(run.curve) > 1 else " " * cells
     return [
         (fit(said, max(1, room - cells - 9), ellipsis=ellipsis), "plain"),

@@ -31,7 +31,7 @@ from txlab.tui.screens.tokens.encoded_text import EDITABLE, TextDocument
 from txlab.tui.screens.tokens.languages_panel import LanguagesPanel
 from txlab.tui.screens.tokens.text_panel import TextPanel
 from txlab.tui.screens.tokens.training_panel import TrainingPanel
-from txlab.tui.screens.words import Words
+from txlab.tui.screens.words import Words, fitting
 from txlab.tui.widgets.why import ask_why
 
 
@@ -111,15 +111,16 @@ class TokensScreen(BenchScreen):
         document = self.text.document
         if not self.is_attached:
             return
+        cells = self.size.width - 2
         if self.looked_at == "training":
-            said = self.training.header(self.ascii)
+            said = self.training.header(self.ascii, cells)
         elif self.text.encoding:
             said = working(*self.text.progress, self.ascii)
         elif self.looked_at == "languages":
-            words = "tokens for the same sentences in every language; × English compares with the same tokenizer"
-            said = Content.assemble(Content.styled("languages", "bold"), f"   {words}")
+            words = ["   tokens of the same sentences", "; × English: how many times as many"]
+            said = fitting([Content.styled("languages", "bold"), *map(Content, words)], cells)
         elif document is not None:
-            said = header(document, self.text.special, self.view.editing, self.ascii, self.size.width - 2)
+            said = header(document, self.text.special, self.view.editing, self.ascii, cells)
         else:
             said = Content.styled("learning a first encoding from Python's documentation…", "$quiet")
         self.query_one("#header", Words).say(said, layout=False)
@@ -293,9 +294,8 @@ def header(document: TextDocument, special: bool, editing: bool, ascii: bool, ce
         parts.append(Content.styled("   editing, esc ends it", "bold $accent"))
     elif not document.editable:
         parts.append(Content.styled(f"   view only, above {count(EDITABLE // 1000)} kB", "$accent"))
-    said = Content.assemble(*parts)
-    specials = Content.styled(f"   special tokens {'allowed' if special else 'are plain text'}", "$quiet")
-    return said + specials if said.cell_length + specials.cell_length <= cells else said
+    parts.append(Content.styled(f"   special tokens {'allowed' if special else 'are plain text'}", "$quiet"))
+    return fitting(parts, cells)
 
 
 def working(what: str, done: int, total: int, ascii: bool = False) -> Content:

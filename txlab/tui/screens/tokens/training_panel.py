@@ -41,6 +41,7 @@ from txlab.tui.screens.tokens.languages_panel import bar_of_lines
 from txlab.tui.screens.tokens.text_panel import there
 from txlab.tui.screens.tokens.token_layout import shown_bytes
 from txlab.tui.screens.tokens.token_view import TokensView
+from txlab.tui.screens.words import fitting
 from txlab.tui.session import Picture, Session
 from txlab.tui.widgets.chart import Chart, ChartSeries
 from txlab.tui.widgets.table import Column, Table
@@ -256,7 +257,7 @@ class TrainingPanel(Panel):
         if self.session.running:
             self.session.pause()
 
-    def header(self, ascii: bool) -> Content:
+    def header(self, ascii: bool, cells: int) -> Content:
         """`python-docs   vocabulary 312 of 1 024   learning   98 765 tokens, 4.71 bytes/token   pattern gpt4`."""
         state = self.state
         doing = "learning" if self.session.running else "" if self.comparing.idle else "comparing vocabularies"
@@ -265,14 +266,17 @@ class TrainingPanel(Panel):
         if state is None:
             return Content.styled(doing or "nothing to learn from yet: press o", "$quiet")
         corpus, full, length = str(state.frame.facts["corpus"]), state.frame.facts["vocabulary"], int(state.lengths[-1])
-        return Content.assemble(
+        parts = [
             Content.styled(visible(Path(corpus).name, ascii) if corpus else "the text on the screen", "bold"),
-            Content(f"   vocabulary {count(state.tokenizer.vocabulary)} of {count(full)}   "),
-            Content.styled(doing or ("done" if state.done else "paused"), "bold $accent" if doing else "$quiet"),
+            Content(f"   vocabulary {count(state.tokenizer.vocabulary)} of {count(full)}"),
+            Content.styled(
+                "   " + (doing or ("done" if state.done else "paused")), "bold $accent" if doing else "$quiet"
+            ),
             Content(f"   {count(length)} tokens, {ratio(state.size / max(1, length))} bytes/token"),
             Content.styled(f"   pattern {visible(str(state.frame.facts['pattern']))}", "$quiet"),
             Content.styled(f"   {'full speed' if isinf(self.pace) else f'{self.pace:.0f} merges/s'}", "$quiet"),
-        )
+        ]
+        return fitting(parts, cells)
 
     def draw(self) -> None:
         state = self.state

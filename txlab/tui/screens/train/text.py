@@ -10,6 +10,7 @@ from textual.content import Content
 from txlab.drawing.formatting import STATES, calendar, clock, count, duration
 from txlab.drawing.text import fit, prefix, visible, visible_lines, width
 from txlab.tui.history import Entry
+from txlab.tui.screens.words import fitting
 from txlab.tui.theme import Glyphs
 from txlab.tui.train_snapshot import Snapshot
 
@@ -65,7 +66,7 @@ def header(snap: Snapshot, at: int | None, signs: Glyphs, cells: int) -> Content
         looking = Content.assemble(looking, Content.styled(f"{dot}reading the whole log…", "$quiet"))
     said = Content.assemble(name, *words, looking)
     began = f"{dot}started {calendar(snap.created)}" if snap.created else ""
-    return Content.assemble(said, Content.styled(began, "$quiet")) if said.cell_length + width(began) <= cells else said
+    return fitting([said, Content.styled(began, "$quiet")], cells)
 
 
 def brief(snap: Snapshot, cells: int) -> Content:
