@@ -71,7 +71,7 @@ class WordsScreen(BenchScreen):
     PANELS = (RunPanel,)
     KEY_ORDER = (
         *("words.search", "words.closer", "words.analogy", "words.mark", "words.axes", "words.view", "words.trail"),
-        *("words.open", "words.compare", "screen.why", "words.update", "time.earlier", "words.colour"),
+        *("words.open", "words.compare", "screen.why", "time.earlier", "words.colour"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "find", id="words.search", key_display="/"),
@@ -86,7 +86,6 @@ class WordsScreen(BenchScreen):
         Binding("o", "open", "open", id="words.open"),
         Binding("c", "compare", "compare", id="words.compare"),
         Binding("w", "why", "why", id="screen.why"),
-        Binding("u", "update", "last update", id="words.update"),
         Binding("i", "side", "list", id="words.side"),
         Binding("tab", "other", "to the list", id="words.other", show=False),
         Binding("enter", "enter", "go to the word", id="words.enter", show=False),
@@ -351,7 +350,7 @@ class WordsScreen(BenchScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "side":
             return self.has_class("-tiny")
-        if action in ("trail", "update"):
+        if action == "trail":
             return self.run.path is not None and not self.opened
         if action in ("search", "zoom", "analogy", "mark", "axes", "vectors", "colour", "compare", "enter"):
             return self.laid is not None
@@ -631,23 +630,6 @@ class WordsScreen(BenchScreen):
         if updates is None or updates.run.path != path:
             self.updates = updates = WordUpdates(RunDirectory(path))
         return updates.last(centre, context, step)
-
-    def action_update(self) -> None:
-        """Explain the last update that moved the cursor's word and the one chosen in the list, up to the step shown."""
-        laid, run = self.laid, self.run.path
-        if laid is None or run is None or not self.listed:
-            self.tell("There is no pair of words here yet to ask about.")
-            return
-        words, step = laid.embedding.words, laid.step
-        one, other = words[self.map.cursor], words[self.listed[min(self.table.cursor, len(self.listed) - 1)][0]]
-
-        def ask() -> Explanation:
-            from txlab.runs.word_updates import open_updates
-
-            updates, _ = open_updates(str(run))
-            return updates.last(one, other, step)
-
-        ask_why(self.app, ask, f"looking for the last update of {visible(one)} by {visible(other)}, and repeating it…")
 
 
 def found_word(laid: Laid, text: str) -> int | None:
