@@ -19,7 +19,7 @@ from txlab.runs.scenario import load_scenario
 from txlab.tui.screens.arena.learners import CIRCLES, LOST, MOST_POINTS, Returns, expected_return, fate_of
 from txlab.tui.screens.arena.recorded import learners_of
 from txlab.tui.screens.arena.screen import ArenaScreen
-from txlab.tui.screens.arena.words import titles_of
+from txlab.tui.screens.arena.words import side_head, titles_of
 from txlab.tui.widgets.why import WhyScreen
 from txlab.tui.widgets.world import WorldView
 
@@ -254,3 +254,14 @@ def test_learners_of_one_rule_are_told_apart_by_what_differs() -> None:
         {"title": "Monte Carlo", "rule": "mc", "alpha": 0.1, "gamma": 1.0},
     ]
     assert titles_of({"sides": sides}, 3, False) == ["TD(0) α .05", "TD(0) α .1", "Monte Carlo"]
+
+
+def test_a_parameter_without_room_is_left_out_and_not_cut_unless_it_is_the_one_that_is_turned() -> None:
+    side = {"title": "Expected SARSA", "rule": "expected-sarsa", "alpha": 0.25, "epsilon": 0.125, "gamma": 0.95}
+    whole = side_head({"sides": [side]}, 0, None, None, True, 2, 99, False).plain.splitlines()[0]
+    for cells in range(24, 50):
+        line = side_head({"sides": [side]}, 0, None, None, True, 2, cells, False).plain.splitlines()[0]
+        assert len(line) <= cells
+        assert whole.startswith(line)
+        assert whole[len(line) :][:1] in ("", " ")
+    assert "γ .95" in side_head({"sides": [side]}, 0, None, 2, True, 2, 27, False).plain

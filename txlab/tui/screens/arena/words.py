@@ -41,27 +41,32 @@ def spread(left: Parts, groups: Sequence[Parts], cells: int) -> Content:
     return styled([*left, (" " * max(0, gap), ""), *right])
 
 
-def side_parts(told: Mapping[str, Any], chosen: int | None, here: bool, ascii: bool) -> Parts:
-    """Return `▸ SARSA   α .5  ε .1  γ 1`, with the selected number between ‹ and ›."""
+def side_parts(told: Mapping[str, Any], chosen: int | None, here: bool, cells: int, ascii: bool) -> Parts:
+    """Return `▸ SARSA   α .5  ε .1  γ 1`, with the selected number between ‹ and ›; where there is no room for all, the
+    last ones are left out, but never the selected one."""
     signs = glyphs(ascii)
     parts: Parts = [
         (f"{signs.cursor} " if here else "  ", "bold $accent"),
         (visible(str(told.get("title") or told.get("rule") or ""), ascii), "bold $accent" if here else "bold"),
         (" ", ""),
     ]
+    groups: list[tuple[int | None, Parts]] = []
     for place, parameter in enumerate(parameters(told)):
         letter = parameter.ascii if ascii else parameter.letter
         value = told.get(parameter.name)
         text = compact(float(value)) if isinstance(value, (int, float)) else "?"
         if chosen == place:
-            parts += [(f" {signs.left}{letter} {text}{signs.right}", "bold $accent reverse")]
+            groups.append((place, [(f" {signs.left}{letter} {text}{signs.right}", "bold $accent reverse")]))
         else:
-            parts += [(f"  {letter} ", "$quiet"), (text, "")]
+            groups.append((place, [(f"  {letter} ", "$quiet"), (text, "")]))
     policy = str(told.get("policy", "epsilon-greedy"))
     chosen_by = told.get("rule") not in PLANNED or told.get("rule") == "evaluation"  # otherwise only the initial policy
     if policy != "epsilon-greedy" and chosen_by:
-        parts.append((f"  {visible(NAMES.get(policy, policy), ascii)}", "$quiet"))
-    return parts
+        groups.append((None, [(f"  {visible(NAMES.get(policy, policy), ascii)}", "$quiet")]))
+    room = cells - sum(width(text) for text, _ in parts)
+    while groups and sum(width(text) for _, group in groups for text, _ in group) > room:
+        groups.pop(0 if chosen is not None and groups[-1][0] == chosen else -1)
+    return parts + [part for _, group in groups for part in group]
 
 
 def titles_of(facts: Mapping[str, Any], sides: int, ascii: bool) -> list[str]:
@@ -117,7 +122,7 @@ def side_head(
     lines: int, cells: int, ascii: bool,
 ) -> Content:  # fmt: skip
     """Return the one or two lines of a side."""
-    names = side_parts(told_of(facts, side), chosen, here, ascii)
+    names = side_parts(told_of(facts, side), chosen, here, cells, ascii)
     scores = score_groups(facts, side, curves, ascii)
     if lines < 2:
         return spread(names, scores, cells)
