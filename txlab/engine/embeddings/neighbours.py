@@ -21,7 +21,8 @@ def nearest(units: np.ndarray, query: np.ndarray, count: int, without: Sequence[
 
     without  rows that are no answer, such as the words of the question; of equal ones the more frequent (lower) first
     """
-    cosines = units @ unit(query).astype(units.dtype)
+    # Not by BLAS, whose threads another thread's product may hold for long: the console asks this between two keys.
+    cosines = np.einsum("vd,d->v", units, unit(query).astype(units.dtype))
     cosines[list(without)] = -np.inf
     count = min(count, len(units) - len(set(without)))
     found = np.argpartition(-cosines, count - 1)[:count] if 0 < count < len(units) else np.arange(len(units))

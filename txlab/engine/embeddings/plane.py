@@ -16,6 +16,7 @@ import numpy as np
 from txlab.engine.embeddings.embedding import Embedding
 from txlab.engine.embeddings.neighbours import named_axes, principal_axes, rotation
 
+FITTED = 5000  # words that turns and axes are computed from, the most frequent; all are turned and drawn
 FAITHFUL = 0.7  # of the variance that the best two axes show; below it the axes are replaced
 
 Pair = tuple[str, str]
@@ -57,15 +58,15 @@ class Projection:
         turned = vectors
         if known and self.turned.shape[1] == vectors.shape[1]:
             turned = vectors @ rotation(vectors[mine], self.turned[before])
-        best, shares = principal_axes(turned)
+        best, shares = principal_axes(turned[:FITTED])
         if known and self.axes.shape[1] == turned.shape[1]:
             points = (turned - self.mean) @ self.axes.T
-            spread = (turned - turned.mean(0)).var(0).sum()
-            share = float(points.var(0).sum() / spread) if spread else 1.0
+            spread = turned[:FITTED].var(0).sum()
+            share = float(points[:FITTED].var(0).sum() / spread) if spread else 1.0
         else:
             points, share = np.empty((len(turned), 0)), 0.0
         if share < FAITHFUL * shares.sum():
-            mean, share = turned.mean(0), float(shares.sum())
+            mean, share = turned[:FITTED].mean(0), float(shares.sum())
             points = (turned - mean) @ best.T
             if known:
                 turn = rotation(points[mine] - points[mine].mean(0), self.points[before] - self.points[before].mean(0))
@@ -85,9 +86,9 @@ class Projection:
     def _common(self, words: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
         """The rows of the words that the last picture has too: here, and there."""
         if words is self.words or words == self.words:
-            every = np.arange(len(words))
+            every = np.arange(min(len(words), FITTED))
             return every, every
         there = {word: row for row, word in enumerate(self.words)}
         both = [(row, there[word]) for row, word in enumerate(words) if word in there]
-        rows = np.array(both, dtype=np.int64).reshape(-1, 2)
+        rows = np.array(both[:FITTED], dtype=np.int64).reshape(-1, 2)
         return rows[:, 0], rows[:, 1]
