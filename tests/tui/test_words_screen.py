@@ -12,13 +12,16 @@ from recorded import HOSTILE, app_on, make_run, settle
 from textual.pilot import Pilot
 
 import txlab
+from txlab.engine.embeddings.embedding import Embedding
 from txlab.engine.embeddings.neighbours import nearest, unit
 from txlab.engine.embeddings.why import meetings
+from txlab.errors import LabError
 from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.process import execute, prepare
 from txlab.runs.scenario import load_scenario
 from txlab.runs.word_updates import WordUpdates
 from txlab.tui.app import TxlabApp
+from txlab.tui.screens.vectors.questions import analogy_words, axis_pairs
 from txlab.tui.screens.vectors.screen import WordsScreen
 
 WORDS = ["king", "queen", "man", "woman", "apple", "pear", *(f"word{number}" for number in range(60))]
@@ -274,3 +277,36 @@ async def test_random_keys_break_nothing(app: TxlabApp, seed: int) -> None:
                 await pilot.resize_terminal(*choice.choice([*SIZES, (30, 10), (8, 3)]))
             assert app._exception is None
         assert app.is_running
+
+
+async def test_what_another_frame_does_not_have_is_taken_back(tmp_path: Path) -> None:
+    run = txlab.record("growing", root=tmp_path, steps=2)
+    for step, size in ((1, 5), (2, 20)):
+        tensors = {"words/v": vectors(step)[:size].astype(np.float32)}
+        run.frame(step, tensors, tokens={"words": WORDS[:size]}, facts={"counts": "many"})
+    run.close("done")
+    app = app_on(tmp_path, run.path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, app)
+        await pilot.press("slash", *"pear", "enter", "m", "a", "ctrl+u")
+        await pilot.press(*"pear", "space", *"king", "space", *"man", "enter")
+        await settle(pilot, lambda: screen.analogy is not None)
+        await pilot.press("left_curly_bracket")
+        await settle(pilot, lambda: screen.laid is not None and screen.laid.step == 1)
+        assert screen.analogy is None
+        assert len(screen.listed) == 4
+        await pilot.press("f")
+        assert screen.map.picture.classes is None  # neither the mark nor frequencies are known
+        assert not screen.by_frequency
+
+
+@pytest.mark.parametrize("typed", ["a b", "a b c d", "king man nobody"])
+def test_what_is_no_analogy_is_one_sentence(typed: str) -> None:
+    embedding = Embedding(("king", "man", "woman"), np.eye(3))
+    with pytest.raises(LabError):
+        analogy_words(embedding, typed)
+    with pytest.raises(LabError):
+        axis_pairs(embedding, f"{typed} nobody")
+    assert analogy_words(embedding, " ") is None
+    assert axis_pairs(embedding, " ") == ()
+    assert axis_pairs(embedding, "king man, woman man") == (("king", "man"), ("woman", "man"))

@@ -10,7 +10,6 @@ word, which takes some milliseconds for 50 000.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,34 +22,33 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 
-from txlab.drawing.formatting import count, number, share
-from txlab.drawing.text import fit, label, visible, width
+from txlab.drawing.formatting import count
+from txlab.drawing.text import visible
 from txlab.engine.embeddings.neighbours import explain_similarity
-from txlab.engine.embeddings.plane import Pair, Projection
+from txlab.engine.embeddings.plane import Projection
 from txlab.errors import LabError
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import ROUTED
 from txlab.tui.run_panel import RunPanel
-from txlab.tui.run_summary import GOING, scenario_name
+from txlab.tui.run_summary import GOING
 from txlab.tui.screens.base_screens import BenchScreen, Rule
 from txlab.tui.screens.dialogs import AskValue
-from txlab.tui.screens.vectors.picture import Laid, Look, embedding_of_frame, lay, turned_to, vectors_of
+from txlab.tui.screens.vectors import text
+from txlab.tui.screens.vectors.picture import Laid, Look, lay, turned_to, vectors_of
+from txlab.tui.screens.vectors.questions import analogy_words, axis_pairs, found_word
+from txlab.tui.screens.vectors.recorded import path_of, word_asked, words_at, words_in_all
 from txlab.tui.screens.words import Words
-from txlab.tui.theme import glyphs
-from txlab.tui.widgets.table import Column, Table
+from txlab.tui.widgets.table import Table
 from txlab.tui.widgets.why import Answer, ask_why
 from txlab.tui.widgets.word_map import CLOSER, WordMap, WordsPicture
 
 if TYPE_CHECKING:
-    from txlab.engine.embeddings.embedding import Embedding
     from txlab.engine.explain import Explanation
     from txlab.experiments.kind import Kind
     from txlab.runs.reader import RunReader
     from txlab.runs.word_updates import WordUpdates
 
 NO_RUN = "No run is chosen: start words-docs in the Lab (1), or open word vectors with o."
-LONGEST_NAME, TOLD = 24, 60  # cells of the title at least, if they are needed; of what is told behind it
-PATH_FRAMES = 40  # of a run, for the path of a word
 
 
 def has_words(kind: Kind) -> bool:
@@ -173,27 +171,13 @@ class WordsScreen(BenchScreen):
         wanted = (reader.directory.path, step, self.look)
         if wanted == self.seen:
             return timeline, None
-        try:
-            embedding = self.words_at(reader, step)
-        except LabError as error:
-            self.seen = wanted
-            return timeline, str(error)
         self.seen = wanted
-        of = int(reader.info.facts.get("vocabulary", 0))
-        asked = reader.scenario.get("look", {}).get("words", ())
-        self.first_word = next((word for word in asked if word in embedding.ids), embedding.words[0])
-        return timeline, lay(embedding, self.look, self.projection, step, of)
-
-    def words_at(self, reader: RunReader, step: int) -> Embedding:
-        """All words where there is a checkpoint, those of the frame elsewhere."""
-        from txlab.runs import checkpoints
-        from txlab.runs.embeddings import embedding_of_state
-
-        called = called_of(reader)
-        if reader.info.kind == "word-vectors" and step in checkpoints.steps(reader.directory):
-            with suppress(LabError):  # damaged, or removed meanwhile
-                return embedding_of_state(checkpoints.load(reader.directory, step, arrays=True), called)
-        return embedding_of_frame(reader.frames.read(step), called)
+        try:
+            embedding = words_at(reader, step)
+            self.first_word = word_asked(reader, embedding)
+            return timeline, lay(embedding, self.look, self.projection, step, words_in_all(reader))
+        except LabError as error:
+            return timeline, str(error)
 
     def show_run(self, snapshot: Any) -> None:
         (frames, steps, status), laid = snapshot
@@ -232,6 +216,8 @@ class WordsScreen(BenchScreen):
         cursor = min(self.map.cursor, len(laid.embedding.words) - 1)
         arrows: list[tuple[np.ndarray, np.ndarray]] = []
         extra: list[int] = []
+        if self.analogy is not None and not all(word in laid.embedding.ids for word in self.analogy):
+            self.analogy = None  # a frame has fewer words than a checkpoint
         if self.analogy is not None:
             self.listed = laid.analogy(self.analogy)
             a, b, c = (laid.embedding.ids[word] for word in self.analogy)
@@ -245,8 +231,7 @@ class WordsScreen(BenchScreen):
         near = [row for row, _ in self.listed[:10]] if self.analogy is None else extra
         self.map.show(self.picture(laid, near, arrows, self.path))
         self.draw_second()
-        self.say_header()
-        self.say_side(cursor)
+        self.say(cursor)
 
     def picture(
         self,
@@ -268,63 +253,15 @@ class WordsScreen(BenchScreen):
         self.second_map.cursor = row if row is not None else 0
         self.second_map.show(self.picture(self.second, near, [], None))
 
-    def say_header(self) -> None:
-        laid = self.laid
-        if laid is None:
-            return
-        words = len(laid.embedding.words)
-        axes = f"principal axes, {share(laid.plane.share)} of the variance"
-        if laid.plane.pairs:
-            axes = "axes " + ", ".join(f"{one} − {other}" for one, other in laid.plane.pairs)
-        step = "" if laid.step is None else f" @ {count(laid.step)}"
-        room = self.size.width - 2 - width(step)
-        title = visible(laid.embedding.title, self.ascii)
-        title = fit(title, min(width(title), max(LONGEST_NAME, room - TOLD)), ellipsis=glyphs(self.ascii).ellipsis)
-        parts = [Content.styled(title, "bold"), Content(step)]
-        room -= width(title)
-        told = [
-            (f"{count(words)} words" if laid.of <= words else f"{count(words)} of {count(laid.of)} words", "$quiet"),
-            (f"{'context' if laid.look.context else 'centre'} vectors", "$quiet"),
-        ]
-        if self.second is not None:
-            told.append((f"beside {visible(self.second.embedding.title, self.ascii)}", "bold"))
-        for place, mark in enumerate(self.marks):
-            colour = self.map.colour_of(place)
-            told.append((visible(mark, self.ascii), "bold" if colour is None else "rgb({},{},{})".format(*colour)))
-        for text, style in [*told, (visible(axes, self.ascii), "$quiet")]:
-            if width(text) + 3 <= room:  # whole or not at all
-                parts.append(Content.styled(f"   {text}", style))
-                room -= width(text) + 3
-        self.query_one("#header", Words).say(Content.assemble(*parts), layout=False)
-
-    def say_side(self, cursor: int) -> None:
-        laid = self.laid
+    def say(self, cursor: int) -> None:
+        """Say what is shown, in the header and beside the map."""
+        laid, ascii = self.laid, self.ascii
         assert laid is not None
-        embedding = laid.embedding
-        ascii = self.ascii
-        if self.analogy is not None:
-            a, b, c = (label(word, ascii) for word in self.analogy)
-            about = [
-                Content.styled(f"{a} − {b} + {c}", "bold $accent"),
-                Content.styled("\nnearest words, but these", "$quiet"),
-            ]
-        else:
-            known = "" if embedding.counts is None else f"{count(int(embedding.counts[cursor]))} times, "
-            length = float(np.linalg.norm(embedding.vectors[cursor]))
-            about = [
-                Content.styled(label(embedding.words[cursor], ascii), "bold $accent"),
-                Content.styled(f"\n{known}rank {count(cursor + 1)}\nlength {number(length)}", "$quiet"),
-            ]
-        self.about.say(Content.assemble(*about))
-        columns = [Column("word" if self.analogy else "nearest", right=False), Column("cos")]
-        rows = [[label(embedding.words[row], ascii), share(cosine)] for row, cosine in self.listed]
-        if self.second is not None and self.analogy is None:
-            row_there = self.second.embedding.ids.get(embedding.words[cursor])
-            there = self.second.nearest(row_there) if row_there is not None else []
-            columns += [Column("there", right=False), Column("cos")]
-            other = [[label(self.second.embedding.words[row], ascii), share(cosine)] for row, cosine in there]
-            rows = [one + two for one, two in zip(rows, other or [["", ""]] * len(rows), strict=False)]
-        self.table.set_table(columns, rows)
+        marks = [(mark, self.map.colour_of(place)) for place, mark in enumerate(self.marks)]
+        said = text.header(laid, self.second, marks, self.size.width - 2, ascii)
+        self.query_one("#header", Words).say(said, layout=False)
+        self.about.say(text.about(laid, cursor, self.analogy, ascii))
+        self.table.set_table(*text.table(laid, cursor, self.listed, self.analogy is not None, self.second, ascii))
 
     # The cursor.
 
@@ -366,19 +303,19 @@ class WordsScreen(BenchScreen):
     def ask(self, title: str, about: str, value: str, check: Callable[[str], str], then: Callable[[str], None]) -> None:
         """Ask for a line of text; `check` raises LabError or says what it will do."""
         self.app.push_screen(
-            AskValue(title, about, value, check), lambda text: then(text) if text is not None else None
+            AskValue(title, about, value, check), lambda typed: then(typed) if typed is not None else None
         )
 
     def action_search(self) -> None:
         laid = self.laid
         assert laid is not None
 
-        def check(text: str) -> str:
-            row = found_word(laid, text)
+        def check(typed: str) -> str:
+            row = found_word(laid.embedding, typed)
             return "" if row is None else f"{laid.embedding.words[row]}, rank {count(row + 1)}"
 
-        def go(text: str) -> None:
-            row = found_word(laid, text)
+        def go(typed: str) -> None:
+            row = found_word(laid.embedding, typed)
             if row is not None:
                 self.analogy = None
                 self.map.go_to(row)
@@ -394,22 +331,11 @@ class WordsScreen(BenchScreen):
         laid = self.laid
         assert laid is not None
 
-        def words(text: str) -> tuple[str, str, str]:
-            parts = text.replace("−", " ").replace("+", " ").replace(" - ", " ").split()
-            if len(parts) != 3:
-                raise LabError("three words: a b c, as in king man woman")
-            for part in parts:
-                laid.embedding.row(part)
-            return parts[0], parts[1], parts[2]
+        def check(typed: str) -> str:
+            return "{1} is to {0} as {2} is to …".format(*(analogy_words(laid.embedding, typed) or "abc"))
 
-        def check(text: str) -> str:
-            if not text.strip():
-                return "b is to a as c is to …"
-            a, b, c = words(text)
-            return f"{b} is to {a} as {c} is to …"
-
-        def show(text: str) -> None:
-            self.analogy = words(text) if text.strip() else None
+        def show(typed: str) -> None:
+            self.analogy = analogy_words(laid.embedding, typed)
             self.draw()
 
         start = " ".join(self.analogy) if self.analogy else f"{laid.embedding.words[self.map.cursor]} "
@@ -435,22 +361,12 @@ class WordsScreen(BenchScreen):
         laid = self.laid
         assert laid is not None
 
-        def pairs(text: str) -> tuple[Pair, ...]:
-            parts = text.replace(",", " ").split()
-            if not parts:
-                return ()
-            if len(parts) != 4:
-                raise LabError("four words: x from the second to the first, y from the fourth to the third; or none")
-            for part in parts:
-                laid.embedding.row(part)
-            return (parts[0], parts[1]), (parts[2], parts[3])
-
-        def check(text: str) -> str:
-            named = pairs(text)
+        def check(typed: str) -> str:
+            named = axis_pairs(laid.embedding, typed)
             return "x: {} − {}   y: {} − {}".format(*named[0], *named[1]) if named else "the two principal axes"
 
-        def show(text: str) -> None:
-            self.change(replace(self.look, pairs=pairs(text)))
+        def show(typed: str) -> None:
+            self.change(replace(self.look, pairs=axis_pairs(laid.embedding, typed)))
 
         start = ", ".join(" ".join(pair) for pair in self.look.pairs)
         self.ask("Axes by two pairs of words", "as in: woman man, king boy; empty = principal axes", start, check, show)
@@ -494,17 +410,7 @@ class WordsScreen(BenchScreen):
 
         def walk(task: LatestTask) -> np.ndarray:
             reader = self.app.reader_for(path)  # type: ignore[attr-defined]
-            steps = [int(step) for step in reader.frames.steps if laid.step is None or step <= laid.step]
-            kept = sorted({steps[place] for place in np.linspace(0, len(steps) - 1, PATH_FRAMES).round().astype(int)})
-            points = []
-            for step in kept:
-                if task.late:
-                    break
-                embedding = embedding_of_frame(reader.frames.read(step), path.name)
-                row = embedding.ids.get(word)
-                if row is not None:
-                    points.append(projection.place(embedding, vectors_of(embedding, look))[row])
-            return np.array(points).reshape(-1, 2)
+            return path_of(reader, word, laid.step, look, projection, lambda: task.late)
 
         self.trail_task.want(walk, self.show_path)
 
@@ -630,24 +536,3 @@ class WordsScreen(BenchScreen):
         if updates is None or updates.run.path != path:
             self.updates = updates = WordUpdates(RunDirectory(path))
         return updates.last(centre, context, step)
-
-
-def found_word(laid: Laid, text: str) -> int | None:
-    """The row of a word, or of the most frequent one that begins so; None for an empty text. LabError if none does."""
-    text = text.strip()
-    if not text:
-        return None
-    if text in laid.embedding.ids:
-        return laid.embedding.ids[text]
-    for row, word in enumerate(laid.embedding.words):
-        if word.startswith(text):
-            return row
-    return laid.embedding.row(text)
-
-
-def called_of(reader: RunReader) -> str:
-    """What people call the run: the name given to it, or its scenario and what was changed."""
-    from txlab.runs.label import handle_of, read_label
-
-    path, info = reader.directory.path, reader.info
-    return handle_of(info, read_label(path), scenario_name(path, info.scenario))
