@@ -1,9 +1,9 @@
 """How quickly the screen Words answers over 50 000 words while they are learnt: python benchmarks/words_screen.py
 
 A generated text of 60 000 words with Zipf's frequencies, a run that learns vectors of the 50 000 most frequent ones on
-one thread and records all of them every ten steps, and the real program in a pseudo-terminal of 120 × 40. It prints the
-milliseconds from a key to the last byte of what it paints, beside the smallest Textual program in the same minute
-(see tui_latency.py), and the time that the nearest words of one word take.
+one thread and records all of them every ten steps (--frame-every), and the real program in a pseudo-terminal of
+120 × 40. It prints the milliseconds from a key to the last byte of what it paints, beside the smallest Textual program
+in the same minute (see tui_latency.py), and the time that the nearest words of one word take.
 """
 
 from __future__ import annotations
@@ -54,13 +54,19 @@ def nearest_words(words: int = 50_000, width: int = 100, repeats: int = 50) -> f
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--keys", type=int, default=40, help="presses of each group")
+    parser.add_argument("--frame-every", type=int, default=10, help="steps from one recorded frame (40 MB) to the next")
     options = parser.parse_args()
     rows = [("nearest words of one of 50 000", f"{nearest_words():.1f} ms")]
     with tempfile.TemporaryDirectory() as folder:
         text = Path(folder) / "text.txt"
         write_text(text)
         settings = [f"data.text={text}", "data.words=spaces", "data.sentences=line", "data.minimum=1"]
-        settings += ["look.shown=50000", "record.frame_every=10", "train.epochs=1000", "compute.threads=1"]
+        settings += [
+            "look.shown=50000",
+            f"record.frame_every={options.frame_every}",
+            "train.epochs=1000",
+            "compute.threads=1",
+        ]
         run = prepare(load_scenario("words-docs", settings), root=Path(folder) / "runs")
         pid = start_detached(run)
         try:
