@@ -58,6 +58,13 @@ READING = """
     tokenizer compare @ bytes --text=text
     tokenizer compare bytes --file=@
     tokenizer export @ --form=txlab --out=made
+    words neighbours @ word
+    words analogy @ a b c
+    words similarity @ a b
+    words explain @ a b
+    words evaluate @ questions.txt
+    words evaluate RUN @
+    words export @ made.txt
 """
 WRITING = """
     --runs=@ runs
@@ -72,6 +79,7 @@ WRITING = """
     tokenizer train SOURCE --vocabulary=257 --name=@
     tokenizer export bytes --form=txlab --out=@
     tokenizer export bytes --form=txlab --out=@ --replace
+    words export RUN @
 """
 OF_A_RUN = ("run.json", "events.jsonl", "scenario.toml", "heartbeat", "lock")
 OF_A_MODEL = ("config.json", "model.safetensors", "generation_config.json")

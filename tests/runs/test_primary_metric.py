@@ -97,4 +97,4 @@ def test_lists_of_runs_call_a_number_by_its_name(
     assert "return/sarsa  0.100" in line
     assert "".join(text for text, _ in second_line(summary_of(reader), 40, True)).startswith("return 0.100")
     reader = recorded(tmp_path, "train/loss_of_the_policy")
-    assert "".join(text for text, _ in second_line(summary_of(reader), 40, True)).startswith("loss_of_t")
+    assert "".join(text for text, _ in second_line(summary_of(reader), 40, True)).startswith("loss of ")

@@ -200,7 +200,6 @@ class Choose(Dialog[str]):
         Binding("down", "move(1)", "down", id="choose.down", priority=True),
     ]
     ROWS = 12
-    WIDEST = 60  # cells for a value and its description
     WIDTH = 66  # cells of the dialog, inside its border
 
     def __init__(self, title: str, choices: Sequence[tuple[str, str, bool]], free: bool = False) -> None:
@@ -235,16 +234,15 @@ class Choose(Dialog[str]):
         first = max(0, min(self.index - self.ROWS // 2, len(self.found) - self.ROWS))
         parts: list[Content] = []
         signs = glyphs(bool(getattr(self.app, "ascii", False)))
-        room = self.WIDEST - max((width(about) for _, about, _ in self.choices), default=0)
+        cells = min(self.WIDTH, self.app.size.width * 95 // 100 - 6) - 7  # for a value and its description
+        room = cells - max((width(about) for _, about, _ in self.choices), default=0)
         longest = max((width(visible(value)) for value, about, _ in self.choices if about), default=0)
         wide = min(longest, max(28, room))
-        left = min(self.WIDTH, self.app.size.width * 95 // 100 - 6) - wide - 7  # for the description
         for at, (value, about, chosen) in enumerate(self.found[first : first + self.ROWS], first):
             row = f"{'*' if chosen else ' '} {visible(value):<{wide}}"
             parts.append(Content.styled(f"> {row}", "bold $accent") if at == self.index else Content(f"  {row}"))
-            parts.append(
-                Content.styled(f"   {fit(visible(about), left, ellipsis=signs.ellipsis).rstrip()}\n", "$quiet")
-            )
+            said = fit(visible(about), max(1, cells - wide), ellipsis=signs.ellipsis).rstrip()
+            parts.append(Content.styled(f"   {said}\n", "$quiet"))
         self.query_one("#choices", Words).say(Content.assemble(*parts or [Content.styled("no match", "$quiet")]))
 
     def offer(self, choices: Sequence[tuple[str, str, bool]]) -> None:
