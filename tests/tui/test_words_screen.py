@@ -310,3 +310,24 @@ def test_what_is_no_analogy_is_one_sentence(typed: str) -> None:
     assert analogy_words(embedding, " ") is None
     assert axis_pairs(embedding, " ") == ()
     assert axis_pairs(embedding, "king man, woman man") == (("king", "man"), ("woman", "man"))
+
+
+async def test_w_under_an_analogy_explains_the_cosine_that_the_list_shows(app: TxlabApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, app)
+        await pilot.press("slash", *"apple", "enter", "a", "ctrl+u")
+        await pilot.press(*"queen", "space", *"woman", "space", *"man", "enter")
+        await settle(pilot, lambda: screen.analogy is not None)
+        await pilot.press("w")
+        await settle(pilot, lambda: "'queen − woman + man' and 'king'" in text_of(app))
+        assert f"by {screen.listed[0][1]:.3f}" in text_of(app)
+
+
+async def test_a_path_that_is_no_longer_wanted_is_not_drawn(app: TxlabApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, app)
+        screen.action_trail()
+        screen.action_trail()  # taken back while it is computed
+        await settle(pilot, lambda: not screen.trail_task.busy)
+        await pilot.pause(0.2)
+        assert screen.path is None

@@ -122,7 +122,9 @@ class WordsScreen(BenchScreen):
     # What is shown.
 
     def forget(self) -> None:
-        """Forget what was shown of another source."""
+        """Forget what was shown of another source, and what is still being computed for it."""
+        self.second_task.forget()
+        self.trail_task.forget()
         self.laid: Laid | None = None
         self.second: Laid | None = None
         self.opened = ""
@@ -199,6 +201,7 @@ class WordsScreen(BenchScreen):
     def show_laid(self, laid: Laid) -> None:
         """Show another picture, with the cursor on the same word."""
         before, self.laid = self.laid, laid
+        self.path = None  # it lay on the axes of the picture before
         word = self.first_word if before is None else before.embedding.words[self.map.cursor]
         self.map.cursor = laid.embedding.ids.get(word, 0)
         self.draw()
@@ -397,6 +400,7 @@ class WordsScreen(BenchScreen):
         """Draw where the word under the cursor was in the course of the run."""
         self.trail = not self.trail
         self.path = None
+        self.trail_task.forget()
         if self.trail:
             self.want_path()
         else:
@@ -515,6 +519,11 @@ class WordsScreen(BenchScreen):
         embedding = laid.embedding
         vectors = embedding.contexts().vectors if laid.look.context else embedding.vectors
         one, other = self.map.cursor, self.listed[min(self.table.cursor, len(self.listed) - 1)][0]
+        if self.analogy is not None:  # the list shows cosines with a − b + c, and not with the cursor's word
+            a, b, c = (laid.units[embedding.ids[word]] for word in self.analogy)
+            asked = "{} − {} + {}".format(*self.analogy), embedding.words[other]
+            ask_why(self.app, lambda: explain_similarity(asked, a - b + c, laid.units[other]))
+            return
         words = embedding.words[one], embedding.words[other]
         path, step = self.run.path, laid.step
         moved = [partial(self.last_update, path, step, *pair) for pair in (words, words[::-1]) if path and step]
