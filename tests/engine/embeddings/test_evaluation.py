@@ -77,6 +77,20 @@ def some_embedding(seed: int, width: int = 4) -> Embedding:
     return Embedding(tuple(words[i] for i in order), draws.standard_normal((12, width)).astype(np.float32))
 
 
+def test_a_file_may_be_packed_by_gzip_and_a_damaged_one_is_refused(tmp_path: Path) -> None:
+    import gzip
+
+    path = tmp_path / "asked.txt.gz"
+    path.write_bytes(gzip.compress(QUESTIONS.encode()))
+    assert read_evaluation(path) == read_evaluation(file(tmp_path, QUESTIONS))
+    path.write_bytes(gzip.compress(QUESTIONS.encode())[:-12])
+    with pytest.raises(LabError, match=r"asked.txt.gz cannot be read: it is a damaged gzip file"):
+        read_evaluation(path)
+    path.write_bytes(gzip.compress(b"a " * (40 << 20), 1))  # 80 MiB in 80 kB
+    with pytest.raises(LabError, match="larger than 64 MiB, unpacked"):
+        read_evaluation(path)
+
+
 @pytest.mark.parametrize("fold", [True, False])
 @pytest.mark.parametrize("most", [7, 12, 300])
 def test_accuracy_is_that_of_the_definition(fold: bool, most: int) -> None:

@@ -11,7 +11,19 @@ from txlab.engine.transformer.gpt import GPT, GPTShape
 
 TEXT = Text((3, 1, 4, 1, 5, 9, 2, 6, 1, 4))
 PAIR = Text((3, 1, 4, 1, 5, 9, 2), (0, 7, 1, 8, 2))
-MODELS = ["gpt", "rotary", "parallel", "post", "parallel-post", "llama", "bert", "translator", "pre-translator"]
+MODELS = [
+    "gpt",
+    "rotary",
+    "parallel",
+    "post",
+    "parallel-post",
+    "attention",
+    "attention-post",
+    "llama",
+    "bert",
+    "translator",
+    "pre-translator",
+]
 
 
 def model_named(name: str, deviation: float = 0.3) -> Model:
@@ -35,7 +47,7 @@ def model_named(name: str, deviation: float = 0.3) -> Model:
                 context=12,
                 vocabulary=11,
                 positions="rotary" if name == "rotary" else "learned",
-                block="parallel" if "parallel" in name else "sequential",
+                block=next((order for order in ("parallel", "attention") if order in name), "sequential"),
                 norm="post" if "post" in name else "pre",
             )
         )

@@ -23,6 +23,7 @@ from txlab.engine.interpret.interventions import (
     edited,
     from_json,
     intervening,
+    parts_of,
     places,
     remarks,
     to_json,
@@ -329,6 +330,14 @@ def test_any_json_is_an_intervention_or_a_sentence(data: dict[str, object]) -> N
 def test_what_cannot_be_done_here_is_said_in_a_sentence(wish: Intervention, part: str) -> None:
     with pytest.raises(LabError, match=part):
         run_with_cache(model_named("gpt"), TEXT, [wish], SECOND)
+
+
+def test_a_block_of_attention_alone_has_no_other_part() -> None:
+    model = model_named("attention")
+    assert parts_of(model, "self", 0) == ["attention"]
+    assert parts_of(model_named("translator"), "decoder", 0) == ["attention", "cross", "feed_forward"]
+    with pytest.raises(LabError, match="no part 'feed_forward'; it has: attention"):
+        run_with_cache(model, TEXT, [ScaleBlock("self", 0, "feed_forward")])
 
 
 def test_patches_say_what_they_need() -> None:

@@ -12,7 +12,7 @@ from txlab.engine.interpret.circuits import (
     virtual_head,
 )
 from txlab.engine.transformer.attention import CAUSAL, NO_MASK, GraphMask, MultiHeadAttention, Padding
-from txlab.engine.transformer.blocks import Block, LayerNorm
+from txlab.engine.transformer.blocks import Block, LayerNorm, Placement
 from txlab.engine.transformer.hooks import Hooks
 
 
@@ -66,8 +66,24 @@ def test_a_parallel_block_adds_both_branches_of_the_same_input() -> None:
     randomise(block)
     x = torch.randn(1, 5, 16, dtype=torch.float64)
     looked = block.attention(block.attention_norm(x), CAUSAL, "matmul")
+    assert block.feed_forward is not None
+    assert block.feed_forward_norm is not None
     thought = block.feed_forward(block.feed_forward_norm(x))
     torch.testing.assert_close(block(x, CAUSAL, "matmul"), x + looked + thought, atol=1e-14, rtol=0)
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_a_block_of_attention_alone_adds_what_attention_says_and_has_nothing_else(norm: Placement) -> None:
+    block = Block(16, 2, 24, order="attention", norm=norm).double()
+    randomise(block)
+    x = torch.randn(1, 5, 16, dtype=torch.float64)
+    first = block.attention_norm
+    if norm == "pre":
+        wanted = x + block.attention(first(x), CAUSAL, "matmul")
+    else:
+        wanted = first(x + block.attention(x, CAUSAL, "matmul"))
+    torch.testing.assert_close(block(x, CAUSAL, "matmul"), wanted, atol=1e-14, rtol=0)
+    assert {name.partition(".")[0] for name, _ in block.named_parameters()} == {"attention", "attention_norm"}
 
 
 def test_layer_norm_divides_by_the_root_of_variance_plus_epsilon() -> None:

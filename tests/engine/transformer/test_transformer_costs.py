@@ -15,7 +15,7 @@ from txlab.engine.transformer.gpt import GPT, GPTShape
 from txlab.engine.transformer.vision import Pooling, VisionShape, VisionTransformer
 
 EVERY = itertools.product(
-    ["learned", "rotary"], ["pre", "post"], ["sequential", "parallel"], [True, False], [True, False]
+    ["learned", "rotary"], ["pre", "post"], ["sequential", "parallel", "attention"], [True, False], [True, False]
 )
 
 
@@ -181,8 +181,9 @@ def kept_for_backward(model: torch.nn.Module, targets: torch.Tensor, *inputs: to
             bias=False,
             activation="swish",
         ),
+        GPTShape(4, 4, 64, 128, 256, block="attention"),
     ],
-    ids=["gpt", "llama"],
+    ids=["gpt", "llama", "attention"],
 )
 def test_activations_are_those_that_torch_keeps_for_the_backward_pass(shape: GPTShape) -> None:
     model = GPT(shape)

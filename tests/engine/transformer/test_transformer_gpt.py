@@ -121,7 +121,7 @@ def test_embeddings_residuals_patterns_loss_and_gradients_are_those_of_transform
 
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rotary"])
 @pytest.mark.parametrize("norm", ["pre", "post"])
-@pytest.mark.parametrize("block", ["sequential", "parallel"])
+@pytest.mark.parametrize("block", ["sequential", "parallel", "attention"])
 def test_no_logit_depends_on_a_later_token(positions: str, norm: str, block: str) -> None:
     shape = GPTShape(2, 2, 8, 6, 11, positions=positions, norm=norm, block=block)
     model = random_model(shape)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -11,6 +11,12 @@ from txlab.engine.embeddings.neighbours import unit
 from txlab.errors import LabError, nearest
 
 COMPARED = 20_000  # words that a mistyped one is compared with, the most frequent; a second
+
+
+@lru_cache(maxsize=4)
+def rows_of(words: tuple[str, ...]) -> dict[str, int]:
+    """The row of each word; the frames of a run have the same words, so most of them find it made."""
+    return {word: row for row, word in enumerate(words)}
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,7 @@ class Embedding:
 
     @cached_property
     def ids(self) -> dict[str, int]:
-        return {word: row for row, word in enumerate(self.words)}
+        return rows_of(self.words)
 
     @cached_property
     def units(self) -> np.ndarray:

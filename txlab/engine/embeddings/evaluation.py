@@ -6,7 +6,10 @@ A question or a pair with a word that has no vector is left out, and how many ar
 
 from __future__ import annotations
 
+import gzip
+import io
 import re
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,7 +67,7 @@ class Agreement:
 
 
 def read_evaluation(path: Path) -> list[Section] | list[Pair]:
-    """Read a file of either form, recognized by its contents; "#" begins a comment.
+    """Read a file of either form, recognized by its contents, also as .gz; "#" begins a comment.
 
     questions  sections ": name", then four words a line
     pairs      two words and a number a line, with tabs, commas or spaces between them; the first line may be a heading
@@ -72,7 +75,7 @@ def read_evaluation(path: Path) -> list[Section] | list[Pair]:
     LabError, one sentence with the line, for anything else.
     """
     try:
-        text = read_regular(path, LARGEST).decode("utf-8-sig")
+        text = unpacked(read_regular(path, LARGEST)).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise LabError(f"{path} is not UTF-8: {error.reason}") from None
     except (OSError, ValueError) as error:
@@ -86,6 +89,19 @@ def read_evaluation(path: Path) -> list[Section] | list[Pair]:
         if first.startswith(":") or (len(parts(first)) == 4 and number_in(parts(first)) is None):
             return questions_of(lines)
         return pairs_of(lines)
+
+
+def unpacked(data: bytes) -> bytes:
+    """The contents of a gzip file, at most LARGEST bytes, or else the data itself. OSError if it is damaged."""
+    if not data.startswith(b"\x1f\x8b"):
+        return data
+    try:
+        found = gzip.GzipFile(fileobj=io.BytesIO(data)).read(LARGEST + 1)
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise OSError(0, "it is a damaged gzip file") from None
+    if len(found) > LARGEST:
+        raise OSError(0, f"it is larger than {LARGEST >> 20} MiB, unpacked")
+    return found
 
 
 def questions_of(lines: Mapping[int, str]) -> list[Section]:

@@ -40,7 +40,8 @@ class Projection:
     def __init__(self, pairs: Sequence[Pair] = ()) -> None:
         self.pairs = tuple(pairs)
         self.words: tuple[str, ...] = ()
-        self.turned = np.empty((0, 0))  # the vectors of the last picture as they were turned, at length 1
+        self.vectors = np.empty((0, 0))  # of the last picture, at length 1, and how they were turned
+        self.turn = np.empty((0, 0))
         self.points = np.empty((0, 2))
         self.axes = np.empty((0, 0))
         self.mean = np.empty(0)
@@ -55,24 +56,25 @@ class Projection:
             return Plane(vectors @ axes.T, float("nan"), self.pairs)
         mine, before = self._common(embedding.words)
         known = len(mine) > 1
-        turned = vectors
-        if known and self.turned.shape[1] == vectors.shape[1]:
-            turned = vectors @ rotation(vectors[mine], self.turned[before])
-        best, shares = principal_axes(turned[:FITTED])
-        if known and self.axes.shape[1] == turned.shape[1]:
-            points = (turned - self.mean) @ self.axes.T
-            spread = turned[:FITTED].var(0).sum()
+        turn = np.eye(vectors.shape[1])
+        if known and self.vectors.shape[1] == vectors.shape[1]:
+            turn = self._turn_to_last(vectors[mine], before)
+        fitted = vectors[:FITTED] @ turn
+        best, shares = principal_axes(fitted)
+        if known and self.axes.shape[1] == vectors.shape[1]:
+            points = placed(vectors, turn, self.axes, self.mean)
+            spread = fitted.var(0).sum()
             share = float(points[:FITTED].var(0).sum() / spread) if spread else 1.0
         else:
-            points, share = np.empty((len(turned), 0)), 0.0
+            points, share = np.empty((len(vectors), 0)), 0.0
         if share < FAITHFUL * shares.sum():
-            mean, share = turned[:FITTED].mean(0), float(shares.sum())
-            points = (turned - mean) @ best.T
+            mean, share = fitted.mean(0), float(shares.sum())
+            points = placed(vectors, turn, best, mean)
             if known:
-                turn = rotation(points[mine] - points[mine].mean(0), self.points[before] - self.points[before].mean(0))
-                best, points = turn.T @ best, points @ turn
+                swing = rotation(points[mine] - points[mine].mean(0), self.points[before] - self.points[before].mean(0))
+                best, points = swing.T @ best, points @ swing
             self.axes, self.mean = best, mean
-        self.words, self.turned, self.points = embedding.words, turned, points
+        self.words, self.vectors, self.turn, self.points = embedding.words, vectors, turn, points
         return Plane(points, share)
 
     def place(self, embedding: Embedding, vectors: np.ndarray) -> np.ndarray:
@@ -80,8 +82,11 @@ class Projection:
         if self.pairs:
             return self.lay(embedding, vectors).points
         mine, before = self._common(embedding.words)
-        points: np.ndarray = (vectors @ rotation(vectors[mine], self.turned[before]) - self.mean) @ self.axes.T
-        return points
+        return placed(vectors, self._turn_to_last(vectors[mine], before), self.axes, self.mean)
+
+    def _turn_to_last(self, vectors: np.ndarray, before: np.ndarray) -> np.ndarray:
+        """R (D, D) that turns vectors so that they lie on those rows of the last picture."""
+        return rotation(vectors, self.vectors[before] @ self.turn)
 
     def _common(self, words: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
         """The rows of the words that the last picture has too: here, and there."""
@@ -92,3 +97,12 @@ class Projection:
         both = [(row, there[word]) for row, word in enumerate(words) if word in there]
         rows = np.array(both[:FITTED], dtype=np.int64).reshape(-1, 2)
         return rows[:, 0], rows[:, 1]
+
+
+def placed(vectors: np.ndarray, turn: np.ndarray, axes: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """(X R − mean) Aᵀ of vectors X (V, D), as X (R Aᵀ) − mean Aᵀ: two columns for each word, and not D to be turned.
+
+    50 000 words of 100 numbers take 3 ms so on one thread, where turning all of them first took 59.
+    """
+    points: np.ndarray = vectors @ (turn @ axes.T).astype(vectors.dtype) - mean @ axes.T
+    return points

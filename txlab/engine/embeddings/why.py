@@ -134,8 +134,15 @@ def why_predicted(v: Tensor, u: Tensor, centre: int, context: int, words: Sequen
 
     v, u (V, D); the gradient is that of `objectives.softmax`.
     """
-    h = v[centre : centre + 1].double()
-    table = u.double()
+    asked = f"where does {words[context]!r} beside it move {words[centre]!r}?"
+    return explain_expected(v[centre].double(), u.double(), context, words, asked, "v")
+
+
+def explain_expected(
+    hidden: Tensor, table: Tensor, context: int, words: Sequence[str], question: str, letter: str
+) -> Explanation:
+    """Explain −∂L/∂h of the full softmax for a hidden vector (D), which is called `letter`, and a table u (V, D)."""
+    h = hidden[None]
     scored = objectives.softmax(h, table, torch.tensor([context]))
     difference = -scored.hidden_gradient(table)[0]
     observed = table[context]
@@ -147,25 +154,31 @@ def why_predicted(v: Tensor, u: Tensor, centre: int, context: int, words: Sequen
     shown = p.topk(count).indices.tolist()
     shown = shown if context in shown else [*shown[:-1], context]
     lengths = [float(each.norm()) for each in (observed, expected, difference)]
+    loss = float(scored.loss[0])
     return Explanation(
-        question=f"where does {words[context]!r} beside it move {words[centre]!r}?",
-        equation="−∂L/∂v = u_o − E[u],  E[u] = Σₓ p(x) uₓ,  p(x) = exp(uₓ·v) / Σ exp(uₓ′·v)",
+        question=question,
+        equation="−∂L/∂v = u_o − E[u],  E[u] = Σₓ p(x) uₓ,  p(x) = exp(uₓ·v) / Σ exp(uₓ′·v)".replace("v", letter),
         math="K4",
         source="Wang (5)–(9)",
         operands=[
             Operand("V", len(p), "words that share the probability"),
-            Operand("p", p[shown].tolist(), f"the likeliest contexts of {words[centre]!r}"),
-            Operand("score", (table[shown] @ h[0]).tolist(), "uₓ·v"),
+            Operand("p", p[shown].tolist(), "the likeliest words"),
+            Operand("score", (table[shown] @ h[0]).tolist(), f"uₓ·{letter}"),
         ],
         steps=[
-            Step("p(o)", "exp(u_o·v) / Σ exp(uₓ·v)", float(p[context]), f"loss {float(scored.loss[0]):.4g} nats"),
+            Step(
+                "p(o)",
+                f"exp(u_o·{letter}) / Σ exp(uₓ·{letter})",
+                float(p[context]),
+                f"loss {loss:.4g} nats",
+            ),
             Step("u_o", "the observed context vector", observed.tolist()),
             Step("E[u]", "Σₓ p(x) uₓ, the expected one", expected.tolist()),
             Step("d", "u_o − E[u], the difference", difference.tolist()),
             Step("|u_o|", "√(u_o·u_o)", lengths[0]),
             Step("|E[u]|", "√(E[u]·E[u])", lengths[1]),
             Step("|d|", "√(d·d)", lengths[2], "0 where the prediction is right"),
-            Step("d·v", "Σᵢ dᵢ vᵢ", float(difference @ h[0]), "above 0: v grows longer"),
+            Step(f"d·{letter}", f"Σᵢ dᵢ {letter}ᵢ", float(difference @ h[0]), f"above 0: {letter} grows longer"),
         ],
         result=lengths[2],
         labels=[words[word] for word in shown],

@@ -87,10 +87,14 @@ class Word2Vec:
         if self.in_blocks:
             return self.learn_blocks(self.blocks(seen, draws), alpha)
         loss = float("nan")
-        for start, numbers in enumerate(seen.stretches(self.method.block)):
-            found = self.learn_examples(self.stretch(*numbers), alpha, draws, start == 0)
+        for start, stretch in enumerate(self.stretches(seen)):
+            found = self.learn_examples(stretch, alpha, draws, start == 0)
             loss = found if start == 0 else loss
         return loss
+
+    def stretches(self, seen: Windows) -> Iterator[Stretch]:
+        """What is learnt from at once, where examples are made one by one."""
+        return (self.stretch(*numbers) for numbers in seen.stretches(self.method.block))
 
     @property
     def in_blocks(self) -> bool:
@@ -117,15 +121,21 @@ class Word2Vec:
     def stretch(self, *numbers: np.ndarray) -> Stretch:
         return Stretch(*(torch.from_numpy(each).to(self.device) for each in numbers))
 
-    def learn_examples(self, stretch: Stretch, alpha: float, draws: np.random.Generator, with_loss: bool) -> float:
+    def learn_examples(
+        self, stretch: Stretch, alpha: float, draws: np.random.Generator, with_loss: bool = False
+    ) -> float:
         examples = self.examples(stretch)
         if not len(examples.targets):
             return float("nan")
         scored = self.score(examples, draws)
+        self.descend(examples, scored, alpha)
+        return float(scored.loss.mean()) if with_loss else float("nan")
+
+    def descend(self, examples: Examples, scored: Scored, alpha: float) -> None:
+        """u ← u − α ∂L/∂u, v ← v − α ∂L/∂v, in place."""
         hidden = scored.hidden_gradient(self.u)
         scored.add_to_table(self.u, examples.h, -alpha)
         self.v.index_add_(0, examples.words, hidden[examples.owner] * examples.shares[:, None], alpha=-alpha)
-        return float(scored.loss.mean()) if with_loss else float("nan")
 
     def score(self, examples: Examples, draws: np.random.Generator) -> Scored:
         h, targets, method = examples.h, examples.targets, self.method

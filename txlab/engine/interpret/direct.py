@@ -129,10 +129,9 @@ def _effects(
         found = _sum(model, stream, seen, reader, logits, asked, bool(given))
         if layer is None:
             return found, torch.empty(0), torch.empty(0)
-        reads = (
-            found.direction[stream.at(layer, "feed_forward.out")]
-            @ stream.blocks[layer].feed_forward.down_proj.weight.double()
-        )
+        feed_forward = stream.blocks[layer].feed_forward
+        assert feed_forward is not None  # `neurons` has refused the others
+        reads = found.direction[stream.at(layer, "feed_forward.out")] @ feed_forward.down_proj.weight.double()
         active = seen[stream.at(layer, "feed_forward.neurons")]
         return found, active, active * reads
 
@@ -219,6 +218,8 @@ def _branches(block: Block) -> list[tuple[str, Norm | None, str]]:
         # There is one norm over both branches; going backwards it comes before the last branch.
         return [("attention", None, "enter"), ("feed_forward", block.attention_norm if post else None, "enter")]
     branches = [("attention", block.attention_norm if post else None, "enter")]
+    if block.feed_forward is None:
+        return branches
     if block.cross is not None:
         branches.append(("cross", block.cross_norm if post else None, "middle"))
     before = "crossed" if block.cross is not None else "middle"
@@ -277,5 +278,7 @@ def neurons(
     layers = len(stream_of(model).blocks)
     if not 0 <= layer < layers:
         raise LabError(f"the stream that predicts has no layer {layer + 1}; allowed: 1 to {layers}")
+    if stream_of(model).blocks[layer].feed_forward is None:
+        raise LabError(f"block {layer + 1} has no neurons: its attention has no feed-forward behind it")
     found, active, adds = _effects(model, text, (token, against, position), tuple(interventions), second, layer)
     return Neurons(layer, found, active, adds)

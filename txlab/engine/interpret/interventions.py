@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from txlab.engine.interpret.sites import Model, Site, Text, head_of, run, sites
+from txlab.engine.interpret.sites import Model, Site, Text, block_at, head_of, run, sites
 from txlab.engine.transformer.attention import pattern
 from txlab.engine.transformer.blocks import current_name
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
@@ -260,14 +260,20 @@ def hooks_for(
     return together(*parts)
 
 
+def parts_of(model: Model, site: str, layer: int) -> list[Part]:
+    """Return the branches of a block, in their order: those that ScaleBlock can switch off."""
+    block = block_at(model, head_of(model, site, layer), layer)
+    missing = {"cross": block.cross is None, "feed_forward": block.feed_forward is None}
+    return [part for part in PARTS if not missing.get(part)]
+
+
 def _branch(model: Model, wish: ScaleBlock) -> str:
     """Return the place where a branch of a block is added: "blocks.3.feed_forward.out"."""
     site = head_of(model, wish.site, wish.layer)
-    place = f"{site.block(wish.layer)}.{wish.part}.out"
-    if wish.part not in PARTS or (wish.part == "cross" and site.name not in ("decoder", "cross")):
-        allowed = [part for part in PARTS if part != "cross" or site.name in ("decoder", "cross")]
+    allowed = parts_of(model, wish.site, wish.layer)
+    if wish.part not in allowed:
         raise LabError(f"a block of {site.name} has no part {wish.part!r}; it has: {', '.join(allowed)}")
-    return place
+    return f"{site.block(wish.layer)}.{wish.part}.out"
 
 
 def _scale(factor: float, head: int | None = None) -> Hook:

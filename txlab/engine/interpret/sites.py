@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from txlab.engine.recurrent.translation import RecurrentTranslator
 from txlab.engine.transformer.attention import CAUSAL, NO_MASK, Mask, MultiHeadAttention
 from txlab.engine.transformer.bert import Bert
 from txlab.engine.transformer.blocks import Block, Norm, NormedStack
@@ -81,7 +82,12 @@ class Site:
 
 
 def sites(model: Model) -> list[Site]:
-    """Return all attention sites of a model, in the order in which a text passes through them."""
+    """Return all attention sites of a model, in the order in which a text passes through them.
+
+    LabError for a recurrent model, whose one attention has neither heads nor blocks; its run's frames show it.
+    """
+    if isinstance(model, RecurrentTranslator):
+        raise LabError("this model is recurrent: it has no blocks of attention to take apart; its run's frames show it")
     if isinstance(model, EncoderDecoder):
         shape = model.shape
         return [
@@ -91,6 +97,8 @@ def sites(model: Model) -> list[Site]:
         ]
     if isinstance(model, Bert):
         return [Site("self", "encoder.blocks.{layer}.attention", model.shape.layers, model.shape.heads, NO_MASK)]
+    if not isinstance(model, GPT):
+        raise LabError("this model has no attention: it hands on a state from token to token")
     return [Site("self", "blocks.{layer}.attention", model.shape.layers, model.shape.heads, model.mask)]
 
 

@@ -41,13 +41,16 @@ def summed(values: Sequence[float]) -> str:
     return text.replace("+ −", "− ") or "0"
 
 
-def explain_weight(q: Tensor, k: Tensor, mask: Mask, i: int, j: int, labels: Sequence[str] = ()) -> Explanation:
+def explain_weight(
+    q: Tensor, k: Tensor, mask: Mask, i: int, j: int, labels: Sequence[str] = (), rows: Sequence[str] = ()
+) -> Explanation:
     """Explain the weight αᵢⱼ of one head: q (T, K), k (S, K), as they enter the product. MATH T1.
 
-    `labels` names the positions.
+    `labels` names the positions, `rows` those of the queries if they are another text's.
     """
     names = list(labels) or [str(position) for position in range(len(k))]
-    return _explain_row(q[i].float(), k.float(), row_of(mask, len(q), len(k), i, q.device), mask.name, names, i, j)
+    visible = row_of(mask, len(q), len(k), i, q.device)
+    return _explain_row(q[i].float(), k.float(), visible, mask.name, names, i, j, rows or names)
 
 
 def row_of(mask: Mask, T: int, S: int, i: int, device: torch.device) -> Tensor:
@@ -56,7 +59,9 @@ def row_of(mask: Mask, T: int, S: int, i: int, device: torch.device) -> Tensor:
     return torch.ones(S, dtype=torch.bool, device=device) if allowed is None else allowed[i]
 
 
-def _explain_row(q: Tensor, k: Tensor, visible: Tensor, mask: str, names: Sequence[str], i: int, j: int) -> Explanation:
+def _explain_row(
+    q: Tensor, k: Tensor, visible: Tensor, mask: str, names: Sequence[str], i: int, j: int, rows: Sequence[str]
+) -> Explanation:
     """Explain one row of a pattern: q (K), k (S, K), visible (S).
 
     The numbers come from `scores` and `pattern`, the functions that the model itself uses; the stable softmax in
@@ -66,7 +71,7 @@ def _explain_row(q: Tensor, k: Tensor, visible: Tensor, mask: str, names: Sequen
     alpha = pattern(row, visible)  # (S)
     product, root = float(q @ k[j]), sqrt(len(q))
     masked = row.masked_fill(~visible, float("-inf"))
-    who = names[i] if i < len(names) else str(i)
+    who = rows[i] if i < len(rows) else str(i)
     operands = [
         Operand(f"q{_sub(i)}", q.tolist(), f"the query of {who!r}"),
         Operand(f"k{_sub(j)}", k[j].tolist(), f"the key of {names[j]!r}"),
@@ -80,16 +85,7 @@ def _explain_row(q: Tensor, k: Tensor, visible: Tensor, mask: str, names: Sequen
         Step("sᵢⱼ′", "the score of every position, −∞ where the mask forbids", masked.tolist()),
     ]
     if bool(visible.any()):
-        largest = float(masked.max())
-        exponentials = (masked - largest).exp()
-        total = float(exponentials.sum())
-        steps += [
-            Step("max", "maxⱼ′ sᵢⱼ′", largest, "subtracted first, so that no exponential overflows; it cancels"),
-            Step("exp", "exp(sᵢⱼ′ − max)", exponentials.tolist()),
-            Step("sum", "Σⱼ′ exp(sᵢⱼ′ − max)", total),
-            Step("αᵢⱼ′", "exp / sum", alpha.tolist(), "the row of weights; it sums to 1"),
-            Step("αᵢⱼ", substituted("{} / {}", truediv, float(exponentials[j]), total), float(alpha[j])),
-        ]
+        steps += softmax_steps(masked, j)
     else:
         steps.append(Step("αᵢⱼ", "0", 0.0, "this position may look at nothing, so its row is zeros"))
     return Explanation(
@@ -103,6 +99,21 @@ def _explain_row(q: Tensor, k: Tensor, visible: Tensor, mask: str, names: Sequen
         labels=names,
         asked=j,
     )
+
+
+def softmax_steps(scores: Tensor, j: int) -> list[Step]:
+    """Spell out the stable softmax of a row (S), and its weight αᵢⱼ; a score may be −∞."""
+    largest = float(scores.max())
+    exponentials = (scores - largest).exp()
+    total = float(exponentials.sum())
+    weights = pattern(scores, None)
+    return [
+        Step("max", "maxⱼ′ sᵢⱼ′", largest, "subtracted first, so that no exponential overflows; it cancels"),
+        Step("exp", "exp(sᵢⱼ′ − max)", exponentials.tolist()),
+        Step("sum", "Σⱼ′ exp(sᵢⱼ′ − max)", total),
+        Step("αᵢⱼ′", "exp / sum", weights.tolist(), "the row of weights; it sums to 1"),
+        Step("αᵢⱼ", substituted("{} / {}", truediv, float(exponentials[j]), total), float(weights[j])),
+    ]
 
 
 def _n(number: float, places: int = 2) -> str:
@@ -139,7 +150,7 @@ def why_pattern(
     visible = with_edges(row_of(mask, T, S, row, k.device)[None], edges, 1)[0, 0]  # (S)
     names = list(columns) or [str(j) for j in range(S)]
     name = mask.name + (", changed by hand in this row" if edges else "")
-    answer = _explain_row(q.float(), k.float(), visible, name, names, row, column)
+    answer = _explain_row(q.float(), k.float(), visible, name, names, row, column, rows)
     who, whom = rows[row] if rows else str(row), columns[column] if columns else str(column)
     query = replace(answer.operands[0], name="qᵢ", note=f"the query of {who!r}, position {row}")
     key = replace(answer.operands[1], name="kⱼ", note=f"the key of {whom!r}, position {column}")

@@ -9,14 +9,25 @@ own, unaffected by `never` and `rules`.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import torch
 
 from txlab.engine.transformer.attention import Kernel
-from txlab.engine.transformer.encoder_decoder import EncoderDecoder
-from txlab.engine.transformer.generation import FREE, Rules, TargetReading, TextReading, ends_of, forbid
+from txlab.engine.transformer.generation import (
+    FREE,
+    Reading,
+    Rules,
+    TargetReading,
+    Translating,
+    ends_of,
+    forbid,
+    reading_of,
+)
 from txlab.engine.transformer.gpt import GPT
+
+if TYPE_CHECKING:
+    from txlab.engine.recurrent.language_model import RecurrentLM
 
 Penalty = Literal["wu", "power"]
 # When to stop once `beams` hypotheses have ended: True, at once (a better one may have been about to end); False, when
@@ -46,7 +57,7 @@ def length_penalty(length: int, alpha: float, penalty: Penalty = "wu") -> float:
 
 @torch.no_grad()
 def beam_search(
-    model: GPT | EncoderDecoder,
+    model: GPT | RecurrentLM | Translating,
     text: Sequence[int],
     tokens: int,
     *,
@@ -71,9 +82,9 @@ def beam_search(
     """
     if beams < 1:
         raise ValueError(f"the number of beams must be at least 1, not {beams}")
-    reading: TextReading | TargetReading
-    if isinstance(model, GPT):
-        reading, given = TextReading(model, [text], kernel, cached), len(text)
+    reading: Reading
+    if not isinstance(model, Translating):
+        reading, given = reading_of(model, [text], kernel, cached), len(text)
     elif start is None:
         raise ValueError("an encoder–decoder begins with a start token, and none is given")
     else:

@@ -27,7 +27,7 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
 }
 Placement = Literal["pre", "post"]
 Normalisation = Literal["layer", "rms"]
-Order = Literal["sequential", "parallel"]
+Order = Literal["sequential", "parallel", "attention"]
 
 
 class LayerNorm(nn.Module):
@@ -115,10 +115,12 @@ class Block(nn.Module):
     sequential, post  x ← LN₁(x + Attn x);  x ← LN₂(x + FF x)          Vaswani et al. 2017
     parallel, pre     x ← x + Attn(LN₁ x) + FF(LN₂ x)                  MATH T9; Becker-Kahn §4
     parallel, post    x ← LN₁(x + Attn x + FF x)
+    attention, pre    x ← x + Attn(LN₁ x)                              Elhage et al. 2021, attention-only
+    attention, post   x ← LN₁(x + Attn x)
 
     A decoder block that also reads an encoder (`crosses`) has a third branch between the two, with its norm placed like
     theirs (MATH T8); it must be sequential. Places: enter, middle (after attention, sequential only), crossed (after
-    cross-attention), leave, each (B, T, D); inside: attention.…, cross.…, feed_forward.….
+    cross-attention), leave, each (B, T, D); inside: attention.…, cross.…, feed_forward.… (not in "attention" blocks).
     """
 
     def __init__(
@@ -140,17 +142,21 @@ class Block(nn.Module):
         head_width: int = 0,
     ) -> None:
         super().__init__()
-        if crosses and order == "parallel":
+        if crosses and order != "sequential":
             raise ValueError("a block that reads an encoder is sequential: its branches need one another's results")
         self.norm, self.order = norm, order
         self.attention_norm = norm_of(normalisation, width, bias, epsilon)
         self.attention = MultiHeadAttention(width, heads, bias, dropout, kv_heads, head_width)
         self.cross_norm = norm_of(normalisation, width, bias, epsilon) if crosses else None
         self.cross = MultiHeadAttention(width, heads, bias, dropout, kv_heads, head_width) if crosses else None
-        # The parallel post-LN block has a single sum and so a single norm.
-        alone = norm == "post" and order == "parallel"
+        # The parallel post-LN block has a single sum and so a single norm, as has a block of attention alone.
+        alone = order == "attention" or (norm == "post" and order == "parallel")
         self.feed_forward_norm = None if alone else norm_of(normalisation, width, bias, epsilon)
-        self.feed_forward = FeedForward(width, feed_forward, activation, biased(bias, "feed_forward"), dropout, gated)
+        self.feed_forward = (
+            None
+            if order == "attention"
+            else FeedForward(width, feed_forward, activation, biased(bias, "feed_forward"), dropout, gated)
+        )
 
     def forward(
         self,
@@ -167,8 +173,10 @@ class Block(nn.Module):
         attention = partial(
             self.attention, mask=mask, kernel=kernel, angles=angles, cache=cache, hooks=hooks.within("attention")
         )
-        feed_forward = partial(self.feed_forward, hooks=hooks.within("feed_forward"))
         x = hooks("enter", x)
+        if self.feed_forward is None:
+            return hooks("leave", self.residual(x, self.attention_norm, attention))
+        feed_forward = partial(self.feed_forward, hooks=hooks.within("feed_forward"))
         if self.order == "parallel":
             if self.norm == "pre":
                 assert self.feed_forward_norm is not None
@@ -183,7 +191,7 @@ class Block(nn.Module):
 
     def residual(self, x: Tensor, norm: Norm | None, f: Callable[[Tensor], Tensor]) -> Tensor:
         """Return x + f(LN x) for pre-LN, LN(x + f x) for post-LN. MATH T6."""
-        assert norm is not None  # only the parallel post-LN block lacks its second norm, and it does not call this
+        assert norm is not None  # a block with a single sum lacks its second norm, and does not call this with it
         return x + f(norm(x)) if self.norm == "pre" else norm(x + f(x))
 
 

@@ -40,7 +40,7 @@ class Costs:
 
 
 @singledispatch
-def costs(shape: AnyShape) -> Costs:
+def costs(shape: object) -> Costs:
     """Return the parameters and FLOPs of a shape, without allocating the model.
 
     FLOPs per token = 6 · matmul_weights + 12 · N · T · D. A weight costs a multiplication and an addition forward and
@@ -58,10 +58,10 @@ def _(shape: GPTShape) -> Costs:
     across, grouped = shape.across, shape.groups * shape.head_width  # H·K, G·K
     matrices = 3 if shape.gated else 2
     maps = 2 * D * (across + grouped) + matrices * D * F  # W_Q and W_O, W_K and W_V; W₁, W₂ and the gate's
-    sizes = {"qkv": across + 2 * grouped, "out": D, "feed_forward": (matrices - 1) * F + D}
+    sizes = {"qkv": across + 2 * grouped, "out": D, "feed_forward": (matrices - 1) * F + D if F else 0}
     biases = sum(size for part, size in sizes.items() if biased(shape.bias, part))
     norm = 2 * D if shape.normalisation == "layer" and biased(shape.bias, "norm") else D
-    norms_in_block = 1 if shape.norm == "post" and shape.block == "parallel" else 2
+    norms_in_block = 1 if not F or (shape.norm == "post" and shape.block == "parallel") else 2
     parameters = N * (maps + biases + norms_in_block * norm) + V * D
     parameters += {"learned": T * D, "relative": BUCKETS * shape.heads}.get(shape.positions, 0)
     parameters += norm if shape.norm == "pre" else 0
@@ -156,6 +156,7 @@ def memory(shape: AnyShape) -> Memory:
     across = shape.heads * shape.head_width
     neurons = 4 * F if isinstance(shape, GPTShape) and shape.gated else 2 * F
     norms = 8 * D if isinstance(shape, GPTShape) and shape.normalisation == "rms" else 4 * D
+    norms = norms if F else norms // 2  # one norm and one branch
     kept = 4 * (norms + 4 * across + neurons)  # bytes per position and block
     if isinstance(shape, EncoderDecoderShape):
         crossing = 4 * (2 * D + 4 * across)

@@ -15,15 +15,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypedDict, Unpack
+from typing import TYPE_CHECKING, Protocol, TypedDict, Unpack
 
 import torch
 from torch import Tensor
 
+from txlab.engine.recurrent.translation import DecoderCache, RecurrentTranslator
 from txlab.engine.transformer.attention import CAUSAL, NO_MASK, Every, Kernel, LayerCache, Mask, Padding
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
 from txlab.engine.transformer.gpt import GPT
 from txlab.errors import LabError
+
+if TYPE_CHECKING:
+    from txlab.engine.recurrent.language_model import RecurrentLM
+
+Translating = EncoderDecoder | RecurrentTranslator
+"""A model that writes a target for a source: `encode`, caches, and a forward pass of the same form."""
 
 
 @dataclass(frozen=True)
@@ -141,10 +148,27 @@ def window_start(length: int, context: int) -> int:
     return -(-overflow // half) * half
 
 
-def continues(model: GPT) -> None:
+def continues(model: GPT | RecurrentLM) -> None:
     """Raise LabError for a model whose rows do not predict the next token."""
     if model.shape.edges:
         raise LabError("this model passes messages along a graph: it does not say what comes next in a text")
+
+
+class Reading(Protocol):
+    """Texts that a model continues, whatever it remembers of them."""
+
+    texts: list[list[int]]
+
+    def logits(self) -> Tensor: ...
+
+    def go_on(self, rows: Sequence[int], tokens: Sequence[int]) -> None: ...
+
+
+def reading_of(
+    model: GPT | RecurrentLM, texts: Sequence[Sequence[int]], kernel: Kernel = "sdpa", cached: bool = True
+) -> Reading:
+    """A reading of texts: by a GPT, or by a model that has a `reading` of its own."""
+    return TextReading(model, texts, kernel, cached) if isinstance(model, GPT) else model.reading(texts, cached)
 
 
 class TextReading:
@@ -197,11 +221,11 @@ class TextReading:
 
 
 class TargetReading:
-    """A batch of targets that an encoder–decoder generates, each for its own source: `logits` and `go_on` as above."""
+    """A batch of targets that a model generates, each for its own source: `logits` and `go_on` as above."""
 
     def __init__(
         self,
-        model: EncoderDecoder,
+        model: Translating,
         sources: Sequence[Sequence[int]],
         start: int,
         kernel: Kernel = "sdpa",
@@ -214,9 +238,9 @@ class TargetReading:
         S = max(self.lengths)
         device = model.embed_target.weight.device
         self.source = torch.tensor([[*source, *[0] * (S - len(source))] for source in sources], device=device)  # (B, S)
-        self.memory = model.encode(self.source, kernel, self.mask)  # (B, S, D)
+        self.memory = model.encode(self.source, kernel, self.mask)  # (B, S, …)
         self.texts = [[start] for _ in sources]
-        self.caches = model.empty_caches() if cached else []
+        self.caches: Sequence[LayerCache | DecoderCache] = model.empty_caches() if cached else []
 
     @property
     def mask(self) -> Mask:
@@ -241,7 +265,7 @@ class TargetReading:
         self.texts = [[*self.texts[row], token] for row, token in zip(rows, tokens, strict=True)]
 
 
-def select(caches: Sequence[LayerCache], rows: Sequence[int], there: int) -> None:
+def select(caches: Sequence[LayerCache | DecoderCache], rows: Sequence[int], there: int) -> None:
     """Keep these rows of the caches of `there` texts; nothing is copied if that is all of them, in order."""
     if caches and caches[0].keys is not None and list(rows) != list(range(there)):
         index = torch.tensor(rows, device=caches[0].keys.device)
@@ -262,7 +286,7 @@ class Choosing(TypedDict, total=False):
 
 @torch.no_grad()
 def write(
-    reading: TextReading | TargetReading,
+    reading: Reading,
     tokens: int,
     *,
     generator: torch.Generator | None,
@@ -292,7 +316,7 @@ def write(
 
 @torch.no_grad()
 def generate(
-    model: GPT,
+    model: GPT | RecurrentLM,
     prompt: Sequence[int],
     tokens: int,
     *,
@@ -312,7 +336,7 @@ def generate(
     are not generated, and the `rules` apply. The mode of the model is left as it is, so the caller turns dropout off
     with `model.eval()`. Raises ValueError for an empty prompt.
     """
-    reading = TextReading(model, [prompt], kernel, cached)
+    reading = reading_of(model, [prompt], kernel, cached)
     ends = ends_of(end)
     for step in range(tokens):
         scores = rules(forbid(reading.logits(), never), reading.texts, step, tokens - step)
@@ -324,7 +348,7 @@ def generate(
 
 
 def generate_batch(
-    model: GPT,
+    model: GPT | RecurrentLM,
     prompts: Sequence[Sequence[int]],
     tokens: int,
     *,
@@ -334,12 +358,12 @@ def generate_batch(
     **how: Unpack[Choosing],
 ) -> list[list[int]]:
     """Continue all prompts in one batch, as `generate` does each (greedy: the same ids; sampled: other draws)."""
-    return write(TextReading(model, prompts, kernel, cached), tokens, generator=generator, **how)
+    return write(reading_of(model, prompts, kernel, cached), tokens, generator=generator, **how)
 
 
 @torch.no_grad()
 def generate_target(
-    model: EncoderDecoder,
+    model: Translating,
     sources: Sequence[Sequence[int]],
     tokens: int,
     *,

@@ -40,7 +40,7 @@ class GPTShape:
                    distance bucket, added to the scores, shared by all layers (T5; Raffel et al. 2020, §2.1)
     norm           "pre" (with a final norm before the unembedding) or "post" (without)
     normalisation  "layer" or "rms"
-    block          "sequential" or "parallel"
+    block          "sequential", "parallel", or "attention": no feed-forward, F = 0
     tied           W_U = W_Eᵀ
     bias           True, False, or the parts that have one: "qkv", "out", "feed_forward", "norm"
     gated          the feed-forward is gated (three matrices)
@@ -89,8 +89,13 @@ class GPTShape:
 
     @property
     def inner(self) -> int:
-        """F, with 0 read as 4D."""
-        return self.feed_forward or 4 * self.width
+        """F, with 0 read as 4D; 0 in blocks of attention alone."""
+        return 0 if self.block == "attention" else self.feed_forward or 4 * self.width
+
+    @property
+    def branches(self) -> int:
+        """The number of sums in the residual stream: 2N, or N in blocks of attention alone."""
+        return self.layers * (1 if self.block == "attention" else 2)
 
 
 class GPT(nn.Module):
@@ -206,10 +211,10 @@ class GPT(nn.Module):
 def initialise(model: GPT, generator: torch.Generator | None) -> None:
     """Weights N(0, .02²), biases 0, and the maps into the residual stream N(0, (.02/√(2N))²).
 
-    Radford et al. 2019, §2.3. Each of the 2N branches adds to the stream; dividing by √(2N) keeps its variance from
-    growing with depth.
+    Radford et al. 2019, §2.3. Each of the 2N branches (N without feed-forward) adds to the stream; dividing by √(2N)
+    keeps its variance from growing with depth.
     """
-    into_stream = 0.02 / sqrt(2 * model.shape.layers)
+    into_stream = 0.02 / sqrt(model.shape.branches)
     for name, parameter in model.named_parameters():
         if name.endswith("bias"):
             parameter.zero_()

@@ -12,15 +12,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import exp, inf, log, nan
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from txlab.engine.transformer.bert import Bert
-from txlab.engine.transformer.encoder_decoder import EncoderDecoder
-from txlab.engine.transformer.generation import continues
+from txlab.engine.transformer.generation import Translating, continues
 from txlab.engine.transformer.gpt import GPT
 from txlab.errors import LabError
+
+if TYPE_CHECKING:
+    from txlab.engine.recurrent.language_model import RecurrentLM
 
 FORMULAS = {
     "log-probability": "log p(x) = sum over t of log p(x_t | x_<t)",
@@ -100,7 +103,7 @@ def window_starts(length: int, context: int, stride: int) -> list[int]:
     return [stride * window for window in range(1 + -(-beyond // stride))]
 
 
-def score_text(model: GPT, ids: Sequence[int], stride: int = 0) -> Score:
+def score_text(model: GPT | RecurrentLM, ids: Sequence[int], stride: int = 0) -> Score:
     """Compute log p(x_t | x_<t) of each token of a text under a decoder-only model. MATH R1.
 
     A text of more than T + 1 tokens is read in windows of T; each extends `stride` tokens beyond the one before (0 =
@@ -108,7 +111,7 @@ def score_text(model: GPT, ids: Sequence[int], stride: int = 0) -> Score:
     that there are. stride = 1 gives every token the full context, at T times the cost.
     LabError for a stride outside 1 … T, or a token that is not in the vocabulary.
     """
-    context = model.shape.context
+    context = model.shape.context or max(1, len(ids))  # a model without a limit reads it at once
     continues(model)
     check(ids, model.shape.vocabulary, "text")
     if not 0 <= stride <= context:
@@ -163,7 +166,7 @@ def score_masked(
     return Score("pseudo-log-likelihood", tuple(found))
 
 
-def score_target(model: EncoderDecoder, source: Sequence[int], target: Sequence[int]) -> Score:
+def score_target(model: Translating, source: Sequence[int], target: Sequence[int]) -> Score:
     """Compute log p(y_t | y_<t, source) of each token of a target except the first, the decoder's start token.
 
     Include the end token; without it, this is the score of every target with this prefix. MATH R1, T8.

@@ -59,7 +59,7 @@ def describe(config: Config) -> GPTShape:
 
 def tell(shape: GPTShape) -> dict[str, Any]:
     """Return the config.json of a GPT with rotary positions and LayerNorm, sequential or parallel."""
-    only("GPT-NeoX", ("edges", shape.edges, ()))
+    only("GPT-NeoX", ("edges", shape.edges, ()), ("feed-forward", shape.block != "attention", True))
     only("GPT-NeoX", ("positions", shape.positions, "rotary"), ("norm", shape.norm, "pre"))
     only("GPT-NeoX", ("normalisation", shape.normalisation, "layer"), ("gated", shape.gated, False))
     only("GPT-NeoX", ("kv_heads", shape.groups, shape.heads), ("heads × head_dim", shape.across, shape.width))

@@ -1,0 +1,153 @@
+"""Feed-forward networks: a multilayer perceptron is one on a graph, text is read rightly or refused in a sentence."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from txlab.engine.feedforward.graph import ACTIVATIONS, Graph, Neuron, read, written
+from txlab.engine.feedforward.network import MLP, FeedForward, mlp_as_dag
+from txlab.engine.feedforward.why import explain_neuron
+from txlab.errors import LabError
+
+SCALAR = {
+    "tanh": math.tanh,
+    "relu": lambda z: max(0.0, z),
+    "sigmoid": lambda z: 1 / (1 + math.exp(-z)),
+    "linear": lambda z: z,
+    "sin": math.sin,
+    "gelu": lambda z: z * (1 + math.erf(z / 2**0.5)) / 2,
+}
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    widths=st.lists(st.integers(1, 6), min_size=2, max_size=5),
+    activation=st.sampled_from(ACTIVATIONS),
+    seed=st.integers(0, 10**6),
+)
+def test_a_multilayer_perceptron_is_the_network_on_its_graph(widths: list[int], activation: str, seed: int) -> None:
+    """MATH F6: the answers and every gradient, to rounding in fp64."""
+    torch.manual_seed(seed)
+    mlp = MLP(widths, activation, torch.float64)
+    dag = mlp_as_dag(mlp, [f"x{place}" for place in range(widths[0])])
+    x = torch.randn(7, widths[0], dtype=torch.float64)
+    wanted = torch.randn(7, widths[-1], dtype=torch.float64)
+    for network, answer in ((mlp, mlp(x)), (dag, dag.answer(x))):
+        ((answer - wanted) ** 2).mean().backward()
+        assert network is mlp or torch.allclose(answer, mlp(x), rtol=0, atol=1e-12)
+    first = 0
+    for depth, layer in enumerate(mlp.layers):
+        first = dag.weights[depth].shape[1] - layer.weight.shape[1]
+        assert torch.allclose(dag.weights[depth].grad[:, first:], layer.weight.grad, rtol=0, atol=1e-12)
+        assert not dag.weights[depth].grad[:, :first].any()  # no edge, no gradient
+        assert torch.allclose(dag.biases[depth].grad, layer.bias.grad, rtol=0, atol=1e-12)
+
+
+def by_hand(graph: Graph, point: dict[str, float]) -> dict[str, float]:
+    """Pre-activations, neuron after neuron, in plain Python."""
+    a, z = dict(point), {}
+    for neuron in graph.neurons:
+        z[neuron.name] = sum(weight * a[source] for source, weight in neuron.weights.items()) + neuron.bias  # type: ignore
+        a[neuron.name] = SCALAR[neuron.activation](z[neuron.name])
+    return z
+
+
+numbers = st.floats(-3, 3).map(lambda value: float(f"{value:.3g}"))
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Graph:
+    """Any labelled directed acyclic graph of up to 8 neurons."""
+    known, neurons = ["x", "y"], []
+    for place in range(draw(st.integers(1, 8))):
+        sources = draw(st.lists(st.sampled_from(known), min_size=1, max_size=4, unique=True))
+        weights = {source: draw(numbers) for source in sources}
+        neurons.append(Neuron(f"h{place}", weights, draw(numbers), draw(st.sampled_from(ACTIVATIONS))))
+        known.append(f"h{place}")
+    text = "\n".join(reversed(written(Graph(("x", "y"), tuple(neurons))).splitlines()))  # in any order
+    return read(text, ["x", "y"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(graph=graphs(), x=numbers, y=numbers)
+def test_any_graph_answers_what_its_neurons_answer_one_by_one(graph: Graph, x: float, y: float) -> None:
+    network = FeedForward(graph, torch.float64)
+    point = {"x": x, "y": y}
+    z, _ = network(torch.tensor([[point[name] for name in graph.inputs]], dtype=torch.float64))
+    wanted = by_hand(graph, point)
+    assert z[0].tolist() == pytest.approx([wanted[neuron.name] for neuron in graph.neurons], rel=1e-9, abs=1e-9)
+    assert read(written(network.present()), ["x", "y"]) == graph  # written exactly, and read again
+
+
+@settings(max_examples=30, deadline=None)
+@given(graph=graphs(), x=numbers, y=numbers)
+def test_a_neurons_why_is_its_answer_and_its_terms_add_up(graph: Graph, x: float, y: float) -> None:
+    network = FeedForward(graph, torch.float64)
+    point = torch.tensor([{"x": x, "y": y}[name] for name in graph.inputs], dtype=torch.float64)
+    wanted = by_hand(graph, {"x": x, "y": y})
+    for neuron in graph.neurons:
+        why = explain_neuron(network, point, neuron.name)
+        z = wanted[neuron.name]
+        output = neuron.name in graph.outputs
+        assert why.result == pytest.approx(z if output else SCALAR[neuron.activation](z), rel=1e-9, abs=1e-9)
+        products = [step.result for step in why.steps if step.name in neuron.weights]
+        assert list(why.labels) == list(neuron.weights)
+        assert sum(products) + neuron.bias == pytest.approx(z, rel=1e-9, abs=1e-9)  # type: ignore[operator, arg-type]
+
+
+def test_a_neuron_that_is_off_answers_nothing_and_the_gradient_passes_it_by() -> None:
+    network = FeedForward(read("h = tanh(2*x)\nout = 3*h + 1*x + 0.5", ["x"]))
+    network.switch_off(["h"])
+    x = torch.tensor([[1.5]])
+    network.answer(x).sum().backward()
+    assert network.answer(x).item() == 2.0
+    assert not network.weights[0].grad.any()
+    assert "switched off" in explain_neuron(network, x[0], "h").steps[-1].note
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("h = tanh(h)", "h ← h is a circle"),
+        ("a = b\nc = x\nb = 2*a + c", "a ← b ← a is a circle"),
+        ("a = x\na = y", "line 2: a is given twice"),
+        ("x = y", "line 1: x is an input"),
+        ("a = 2*z", "a takes from 'z', which is nowhere"),
+        ("a = foo(x)", "line 1: 'foo' is no activation"),
+        ("a = tanh(x, y)", "line 1: tanh takes one sum"),
+        ("a = x + 2*x", "line 1: x stands twice in the sum of a"),
+        ("a = 3", "line 1: a takes from nothing"),
+        ("a = x*y", "BinOp is none of them"),
+        ("a = x if y else 2", "IfExp is none of them"),
+        ("a = 1e999*x", "a number is at most 1e+06"),
+        ("a = [x", "is no neuron"),
+        ("tanh = x", "a neuron cannot be named 'tanh'"),
+        ("a" * 40 + " = x", "a neuron cannot be named"),
+        ("import os", "is no neuron"),
+        ("a = __import__('os').system('x')", "is no activation"),
+        ("", "a network needs a neuron"),
+        ("\n".join(f"a{place} = x" for place in range(101)), "at most 100 neurons"),
+        ("a = " + "+".join(f"{place}" for place in range(2000)), "too long"),
+        ("a = " + "(" * 900 + "x" + ")" * 900, "is no neuron"),
+    ],
+)
+def test_what_is_no_network_is_refused_in_a_sentence(text: str, said: str) -> None:
+    with pytest.raises(LabError) as error:
+        read(text, ["x", "y"])
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 300
+
+
+def test_a_description_is_read_as_it_is_written_by_hand() -> None:
+    text = "# two neurons\nout = -h1 + 2*x - y*0.5   # past h1\n\nh1 = relu(_*x - 3 + _)\n"
+    graph = read(text, ["w", "x", "y"])
+    assert graph == Graph(
+        ("x", "y"), (Neuron("h1", {"x": None}, None, "relu"), Neuron("out", {"h1": -1.0, "x": 2.0, "y": -0.5}))
+    )
+    assert (graph.outputs, dict(graph.depths)) == (("out",), {"x": 0, "y": 0, "h1": 1, "out": 2})

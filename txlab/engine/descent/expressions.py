@@ -1,0 +1,172 @@
+"""Functions that a person types, in x or in x and y, read by Python's own parser and computed by torch (MATH F1).
+
+    x**3 - 2*x + 1        sin(x)·y²        (1 - x)^2 + 100*(y - x^2)^2
+
+Notable: nothing evaluates the text. `ast` parses it, and what is not on the lists below is refused by name; what is
+left is a tree of sums, products, powers and known functions, computed in float64, so that nothing in it can take long.
+`^` and superscripts are powers, `·` and `×` products, as people write them. torch is imported when a function is first
+computed, so that a scenario can be checked without it.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import threading
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from txlab.errors import LabError, choices
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+LONGEST = 200  # characters
+DEEPEST = 40  # operations inside each other
+TRIES = 5
+_parsing = threading.Lock()
+LARGEST = 1e100  # of the numbers that are typed
+VARIABLES = ("x", "y")
+CONSTANTS = {"pi": math.pi, "e": math.e, "tau": math.tau}
+ONE = ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "exp", "log", "log2", "log10", "sqrt",
+       "abs", "sigmoid", "relu", "erf")  # fmt: skip
+FUNCTIONS = {name: (1, name) for name in ONE} | {
+    "ln": (1, "log"),
+    "atan2": (2, "atan2"),
+    "min": (2, "minimum"),
+    "max": (2, "maximum"),
+}
+"""name → (how many values it takes, its name in torch)"""
+OPERATIONS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+}
+SIGNS = {"^": "**", "·": "*", "×": "*", "−": "-", "π": "pi"} | {
+    sign: f"**{power}" for power, sign in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")
+}
+
+
+@dataclass(frozen=True)
+class Number:
+    value: float
+
+
+@dataclass(frozen=True)
+class Variable:
+    name: str
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A function, named as in torch, or an operation, of other nodes."""
+
+    what: str | Callable[..., Any]
+    nodes: tuple[Node, ...]
+
+
+Node: TypeAlias = Number | Variable | Applied
+
+
+@dataclass(frozen=True)
+class Expression:
+    """text as it was typed · variables in it, in the order x, y"""
+
+    text: str
+    variables: tuple[str, ...]
+    tree: Node
+
+    def __call__(self, point: Tensor) -> Tensor:
+        """(n, …) float64 → (…): the function at points whose coordinates are x, y in the first dimension."""
+        values = dict(zip(VARIABLES, point, strict=False))
+        return self._compute(values) + 0 * point[0]  # of the points' shape, even if it is constant
+
+    @cached_property
+    def _compute(self) -> Callable[[Mapping[str, Tensor]], Tensor]:
+        return _compiled(self.tree)
+
+
+def expression(text: str) -> Expression:
+    """Read a function of x, or of x and y. LabError, one sentence, for anything else."""
+    if len(text) > LONGEST:
+        raise LabError(f"a function has at most {LONGEST} characters; this one has {len(text)}")
+    plain = "".join(SIGNS.get(sign, sign) for sign in text).strip()
+    if not plain:
+        raise LabError("a function is needed, as in x**2 - 2")
+    try:
+        tree = _parsed(plain)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise LabError(
+            f"{text[:60]!a} is no formula; as in x**2 - 2, sin(x)*y, exp(-x**2): products need a *"
+        ) from None
+    found: set[str] = set()
+    node = _read(tree.body, found, 0)
+    return Expression(text, tuple(name for name in VARIABLES if name in found), node)
+
+
+def _parsed(text: str) -> ast.Expression:
+    """Python's tree of a text, one thread at a time: CPython counts the depth of all trees being made in one place, and
+    raises SystemError if two are made at once (gh-106905). Whoever else makes one is waited for by trying again."""
+    for _ in range(TRIES):
+        with _parsing, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of odd literals, which are refused when they are read
+            try:
+                return ast.parse(text, mode="eval")
+            except SystemError:
+                continue
+    raise LabError("this formula could not be read just now; try again")
+
+
+def _read(node: ast.AST, found: set[str], depth: int) -> Node:
+    """A node of our own for one of Python's; the variables in it are added to `found`."""
+    if depth > DEEPEST:
+        raise LabError(f"at most {DEEPEST} operations stand inside each other")
+    match node:
+        case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
+            if abs(value) > LARGEST:
+                raise LabError(f"a number is at most {LARGEST:g}")
+            return Number(float(value))
+        case ast.Name(id=name) if name in VARIABLES:
+            found.add(name)
+            return Variable(name)
+        case ast.Name(id=name) if name in CONSTANTS:
+            return Number(CONSTANTS[name])
+        case ast.Name(id=name):
+            raise LabError(f"{name[:30]!a} is unknown{choices(name, [*VARIABLES, *CONSTANTS, *FUNCTIONS])}")
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return Applied(operator.neg, (_read(operand, found, depth + 1),))
+        case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+            return _read(operand, found, depth + 1)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATIONS:
+            return Applied(OPERATIONS[type(op)], (_read(left, found, depth + 1), _read(right, found, depth + 1)))
+        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in FUNCTIONS:
+            count, function = FUNCTIONS[name]
+            if len(arguments) != count:
+                raise LabError(f"{name} takes {count} value{'s' * (count > 1)}; {len(arguments)} are given")
+            return Applied(function, tuple(_read(argument, found, depth + 1) for argument in arguments))
+        case ast.Call(func=ast.Name(id=name)):
+            raise LabError(f"{name[:30]!a} is no function here{choices(name, list(FUNCTIONS))}")
+        case _:
+            kind = type(node).__name__
+            raise LabError(f"a formula has numbers, x, y, + - * / **, and functions; {kind} is none of them")
+
+
+def _compiled(node: Node) -> Callable[[Mapping[str, Tensor]], Tensor]:
+    """What computes a node from the values of the variables."""
+    import torch
+
+    if isinstance(node, Number):
+        number = torch.tensor(node.value, dtype=torch.float64)
+        return lambda values: number
+    if isinstance(node, Variable):
+        name = node.name
+        return lambda values: values[name]
+    function = getattr(torch, node.what) if isinstance(node.what, str) else node.what  # a name of FUNCTIONS
+    inner = [_compiled(each) for each in node.nodes]
+    return lambda values: function(*(each(values) for each in inner))

@@ -1,0 +1,136 @@
+"""A feed-forward network on a labelled directed acyclic graph, and the multilayer perceptron as its special case
+(MATH F6; Becker-Kahn §2, Wang §3).
+
+Notable: neurons of one depth take from inputs and from neurons of smaller depth only, so each depth is one product with
+a matrix whose missing edges are held at zero by a mask. Outputs are pre-activations, so that a loss can add its own
+activation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from itertools import pairwise
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from txlab.engine.feedforward.graph import Graph, Neuron
+
+FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "tanh": torch.tanh,
+    "relu": torch.relu,
+    "sigmoid": torch.sigmoid,
+    "linear": lambda z: z,
+    "sin": torch.sin,
+    "gelu": F.gelu,
+}
+
+
+class FeedForward(nn.Module):
+    """aⱼ = σⱼ(zⱼ),  zⱼ = Σ over edges i → j of wᵢⱼ aᵢ + bⱼ, the neurons in topological order (MATH F6).
+
+    graph     its weights are those with which this network begins; none is left to be drawn
+    weights   of the neurons of each depth, (neurons, inputs and neurons of smaller depth)
+    """
+
+    alive: Tensor
+
+    def __init__(self, graph: Graph, dtype: torch.dtype = torch.float32) -> None:
+        super().__init__()
+        self.graph = graph
+        self.names = (*graph.inputs, *(neuron.name for neuron in graph.neurons))
+        place = {name: at for at, name in enumerate(self.names)}
+        self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
+        before = len(graph.inputs)
+        for depth, level in enumerate(graph.levels):
+            weight, mask = torch.zeros(len(level), before, dtype=dtype), torch.zeros(len(level), before, dtype=dtype)
+            for row, neuron in enumerate(level):
+                for source, value in neuron.weights.items():
+                    assert value is not None
+                    weight[row, place[source]], mask[row, place[source]] = value, 1.0
+            self.weights.append(nn.Parameter(weight))
+            self.biases.append(nn.Parameter(torch.tensor([neuron.bias for neuron in level], dtype=dtype)))
+            self.register_buffer(f"mask{depth}", mask, persistent=False)
+            before += len(level)
+        self.register_buffer("alive", torch.ones(len(graph.neurons), dtype=dtype), persistent=False)
+        self.answers = [place[name] - len(graph.inputs) for name in graph.outputs]
+
+    def forward(self, x: Tensor, nudge: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """x (B, inputs) → z (B, neurons), a (B, inputs + neurons)
+
+        nudge (B, neurons) is added to the activations: the gradient by it is ∂/∂a of each neuron.
+        """
+        a, found, first = x, [], 0
+        for depth, level in enumerate(self.graph.levels):
+            mask: Tensor = getattr(self, f"mask{depth}")
+            z = torch.addmm(self.biases[depth], a, (self.weights[depth] * mask).T)  # (B, level)
+            end = first + len(level)
+            h = activated(z, level)
+            if nudge is not None:
+                h = h + nudge[:, first:end]
+            a = torch.cat([a, h * self.alive[first:end]], 1)
+            found.append(z)
+            first = end
+        return torch.cat(found, 1), a
+
+    def answer(self, x: Tensor) -> Tensor:
+        """(B, outputs): the pre-activations of the outputs."""
+        z: Tensor = self(x)[0]
+        return z[:, self.answers]
+
+    def switch_off(self, names: Collection[str]) -> None:
+        """Let these neurons answer 0, and all others what they compute."""
+        self.alive.copy_(torch.tensor([float(neuron.name not in names) for neuron in self.graph.neurons]))
+
+    def present(self) -> Graph:
+        """The graph with the weights of now."""
+        neurons = []
+        place = {name: at for at, name in enumerate(self.names)}
+        for weight, bias, level in zip(self.weights, self.biases, self.graph.levels, strict=True):
+            numbers, offsets = weight.tolist(), bias.tolist()
+            for row, neuron in enumerate(level):
+                taken = {source: numbers[row][place[source]] for source in neuron.weights}
+                neurons.append(Neuron(neuron.name, taken, offsets[row], neuron.activation))
+        return Graph(self.graph.inputs, tuple(neurons))
+
+
+def activated(z: Tensor, level: Sequence[Neuron]) -> Tensor:
+    """σⱼ(zⱼ) of each column j."""
+    labels = [neuron.activation for neuron in level]
+    if len(set(labels)) == 1:
+        return FUNCTIONS[labels[0]](z)
+    return torch.stack([FUNCTIONS[label](z[:, column]) for column, label in enumerate(labels)], 1)
+
+
+class MLP(nn.Module):
+    """h ← σ(W h + b) for each layer but the last, which answers W h + b (MATH F6; Wang §3)."""
+
+    def __init__(self, widths: Sequence[int], activation: str = "tanh", dtype: torch.dtype = torch.float32) -> None:
+        """widths   inputs, width of each hidden layer, outputs"""
+        super().__init__()
+        self.activation = activation
+        self.layers = nn.ModuleList(nn.Linear(into, out, dtype=dtype) for into, out in pairwise(widths))
+
+    def forward(self, x: Tensor) -> Tensor:
+        *hidden, last = self.layers
+        for layer in hidden:
+            x = FUNCTIONS[self.activation](layer(x))
+        found: Tensor = last(x)
+        return found
+
+
+def mlp_as_dag(mlp: MLP, inputs: Sequence[str]) -> FeedForward:
+    """The same network as a graph: neuron j of layer l is an edge from each neuron of layer l − 1 (MATH F6)."""
+    sources, neurons = list(inputs), []
+    last = len(mlp.layers) - 1
+    for number, layer in enumerate(mlp.layers):
+        weight, bias = layer.weight.tolist(), layer.bias.tolist()  # type: ignore[union-attr, operator]
+        label = "linear" if number == last else mlp.activation
+        level = [
+            Neuron(f"h{number + 1}_{row + 1}", dict(zip(sources, weights, strict=True)), bias[row], label)
+            for row, weights in enumerate(weight)
+        ]
+        neurons += level
+        sources = [neuron.name for neuron in level]
+    return FeedForward(Graph(tuple(inputs), tuple(neurons)), mlp.layers[0].weight.dtype)  # type: ignore[arg-type]

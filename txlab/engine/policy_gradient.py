@@ -1,0 +1,91 @@
+"""Advantages and clipped losses of policy gradients, for the tokens of an answer and the steps of a world alike
+(MATH M8, H4).
+
+Everything is (B, T), time last; `mask` is True where a row has a step, and padding never counts. Pure functions:
+who collects the rollouts and who takes the gradient is the caller's business.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+SMALLEST_VARIANCE = 1e-8
+
+
+def masked_mean(x: Tensor, mask: Tensor | None = None) -> Tensor:
+    """(1/#mask) Σ_mask x, a scalar. NaN behind the end of a row does no harm."""
+    return x.mean() if mask is None else x.masked_fill(~mask, 0.0).sum() / mask.sum()
+
+
+def gae(
+    rewards: Tensor,
+    values: Tensor,
+    mask: Tensor | None = None,
+    gamma: float = 1.0,
+    lam: float = 0.95,
+    bootstrap: Tensor | None = None,
+    ended: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Generalized advantage estimates: (δ, A, R), each (B, T) and 0 where the mask is.
+
+        δ_t = r_t + γ V_{t+1} − V_t        A_t = δ_t + γλ A_{t+1}        R_t = A_t + V_t
+
+    bootstrap  (B,) V after the last step of each row; None = 0, as after the last token of an answer
+    ended      (B, T) steps after which an episode ended: V_{t+1} = A_{t+1} = 0 there
+
+    λ = γ = 1 gives the reward-to-go minus the value; λ = 0 the TD error. MATH M8; Schulman et al. 2016, eq. 16.
+    """
+    mask = torch.ones_like(rewards, dtype=torch.bool) if mask is None else mask
+    rewards, values = rewards.masked_fill(~mask, 0.0), values.masked_fill(~mask, 0.0)
+    after = torch.zeros_like(values[:, 0]) if bootstrap is None else bootstrap
+    following = torch.cat([values[:, 1:], after[:, None]], 1)
+    goes_on = torch.ones_like(rewards) if ended is None else (~ended).to(rewards.dtype)
+    deltas = (rewards + gamma * following * goes_on - values).masked_fill(~mask, 0.0)
+    advantages, later = torch.zeros_like(deltas), torch.zeros_like(deltas[:, 0])
+    for t in reversed(range(deltas.shape[1])):
+        later = deltas[:, t] + gamma * lam * goes_on[:, t] * later
+        advantages[:, t] = later
+    return deltas, advantages, advantages + values
+
+
+def whiten(x: Tensor, mask: Tensor | None = None, shift_mean: bool = True) -> tuple[Tensor, Tensor, Tensor]:
+    """((x − μ) / √(σ² + 1e-8), μ, σ) over the masked entries; without `shift_mean` μ is added again.
+
+    σ² divides by n, not n − 1, as in lm-human-preferences: the two forms differ by √((n − 1) / n).
+    """
+    mask = torch.ones_like(x, dtype=torch.bool) if mask is None else mask
+    mean = masked_mean(x, mask)
+    variance = masked_mean((x - mean) ** 2, mask)
+    whitened = (x - mean) * (variance + SMALLEST_VARIANCE).rsqrt()
+    if not shift_mean:
+        whitened = whitened + mean
+    return whitened.masked_fill(~mask, 0.0), mean, variance.sqrt()
+
+
+def clipped_policy_loss(
+    logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, mask: Tensor | None, clip: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(loss, ratio, clipped) with loss = mean of max(−A ρ, −A clamp(ρ, 1 − ε, 1 + ε)) and ρ = π / π_old.
+
+    ratio (B, T); clipped (B, T) bool, where the clamped term is the greater one, so that no gradient flows. MATH M8;
+    Schulman et al. 2017, eq. 7 (there a maximum of the negative).
+    """
+    ratio = (logprobs - old_logprobs).exp()
+    free, clamped = -advantages * ratio, -advantages * ratio.clamp(1 - clip, 1 + clip)
+    return masked_mean(torch.maximum(free, clamped), mask), ratio, clamped > free
+
+
+def clipped_value_loss(
+    values: Tensor, old_values: Tensor, returns: Tensor, mask: Tensor | None, clip: float
+) -> tuple[Tensor, Tensor]:
+    """(loss, clipped): loss = ½ mean of max((V − R)², (V′ − R)²), V′ = V_old + clamp(V − V_old, ±clip)."""
+    near = old_values + (values - old_values).clamp(-clip, clip)
+    free, clamped = (values - returns) ** 2, (near - returns) ** 2
+    return 0.5 * masked_mean(torch.maximum(free, clamped), mask), clamped > free
+
+
+def token_entropy(logits: Tensor) -> Tensor:
+    """(…, V) → (…): H = −Σ p log p, in nats."""
+    logprobs = logits.log_softmax(-1)
+    return -(logprobs.exp() * logprobs).sum(-1)

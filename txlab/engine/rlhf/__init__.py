@@ -1,0 +1,1 @@
+"""Learning from human feedback: demonstrations, rankings, reward model, policy (MATH H1–H7)."""

@@ -1,0 +1,83 @@
+"""Blind comparisons of two models by people, as lines of JSON beside the run (MATH H6).
+
+    {"id": "c7…", "pair": "p00003", "prompt": "…", "a": {"model": "…", "text": "…"}, "b": {…}, "shown": "ba",
+     "result": "a", "by": "ann", "time": 1e9}
+    {"id": "d0…", "undo": "c7…", "by": "ann", "time": 1e9}
+
+`shown` is the order in which the two answers stood, `result` whose answer was better: "a", "b", "tie", or "skip".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from txlab.engine.rlhf.preferences import Undo, by_of, name_of, quoted, row_of, text_of, time_of
+from txlab.errors import LabError
+
+RESULTS = ("a", "b", "tie", "skip")
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A model, by a name that says which weights it has, and its answer."""
+
+    model: str
+    text: str
+
+    @classmethod
+    def of_row(cls, row: Any, where: str) -> Contestant:
+        if not isinstance(row, dict):
+            raise LabError(f"{where} = {quoted(row)}: an object with model and text is needed")
+        return cls(name_of(row, "model"), text_of(row, "text"))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What somebody said of two answers to a prompt."""
+
+    id: str
+    pair: str
+    prompt: str
+    a: Contestant
+    b: Contestant
+    shown: str
+    result: str
+    by: str = ""
+    time: float = 0.0
+
+    def as_row(self) -> dict[str, Any]:
+        row = {"id": self.id, "pair": self.pair, "prompt": self.prompt, "a": vars(self.a), "b": vars(self.b)}
+        return {**row, "shown": self.shown, "result": self.result, "by": self.by, "time": self.time}
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> Comparison:
+        """LabError for anything that is not a comparison."""
+        a, b = (Contestant.of_row(row.get(side), side) for side in ("a", "b"))
+        for name, allowed in (("shown", ("ab", "ba")), ("result", RESULTS)):
+            if row.get(name) not in allowed:
+                raise LabError(f"{name} = {quoted(row.get(name))}: allowed are {', '.join(allowed)}")
+        kept = name_of(row, "id"), name_of(row, "pair"), text_of(row, "prompt")
+        return cls(*kept, a, b, row["shown"], row["result"], by_of(row), time_of(row))
+
+
+Line: TypeAlias = Comparison | Undo
+
+
+def comparison_line(data: bytes) -> Line:
+    """The comparison or undo of one line. LabError, one sentence, for anything else."""
+    row = row_of(data)
+    return Undo.of_row(row) if "undo" in row else Comparison.of_row(row)
+
+
+def standing(lines: Iterable[Line]) -> list[Comparison]:
+    """Those that nobody took back, in order, each id once; only whoever wrote a line takes it back."""
+    kept: dict[str, Comparison] = {}
+    for line in lines:
+        if isinstance(line, Undo):
+            if line.undo in kept and kept[line.undo].by == line.by:
+                del kept[line.undo]
+        else:
+            kept.setdefault(line.id, line)
+    return list(kept.values())

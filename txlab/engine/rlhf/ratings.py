@@ -1,0 +1,119 @@
+"""Ratings of two models from comparisons, and whether their difference means anything yet (MATH H6).
+
+Notable: whoever looks at p after every comparison and stops when it is below .05 will find a difference between equal
+models more often than in 5 of 100 cases; decide beforehand how many comparisons there are to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import comb
+
+import numpy as np
+
+from txlab.engine.games.tournament import ratings
+from txlab.engine.rlhf.comparisons import Comparison
+
+NORMAL = 1.959964  # the .975 quantile of the standard normal distribution
+K = 32.0  # of Elo's running ratings
+FIRST = 1500.0  # the rating of a model that nobody has compared yet
+
+
+def expected_score(own: float, other: float) -> float:
+    """1 / (1 + 10^((R′ − R)/400)): the share of points that ratings R against R′ promise. MATH H6; Elo 1978, §1.4.
+
+    >>> expected_score(1500, 1500), round(expected_score(1900, 1500), 3)
+    (0.5, 0.909)
+    """
+    return float(1 / (1 + 10 ** ((other - own) / 400)))
+
+
+def elo(results: Sequence[float], k: float = K, first: float = FIRST) -> tuple[float, float]:
+    """Elo's running ratings of two after these results in order, 1 = the first was better, ½ = a tie, 0 = the second.
+
+        R ← R + K (S − E)        E = expected_score(R, R′)
+
+    Unlike `difference` they depend on the order, and go on fluctuating by about K for ever. MATH H6; Elo 1978, §1.6.
+    """
+    one = other = first
+    for result in results:
+        change = k * (result - expected_score(one, other))
+        one, other = one + change, other - change
+    return one, other
+
+
+def difference(won: int, lost: int, ties: int) -> tuple[float, float]:
+    """(R_a − R_b, its standard error) of greatest likelihood after Bradley and Terry 1952, on Elo's scale.
+
+    Without ties and without the drawn games that `tournament.ratings` adds so that it exists for a model that never
+    lost, it is 400 log₁₀(won / lost). MATH H6.
+    """
+    wins = np.array([[0, won], [lost, 0]])
+    drawn = np.array([[0, ties], [ties, 0]])
+    return ratings(wins, drawn).difference(0, 1)
+
+
+def sign_test(won: int, lost: int) -> float:
+    """The two-sided p of H₀: either is better equally often; ties say nothing. 2 · P(X ≤ min), X ~ Bin(won + lost, ½).
+
+    >>> sign_test(5, 0), sign_test(3, 3)
+    (0.0625, 1.0)
+    """
+    n = won + lost
+    tail = sum(comb(n, k) for k in range(min(won, lost) + 1)) / (1 << n)
+    return min(1.0, 2 * tail)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What comparisons of a with b say so far.
+
+    won, lost, ties   of a                      elo            both running ratings
+    difference        R_a − R_b                 error          its standard error
+    p                 of the sign test          needed         about how many comparisons there have to be, at this rate
+                                                               of wins and ties, before p < .05; None = unknown
+    """
+
+    won: int
+    lost: int
+    ties: int
+    elo: tuple[float, float]
+    difference: float
+    error: float
+    p: float
+    needed: int | None
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of the difference."""
+        return self.difference - NORMAL * self.error, self.difference + NORMAL * self.error
+
+    @property
+    def significant(self) -> bool:
+        return self.p < 0.05
+
+
+def verdict(comparisons: Sequence[Comparison], a: str, b: str) -> Verdict:
+    """What the comparisons between these two models say, whichever of them was called a."""
+    points = {"a": 1.0, "b": 0.0, "tie": 0.5}
+    results = []
+    for each in comparisons:
+        if each.result in points and {each.a.model, each.b.model} == {a, b}:
+            results.append(points[each.result] if each.a.model == a else 1 - points[each.result])
+    won, lost, ties = (results.count(value) for value in (1.0, 0.0, 0.5))
+    gap, error = difference(won, lost, ties) if results else (0.0, 0.0)
+    return Verdict(won, lost, ties, elo(results), gap, error, sign_test(won, lost), needed(won, lost, ties))
+
+
+def needed(won: int, lost: int, ties: int) -> int | None:
+    """How many comparisons it takes at this rate until |won − lost| = 1.96 √(won + lost); None if neither leads.
+
+    Of n decided ones a leads by n (2q − 1) with a standard deviation of √n, so n = (1.96 / (2q − 1))², and at least 6,
+    for five in a row have p = .0625.
+    """
+    decided = won + lost
+    if won == lost:
+        return None
+    lead = abs(won - lost) / decided
+    return round(max(6.0, (NORMAL / lead) ** 2) * (decided + ties) / decided)
