@@ -54,8 +54,10 @@ def test_what_another_package_declares_wrongly_is_one_sentence(installed: None, 
 
 
 def test_an_unknown_name_is_answered_with_the_nearest_one() -> None:
-    with pytest.raises(LabError, match=r"(?s)'contrl'.*control.*allowed: bandits, control"):
+    with pytest.raises(LabError, match=r"'contrl' is not an experiment.*nearest: control"):
         kind_named("contrl")
+    with pytest.raises(LabError, match=r"(?s)'zzz'.*allowed: actor-critic, bandits, control"):
+        kind_named("zzz")
     assert explain_metric({"kind": "contrl"}, "loss", 1, {"loss": 1.0}) is None
 
 

@@ -10,8 +10,7 @@ import torch.nn.functional as F
 
 from txlab.engine.transformer.gpt import GPT, GPTShape
 from txlab.experiments.kinds.language_model import LanguageModelScenario
-from txlab.experiments.kinds.language_model.data import build_data
-from txlab.experiments.kinds.language_model.experiment import LanguageModelExperiment
+from txlab.experiments.kinds.language_model.experiment import LanguageModelExperiment, experiment_of
 from txlab.experiments.learning.batch_threads import BatchThreads
 from txlab.experiments.learning.gradient import adamw
 from txlab.experiments.learning.schema import Train
@@ -110,7 +109,7 @@ def experiment(text: Path, share: str, **train: Any) -> LanguageModelExperiment:
             },
         }
     )  # fmt: skip
-    return LanguageModelExperiment(scenario, build_data(scenario))
+    return experiment_of(scenario)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from txlab.errors import LabError
-from txlab.experiments.reference_numbers import AREAS, Figure, Measured, computed, derived, figures, printed
+from txlab.experiments.reference_numbers import AREAS, Figure, Measured, claimed, computed, derived, figures, printed
 from txlab.experiments.reference_numbers.rl_planning import FIGURES as PLANNING
 from txlab.experiments.reference_numbers.rl_prediction import WALK_19
 from txlab.experiments.reference_numbers.transformer import FIGURES as TRANSFORMER
@@ -38,6 +38,12 @@ def test_a_number_rounded_to_tens_holds_within_five(measured: float, holds: bool
 def test_a_simulated_number_holds_within_three_standard_errors_of_both(error: float, own: float, holds: bool) -> None:
     """1.35 from 1.0, half a last digit being .005: 3 · .1 + .005 is less, 3 · .12 + .005 is more, so is 3 · .1 · √2."""
     assert computed("mean", 1.0, 2, own, 100).holds(Measured(1.35, error, 100)) is holds
+
+
+def test_a_claim_holds_if_it_is_true_for_every_seed() -> None:
+    claim = claimed("the policy gets better", 5)
+    assert claim.holds(Measured(5.0))
+    assert not claim.holds(Measured(4.0))
 
 
 def test_an_area_that_is_none_is_refused_with_the_nearest() -> None:

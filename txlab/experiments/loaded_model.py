@@ -21,13 +21,13 @@ from txlab.experiments.schema import Scenario
 from txlab.experiments.tokenizer_store import KINDS, fingerprint, kind_of, tokenizer_named
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
     from txlab.engine.tokenizers.files import AnyTokenizer
     from txlab.engine.tokenizers.tokenizer import Tokenizer
 
 S = TypeVar("S", bound=Scenario)
-ModelKind = Literal["gpt", "bert", "encoder-decoder", "vision"]
+ModelKind = Literal["gpt", "bert", "encoder-decoder", "vision", "recurrent"]
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,7 @@ class LoadedModel:
     """`model` in eval mode, on the CPU, float32; `tokenizer` of the text or source.
 
     example, example_target   a text like the model's training data, shown first on a screen; "" = none
+    beside    what else was learnt with it, by name (a reward model), for a run that starts from it
     """
 
     kind: ModelKind
@@ -77,6 +78,7 @@ class LoadedModel:
     special: Special = field(default_factory=Special)
     example: str = ""
     example_target: str = ""
+    beside: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 def kept_tokenizer(tokenizer: Tokenizer) -> str | None:

@@ -20,7 +20,14 @@ from txlab.errors import LabError
 from txlab.experiments.learning.schema import Train, clip_factor, factor
 from txlab.experiments.protocol import Frame
 
-EXPLAINED = ("attention/pattern", "next/probability")
+# The attentions of a frame: the tokens of their rows and columns.
+TOKENS = {
+    "attention": ("probe", "probe"),
+    "encoder": ("source", "source"),
+    "decoder": ("target", "target"),
+    "cross": ("target", "source"),
+}
+EXPLAINED = ("attention/pattern", "next/probability", "encoder/pattern", "decoder/pattern", "cross/pattern")
 
 
 class Trained(Protocol):
@@ -43,36 +50,45 @@ class MeanLoss:
 def explain_attention(frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
     """Explain `frame.tensors[tensor][index]`. LabError if the frame does not hold what the answer needs.
 
-    attention/pattern   (layer, head, i, j): the row's softmax, from its q and k
+    attention/pattern   (layer, head, i, j): the row's softmax, from its q and k; so encoder/, decoder/, cross/pattern
     next/probability    (i, rank): what the probability means in nats and bits
     """
     if tensor not in EXPLAINED:
         raise LabError(f"{tensor} has no explanation; allowed: {', '.join(EXPLAINED)}")
-    needed = ("attention/query", "attention/key") if tensor == "attention/pattern" else (tensor,)
-    for name in needed:
+    if tensor != "next/probability":
+        return _weight(frame, tensor.partition("/")[0], *index)
+    require(frame, tensor, tensor)
+    return _next_token(frame, *index)
+
+
+def require(frame: Frame, tensor: str, *names: str) -> None:
+    """Raise LabError unless the frame holds these, from which `tensor` is explained."""
+    for name in names:
         if name not in frame.tensors:
             raise LabError(f"this frame was recorded without {name}, from which {tensor} is explained")
-    return _weight(frame, *index) if tensor == "attention/pattern" else _next_token(frame, *index)
 
 
-def _weight(frame: Frame, layer: int, head: int, i: int, j: int) -> Explanation:
+def _weight(frame: Frame, site: str, layer: int, head: int, i: int, j: int) -> Explanation:
+    require(frame, f"{site}/pattern", f"{site}/query", f"{site}/key")
     import torch
 
     from txlab.engine.interpret.why import explain_weight
     from txlab.engine.transformer.attention import CAUSAL, NO_MASK, GraphMask, Mask
 
     masks: dict[str, Mask] = {mask.name: mask for mask in (CAUSAL, NO_MASK)}
-    named = str(frame.facts.get("mask", CAUSAL.name))
+    fixed = {"encoder": NO_MASK.name, "decoder": CAUSAL.name, "cross": NO_MASK.name}
+    named = fixed.get(site) or str(frame.facts.get("mask", CAUSAL.name))
     if edges := frame.facts.get("edges"):
-        nodes = len(frame.tensors["attention/query"][layer, head])
+        nodes = len(frame.tensors[f"{site}/query"][layer, head])
         masks["graph"] = GraphMask.of_edges(nodes, [(edge[0], edge[1]) for edge in edges])  # type: ignore[index, union-attr]
     if named not in masks:
         raise LabError(f"this frame was recorded under the mask {named!r}; explained are: {', '.join(masks)}")
     q, k = (
         torch.from_numpy(np.array(frame.tensors[name][layer, head], dtype=np.float32))  # (T, K)
-        for name in ("attention/query", "attention/key")
+        for name in (f"{site}/query", f"{site}/key")
     )
-    return explain_weight(q, k, masks[named], i, j, frame.tokens.get("probe", ()))
+    rows, columns = (frame.tokens.get(name, ()) for name in TOKENS[site])
+    return explain_weight(q, k, masks[named], i, j, columns, rows)
 
 
 # A frame's fact "predicts": how a prediction relates to its position, what is predicted, and among what.

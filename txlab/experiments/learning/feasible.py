@@ -12,6 +12,7 @@ from txlab.errors import LabError
 from txlab.experiments.schema import grouped
 
 if TYPE_CHECKING:
+    from txlab.engine.recurrent.translation import RecurrentTranslatorShape
     from txlab.engine.transformer.costs import AnyShape
 
 USUAL = 512  # sizes of [model] up to this one need no closer look, which would import torch
@@ -28,7 +29,7 @@ def is_usual(scenario: Any) -> bool:
     return bool(max(*sizes, scenario.train.batch) <= USUAL and scenario.train.steps <= USUAL_STEPS)
 
 
-def require_possible(scenario: Any, shape: AnyShape) -> None:
+def require_possible(scenario: Any, shape: AnyShape | RecurrentTranslatorShape) -> None:
     """Raise LabError if the device cannot hold the model while it learns, or would be occupied for a hundred years.
 
     memory ≥ 16 parameters + 2 B T N D bytes: of every block at least its input is kept, in two bytes a number.

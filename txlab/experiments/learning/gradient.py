@@ -33,6 +33,7 @@ from txlab.experiments.randomness import derived_seed
 from txlab.experiments.schema import Compute
 
 Model = TypeVar("Model", bound=nn.Module)
+Part = TypeVar("Part")
 Measured: TypeAlias = dict[str, Tensor]  # "loss": the mean over what is scored in a batch; and anything else measured
 HIGHEST = {"lr": 10.0, "clip": 1e6, "weight_decay": 100.0, "dropout": 0.95}
 
@@ -72,8 +73,7 @@ class GradientExperiment(Generic[Model]):
     step_count  updates made so far
     why         one sentence for each decision of [compute]
 
-    An experiment that collects its own data first (rollouts) or makes several updates per step overrides `step`, and
-    calls `update` for each of them.
+    An experiment that collects its own data first (rollouts) overrides `step`, and calls `update_on` for its parts.
     """
 
     refused: Tensor
@@ -173,6 +173,16 @@ class GradientExperiment(Generic[Model]):
             optimizer.step()
         self.step_count = update
         return metrics
+
+    def update_on(self, parts: Iterable[Part], gradients: Callable[[Part], Measured]) -> dict[str, float | Tensor]:
+        """Make one step of several updates, one for each part; return the means of what the updates measured."""
+        number = self.step_count
+        found: dict[str, list[float]] = {}
+        for part in parts:
+            self.step_count = number  # the schedule, and what is said of an update that is refused, are of the step
+            for name, value in self.update(lambda _, part=part: gradients(part)).items():  # type: ignore[misc]
+                found.setdefault(name, []).append(float(value))
+        return {name: sum(values) / len(values) for name, values in found.items()}
 
     def _measured(self, gradients: Callable[[int], Measured], update: int) -> tuple[Measured, list[Tensor]]:
         """The measurements, and ‖g‖ of each optimizer. A parameter that the loss does not reach gets zeros."""

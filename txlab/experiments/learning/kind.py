@@ -22,6 +22,7 @@ from txlab.experiments.schema import Start
 from txlab.experiments.tokenizer_store import tokenizer_named
 
 if TYPE_CHECKING:
+    from txlab.engine.recurrent.translation import RecurrentTranslatorShape
     from txlab.engine.transformer.costs import AnyShape, Costs
     from txlab.experiments.loaded_model import LoadedModel
     from txlab.experiments.protocol import Experiment, State
@@ -70,7 +71,7 @@ class GradientKind(Kind):
     def adopt(self, scenario: Any, opened: LoadedModel) -> Any:
         return getattr(self.mathematics(), "adopt", super().adopt)(scenario, opened)
 
-    def shape_of(self, scenario: Any) -> AnyShape:
+    def shape_of(self, scenario: Any) -> AnyShape | RecurrentTranslatorShape:
         """The shape of the model; LabError if it is known only once the data have been read."""
         raise LabError(f"how large a {self.name} is, only its run can say")
 
@@ -119,7 +120,7 @@ class Size:
     cost: Costs
     layers: int
     context: int
-    width: int
+    width: float
     unit: str
     beside: str
 
@@ -132,7 +133,7 @@ def dimensions(layers: int, heads: int, width: int, feed_forward: int) -> list[O
     return [
         Operand("N", layers, f"layers, of {heads} heads each"),
         Operand("D", width, "width"),
-        Operand("F", feed_forward, "width of the feed-forward layer"),
+        *([Operand("F", feed_forward, "width of the feed-forward layer")] if feed_forward else []),
     ]
 
 

@@ -1,8 +1,9 @@
 """The table [train] of every kind trained by gradients, and the learning rate and clipping that follow from it
 (MATH F3; Loshchilov & Hutter 2017).
 
-A kind extends `Train` with its own defaults and fields. The schedule is a pure function of the update's number, so
-there is no scheduler to save. torch is not imported: a screen explains a learning rate by the same function.
+A kind extends `Train`, or `Optimizer` if it has no batches of examples, with its own defaults and fields. The schedule
+is a pure function of the update's number, so there is no scheduler to save. torch is not imported: a screen explains a
+learning rate by the same function.
 """
 
 from math import cos, pi
@@ -15,12 +16,10 @@ from txlab.experiments.schema import NonNegativeInt, PositiveInt, Section, sever
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
-class Train(Section):
+class Optimizer(Section):
     """AdamW with linear warm-up, cosine decay and clipping by the global norm."""
 
     steps: PositiveInt = 1000
-    batch: PositiveInt = Field(12, description="B, examples a step")
-    accumulate: PositiveInt = Field(1, description="micro-batches a step; batch must be a multiple of it")
     learning_rate: Annotated[float, Field(gt=0, le=10)] = 1e-3
     warmup: NonNegativeInt = Field(100, description="steps of linear warm-up")
     decay: Literal["cosine", "constant"] = "cosine"
@@ -30,6 +29,13 @@ class Train(Section):
     epsilon: Annotated[float, Field(gt=0)] = 1e-8
     weight_decay: Annotated[float, Field(ge=0)] = 0.1
     clip: Annotated[float, Field(ge=0)] = Field(1.0, description="largest gradient norm; 0 = no clipping")
+
+
+class Train(Optimizer):
+    """Batches of examples, and how the parameters follow from them."""
+
+    batch: PositiveInt = Field(12, description="B, examples a step")
+    accumulate: PositiveInt = Field(1, description="micro-batches a step; batch must be a multiple of it")
     validation_batches: PositiveInt = Field(20, description="batches of each evaluation, always the same ones")
 
     @model_validator(mode="after")

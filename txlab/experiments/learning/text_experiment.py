@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from txlab.engine.interpret.activation_cache import induction_scores, previous_token_scores, run_with_cache
 from txlab.engine.interpret.sites import Text
+from txlab.engine.recurrent.language_model import RecurrentShape
 from txlab.engine.transformer.attention import Kernel, Mask
 from txlab.engine.transformer.bert import Bert, BertShape
 from txlab.engine.transformer.costs import costs
@@ -56,7 +57,7 @@ class TextExperiment(GradientExperiment[Model]):
         self,
         scenario: Any,
         data: TextData,
-        shape: GPTShape | BertShape,
+        shape: GPTShape | BertShape | RecurrentShape,
         make: Callable[[torch.Generator], Model],
         further: Mapping[str, tuple[float, float]] | None = None,
     ) -> None:
@@ -119,6 +120,7 @@ class TextExperiment(GradientExperiment[Model]):
         ids, shape, label = self.data.probe, self.shape, self.data.label
         edges = shape.edges if isinstance(shape, GPTShape) else ()
         assert isinstance(self.model, GPT | Bert)
+        assert not isinstance(shape, RecurrentShape)
         cache = run_with_cache(self.model, Text(tuple(ids)))
         patterns = cache.patterns("self")  # (L, H, T, T)
         probability, token = cache.probabilities(slice(None)).topk(
@@ -150,7 +152,7 @@ class TextExperiment(GradientExperiment[Model]):
         )
 
     def facts(self) -> Mapping[str, Any]:
-        cost, tokens = costs(self.shape), self.scenario.train.batch * self.shape.context
+        cost, tokens = costs(self.shape), self.scenario.train.batch * self.scenario.model.context
         return {
             "parameters": cost.parameters,
             "unit": "tokens",

@@ -3,7 +3,8 @@
 A file here belongs to the area that its name begins with ("rl_planning" to rl), and is imported only when its area is
 asked for. It has FIGURES, or figures_in(folder) if the references lie in a folder of the user's. Notable: an exact
 number holds if it is the same to the digits of the reference. A simulated one holds within three standard errors, those
-of the reference and of the measurement added in quadrature, never within a margin that somebody chose.
+of the reference and of the measurement added in quadrature, never within a margin that somebody chose. A claim is a
+sentence about how learning ends; what is measured is for how many seeds it is true, and it holds if it is for all.
 """
 
 from __future__ import annotations
@@ -20,23 +21,27 @@ from txlab.errors import LabError, choices
 from txlab.plugins import plugins
 
 Say = Callable[[str], None]
-Provenance = Literal["printed", "derived", "computed here"]
+Provenance = Literal["printed", "derived", "computed here", "claimed"]
 
 
 @dataclass(frozen=True)
 class Measured:
-    """`error` is the standard error of `value`; 0 = computed exactly. `runs` is how many were simulated."""
+    """`error` is the standard error of `value`; 0 = computed exactly. `runs` is how many were simulated.
+
+    remark  what else was measured, as lines to be shown below the figure
+    """
 
     value: float
     error: float = 0.0
     runs: int = 0
+    remark: str = ""
 
 
 @dataclass(frozen=True)
 class Number:
     """label           what it is, e.g. "V(0,1) after 3 sweeps"
     value, digits   of the reference, and its number of digits after the point; −1 = tens
-    provenance      where the reference value is from: see `printed`, `derived`, `computed`, which set it
+    provenance      where the reference value is from: see `printed`, `derived`, `computed`, `claimed`, which set it
     error, runs     standard error of a simulated reference value, and the number of runs
     cut             printed with further digits cut off, not rounded
     """
@@ -73,6 +78,11 @@ def derived(label: str, value: float, digits: int) -> Number:
 def computed(label: str, value: float, digits: int, error: float, runs: int) -> Number:
     """The mean of `runs` simulated by this project with a program independent of the engine, and its standard error."""
     return Number(label, value, digits, "computed here", error, runs)
+
+
+def claimed(sentence: str, seeds: int) -> Number:
+    """A claim of this project: how many of the seeds the sentence is true for; it holds if for all of them."""
+    return Number(sentence, seeds, 0, "claimed")
 
 
 @dataclass(frozen=True)

@@ -6,28 +6,29 @@ sees new ones, nothing can be memorised, and a checkpoint holds no data and no r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
+from txlab.engine.convolution import ConvShape
 from txlab.engine.transformer.attention import NO_MASK, Kernel, pattern, scores
 from txlab.engine.transformer.costs import costs
 from txlab.engine.transformer.hooks import keeping
-from txlab.engine.transformer.vision import VisionTransformer, patch_names
+from txlab.engine.transformer.vision import VisionShape, VisionTransformer, patch_names
 from txlab.experiments.kinds.image_classification import ImageScenario
 from txlab.experiments.kinds.image_classification.shapes import Images, as_tensors, draw
-from txlab.experiments.learning.gradient import GradientExperiment, Measured
+from txlab.experiments.learning.gradient import GradientExperiment, Measured, Model
 from txlab.experiments.learning.timing import Trial, as_asked, fitting
 from txlab.experiments.protocol import Frame
 
 
 def summed_loss(
-    model: VisionTransformer, pixels: Tensor, classes: Tensor, kernel: Kernel, dtype: torch.dtype
+    model: nn.Module, pixels: Tensor, classes: Tensor, kernel: Kernel, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
     """(Σ −log softmax(logits)[class], logits (B, classes)): computed in `dtype`, summed in float32."""
     with torch.autocast(pixels.device.type, dtype, enabled=dtype != torch.float32):
@@ -35,14 +36,27 @@ def summed_loss(
     return F.cross_entropy(logits.float(), classes, reduction="sum"), logits
 
 
-class ImageExperiment(GradientExperiment[VisionTransformer]):
-    """See GradientExperiment; training also measures "accuracy", the share of the batch classified correctly."""
+def experiment_of(scenario: ImageScenario) -> ImageExperiment[VisionTransformer]:
+    """The experiment of a scenario without "auto"."""
+    shape = scenario.shape()
+    return ImageExperiment(scenario, shape, lambda generator: VisionTransformer(shape, generator), looked_at)
 
-    scenario: ImageScenario
 
-    def __init__(self, scenario: ImageScenario) -> None:
-        self.shape = scenario.shape()
-        super().__init__(scenario, lambda generator: VisionTransformer(self.shape, generator))
+class ImageExperiment(GradientExperiment[Model]):
+    """See GradientExperiment; training also measures "accuracy", the share of the batch classified correctly.
+
+    look   makes a frame of the experiment
+    """
+
+    def __init__(
+        self,
+        scenario: Any,
+        shape: VisionShape | ConvShape,
+        make: Callable[[torch.Generator], Model],
+        look: Callable[[Any], Frame],
+    ) -> None:
+        self.shape, self.look = shape, look
+        super().__init__(scenario, make)
         self.training_loss = as_asked(summed_loss, scenario.compute)
 
     def gradients(self, update: int) -> Measured:
@@ -50,7 +64,7 @@ class ImageExperiment(GradientExperiment[VisionTransformer]):
         train, how = self.scenario.train, self.how
         pixels, classes = self.tensors(draw(self.scenario.data, train.batch, self.scenario.seed, "train", update))
 
-        def work(model: VisionTransformer, images: Tensor, wanted: Tensor) -> Measured:
+        def work(model: nn.Module, images: Tensor, wanted: Tensor) -> Measured:
             summed, logits = self.training_loss(model, images, wanted, *how)
             loss = summed / train.batch
             loss.backward()
@@ -84,56 +98,11 @@ class ImageExperiment(GradientExperiment[VisionTransformer]):
         ]
 
     @cached_property
-    def _probe(self) -> Images:
+    def probe(self) -> Images:
         return draw(self.scenario.data, 1, self.scenario.seed, "probe", self.scenario.look.image)
 
-    @torch.no_grad()
     def frame(self) -> Frame:
-        """Patterns, queries and keys of one image in every head, the image, and the class that each position votes for.
-
-        next/probability (T, classes): softmax of the head applied at each position. Pooled by the mean, the logits of
-        the image are the mean of the patches', so these are votes; pooled by a class token, its row is the answer.
-        """
-        pixels, classes = self.tensors(self._probe)
-        hooks, kept = keeping("blocks.*.attention.query", "blocks.*.attention.key", "blocks.*.leave")
-        with self.quiet(), torch.autocast(pixels.device.type, enabled=False):
-            logits = self.model(pixels, "matmul", hooks)[0]  # (classes)
-            last = kept[f"blocks.{self.shape.layers - 1}.leave"][0]  # (T, D)
-            votes = self.model.head(self.model.final_norm(last)).softmax(-1)  # (T, classes)
-        layers = range(self.shape.layers)
-        q, k = (torch.cat([kept[f"blocks.{layer}.attention.{what}"] for layer in layers]) for what in ("query", "key"))
-        probability, order = votes.sort(-1, descending=True)
-        shown = {
-            "attention/pattern": pattern(scores(q, k), None).half(),  # (L, H, T, T)
-            "attention/query": q,  # (L, H, T, K)
-            "attention/key": k,
-            "next/probability": probability,
-            "class/probability": logits.softmax(-1),
-            "image": torch.from_numpy(np.clip(self._probe.pixels[0], 0, 1)),  # (3, Y, X), 0 black to 1 white
-        }
-        names = self.scenario.data.shapes
-        shape, said = names[int(classes[0])], names[int(logits.argmax())]
-        return Frame(
-            step=self.step_count,
-            tensors={name: tensor.cpu() for name, tensor in shown.items()},
-            tokens={
-                "probe": patch_names(self.shape),
-                "next": [names[number] for number in order.flatten().tolist()],
-                "class": list(names),
-            },
-            texts={"probe": f"an image of a {shape}, taken for a {said}"},
-            facts={
-                "mask": NO_MASK.name,
-                "predicts": "class",
-                "layers": self.shape.layers,
-                "heads": self.shape.heads,
-                "head_width": self.shape.head_width,
-                "patches": [self.shape.side, self.shape.side],
-                "class_token": self.shape.pooling == "class",
-                "is": shape,
-                "said": said,
-            },
-        )
+        return self.look(self)
 
     def facts(self) -> Mapping[str, Any]:
         cost, batch = costs(self.shape), self.scenario.train.batch
@@ -148,7 +117,54 @@ class ImageExperiment(GradientExperiment[VisionTransformer]):
         }
 
 
-experiment_of = ImageExperiment
+@torch.no_grad()
+def looked_at(experiment: ImageExperiment[VisionTransformer]) -> Frame:
+    """Patterns, queries and keys of one image in every head, the image, and the class that each position votes for.
+
+    next/probability (T, classes): softmax of the head applied at each position. Pooled by the mean, the logits of
+    the image are the mean of the patches', so these are votes; pooled by a class token, its row is the answer.
+    """
+    model, shape = experiment.model, experiment.model.shape
+    pixels, classes = experiment.tensors(experiment.probe)
+    hooks, kept = keeping("blocks.*.attention.query", "blocks.*.attention.key", "blocks.*.leave")
+    with experiment.quiet(), torch.autocast(pixels.device.type, enabled=False):
+        logits = model(pixels, "matmul", hooks)[0]  # (classes)
+        last = kept[f"blocks.{shape.layers - 1}.leave"][0]  # (T, D)
+        votes = model.head(model.final_norm(last)).softmax(-1)  # (T, classes)
+    layers = range(shape.layers)
+    q, k = (torch.cat([kept[f"blocks.{layer}.attention.{what}"] for layer in layers]) for what in ("query", "key"))
+    probability, order = votes.sort(-1, descending=True)
+    shown = {
+        "attention/pattern": pattern(scores(q, k), None).half(),  # (L, H, T, T)
+        "attention/query": q,  # (L, H, T, K)
+        "attention/key": k,
+        "next/probability": probability,
+        "class/probability": logits.softmax(-1),
+        "image": torch.from_numpy(np.clip(experiment.probe.pixels[0], 0, 1)),  # (3, Y, X), 0 black to 1 white
+    }
+    names = experiment.scenario.data.shapes
+    named, said = names[int(classes[0])], names[int(logits.argmax())]
+    return Frame(
+        step=experiment.step_count,
+        tensors={name: tensor.cpu() for name, tensor in shown.items()},
+        tokens={
+            "probe": patch_names(shape),
+            "next": [names[number] for number in order.flatten().tolist()],
+            "class": list(names),
+        },
+        texts={"probe": f"an image of a {named}, taken for a {said}"},
+        facts={
+            "mask": NO_MASK.name,
+            "predicts": "class",
+            "layers": shape.layers,
+            "heads": shape.heads,
+            "head_width": shape.head_width,
+            "patches": [shape.side, shape.side],
+            "class_token": shape.pooling == "class",
+            "is": named,
+            "said": said,
+        },
+    )
 
 
 def trial_of(scenario: ImageScenario) -> Trial[VisionTransformer]:

@@ -47,6 +47,11 @@ class TextOrTask(learning.TextSection):
     vocabulary: Annotated[int, Field(ge=2, le=200_000)] = Field(
         1024, description="tokens of bpe, words of words, or symbols of a generated task"
     )
+    again: Literal["once", "always"] = Field(
+        "once",
+        description="how the segment of induction comes again: once, its symbols alone being scored, or until the "
+        "sequence ends, every symbol being scored",
+    )
     hops: Annotated[int, Field(ge=1, le=1024)] = Field(2, description="of a graph: edges that a symbol has to travel")
 
 
@@ -58,7 +63,10 @@ class Decoder(learning.TransformerSection):
     positions: Literal["learned", "sinusoidal", "rotary"] = "learned"
     norm: Literal["pre", "post"] = "pre"
     normalisation: Literal["layer", "rms"] = Field("layer", description="rms: without mean and shift, as in Llama")
-    block: Literal["sequential", "parallel"] = "sequential"
+    block: Literal["sequential", "parallel", "attention"] = Field(
+        "sequential",
+        description="attention, then feed-forward; both beside each other; or attention alone, without feed-forward",
+    )
     activation: Literal["gelu", "gelu_tanh", "relu", "swish"] = "gelu"
     gated: bool = Field(False, description="three matrices in the feed-forward; with swish it is SwiGLU")
     kv_heads: NonNegativeInt = Field(0, description="G, heads of keys and values, which queries share; 0 = heads")
@@ -73,6 +81,11 @@ class Decoder(learning.TransformerSection):
         description='who tells whom, from position 0: "0>1>2" is two edges, along which alone attention looks back; '
         "none = all that stands before",
     )
+
+    @property
+    def reach(self) -> int:
+        """The most tokens that it can read at once."""
+        return self.context
 
     @property
     def edges(self) -> tuple[tuple[int, int], ...]:
@@ -93,6 +106,13 @@ class Decoder(learning.TransformerSection):
             if not re.fullmatch(r"\d{1,5}(>\d{1,5})+", walk) or max(map(int, walk.split(">"))) >= self.context:
                 last = self.context - 1
                 raise ValueError(f"{walk[:40]!r} in graph joins no positions; for example '0>1>2', from 0 to {last}")
+        return self
+
+    @model_validator(mode="after")
+    def attention_alone_has_no_neurons(self) -> Self:
+        if self.block == "attention" and (self.feed_forward or self.gated):
+            said = f"feed_forward = {self.feed_forward}" if self.feed_forward else "gated"
+            raise ValueError(f'block = "attention" has no feed-forward, so {said} has no meaning; leave it out')
         return self
 
     @model_validator(mode="after")
@@ -149,25 +169,30 @@ class LanguageModelScenario(Scenario):
         return self
 
     def outline(self) -> list[tuple[str, str]]:
-        data = self.data
-        tokens = told_tokens(data.tokenizer, data.vocabulary)
-        text = f"{data.text}, {tokens}"
-        if data.source != "text":
-            text = f"{data.source}, {several(data.vocabulary, 'symbol')}"
-        elif data.mixture:
-            total = sum(part.weight for part in data.mixture)
-            shares = [f"{part.text} {round(100 * part.weight / total)} %" for part in data.mixture]
-            text = f"{', '.join(shares)}; {tokens}"
-        return learning.text_outline(self, text)
+        return learning.text_outline(self, text_row(self.data))
+
+
+def text_row(data: TextOrTask) -> str:
+    """What is learnt from, in a line of the catalogue."""
+    tokens = told_tokens(data.tokenizer, data.vocabulary)
+    if data.source != "text":
+        return f"{data.source}, {several(data.vocabulary, 'symbol')}"
+    if not data.mixture:
+        return f"{data.text}, {tokens}"
+    total = sum(part.weight for part in data.mixture)
+    shares = [f"{part.text} {round(100 * part.weight / total)} %" for part in data.mixture]
+    return f"{', '.join(shares)}; {tokens}"
 
 
 class LanguageModelKind(GradientKind):
     name = "language-model"
     title = "Language model"
     schema = LanguageModelScenario
-    primary_metrics = ("loss", "val_loss", "val_bits_per_byte", "copy_accuracy")
+    primary_metrics = ("loss", "val_loss", "val_bits_per_byte", "copy_accuracy", "in_context_score")
+    units = {**GradientKind.units, "in_context_score": "nats"}
     labels = {
         "copy_accuracy": Label("copies", "share of repeated tokens that are right"),
+        "in_context_score": Label("in context", "loss late minus loss early, nats"),
         "val_loss/": Label("val", unit="nats, validation of each text"),
         "epochs/": Label("epochs", unit="epochs of each text"),
         "accuracy_": Label("accuracy", unit="accuracy after so many examples"),
@@ -209,6 +234,8 @@ class LanguageModelKind(GradientKind):
             G, matrices = shape.groups, 3 if shape.gated else 2
             said = f"2 D² (1 + G/H) + {matrices} D F"
             made, maps = f"2 · {D}² · (1 + {G}/{shape.heads}) + {matrices} · {D} · {F}", maps + ", W₃" * shape.gated
+        if not F:  # attention alone
+            said, made, maps = said.rpartition(" + ")[0], made.rpartition(" + ")[0], maps.partition(";")[0]
         beside = ["" if shape.tied else "W_E", "positions" if shape.positions == "learned" else "", "norms"]
         beside += ["biases"] if shape.bias else []
         return explained(

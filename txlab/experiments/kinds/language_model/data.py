@@ -98,7 +98,7 @@ class CorpusData(TextData):
         self.bytes_per_token = bytes_a_token(
             self.tokenizer, self.windows(self.validation, self.validation_starts)[:, 1:]
         )
-        self.probe = probe_of(scenario.look, self.tokenizer, split.validation, self.context)
+        self.probe = probe_of(scenario.look, self.tokenizer, split.validation, scenario.model.reach)
         self.prompts = prompts_of(scenario.sampling.prompts, self.tokenizer)
         self.seconds = time.perf_counter() - started
 
@@ -203,7 +203,7 @@ class MixtureData(TextData):
         ]
         self.bytes_per_token = float(self.shares @ np.array(per_token))  # weighted, like the validation loss
         first = max(parts, key=lambda part: part.share)
-        self.probe = probe_of(scenario.look, self.tokenizer, first.split.validation, self.context)
+        self.probe = probe_of(scenario.look, self.tokenizer, first.split.validation, scenario.model.reach)
         self.prompts = prompts_of(scenario.sampling.prompts, self.tokenizer)
         self.drawn: tuple[int, NDArray[np.int64]] = (-1, np.zeros((0, 0), np.int64))
         self.seconds = time.perf_counter() - started

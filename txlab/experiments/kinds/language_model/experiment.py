@@ -5,15 +5,17 @@ A batch is a function of (seed, n), and a sample of (seed, step), so there is no
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite, log
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
+from txlab.engine.recurrent.language_model import RecurrentLM, RecurrentShape
 from txlab.engine.tokenizers.tokenizer import Tokenizer
 from txlab.engine.transformer.generation import generate
-from txlab.engine.transformer.gpt import GPT
+from txlab.engine.transformer.gpt import GPT, GPTShape
 from txlab.errors import LabError
 from txlab.experiments.kinds.language_model import LanguageModelScenario, TextOrTask
 from txlab.experiments.kinds.language_model.data import build_data, training_text
@@ -28,22 +30,41 @@ from txlab.experiments.protocol import Frame, Sample, State
 from txlab.experiments.randomness import derived_seed
 from txlab.experiments.tokenizer_store import fingerprint
 
+Decoder = TypeVar("Decoder", bound=GPT | RecurrentLM)
 
-def experiment_of(scenario: LanguageModelScenario) -> LanguageModelExperiment:
+
+def experiment_of(scenario: LanguageModelScenario) -> LanguageModelExperiment[GPT]:
     """The experiment of a scenario without "auto"."""
-    return LanguageModelExperiment(scenario, build_data(scenario))
+    data = build_data(scenario)
+    shape = scenario.model.shape(data.vocabulary)
+    return LanguageModelExperiment(
+        scenario,
+        data,
+        shape,
+        lambda generator: GPT(shape, generator),
+        lambda experiment: experiment.text_frame(experiment.model.mask),
+    )
 
 
-class LanguageModelExperiment(TextExperiment[GPT]):
-    """See TextExperiment; the temperature of its samples is adjustable too."""
+class LanguageModelExperiment(TextExperiment[Decoder]):
+    """See TextExperiment; the temperature of its samples is adjustable too.
 
-    scenario: LanguageModelScenario
+    look   makes a frame of the experiment
+    """
 
-    def __init__(self, scenario: LanguageModelScenario, data: TextData) -> None:
-        shape = scenario.model.shape(data.vocabulary)
+    def __init__(
+        self,
+        scenario: Any,
+        data: TextData,
+        shape: GPTShape | RecurrentShape,
+        make: Callable[[torch.Generator], Decoder],
+        look: Callable[[Any], Frame],
+    ) -> None:
         further = {"temperature": (scenario.sampling.temperature, 10.0)}
-        super().__init__(scenario, data, shape, lambda generator: GPT(shape, generator), further)
-        self.copying = scenario.data.source in ("induction", "graph")
+        super().__init__(scenario, data, shape, make, further)
+        source = scenario.data.source
+        self.copying = source == "graph" or (source == "induction" and scenario.data.again == "once")
+        self.look = look
 
     def evaluate(self) -> Mapping[str, float | Tensor]:
         """The same numbers for the same weights, without dropout.
@@ -52,6 +73,7 @@ class LanguageModelExperiment(TextExperiment[GPT]):
         val_bits_per_byte  val_loss / ln 2 / bytes per token, if tokens are made of bytes
         val_loss/<text>, epochs/<text>   of each text of a mixture
         accuracy_<k>       of the few-shot task, after k examples
+        in_context_score   of induction again and again: the loss late in the context minus that early
         """
         loss, tallied = self.measure()
         metrics: dict[str, float | Tensor] = {"val_loss": loss}
@@ -60,7 +82,7 @@ class LanguageModelExperiment(TextExperiment[GPT]):
         return {**metrics, **tallied, **self.data.progress(self.step_count)}
 
     def frame(self) -> Frame:
-        return self.text_frame(self.model.mask)
+        return self.look(self)
 
     def samples(self) -> Sequence[Sample]:
         """One continuation per prompt, drawn with a generator that depends on (seed, step) alone."""

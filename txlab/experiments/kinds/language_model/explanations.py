@@ -21,7 +21,29 @@ def explain_metric(
         return explain_epochs(scenario, name, step, values, facts)
     if name.startswith("val_loss/"):
         return explain_part_loss(scenario, name, step, values, facts)
+    if name == "in_context_score":
+        return explain_in_context(scenario, values[name])
     return explain_few_shot(scenario, name, step, values, facts) if name.startswith("accuracy_") else None
+
+
+def explain_in_context(scenario: Any, score: float) -> Explanation:
+    """What the symbols before it are worth to a late one."""
+    from txlab.experiments.kinds.language_model.symbols import late_and_early
+
+    T = scenario.model.context
+    late, early = late_and_early(T)
+    return Explanation(
+        question=f"why an in-context score of {score:.4g} nats?",
+        equation="score = mean over t ≥ t_late of L_t − L_t_early,  L_t = −(1/B) Σ ln p(x_{t+1} | x₁ … x_t)",
+        math="T9, R1",
+        source="Olsson et al. 2022: token 500 minus token 50 of 512",
+        operands=[
+            Operand("t_late", late, f"of t = 0 … {T - 1}"),
+            Operand("t_early", early, "where nothing has come twice yet, or next to nothing"),
+        ],
+        steps=[computed("exp score", "exp({})", exp, min(score, 700.0), note="perplexity late, over perplexity early")],
+        result=score,
+    )
 
 
 def explain_epochs(

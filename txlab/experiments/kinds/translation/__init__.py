@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import isfinite
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, Self
 
 from pydantic import Field, model_validator
 
@@ -20,7 +20,10 @@ from txlab.experiments.learning.kind import GradientKind, Size, dimensions, expl
 from txlab.experiments.schema import PositiveInt, Scenario, Section, grouped, several
 
 if TYPE_CHECKING:
-    from txlab.engine.transformer.encoder_decoder import EncoderDecoderShape
+    import torch
+
+    from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
+    from txlab.engine.transformer.generation import Translating
 
 
 class PairTask(Section):
@@ -92,6 +95,26 @@ class ProbePair(Section):
         return self
 
 
+class PairScenario(Protocol):
+    """What data.py and experiment.py need of a scenario, whatever model it trains."""
+
+    @property
+    def seed(self) -> int: ...
+    @property
+    def data(self) -> PairTask: ...
+    @property
+    def model(self) -> Any: ...
+    @property
+    def train(self) -> PairTrain: ...
+    @property
+    def sampling(self) -> Translations: ...
+    @property
+    def look(self) -> ProbePair: ...
+    def shape(self) -> Any: ...
+
+    def network(self, generator: torch.Generator | None = None) -> Translating: ...
+
+
 class TranslationScenario(Scenario):
     """An encoder–decoder that learns to translate."""
 
@@ -110,27 +133,42 @@ class TranslationScenario(Scenario):
         source, target = (each.vocabulary for each in tokenizers_for(self.data, self.model.shared))
         return EncoderDecoderShape(source_vocabulary=source, target_vocabulary=target, **self.model.model_dump())
 
+    def network(self, generator: torch.Generator | None = None) -> EncoderDecoder:
+        """A model of this shape with its weights drawn."""
+        from txlab.engine.transformer.encoder_decoder import EncoderDecoder
+
+        return EncoderDecoder(self.shape(), generator)
+
     def outline(self) -> list[tuple[str, str]]:
-        model, data, train = self.model, self.data, self.train
-        what = {"language": "sentences into a generated language", "dates": "dates into ISO 8601"}[data.task]
+        model = self.model
         layers = f"{model.encoder_layers} + {model.decoder_layers} layers"
-        return [
-            ("Model", f"{layers}, {several(model.heads, 'head')}, width {model.width}, context {model.context}"),
-            ("Pairs", f"{grouped(data.pairs)}: {what}"),
-            ("Training", f"{several(train.steps, 'step')} of {train.batch} pairs"),
-        ]
+        described = f"{layers}, {several(model.heads, 'head')}, width {model.width}, context {model.context}"
+        return outlined(described, self.data, self.train)
+
+
+def outlined(model: str, data: PairTask, train: PairTrain) -> list[tuple[str, str]]:
+    """The catalogue's rows for a model that learns to translate."""
+    what = {"language": "sentences into a generated language", "dates": "dates into ISO 8601"}[data.task]
+    return [
+        ("Model", model),
+        ("Pairs", f"{grouped(data.pairs)}: {what}"),
+        ("Training", f"{several(train.steps, 'step')} of {train.batch} pairs"),
+    ]
+
+
+MEAN = MeanLoss("L = −(1/n) Σₜ ln p(yₜ | y₁ … yₜ₋₁, x)", "T8, R1", "the tokens of the targets", "tokens")
+PRIMARY = ("loss", "val_loss", "exact_match")
+LABELS = {
+    "exact_match": Label("exact", "unseen ones right throughout"),
+    "token_accuracy": Label("tokens", "right, the ones before given"),
+}
 
 
 class TranslationKind(GradientKind):
     name = "translation"
     title = "Translation"
     schema = TranslationScenario
-    mean = MeanLoss("L = −(1/n) Σₜ ln p(yₜ | y₁ … yₜ₋₁, x)", "T8, R1", "the tokens of the targets", "tokens")
-    primary_metrics = ("loss", "val_loss", "exact_match")
-    labels = {
-        "exact_match": Label("exact", "unseen ones right throughout"),
-        "token_accuracy": Label("tokens", "right, the ones before given"),
-    }
+    mean, primary_metrics, labels = MEAN, PRIMARY, LABELS
     uncompiled = "batches have many shapes"
     unfit = "translation, whose batches have many shapes"
 

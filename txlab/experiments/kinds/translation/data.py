@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from txlab.engine.tokenizers.elementary import Labelled
 from txlab.engine.tokenizers.tokenizer import unknown_token
 from txlab.errors import LabError, nearest
-from txlab.experiments.kinds.translation import PairTask, TranslationScenario, dates, language
+from txlab.experiments.kinds.translation import PairScenario, PairTask, dates, language
 from txlab.experiments.kinds.translation.pairs import HELD_OUT, Pair, split_pairs
 from txlab.experiments.learning.text_data import NOT_SCORED
 from txlab.experiments.randomness import generator
@@ -182,7 +182,7 @@ def tokenizers_for(data: PairTask, shared: bool) -> tuple[ListedTokenizer, Liste
 class PairData:
     """Generated pairs for training and testing, as ids."""
 
-    def __init__(self, scenario: TranslationScenario) -> None:
+    def __init__(self, scenario: PairScenario) -> None:
         began = time.perf_counter()
         train, data = scenario.train, scenario.data
         self.seed, self.batch, self.task = scenario.seed, train.batch, data.task

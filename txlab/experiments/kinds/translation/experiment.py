@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -20,9 +20,9 @@ from txlab.engine.interpret.sites import Text
 from txlab.engine.transformer.attention import Kernel
 from txlab.engine.transformer.beam import beam_search
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
-from txlab.engine.transformer.generation import generate_target
+from txlab.engine.transformer.generation import Translating, generate_target
 from txlab.errors import LabError
-from txlab.experiments.kinds.translation import TranslationScenario
+from txlab.experiments.kinds.translation import PairScenario
 from txlab.experiments.kinds.translation.data import (
     END,
     MAKERS,
@@ -45,7 +45,7 @@ from txlab.experiments.protocol import Frame, Sample, State
 
 
 def summed_loss(
-    model: EncoderDecoder, batch: PairBatch, kernel: Kernel, dtype: torch.dtype, smoothing: float = 0.0
+    model: Translating, batch: PairBatch, kernel: Kernel, dtype: torch.dtype, smoothing: float = 0.0
 ) -> tuple[Tensor, Tensor]:
     """(Σ over the scored targets of −Σᵥ q(v) log softmax(logits)[v], logits (B, T, V)), with teacher forcing.
 
@@ -58,20 +58,20 @@ def summed_loss(
     return F.cross_entropy(scores, wanted, ignore_index=NOT_SCORED, reduction="sum", label_smoothing=smoothing), logits
 
 
-def experiment_of(scenario: TranslationScenario) -> TranslationExperiment:
+def experiment_of(scenario: PairScenario) -> TranslationExperiment:
     """The experiment of a scenario without "auto"."""
     return TranslationExperiment(scenario, PairData(scenario))
 
 
-class TranslationExperiment(GradientExperiment[EncoderDecoder]):
+class TranslationExperiment(GradientExperiment[Translating]):
     """See GradientExperiment; `data` gives the pairs; the label smoothing of the loss is adjustable too."""
 
-    scenario: TranslationScenario
+    scenario: PairScenario
 
-    def __init__(self, scenario: TranslationScenario, data: PairData) -> None:
+    def __init__(self, scenario: PairScenario, data: PairData) -> None:
         self.data, self.shape = data, scenario.shape()
         further = {"label_smoothing": (scenario.train.label_smoothing, 0.95)}
-        super().__init__(scenario, lambda generator: EncoderDecoder(self.shape, generator), further)
+        super().__init__(scenario, scenario.network, further)
         # No right answer is longer than the longest pair; a few tokens more show what goes wrong.
         self.writing = Writing(min(self.shape.context, data.longest + 4), *self.how)
 
@@ -81,7 +81,7 @@ class TranslationExperiment(GradientExperiment[EncoderDecoder]):
         scored, there = batch.scored, batch.to(self.device)
         how, smoothing = self.how, self.adjusted["label_smoothing"]
 
-        def work(model: EncoderDecoder, rows: Tensor) -> Measured:
+        def work(model: Translating, rows: Tensor) -> Measured:
             loss = summed_loss(model, there.of(rows), *how, smoothing)[0] / scored
             loss.backward()  # type: ignore[no-untyped-call]
             return {"loss": loss.detach()}
@@ -99,7 +99,7 @@ class TranslationExperiment(GradientExperiment[EncoderDecoder]):
 
         how = self.how
 
-        def measure(batch: PairBatch, model: EncoderDecoder, rows: Tensor) -> tuple[float, int, int]:
+        def measure(batch: PairBatch, model: Translating, rows: Tensor) -> tuple[float, int, int]:
             part = batch.of(rows)
             with torch.no_grad():  # which is set per thread
                 loss, logits = summed_loss(model, part, *how)
@@ -124,22 +124,14 @@ class TranslationExperiment(GradientExperiment[EncoderDecoder]):
         return self.data.validation_batches()
 
     def frame(self) -> Frame:
-        """Patterns, queries and keys of the probe pair in all heads of the three attentions; likeliest next tokens."""
+        """What `looked` returns of the probe pair, the likeliest next tokens, and the names of all tokens."""
         source, target = [*self.data.probe[0], END], [START, *self.data.probe[1]]
-        cache = run_with_cache(self.model, Text(tuple(source), tuple(target)))
-        likeliest = min(self.scenario.look.next_tokens, self.shape.target_vocabulary)
-        probability, token = cache.probabilities(slice(None)).topk(likeliest)
-        shown = {"next/probability": probability}  # (T, k)
-        for site in cache.sites:
-            patterns = cache.patterns(site)  # (L, H, T, S)
-            shown[f"{site}/pattern"] = patterns.half()
-            shown[f"{site}/query"], shown[f"{site}/key"] = cache.queries[site], cache.keys[site]
-            if site != "cross":
-                shown[f"{site}/previous"] = previous_token_scores(patterns)  # (L, H)
+        probabilities, shown, facts = self.looked(source, target)
+        probability, token = probabilities.topk(min(self.scenario.look.next_tokens, self.shape.target_vocabulary))
         label = self.data.target_tokenizer.label
         return Frame(
             step=self.step_count,
-            tensors={name: tensor.cpu() for name, tensor in shown.items()},
+            tensors={name: tensor.cpu() for name, tensor in {"next/probability": probability, **shown}.items()},
             tokens={
                 "source": [self.data.source_tokenizer.label(token) for token in source],
                 "target": [label(token) for token in target],
@@ -149,16 +141,28 @@ class TranslationExperiment(GradientExperiment[EncoderDecoder]):
                 "source": self.data.source_tokenizer.decode(source),
                 "target": self.data.target_tokenizer.decode(target),
             },
-            facts={
-                "mask": "none",
-                "sites": list(cache.sites),
-                "masks": [site.mask_name for site in cache.sites.values()],
-                "layers": self.shape.encoder_layers,
-                "decoder_layers": self.shape.decoder_layers,
-                "heads": self.shape.heads,
-                "head_width": self.shape.head_width,
-            },
+            facts={"mask": "none", **facts},
         )
+
+    def looked(self, source: Sequence[int], target: Sequence[int]) -> tuple[Tensor, dict[str, Tensor], dict[str, Any]]:
+        """The probabilities of next tokens (T, V); patterns, queries and keys of the three attentions; facts."""
+        cache = run_with_cache(cast(EncoderDecoder, self.model), Text(tuple(source), tuple(target)))
+        shown = {}
+        for site in cache.sites:
+            patterns = cache.patterns(site)  # (L, H, T, S)
+            shown[f"{site}/pattern"] = patterns.half()
+            shown[f"{site}/query"], shown[f"{site}/key"] = cache.queries[site], cache.keys[site]
+            if site != "cross":
+                shown[f"{site}/previous"] = previous_token_scores(patterns)  # (L, H)
+        facts = {
+            "sites": list(cache.sites),
+            "masks": [site.mask_name for site in cache.sites.values()],
+            "layers": self.shape.encoder_layers,
+            "decoder_layers": self.shape.decoder_layers,
+            "heads": self.shape.heads,
+            "head_width": self.shape.head_width,
+        }
+        return cache.probabilities(slice(None)), shown, facts
 
     def samples(self) -> Sequence[Sample]:
         """Translations of some unseen sources, with the right answers, and of the sources that were asked for."""
@@ -189,10 +193,14 @@ class TranslationExperiment(GradientExperiment[EncoderDecoder]):
             "parameters": sum(parameter.numel() for parameter in self.model.parameters()),
             "unit": "tokens",
             "units_per_step": batch * (self.data.source_tokens + self.data.target_tokens),
-            "flops_per_step": batch * flops_per_pair(self.shape, read),
+            "flops_per_step": batch * self.flops_per_pair(read),
             **super().facts(),
             **self.data.facts(),
         }
+
+    def flops_per_pair(self, read: Iterable[tuple[int, int]]) -> float:
+        """Mean FLOPs, forward and backward, of pairs of so many source and target tokens."""
+        return flops_per_pair(self.shape, read)
 
     def state_dict(self) -> State:
         return {
@@ -226,7 +234,7 @@ class Writing:
     kernel: Kernel
     dtype: torch.dtype
 
-    def greedy(self, model: EncoderDecoder, sources: Sequence[Sequence[int]]) -> list[list[int]]:
+    def greedy(self, model: Translating, sources: Sequence[Sequence[int]]) -> list[list[int]]:
         """The translation of each source (which ends with its end token), without the end token."""
         with self.autocast(model):
             written = generate_target(
@@ -234,9 +242,7 @@ class Writing:
             )
         return [without_end(target) for target in written]
 
-    def beam(
-        self, model: EncoderDecoder, sources: Sequence[Sequence[int]], beams: int, alpha: float
-    ) -> list[list[int]]:
+    def beam(self, model: Translating, sources: Sequence[Sequence[int]], beams: int, alpha: float) -> list[list[int]]:
         """The same by beam search with the length penalty of Wu et al. 2016."""
         with self.autocast(model):
             found = [
@@ -255,7 +261,7 @@ class Writing:
             ]
         return [without_end(hypotheses[0][0]) for hypotheses in found]
 
-    def autocast(self, model: EncoderDecoder) -> torch.autocast:
+    def autocast(self, model: Translating) -> torch.autocast:
         device = model.embed_target.weight.device
         return torch.autocast(device.type, self.dtype, enabled=self.dtype != torch.float32)
 
@@ -299,7 +305,7 @@ def flops_per_pair(shape: EncoderDecoderShape, lengths: Iterable[tuple[int, int]
 # Timing and loading
 
 
-def trial_of(scenario: TranslationScenario) -> Trial[EncoderDecoder]:
+def trial_of(scenario: PairScenario) -> Trial[Translating]:
     """A trial step: as many pairs as a micro-batch has, newly drawn, of similar length as in training."""
     source, target = tokenizers_for(scenario.data, scenario.model.shared)
     size = scenario.train.batch // scenario.train.accumulate
@@ -308,11 +314,11 @@ def trial_of(scenario: TranslationScenario) -> Trial[EncoderDecoder]:
     middle = made[len(made) // 2 - size // 2 :][:size]
     batch = as_batch([(source.ids(pair.source), target.ids(pair.target)) for pair in middle])
 
-    def loss(model: EncoderDecoder, rows: Tensor, kernel: Kernel, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    def loss(model: Translating, rows: Tensor, kernel: Kernel, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         return summed_loss(model, batch.of(rows), kernel, dtype)
 
     return Trial(
-        lambda generator: EncoderDecoder(scenario.shape(), generator),
+        scenario.network,
         scenario.train,
         loss,
         lambda: (torch.arange(size),),
@@ -327,10 +333,10 @@ EXAMPLES = {
 }
 
 
-def open_model(scenario: TranslationScenario, state: State) -> LoadedModel:
+def open_model(scenario: PairScenario, state: State) -> LoadedModel:
     """The model and tokenizers of a checkpoint; LabError if they do not belong to this scenario."""
     source, target = tokenizers_for(scenario.data, scenario.model.shared)
-    model = made_again(lambda: EncoderDecoder(scenario.shape()), state["model"])
+    model = made_again(scenario.network, state["model"])
     example, translated = EXAMPLES[scenario.data.task]
     if scenario.look.source:
         example, translated = scenario.look.source, scenario.look.target

@@ -89,7 +89,7 @@ class WordVectors(TabularExperiment):
             if seen is None:
                 loss = model.learn_blocks(self._prepared(step), alpha)
             else:
-                loss = model.learn(seen, alpha, self._noise(step))
+                loss = model.learn(seen, alpha, self.noise_draws(step))
             if np.isinf(loss) or not bool(torch.isfinite(model.v.sum())):
                 raise NotFinite(step + 1, f"the word vectors ({objective})", "not finite")
             self.seconds[objective] += perf_counter() - began
@@ -111,7 +111,7 @@ class WordVectors(TabularExperiment):
 
     def blocks(self, step: int) -> list[Block]:
         """What `model` learns from in a step, if it learns in blocks: a function of seed and step."""
-        return list(self.model.blocks(self.windows(step), self._noise(step)))
+        return list(self.model.blocks(self.windows(step), self.noise_draws(step)))
 
     def _prepared(self, step: int) -> list[Block]:
         """The same, made by the second thread; it makes those of the next step while this one is learnt from."""
@@ -122,7 +122,7 @@ class WordVectors(TabularExperiment):
         self.coming = step + 1, self.helper.submit(self.blocks, step + 1)
         return found
 
-    def _noise(self, step: int) -> np.random.Generator:
+    def noise_draws(self, step: int) -> np.random.Generator:
         return generator(self.scenario.seed, "noise words", step)
 
     def windows(self, step: int) -> Windows:
@@ -186,12 +186,16 @@ class WordVectors(TabularExperiment):
     def frame(self) -> Frame:
         """words/v and words/u (n, D), the vectors of the n most frequent words; the words in `tokens`.
 
-        With hierarchical softmax u belongs to the nodes of the tree, and is left out.
+        Those of the objectives beside the first are words/v/nce and so on. With hierarchical softmax u belongs to the
+        nodes of the tree, and is left out.
         """
         count = min(self.scenario.look.shown, len(self.text.vocabulary.words))
-        tensors = {"words/v": self.model.v[:count].detach().clone()}
-        if self.scenario.vectors.objective != "hierarchical":
-            tensors["words/u"] = self.model.u[:count].detach().clone()
+        tensors = {}
+        for objective, model in self.models.items():
+            behind = "" if model is self.model else f"/{objective}"
+            tensors[f"words/v{behind}"] = model.v[:count].detach().clone()
+            if objective != "hierarchical":
+                tensors[f"words/u{behind}"] = model.u[:count].detach().clone()
         counts = self.text.vocabulary.counts[:count].tolist()
         return Frame(self.step_count, tensors, {"words": self.text.vocabulary.words[:count]}, facts={"counts": counts})
 

@@ -22,7 +22,7 @@ from txlab.errors import LabError
 from txlab.experiments.corpora import EMBEDDED, begins_as_text, load_corpus, relative_files
 from txlab.experiments.kinds.word_vectors import WordText
 from txlab.experiments.randomness import generator
-from txlab.files import open_regular
+from txlab.files import expanded, open_regular
 
 PATTERNS = {
     "letters": re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*"),
@@ -96,8 +96,8 @@ def lines_of(text: str) -> Iterator[str]:
             yield from document.splitlines()
             yield ""
         return
-    path = Path(text).expanduser()
     try:
+        path = expanded(text)
         if path.is_dir():
             names = [name for name in relative_files(path) if (path / name).is_file() and begins_as_text(path / name)]
             if not names:

@@ -1,0 +1,172 @@
+"""The kind "actor-critic": PPO in a world whose optimal return is known (MATH M8), and the schema of its scenarios.
+
+torch is not imported here, because validating a scenario imports its kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import isfinite
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from txlab.engine.explain import Explanation, Operand, Step, computed
+from txlab.experiments.kind import Label
+from txlab.experiments.learning import schema as learning
+from txlab.experiments.learning.explanations import MeanLoss, explain_step
+from txlab.experiments.protocol import Experiment
+from txlab.experiments.schema import PositiveInt, Scenario, Section, several
+from txlab.experiments.tabular.kind import TabularKind, world_row
+from txlab.experiments.tabular.world import WorldSection
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Networks(Section):
+    """Policy and value function: two networks of one shape, of the number of the state."""
+
+    layers: Annotated[int, Field(ge=1, le=8)] = Field(
+        1, description="hidden layers; the first has a row for each state"
+    )
+    width: Annotated[int, Field(ge=1, le=1024)] = Field(64, description="units of each")
+
+
+class Train(learning.Optimizer):
+    """A step is a rollout of all environments, and `epochs` passes over it."""
+
+    steps: PositiveInt = Field(200, description="rollouts")
+    learning_rate: Annotated[float, Field(gt=0, le=10)] = 3e-3
+    warmup: Annotated[int, Field(ge=0)] = Field(0, description="steps of linear warm-up")
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    final: Share = Field(0.02, description="learning rate at the last step, as a share of the peak")
+    environments: Annotated[int, Field(ge=1, le=4096)] = Field(32, description="copies of the world, stepped together")
+    horizon: Annotated[int, Field(ge=1, le=4096)] = Field(32, description="T, steps of each in a rollout")
+    epochs: Annotated[int, Field(ge=1, le=100)] = Field(4, description="passes over a rollout")
+    minibatches: Annotated[int, Field(ge=1, le=1024)] = Field(4, description="parts of each pass")
+    gae: Share = Field(0.95, description="λ of the advantages")
+    clip_ratio: Annotated[float, Field(gt=0, le=1)] = Field(0.2, description="ε: the ratio is clipped to 1 ± ε")
+    clip_value: Annotated[float, Field(gt=0, le=1e6)] = Field(
+        1.0, description="values are clipped to old ± this, in the units of the scaled rewards"
+    )
+    value_coefficient: Annotated[float, Field(ge=0, le=100)] = Field(0.5, description="c, weight of the value's loss")
+    entropy: Annotated[float, Field(ge=0, le=100)] = Field(
+        0.5, description="weight of the entropy; it falls with the learning rate"
+    )
+    reward_scale: Annotated[float, Field(gt=0, le=1e6)] = Field(
+        0.05, description="rewards are multiplied by this before they are learnt from, so that values are of size 1"
+    )
+
+    @model_validator(mode="after")
+    def parts_are_whole(self) -> Self:
+        if self.environments * self.horizon < self.minibatches:
+            raise ValueError(f"a rollout of {self.environments * self.horizon} steps has no {self.minibatches} parts")
+        return self
+
+
+class ActorCriticScenario(Scenario):
+    """PPO in a world whose probabilities are known, so that it can be held against the optimum."""
+
+    kind: Literal["actor-critic"] = "actor-critic"
+    world: WorldSection = Field(default_factory=lambda: WorldSection(name="cliff"))
+    networks: Networks = Field(default_factory=Networks)
+    train: Train = Field(default_factory=Train)
+
+    def length(self) -> int:
+        return self.train.steps
+
+    def outline(self) -> list[tuple[str, str]]:
+        networks, train = self.networks, self.train
+        return [
+            world_row(self.world),
+            ("Model", f"{several(networks.layers, 'layer')} of {several(networks.width, 'unit')}, policy and value"),
+            (
+                "Training",
+                f"{several(train.steps, 'rollout')} of {train.environments} × {several(train.horizon, 'step')}",
+            ),
+        ]
+
+
+MEANINGS = {
+    "return": ("J(π) = Σₛ P(an episode begins in s) V^π(s)", "M1, M8",
+               "exact, from the world's probabilities, of the policy that made this rollout; no episode is cut off"),
+    "gap": ("gap = (J* − J(π)) / |J*|", "M2, M8", "J* by value iteration, before the first step"),
+    "episode_return": ("mean of Σ r over the episodes that ended in this rollout", "M8",
+                       "what the learner itself can know"),
+    "greedy": ("J(π_greedy),  π_greedy(s) = argmaxₐ π(a|s)", "M1",
+               "computed exactly; an episode that never ends is cut off"),
+    "policy_loss": ("mean of max(−A ρ, −A clamp(ρ, 1 − ε, 1 + ε))", "M8", "Schulman et al. 2017, eq. 7"),
+    "value_loss": ("½ mean of max((V − R)², (V′ − R)²),  V′ = V_old + clamp(V − V_old)", "M8",
+                   "in the units of the scaled rewards"),
+    "entropy": ("H = −mean Σₐ π(a|s) ln π(a|s)", "F5, M8", "Schulman et al. 2017, eq. 9: S"),
+    "ratio": ("ρ = π(a|s) / π_old(a|s)", "M8", "Schulman et al. 2017, eq. 6; 1 at the first reading of a rollout"),
+    "clip_fraction": ("share of steps where −A clamp(ρ, 1 ± ε) > −A ρ", "M8", "they have no gradient"),
+    "kl": ("mean of e^d − 1 − d,  d = ln π − ln π_old", "H5, M8", "Schulman 2020, of the policy before this rollout"),
+    "explained_variance": ("1 − Var(R − V) / Var(R)", "M8", "before the values learn from this rollout: 1 is perfect"),
+}  # fmt: skip
+
+
+class ActorCriticKind(TabularKind):
+    name = "actor-critic"
+    title = "Actor and critic: PPO in a known world"
+    schema = ActorCriticScenario
+    screen = "arena"
+    primary_metrics = ("return/PPO", "episode_return/PPO")
+    units: ClassVar[Mapping[str, str]] = {
+        "return/": "return of an episode",
+        "entropy": "nats a step",
+        "kl": "nats a step",
+    }
+    labels: ClassVar[Mapping[str, Label]] = {
+        "return/": Label("return", "of the policy, exactly"),
+        "gap": Label("gap", "to the optimal return, as a share of it"),
+        "greedy/": Label("greedy", "return of the likeliest actions"),
+    }
+
+    def experiment(self, scenario: Any) -> Experiment:
+        from txlab.experiments.kinds.actor_critic.experiment import ActorCritic
+        from txlab.experiments.learning.gradient import prepare
+
+        prepare(scenario.compute)
+        return ActorCritic(scenario)
+
+    def resolve(self, scenario: Any, say: Callable[[str], None] = lambda text: None) -> Any:
+        resolved = super().resolve(scenario, say)
+        compute = resolved.compute.model_copy(update={"attention": "sdpa"})
+        return resolved.model_copy(update={"compute": compute})
+
+    def explain_metric(
+        self, scenario: Any, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
+    ) -> Explanation | None:
+        """Explain what a step records."""
+        if not isfinite(values[name]):
+            return None
+        if name in ("lr", "grad_norm"):
+            return explain_step(scenario, MeanLoss(), name, values, step, facts)
+        train, value = scenario.train, values[name]
+        metric = name.removesuffix("/PPO")
+        operands, steps = [], []
+        if name == "loss":
+            shares = (("L_policy", "policy_loss", 1.0), ("L_value", "value_loss", train.value_coefficient))
+            equation, math, note = "L = L_policy + c L_value − w H", "M8", "Schulman et al. 2017, eq. 9"
+            operands = [
+                Operand(letter, values[key], f"times {share:g}") for letter, key, share in shares if key in values
+            ]
+        elif metric in MEANINGS:
+            equation, math, note = MEANINGS[metric]
+        else:
+            return None
+        optimum = facts.get("optimal_return")
+        if metric in ("return", "gap", "greedy") and isinstance(optimum, (int, float)):
+            operands = [Operand("J*", float(optimum), "the optimal return")]
+            own = values.get("return/PPO" if name == "gap" else name)
+            if own is not None and optimum:
+                steps = [computed("gap", "({} − {}) / |{}|", lambda a, b, c: (a - b) / abs(c), optimum, own, optimum)]
+        if name == "entropy":
+            steps = [
+                Step("weight", f"{train.entropy:g} · η / η_peak", train.entropy, "it falls with the learning rate")
+            ]
+        return Explanation(f"why is {name} {value:.4g} at step {step}?", equation, math, note, operands, steps, value)
+
+
+KIND = ActorCriticKind()

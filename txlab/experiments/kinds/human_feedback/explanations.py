@@ -1,0 +1,212 @@
+"""What the numbers of a run of human feedback mean, with the numbers they follow from (MATH H1–H5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, isfinite, log, sqrt
+from typing import Any
+
+from txlab.engine.explain import Explanation, Operand, Step, computed
+from txlab.experiments.kinds.human_feedback import HumanFeedbackScenario
+from txlab.experiments.learning.explanations import MeanLoss, explain_step
+from txlab.experiments.learning.schema import Train
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """A metric's equation and where it comes from; `steps` computes from the other metrics of its row."""
+
+    equation: str
+    math: str
+    source: str
+    operands: Sequence[tuple[str, str, str]] = ()  # (letter, metric, note)
+    steps: Callable[[HumanFeedbackScenario, Mapping[str, float]], list[Step]] = lambda scenario, values: []
+
+
+ANSWERS = MeanLoss("L = −(1/N) Σₜ ln π(aₜ | x, a₁ … aₜ₋₁)", "H1", "the tokens of the answers")
+MEANINGS = {
+    "proxy": Meaning(
+        "proxy = (1/B) Σ (r(x, y) − shift) / scale", "H2, H4",
+        "computed here; mean 0, sd 1 on the fine-tuned model's answers (Ziegler et al. 2019, §2.1)",
+        [("β", "beta", "the price of a nat"), ("KL", "kl", "nats an answer")],
+        lambda scenario, values: [
+            computed("proxy − β KL", "{} − {} · {}", lambda r, beta, kl: r - beta * kl,
+                     values["proxy"], values["beta"], values["kl"], note="what the policy is trained to increase")
+        ] if {"beta", "kl"} <= set(values) else [],
+    ),
+    "gold": Meaning(
+        "gold = (1/B) Σ gold(x, y)", "H2", "computed here: what the simulated labeller ranks by, without its noise",
+        [("proxy", "proxy", "what the reward model says of the same answers")],
+    ),
+    "kl": Meaning(
+        "KL = (1/B) Σₜ Σᵥ π(v) (ln π(v) − ln ρ(v))", "H5", "exact over the vocabulary, summed over an answer",
+        [("T", "length", "tokens an answer"), ("k1", "k1", "the estimate from the tokens that were drawn")],
+        lambda scenario, values: [
+            computed("KL / T", "{} / {}", lambda kl, T: kl / T, values["kl"], values["length"], note="nats a token")
+        ] if values.get("length") else [],
+    ),
+    "root_kl": Meaning(
+        "√KL", "H5", "Bai et al. 2022, §4.3: the reward grows roughly with √KL", [("KL", "kl", "nats an answer")],
+        lambda scenario, values: [computed("√KL", "√{}", sqrt, max(values["kl"], 0.0))] if "kl" in values else [],
+    ),
+    "k1": Meaning("k1 = ln π(a) − ln ρ(a), a ~ π", "H5", "Schulman 2020: unbiased, of great variance",
+                  [("KL", "kl", "exact")]),
+    "k2": Meaning("k2 = ½ (ln π(a) − ln ρ(a))²", "H5", "Schulman 2020: biased", [("KL", "kl", "exact")]),
+    "k3": Meaning("k3 = eᵈ − 1 − d,  d = ln ρ(a) − ln π(a)", "H5",
+                  "Schulman 2020: unbiased; far from 0 its rare large values are missed", [("KL", "kl", "exact")]),
+    "entropy": Meaning(
+        "H = −(1/N) Σₜ Σᵥ π(v) ln π(v)", "F5", "over the tokens of the answers", [],
+        lambda scenario, values: [computed("exp H", "exp({})", exp, values["entropy"], note="as if of so many tokens")],
+    ),
+    "clip_fraction": Meaning(
+        "share of tokens where −A clamp(ρ, 1 ± ε) > −A ρ", "M8", "Schulman et al. 2017, eq. 7: they have no gradient",
+        [("ratio", "ratio", "mean of ρ = π / π_old")],
+    ),
+    "ratio": Meaning("ρ = π(a) / π_old(a)", "M8", "Schulman et al. 2017, eq. 6; 1 at the first reading of an answer"),
+    "policy_loss": Meaning(
+        "mean of max(−A ρ, −A clamp(ρ, 1 − ε, 1 + ε))", "M8", "Schulman et al. 2017, eq. 7",
+        [("clipped", "clip_fraction", "share of tokens")],
+    ),
+    "value_loss": Meaning(
+        "½ mean of max((V − R)², (V′ − R)²),  V′ = V_old + clamp(V − V_old)", "H4", "Ziegler et al. 2019, their code",
+        [("clipped", "value_clip_fraction", "share of tokens"), ("explained", "explained_variance", "of the returns")],
+    ),
+    "explained_variance": Meaning(
+        "1 − Var(R − V) / Var(R)", "M8", "computed here, before the values learn from these answers: 1 is perfect, "
+        "0 is a constant",
+    ),
+    "accuracy": Meaning(
+        "share of pairs (w, l) with r(w) > r(l)", "H2", "counted on the ranking just given, before learning from it"),
+    "accuracy_20": Meaning(
+        "share of pairs (w, l) with r(w) > r(l)", "H2", "counted on the last 20 rankings, before learning from each",
+        [("rankings", "rankings", "taken in so far")],
+    ),
+    "val_accuracy": Meaning(
+        "share of pairs with r(w) > r(l) where gold(w) > gold(l)", "H2", "counted on answers that nobody ranks"),
+    "beta": Meaning(
+        "β ← β (1 + clip(KL/target − 1, ±0.2) · B/horizon)", "H4", "Ziegler et al. 2019, §2.2; fixed without a target",
+        [("KL", "kl", "nats an answer")],
+    ),
+    "preferred": Meaning(
+        "share of pairs with (ln π − ln ρ)(w) > (ln π − ln ρ)(l)", "H4", "counted on the pairs of this batch"),
+    "rankings": Meaning("n", "H2", "counted: rankings taken in, without those taken back"),
+    "length": Meaning("T", "H4", "mean over the answers of this update, end tokens included"),
+    "n": Meaning("n", "H5", "answers of which the best is taken"),
+    "ptx_loss": Meaning("−(1/N) Σₜ ln π(aₜ | s_t), on demonstrations", "H4", "Ouyang et al. 2022, eq. 2"),
+    "value_clip_fraction": Meaning("share of tokens where the clipped error is the greater", "H4",
+                                   "Ziegler et al. 2019, their code"),
+    "margin": Meaning(
+        "β [(ln π − ln ρ)(w) − (ln π − ln ρ)(l)]", "H4", "Rafailov et al. 2023, eq. 7: the reward that π implies"),
+}  # fmt: skip
+
+
+def explain_metric(
+    scenario: HumanFeedbackScenario, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
+) -> Explanation | None:
+    """Explain a metric by the others of its row; None if there is nothing to add."""
+    metric, _, policy = name.partition("/")
+    if not isfinite(values[name]):
+        return None
+    own = {each.partition("/")[0]: value for each, value in values.items() if each.partition("/")[2] == policy}
+    stage, first, train = stage_at(scenario, step)
+    if metric in ("loss", "val_loss"):
+        return explain_loss(scenario, stage, metric, own, facts)
+    if metric in ("lr", "grad_norm"):
+        return explain_step(_Part(train), ANSWERS, metric, own, step - first, facts)
+    meaning = MEANINGS.get(metric)
+    if meaning is None:
+        return None
+    steps = meaning.steps(scenario, own)
+    if "accuracy" in metric or metric == "preferred":
+        steps.append(Step("1/2", "1 / 2", 0.5, "by guessing"))
+    return Explanation(
+        question=f"why is {metric} {values[name]:.4g} at step {step}?",
+        equation=meaning.equation,
+        math=meaning.math,
+        source=meaning.source,
+        operands=[Operand(letter, own[each], note) for letter, each, note in meaning.operands if each in own],
+        steps=steps,
+        result=values[name],
+    )
+
+
+@dataclass(frozen=True)
+class _Part:
+    train: Train
+
+
+def stage_at(scenario: HumanFeedbackScenario, step: int) -> tuple[str, int, Train]:
+    """(stage, the step before its first, its table) of the stage that made step `step`."""
+    first = 0
+    stages = scenario.plan()
+    for name, steps, _ in stages:
+        if step <= first + steps:
+            return name, first, getattr(scenario, name)
+        first += steps
+    return stages[-1][0], first, getattr(scenario, stages[-1][0])
+
+
+def explain_loss(
+    scenario: HumanFeedbackScenario, stage: str, name: str, values: Mapping[str, float], facts: Mapping[str, Any]
+) -> Explanation | None:
+    """The loss of each stage is another one."""
+    if stage in ("pretraining", "demonstrations"):
+        mean = ANSWERS if stage == "demonstrations" else MeanLoss()
+        return explain_step(_Part(getattr(scenario, stage)), mean, name, values, 0, facts)
+    value = values[name]
+    if stage == "rankings" and scenario.rankings.loss == "choice":
+        K = scenario.rankings.answers
+        return Explanation(
+            question=f"what does a choice loss of {value:.4g} mean?",
+            equation="L = −(1/B) Σ_prompts ln softmax(r)_best",
+            math="H3",
+            source="Ziegler et al. 2019, eq. 1",
+            operands=[Operand("L", value, "nats a choice"), Operand("K", K, "answers to choose from")],
+            steps=[
+                computed("exp(−L)", "exp(−{})", lambda loss: exp(-loss), value, note="probability of the best one"),
+                computed("ln K", "ln {}", log, K, note="by guessing"),
+            ],
+            result=value,
+        )
+    if stage == "rankings":
+        return Explanation(
+            question=f"what does a ranking loss of {value:.4g} mean?",
+            equation="L = −(1/B) Σ_prompts (1/#pairs) Σ ln σ(r_w − r_l)",
+            math="H2",
+            source="Ouyang et al. 2022, eq. 1",
+            operands=[Operand("L", value, "nats a pair, averaged over a prompt's pairs first")],
+            steps=[
+                computed(
+                    "exp(−L)", "exp(−{})", lambda loss: exp(-loss), value, note="probability of a pair, as a mean"
+                ),
+                Step("ln 2", "ln 2", log(2), "by guessing"),
+            ],
+            result=value,
+        )
+    policy = scenario.policy
+    if policy.method == "dpo":
+        return Explanation(
+            question=f"what does a DPO loss of {value:.4g} mean?",
+            equation="L = −mean ln σ(β [(ln π − ln ρ)(w) − (ln π − ln ρ)(l)])",
+            math="H4",
+            source="Rafailov et al. 2023, eq. 7",
+            operands=[Operand("L", value, "nats a pair")],
+            steps=[Step("ln 2", "ln 2", log(2), "where it begins: π = ρ")],
+            result=value,
+        )
+    parts = [("policy", values.get("policy_loss"), 1.0), ("value", values.get("value_loss"), policy.value_coefficient)]
+    parts.append(("pre-training", values.get("ptx_loss"), policy.pretraining_mix))
+    return Explanation(
+        question=f"what is a loss of {value:.4g} made of?",
+        equation="L = L_policy + c L_value + γ L_pre-training",
+        math="H4",
+        source="Ziegler et al. 2019; Ouyang et al. 2022, eq. 2",
+        operands=[Operand(f"L_{part}", loss, f"times {share:g}") for part, loss, share in parts if loss is not None],
+        steps=[
+            computed(f"{part}", "{} · {}", lambda share, loss: share * loss, share, loss)
+            for part, loss, share in parts
+            if loss is not None
+        ],
+        result=value,
+    )

@@ -1,0 +1,154 @@
+"""The kind "modular-addition": a transformer that learns (a + b) mod p from a share of all pairs, by heart at first and
+by waves later (MATH T9); the schema of its scenarios.
+
+torch is not imported here, because validating a scenario imports its kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import isfinite, sqrt
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from txlab.engine.explain import Explanation, Operand, Step
+from txlab.experiments.kind import Label
+from txlab.experiments.learning import schema as learning
+from txlab.experiments.learning.explanations import MeanLoss, explain_attention, explain_step
+from txlab.experiments.protocol import Experiment, Frame
+from txlab.experiments.schema import PositiveInt, Scenario, Section, several
+from txlab.experiments.tabular.kind import TabularKind
+
+if TYPE_CHECKING:
+    from txlab.engine.transformer.gpt import GPTShape
+
+STRONGEST = 5  # frequencies whose share of the energy is the metric "fourier", as many as Nanda et al. found
+
+
+class Sums(Section):
+    """All p² pairs, of which some are learnt from and the others asked for."""
+
+    modulus: Annotated[int, Field(ge=5, le=400)] = Field(59, description="p; the numbers are 0 … p − 1")
+    share: Annotated[float, Field(gt=0, lt=1)] = Field(0.4, description="of the pairs that training sees")
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs training sees: at least one, and not all."""
+        return min(max(1, round(self.share * self.modulus**2)), self.modulus**2 - 1)
+
+
+class Adder(learning.TransformerSection):
+    """The decoder that reads "a b =" (MATH T9)."""
+
+    layers: PositiveInt = Field(1, description="N, blocks")
+    width: PositiveInt = Field(64, description="D, model width; a multiple of heads")
+    activation: Literal["relu", "gelu"] = "relu"
+    normalisation: Literal["layer", "rms"] = "layer"
+
+
+class Train(learning.Optimizer):
+    """One AdamW; a step sees all pairs of training."""
+
+    steps: PositiveInt = 1500
+    learning_rate: Annotated[float, Field(gt=0, le=10)] = 3e-3
+    warmup: Annotated[int, Field(ge=0)] = Field(10, description="steps of linear warm-up")
+    decay: Literal["cosine", "constant"] = "constant"
+    beta2: Annotated[float, Field(ge=0, lt=1)] = 0.98
+    weight_decay: Annotated[float, Field(ge=0)] = 1.0
+
+
+class AdditionScenario(Scenario):
+    """A transformer that learns to add modulo p."""
+
+    kind: Literal["modular-addition"] = "modular-addition"
+    data: Sums = Field(default_factory=Sums)
+    model: Adder = Field(default_factory=Adder)
+    train: Train = Field(default_factory=Train)
+
+    def shape(self) -> GPTShape:
+        """p numbers and "=", three positions, an unembedding of its own."""
+        from txlab.engine.transformer.gpt import GPTShape
+
+        return GPTShape(vocabulary=self.data.modulus + 1, context=3, tied=False, **self.model.model_dump())
+
+    def outline(self) -> list[tuple[str, str]]:
+        data, model, train = self.data, self.model, self.train
+        layers, heads = several(model.layers, "layer"), several(model.heads, "head")
+        return [
+            ("Model", f"{layers}, {heads}, width {model.width}"),
+            ("Task", f"(a + b) mod {data.modulus}, from {data.pairs} of {data.modulus**2} pairs"),
+            ("Training", f"{several(train.steps, 'step')}, each of all {data.pairs} pairs"),
+        ]
+
+
+MEANINGS = {
+    "accuracy": ("share of the pairs whose sum is the likeliest", "T9", "of the pairs it learns from; chance is 1/p"),
+    "val_accuracy": ("share of the pairs whose sum is the likeliest", "T9", "of the pairs it never sees"),
+    "fourier": (
+        "Σ_{k in the strongest} e(k) / Σₖ e(k),  e(k) = ‖Σₐ (W_E[a] − mean) exp(−2πi k a / p)‖²",
+        "K3, T9",
+        f"k = 1 … (p − 1)/2; the {STRONGEST} strongest frequencies of the numbers' embedding",
+    ),
+}
+
+
+class ModularAdditionKind(TabularKind):
+    name = "modular-addition"
+    title = "Modular addition"
+    schema = AdditionScenario
+    primary_metrics = ("val_loss", "loss", "val_accuracy", "fourier")
+    units: ClassVar[Mapping[str, str]] = {"loss": "nats", "val_loss": "nats"}
+    labels: ClassVar[Mapping[str, Label]] = {
+        "accuracy": Label("right", "of the pairs it learns from"),
+        "val_accuracy": Label("right", "of the pairs it never sees"),
+        "fourier": Label("waves", f"of W_E in {STRONGEST} frequencies"),
+    }
+    mean: ClassVar[MeanLoss] = MeanLoss("L = −(1/n) Σ ln p((a + b) mod p | a, b)", "T9", "the pairs", "signs")
+
+    def resolve(self, scenario: Any, say: Callable[[str], None] = lambda text: None) -> Any:
+        resolved = super().resolve(scenario, say)
+        return resolved.model_copy(update={"compute": resolved.compute.model_copy(update={"attention": "sdpa"})})
+
+    def experiment(self, scenario: Any) -> Experiment:
+        from txlab.experiments.kinds.modular_addition.experiment import AdditionExperiment
+        from txlab.experiments.learning.gradient import prepare
+
+        prepare(scenario.compute)
+        return AdditionExperiment(scenario)
+
+    def explain_metric(
+        self, scenario: Any, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
+    ) -> Explanation | None:
+        if not isfinite(values[name]):
+            return None
+        if name not in MEANINGS:
+            return explain_step(scenario, self.mean, name, values, step, facts)
+        value, (equation, math, note) = values[name], MEANINGS[name]
+        p, n = scenario.data.modulus, scenario.data.pairs
+        operands, steps = [Operand("p", p, "the modulus")], []
+        if name == "fourier":
+            few = 2 * STRONGEST / (p - 1)
+            steps = [Step("even", f"{STRONGEST} / {(p - 1) // 2}", min(1.0, few), "were all frequencies as strong")]
+        else:
+            n = n if name == "accuracy" else p * p - n
+            operands.append(Operand("n", n, "pairs"))
+            steps = [
+                Step("right", f"{value:.6g} · {n}", value * n, "pairs"),
+                Step("± σ", f"√({value:.3f} · {1 - value:.3f} / {n})", sqrt(value * (1 - value) / n)),
+            ]
+        return Explanation(
+            question=f"why is {name} {value:.4g} at step {step}?",
+            equation=equation,
+            math=math,
+            source=f"Nanda et al. 2023: {note}",
+            operands=operands,
+            steps=steps,
+            result=value,
+        )
+
+    def explain_frame(self, frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
+        return explain_attention(frame, tensor, index)
+
+
+KIND = ModularAdditionKind()

@@ -1,0 +1,348 @@
+"""A small network that learns points in the plane and may be changed while it learns (MATH F6, F3).
+
+Notable: whatever a person changes is part of the state: the graph, what is switched off, the points, the data set. A
+change of the graph keeps all weights that are still there; new ones are a function of (seed, number of changes), and
+Adam's moments begin anew. So a run that was changed resumes bit for bit, as any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from txlab.engine.explain import Explanation, Operand
+from txlab.engine.feedforward import layers, plane
+from txlab.engine.feedforward.graph import Graph, read, written
+from txlab.engine.feedforward.network import FeedForward
+from txlab.engine.feedforward.why import explain_neuron
+from txlab.errors import LabError
+from txlab.experiments.kinds.playground import DATA, PlaygroundScenario, described
+from txlab.experiments.learning.batch_threads import BatchThreads
+from txlab.experiments.learning.gradient import GradientExperiment, Measured
+from txlab.experiments.protocol import Frame, State
+from txlab.experiments.randomness import derived_seed, generator
+
+View = Literal["answers", "pre-activations", "gradients"]
+VIEWS: tuple[View, ...] = ("answers", "pre-activations", "gradients")
+MOST_ADDED = 1000  # points by hand
+
+
+class Playground(GradientExperiment[FeedForward]):
+    """An Experiment (see protocol).
+
+    data_name    the set of points              off           names of neurons that answer 0
+    added        (k, 3) points by hand          description   that the network was built from; "" = in layers
+    drawings     how often weights were drawn   grid, view    of the pictures in a frame; not part of the state
+    """
+
+    scenario: PlaygroundScenario
+
+    def __init__(self, scenario: PlaygroundScenario) -> None:
+        self.data_name = str(scenario.data.name)
+        self.description = scenario.network.description
+        self.off: set[str] = set()
+        self.added = np.zeros((0, 3), np.float32)
+        self.drawings = 0
+        self.grid, self.view = 32, VIEWS[0]
+        self.order: tuple[int, int, Tensor] = (-1, 0, torch.empty(0))
+        further = {
+            "l1": (scenario.train.l1, 10.0),
+            "batch": (scenario.train.batch, 1e4),
+            "noise": (scenario.data.noise, 1.0),
+        }
+        super().__init__(scenario, lambda random: FeedForward(scenario.network.graph().drawn(normals(random))), further)
+        self.tells_late = False
+        self.make_data()
+
+    # Data
+
+    @property
+    def classes(self) -> bool:
+        return self.data_name in plane.CLASSES
+
+    def make_data(self) -> None:
+        """The points, as (n, 3) arrays x, y, target, and as the network sees them."""
+        data = self.scenario.data
+        random = generator(data.seed, "points", 0)
+        points = plane.draw(self.data_name, data.points, self.adjusted["noise"], random)
+        held = round(data.points * data.test)
+        self.test, self.train = points[:held], np.concatenate([points[held:], self.added])
+        self.test_x, self.test_y = self.seen(self.test), torch.from_numpy(self.test[:, 2].copy())
+        self.train_x, self.train_y = self.seen(self.train), torch.from_numpy(self.train[:, 2].copy())
+
+    def seen(self, points: np.ndarray) -> Tensor:
+        """(n, features) of points (n, 2 or 3)"""
+        return torch.from_numpy(plane.features(points, self.model.graph.inputs))
+
+    # Learning
+
+    def gradients(self, update: int) -> Measured:
+        """Of the mean loss of a batch, and of the L1 of the weights."""
+        rows = self.batch(update)
+        loss, accuracy = self.measure(self.train_x[rows], self.train_y[rows])
+        l1 = self.adjusted["l1"]
+        total = loss + l1 * sum(weight.abs().sum() for weight in self.model.weights) if l1 else loss
+        total.backward()
+        return {"loss": loss.detach(), **({"accuracy": accuracy} if self.classes else {})}
+
+    def batch(self, update: int) -> Tensor:
+        """Rows of update n: the points of each epoch in an order of its own, which depends on the seed."""
+        count = len(self.train)
+        size = min(count, max(1, int(self.adjusted["batch"])))
+        epoch, place = divmod(update - 1, count // size)
+        if self.order[:2] != (epoch, count):
+            permutation = generator(self.scenario.seed, "shuffle", epoch).permutation(count)
+            self.order = (epoch, count, torch.from_numpy(permutation))
+        return self.order[2][place * size : (place + 1) * size]
+
+    def measure(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """The mean loss, and the share of points on the right side of 0."""
+        z = self.model.answer(x)[:, 0]
+        loss = F.softplus(-y * z).mean() if self.classes else (z - y).square().mean()
+        return loss, ((z > 0) == (y > 0)).float().mean()
+
+    @torch.no_grad()
+    def evaluate(self) -> Mapping[str, float | Tensor]:
+        """{"val_loss"}, of classes also {"val_accuracy"}, on the points that are not learnt from"""
+        loss, accuracy = self.measure(self.test_x, self.test_y)
+        return {"val_loss": float(loss), **({"val_accuracy": float(accuracy)} if self.classes else {})}
+
+    def adjust(self, name: str, value: float) -> None:
+        super().adjust(name, value)
+        if name == "noise":
+            self.make_data()
+
+    # Changes while it learns
+
+    def take(self, graph: Graph, anew: bool = False) -> None:
+        """Go on with another graph; weights that it leaves open are drawn, with `anew` all of them."""
+        self.drawings += 1
+        random = torch.Generator().manual_seed(derived_seed(self.scenario.seed, "weights", self.drawings))
+        self.model = FeedForward(graph.drawn(normals(random), anew)).to(self.device)
+        self.optimizers = self.make_optimizers()
+        self.threads = BatchThreads(self.model, 1)
+        self.adjust("weight_decay", self.adjusted["weight_decay"])
+        self.off &= set(self.model.names) - set(graph.outputs)
+        self.model.switch_off(self.off)
+        self.make_data()
+
+    def again(self) -> None:
+        """Begin again: a described network as it was described, another one with all weights drawn anew."""
+        self.step_count = 0
+        if self.description:
+            self.take(described(self.description))
+        else:
+            self.take(self.model.graph, anew=True)
+
+    def describe(self, text: str) -> None:
+        """Take the network of a description. LabError."""
+        graph = described(text)
+        if graph is None:
+            raise LabError("a network needs a neuron, as in out = tanh(0.5*x - y + 0.1)")
+        self.take(graph)
+        self.description = text
+
+    def rebuild(self, graph: Graph) -> None:
+        """Take a changed graph: the description that it was built from no longer holds."""
+        self.take(graph)
+        self.description = ""
+
+    def go_on(self, frame: Frame) -> None:
+        """Take the network, the points and the settings of a recorded frame."""
+        self.data_name = str(frame.facts["data"])
+        held = self.scenario.data.points - len(self.test)
+        self.added = np.asarray(frame.tensors["train"], np.float32)[held:].copy()
+        self.off = set(frame.facts["off"])
+        for name, value in frame.facts["adjusted"].items():
+            self.adjust(name, value)
+        self.take(read(frame.texts["network"], list(plane.FEATURES)))
+        self.step_count = frame.step
+
+    def set_width(self, layer: int, width: int) -> None:
+        self.rebuild(layers.with_width(self.model.present(), layer, width))
+
+    def set_depth(self, depth: int) -> None:
+        self.rebuild(layers.with_depth(self.model.present(), depth))
+
+    def set_activation(self, activation: str) -> None:
+        self.rebuild(layers.with_activation(self.model.present(), activation))
+
+    def use_data(self, name: str) -> None:
+        """Learn other points from now on, with the weights of now; points by hand stay behind."""
+        if name not in DATA:
+            raise LabError(f"{name!r} is no set of points; allowed: {', '.join(DATA)}")
+        self.data_name, self.added = name, self.added[:0]
+        self.make_data()
+
+    def set_weight(self, name: str, source: str | None, value: float) -> None:
+        """Set the weight of an edge, or with None the bias."""
+        neuron = self.model.graph.named(name)
+        depth = self.model.graph.depths[name] - 1
+        row = self.model.graph.levels[depth].index(neuron)
+        with torch.no_grad():
+            if source is None:
+                self.model.biases[depth][row] = value
+            elif source in neuron.weights:
+                self.model.weights[depth][row, self.model.names.index(source)] = value
+            else:
+                raise LabError(f"{name} takes nothing from {source!r}")
+
+    def switch(self, name: str) -> None:
+        """Switch a neuron off, or on again; add an input, or take it away. LabError for the output."""
+        graph = self.model.graph
+        if name in plane.FEATURES:
+            seen = set(graph.inputs) ^ {name}
+            inputs = [each for each in plane.FEATURES if each in seen]
+            self.rebuild(layers.with_inputs(self.model.present(), inputs))
+        elif name in graph.outputs:
+            raise LabError("the output cannot be switched off")
+        else:
+            self.off ^= {graph.named(name).name}
+            self.model.switch_off(self.off)
+
+    def add_point(self, x: float, y: float, target: float) -> None:
+        """Learn this point too."""
+        if len(self.added) >= MOST_ADDED:
+            raise LabError(f"at most {MOST_ADDED} points are added by hand")
+        self.added = np.concatenate([self.added, np.array([[x, y, target]], np.float32)])
+        self.make_data()
+
+    def remove_point(self, x: float, y: float) -> None:
+        """Forget the point by hand that lies nearest."""
+        if not len(self.added):
+            raise LabError("no point was added by hand")
+        nearest = int(np.hypot(self.added[:, 0] - x, self.added[:, 1] - y).argmin())
+        self.added = np.delete(self.added, nearest, 0)
+        self.make_data()
+
+    # Inspection
+
+    def frame(self) -> Frame:
+        """plane (inputs + neurons, G, G): the view over the plane, all in one pass; features (7, G, G); train, test
+        (n, 3); weights (neurons, inputs + neurons), NaN where there is no edge; bias."""
+        graph, size = self.model.graph, self.grid
+        points = plane.grid(size)
+        with torch.no_grad():
+            loss, accuracy = self.measure(self.train_x, self.train_y)
+        told = {"loss": float(loss), **({"accuracy": float(accuracy)} if self.classes else {}), **self.evaluate()}
+        tensors = {
+            "plane": self.seen_over(self.seen(points)).T.reshape(-1, size, size).clamp(-6e4, 6e4).half(),
+            "features": torch.from_numpy(
+                plane.features(points, tuple(plane.FEATURES)).T.reshape(-1, size, size)
+            ).half(),
+            "weights": self.edges(),
+            "bias": torch.cat(list(self.model.biases)).detach().clone(),
+            "train": torch.from_numpy(self.train),
+            "test": torch.from_numpy(self.test),
+        }
+        facts = {
+            "inputs": list(graph.inputs),
+            "neurons": [[each.name, each.activation, graph.depths[each.name]] for each in graph.neurons],
+            "layered": layers.is_layered(graph),
+            "off": sorted(self.off),
+            "view": self.view,
+            "classes": self.classes,
+            "data": self.data_name,
+            "adjusted": dict(self.adjusted),
+            "measured": told,
+        }
+        return Frame(self.step_count, tensors, texts={"network": written(self.model.present())}, facts=facts)
+
+    def seen_over(self, x: Tensor) -> Tensor:
+        """(B, inputs + neurons): activations, pre-activations, or ∂ answer / ∂ activation; of the output its answer."""
+        model, inputs = self.model, len(self.model.graph.inputs)
+        if self.view != "gradients":
+            with torch.no_grad():
+                z, a = model(x)
+            found = torch.cat([x, z], 1) if self.view == "pre-activations" else a
+            found[:, inputs:][:, model.answers] = z[:, model.answers]
+            return found
+        x = x.requires_grad_()
+        nudge = torch.zeros(len(x), len(model.names) - inputs, requires_grad=True)
+        z, _ = model(x, nudge)
+        z = z[:, model.answers]
+        by_input, by_neuron = torch.autograd.grad(z.sum(), [x, nudge], allow_unused=True, materialize_grads=True)
+        by_neuron[:, model.answers] = z.detach()
+        return torch.cat([by_input, by_neuron], 1)
+
+    @torch.no_grad()
+    def edges(self) -> Tensor:
+        """(neurons, inputs + neurons), NaN where there is no edge"""
+        found = torch.full((len(self.model.graph.neurons), len(self.model.names)), float("nan"))
+        first = 0
+        for depth, weight in enumerate(self.model.weights):
+            mask = getattr(self.model, f"mask{depth}")
+            found[first : first + len(weight), : weight.shape[1]] = torch.where(mask > 0, weight, torch.nan)
+            first += len(weight)
+        return found
+
+    def explain(self, x: float, y: float, name: str) -> Explanation:
+        """Why a neuron, or an input, answers what it does at a point."""
+        return explained(self.model, x, y, name)
+
+    def facts(self) -> Mapping[str, Any]:
+        return {
+            "unit": "points",
+            "units_per_step": self.scenario.train.batch,
+            "parameters": sum(len(each.weights) + 1 for each in self.model.graph.neurons),
+            "headline": ["loss", "val_loss", *(["val_accuracy"] if self.classes else [])],
+            "compute": {**self.scenario.compute.model_dump(), "why": []},
+        }
+
+    # Checkpoints
+
+    def state_dict(self) -> State:
+        return {
+            **super().state_dict(),
+            "network": written(self.model.present()),
+            "description": self.description,
+            "drawings": self.drawings,
+            "off": sorted(self.off),
+            "data": self.data_name,
+            "added": torch.from_numpy(self.added.copy()),
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        self.data_name, self.added = str(state["data"]), np.asarray(state["added"]).copy()
+        self.off = set(state["off"])
+        self.take(read(state["network"], list(plane.FEATURES)))
+        super().load_state_dict(state)
+        self.description, self.drawings = str(state["description"]), int(state["drawings"])
+
+
+def normals(random: torch.Generator) -> Any:
+    """Standard normal draws, one at a time."""
+    return lambda: float(torch.randn((), generator=random))
+
+
+def explained(model: FeedForward, x: float, y: float, name: str) -> Explanation:
+    where = f" at ({x:.3g}, {y:.3g})".replace("-", "−")
+    if name in plane.FEATURES:
+        sign = plane.FEATURES[name][0]
+        value = float(plane.features(np.array([[x, y]]), (name,))[0, 0])
+        point = [Operand("x", x), Operand("y", y)]
+        return Explanation(
+            f"why is {sign} {value:.3g}{where}?", sign, "F6", "what the network sees of a point", point, [], value
+        )
+    seen = torch.from_numpy(plane.features(np.array([[x, y]]), model.graph.inputs))[0]
+    return explain_neuron(model, seen, name, where)
+
+
+def explain_frame_at(frame: Frame, x: float, y: float, name: str) -> Explanation:
+    """Of a recorded frame: the network is made again from its description."""
+    model = FeedForward(read(frame.texts["network"], list(plane.FEATURES)))
+    model.switch_off(frame.facts["off"])
+    return explained(model, x, y, name)
+
+
+def explain_square(frame: Frame, neuron: int, row: int, column: int) -> Explanation:
+    """Of the middle of a square of the plane."""
+    size = len(frame.tensors["plane"][neuron])
+    x, y = plane.grid(size)[row * size + column]
+    name = [*frame.facts["inputs"], *(each[0] for each in frame.facts["neurons"])][neuron]
+    return explain_frame_at(frame, float(x), float(y), name)

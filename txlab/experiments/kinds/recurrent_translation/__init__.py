@@ -1,0 +1,167 @@
+"""The kind "recurrent-translation": recurrent cells with attention that learn to translate the pairs of the kind
+"translation" (MATH R4), and the schema of its scenarios.
+
+torch is not imported here, because validating a scenario imports its kind. Letters are those of `txlab formulas`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from txlab.engine.explain import Explanation, Operand, Step
+from txlab.experiments.kinds.memory import CellName
+from txlab.experiments.kinds.translation import (
+    LABELS,
+    PRIMARY,
+    PairTask,
+    PairTrain,
+    ProbePair,
+    Translations,
+    explain_exact_match,
+    outlined,
+)
+from txlab.experiments.learning.explanations import MeanLoss, require
+from txlab.experiments.learning.kind import GradientKind, Size, explained
+from txlab.experiments.protocol import Frame
+from txlab.experiments.recurrent_states import explain_state
+from txlab.experiments.schema import PositiveInt, Scenario, Section, several
+
+if TYPE_CHECKING:
+    import torch
+
+    from txlab.engine.recurrent.translation import RecurrentTranslator, RecurrentTranslatorShape
+
+
+class RecurrentModel(Section):
+    """The shape of encoder and decoder (MATH R4)."""
+
+    cell: CellName = "gru"
+    layers: PositiveInt = Field(1, description="N, of the encoder and of the decoder")
+    width: PositiveInt = Field(128, description="H: embeddings, each direction of the encoder, the decoder's state")
+    attention: Literal["additive", "dot"] = Field(
+        "additive",
+        description="score of a place: vᵀ tanh(W s + U m) (Bahdanau et al. 2015), or s · U m / √H (Luong et al.)",
+    )
+    context: Annotated[int, Field(ge=2, le=65_536)] = Field(32, description="most positions of a source and a target")
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+
+    @property
+    def shared(self) -> bool:
+        """Source and target have tables of their own."""
+        return False
+
+
+class RecurrentTrain(PairTrain):
+    """AdamW, and label smoothing."""
+
+    steps: PositiveInt = 500
+
+
+class RecurrentTranslationScenario(Scenario):
+    """Recurrent cells that learn to translate."""
+
+    kind: Literal["recurrent-translation"] = "recurrent-translation"
+    data: PairTask = Field(default_factory=PairTask)
+    model: RecurrentModel = Field(default_factory=RecurrentModel)
+    train: PairTrain = Field(default_factory=RecurrentTrain)
+    sampling: Translations = Field(default_factory=Translations)
+    look: ProbePair = Field(default_factory=ProbePair)
+
+    def shape(self) -> RecurrentTranslatorShape:
+        """The model's shape; its vocabularies follow from the task."""
+        from txlab.engine.recurrent.translation import RecurrentTranslatorShape
+        from txlab.experiments.kinds.translation.data import tokenizers_for
+
+        source, target = (each.vocabulary for each in tokenizers_for(self.data, self.model.shared))
+        return RecurrentTranslatorShape(source_vocabulary=source, target_vocabulary=target, **self.model.model_dump())
+
+    def network(self, generator: torch.Generator | None = None) -> RecurrentTranslator:
+        """A model of this shape with its weights drawn."""
+        from txlab.engine.recurrent.translation import RecurrentTranslator
+
+        return RecurrentTranslator(self.shape(), generator)
+
+    def outline(self) -> list[tuple[str, str]]:
+        model = self.model
+        layers = f"{model.cell}, {several(model.layers, 'layer')} of {several(model.width, 'unit')}"
+        return outlined(f"{layers}, {model.attention} attention", self.data, self.train)
+
+
+class RecurrentTranslationKind(GradientKind):
+    name = "recurrent-translation"
+    title = "Recurrent translation"
+    schema = RecurrentTranslationScenario
+    mean = MeanLoss("L = −(1/n) Σₜ ln p(yₜ | y₁ … yₜ₋₁, x)", "R1, R4", "the tokens of the targets", "tokens")
+    primary_metrics, labels = PRIMARY, LABELS
+    uncompiled = "torch's functions for recurrent cells are not compiled"
+    unfit = "recurrent cells, of which torch has functions of its own"
+
+    def resolve(self, scenario: Any, say: Callable[[str], None] = lambda text: None) -> Any:
+        """float32, and torch's functions for the cells; attention = "matmul" makes them step by step, in formulas."""
+        given = {"dtype": "float32", "attention": "sdpa"}
+        chosen = {name: value for name, value in given.items() if getattr(scenario.compute, name) == "auto"}
+        return super().resolve(
+            scenario.model_copy(update={"compute": scenario.compute.model_copy(update=chosen)}) if chosen else scenario,
+            say,
+        )
+
+    def explain_metric(
+        self, scenario: Any, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
+    ) -> Explanation | None:
+        if name == "exact_match" and isfinite(values[name]):
+            return explain_exact_match(values, facts)
+        return super().explain_metric(scenario, name, step, values, facts)
+
+    def shape_of(self, scenario: RecurrentTranslationScenario) -> RecurrentTranslatorShape:
+        return scenario.shape()
+
+    def explain_scenario(self, scenario: RecurrentTranslationScenario, seconds: float = 0.0) -> Explanation:
+        """At the full context; real pairs are shorter and cost less."""
+        from txlab.engine.recurrent.cells import CELLS
+        from txlab.engine.transformer.costs import costs
+
+        shape = scenario.shape()
+        N, H, T, V, cost = shape.layers, shape.width, shape.context, shape.target_vocabulary, costs(shape)
+        G = len(CELLS[shape.cell].sums)
+        encoder = f"2 · {G} · (2 + {N - 1} · 3) · {H}²"
+        compared = 3 if shape.attention == "additive" else 2
+        made = f"{encoder} + {N} · 2 · {G} · {H}² + {compared + 3} · {H}² + {V} · {H}"
+        return explained(
+            Size(cost, 3, T, H / 2 if H % 2 else H // 2, "position", "tables, biases, first states"),
+            scenario.train,
+            seconds,
+            equation="FLOPs a step ≤ B · T · (6 w + 12 · 3 T H / 2)",
+            math="R3, R4",
+            operands=[
+                Operand("N", N, "layers of the encoder, each in both directions, and of the decoder"),
+                Operand("G", G, f"sums of a cell: {', '.join(CELLS[shape.cell].sums)}"),
+                Operand("H", H, "width; a place of the memory is two wide, its score one"),
+                Operand("T", T, "most tokens of a source and of a target; a position is one of each"),
+                Operand("V", V, f"tokens of the target; the source has {shape.source_vocabulary}"),
+            ],
+            weights=[Step("w", made, cost.matmul_weights, "what a position is multiplied with")],
+        )
+
+    def explain_frame(self, frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
+        """A weight of additive attention by its score, one by products as in a transformer; a state by its gates."""
+        if tensor.startswith("state/"):
+            return explain_state(frame, tensor, index)
+        if tensor != "cross/pattern" or frame.facts.get("attention") == "dot":
+            return super().explain_frame(frame, tensor, index)
+        names = ("cross/query", "cross/key", "cross/v")
+        require(frame, tensor, *names)
+        import torch
+
+        from txlab.engine.recurrent.why_translation import explain_additive
+
+        q, k, v = (torch.tensor(np.asarray(frame.tensors[name])) for name in names)
+        rows, columns = frame.tokens["target"], frame.tokens["source"]
+        return explain_additive(q[0, 0], k[0, 0], v, index[2], index[3], rows, columns)
+
+
+KIND = RecurrentTranslationKind()
