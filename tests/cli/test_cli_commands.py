@@ -204,7 +204,8 @@ def test_scenarios_lists_shows_and_prints_json(txlab_command) -> None:
     assert "learning_rate" in shown.out
     assert "what it shows" in shown.out
     rows = [json.loads(line) for line in txlab_command("scenarios", "--json").out.splitlines()]
-    assert {"name", "path", "about", "train"} <= set(rows[0])
+    assert all({"name", "path", "about"} <= set(row) for row in rows)
+    assert next(row for row in rows if row["name"] == "gpt-tiny")["train"]["steps"] > 0
     assert txlab_command("scenarios", "gpt-tinny").status == 2
 
 

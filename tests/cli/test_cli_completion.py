@@ -56,6 +56,22 @@ def asked(folder: Path, question: dict[str, str]) -> list[str]:
         (["txlab", "run", "gpt-tiny", "--set", "train.steps", "="], ["400"]),
         (["txlab", "run", "gpt-tiny", "--seed", "3", "--set", "data.text", "=", "python-d"], ["python-docs"]),
         (["txlab", "run", "cliff", "--set", "world.name", "=", "wi"], ["windy", "wind-tunnel"]),
+        (
+            ["txlab", "run", "cliff", "--set", "learners.sarsa.a"],
+            ["learners.sarsa.alpha=0.5"],
+        ),
+        (
+            ["txlab", "run", "cliff", "--set", "learners.expected-sarsa.ep"],
+            ["learners.expected-sarsa.epsilon=0.1"],
+        ),
+        (
+            ["txlab", "run", "cliff", "--set", "learners.sarsa.t"],
+            ["learners.sarsa.traces=", "learners.sarsa.temperature="],
+        ),
+        (["txlab", "run", "cliff", "--set", "learners.sarsa.traces", "=", "re"], ["replacing"]),
+        (["txlab", "run", "cliff", "--set", "learners.sarsa.rule", "=", "dyna"], ["dyna-q"]),
+        (["txlab", "run", "bandits", "--set", "agents.greedy.eps"], ["agents.greedy.epsilon=0.0"]),
+        (["txlab", "run", "bandits", "--set", "agents.2.epsilon", "="], ["0.1"]),
         (["txlab", "run", "no-such-scenario", "--set", "tr"], []),
         (["txlab", "run", "gpt-tiny", "--set", "no.such", "="], []),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 
 import pytest
@@ -54,6 +55,29 @@ def test_json_has_every_number(monkeypatch, capsys) -> None:
     assert rows["gpt2"]["memory"]["training"] == 16 * 124_439_808
     assert rows["lamda-137b"]["shape"]["T"] is None
     assert [name for name, row in rows.items() if not row["agrees"]] == ["vaswani-base", "vaswani-big"]
+
+
+def test_the_tables_head_their_columns_with_the_words_of_the_json(monkeypatch, capsys) -> None:
+    """Each heading is a key of the JSON, and the cell below it is its value."""
+    _, out, _ = call(monkeypatch, capsys, 144)
+    _, said, _ = call(monkeypatch, capsys, 144, "gpt2", "--json")
+    told = json.loads(said)
+    flat = {**told["flops"], **told["memory"], **told["shape"], **told}
+    head, *rows = out.splitlines()
+    row = next(line for line in rows if line.startswith("gpt2 "))
+    assert set(head.split()) <= set(flat)
+    cells = re.split(r"  +", row)
+    assert len(cells) == len(head.split())
+    written = {"": 1.0, "M": 1e6, "MB": 1e6, "GB": 1e9, "%": 0.01}
+    for name, cell in zip(head.split(), cells, strict=True):
+        number, _, unit = cell.partition(" ")
+        if name == "name":
+            assert cell == "gpt2"
+        elif number == "–":
+            assert flat[name] is None
+        else:
+            value = float(number.replace("−", "-")) * written[unit]
+            assert value == pytest.approx(flat[name], rel=0.01, abs=1e-3), name
 
 
 def test_ascii_is_ascii(monkeypatch, capsys) -> None:

@@ -105,6 +105,26 @@ def test_only_measures_what_it_names_and_list_measures_nothing(made: Made, ask: 
     assert [line.split()[0] for line in out.splitlines()[-2:]] == ["exact", "drawn"]
 
 
+def test_what_takes_long_is_left_out_of_all_and_says_how_to_ask_for_it(made: Made, ask: Ask) -> None:
+    figures = reference_numbers.import_module("").FIGURES
+    figures[0] = replace(figures[0], seconds=1800)
+    status, out, _ = ask()
+    assert (status, made.asked) == (0, ["drawn"])
+    assert "exact was left out: it takes 30 minutes; --only exact" in out
+    assert ask("rl")[0] == ask("--only", "exact")[0] == 0
+    assert made.asked == ["drawn", "exact", "drawn", "exact"]
+
+
+def test_a_remark_stands_below_its_figure(made: Made, ask: Ask) -> None:
+    made.simulated = replace(made.simulated, remark="beside it\n\x1b[31mred")
+    lines = ask("rl")[1].splitlines()
+    (at,) = [place for place, line in enumerate(lines) if line.startswith("  mean")]
+    assert lines[at + 1] == "  beside it"
+    assert "\x1b" not in lines[at + 2]
+    assert "red" in lines[at + 2]
+    assert json.loads(ask("rl", "--json")[1].splitlines()[2])["remark"] == made.simulated.remark
+
+
 def test_what_needs_a_folder_is_left_out_of_all_and_asked_for_by_name(made: Made, ask: Ask) -> None:
     figures = reference_numbers.import_module("").FIGURES
     figures[0] = replace(figures[0], needs="a checkout, named by --folder")

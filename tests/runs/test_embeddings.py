@@ -61,6 +61,23 @@ def test_a_step_behind_the_name_means_that_checkpoint(words_run: Path) -> None:
     assert not np.array_equal(early.vectors, open_embedding(str(words_run)).vectors)
 
 
+def test_each_objective_of_a_run_opens_by_its_name(tmp_path: Path) -> None:
+    beside = 'vectors.beside=["nce","hierarchical"]'
+    run = RunDirectory(trained(tmp_path, 'vectors.objective="softmax"', beside, "vectors.block=64"))
+    newest = checkpoints.steps(run)[-1]
+    state = checkpoints.load(run, newest, arrays=True)
+    nce = open_embedding("latest:nce", tmp_path)
+    assert np.array_equal(nce.vectors, state["beside"]["nce"]["v"])
+    assert nce.title == f"{run.name}@{newest}:nce"
+    assert nce.context is not None
+    assert open_embedding("latest:hierarchical", tmp_path).context is None
+    assert np.array_equal(open_embedding("latest:softmax", tmp_path).vectors, state["v"])
+    at_4 = open_embedding("words-planted@4:nce", tmp_path)
+    assert np.array_equal(at_4.vectors, checkpoints.load(run, 4, arrays=True)["beside"]["nce"]["v"])
+    with pytest.raises(LabError, match="has no vectors by sampling; allowed: softmax, nce, hierarchical"):
+        open_embedding("latest:sampling", tmp_path)
+
+
 def test_the_nodes_of_a_tree_are_no_contexts(tmp_path: Path) -> None:
     opened = open_embedding(str(trained(tmp_path, 'vectors.objective="hierarchical"')))
     assert opened.context is None
@@ -116,6 +133,11 @@ def test_equal_labels_become_different_words() -> None:
 def test_words_are_not_looked_for_where_there_is_nothing(tmp_path: Path, words_run: Path) -> None:
     with pytest.raises(LabError, match="there is no run 'absent'"):
         open_embedding("absent", words_run.parent)
+    (tmp_path / "vectors.txt").write_text("1 1\na 1\n")
+    for name, near in [("none.bin", ""), ("vectors.vec", ""), ("vector.txt", "vectors.txt")]:
+        with pytest.raises(LabError, match="does not exist: it is neither a file of word vectors nor a run") as refused:
+            open_embedding(str(tmp_path / name), words_run.parent)
+        assert near in str(refused.value)
     with pytest.raises(LabError, match="neither a run"):
         open_embedding(str(tmp_path))
     with pytest.raises(LabError, match=r"there is no run 'a.*b'"):

@@ -57,6 +57,13 @@ def test_overrides_seed_and_device_win_over_the_file(scenario_file: Path) -> Non
     assert (scenario.sampling.prompts, scenario.seed, scenario.compute.device) == (["a", "b"], 9, "cpu")
 
 
+def test_a_model_of_attention_alone_takes_no_width_of_a_feed_forward(scenario_file: Path) -> None:
+    assert "feed_forward = 32 has no meaning" in sentence(
+        scenario_file, "model.block=attention", "model.feed_forward=32"
+    )
+    assert "gated has no meaning" in sentence(scenario_file, "model.block=attention", "model.gated=true")
+
+
 CONTROL = """kind = "control"
 [world]
 name = "cliff"
@@ -185,7 +192,7 @@ def test_unknown_names_are_answered_with_the_nearest(tmp_path: Path, scenario_fi
 def test_kind_is_needed(tmp_path: Path) -> None:
     path = tmp_path / "empty.toml"
     path.write_text("")
-    assert "kind is missing; allowed: 'bandits'" in sentence(path)
+    assert "kind is missing; allowed: 'actor-critic', 'bandits'" in sentence(path)
 
 
 HOSTILE = {

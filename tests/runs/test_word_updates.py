@@ -100,14 +100,90 @@ def test_a_run_with_the_softmax_tells_where_its_prediction_moves_the_centre(tmp_
     assert told.result == pytest.approx(np.linalg.norm(u[5] - p @ u), abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [(['vectors.architecture="cbow"'], "learns by cbow, sampling"), (['vectors.objective="nce"'], "skip-gram, nce")],
-)
-def test_other_objectives_and_unknown_words_are_refused(tmp_path: Path, changes: list[str], said: str) -> None:
-    updates = WordUpdates(trained(tmp_path, *changes))
-    with pytest.raises(LabError, match=said):
-        updates.last(updates.words[0], updates.words[1])
+WAYS = [
+    ("skip-gram", "nce"), ("skip-gram", "hierarchical"), ("skip-gram", "sampling"),
+    ("cbow", "sampling"), ("cbow", "nce"), ("cbow", "hierarchical"), ("cbow", "softmax"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("architecture", "objective"), WAYS)
+def test_a_prediction_of_any_objective_is_explained_as_the_run_made_it(
+    tmp_path: Path, architecture: str, objective: str
+) -> None:
+    """The last prediction of step 8, a step of one block: before it the tables are those of step 7, after it those of
+    the checkpoint of step 8. What it does alone is computed by autograd."""
+    changes = [f'vectors.architecture="{architecture}"', f'vectors.objective="{objective}"', "vectors.block=1024"]
+    changes += ["data.most=2000"]
+    made = trained(tmp_path, *changes, "vectors.strip_noise=0")
+    updates = WordUpdates(made)
+    seen, words = updates.experiment.windows(7), updates.words
+    at = max(i for i in range(len(seen.tokens)) if seen.before[i] and seen.tokens[i] != seen.tokens[i - 1])
+    window = [*seen.tokens[at - seen.before[at] : at], *seen.tokens[at + 1 : at + 1 + seen.after[at]]]
+    centre, beside = int(seen.tokens[at]), int(seen.tokens[at - 1])
+    inputs, word, target = ([centre], centre, beside) if architecture == "skip-gram" else (window, beside, centre)
+    told = updates.last(words[word], words[target], 8)
+    assert f"step 8 move {words[word]!r}" in told.question
+    values = {each.name: each.value for each in told.operands} | {each.name: each.result for each in told.steps}
+    assert values["c"] == len(inputs)
+    first, model = restored(made, 7), restored(made, 7).model
+    v, u = (table.double().clone().requires_grad_() for table in (model.v, model.u))
+    h = v[list(map(int, inputs))].mean(0)
+    alpha = first.rate(7)
+    assert values["α"] == alpha
+    after = checkpoints.load(made, 8)
+    h_after = after["v"].double()[list(map(int, inputs))].mean(0)
+    if objective == "hierarchical":
+        nodes = model.nodes[target][model.turns[target] != 0]
+        turns = model.turns[target][model.turns[target] != 0].double()
+        p = (turns * (u[nodes] @ h)).sigmoid().prod()
+        loss, alone = -p.log(), lambda h, u: (turns * (u[nodes] @ h)).sigmoid().prod()
+        assert values["p(o)"] == pytest.approx(float(p.detach()), rel=1e-5)
+        assert told.result == pytest.approx(float(alone(h_after, after["u"].double())), rel=1e-5)
+    elif objective == "softmax":
+        loss = -(u @ h).log_softmax(0)[target]
+        assert values["p(o)"] == pytest.approx(float((-loss).exp().detach()), rel=1e-5)
+        assert told.result == pytest.approx(float(torch.autograd.grad(loss, h, retain_graph=True)[0].norm()), rel=1e-4)
+    else:
+        rows = [words.index(label) for label in told.labels]
+        assert rows[0] == target
+        x = u[rows] @ h
+        if objective == "nce":
+            assert model.log_expected is not None
+            x = x - model.log_expected[rows].double()
+        sign = torch.tensor([1.0] + [-1.0] * (len(rows) - 1), dtype=torch.float64)
+        loss = -torch.nn.functional.logsigmoid(sign * x).sum()
+        assert values["x"] == pytest.approx(x.tolist(), rel=1e-4, abs=1e-6)
+        assert told.result == pytest.approx(float(after["u"].double()[target] @ h_after), rel=1e-4, abs=1e-6)
+    to_v, to_h, to_u = torch.autograd.grad(loss, (v, h, u))
+    assert values["|Δv|"] == pytest.approx(alpha * float(to_h.norm()) / len(inputs), rel=1e-3)
+    moved_h = (v - alpha * to_v).detach()[list(map(int, inputs))].mean(0)
+    moved_u = (u - alpha * to_u).detach()
+    if objective == "hierarchical":
+        assert values["p′(o)"] == pytest.approx(float(alone(moved_h, moved_u)), rel=1e-4)
+    elif objective in ("sampling", "nce") and len(set(rows)) == len(rows) and len(set(map(int, inputs))) == len(inputs):
+        assert values["u′·h′"] == pytest.approx(float(moved_u[target] @ moved_h), rel=1e-4, abs=1e-6)
+    # and the run is left as it was
+    torch.testing.assert_close(updates.experiment.state_dict()["v"], model.v, rtol=0, atol=0)
+
+
+def test_the_update_of_an_objective_beside_the_first_is_its_own(tmp_path: Path) -> None:
+    made = trained(tmp_path, name="words-softmax")
+    updates, step = open_updates(f"{made.path}@8")
+    words = updates.words
+    seen = updates.experiment.windows(7)
+    at = max(i for i in range(len(seen.tokens)) if seen.before[i])
+    pair = words[int(seen.tokens[at])], words[int(seen.tokens[at - 1])]
+    equations = {name: updates.last(*pair, step, name).equation for name in updates.experiment.models}
+    assert "u_o − E[u]" in equations["softmax"]
+    assert "Πⱼ σ(sⱼ xⱼ)" in equations["hierarchical"]
+    assert "ln(K q)" in equations["nce"]
+    assert "n (σ(x) − 1) + m σ(x)" in equations["sampling"]
+    with pytest.raises(LabError, match="allowed: softmax, hierarchical, nce, sampling"):
+        updates.last(*pair, step, "cbow")
+
+
+def test_unknown_words_and_steps_are_refused(run: RunDirectory) -> None:
+    updates = WordUpdates(run)
     with pytest.raises(LabError, match="'zebra' has no vector"):
         updates.last("zebra", updates.words[1])
     with pytest.raises(LabError, match="allowed: 0 to 10"):

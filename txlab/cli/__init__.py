@@ -30,6 +30,7 @@ from txlab.cli.generate import generate
 from txlab.cli.group import Command, Group
 from txlab.cli.play import play
 from txlab.cli.presets import presets
+from txlab.cli.rank import rank
 from txlab.cli.run import resume, run
 from txlab.cli.runs import name as name_run
 from txlab.cli.runs import runs
@@ -54,7 +55,7 @@ app = typer.Typer(
 )
 
 COMMANDS: dict[str, list[Callable[..., Any]]] = {
-    "Start and steer a run": [run, attach, stop, resume, control],
+    "Start and steer a run": [run, attach, stop, resume, control, rank],
     "See what runs have done": [runs, name_run, plot, export],
     "Question a model": [score, generate, attend, explain],
     "Work with tokenizers": [tokenize],

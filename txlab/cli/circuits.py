@@ -216,7 +216,7 @@ def neurons_of(
     effects = direct_of(reading, position, following, against)
     if layer is None:
         parts = [part for part in effects.parts if part.kind == "feed_forward"]
-        layer = max(parts, key=lambda part: abs(part.value)).layer or 0
+        layer = max(parts, key=lambda part: abs(part.value)).layer or 0 if parts else 0
     model, token, other = reading.model.model, effects.token, effects.against
     return neurons(model, reading.text, layer, token, other, effects.position, reading.given, reading.second)
 

@@ -8,7 +8,7 @@ typed so far completes to nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -84,16 +84,14 @@ def fixed(*words: str) -> Completer:
 
 def settings(context: Context, incomplete: str) -> list[Item]:
     """Keys of the scenario that is named, or KEY=VALUE once there is one such key."""
-    from txlab.runs.scenario_errors import every_key
-
     scenario = scenario_of(context)
-    schema = type(scenario)
     key, equals, _ = incomplete.partition("=")
-    known = [each for each in every_key(schema) if not each.startswith("about.")]
-    keys = [each for each in known if (each == key if equals else each.startswith(key))]
-    if len(keys) == 1:
-        return [Item(f"{keys[0]}={value}", description(schema, keys[0])) for value in values_of(scenario, keys[0])]
-    return [Item(f"{each}=", description(schema, each)) for each in keys]
+    known = [each for each in keys_of(scenario) if not each[0].startswith("about.")]
+    found = [each for each in known if (each[0] == key if equals else each[0].startswith(key))]
+    if len(found) == 1:
+        key, field, value = found[0]
+        return [Item(f"{key}={each}", field.description) for each in values_of(key, field, value)]
+    return [Item(f"{key}=", field.description) for key, field, _ in found]
 
 
 def scenario_of(context: Context) -> Scenario:
@@ -107,27 +105,34 @@ def scenario_of(context: Context) -> Scenario:
     return load_scenario(next((word for word in words if word), "")).scenario
 
 
-def field_of(schema: type[BaseModel], key: str) -> FieldInfo:
-    """Return the field of a dotted key."""
-    first, _, rest = key.partition(".")
-    field = schema.model_fields[first]
-    return field_of(field.annotation, rest) if rest else field  # type: ignore[arg-type]
+def keys_of(section: BaseModel, prefix: str = "") -> Iterator[tuple[str, FieldInfo, Any]]:
+    """Yield every dotted key of a scenario with its field and its value: train.steps, learners.sarsa.alpha."""
+    from pydantic import BaseModel
+
+    from txlab.runs.scenario import table_names
+    from txlab.runs.scenario_errors import table_in_list
+
+    for name, field in type(section).model_fields.items():
+        value = getattr(section, name)
+        if isinstance(value, BaseModel):
+            yield from keys_of(value, f"{prefix}{name}.")
+            continue
+        yield prefix + name, field, value
+        if table_in_list(field.annotation):
+            names = table_names([each.model_dump(exclude_unset=True) for each in value])
+            for number, (called, entry) in enumerate(zip(names, value, strict=True)):
+                plain = names.count(called) == 1 and not set(called) & set(" .=")
+                yield from keys_of(entry, f"{prefix}{name}.{called if plain else number}.")
 
 
-def description(schema: type[BaseModel], key: str) -> str | None:
-    return field_of(schema, key).description
-
-
-def values_of(scenario: Scenario, key: str) -> list[str]:
+def values_of(key: str, field: FieldInfo, value: Any) -> list[str]:
     """Return the values that a key can have, as far as they can be listed, else the one that it has."""
     from txlab.runs.scenario_errors import choices
 
-    if key in NAMED:
-        return [item.value for item in NAMED[key](None, "")]
-    field = field_of(type(scenario), key)
-    value: Any = scenario
-    for part in key.split("."):
-        value = getattr(value, part)
+    first, _, rest = key.partition(".")
+    named = NAMED.get(key) or NAMED.get(f"{first}.*.{rest.partition('.')[2]}")
+    if named is not None:
+        return [item.value for item in named(None, "")]
     if isinstance(value, bool):
         return ["true", "false"]
     return choices(field.annotation) or ([str(value)] if isinstance(value, int | float | str) else [])
@@ -139,18 +144,25 @@ def world_names(context: Context, incomplete: str) -> list[Item]:
     return [Item(name) for name in worlds()]
 
 
+def steering_rules(context: Context, incomplete: str) -> list[Item]:
+    from txlab.engine.rl.rules import rule_named, rule_names
+
+    return [Item(name, rule.title) for name in rule_names() if (rule := rule_named(name)).steers]
+
+
 def formula_numbers(context: Context, incomplete: str) -> list[Item]:
     from txlab.experiments.formulas import content
 
     return [Item(number, formula.title) for number, formula in content()[0].items()]
 
 
-# Settings whose values are names.
+# Settings whose values are names; * is an entry of a list of tables.
 NAMED: dict[str, Completer] = {
     "data.tokenizer": tokenizers,
     "data.text": fixed("python-docs", "python-source"),
     "start.run": runs,
     "world.name": world_names,
+    "learners.*.rule": steering_rules,
 }
 # An option or a metavar → its completions.
 COMPLETERS: dict[str, Completer] = {

@@ -84,9 +84,12 @@ def about(model: OpenModel) -> dict[str, Any]:
 def sizes(model: OpenModel) -> str:
     """ "gpt, 2 layers of 4 heads" """
     shape: Any = model.model.shape
-    if model.kind == "encoder-decoder":
+    if model.kind == "encoder-decoder" and not hasattr(shape, "cell"):
         return f"encoder-decoder, {shape.encoder_layers} + {shape.decoder_layers} layers of {shape.heads} heads"
-    return f"{model.kind}, {shape.layers} layer{'s' * (shape.layers != 1)} of {shape.heads} heads"
+    layers = f"{shape.layers} layer{'s' * (shape.layers != 1)}"
+    if hasattr(shape, "cell"):
+        return f"{shape.cell}{' encoder-decoder' * (model.kind != 'recurrent')}, {layers} of {shape.width} units"
+    return f"{model.kind}, {layers} of {shape.heads} heads"
 
 
 def print_model(model: OpenModel) -> None:

@@ -22,8 +22,8 @@ WIDE = 143  # columns that the two tables need side by side
 METER = 24  # cells of a bar
 LEGEND = (
     "N layers, D width, H heads, F feed-forward, T context, V vocabulary; parameters, ours and as published. "
-    "Memory: weights; training with AdamW in float32; sequence, its activations; cache of 1000 tokens. "
-    "FLOPs: a token forward; in all, the whole training, where its tokens are published."
+    "Memory: weights in bfloat16 and float32; training with AdamW in float32; sequence, its activations; cache of 1000 "
+    "tokens. FLOPs: forward, a token; total, the whole training, where its tokens are published."
 )
 
 
@@ -45,7 +45,7 @@ def presets(
 
 
 def facts(preset: Preset) -> dict[str, Any]:
-    """Return the numbers of a preset: parameters, bytes, FLOPs."""
+    """Return the numbers of a preset: parameters, bytes, FLOPs, by the words that head the table's columns."""
     from txlab.engine.transformer.costs import costs, memory
     from txlab.engine.transformer.presets import agrees, compared, parameters, parts, training_flops
 
@@ -56,22 +56,22 @@ def facts(preset: Preset) -> dict[str, Any]:
         "source": preset.source,
         "shape": letters(preset.shape),
         "parameters": parameters(preset.shape),
-        "compared": compared(preset),
+        "ours": compared(preset),
         "published": int(preset.published),
-        "difference": compared(preset) / preset.published - 1,
+        "differ": compared(preset) / preset.published - 1,
         "agrees": agrees(preset),
         "parts": parts(preset.shape),
         "memory": {
-            "weights_float32": room.weights,
-            "weights_bfloat16": room.weights // 2,
+            "bfloat16": room.weights // 2,
+            "float32": room.weights,
             "training": room.training,
-            "activations_of_a_sequence": room.activations or None,
-            "cache_of_1000_tokens": room.cache or None,
+            "sequence": room.activations or None,
+            "cache": room.cache or None,
         },
         "flops": {
-            "forward_per_token": cost.forward_flops_per_token,
-            "training_per_token": cost.flops_per_token,
-            "training": training_flops(preset) or None,
+            "forward": cost.forward_flops_per_token,
+            "forward_and_backward": cost.flops_per_token,
+            "total": training_flops(preset) or None,
             "published": preset.flops or None,
         },
         "tokens": preset.tokens or None,
@@ -103,10 +103,9 @@ def letters(shape: AnyShape) -> dict[str, int | list[int] | None]:
 
 def print_all(chosen: list[Preset]) -> None:
     right = "right"
-    shapes = [Column("preset"), *(Column(letter, right) for letter in "NDHFTV")]
-    shapes += [Column("ours", right), Column("published", right), Column("differ", right)]
-    costs = [Column("bfloat16", right), Column("float32", right), Column("training", right)]
-    costs += [Column("sequence", right), Column("cache", right), Column("FLOPs", right), Column("in all", right)]
+    memory, flops = ("bfloat16", "float32", "training", "sequence", "cache"), ("forward", "total")
+    shapes = [Column("name"), *(Column(each, right) for each in (*"NDHFTV", "ours", "published", "differ"))]
+    costs = [Column(each, right) for each in (*memory, *flops)]
     first, second = [], []
     for preset in chosen:
         told = facts(preset)
@@ -117,17 +116,15 @@ def print_all(chosen: list[Preset]) -> None:
             stacks,
             *(unknown() if shape[letter] is None else str(shape[letter]) for letter in "DHFTV"),
         ]
-        away = percent(told["difference"], 1)
-        first.append([*cells, amount(told["compared"]), amount(preset.published), away])
-        keys = ("weights_bfloat16", "weights_float32", "training", "activations_of_a_sequence", "cache_of_1000_tokens")
-        second.append([*(size(room[key]) for key in keys), power(work["forward_per_token"]), power(work["training"])])
+        first.append([*cells, amount(told["ours"]), amount(preset.published), percent(told["differ"], 1)])
+        second.append([*(size(room[each]) for each in memory), *(power(work[each]) for each in flops)])
     if columns() > WIDE:
         print(table([*shapes, *costs], [one + two for one, two in zip(first, second, strict=True)]))
     else:
         print(table(shapes, first))
         print()
         names = [[preset.name] for preset in chosen]
-        print(table([Column("preset"), *costs], [one + two for one, two in zip(names, second, strict=True)]))
+        print(table([Column("name"), *costs], [one + two for one, two in zip(names, second, strict=True)]))
     print()
     for said in (LEGEND, "txlab presets NAME shows where every parameter sits, and how much this machine holds."):
         print(textwrap.fill(said, min(columns() - 1, 100)))
@@ -148,26 +145,26 @@ def print_one(preset: Preset) -> None:
         for label, many in told["parts"].items()
     ]
     rows.append(["all", count(total), "", ""])
-    if told["compared"] != total:
-        rows.append(["without the token table", count(told["compared"]), "", ""])
-    verdict = "agrees" if told["agrees"] else percent(told["difference"], 2)
+    if told["ours"] != total:
+        rows.append(["without the token table", count(told["ours"]), "", ""])
+    verdict = "agrees" if told["agrees"] else percent(told["differ"], 2)
     rows.append(["published", amount(preset.published), "", verdict])
     head = [Column("parameters"), Column("", "right"), Column(""), Column("", "right")]
     print("\n" + table(head, rows))
 
     rows = [
-        ["weights in bfloat16", size(room["weights_bfloat16"])],
-        ["weights in float32", size(room["weights_float32"])],
+        ["weights in bfloat16", size(room["bfloat16"])],
+        ["weights in float32", size(room["float32"])],
         ["training: weights, gradients, two moments of AdamW", size(room["training"])],
-        ["activations of one sequence of T tokens, about", size(room["activations_of_a_sequence"])],
-        ["keys and values of 1000 tokens, float32", size(room["cache_of_1000_tokens"])],
+        ["activations of one sequence of T tokens, about", size(room["sequence"])],
+        ["keys and values of 1000 tokens, float32", size(room["cache"])],
     ]
     print("\n" + table([Column("memory"), Column("", "right")], [row for row in rows if row[1] != unknown()]))
 
     rows = [
-        ["forward, a token", power(work["forward_per_token"])],
-        ["training, a token", power(work["training_per_token"])],
-        [f"training, {amount(preset.tokens)} tokens", power(work["training"])],
+        ["forward, a token", power(work["forward"])],
+        ["training, a token", power(work["forward_and_backward"])],
+        [f"training, {amount(preset.tokens)} tokens", power(work["total"])],
         ["training, as published", power(work["published"])],
     ]
     print("\n" + table([Column("FLOPs"), Column("", "right")], [row for row in rows if row[1] != unknown()]))
@@ -196,9 +193,9 @@ def print_held(room: dict[str, Any]) -> None:
     memory = psutil.virtual_memory()
     rows = []
     for label, needed in {
-        "weights in bfloat16": room["weights_bfloat16"],
-        "weights in float32": room["weights_float32"],
-        "training, one sequence": room["training"] + (room["activations_of_a_sequence"] or 0),
+        "weights in bfloat16": room["bfloat16"],
+        "weights in float32": room["float32"],
+        "training, one sequence": room["training"] + (room["sequence"] or 0),
     }.items():
         share = needed / memory.total
         verdict = "fits" if needed <= memory.available else "fits, when alone"

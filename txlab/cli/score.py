@@ -200,7 +200,7 @@ def print_totals(model: OpenModel, found: Score, size: int) -> None:
     bits = found.bits_per_byte(size)
     print(line + (f", {numeral(bits)} bits per byte" if isfinite(bits) else ""))
     first = found.tokens[0]
-    if model.kind == "gpt" and not first.scored and first.token not in model.special.names:
+    if model.kind in ("gpt", "recurrent") and not first.scored and first.token not in model.special.names:
         print("the first token has nothing before it, and is not scored")
     if model.kind == "bert":
         said = "each token was hidden in turn: Σ log p(xₜ | the others) is not the probability of a text"

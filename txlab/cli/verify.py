@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from txlab.experiments.reference_numbers import Figure, Measured, Number
 
 RED, GREEN, GREY = 31, 32, 90
+LONG = 60  # seconds; a figure that takes longer is measured only if it or its area is asked for
 
 
 def verify(
     area: Annotated[
         str | None,
-        typer.Argument(metavar="AREA", help="rl (decisions and games), transformer (parameters), tokenizers; else all"),
+        typer.Argument(metavar="AREA", help="rl, transformer, tokenizers, rlhf (half an hour); else all that is quick"),
     ] = None,
     only: Annotated[str | None, typer.Option("--only", metavar="A,B", help="these figures alone, by name")] = None,
     listed: Annotated[bool, typer.Option("--list", help="say which figures there are, and compute nothing")] = False,
@@ -38,7 +39,7 @@ def verify(
 ) -> None:
     """Reference numbers beside what the engine gives.
 
-    Each is printed in a source, derived from one, or computed here.
+    Each is printed in a source, derived from one, computed here, or a claim.
     """
     from txlab.experiments.reference_numbers import Provenance, figures
     from txlab.runs.events import encode_row
@@ -51,7 +52,8 @@ def verify(
     waiting = [figure for figure in chosen if figure.needs]
     if waiting and (area or named):
         raise LabError(f"{waiting[0].name} needs {waiting[0].needs}")
-    chosen = [figure for figure in chosen if not figure.needs]
+    long = [figure for figure in chosen if figure.seconds > LONG and not (area or named)]
+    chosen = [figure for figure in chosen if not figure.needs and figure not in long]
     held: Counter[str] = Counter()
     numbers: Counter[str] = Counter()
     began = time.monotonic()
@@ -72,6 +74,8 @@ def verify(
         parts = ", ".join(f"{held[name]} of {numbers[name]} {name}" for name in order)
         for figure in waiting:
             print(f"{figure.name} was left out: it needs {figure.needs}")
+        for figure in long:
+            print(f"{figure.name} was left out: it takes {figure.seconds / 60:.0f} minutes; --only {figure.name}")
         print(f"{held.total()} of {numbers.total()} numbers hold: {parts}; {time.monotonic() - began:.0f} s")
     raise typer.Exit(0 if held == numbers else 1)
 
@@ -92,6 +96,7 @@ def as_json(figure: Figure, number: Number, found: Measured) -> dict[str, object
         "standard_error": found.error or None,
         "runs": found.runs or None,
         "holds": number.holds(found),
+        **({"remark": found.remark} if found.remark else {}),
     }
 
 
@@ -117,6 +122,9 @@ def print_figure(figure: Figure, rows: list[tuple[Number, Measured]]) -> None:
         measured = [with_error(found.value, found.error, number.digits + more), *[str(found.runs or "")] * simulated]
         lines.append([f"  {shown(number.label)}", number.provenance, *reference, *measured, verdict])
     print(table(head, lines, paint), flush=True)
+    for _, found in rows:
+        for line in found.remark.splitlines():
+            print(shown(f"  {line}"))
     print()
 
 

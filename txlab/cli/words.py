@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 Vectors = Annotated[
     str,
     typer.Argument(
-        metavar="RUN", help="a run (its name, directory, latest, or RUN@1200), a model's folder, or a file of vectors"
+        metavar="RUN",
+        help="a run (its name, directory, latest, RUN@1200; RUN:nce of several objectives), a folder, or a file",
     ),
 ]
 Count = Annotated[int, typer.Option("--count", metavar="N", help="answers", min=1)]
@@ -140,12 +141,14 @@ def explain(
     from txlab.engine.embeddings.neighbours import explain_similarity
 
     if update:
+        from txlab.runs.embeddings import objective_asked
         from txlab.runs.process import set_thread_environment
         from txlab.runs.word_updates import open_updates
 
         set_thread_environment()
-        updates, step = open_updates(name)
-        told = updates.last(one, other, step)
+        run, objective = objective_asked(name)
+        updates, step = open_updates(run)
+        told = updates.last(one, other, step, objective)
     else:
         embedding = opened(name, context)
         rows = embedding.row(one), embedding.row(other)

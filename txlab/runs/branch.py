@@ -13,7 +13,7 @@ from pathlib import Path
 from txlab.errors import LabError
 from txlab.files import OpenFolder
 from txlab.runs import checkpoints
-from txlab.runs.directory import FILES_OF_START, RunDirectory, info_of, new_info
+from txlab.runs.directory import FILES_OF_PEOPLE, FILES_OF_START, RunDirectory, info_of, new_info
 from txlab.runs.finding import create_run_directory
 from txlab.runs.origin import command_line, commit_of
 
@@ -35,7 +35,7 @@ def branch(run: RunDirectory | Path, step: int, root: Path | None = None, out: P
     new = create_run_directory(root or old.path.parent, f"{info.scenario or old.name}-from-{step}", out)
     try:
         with old.folder() as source, new.folder() as target:
-            for name in ("scenario.toml", *FILES_OF_START):
+            for name in ("scenario.toml", *FILES_OF_START, *FILES_OF_PEOPLE):
                 if source.kind(name):
                     copy(source, target, name)
             copy(source, target, "events.jsonl", about.log_bytes)

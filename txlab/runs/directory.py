@@ -35,6 +35,7 @@ LARGEST_HEARTBEAT = 4096
 # The entries of a run directory; nothing else may have these names.
 FILES = ("run.json", "scenario.toml", "label.json", "events.jsonl", "heartbeat", "lock", "log.txt", ".reserve")
 FILES_OF_START = ("start.safetensors", "start-tokenizer.json")
+FILES_OF_PEOPLE = ("questions.jsonl", "preferences.jsonl", "comparisons.jsonl")
 FOLDERS = ("checkpoints", "frames", "inbox")
 
 
@@ -96,7 +97,7 @@ class RunDirectory:
         An absent entry is not misplaced.
         """
         with contextlib.suppress(OSError), self.folder() as top:
-            for names, right in (((*FILES, *FILES_OF_START), "a file"), (FOLDERS, "a folder")):
+            for names, right in (((*FILES, *FILES_OF_START, *FILES_OF_PEOPLE), "a file"), (FOLDERS, "a folder")):
                 for name in names:
                     if (kind := top.kind(name)) not in ("", right):
                         return f"{name} is {kind}"

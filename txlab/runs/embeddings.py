@@ -5,47 +5,109 @@ A language model's words are its tokens: v is the embedding W_E, and u the unemb
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from txlab.engine.embeddings.embedding import Embedding
 from txlab.engine.embeddings.formats import read_vectors
-from txlab.errors import LabError
+from txlab.errors import LabError, nearest
+from txlab.experiments.kinds.word_vectors import ObjectiveName
 from txlab.experiments.protocol import State
 from txlab.runs.directory import RunDirectory, info_of
 from txlab.runs.finding import is_run
-from txlab.runs.models import OpenModel, find_model, load_checkpoint, open_checkpoint, open_folder
+from txlab.runs.models import (
+    OpenModel,
+    find_model,
+    folder_named,
+    load_checkpoint,
+    open_checkpoint,
+    open_folder,
+    scenario_of,
+)
+
+if TYPE_CHECKING:
+    from txlab.experiments.kinds.word_vectors import WordVectorScenario
+
+OBJECTIVE = re.compile(rf"(.+):({'|'.join(get_args(ObjectiveName))})", re.DOTALL)
 
 
 def open_embedding(what: str, root: Path | None = None, step: int | None = None) -> Embedding:
     """Open word vectors by name.
 
     what  a file of word vectors, or as in `open_model`: a run's name or directory, "latest", "RUN@1200", a checkpoint's
-          directory, a folder of published weights
+          directory, a folder of published weights; of a run that learns by several objectives beside each other,
+          "RUN:nce" or "RUN@1200:nce" are the vectors of one of them
     step  the same as @: the checkpoint nearest to it; None = the newest
 
     LabError, one sentence, if there is nothing of that name, or it has no words.
     """
     if (file := file_named(what)) is not None:
         return read_vectors(file)
-    place, asked = find_model(what, root)
+    what, objective = objective_asked(what)
+    try:
+        place, asked = find_model(what, root)
+    except LabError:
+        if folder_named(what) is None and ("/" in what or Path(what).suffix.lower() in SUFFIXES):
+            said = f"{what} does not exist: it is neither a file of word vectors nor a run"
+            raise LabError(said + similar_file(what)) from None
+        raise
     step = asked if step is None else step
     if not is_run(place):
         return embedding_of_model(open_folder(place))
     run = RunDirectory(place)
     if info_of(run).kind != "word-vectors":
         return embedding_of_model(open_checkpoint(run, step))
+    if objective:
+        require_objective(run, objective)
     found, state, _ = load_checkpoint(run, step, arrays=True)
-    return embedding_of_state(state, f"{run.name}@{found}")
+    return embedding_of_state(state, f"{run.name}@{found}{objective and f':{objective}'}", objective)
 
 
-def embedding_of_state(state: State, title: str = "") -> Embedding:
-    """The word vectors of a checkpoint. With hierarchical softmax u belongs to the nodes of the tree, and is left out.
+SUFFIXES = (".txt", ".vec", ".bin", ".gz", ".model", ".kv", ".glove", ".w2v")
+
+
+def similar_file(what: str) -> str:
+    """The file of the nearest name in the same folder, to be named in an error."""
+    try:
+        path = Path(what).expanduser()
+        return nearest(path.name, [each.name for each in islice(path.parent.iterdir(), 1000)])
+    except (OSError, ValueError, RuntimeError):
+        return ""
+
+
+def objective_asked(what: str) -> tuple[str, str]:
+    """("RUN", "nce") of "RUN:nce"; without an objective, it is the run's first one, "".
+
+    >>> objective_asked("latest:nce"), objective_asked("latest@20")
+    (('latest', 'nce'), ('latest@20', ''))
+    """
+    found = OBJECTIVE.fullmatch(what)
+    return (found[1], found[2]) if found else (what, "")
+
+
+def objectives_of(run: RunDirectory) -> tuple[str, ...]:
+    """The objectives that a run of word vectors learns by, the first one first. LabError if its scenario is damaged."""
+    scenario: WordVectorScenario = scenario_of(run)  # type: ignore[assignment]
+    return scenario.vectors.objective, *scenario.vectors.beside
+
+
+def require_objective(run: RunDirectory, objective: str) -> None:
+    known = objectives_of(run)
+    if objective not in known:
+        raise LabError(f"{run.name} has no vectors by {objective}; allowed: {', '.join(known)}")
+
+
+def embedding_of_state(state: State, title: str = "", objective: str = "") -> Embedding:
+    """The word vectors of a checkpoint, of the first objective or of one beside it. With hierarchical softmax u belongs
+    to the nodes of the tree, and is left out.
 
     LabError if the checkpoint contradicts itself.
     """
-    words, v, u = tuple(state["words"]), state["v"], state["u"]
+    tables = state.get("beside", {}).get(objective, state)
+    words, v, u = tuple(state["words"]), tables["v"], tables["u"]
     if len(words) != len(v) or len(set(words)) != len(words):
         raise LabError(f"{title} has {len(v)} vectors for {len(set(words))} words")
     return Embedding(words, v, state["counts"], u if u.shape == v.shape else None, title)

@@ -23,6 +23,7 @@ from txlab.experiments.schema import Record
 from txlab.runs import checkpoints
 from txlab.runs.control import Inbox, Request
 from txlab.runs.directory import RunDirectory
+from txlab.runs.people import Asking, People
 from txlab.runs.recorder import Recorder, is_disk_full, number
 
 POLL_EVERY = 0.05  # seconds between checks of the inbox: 20 Hz
@@ -88,6 +89,8 @@ class _Loop:
     def __post_init__(self) -> None:
         self.saved_at = self.experiment.step_count or -1
         self.speed = Speed(self.experiment.facts(), self.experiment.steps)
+        self.people = People(self.experiment, self.recorder.run) if isinstance(self.experiment, Asking) else None
+        self.waiting = ""
 
     @property
     def step(self) -> int:
@@ -106,6 +109,8 @@ class _Loop:
                 self._save()
                 return stop
             if self.step >= self.experiment.steps:
+                if self.people is not None:
+                    self.people.exchange()
                 self._save()
                 self.recorder.info.steps = self.experiment.steps  # it may have finished before its bound
                 return RunOutcome("done", "")
@@ -113,7 +118,26 @@ class _Loop:
                 self.recorder.flush()  # raises if anything is wrong with the directory
                 time.sleep(POLL_EVERY)
                 continue
+            if self.people is not None and self._waits(self.people.exchange()):
+                time.sleep(POLL_EVERY)
+                continue
             self._one_step()
+
+    def _waits(self, waiting: str) -> bool:
+        """Whether the next step has to wait for people; from the checkpoint that is made first it can be resumed."""
+        if waiting != self.waiting:
+            self.waiting = waiting
+            if waiting:
+                if "waiting" not in self.warned:  # once is enough: it waits before every ranking
+                    self.recorder.note(self.step, waiting)
+                    self.warned.add("waiting")
+                self._save()
+            else:
+                self.speed.begin(self.step)
+            self.recorder.waiting(waiting)
+        if waiting:
+            self.recorder.flush()
+        return bool(waiting)
 
     def _one_step(self) -> None:
         values = self.experiment.step()

@@ -47,6 +47,7 @@ class OpenModel:
     note     a sentence about the model for the user; "" = none
     generation   the folder's generation settings; None for a run
     typed_special   whether special tokens that a person types become these tokens, or stay plain text
+    beside   what else was learnt with the model, by name (a reward model)
     """
 
     name: str
@@ -63,6 +64,7 @@ class OpenModel:
     note: str = ""
     generation: Generation | None = None
     typed_special: bool = False
+    beside: Mapping[str, Tensor] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -82,10 +84,15 @@ class OpenModel:
         special = self.special
         return (*given(special.pad), *(given(special.begin) if self.kind == "encoder-decoder" else ()))
 
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        """All parameters by name; what was learnt beside the model has names that begin with "beside."."""
+        return {**self.model.state_dict(), **{f"beside.{name}": tensor for name, tensor in self.beside.items()}}
+
     @cached_property
     def fingerprint(self) -> str:
         """Identifies the weights, wherever they were read from: a digest of all parameters by name."""
-        return digest_of(self.model.state_dict())
+        return digest_of(self.weights)
 
     def with_special(self) -> OpenModel:
         """The same model, with typed special tokens recognised; LabError if its tokenizer has none."""
@@ -349,6 +356,7 @@ def opened_as(opened: LoadedModel, name: str, origin: Path, step: int | None, st
         special=opened.special,
         example=opened.example,
         example_target=opened.example_target,
+        beside=opened.beside,
     )
 
 

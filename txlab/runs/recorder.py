@@ -181,6 +181,12 @@ class Recorder:
         self.info.save(self.run)
         self._beat()
 
+    def waiting(self, what: str) -> None:
+        """Say in run.json what the run waits for; "" = it goes on."""
+        self.info.facts = {**self.info.facts, "waiting": what}
+        self.info.step = self.step
+        self.info.save(self.run)
+
     def finish(self, status: str, reason: str) -> None:
         """Write the end row, run.json and a last heartbeat. The reserve is deleted first, so that a full disk has room
         for them; errors of the disk or a device are not raised. A run that lost values is not done, whatever `status`

@@ -265,7 +265,7 @@ def is_tables(value: Any) -> bool:
 
 def table_in(tables: list[dict[str, Any]], key: Key, wanted: str) -> dict[str, Any]:
     """The table with this number, from 0, or this name: its label, or else its rule. LabError if it is not one."""
-    names = [str(each.get("label") or each.get("rule") or each.get("name") or n) for n, each in enumerate(tables)]
+    names = table_names(tables)
     if names.count(wanted) == 1:
         return tables[names.index(wanted)]
     if wanted.isdecimal() and len(wanted) < 4 and int(wanted) < len(tables):
@@ -277,6 +277,11 @@ def table_in(tables: list[dict[str, Any]], key: Key, wanted: str) -> dict[str, A
         f"--set: {escaped('.'.join(key))}: {several} called {quoted(wanted)}{nearest(wanted, names)}; {allowed}"
         + (f", {escaped(listed)}" if listed else "")
     )
+
+
+def table_names(tables: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What the tables of a list are called: by their label, or else by their rule, or else by their number, from 0."""
+    return [str(each.get("label") or each.get("rule") or each.get("name") or n) for n, each in enumerate(tables)]
 
 
 def list_defaults(table: dict[str, Any], key: Key) -> None:

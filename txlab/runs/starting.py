@@ -65,7 +65,9 @@ def find_start(scenario: Scenario, root: Path | None = None) -> Found | None:
             f"start.run = {start.run!r} has other weights now (fingerprint {model.fingerprint[:12]}) than start."
             f"fingerprint says ({start.fingerprint[:12]}); leave that key out to start from the present ones"
         )
-    opened = LoadedModel(model.kind, model.model, model.tokenizer, model.target_tokenizer, model.special)
+    opened = LoadedModel(
+        model.kind, model.model, model.tokenizer, model.target_tokenizer, model.special, beside=model.beside
+    )
     adopted = kind_named(scenario.kind).adopt(scenario, opened)
     changes: dict[str, Any] = {
         "start": start.model_copy(
@@ -80,7 +82,7 @@ def find_start(scenario: Scenario, root: Path | None = None) -> Found | None:
         else:
             kept = kept_tokenizer(model.tokenizer)
             changes["data"] = data.model_copy(update={"tokenizer": TOKENIZER})
-    weights = {name: tensor.detach().clone() for name, tensor in model.model.state_dict().items()}
+    weights = {name: tensor.detach().clone() for name, tensor in model.weights.items()}
     return Found(adopted.model_copy(update=changes), weights if start.weights else None, kept)
 
 

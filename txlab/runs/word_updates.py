@@ -21,6 +21,8 @@ from txlab.runs.models import find_model, scenario_of
 from txlab.runs.process import pending_changes, rows_behind
 
 if TYPE_CHECKING:
+    from txlab.engine.embeddings.blocks import Block
+    from txlab.engine.embeddings.word2vec import Word2Vec
     from txlab.engine.explain import Explanation
 
 
@@ -49,19 +51,24 @@ class WordUpdates:
         self.lock = Lock()  # the console asks in a thread, and again before it has answered
         self.words = self.experiment.text.vocabulary.words
 
-    def last(self, centre: str, context: str, step: int | None = None) -> Explanation:
-        """Explain the update that moved a centre and a context last, up to `step` (None = up to now).
+    def last(self, centre: str, context: str, step: int | None = None, objective: str = "") -> Explanation:
+        """Explain the update that moved a centre and a context last, up to `step` (None = up to now), by the first
+        objective of the run or by one that it learns by beside it.
 
-        With a full softmax every step moves every pair: explained is where the prediction of that step moves it.
-        LabError if a word is unknown, they never met, or the objective is another.
+        With CBOW the first word has stood in the window, and the second was to be found. With skip-gram and a full
+        softmax every step moves every pair: explained is where the prediction of that step moves it.
+        LabError if a word is unknown, they never met, or the run does not learn by this objective.
         """
+        models = self.experiment.models
+        if objective and objective not in models:
+            raise LabError(f"{self.run.name} has no vectors by {objective}; allowed: {', '.join(models)}")
         with self.lock:
-            return self._last(centre, context, step)
+            return self._last(centre, context, step, models[objective] if objective else self.experiment.model)
 
-    def _last(self, centre: str, context: str, step: int | None) -> Explanation:
-        from txlab.engine.embeddings.why import learn_and_trace, meetings, why_pair_moved, why_predicted
+    def _last(self, centre: str, context: str, step: int | None, model: Word2Vec) -> Explanation:
+        from txlab.engine.embeddings.why import why_predicted
 
-        made, model = state_of(self.run).step, self.experiment.model
+        made = state_of(self.run).step
         step = made if step is None else step
         if not 0 <= step <= made:
             raise LabError(f"step {step} is not in {self.run.name}; allowed: 0 to {made}")
@@ -69,28 +76,63 @@ class WordUpdates:
         if model.method.objective == "softmax" and model.method.architecture == "skip-gram":
             self._go_to(step)
             return why_predicted(model.v, model.u, v, u, self.words)
-        if not model.in_blocks:
-            raise LabError(
-                f"{self.run.name} learns by {model.method.architecture}, {model.method.objective}; an update is"
-                " explained for skip-gram with shared negatives (vectors.strip_noise > 0) or a full softmax"
-            )
+        last_met = self._last_block if model.in_blocks else self._last_stretch
         for before in range(step - 1, -1, -1):
-            if v not in self._text(before):
-                continue
-            met = [place for place, block in enumerate(self.experiment.blocks(before)) if meetings(block, v, u).any()]
-            if met:
+            if v in self._text(before) and (place := last_met(model, before, v, u)) is not None:
                 break
         else:
             raise LabError(
                 f"{centre!r} and {context!r} have not met up to step {step}: nothing has moved them together"
             )
         self._go_to(before)
-        parts, alpha = self.experiment.blocks(before), self.experiment.rate(before)
         start = self.experiment.state_dict()
-        model.learn_blocks(parts[: met[-1]], alpha)
-        update = learn_and_trace(parts[met[-1]], model.v, model.u, alpha, v, u)
+        explain = self._moved_in_block if model.in_blocks else self._moved_by_prediction
+        told = explain(model, before, place, v, u)
         self.experiment.load_state_dict(start)
-        return why_pair_moved(update, before + 1, v, u, self.words)
+        return told
+
+    # Skip-gram with shared noise: blocks.
+
+    def _blocks(self, model: Word2Vec, step: int) -> list[Block]:
+        return list(model.blocks(self.experiment.windows(step), self.experiment.noise_draws(step)))
+
+    def _last_block(self, model: Word2Vec, step: int, v: int, u: int) -> int | None:
+        """The last block of a step in which a centre and a context meet, if there is one."""
+        from txlab.engine.embeddings.why import meetings
+
+        met = [place for place, block in enumerate(self._blocks(model, step)) if meetings(block, v, u).any()]
+        return met[-1] if met else None
+
+    def _moved_in_block(self, model: Word2Vec, step: int, place: int, v: int, u: int) -> Explanation:
+        from txlab.engine.embeddings.why import learn_and_trace, why_pair_moved
+
+        parts, alpha = self._blocks(model, step), self.experiment.rate(step)
+        model.learn_blocks(parts[:place], alpha)
+        return why_pair_moved(learn_and_trace(parts[place], model.v, model.u, alpha, v, u), step + 1, v, u, self.words)
+
+    # Everything else: predictions one by one.
+
+    def _last_stretch(self, model: Word2Vec, step: int, v: int, u: int) -> int | None:
+        from txlab.engine.embeddings.why_prediction import takes_part
+
+        if u not in self._text(step):
+            return None
+        stretches = model.stretches(self.experiment.windows(step))
+        met = [place for place, each in enumerate(stretches) if takes_part(each, model.method, v, u)]
+        return met[-1] if met else None
+
+    def _moved_by_prediction(self, model: Word2Vec, step: int, place: int, v: int, u: int) -> Explanation:
+        from txlab.engine.embeddings.why_prediction import learn_and_trace, why_prediction_moved
+
+        alpha, draws = self.experiment.rate(step), self.experiment.noise_draws(step)
+        for number, stretch in enumerate(model.stretches(self.experiment.windows(step))):
+            if number == place:
+                break
+            model.learn_examples(stretch, alpha, draws)
+        found = learn_and_trace(model, stretch, draws, alpha, v, u)
+        tree = model.method.objective == "hierarchical"
+        turns = [int(each) for each in model.turns[u].tolist() if each] if tree else []
+        return why_prediction_moved(found, model.method, step + 1, v, self.words, turns)
 
     def _row(self, word: str) -> int:
         ids = self.experiment.text.vocabulary.ids

@@ -1,0 +1,287 @@
+"""`txlab rank RUN`: answer the questions of a run, at a terminal, on a pipe, here or on another machine.
+
+The run need not be alive: its questions lie in its directory, and a ranking is there too once its line is given.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json as json_
+import socket
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from txlab.errors import LabError
+
+if TYPE_CHECKING:
+    from txlab.engine.rlhf.preferences import Question
+    from txlab.runs.preferences import Answers
+
+LOOK_EVERY = 0.2  # seconds between looks for the run's next question
+PAUSE = 600.0  # seconds; a longer time between two rankings was a break
+HELP = "the numbers from best to worst, = between equal ones (3 1=4 2); s skip, u undo, q quit"
+
+
+def rank(
+    name: Annotated[str, typer.Argument(metavar="RUN", help="a run's name or directory, or latest")],
+    by: Annotated[str, typer.Option("--by", metavar="WHO", help="your name in the file; else USER@HOST")] = "",
+    taken_from: Annotated[
+        Path | None, typer.Option("--from", metavar="FILE", help="give the run the rankings of this file")
+    ] = None,
+    export: Annotated[
+        Path | None, typer.Option("--export", metavar="FILE", help="write the rankings that stand into this file")
+    ] = None,
+    against: Annotated[
+        str,
+        typer.Option("--against", metavar="MODEL", help="compare the run's model blindly with another: before, a run"),
+    ] = "",
+    status: Annotated[bool, typer.Option("--status", help="say how many there are, by whom, and end")] = False,
+    json: Annotated[bool, typer.Option("--json", help="one JSON object a line: questions, and what was kept")] = False,
+) -> None:
+    """Rank the answers that a run asks about, or compare two models.
+
+    Rankings teach its reward model. A comparison is blind: whose answer is whose is told when it is judged.
+    """
+    from txlab.runs.directory import RunDirectory, info_of, user_name
+    from txlab.runs.finding import find_run
+    from txlab.runs.preferences import Answers
+
+    run = RunDirectory(find_run(name))
+    if info_of(run).kind != "human-feedback":
+        raise LabError(f"{run.name} is a run of the kind {info_of(run).kind or 'unknown'}; only human-feedback asks")
+    by = by or f"{user_name()}@{socket.gethostname()}"
+    if len(by) > 100 or not by.isprintable():
+        raise LabError("--by: a name has at most 100 printable characters")
+    if against:
+        from txlab.cli.comparing import compare
+        from txlab.cli.terminal import is_terminal
+
+        compare(run.path, against, by, typed(is_terminal() and not json), status, json)
+        return
+    answers = Answers(run)
+    answers.refresh()
+    if taken_from is not None:
+        take_from(answers, taken_from)
+    elif export is not None:
+        export_to(answers, export)
+    elif status:
+        print_status(answers, json)
+    else:
+        Asker(answers, by, json).ask()
+
+
+class Asker:
+    """One person before one run."""
+
+    def __init__(self, answers: Answers, by: str, json: bool) -> None:
+        from txlab.cli.terminal import is_terminal
+
+        self.answers, self.by, self.json = answers, by, json
+        self.at_terminal = is_terminal() and not json
+
+    def ask(self) -> None:
+        """Ask until the run has enough, the person quits, or the input ends."""
+        lines = typed(self.at_terminal)
+        self.warn_if_simulated()
+        while (question := self.next_question()) is not None:
+            self.show(question)
+            while True:
+                line = next(lines, "q").strip()
+                if line in ("q", "quit"):
+                    self.say(f"{self.given} by {self.by}; txlab rank {self.answers.run.name} goes on", {})
+                    return
+                if line in ("?", "h", "help"):
+                    self.say(HELP, {})
+                    continue
+                try:
+                    self.keep(question, line)
+                    break
+                except LabError as error:
+                    from txlab.cli import complain
+
+                    complain(str(error))
+        self.say(f"{self.answers.run.name} asks nothing more; {self.given} by {self.by}", {})
+
+    def warn_if_simulated(self) -> None:
+        """Say so if the run goes on without this person."""
+        from txlab.runs.people import human_ranks
+        from txlab.runs.reader import RunReader
+
+        reader = RunReader(self.answers.run.path, light=True)
+        reader.poll()
+        if not human_ranks(reader):
+            name = self.answers.run.name
+            self.say(f"a simulated labeller ranks in {name}; txlab control {name} set human=1 lets people rank", {})
+
+    @property
+    def given(self) -> str:
+        return counted(sum(ranking.by == self.by for ranking in self.answers.rankings), "ranking")
+
+    def next_question(self) -> Question | None:
+        """The first open question; waits while a living run has none. None if it will ask no more."""
+        from txlab.runs.directory import ALIVE, state_of
+
+        told = False
+        while True:
+            self.answers.refresh()
+            wanted = self.wanted
+            if wanted and len(self.answers.rankings) >= wanted:
+                return None
+            if found := self.answers.open_for(self.by):
+                return found[0]
+            if state_of(self.answers.run).status not in ALIVE:
+                return None
+            if not told:
+                self.say("the run has no question yet; waiting (ctrl-c ends)", {"waiting": True})
+                told = True
+            time.sleep(LOOK_EVERY)
+
+    @property
+    def wanted(self) -> int:
+        """How many rankings the run takes in; 0 = unknown."""
+        from txlab.runs.models import scenario_of
+
+        try:
+            return int(scenario_of(self.answers.run).rankings.steps)  # type: ignore[attr-defined]
+        except (LabError, AttributeError):
+            return 0
+
+    def show(self, question: Question) -> None:
+        """The prompt and the answers, in this person's order."""
+        from txlab.cli.terminal import ascii_only, shown
+        from txlab.drawing.text import visible_lines
+        from txlab.runs.preferences import shown_order
+
+        order = shown_order(question, self.by)
+        done, wanted = len(self.answers.rankings), self.wanted
+        if self.json:
+            row = {"question": question.id, "prompt": question.prompt, "answers": [question.answers[i] for i in order]}
+            print(json_.dumps(row | {"done": done, "of": wanted}, ensure_ascii=False), flush=True)
+            return
+        print(f"\n{question.id}   {done} of {wanted or '?'} ranked")
+        for line in visible_lines(question.prompt, ascii_only()):
+            print(f"  {line}")
+        for number, place in enumerate(order, 1):
+            print(f"  {number}  {shown(question.answers[place])}")
+        print(HELP if not done else "order, s, u, q, ?", flush=True)
+
+    def keep(self, question: Question, line: str) -> None:
+        """Put a person's line on disk. LabError if it means nothing."""
+        from txlab.engine.rlhf.preferences import ranks_of
+        from txlab.runs.preferences import shown_order
+
+        if line in ("s", "skip"):
+            kept = self.answers.skip(question, self.by).as_row()
+        elif line in ("u", "undo"):
+            last = self.answers.undo(self.by)
+            if last is None:
+                raise LabError("there is nothing of yours to take back")
+            kept = {"undo": last.id, "question": last.question}
+        else:
+            ranks = ranks_of(line, len(question.answers))  # of the answers as they are shown
+            order = shown_order(question, self.by)
+            own = [ranks[order.index(place)] for place in range(len(order))]
+            kept = self.answers.rank(question, own, self.by).as_row()
+        if self.json:
+            print(json_.dumps({"kept": kept}, ensure_ascii=False), flush=True)
+
+    def say(self, text: str, row: dict[str, Any]) -> None:
+        from txlab.cli.terminal import shown
+
+        if not self.json:
+            print(shown(text), flush=True)
+        elif row:
+            print(json_.dumps(row), flush=True)
+
+
+def counted(number: int, thing: str) -> str:
+    from txlab.experiments.schema import several  # pydantic is loaded when it is needed
+
+    return several(number, thing)
+
+
+def typed(at_terminal: bool) -> Iterator[str]:
+    """The lines of a person or a pipe."""
+    while True:
+        if at_terminal:
+            sys.stdout.write("> ")
+            sys.stdout.flush()
+        line = sys.stdin.readline(10_000) if sys.stdin else ""
+        if not line:
+            return
+        yield line
+
+
+def take_from(answers: Answers, path: Path) -> None:
+    """Append the rankings of a file that are not there yet; all of it is read first. LabError names file and line."""
+    from txlab.engine.rlhf.preferences import encoded, read_file, standing
+    from txlab.runs.preferences import PREFERENCES, append
+
+    known = {line.id for line in answers.lines}
+    found = standing(read_file(path))
+    new = [ranking for ranking in found if ranking.id not in known]
+    append(answers.run, PREFERENCES, map(encoded, new))
+    print(f"{counted(len(new), 'ranking')} taken, {len(found) - len(new)} there already")
+
+
+def export_to(answers: Answers, path: Path) -> None:
+    """Write the rankings that stand, one JSON object a line."""
+    from txlab.engine.rlhf.preferences import encoded
+    from txlab.files import atomic_write
+
+    try:
+        atomic_write(path, b"".join(map(encoded, answers.rankings)))
+    except OSError as error:
+        raise LabError(f"{path} cannot be written: {error.strerror}") from None
+    print(f"{counted(len(answers.rankings), 'ranking')} written")
+
+
+def print_status(answers: Answers, json: bool) -> None:
+    """How many rankings stand, by whom, how quickly, and how far people who ranked the same question agree."""
+    from txlab.cli.terminal import Column, shown, table
+
+    rankings = answers.rankings
+    counts = Counter(ranking.by for ranking in rankings)
+    seconds = {by: seconds_each([r.time for r in rankings if r.by == by]) for by in counts}
+    agreement, pairs = agreement_of(answers)
+    if json:
+        rows = [{"by": by, "rankings": count, "seconds": seconds[by]} for by, count in counts.items()]
+        told = {"questions": len(answers.questions), "rankings": len(rankings), "by": rows}
+        print(json_.dumps(told | {"agreement": agreement, "pairs": pairs, "garbled": answers.garbled}))
+        return
+    print(f"{counted(len(rankings), 'ranking')} of {counted(len(answers.questions), 'question')}")
+    if counts:
+        head = [Column("by", loose=True), Column("rankings", "right"), Column("seconds each", "right")]
+        quick = {by: "" if each is None else f"{each:.0f}" for by, each in seconds.items()}
+        print(table(head, [[shown(by), str(count), quick[by]] for by, count in counts.most_common()]))
+    if agreement is not None:
+        print(f"people who ranked the same answers agree on {agreement:.0%} of {pairs} pairs")
+    if answers.garbled:
+        print(f"passed over: {counted(answers.garbled, 'line')}, neither ranking nor skip nor undo")
+
+
+def seconds_each(times: list[float]) -> float | None:
+    """The median time between a person's rankings, breaks left out; None if there are fewer than two."""
+    gaps = [gap for one, other in itertools.pairwise(times) if 0 < (gap := other - one) < PAUSE]
+    return round(median(gaps), 1) if gaps else None
+
+
+def agreement_of(answers: Answers) -> tuple[float | None, int]:
+    """(share, number) of the pairs that two people ordered, neither with a tie, in the same way."""
+    same = total = 0
+    for i, one in enumerate(answers.rankings):
+        for other in answers.rankings[i + 1 :]:
+            if one.question and one.question == other.question and one.by != other.by:
+                theirs = set(other.pairs())
+                for winner, loser in one.pairs():
+                    if (winner, loser) in theirs or (loser, winner) in theirs:
+                        total += 1
+                        same += (winner, loser) in theirs
+    return (same / total if total else None), total

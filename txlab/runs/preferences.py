@@ -1,0 +1,183 @@
+"""questions.jsonl and preferences.jsonl of a run: written by the run and by any number of people at once.
+
+The run asks, people answer, and neither needs the other to be alive: a question is on disk before the run waits for
+it, and an answer is on disk, under the file's lock, when `give` returns. A line that a killed writer left torn is
+ended by the next writer, so it spoils no other line; readers pass over what is not a line and say how much that was.
+
+Notable: people on other machines append to the same file. flock works across hosts on NFS since Linux 2.6.12, and
+O_APPEND alone keeps whole lines apart on a local disk even where it does not.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Generic, Protocol, TypeVar
+from uuid import uuid4
+
+from txlab.engine.rlhf.preferences import Line, Question, Ranking, Skip, Undo, encoded, line_of, row_of, standing
+from txlab.errors import LabError
+from txlab.files import write_whole
+from txlab.runs.directory import RunDirectory
+from txlab.runs.events import LineCursor, Replaced
+
+QUESTIONS, PREFERENCES = "questions.jsonl", "preferences.jsonl"
+
+
+def append(run: RunDirectory, name: str, lines: Iterable[bytes]) -> None:
+    """Append whole lines under the file's lock, on disk when it returns. LabError if the disk refuses."""
+    try:
+        with run.folder() as top:
+            descriptor = top.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            size = os.fstat(descriptor).st_size
+            torn = size and os.pread(descriptor, 1, size - 1) != b"\n"
+            write_whole(descriptor, (b"\n" if torn else b"") + b"".join(lines))
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise LabError(f"{run.path / name} cannot be written: {error.strerror}") from None
+
+
+def new_id() -> str:
+    return uuid4().hex[:16]
+
+
+class HasId(Protocol):
+    @property
+    def id(self) -> str: ...
+
+
+Read = TypeVar("Read", bound=HasId)
+
+
+class SharedLines(Generic[Read]):
+    """The lines of a file that several programs append to, each id once, as far as this reader has seen.
+
+    parse    makes one of the file's lines; LabError for a line that is none
+    lines    in the order of the file          garbled  how many lines were none
+    """
+
+    def __init__(self, run: RunDirectory, name: str, parse: Callable[[bytes], Read]) -> None:
+        self.path, self.parse = run.path / name, parse
+        self.lines: list[Read] = []
+        self.garbled = 0
+        self._ids: set[str] = set()
+        self._cursor = LineCursor(self.path)
+
+    def refresh(self) -> list[Read]:
+        """Read on; returns the new lines."""
+        before = len(self.lines)
+        try:
+            self._read()
+        except Replaced:  # somebody edited the file: read it again, and pass over what is known
+            self._cursor = LineCursor(self.path)
+            self._read()
+        return self.lines[before:]
+
+    def _read(self) -> None:
+        while found := self._cursor.read():
+            for data in found:
+                try:
+                    line = self.parse(data)
+                except LabError:
+                    self.garbled += bool(data.strip(b"\0 \t"))
+                    continue
+                if line.id not in self._ids:
+                    self._ids.add(line.id)
+                    self.lines.append(line)
+
+
+def question_of(data: bytes) -> Question:
+    """The question of one line. LabError, one sentence, for anything else."""
+    return Question.of_row(row_of(data))
+
+
+class Answers:
+    """What people have said in a run, as far as this reader has seen: call `refresh` for more.
+
+    lines    rankings, skips and undos in the order of the file
+    garbled  how many lines of both files were none of what belongs there
+    """
+
+    def __init__(self, run: RunDirectory) -> None:
+        self.run = run
+        self._questions = SharedLines(run, QUESTIONS, question_of)
+        self._preferences: SharedLines[Line] = SharedLines(run, PREFERENCES, line_of)
+        self.questions, self.lines = self._questions.lines, self._preferences.lines
+
+    def refresh(self) -> list[Line]:
+        """Read on; returns the new lines, each id once."""
+        self._questions.refresh()
+        return self._preferences.refresh()
+
+    @property
+    def garbled(self) -> int:
+        return self._questions.garbled + self._preferences.garbled
+
+    @property
+    def rankings(self) -> list[Ranking]:
+        """Those that stand, in the order of the file."""
+        return standing(self.lines)
+
+    def open_for(self, by: str) -> list[Question]:
+        """The questions that nobody has ranked and this person has not skipped, in order."""
+        undone = {(line.undo, line.by) for line in self.lines if isinstance(line, Undo)}
+        closed = {ranking.question for ranking in self.rankings}
+        closed |= {
+            line.question
+            for line in self.lines
+            if isinstance(line, Skip) and line.by == by and (line.id, line.by) not in undone
+        }
+        return [question for question in self.questions if question.id not in closed]
+
+    def last_of(self, by: str) -> Ranking | Skip | None:
+        """The last line of a person that can be taken back."""
+        undone = {(line.undo, line.by) for line in self.lines if isinstance(line, Undo)}
+        theirs = (line for line in reversed(self.lines) if line.by == by and not isinstance(line, Undo))
+        return next((line for line in theirs if (line.id, line.by) not in undone), None)  # type: ignore[return-value]
+
+    # What a person does
+
+    def rank(self, question: Question, ranks: Sequence[int], by: str) -> Ranking:
+        """Keep a ranking; it is on disk when this returns."""
+        ranking = Ranking(new_id(), question.id, question.prompt, question.answers, tuple(ranks), by, time.time())
+        self._keep(ranking)
+        return ranking
+
+    def skip(self, question: Question, by: str) -> Skip:
+        skip = Skip(new_id(), question.id, by, time.time())
+        self._keep(skip)
+        return skip
+
+    def undo(self, by: str) -> Ranking | Skip | None:
+        """Take back a person's last line; None if there is none."""
+        self.refresh()
+        last = self.last_of(by)
+        if last is not None:
+            self._keep(Undo(new_id(), last.id, by, time.time()))
+        return last
+
+    def _keep(self, line: Line) -> None:
+        append(self.run, PREFERENCES, [encoded(line)])
+        self.refresh()
+
+
+def shown_order(question: Question, by: str) -> list[int]:
+    """The order in which a person sees the answers: drawn from question and person, so that no place is favoured."""
+    order = list(range(len(question.answers)))
+    Random(f"{question.id}\0{by}").shuffle(order)
+    return order
+
+
+def open_answers(path: Path) -> Answers:
+    """The questions and answers of a run. LabError if the run has never asked."""
+    answers = Answers(RunDirectory(path))
+    answers.refresh()
+    return answers
