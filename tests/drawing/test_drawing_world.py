@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from txlab.drawing.diverging import Scale, ramp_for, rounded_down, rounded_up, signed
-from txlab.drawing.palette import rgb_to_oklab
+from txlab.drawing.palette import contrast, rgb_to_oklab
 from txlab.drawing.text import width
 from txlab.drawing.world import Canvas, draw, profile, states_of
 from txlab.drawing.world_scene import SHOWS, CellSize, Scene, WorldAspect, best_value, cell_size, scene_of
@@ -52,6 +53,7 @@ def cell(canvas: Canvas, size: CellSize, row: int, column: int) -> list[str]:
 
 
 @given(st.lists(NUMBERS, min_size=1, max_size=30), st.lists(NUMBERS, min_size=1, max_size=30))
+@example([-300_000.0, -500_001.0], [-300_001.0, -500_001.0])  # on both sides of where zero is included
 def test_a_scale_holds_all_numbers_and_stays_while_it_fits_them(first: list[float], second: list[float]) -> None:
     scale = Scale()
     for values in (first, second, first):
@@ -109,6 +111,31 @@ def test_all_best_actions_are_shown_not_the_first_of_them() -> None:
     assert not set("".join(cell(picture(world, scene, size), size, 0, 5))) & set("→↓↑←")
 
 
+@pytest.mark.parametrize("dark", [True, False])
+@pytest.mark.parametrize("low", [-20.0, -1.0])
+def test_a_cell_has_one_background_in_16_colours_and_its_text_is_readable(dark: bool, low: float) -> None:
+    """Shades between the lines of a cell were seen as stripes, and dark blue numbers on black not at all."""
+    world = world_named("cliff")
+    scene = scene_in(world)
+    values = np.linspace(low, 1.0 if low == -1 else -2.0, len(scene.value))
+    scale = Scale().following(values)
+    ramp = ramp_for(scale, "16", dark, False)
+    assert all(fill is not None for fill in ramp.fill)
+    assert len(ramp.fill) == ramp.levels
+    assert ramp.ink == ramp.fill  # a shade beside an arrow would be a stripe again
+    for fill in ramp.fill:
+        assert fill is not None
+        assert abs(rgb_to_oklab(fill)[0] - rgb_to_oklab(contrast(fill))[0]) > 0.4
+    size = CellSize(4, 3)
+    canvas = picture(world, replace(scene, value=values, agent=None, trace=None), size, colours="16")
+    for (row, column), state in states_of(world, 0).items():
+        if not world.process.terminal[state]:
+            levels = {int(canvas.level[row * 3 + y][column * 4 + x]) for y in range(3) for x in range(4)}
+            assert len(levels) == 1
+            lines = cell(canvas, size, row, column)
+            assert not set("".join(lines)) & set("░▒▓█")
+
+
 def test_where_nothing_is_known_no_action_is_best() -> None:
     scene = Scene(np.zeros(2), np.array([[np.nan, np.nan], [1.0, np.nan]]))
     assert scene.best(0, ("left", "right")) == []
@@ -136,6 +163,22 @@ def is_number(word: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+@pytest.mark.parametrize("wide", [5, 6, 7, 8, 9])
+@pytest.mark.parametrize("show", ["values", "visits"])
+def test_the_letter_of_a_cell_of_one_line_never_touches_its_number(wide: int, show: str) -> None:
+    world = world_named("cliff")
+    scene = scene_in(world)
+    size = CellSize(wide, 1)
+    canvas = picture(world, scene, size, show=show)
+    start = int(world.process.start.argmax())
+    row, column = next(place for place, state in states_of(world, 0).items() if state == start)
+    text = cell(canvas, size, row, column)[0]
+    assert re.search(r"\d", text)
+    assert not re.search(r"\dS", text)
+    if wide >= 7 and show == "values":
+        assert text.endswith(" S")
 
 
 def test_four_numbers_stand_in_their_directions() -> None:

@@ -70,6 +70,14 @@ def test_reduced_ramps_are_exact_entries_and_stay_distinct(dark: bool) -> None:
     assert len({ink.downgrade(ColorSystem.STANDARD).number for ink in inks}) == len(inks) == 5
 
 
+@pytest.mark.parametrize("dark", [True, False])
+def test_every_ink_of_16_colours_is_seen_on_the_surface(dark: bool) -> None:
+    """A quarter of a cell in dark blue on black was not."""
+    for ink in heat("16", dark).ink:
+        assert ink is not None
+        assert abs(rgb_to_oklab(ink)[0] - (0.0 if dark else 1.0)) > 0.4
+
+
 @pytest.mark.parametrize("ascii", [True, False])
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_glyphs_tell_the_level_without_colour(depth: Colours, ascii: bool) -> None:

@@ -1,12 +1,14 @@
 """What is drawn around a chart: a legend that names every curve, and what was done to a run, at its steps."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from txlab.drawing.curve import Curve, draw
-from txlab.drawing.plot import Furniture, plot_lines, readout
+from txlab.drawing.plot import Furniture, lines_of_legend, plot_lines, readout, readouts
 from txlab.drawing.text import width
 
 STEPS = np.arange(401)
@@ -31,6 +33,24 @@ def test_the_legend_names_every_curve_by_what_tells_it_apart(cells: int, ascii: 
     assert top.count("--") == 4
 
 
+@pytest.mark.parametrize("ascii", [False, True])
+def test_a_long_legend_takes_a_second_line_where_the_chart_is_high(ascii: bool) -> None:
+    """Six curves of random-walk at 80 columns, of which the first line holds three."""
+    names = [f"td-0 a=0.{each}" for each in ("05", "1", "15")] + [f"mc a=0.0{each}" for each in (1, 2, 3)]
+    legend = [("--", name, index, "") for index, name in enumerate(names)]
+    furniture = Furniture("RMS error", legend=legend)
+    assert CHART is not None
+    cells = len(text_of(furniture)[1])
+    assert lines_of_legend(furniture, cells, 20, ascii) == 2
+    assert lines_of_legend(furniture, cells, 8, ascii) == 1
+    assert lines_of_legend(Furniture("RMS error", legend=legend[:2]), cells, 20, ascii) == 1
+    plain, lines = text_of(furniture, ascii), text_of(replace(furniture, legend_lines=2), ascii)
+    assert len(lines) == len(plain) + 1
+    assert lines[2:] == plain[1:]
+    assert [width(line) for line in lines[:2]] == [cells, cells]
+    assert all(name in lines[0] + lines[1] for name in names)
+
+
 @given(st.lists(st.text(min_size=1, max_size=40), max_size=6), st.integers(1, 100))
 def test_a_legend_never_is_wider_than_its_line(names: list[str], cells: int) -> None:
     assert CHART is not None
@@ -38,6 +58,9 @@ def test_a_legend_never_is_wider_than_its_line(names: list[str], cells: int) -> 
     for ascii in (False, True):
         line = readout(CHART, Furniture("nats", cursor=3, legend=legend), cells, ascii)
         assert width("".join(text for text, _ in line)) <= cells
+        two = readouts(CHART, Furniture("nats", cursor=3, legend=legend, legend_lines=2), cells, ascii)
+        assert len(two) == 2
+        assert all(width("".join(text for text, _ in line)) <= cells for line in two)
 
 
 def test_what_was_done_to_a_run_stands_at_its_step() -> None:

@@ -51,7 +51,13 @@ def attention_frame(
     )
 
 
-def make_run(root: Path, name: str = "gpt-docs", frames: list[Frame] | None = None, status: str = "done") -> Path:
+def make_run(
+    root: Path,
+    name: str = "gpt-docs",
+    frames: list[Frame] | None = None,
+    status: str = "done",
+    kind: str = "language-model",
+) -> Path:
     """A run directory with these frames."""
     run = RunDirectory(root / f"2026-11-20_143012_{name}")
     run.inbox.mkdir(parents=True)
@@ -59,7 +65,7 @@ def make_run(root: Path, name: str = "gpt-docs", frames: list[Frame] | None = No
     last = frames[-1].step if frames else 0
     now = time.time()
     info = RunInfo(
-        name=name, scenario=name, kind="language-model", title=name, status=status, created=now, started=now,
+        name=name, scenario=name, kind=kind, title=name, status=status, created=now, started=now,
         step=last, steps=max(5000, last),
     )  # fmt: skip
     info.save(run)

@@ -31,7 +31,7 @@ async def test_every_screen_opens_by_its_digit_and_its_function_key(root: Path, 
     app = app_on(root)
     async with app.run_test(size=size) as pilot:
         for room in [room for room in SCREENS if room.key]:
-            for key in (room.key, f"f{room.key}"):
+            for key in (room.key, f"f{room.key if room.key != '0' else '10'}"):
                 await pilot.press("1", key)
                 await pilot.pause()
                 assert app.current_mode == room.name

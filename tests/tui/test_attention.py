@@ -305,6 +305,25 @@ async def test_space_and_step_ask_the_run(tmp_path: Path) -> None:
         assert {request.request for request in Inbox(RunDirectory(run)).take()} == {"pause", "step"}
 
 
+async def test_a_run_s_kind_explains_its_weights_from_its_own_frame(tmp_path: Path) -> None:
+    """Additive scores of a recurrent translator, which a transformer's formula would get wrong."""
+    draw = np.random.default_rng(3)
+    q, k, v = draw.normal(size=(1, 1, 3, 6)), draw.normal(size=(1, 1, 4, 6)), draw.normal(size=6)
+    scores = np.tanh(q[0, 0, :, None] + k[0, 0, None]) @ v
+    weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+    tensors = {"cross/pattern": weights[None, None], "cross/query": q, "cross/key": k, "cross/v": v}
+    tokens = {"source": ["the", "dog", "sees", "<end>"], "target": ["<start>", "do", "borv"]}
+    frame = Frame(0, tensors, tokens, {}, {"attention": "additive"})
+    app = app_on(make_run(tmp_path, frames=[frame], kind="recurrent-translation"), tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, 0)
+        screen.query_one(Heatmap).move_to(2, 1)
+        await pilot.press("w")
+        asked = f"why does 'borv' look at 'dog' with {weights[2, 1]:.3f}?"
+        await until(pilot, lambda: asked in text_of(app))
+        assert "tanh" in text_of(app)
+
+
 async def test_a_picture_of_screen_and_head_is_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     app = app_on(make_run(tmp_path / "runs", frames=FRAMES[:2]), tmp_path)

@@ -28,6 +28,7 @@ from txlab.tui.screens.attention.bench import LiveAttention, Task, Workbench
 from txlab.tui.screens.attention.recorded import attention_of
 from txlab.tui.screens.attention.screen import AttentionScreen
 from txlab.tui.screens.attention.source import Cell, WindowRequest, read_window
+from txlab.tui.screens.dialogs import Choose
 from txlab.tui.widgets.bars import Bars
 from txlab.tui.widgets.heatmap import Heatmap
 from txlab.tui.widgets.thumbnails import Thumbnails
@@ -207,6 +208,28 @@ async def test_edges_blocks_weights_errata_and_patches_are_listed_and_taken_back
         await until(pilot, lambda: not screen.model.live.edits and idle(screen))  # type: ignore[union-attr]
         plain, _ = by_hand(tiny_run, TEXT)
         assert screen.patterns.next_tokens.candidates[0].probability == pytest.approx(plain[3].max(), abs=1e-5)
+
+
+async def test_a_model_of_attention_alone_offers_no_feed_forward(tmp_path: Path) -> None:
+    from txlab.runs.process import execute, prepare
+    from txlab.runs.scenario import load_scenario
+
+    plain = ["compute.device=cpu", "compute.dtype=float32", "compute.attention=matmul", "compute.compile=false"]
+    small = ["train.steps=2", "model.width=16", "train.batch=2", "train.validation_batches=1", "compute.threads=1"]
+    run = prepare(load_scenario("gpt-copy-attention", [*plain, *small]), root=tmp_path)
+    assert execute(run).status == "done"
+    app = app_on(run, tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await on_bench(pilot, "kCzxmadtwkCzx")
+        await pilot.press("b")
+        await until(pilot, lambda: isinstance(app.screen, Choose))
+        await pilot.pause()
+        assert "attention" in text_of(app)
+        assert "feed" not in text_of(app)
+        await pilot.press("enter")
+        await until(pilot, lambda: len(screen.model.live.edits) == 1 and idle(screen))  # type: ignore[union-attr]
+        await pilot.pause()
+        assert "attention 1 off" in text_of(app)
 
 
 async def test_tabs_and_views_are_answered_and_explained(tiny_run: Path) -> None:

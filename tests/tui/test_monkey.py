@@ -49,7 +49,7 @@ BENCH_KEYS = [
     *"hjklhjklxxmmbpeEtcvvaifnog0w", "plus", "minus", "delete", "up", "down", "left", "right", "home", "end", "enter",
     "escape", "escape", "tab", "left_square_bracket", "right_square_bracket", "left_curly_bracket",
 ]  # fmt: skip
-LETTERS = "abcdefghijklmnoprstuvwxyzLZFHMX0123456"
+LETTERS = "abcdefghijklmnoprstuvwxyzLZFHMX01234568"
 
 
 class Caged(TxlabApp):
@@ -101,7 +101,7 @@ async def test_random_keys_and_clicks_break_nothing(seed: int, tmp_path: Path, m
                 step += 1
                 append_rows(alive, {"event": "metrics", "step": step, "values": {"loss": choice.choice([1.0, 1e300])}})
             if done % (20 * BATCH) == 0:  # out of whatever dialog it is lost in
-                await pilot.press("escape", "escape", choice.choice("12346"))
+                await pilot.press("escape", "escape", choice.choice("123468"))
             assert app._exception is None, f"seed {seed}, event {done}: {app._exception!r}"
         assert app.is_running
         for _ in range(100):  # what the last keys asked for may still come, and open another dialog or screen
@@ -174,7 +174,7 @@ async def test_random_mouse_and_keys_at_any_size_on_a_live_run_break_nothing(
                 step += 1
                 append_rows(alive, {"event": "metrics", "step": step, "values": {"loss": choice.random()}})
             if done % 150 == 0:  # out of whatever dialog it is lost in
-                await pilot.press("escape", "escape", choice.choice("123467"))
+                await pilot.press("escape", "escape", choice.choice("1234678"))
             assert app._exception is None, f"seed {seed}, event {done}: {app._exception!r}"
         await pilot.pause()
         assert app.is_running

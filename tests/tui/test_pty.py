@@ -12,7 +12,7 @@ import struct
 import sys
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyte
@@ -26,15 +26,19 @@ PATIENCE = 40.0  # seconds; only a console that hangs takes this long
 
 
 class Terminal:
-    """A child in a pty of 120 × 40; `raw` is everything that it wrote, `screen` what is visible."""
+    """A child in a pty of 120 × 40; `raw` is everything that it wrote, `screen` what is visible.
 
-    def __init__(self, root: Path, columns: int = 120, rows: int = 40) -> None:
+    command  words after `txlab` of another program than the console
+    """
+
+    def __init__(self, root: Path, columns: int = 120, rows: int = 40, command: Sequence[str] = ()) -> None:
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
             for name in ("COLUMNS", "LINES"):  # else they, and not the terminal, say how large it is
                 environment.pop(name, None)
-            os.execve(sys.executable, [sys.executable, "-c", PROGRAM, str(root)], environment)
+            program = ["-m", "txlab", *command] if command else ["-c", PROGRAM, str(root)]
+            os.execve(sys.executable, [sys.executable, *program], environment)
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self.before = termios.tcgetattr(self.fd)
         self.raw = b""

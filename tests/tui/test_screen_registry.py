@@ -16,7 +16,9 @@ from txlab.tui.palette import commands_of
 from txlab.tui.screen_registry import installed_screens, screen_of
 
 
-@pytest.mark.parametrize(("scenario", "room"), [("cliff", "arena"), ("gambler", "arena"), ("gpt-tiny", "train")])
+@pytest.mark.parametrize(
+    ("scenario", "room"), [("cliff", "arena"), ("gambler", "arena"), ("descent", "descent"), ("gpt-tiny", "train")]
+)
 def test_a_run_is_looked_at_where_its_kind_is_shown(scenario: str, room: str, tmp_path: Path) -> None:
     assert screen_of(prepare(load_scenario(scenario), root=tmp_path)) == room
 
@@ -39,7 +41,7 @@ class ToyScreen(BenchScreen):
         yield Words("a toy on the bench")
 
 
-SCREEN = ScreenEntry("9", "toy", "Toy", "toy_screen:ToyScreen", "something to play with")
+SCREEN = ScreenEntry("11", "toy", "Toy", "toy_screen:ToyScreen", "something to play with")
 """
 
 
@@ -65,8 +67,8 @@ async def test_a_screen_of_another_package_has_its_key_and_its_place(
     monkeypatch.syspath_prepend(package(tmp_path))
     app = TxlabApp(root=tmp_path)
     async with app.run_test(size=(120, 24)) as pilot:
-        await settle(pilot, lambda: "9 Toy" in text_of(app))
-        await pilot.press("9")
+        await settle(pilot, lambda: "F11 Toy" in text_of(app) or " F11 " in text_of(app))
+        await pilot.press("f11")
         await settle(pilot, lambda: "a toy on the bench" in text_of(app))
         assert any(command.title == "Toy" for command in commands_of(app))
         await pilot.press("q")
@@ -76,6 +78,6 @@ async def test_a_screen_of_another_package_has_its_key_and_its_place(
 async def test_a_key_that_is_taken_is_said_in_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_toy: None
 ) -> None:
-    monkeypatch.syspath_prepend(package(tmp_path, TOY.replace('"9"', '"3"')))
-    with pytest.raises(LabError, match="has a key or a name that is taken; free keys: 7, 8, 9"):
+    monkeypatch.syspath_prepend(package(tmp_path, TOY.replace('"11"', '"3"')))
+    with pytest.raises(LabError, match="has a key or a name that is taken; free keys: 11, 12"):
         list(installed_screens())

@@ -614,7 +614,7 @@ async def test_two_overlays_keep_their_legend(root: Path) -> None:
         chart = train(app).query_one(Chart)
 
         def named() -> int:
-            legend = "".join(text for text, _ in chart.pieces[0])
+            legend = "".join(text for line in chart.pieces[: chart.above] for text, _ in line)
             return sum(each.label[-8:] in legend for each in chart.series) + legend.count("──")
 
         await settle(pilot, lambda: named() == 4 + 3)

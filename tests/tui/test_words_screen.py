@@ -149,6 +149,21 @@ async def test_arrows_go_from_label_to_label_and_enter_goes_to_a_listed_word(app
         assert screen.map.cursor in range(len(WORDS))
 
 
+async def test_a_key_of_the_cursor_does_not_lay_the_screen_out_again(app: TxlabApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, app)
+        await settle(pilot)
+        laid_out: list[bool] = []
+        lay_out = screen._refresh_layout
+        screen._refresh_layout = lambda *given, **named: (laid_out.append(True), lay_out(*given, **named))[1]  # type: ignore[method-assign]
+        before = screen.map.cursor
+        await pilot.press("right", "down", "left", "up", "right")
+        await settle(pilot)
+        assert screen.map.cursor != before
+        assert WORDS[screen.map.cursor] in text_of(app)
+        assert not laid_out
+
+
 async def test_context_vectors_axes_marks_colours_and_paths(app: TxlabApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot, app)
@@ -236,6 +251,31 @@ async def test_another_embedding_is_opened_and_set_beside(app: TxlabApp, tmp_pat
         screen.open(str(tmp_path / "none"))
         await settle(pilot, lambda: "none" in text_of(app))
         assert screen.laid is not None
+
+
+async def test_every_objective_of_a_run_is_seen_and_offered(tmp_path: Path) -> None:
+    from txlab.runs.process import execute, prepare
+    from txlab.runs.scenario import load_scenario
+
+    few = ["data.tokens=7000", "train.words=1000", "train.epochs=1", "vectors.width=8", "vectors.block=64"]
+    run = prepare(load_scenario("words-softmax", [*few, "record.frame_every=2"]), root=tmp_path)
+    execute(run)
+    app = app_on(tmp_path, run)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, app)
+        seen = {}
+        for name in ("softmax", "hierarchical", "nce", "sampling"):
+            await settle(pilot, lambda name=name: f"   by {name}   " in text_of(app))
+            assert screen.laid is not None
+            seen[name] = screen.laid.embedding
+            assert (screen.laid.embedding.context is None) == (name == "hierarchical")
+            await pilot.press("b")
+        await settle(pilot, lambda: "   by softmax   " in text_of(app))
+        assert len({embedding.vectors.tobytes() for embedding in seen.values()}) == 4
+        await pilot.press("b", "b", "left_square_bracket")  # nce, one frame back: from the frame, not a checkpoint
+        await settle(pilot, lambda: " @ 6   by nce   " in text_of(app))
+        await pilot.press("c")
+        await settle(pilot, lambda: "its vectors by nce" in text_of(app))
 
 
 async def test_a_run_without_word_vectors_says_so(tmp_path: Path) -> None:

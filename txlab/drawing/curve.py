@@ -147,7 +147,8 @@ def trace(xs: Floats, ys: Floats, rows: int, columns: int, style: Style) -> Bits
     px = np.rint(x0[which] + (x1 - x0)[which] * along).astype(np.int64)
     py = np.rint(y0[which] + (y1 - y0)[which] * along).astype(np.int64)
     if style == "dashed":
-        shown = (px + py) % 6 < 3
+        steep = abs(y1 - y0) > abs(x1 - x0)
+        shown = np.where(steep[which], py, px) % 6 < 3  # along the longer way: their sum is constant on a diagonal
         px, py = px[shown], py[shown]
     put(px, py)
     return grid

@@ -15,8 +15,11 @@ import numpy as np
 from txlab.drawing.palette import (
     BLUE,
     BRIGHT_BLUE,
+    BRIGHT_CYAN,
+    BRIGHT_WHITE,
     BRIGHT_YELLOW,
     GREY,
+    MAGENTA,
     RED,
     RGB,
     YELLOW,
@@ -62,7 +65,23 @@ def signed(colours: Colours = "truecolor", dark: bool = True, ascii: bool = Fals
     return Ramp(tuple(fills), tuple(contrast(fill) for fill in fills), "".join(glyphs[at] for at in places))
 
 
+# Backgrounds of cells in 16 colours, where letters and numbers take most of a cell: shades of ink would be seen in
+# stripes between the lines, and a dark blue number on black not at all. Red is left to what is dangerous.
+FILLS_16 = {
+    True: (BLUE, MAGENTA, BRIGHT_YELLOW, BRIGHT_WHITE),
+    False: (BRIGHT_WHITE, BRIGHT_YELLOW, MAGENTA, BLUE),
+}
+SIGNED_FILLS_16 = {
+    True: (BRIGHT_CYAN, BLUE, GREY, MAGENTA, BRIGHT_YELLOW),
+    False: (BLUE, BRIGHT_CYAN, BRIGHT_WHITE, BRIGHT_YELLOW, MAGENTA),
+}
+
+
 def ramp_for(scale: Scale, colours: Colours, dark: bool, ascii: bool) -> Ramp:
+    """Return the ramp of the cells of a world, with backgrounds in all depths of colour."""
+    if colours == "16" and not ascii:
+        fills = (SIGNED_FILLS_16 if scale.signed else FILLS_16)[dark]
+        return Ramp(fills, fills, "█▓·▓█" if scale.signed else " ░▒█")
     return (signed if scale.signed else heat)(colours, dark, ascii)
 
 
@@ -104,17 +123,23 @@ class Scale:
         if not len(finite):
             return self
         low, high = float(finite.min()), float(finite.max())
+        if self.keeps(low, high):
+            return self
         # The scale includes zero unless the numbers are far from it and close together.
         if low > 0 and low < 0.6 * high:
             low = 0.0
         if high < 0 and high > 0.6 * low:
             high = 0.0
-        inside = self.low <= low and high <= self.high
-        if inside and (high - low >= 0.4 * (self.high - self.low) or self.high == self.low):
+        if self.keeps(low, high):
             return self
         return Scale(
             -rounded_up(-low) if low < 0 else rounded_down(low), rounded_up(high) if high > 0 else -rounded_down(-high)
         )
+
+    def keeps(self, low: float, high: float) -> bool:
+        """Whether it contains these numbers and they use at least 40 % of it."""
+        inside = self.low <= low and high <= self.high
+        return inside and (high - low >= 0.4 * (self.high - self.low) or self.high == self.low)
 
 
 def rounded_up(value: float) -> float:

@@ -143,7 +143,11 @@ def heat(colours: Colours = "truecolor", dark: bool = True, ascii: bool = False)
     if colours == "256":
         return textured([cube(digits) for digits in (DARK_256 if dark else LIGHT_256)])
     if colours == "16":
-        ink = (GREY, BLUE, MAGENTA, BRIGHT_YELLOW, BRIGHT_WHITE) if dark else (GREY, YELLOW, RED, MAGENTA, BLACK)
+        ink = (
+            (GREY, BRIGHT_BLUE, BRIGHT_MAGENTA, BRIGHT_YELLOW, BRIGHT_WHITE)
+            if dark
+            else (GREY, YELLOW, RED, MAGENTA, BLACK)
+        )
         return Ramp((None,) * 5, ink, SHADES)
     return Ramp((None,) * 5, (None,) * 5, SHADES)
 

@@ -41,6 +41,8 @@ class Furniture:
     """What the x axis counts."""
     events: Sequence[tuple[int, str]] = ()
     """(step, words) of what was done to the run, in order."""
+    legend_lines: int = 1
+    """Lines that the legend may take, see `lines_of_legend`."""
 
 
 def margin(chart: curve.Chart) -> int:
@@ -82,6 +84,33 @@ def readout(chart: curve.Chart, furniture: Furniture, cells: int, ascii: bool) -
         room -= size
     gap = cells - width(unit) - sum(width(text) for text, _ in shown)
     return [(cut(unit, cells), "unit"), (" " * max(0, gap), "empty"), *shown]
+
+
+TALL = 12  # lines of a chart that can spare one for a long legend
+
+
+def lines_of_legend(furniture: Furniture, cells: int, height: int, ascii: bool) -> int:
+    """Return 2 where the names do not fit beside the unit, and a plot of so many lines is high enough; else 1."""
+    names = [width(glyph) + 1 + width(visible(label, ascii)) for glyph, label, _, _ in furniture.legend]
+    needed = width(visible(furniture.unit, ascii).split(",")[0]) + 2 + sum(names) + 3 * (len(names) - 1)
+    return 2 if needed > cells and height >= TALL and len(names) > 1 else 1
+
+
+def readouts(chart: curve.Chart, furniture: Furniture, cells: int, ascii: bool) -> list[Pieces]:
+    """Return the lines above the plot: `readout`, and what of a legend of two lines does not fit into the first."""
+    if furniture.legend_lines == 1:
+        return [readout(chart, furniture, cells, ascii)]
+    room, first = cells - width(visible(furniture.unit, ascii).split(",")[0]) - 2, 0
+    if furniture.cursor is not None:
+        room -= len(furniture.across) + len(count(furniture.cursor)) + 4
+    for glyph, label, _, value in furniture.legend:
+        room -= width(glyph) + 1 + width(visible(label, ascii)) + (len(value) + 1 if value else 0) + 3
+        if room < -3:
+            break
+        first += 1
+    rest = Furniture(legend=furniture.legend[first:])
+    line = readout(chart, replace(furniture, legend=furniture.legend[:first]), cells, ascii)
+    return [line, readout(replace(chart, dropped=0), rest, cells, ascii)]
 
 
 SHORTEST = 8  # cells of a shortened name in the legend
@@ -150,7 +179,7 @@ def plot_lines(chart: curve.Chart, furniture: Furniture, ascii: bool) -> list[Pi
         column = chart.column_of(step) if step is not None else None
         if column is not None:
             marks[column] = (glyph, role)
-    lines = [readout(chart, furniture, left + columns, ascii)]
+    lines = readouts(chart, furniture, left + columns, ascii)
     done = event_marks(chart, furniture.events, ascii)
     for row in range(rows):
         label = labels.get(row)

@@ -117,15 +117,18 @@ def ground(points: np.ndarray, camera: Camera, rows: int, columns: int, classes:
     """
     dots = dots_of(points, camera, rows, columns)
     shape = (rows * DOTS_DOWN, columns * DOTS_ACROSS)
-    inside = (dots >= 0).all(1) & (dots[:, 0] < shape[1]) & (dots[:, 1] < shape[0])
+    x, y = np.ascontiguousarray(dots.T)
+    inside = (x >= 0) & (y >= 0) & (x < shape[1]) & (y < shape[0])
+    seen = np.flatnonzero(inside)
+    x, y = x[seen], y[seen]
+    cell = y // DOTS_DOWN * columns + x // DOTS_ACROSS
+    counts = np.bincount(cell, minlength=rows * columns).reshape(rows, columns)
+    kinds = np.full(rows * columns, -1, np.int16)
+    kinds[cell[::-1]] = 0 if classes is None else classes[seen[::-1]]
+    grid = np.zeros(shape[0] * shape[1], bool)
+    grid[y * shape[1] + x] = True
     cells = dots // (DOTS_ACROSS, DOTS_DOWN)
-    counts = np.bincount(cells[inside, 1] * columns + cells[inside, 0], minlength=rows * columns).reshape(rows, columns)
-    kinds = np.full((rows, columns), -1, np.int16)
-    order = np.flatnonzero(inside)[::-1]
-    kinds[cells[order, 1], cells[order, 0]] = 0 if classes is None else classes[order]
-    grid = np.zeros(shape, bool)
-    grid[dots[inside, 1], dots[inside, 0]] = True
-    return Ground(points, camera, cells, inside, grid, counts, kinds)
+    return Ground(points, camera, cells, inside, grid.reshape(shape), counts, kinds.reshape(rows, columns))
 
 
 def scatter(

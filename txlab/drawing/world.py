@@ -178,7 +178,8 @@ class Brush:
         elif size.kind == "stacked":
             self.stacked(x, y, state, value, best, role)
         else:
-            self.line(x, y, state, value, best, role, shade)
+            marked = bool(mark) and mark not in ".#" and size.kind == "line"
+            mark = mark if self.line(x, y, state, value, best, role, shade, marked) else ""
         if mark and mark not in ".#" and size.kind != "sign":
             self.canvas.write(x + size.wide - 1, y, visible(mark, view.ascii)[:1], "mark")
         if scene.trace is not None and scene.trace[state] > 1e-3:
@@ -239,8 +240,13 @@ class Brush:
             self.canvas.write(x, below, " " * size.wide, "plain")
         self.canvas.write(x + (size.wide - len(text) + 1) // 2, below, text, self.number_role(state))
 
-    def line(self, x: int, y: int, state: int, value: float, best: list[int], role: Role, shade: str) -> None:
-        """Draw an arrow and, where it fits beside it, the number or the shade of its level."""
+    def line(
+        self, x: int, y: int, state: int, value: float, best: list[int], role: Role, shade: str, marked: bool
+    ) -> bool:
+        """Draw an arrow and, where it fits beside it, the number or the shade of its level.
+
+        Returns whether the letter of the map, in the last cell, would stand apart from the number.
+        """
         size = self.view.size
         room = 1 if size.wide < 4 else 2
         words = actions_sign([self.actions[a] for a in best], room, self.view.ascii)
@@ -250,18 +256,23 @@ class Brush:
             self.canvas.write(x, y, words or " ", role)
             if size.wide > 1:
                 self.canvas.write(x + 1, y, shade, "shade")
-            return
+            return False
         # The last cell stays free: the next arrow, or a trace, stands there. A number as action is told from the one
         # beside it by a colon; where that one has no room, it takes the place of the action, unless that is asked for.
         agent = 2 * (state == self.scene.agent)  # its sign and a space, which take the place of the action
         words = "" if agent else words + ":" if words[-1:].isdigit() else words
         begin = max(agent, len(words) if size.wide < 6 else room, len(words))
-        text = self.number(state, value, size.wide - 1 - begin)
-        if not text and self.view.show in ("values", "visits"):
+        end = size.wide - 1  # with a mark, the cell before it stays free too, if a number fits into the rest
+        text = self.number(state, value, end - begin)
+        apart = marked and len(shorter := self.number(state, value, end - 1 - begin)) > 0
+        if apart:
+            text, end = shorter, end - 1
+        elif not text and self.view.show in ("values", "visits"):
             words, begin = "", agent
-            text = self.number(state, value, size.wide - 1 - begin)
+            text = self.number(state, value, end - begin)
         self.canvas.write(x, y, words if text else words.rstrip(":"), role)
-        self.canvas.write(x + begin, y, text.rjust(size.wide - 1 - begin), self.number_role(state))
+        self.canvas.write(x + begin, y, text.rjust(end - begin), self.number_role(state))
+        return apart or not text
 
     def quad(self, x: int, y: int, state: int, best: list[int], role: Role) -> bool:
         """Draw at each side the number of the action pointing there; False if the actions are not four directions."""

@@ -66,7 +66,7 @@ class TxlabApp(QuietApp):
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
             Binding(
-                f"{entry.key},f{entry.key}",
+                entry.keys,
                 f"open_screen('{entry.name}')",
                 entry.title,
                 id=f"room.{entry.name}",
@@ -175,7 +175,7 @@ class TxlabApp(QuietApp):
         for entry in entries:
             self.add_mode(entry.name, entry.open)
             if entry.key:
-                self.bind(f"{entry.key},f{entry.key}", f"open_screen('{entry.name}')", show=False)
+                self.bind(entry.keys, f"open_screen('{entry.name}')", show=False)
             self.entries.append(entry)
         if entries:
             self.screen.query("NavigationLine").refresh()

@@ -47,7 +47,11 @@ def commands_of(app: TxlabApp) -> list[Command]:
         phrase = phrase_of(binding, word_for(binding))
         found.setdefault(binding.action, Command(phrase, f"key {key}", run, synonyms))
     screens = [
-        Command(entry.title, f"key {entry.key}" if entry.key else "", partial(app.action_open_screen, entry.name))
+        Command(
+            entry.title,
+            f"key {entry.label.partition(' ')[0]}" if entry.key else "",
+            partial(app.action_open_screen, entry.name),
+        )
         for entry in app.entries
     ]
     last = [

@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
 ENTRY_POINTS = "txlab.screens"
+KEYS = (*"1234567890", "11", "12")
 
 
 @dataclass(frozen=True)
 class ScreenEntry:
-    """A screen: `key` is its digit and the number of its F-key; `where` is "module:Class". A screen `within` another
-    one has no key of its own and is listed under that one's name."""
+    """A screen: `key` is its digit and the number of its F-key, "0" having F10; those of other packages may have "11"
+    and "12", which are F-keys alone. `where` is "module:Class". A screen `within` another one has no key of its own and
+    is listed under that one's name."""
 
     key: str
     name: str
@@ -33,6 +35,16 @@ class ScreenEntry:
     where: str
     about: str
     within: str = ""
+
+    @property
+    def keys(self) -> str:
+        """The names of its keys, as Textual has them: "3,f3"."""
+        return f"f{self.key}" if len(self.key) > 1 else f"{self.key},f{'10' if self.key == '0' else self.key}"
+
+    @property
+    def label(self) -> str:
+        """ "3 Train", or "F11 Toy" """
+        return f"{'F' * (len(self.key) > 1)}{self.key} {self.title}"
 
     def load(self) -> type[Screen[None]]:
         module, _, name = self.where.partition(":")
@@ -54,6 +66,27 @@ SCREENS = [
     ScreenEntry("4", "attention", "Attention", _OURS + "attention.screen:AttentionScreen", "who looks at whom"),
     ScreenEntry("5", "words", "Words", _OURS + "vectors.screen:WordsScreen", "word vectors, seen while they move"),
     ScreenEntry("6", "arena", "Arena", _OURS + "arena.screen:ArenaScreen", "learners of decisions in their worlds"),
+    ScreenEntry("7", "feedback", "Feedback", _OURS + "feedback.screen:FeedbackScreen", "people rank, a model follows"),
+    ScreenEntry(
+        "8", "descent", "Descent", _OURS + "descent.screen:DescentScreen", "a function, and the methods that go down it"
+    ),
+    ScreenEntry(
+        "9",
+        "playground",
+        "Playground",
+        _OURS + "playground.screen:PlaygroundScreen",
+        "a small network, every neuron a picture",
+    ),
+    ScreenEntry("0", "recurrent", "Recurrent", _OURS + "recurrent.screen:RecurrentScreen", "units and their memory"),
+    ScreenEntry(
+        "",
+        "convolution",
+        "Convolution",
+        _OURS + "convolution.screen:ConvolutionScreen",
+        "a filter over a picture",
+        "train",
+    ),
+    ScreenEntry("", "figure", "Figure", _OURS + "figure.screen:FigureScreen", "what a run draws of itself", "train"),
     ScreenEntry("", "play", "Tic-tac-toe", _OURS + "play.screen:PlayScreen", "a game against a learner", "arena"),
 ]
 
@@ -64,7 +97,7 @@ def installed_screens() -> Iterator[ScreenEntry]:
         entry = load_plugin(point, ScreenEntry)
         taken = {each.key for each in SCREENS if each.key} | {each.name for each in SCREENS}
         if entry.key in taken or entry.name in taken:
-            free = ", ".join(digit for digit in "123456789" if digit not in taken)
+            free = ", ".join(key for key in KEYS if key not in taken)
             raise LabError(f"the screen {entry.name!r} has a key or a name that is taken; free keys: {free}")
         yield entry
 

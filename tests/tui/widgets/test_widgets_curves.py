@@ -210,6 +210,17 @@ async def test_values_of_facts_end_in_one_column(host: Callable) -> None:
         assert table.chosen is None
 
 
+async def test_a_note_of_which_nothing_would_be_seen_is_left_out(host: Callable) -> None:
+    table = FactTable()
+    app = host(table)
+    async with app.run_test(size=(27, 4)) as pilot:  # five cells are left for the notes
+        table.set_facts([Fact("advantage", "−0.012", "of a token"), Fact("ratio", "0.99", "π/ρ")])
+        await pilot.pause()
+        first, second, *_ = text_of(app).splitlines()
+        assert first.rstrip().endswith("−0.012")
+        assert second.rstrip().endswith("π/ρ")
+
+
 @pytest.mark.parametrize(("value", "cells", "drawn"), [(0, 4, ""), (1, 4, "████"), (2, 4, "████"), (0.25, 2, "▌")])
 def test_a_bar_is_as_long_as_its_share(value: float, cells: int, drawn: str) -> None:
     assert bar(value, cells) == drawn

@@ -56,7 +56,7 @@ class NavigationLine(Widget, can_focus=False):
         column = 8
         self.places = []
         shown = [entry for entry in entries if not entry.within]
-        labels = {entry.name: f"{entry.key} {entry.title}" for entry in shown}
+        labels = {entry.name: entry.label for entry in shown}
         room = self.size.width - column
         gap = 2 if sum(map(len, labels.values())) + 2 * len(labels) <= room else 1
         if gap == 1 and sum(map(len, labels.values())) + len(labels) > room:

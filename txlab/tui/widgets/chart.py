@@ -24,7 +24,7 @@ from textual.strip import Strip
 from txlab.drawing import curve
 from txlab.drawing.axis import Window
 from txlab.drawing.palette import lines
-from txlab.drawing.plot import Furniture, Pieces, Role, as_curve, margin, plot_lines, value_at
+from txlab.drawing.plot import Furniture, Pieces, Role, as_curve, lines_of_legend, margin, plot_lines, value_at
 from txlab.drawing.text import fit
 from txlab.drawing.thinning import smooth
 from txlab.tui.widgets.painted import Painted
@@ -105,6 +105,7 @@ class Chart(Painted, can_focus=True):
         self.zoomed: tuple[float, float] | None = None
         self.chart: curve.Chart | None = None
         self.pieces: list[Pieces] = []
+        self.above = 1  # lines above the plot
         self.roles: list[Role] = []  # of the drawn curves: the index of a series, or "dim"
         self.drag: tuple[int, int] | None = None
         self.drawing = self.again = self.postponed = False
@@ -178,7 +179,9 @@ class Chart(Painted, can_focus=True):
         window = self.window([each for each, _ in [*faint, *strong]])
         chart = None
         if window is not None:
-            columns, rows = self.size.width - 2, max(1, self.size.height - 3)
+            furniture = Furniture(self.unit, legend=self.legend())
+            legend = lines_of_legend(furniture, self.size.width, self.size.height, self.ascii)
+            columns, rows = self.size.width - 2, max(1, self.size.height - 2 - legend)
             for _ in range(2):  # the width of the y labels determines how many columns are left
                 size = (max(1, columns), rows)
                 chart = curve.draw([each for each, _ in strong], *size, window=window, ascii=self.ascii, marks=bare)
@@ -211,8 +214,10 @@ class Chart(Painted, can_focus=True):
             words = fit(self.waiting, self.size.width, "center", "~" if ascii else "…")
             self.pieces = [[] for _ in range(middle)] + [[(words, "unit")]]
         else:
+            self.above = max(1, self.size.height - 2 - self.chart.characters.shape[0])
             furniture = Furniture(
-                self.unit, self.cursor, self.marker, self.legend(), self.drag, self.across, self.events
+                *(self.unit, self.cursor, self.marker, self.legend(), self.drag, self.across, self.events),
+                min(2, self.above),
             )
             self.pieces = plot_lines(self.chart, furniture, ascii)[: self.size.height]
         self.refresh_changed(old, self.pieces)
@@ -249,7 +254,7 @@ class Chart(Painted, can_focus=True):
         surface = self.surface
         if y >= len(self.pieces) or not self.size.width:
             return Strip.blank(self.size.width, surface)
-        in_plot = self.chart is not None and 0 < y <= self.chart.characters.shape[0]
+        in_plot = self.chart is not None and 0 <= y - self.above < self.chart.characters.shape[0]
         segments = []
         for text, role in self.pieces[y]:
             if isinstance(role, int) and in_plot:

@@ -21,6 +21,7 @@ from txlab.drawing.spark import spark
 from txlab.drawing.text import fit, formula, width
 from txlab.tui.widgets.painted import Painted
 
+SHORTEST_NOTE = 6  # cells; a longer note of which less would be seen is left out
 PARTS = ("name", "value", "note", "curve", "chosen", "good", "bad", "accent")
 
 
@@ -149,7 +150,7 @@ class FactTable(Painted, can_focus=True):
                 line = spark(np.asarray(fact.curve, dtype=np.float64), cells, ascii)
                 segments += [Segment(line, style["curve"]), Segment(" ", surface)]
                 rest -= cells + 1
-            if rest > 0 and note:
+            if note and rest >= min(width(note), SHORTEST_NOTE):
                 segments.append(Segment(fit(note, rest, ellipsis=ellipsis), style["note"]))
         return self.strip(segments)
 

@@ -196,7 +196,8 @@ class Rows(ScrollView, can_focus=True):
         if at not in self.lines:
             item = self.items[at]
             chosen = item.key is not None and item.key == self.key
-            drawn = list(self.draw(item, width, chosen))
+            room = width - self.show_vertical_scrollbar  # a cell of air before it
+            drawn = list(self.draw(item, room, chosen))
             self.lines[at] = [self._strip(line, width) for line in drawn]
         lines = self.lines[at]
         row = y - self.tops[at]

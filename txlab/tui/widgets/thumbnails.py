@@ -10,7 +10,6 @@ from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 import numpy as np
-from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
@@ -22,7 +21,7 @@ from textual.strip import Strip
 from txlab.drawing.palette import heat
 from txlab.drawing.text import fit
 from txlab.tui.widgets.painted import Painted
-from txlab.tui.widgets.terminal import ink
+from txlab.tui.widgets.pixels import Pixels
 
 HEIGHTS = (8, 7, 6, 5, 4, 3, 2, 1)  # lines a thumbnail may have; it has twice as many columns, so that it looks square
 LEFT = 3  # cells for the layer numbers
@@ -80,8 +79,7 @@ class Thumbnails(Painted, can_focus=True):
         self.origin = (0, 0)
         self.levels = np.zeros((0, 0, 1, 1), dtype=np.uint8)
         self.levels_for: tuple[object, ...] = ()
-        self.inks: dict[tuple[int, int, bool], Style] = {}
-        self.ramp = heat()
+        self.painter = Pixels(heat(), Style(), True)
         self.strips: dict[int, Strip] = {}  # up-to-date lines of the widget
 
     def set_patterns(
@@ -206,10 +204,9 @@ class Thumbnails(Painted, can_focus=True):
         wanted = (tall, self.colours, self.dark, self.ascii, self.surface)
         if wanted != self.levels_for:
             pixels = pooled(self.patterns, tall * 2 if self.paired else tall, tall * 2)
-            self.ramp = heat(self.colours, self.dark, self.ascii)
-            self.levels = self.ramp.level(pixels)
+            self.painter = Pixels(heat(self.colours, self.dark, self.ascii), self.surface, self.paired)
+            self.levels = self.painter.ramp.level(pixels)
             self.levels_for = wanted
-            self.inks.clear()
             self.follow()
 
     @property
@@ -279,35 +276,4 @@ class Thumbnails(Painted, can_focus=True):
 
     def pixels(self, layer: int, head: int, line: int) -> list[Segment]:
         """Return one line of a thumbnail."""
-        ramp, levels, off = self.ramp, self.levels[layer, head], (layer, head) in self.off
-        if not self.paired:
-            return [Segment(ramp.glyphs[level], self.ink_of(level, level, off)) for level in levels[line].tolist()]
-        pairs = zip(levels[2 * line].tolist(), levels[2 * line + 1].tolist(), strict=True)
-        return [Segment("▀", self.ink_of(above, below, off)) for above, below in pairs]
-
-    def ink_of(self, above: int, below: int, off: bool = False) -> Style:
-        style = self.inks.get((above, below, off))
-        if style is None:
-            ramp = self.ramp
-            if not self.paired:
-                style = ink(ramp.ink[above], self.surface, ramp.fill[above])
-            else:
-                # With 16 colours there is no fill: the ink is the pixel, and an empty pixel is the surface.
-                top, bottom = (ramp.fill[level] or (ramp.ink[level] if level else None) for level in (above, below))
-                surface = self.surface.bgcolor
-                if top is None and surface is not None:
-                    red, green, blue = surface.get_truecolor()
-                    top = (red, green, blue)
-                style = ink(top, self.surface, bottom)
-            if off:
-                style += Style(color=greyed(style.color), bgcolor=greyed(style.bgcolor), dim=not self.paired)
-            self.inks[above, below, off] = style
-        return style
-
-
-def greyed(colour: Color | None) -> Color | None:
-    """Return the grey that is as bright as a colour (ITU-R BT.601)."""
-    if colour is None:
-        return None
-    red, green, blue = colour.get_truecolor()
-    return Color.from_rgb(*(round(0.299 * red + 0.587 * green + 0.114 * blue),) * 3)
+        return self.painter.line(self.levels[layer, head], line, (layer, head) in self.off)

@@ -93,11 +93,12 @@ class WordMap(Painted, can_focus=True):
         self.cursor = 0
         self.camera: Camera | None = None  # None = all words
         self.made: dict[str, tuple[tuple[object, ...], Any, WordsPicture]] = {}
+        self.painted: tuple[list[list[tuple[str, int]]], tuple[bool, bool]] = [], (True, False)
 
     def show(self, picture: WordsPicture) -> None:
         self.picture = picture
         self.cursor = max(0, min(self.cursor, len(picture.words) - 1))
-        self.refresh()
+        self.redraw()
 
     def go_to(self, row: int) -> None:
         """Put the cursor on a word; a zoomed map follows it if it is outside."""
@@ -118,7 +119,7 @@ class WordMap(Painted, can_focus=True):
         x, y = self.picture.points[self.cursor]
         camera = camera.zoomed(factor, float(x), float(y))
         self.camera = None if camera.up >= everything.up else camera
-        self.refresh()
+        self.redraw()
 
     def action_move(self, across: int, up: int) -> None:
         """To the label that lies nearest in this direction: along it as near as possible, aside half as far."""
@@ -143,6 +144,19 @@ class WordMap(Painted, can_focus=True):
             self.go_to(min(places, key=lambda row: abs(places[row][0] - offset.y) * 2 + abs(places[row][1] - offset.x)))
 
     # Drawing.
+
+    def redraw(self) -> None:
+        """Draw again, and paint the lines that differ from those on the screen."""
+        before, kind = self.painted
+        if not self.size or not len(self.picture.words):
+            self.refresh()
+            return
+        now = self.lines, (self.picture.classes is None, self.picture.ordered)
+        self.painted = now
+        if kind == now[1]:
+            self.refresh_changed(before, now[0])
+        else:
+            self.refresh()
 
     @property
     def everything(self) -> Camera:
@@ -200,6 +214,16 @@ class WordMap(Painted, can_focus=True):
         found: np.ndarray = np.flatnonzero(base.inside)
         return found
 
+    @property
+    def lines(self) -> list[list[tuple[str, int]]]:
+        """The pieces of each line: their text, and what their cells show, see `looks_of`."""
+        drawing = self.drawing
+        return self.once("lines", (id(drawing),), lambda: pieces_of(drawing))
+
+    def style_of(self, look: int) -> Style:
+        shows, rest = look % LOOKS, look // LOOKS
+        return self.style(shows, rest // 2 - 1, bool(rest % 2))
+
     def style(self, shows: int, group: int, dense: bool) -> Style:
         """The style of a cell."""
         if shows == Shows.NOTHING:
@@ -215,6 +239,9 @@ class WordMap(Painted, can_focus=True):
         if not self.picture.ordered:
             known = lines(self.colours, self.dark)[1:]  # the first is the accent's
             return known[group % len(known)]
+        return self.cached(f"level {group}", lambda: self.colour_of_level(group))
+
+    def colour_of_level(self, group: int) -> RGB | None:
         ramp = heat(self.colours, self.dark)
         level = int(ramp.level(np.array(0.25 + 0.75 * group / HIGHEST)))
         return ramp.fill[level] or ramp.ink[level]
@@ -224,14 +251,28 @@ class WordMap(Painted, can_focus=True):
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        drawing = self.drawing
-        if not len(self.picture.words) or y >= len(drawing.characters):
+        if not len(self.picture.words) or y >= len(self.lines):
             return Strip.blank(self.size.width, self.surface)
-        segments: list[Segment] = []
-        cells, start = drawing.characters[y], 0
-        keys = list(zip(drawing.shows[y].tolist(), drawing.classes[y].tolist(), drawing.dense[y].tolist(), strict=True))
-        for x in range(1, len(cells) + 1):
-            if x == len(cells) or keys[x] != keys[start]:
-                segments.append(Segment("".join(cells[start:x]), self.style(*keys[start])))
-                start = x
+        segments = [Segment(text, self.style_of(look)) for text, look in self.lines[y]]
         return Strip(segments).adjust_cell_length(self.size.width, self.surface)
+
+
+LOOKS = 16  # more than there are of Shows
+
+
+def looks_of(drawing: Scatter) -> np.ndarray:
+    """What each cell shows as one number (rows, columns): the group and the density count for points alone."""
+    points = drawing.shows == Shows.POINTS
+    rest = 2 * (drawing.classes.astype(np.int64) + 1) + drawing.dense
+    found: np.ndarray = drawing.shows + LOOKS * np.where(points, rest, 0)
+    return found
+
+
+def pieces_of(drawing: Scatter) -> list[list[tuple[str, int]]]:
+    """Each line in pieces of cells that look alike."""
+    found = []
+    for cells, looks in zip(drawing.characters, looks_of(drawing), strict=True):
+        starts = [0, *(np.flatnonzero(np.diff(looks)) + 1).tolist()]
+        ends = [*starts[1:], len(cells)]
+        found.append([("".join(cells[a:b]), int(looks[a])) for a, b in zip(starts, ends, strict=True)])
+    return found

@@ -117,7 +117,7 @@ def curves_of_run(reader: RunReader, frame: Frame) -> tuple[ReturnCurves, ...]:
     headline = about.get("headline")
     families = [str(each).partition("/")[0] for each in headline if "/" in str(each)] if type(headline) is list else []
     family = families[0] if families else ""
-    across = {"episodes": "episode", "sweeps": "sweep"}.get(str(about.get("unit")), "step")
+    across = {"episodes": "episode", "sweeps": "sweep", "rollouts": "rollout"}.get(str(about.get("unit")), "step")
     nothing = np.empty(0)
 
     def other(name: str, label: str) -> ReturnCurves:
@@ -137,7 +137,7 @@ def curves_of_run(reader: RunReader, frame: Frame) -> tuple[ReturnCurves, ...]:
             series, greedy = reader.series(f"return/{label}"), reader.series(f"greedy/{label}")
             low, high = (reader.series(f"return_{edge}/{label}").values for edge in ("low", "high"))
             banded = len(low) == len(high) == len(series)
-            curves = ReturnCurves(series.steps, series.values, 1, greedy.steps, greedy.values)
+            curves = ReturnCurves(series.steps, series.values, 1, greedy.steps, greedy.values, across=across)
             found.append(replace(curves, low=low, high=high) if banded else curves)
             continue
         kept = [f"rms/{label}" for label in labels] + list(INSTEAD) + [name for name in names if name.startswith("rms")]

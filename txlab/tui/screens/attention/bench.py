@@ -348,11 +348,14 @@ class Workbench:
         return tuple(token for token in written if token not in stops)
 
     def open(self, task: Task) -> OpenModel:
+        from txlab.engine.interpret.sites import sites
         from txlab.runs.models import open_model
 
         step = checkpoint_at(task) if task.at is not None else None
         if self.opened is None or self.opened_for != (task.model, step):
-            self.opened, self.plain = open_model(task.model, task.root, step), None
+            opened = open_model(task.model, task.root, step)
+            sites(opened.model)  # LabError if it has none that can be taken apart
+            self.opened, self.plain = opened, None
             self.opened_for = (task.model, step)
             self.lock, self.circuits = Lock(), {}
         return self.opened

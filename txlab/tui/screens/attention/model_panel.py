@@ -258,22 +258,25 @@ class ModelPanel(Panel):
 
     def action_block(self) -> None:
         """Choose a branch of the selected layer to switch off, or back on."""
-        if not self.looking("block"):
-            return
-        cell, edits = self.viewer.cell, self.wanted.edits if self.wanted is not None else ()
-        site = cell.site if cell.site != "cross" else "decoder"
-        branches = {
-            part: {"kind": "scale-block", "site": site, "layer": cell.layer, "part": part}
-            for part in ("attention", *(["cross"] if site == "decoder" else []), "feed_forward")
-        }
-        rows = [
-            (part, "is off: enter switches it back on" if find(edits, branch) else "", find(edits, branch) is not None)
-            for part, branch in branches.items()
-        ]
-        self.app.push_screen(
-            Choose(f"Switch off in block {cell.layer + 1}", rows),
-            lambda part: self.toggle(branches[part], {"factor": 0.0}) if part in branches else None,
-        )
+
+        def choose(live: LiveAttention) -> None:
+            from txlab.engine.interpret.interventions import parts_of
+
+            cell, edits = self.viewer.cell, self.wanted.edits if self.wanted is not None else ()
+            site = cell.site if cell.site != "cross" else "decoder"
+            branches = {
+                str(part): {"kind": "scale-block", "site": site, "layer": cell.layer, "part": part}
+                for part in parts_of(live.opened.model, site, cell.layer)
+            }
+            offs = {part: find(edits, branch) is not None for part, branch in branches.items()}
+            rows = [(part, "is off: enter switches it back on" if off else "", off) for part, off in offs.items()]
+            self.app.push_screen(
+                Choose(f"Switch off in block {cell.layer + 1}", rows),
+                lambda part: self.toggle(branches[part], {"factor": 0.0}) if part in branches else None,
+            )
+
+        if self.looking("block"):
+            self.with_model(choose)
 
     def action_weight(self) -> None:
         def changed(edit: Edit | None) -> None:
@@ -309,6 +312,8 @@ class ModelPanel(Panel):
         layer, name = cell.layer + 1, f"{cell.layer + 1}.{cell.head + 1}"
 
         def place(live: LiveAttention, second: str) -> None:
+            from txlab.engine.interpret.interventions import parts_of
+
             site = live.cache.sites[cell.site]
             block, attention = site.block(cell.layer), site.at(cell.layer)
             places = {
@@ -318,6 +323,8 @@ class ModelPanel(Panel):
                 f"what feed-forward {layer} adds": (f"{block}.feed_forward.out", None),
                 f"what leaves block {layer}": (f"{block}.leave", None),
             }
+            if "feed_forward" not in parts_of(live.opened.model, cell.site, cell.layer):
+                del places[f"what feed-forward {layer} adds"]
 
             def chosen(what: str | None) -> None:
                 if what in places:

@@ -39,6 +39,7 @@ FRAME_NAMES = {
     "decoder": ("decoder", "target", "target"),
     "cross": ("cross", "target", "source"),
 }
+NEEDED = ("query", "key", "v")  # from which a weight is explained: v of additive scores
 DRAWN = (
     "next/probability",
     *(f"{prefix}/{name}" for prefix, _, _ in FRAME_NAMES.values() for name in ("pattern", *SCORES)),
@@ -51,6 +52,7 @@ class RecordedAttention:
 
     patterns          site → (L, H, T, S)
     next_probability  (T, k), with `next_tokens` of T · k; None if the frame has none that fit
+    kind              of the run, which explains its frames
     folder            of the run's frames, for questions that need more than is drawn
     """
 
@@ -63,6 +65,7 @@ class RecordedAttention:
     candidates: tuple[str, ...] = ()
     lead: str = LEADS["next"]
     run: str = ""
+    kind: str = ""
     folder: Path = field(default_factory=Path)
     edits: tuple[()] = ()
     stored: bool = True
@@ -114,24 +117,12 @@ class RecordedAttention:
         """Explain a cell by the frame's own queries and keys, which are read for it."""
         if view != "pattern":
             raise LabError(f"a frame explains the cells of a head; for {view}, type a text (t) to open the model")
-        prefix, index = FRAME_NAMES[cell.site][0], (cell.layer, cell.head, cell.row, cell.column)
-        names = [f"{prefix}/{name}" for name in ("pattern", "query", "key")]
-        frame = self.read(names)
-        if cell.site == "self":
-            from txlab.experiments.learning.explanations import explain_attention
+        from txlab.experiments.kind import kind_of_run
 
-            return explain_attention(frame, names[0], index)
-        import torch
-
-        from txlab.engine.interpret.why import explain_weight
-        from txlab.engine.transformer.attention import CAUSAL, NO_MASK
-
-        for name in names[1:]:
-            if name not in frame.tensors:
-                raise LabError(f"this frame was recorded without {name}, from which the weight is explained")
-        q, k = (torch.from_numpy(np.array(frame.tensors[name][index[:2]], dtype=np.float32)) for name in names[1:])
-        site = self.sites[cell.site]
-        return explain_weight(q, k, CAUSAL if site.mask == "causal" else NO_MASK, cell.row, cell.column, site.columns)
+        prefix = FRAME_NAMES[cell.site][0]
+        frame = self.read([f"{prefix}/{name}" for name in ("pattern", *NEEDED)])
+        index = (cell.layer, cell.head, cell.row, cell.column)
+        return kind_of_run(self.kind).explain_frame(frame, f"{prefix}/pattern", index)
 
     def explain_next(self, site: str, row: int, rank: int) -> Explanation:
         from txlab.experiments.learning.explanations import explain_attention
@@ -146,7 +137,7 @@ class RecordedAttention:
         return FrameIndex(self.folder).read(self.step, names=names)  # a new index: the reader's belongs to its thread
 
 
-def attention_of(frame: Frame, run: str = "", folder: Path = Path()) -> RecordedAttention | None:
+def attention_of(frame: Frame, run: str = "", folder: Path = Path(), kind: str = "") -> RecordedAttention | None:
     """Return what can be drawn of a frame; None if it holds no pattern."""
     sites: dict[str, AttentionSite] = {}
     patterns: dict[str, np.ndarray] = {}
@@ -181,6 +172,7 @@ def attention_of(frame: Frame, run: str = "", folder: Path = Path()) -> Recorded
         tokens if fits else (),
         LEADS.get(str(frame.facts.get("predicts")), LEADS["next"]),
         run,
+        kind,
         folder,
     )
 
@@ -230,7 +222,7 @@ def read_frame(reader: RunReader, at: int | None, drawn: tuple[int, int] | None)
     if drawn == (step, len(steps)):
         return found
     run = scenario_name(reader.directory.path, info.scenario)
-    attention = attention_of(frames.read(step, names=DRAWN), run, reader.directory.frames)
+    attention = attention_of(frames.read(step, names=DRAWN), run, reader.directory.frames, info.kind)
     if attention is None:
         return replace(found, trouble=no_pattern(reader, step))
     return replace(found, attention=attention)

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from txlab.engine.embeddings.embedding import Embedding
+from txlab.engine.embeddings.embedding import Embedding, rows_of
 from txlab.engine.embeddings.neighbours import analogy, nearest
 from txlab.engine.embeddings.plane import Pair, Plane, Projection
 from txlab.errors import LabError
@@ -19,21 +19,25 @@ NEAREST = 40  # words listed
 
 @dataclass(frozen=True)
 class Look:
-    """How the person looks at an embedding: centre or context vectors, two principal axes or two pairs of words."""
+    """How the person looks at an embedding: centre or context vectors, two principal axes or two pairs of words, and by
+    which of the objectives that a run learns by ("" = its first)."""
 
     context: bool = False
     pairs: tuple[Pair, ...] = ()
+    objective: str = ""
 
 
 @dataclass(frozen=True)
 class Laid:
-    """An embedding as it lies in the plane. `step` of its run, None for a file or a model; `of` words in all."""
+    """An embedding as it lies in the plane. `step` of its run, None for a file or a model; `of` words in all; learnt by
+    `objective`, if its run has several."""
 
     embedding: Embedding
     look: Look
     plane: Plane
     step: int | None = None
     of: int = 0
+    objective: str = ""
 
     @cached_property
     def units(self) -> np.ndarray:
@@ -64,17 +68,20 @@ def vectors_of(embedding: Embedding, look: Look) -> np.ndarray:
     return embedding.contexts().units if look.context else embedding.units
 
 
-def embedding_of_frame(frame: Frame, title: str) -> Embedding:
+def embedding_of_frame(frame: Frame, title: str, objective: str = "") -> Embedding:
     """The words of a recorded frame. LabError if it has none, or its parts do not fit together."""
-    vectors, words = frame.tensors.get("words/v"), tuple(frame.tokens.get("words", ()))
+    behind = f"/{objective}" if objective else ""
+    vectors, words = frame.tensors.get(f"words/v{behind}"), tuple(frame.tokens.get("words", ()))
+    if vectors is None and objective:
+        raise LabError(f"{title}: the frame at step {frame.step} has no vectors by {objective}; b goes on to others")
     if vectors is None:
         raise LabError(f"{title} has recorded no word vectors; o opens its model, if it has one")
     vectors = np.asarray(vectors, dtype=np.float32)
-    if vectors.ndim != 2 or len(vectors) != len(words) or len(set(words)) != len(words) or len(words) < 2:
+    if vectors.ndim != 2 or len(vectors) != len(words) or len(rows_of(words)) != len(words) or len(words) < 2:
         raise LabError(f"{title}: the frame at step {frame.step} has {len(words)} words for vectors {vectors.shape}")
     if not np.isfinite(vectors).all():
         raise LabError(f"{title}: a vector at step {frame.step} is not finite")
-    context, counts = frame.tensors.get("words/u"), frame.facts.get("counts")
+    context, counts = frame.tensors.get(f"words/u{behind}"), frame.facts.get("counts")
     context = None if context is None or np.shape(context) != vectors.shape else np.asarray(context, np.float32)
     if context is not None and not np.isfinite(context).all():
         context = None
@@ -82,9 +89,16 @@ def embedding_of_frame(frame: Frame, title: str) -> Embedding:
     return Embedding(words, vectors, np.array(counts, np.int64) if known else None, context, title)
 
 
-def lay(embedding: Embedding, look: Look, projection: Projection, step: int | None = None, of: int = 0) -> Laid:
-    vectors = vectors_of(embedding, look)
-    return Laid(embedding, look, projection.lay(embedding, vectors), step, of or len(embedding.words))
+def lay(
+    embedding: Embedding,
+    look: Look,
+    projection: Projection,
+    step: int | None = None,
+    of: int = 0,
+    objective: str = "",
+) -> Laid:
+    plane = projection.lay(embedding, vectors_of(embedding, look))
+    return Laid(embedding, look, plane, step, of or len(embedding.words), objective)
 
 
 def turned_to(laid: Laid, other: Laid) -> Laid:

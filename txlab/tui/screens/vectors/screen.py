@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from rich.cells import cell_len
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -36,7 +37,7 @@ from txlab.tui.screens.dialogs import AskValue
 from txlab.tui.screens.vectors import text
 from txlab.tui.screens.vectors.picture import Laid, Look, lay, turned_to, vectors_of
 from txlab.tui.screens.vectors.questions import analogy_words, axis_pairs, found_word
-from txlab.tui.screens.vectors.recorded import path_of, word_asked, words_at, words_in_all
+from txlab.tui.screens.vectors.recorded import objectives_in, offer_vectors, path_of, word_asked, words_at, words_in_all
 from txlab.tui.screens.words import Words
 from txlab.tui.widgets.table import Table
 from txlab.tui.widgets.why import Answer, ask_why
@@ -69,7 +70,7 @@ class WordsScreen(BenchScreen):
     PANELS = (RunPanel,)
     KEY_ORDER = (
         *("words.search", "words.closer", "words.analogy", "words.mark", "words.axes", "words.view", "words.trail"),
-        *("words.open", "words.compare", "screen.why", "time.earlier", "words.colour"),
+        *("words.open", "words.compare", "words.objective", "screen.why", "time.earlier", "words.colour"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "find", id="words.search", key_display="/"),
@@ -83,6 +84,7 @@ class WordsScreen(BenchScreen):
         Binding("f", "colour", "colours", id="words.colour"),
         Binding("o", "open", "open", id="words.open"),
         Binding("c", "compare", "compare", id="words.compare"),
+        Binding("b", "objective", "objective", id="words.objective"),
         Binding("w", "why", "why", id="screen.why"),
         Binding("i", "side", "list", id="words.side"),
         Binding("tab", "other", "to the list", id="words.other", show=False),
@@ -135,11 +137,13 @@ class WordsScreen(BenchScreen):
         self.trail = False
         self.updates: WordUpdates | None = None
         self.first_word = ""
+        self.objectives: tuple[str, ...] = ()  # that the run learns by, if there are several
         self.seen: tuple[object, ...] = ()  # what the worker has read
 
     def run_changed(self) -> None:
         self.opening.forget()
         self.forget()
+        self.look = replace(self.look, objective="")
         self.projection = Projection(self.look.pairs)
         self.map.camera = None
         self.map.cursor = 0
@@ -175,9 +179,10 @@ class WordsScreen(BenchScreen):
             return timeline, None
         self.seen = wanted
         try:
-            embedding = words_at(reader, step)
+            self.objectives = objectives_in(reader)
+            embedding = words_at(reader, step, self.look.objective)
             self.first_word = word_asked(reader, embedding)
-            return timeline, lay(embedding, self.look, self.projection, step, words_in_all(reader))
+            return timeline, lay(embedding, self.look, self.projection, step, words_in_all(reader), self.objective)
         except LabError as error:
             return timeline, str(error)
 
@@ -263,7 +268,11 @@ class WordsScreen(BenchScreen):
         marks = [(mark, self.map.colour_of(place)) for place, mark in enumerate(self.marks)]
         said = text.header(laid, self.second, marks, self.size.width - 2, ascii)
         self.query_one("#header", Words).say(said, layout=False)
-        self.about.say(text.about(laid, cursor, self.analogy, ascii))
+        about, room = text.about(laid, cursor, self.analogy, ascii), self.about.size
+        lines = about.plain.split("\n")
+        # Laying the screen out again takes longer than drawing the map, and a third of the time that a key took.
+        as_high = len(lines) == room.height and all(cell_len(line) <= room.width for line in lines)
+        self.about.say(about, layout=not as_high)
         self.table.set_table(*text.table(laid, cursor, self.listed, self.analogy is not None, self.second, ascii))
 
     # The cursor.
@@ -292,6 +301,8 @@ class WordsScreen(BenchScreen):
             return self.has_class("-tiny")
         if action == "trail":
             return self.run.path is not None and not self.opened
+        if action == "objective":
+            return bool(self.objectives) and not self.opened
         if action in ("search", "zoom", "analogy", "mark", "axes", "vectors", "colour", "compare", "enter"):
             return self.laid is not None
         if action == ROUTED and self.opened:
@@ -386,6 +397,19 @@ class WordsScreen(BenchScreen):
             return
         self.change(wanted)
 
+    @property
+    def objective(self) -> str:
+        """The objective whose vectors are shown, "" if the run has only one."""
+        return self.look.objective or next(iter(self.objectives), "")
+
+    def action_objective(self) -> None:
+        """The vectors of the next objective that the run learns by, at the same step."""
+        names = ["", *self.objectives[1:]]
+        at = names.index(self.look.objective) if self.look.objective in names else 0
+        self.look = replace(self.look, objective=names[(at + 1) % len(names)])
+        self.path, self.map.camera = None, None  # the projection stays: the next picture is turned to lie on this one
+        self.run.wants_read()
+
     def change(self, look: Look) -> None:
         """Look in another way at the same words."""
         self.look, self.projection, self.path = look, Projection(look.pairs), None
@@ -393,7 +417,9 @@ class WordsScreen(BenchScreen):
         laid = self.laid
         if laid is not None:
             projection = self.projection
-            self.opening.want(lambda task: lay(laid.embedding, look, projection, laid.step, laid.of), self.show_laid)
+            self.opening.want(
+                lambda task: lay(laid.embedding, look, projection, laid.step, laid.of, laid.objective), self.show_laid
+            )
         self.seen = ()
 
     def action_trail(self) -> None:
@@ -428,6 +454,7 @@ class WordsScreen(BenchScreen):
 
     def open(self, what: str) -> None:
         root, look = self.app.root, self.look  # type: ignore[attr-defined]
+        look = replace(look, objective="")
         self.projection = projection = Projection(look.pairs)
 
         def work(task: LatestTask) -> Laid:
@@ -473,13 +500,12 @@ class WordsScreen(BenchScreen):
         self.second_task.want(work, show)
 
     def choose(self, title: str, then: Callable[[str], None]) -> None:
-        from txlab.tui.screens.attention.dialogs import offer_models
         from txlab.tui.screens.dialogs import Choose
 
         root: Path = self.app.root  # type: ignore[attr-defined]
         dialog = Choose(title, [], free=True)
         self.app.push_screen(dialog, lambda name: then(name) if name else None)
-        self.run_worker(lambda: offer_models(dialog, root), thread=True, group="models", exit_on_error=False)
+        self.run_worker(lambda: offer_vectors(dialog, root), thread=True, group="models", exit_on_error=False)
 
     def action_side(self) -> None:
         """Show the list in place of the map on a tiny terminal."""
@@ -526,7 +552,11 @@ class WordsScreen(BenchScreen):
             return
         words = embedding.words[one], embedding.words[other]
         path, step = self.run.path, laid.step
-        moved = [partial(self.last_update, path, step, *pair) for pair in (words, words[::-1]) if path and step]
+        moved = [
+            partial(self.last_update, path, step, self.look.objective, *pair)
+            for pair in (words, words[::-1])
+            if path and step
+        ]
 
         def answers() -> list[Answer]:
             from txlab.runs.directory import RunDirectory, info_of
@@ -536,7 +566,7 @@ class WordsScreen(BenchScreen):
 
         ask_why(self.app, answers)
 
-    def last_update(self, path: Path, step: int, centre: str, context: str) -> Explanation:
+    def last_update(self, path: Path, step: int, objective: str, centre: str, context: str) -> Explanation:
         """The update up to `step` that moved a centre and a context; in a thread, since the run is repeated for it."""
         from txlab.runs.directory import RunDirectory
         from txlab.runs.word_updates import WordUpdates
@@ -544,4 +574,4 @@ class WordsScreen(BenchScreen):
         updates = self.updates
         if updates is None or updates.run.path != path:
             self.updates = updates = WordUpdates(RunDirectory(path))
-        return updates.last(centre, context, step)
+        return updates.last(centre, context, step, objective)

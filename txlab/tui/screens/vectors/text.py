@@ -28,7 +28,8 @@ def header(laid: Laid, second: Laid | None, marks: Sequence[tuple[str, RGB | Non
     title = fit(title, min(width(title), max(LONGEST_NAME, room - TOLD)), ellipsis=glyphs(ascii).ellipsis)
     room -= width(title)
     parts = [Content.styled(title, "bold"), Content(step)]
-    told = [
+    told = [(f"by {visible(laid.objective, ascii)}", "bold")] if laid.objective else []
+    told += [
         (f"{count(words)} words" if laid.of <= words else f"{count(words)} of {count(laid.of)} words", "$quiet"),
         (f"{'context' if laid.look.context else 'centre'} vectors", "$quiet"),
     ]

@@ -1,0 +1,86 @@
+"""The Convolution screen on a real run: the filter moved, slid and explained."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from picture import text_of
+from recorded import settle
+
+from txlab.tui.app import TxlabApp
+from txlab.tui.screens.convolution.screen import ConvolutionScreen
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    settings = ["train.steps=4", "train.batch=8", "train.validation_batches=1", "compute.threads=1"]
+    words = [word for setting in settings for word in ("--set", setting)]
+    command = [sys.executable, "-m", "txlab", "run", "conv-shapes", f"--out={folder / 'conv'}", *words]
+    subprocess.run(command, check=True, capture_output=True)
+    return folder
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24), (200, 60)])
+@pytest.mark.parametrize("ascii", [False, True])
+async def test_a_filter_is_moved_and_its_sum_is_that_of_the_products(
+    root: Path, size: tuple[int, int], ascii: bool
+) -> None:
+    app = TxlabApp(root=root, ascii=ascii)
+    async with app.run_test(size=size) as pilot:
+        app.action_open_screen("convolution")
+        await settle(pilot, lambda: isinstance(app.screen, ConvolutionScreen) and "the products" in text_of(app))
+        screen = app.screen
+        assert isinstance(screen, ConvolutionScreen)
+        await pilot.press("right", "right", "down", "tab")
+        panel, found = screen.slide, screen.slide.arrays
+        assert found is not None
+        assert (panel.channel, panel.y, panel.x) == (1, 1, 2)
+        picture, weights, bias, answers = found
+        total = (picture[1:6, 2:7] * weights[1]).sum()
+        assert total + bias[1] == pytest.approx(answers[1, 1, 2], abs=1e-5)
+        text = text_of(app)
+        assert f"{total:.2f}".lstrip("-") in text
+        assert "the network says" in text
+        assert text.isascii() or not ascii
+        await pilot.press("w")
+        await settle(pilot, lambda: "why does filter 2 answer" in text_of(app))
+        await pilot.press("escape")
+        await settle(pilot, lambda: app.screen is screen)
+
+
+async def test_while_it_slides_only_what_it_has_passed_is_shown(root: Path) -> None:
+    app = TxlabApp(root=root)
+    async with app.run_test(size=(120, 40)) as pilot:
+        app.action_open_screen("convolution")
+        await settle(pilot, lambda: "the products" in text_of(app))
+        panel = app.screen.query_one("SlidePanel")
+        await pilot.press("enter")
+        await settle(pilot, lambda: panel.x > 2)  # type: ignore[attr-defined]
+        assert panel.sliding  # type: ignore[attr-defined]
+        await pilot.press("enter")
+        assert not panel.sliding  # type: ignore[attr-defined]
+        panel.y, panel.x, panel.sliding = 19, 18, True  # type: ignore[attr-defined]
+        panel.slide_on()  # type: ignore[attr-defined]
+        panel.slide_on()  # type: ignore[attr-defined]
+        assert not panel.sliding  # type: ignore[attr-defined]
+
+
+def test_a_picture_has_a_piece_for_every_pixel_in_every_depth_of_colour() -> None:
+    from txlab.drawing.diverging import Scale, ramp_for
+    from txlab.drawing.pixels import Part, pixel_lines
+
+    values = np.arange(30.0).reshape(5, 6) - 12
+    values[4, 5] = np.nan
+    for colours in ("truecolor", "256", "16", "none"):
+        for ascii in (False, True):
+            ramp = ramp_for(Scale(-12, 18), colours, True, ascii)  # type: ignore[arg-type]
+            for large, (rows, cells) in ((False, (3, 6)), (True, (5, 12))):
+                lines = pixel_lines(values, Scale(-12, 18), ramp, (0, 0, 0), Part(1, 2, 2), large)
+                assert len(lines) == rows
+                assert all(sum(len(piece.text) for piece in line) == cells for line in lines)
+                assert any(piece.inside for line in lines for piece in line)

@@ -1,0 +1,57 @@
+"""The Figure screen on real runs: vectors of superposition, and the waves of a grokked embedding."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from picture import text_of
+from recorded import settle
+
+from txlab.tui.app import TxlabApp
+from txlab.tui.screens.figure.screen import FigureScreen
+
+SMALL = {
+    "superposition": ["train.steps=20"],
+    "grokking": ["train.steps=2", "data.modulus=7", "model.width=8", "model.heads=2"],
+}
+
+
+def run(root: Path, scenario: str) -> Path:
+    words = [word for setting in (*SMALL[scenario], "compute.threads=1") for word in ("--set", setting)]
+    command = [sys.executable, "-m", "txlab", "run", scenario, f"--out={root / scenario}", *words]
+    subprocess.run(command, check=True, capture_output=True)
+    return root
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 20)])
+@pytest.mark.parametrize("ascii", [False, True])
+async def test_every_sparsity_has_its_vectors(tmp_path: Path, size: tuple[int, int], ascii: bool) -> None:
+    app = TxlabApp(root=run(tmp_path, "superposition"), ascii=ascii)
+    async with app.run_test(size=size) as pilot:
+        app.action_open_screen("figure")
+        await settle(pilot, lambda: isinstance(app.screen, FigureScreen) and "S = 0.9" in text_of(app))
+        screen, text = app.screen, text_of(app)
+        assert isinstance(screen, FigureScreen)
+        assert len(screen.groups) == 8
+        for name, vectors in screen.groups.items():
+            assert vectors.shape == (5, 2)
+            assert f"S = {name} " in text
+        assert text.isascii() or not ascii
+        await pilot.press("left_curly_bracket")
+        await settle(pilot, lambda: "step 0 of 20" in text_of(app))
+
+
+async def test_curves_of_a_frame_are_drawn(tmp_path: Path) -> None:
+    root = run(tmp_path, "grokking")
+    app = TxlabApp(run=root / "grokking", root=root)
+    async with app.run_test(size=(100, 30)) as pilot:
+        app.action_open_screen("figure")
+        await settle(pilot, lambda: isinstance(app.screen, FigureScreen) and "frequency" in text_of(app))
+        screen = app.screen
+        assert isinstance(screen, FigureScreen)
+        (energy,) = screen.curves.series
+        assert energy.steps.tolist() == [1, 2, 3]
+        assert energy.values.sum() == pytest.approx(1.0)

@@ -1,0 +1,147 @@
+"""Screen 0 on real runs: the text of a recurrent network by its units, the search, and gradients that reach back."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from picture import text_of
+from recorded import settle
+from textual.pilot import Pilot
+
+from txlab.errors import LabError
+from txlab.runs.directory import RunDirectory
+from txlab.runs.models import open_checkpoint
+from txlab.runs.reader import RunReader
+from txlab.tui.app import TxlabApp
+from txlab.tui.screens.recurrent.screen import RecurrentScreen
+from txlab.tui.screens.recurrent.search import follow
+
+TEXT = 'He said "no" (or "yes").\nThen A went on.\n\n' * 120
+
+
+def run(root: Path, scenario: str, *settings: str) -> Path:
+    folder = root / scenario
+    words = [word for setting in settings for word in ("--set", setting)]
+    fixed = ["--set", "compute.threads=1", "--set", "compute.device=cpu"]
+    command = [sys.executable, "-m", "txlab", "run", scenario, f"--out={folder}", *words, *fixed]
+    subprocess.run(command, check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("recurrent")
+    text = folder / "text.txt"
+    text.write_text(TEXT)
+    run(
+        folder / "runs", "recurrent-docs", f"data.text={text}", "model.width=8", "model.context=16", "train.steps=20",
+        "train.batch=2", "train.validation_batches=1", "record.frame_every=10", "record.checkpoint_every=20",
+    )  # fmt: skip
+    run(folder / "memory", "vanishing-gradient", "data.length=20", "model.width=6", "train.steps=5", "train.batch=4")
+    return folder
+
+
+async def opened(pilot: Pilot[None], app: TxlabApp) -> RecurrentScreen:
+    await pilot.press("0")
+    await settle(pilot, lambda: isinstance(app.screen, RecurrentScreen))
+    screen = app.screen
+    assert isinstance(screen, RecurrentScreen)
+    await settle(pilot, lambda: screen.viewer.snap is not None)
+    return screen
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24)])
+@pytest.mark.parametrize("ascii", [False, True])
+async def test_a_text_is_coloured_by_the_units_one_goes_through(root: Path, size: tuple[int, int], ascii: bool) -> None:
+    app = TxlabApp(root=root / "runs", ascii=ascii)
+    async with app.run_test(size=size) as pilot:
+        screen = await opened(pilot, app)
+        await settle(pilot, lambda: "unit 1 of 8, layer 1 of 2" in text_of(app))
+        text = text_of(app)
+        assert "open(path," in text
+        assert "forget gate" in text
+        assert text.isascii() or not ascii
+        await pilot.press("down", "down", "right", "tab")
+        await settle(pilot, lambda: "unit 3 of 8, layer 2 of 2" in text_of(app))
+        frame = screen.units.frame
+        assert frame is not None
+        row = screen.units.strips.rows[0]
+        np.testing.assert_allclose(row.values, frame.tensors["state/h"][1, :, 2])
+        assert screen.units.strips.token == 1
+        await pilot.press("v")
+        np.testing.assert_allclose(screen.units.strips.rows[0].values, frame.tensors["state/c"][1, :, 2])
+        await pilot.press("w")
+        await settle(pilot, lambda: "why is c" in text_of(app))
+        assert "in unit 3 of layer 2" in text_of(app)
+        await pilot.press("escape")
+        await settle(pilot, lambda: app.screen is screen)
+        await pilot.press("left_square_bracket")
+        await settle(pilot, lambda: "step 10 of 20" in text_of(app))
+
+
+async def test_a_search_ranks_all_units_and_one_goes_through_them(root: Path) -> None:
+    app = TxlabApp(root=root / "runs")
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, app)
+        await settle(pilot, lambda: screen.units.display)
+        await pilot.press("slash")
+        await settle(pilot, lambda: "Which property" in text_of(app))
+        await pilot.press("enter")
+        await settle(pilot, lambda: screen.units.found is not None)
+        await settle(pilot, lambda: 'with inside "quotes"' in text_of(app))
+        found = screen.units.found
+        assert found is not None
+        layer, unit, _ = found.units[0]
+        assert f"unit {unit + 1} of 8, layer {layer + 1} of 2" in text_of(app)
+        await pilot.press("down")
+        layer, unit, _ = found.units[1]
+        await settle(pilot, lambda: f"unit {unit + 1} of 8, layer {layer + 1} of 2" in text_of(app))
+        await pilot.press("escape")
+        await settle(pilot, lambda: "/ finds the unit" in text_of(app))
+        assert f"unit {unit + 1} of 8, layer {layer + 1} of 2" in text_of(app)
+
+
+def test_the_correlation_is_that_of_the_states_over_unseen_text(root: Path) -> None:
+    path = root / "runs" / "recurrent-docs"
+    found = follow(path, None, "brackets", "h")
+    assert sorted((layer, unit) for layer, unit, _ in found.units) == [(n, u) for n in range(2) for u in range(8)]
+    sizes = [abs(r) for _, _, r in found.units]
+    assert sizes == sorted(sizes, reverse=True)
+    opened = open_checkpoint(RunDirectory(path))
+    reader = RunReader(path)
+    facts = reader.info.facts["corpus"]
+    held_out = TEXT.encode()[-facts["validation_bytes"] :][: found.tokens]
+    h = opened.model.recurrent(opened.model.embedded(torch.tensor([list(held_out)])))[0][0].detach()
+    depth, values = 0, []
+    for byte in held_out:
+        depth += byte == ord("(")
+        values.append(float(depth > 0))
+        depth -= byte == ord(")")
+    _, unit, r = next(each for each in found.units if each[0] == 1)
+    assert r == pytest.approx(np.corrcoef(h[:, unit].numpy(), values)[0, 1], abs=1e-5)
+
+
+def test_what_does_not_occur_is_said(root: Path, tmp_path: Path) -> None:
+    text = tmp_path / "plain.txt"
+    text.write_text("the cat sees a mouse. " * 200)
+    path = run(
+        tmp_path, "recurrent-docs", f"data.text={text}", "model.width=4", "model.context=8", "train.steps=1",
+        "train.batch=2", "train.validation_batches=1",
+    )  # fmt: skip
+    with pytest.raises(LabError, match='is inside "quotes"'):
+        follow(path, None, "quotes", "h")
+
+
+async def test_gradients_that_reach_back_are_curves(root: Path) -> None:
+    app = TxlabApp(root=root / "memory")
+    async with app.run_test(size=(100, 30)) as pilot:
+        screen = await opened(pilot, app)
+        await settle(pilot, lambda: "steps back" in text_of(app))
+        assert {each.label for each in screen.gradients.series} == {"rnn", "gru", "lstm"}
+        assert all(len(each.steps) == 20 for each in screen.gradients.series)
+        assert not screen.units.display

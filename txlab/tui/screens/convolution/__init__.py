@@ -1,0 +1,1 @@
+"""Convolution: a filter slid over a picture, in numbers."""

@@ -1,0 +1,77 @@
+"""Convolution: a filter slid over a picture step by step, the patch, the products and the sum in view (MATH F7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+
+from txlab.experiments.protocol import Frame
+from txlab.tui.frame_viewer import FrameViewer
+from txlab.tui.run_panel import RunPanel
+from txlab.tui.screens.base_screens import BenchScreen, Rule
+from txlab.tui.screens.convolution.slide import SlidePanel
+
+if TYPE_CHECKING:
+    from txlab.experiments.kind import Kind
+
+NO_RUN = "No run is chosen: start conv-shapes in the Lab (1), or choose one of its runs."
+
+
+def has_filters(kind: Kind) -> bool:
+    """Whether runs of a kind are shown here."""
+    return kind.screen == "convolution"
+
+
+def filters_of(scenario: Mapping[str, Any]) -> str:
+    """ "8 + 32 filters" """
+    model = scenario.get("model")
+    channels = model.get("channels", ()) if isinstance(model, dict) else ()
+    return f"{' + '.join(map(str, channels))} filters" if channels else ""
+
+
+class ConvolutionScreen(BenchScreen):
+    CSS_PATH = "convolution.tcss"
+    AUTO_FOCUS = None
+    HELP_ABOUT = (
+        "A filter of the first layer lies on a patch of the picture: each of its weights is multiplied with the pixel "
+        "below it, and the sum is what it answers there. The arrows move it, enter slides it over the whole picture, "
+        "tab takes the next filter; [ and ] go back to when the filters had not learnt yet. The picture is one that "
+        "training never sees."
+    )
+    PANELS = (RunPanel, SlidePanel)
+    KEY_ORDER = ("conv.up", "conv.slide", "conv.filter", "conv.table", "screen.why", "time.earlier", "run.pause")
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("w", "why", "why", id="screen.why")]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.viewer = FrameViewer(self, NO_RUN, filters_of, self.show_frame, self.forget)
+        self.run = RunPanel(self.viewer, opens=has_filters)
+        self.slide = SlidePanel()
+
+    def compose_body(self) -> ComposeResult:
+        yield self.viewer.heading
+        yield Rule()
+        yield self.slide
+        yield Rule()
+        yield self.run
+
+    def on_mount(self) -> None:
+        self.viewer.run_changed()
+
+    def forget(self) -> None:
+        self.slide.forget()
+
+    def show_frame(self, frame: Frame, path: Path) -> str:
+        self.slide.show(frame)
+        return "" if self.slide.arrays is not None else "nothing is recorded that this screen shows"
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self.slide.draw)
+
+    def action_why(self) -> None:
+        """Explain what the filter answers at this place."""
+        self.slide.action_why()

@@ -1,0 +1,260 @@
+"""A filter slid over a picture: the picture with the patch, what the filter answers, and the numbers in between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.timer import Timer
+
+from txlab.drawing.diverging import Scale, ramp_for
+from txlab.drawing.formatting import number
+from txlab.drawing.palette import Ramp
+from txlab.drawing.pixels import Part, Piece, pixel_lines
+from txlab.drawing.text import formula, visible
+from txlab.experiments.protocol import Frame
+from txlab.tui.panel import Panel
+from txlab.tui.screens.words import Words
+from txlab.tui.widgets.terminal import colours, is_ascii, is_dark
+from txlab.tui.widgets.why import ask_why
+
+TABLES = (("products", "W a, the products"), ("patch", "a, the patch"), ("filter", "W, the filter"))
+A_SECOND = 12.0  # places while it slides
+CELL = 6  # cells of a number in a table
+
+
+class SlidePanel(Panel):
+    """`channel` is the filter, (`y`, `x`) the place of its upper left pixel. While it slides, what it answers is shown
+    only for the places that it has passed."""
+
+    KEYS: ClassVar[Sequence[Binding]] = (
+        Binding("up", "move(-1, 0)", "move the filter", id="conv.up", key_display="arrows"),
+        Binding("down", "move(1, 0)", "down", id="conv.down", show=False),
+        Binding("left", "move(0, -1)", "left", id="conv.left", show=False),
+        Binding("right", "move(0, 1)", "right", id="conv.right", show=False),
+        Binding("enter", "slide", "slide it", id="conv.slide"),
+        Binding("tab", "filter(1)", "filter", id="conv.filter"),
+        Binding("shift+tab", "filter(-1)", "filter before", id="conv.filter-before", show=False),
+        Binding("v", "table", "another table", id="conv.table"),
+    )
+
+    def __init__(self) -> None:
+        super().__init__(id="slide")
+        self.picture, self.answer, self.numbers = Words(id="picture"), Words(id="answer"), Words(id="numbers")
+        self.filters = Words(id="filters")
+        self.timer: Timer | None = None
+        self.forget()
+
+    def compose(self) -> ComposeResult:
+        with Horizontal(id="over"):
+            yield self.picture
+            yield self.answer
+            with Vertical(id="numbers-box"):
+                yield self.numbers
+        yield self.filters
+
+    def on_mount(self) -> None:
+        self.timer = self.set_interval(1 / A_SECOND, self.slide_on, pause=True)
+
+    def forget(self) -> None:
+        self.frame: Frame | None = None
+        self.channel = self.y = self.x = self.table = 0
+        self.sliding = False
+        self.scale = Scale()
+        if self.is_mounted:
+            for words in (self.picture, self.answer, self.numbers, self.filters):
+                words.say("")
+
+    def show(self, frame: Frame) -> None:
+        self.frame = frame
+        self.draw()
+
+    # What is shown.
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
+        """(picture (Y, X), filters (C, k, k), biases (C), answers (C, Y′, X′)) of the first layer, or None."""
+        frame = self.frame
+        names = ("picture", "filter/0", "bias/0", "map/0")
+        if frame is None or any(name not in frame.tensors for name in names):
+            return None
+        picture, weights, bias, answers = (np.asarray(frame.tensors[name], np.float64) for name in names)
+        fits = picture.ndim == 2 and weights.ndim == 4 and weights.shape[1] == 1 and answers.ndim == 3
+        return (picture, weights[:, 0], bias, answers) if fits and len(weights) == len(bias) == len(answers) else None
+
+    def draw(self) -> None:
+        found = self.arrays
+        if found is None or not self.is_mounted or not self.size.width:
+            return
+        picture, weights, bias, answers = found
+        k = weights.shape[-1]
+        self.channel %= len(weights)
+        self.y, self.x = min(self.y, answers.shape[1] - 1), min(self.x, answers.shape[2] - 1)
+        z = answers[self.channel]
+        part = Part(self.y, self.x, k)
+        self.scale = self.scale.following(answers)
+        rows, columns = picture.shape
+        tall = self.size.height >= rows + 6
+        large = tall and self.size.width >= 2 * columns + z.shape[1] + 38
+        both = tall and self.size.width >= 2 * columns + 2 * z.shape[1] + 38
+        shown = z.copy()
+        if self.sliding:
+            shown.reshape(-1)[self.y * z.shape[1] + self.x + 1 :] = np.nan
+        light = picture - picture.min() if is_dark(self) else picture.max() - picture
+        self.picture.say(self.drawn("a, the picture", light, Scale(0.0, float(np.ptp(picture))), part, large))
+        here = Part(self.y, self.x, 1)
+        self.answer.say(self.drawn(f"z of filter {self.channel + 1}", shown, self.scale, here, both))
+        self.picture.styles.width = (2 if large else 1) * columns + 1 + self.roomy
+        self.answer.styles.width = (2 if both else 1) * z.shape[1] + 1 + self.roomy
+        tables = TABLES if self.size.height >= 3 * (k + 2) + 5 else TABLES[self.table : self.table + 1]
+        self.numbers.say(self.told(picture, weights[self.channel], float(bias[self.channel]), tables))
+        self.filters.say(self.all_filters(weights, max(1, (self.size.width - 2) // (k + 3))))
+
+    @property
+    def roomy(self) -> int:
+        """Cells beside each picture, for which a narrow terminal has no room."""
+        return 2 if self.size.width >= 100 else 0
+
+    def drawn(self, title: str, values: np.ndarray, scale: Scale, part: Part | None, large: bool) -> Content:
+        ascii = is_ascii(self)
+        lines = [Content.styled(formula(title, ascii), "$quiet")]
+        for line in pixel_lines(values, scale, self.ramp(scale), self.surface_colour, part, large):
+            lines.append(Content.assemble(*(styled(piece, part is not None and not self.fills) for piece in line)))
+        return Content("\n").join(lines)
+
+    def ramp(self, scale: Scale) -> Ramp:
+        return ramp_for(scale, colours(self), is_dark(self), is_ascii(self))
+
+    @property
+    def fills(self) -> bool:
+        return any(self.ramp(Scale(-1, 1)).fill) and not is_ascii(self)
+
+    @property
+    def surface_colour(self) -> tuple[int, int, int]:
+        return self.background_colors[1].rgb
+
+    def told(self, picture: np.ndarray, weights: np.ndarray, bias: float, tables: Sequence[tuple[str, str]]) -> Content:
+        """The tables of the patch, the filter and their products, and the sum."""
+        k, ascii = len(weights), is_ascii(self)
+        patch = picture[self.y : self.y + k, self.x : self.x + k]
+        values = {"patch": patch, "filter": weights, "products": patch * weights}
+        lines: list[Content] = []
+        for name, title in (tables[1], tables[2], tables[0]) if len(tables) == 3 else tables:
+            lines.append(Content.styled(formula(title, ascii), "$quiet"))
+            for row in values[name]:
+                lines.append(
+                    Content("".join(f"{value:{CELL}.2f}".replace("-", "-" if ascii else "−") for value in row))
+                )
+            lines.append(Content(""))
+        total = float(values["products"].sum())
+        z = total + bias
+        said = f"z = {number(total, 3)} + b = {number(z, 3)}"
+        lines.append(Content.styled(formula(said, ascii), "bold $accent"))
+        lines.append(
+            Content.styled(formula(f"b = {number(bias, 3)}   relu z = {number(max(0.0, z), 3)}", ascii), "$quiet")
+        )
+        frame = self.frame
+        classes = frame.tokens.get("class", []) if frame is not None else []
+        shares = np.asarray(frame.tensors.get("class/probability", [])) if frame is not None else np.zeros(0)
+        if len(classes) == len(shares) and len(shares):
+            best = int(np.argmax(shares))
+            said = f"the network says {classes[best]}, {shares[best]:.2f}"
+            lines.append(Content.styled(visible(said), "$quiet"))
+        return Content("\n").join(lines)
+
+    def all_filters(self, weights: np.ndarray, most: int) -> Content:
+        """The filters beside each other, the chosen one's number marked."""
+        k = weights.shape[-1]
+        size = float(np.abs(weights).max()) or 1.0
+        first = max(0, min(self.channel - most // 2, len(weights) - most))
+        shown = range(first, min(len(weights), first + most))
+        scale = Scale(-size, size)
+        heads = [
+            Content.styled(f"{number_ + 1:<{k + 3}d}", "bold $accent" if number_ == self.channel else "$quiet")
+            for number_ in shown
+        ]
+        drawn = [pixel_lines(weights[each], scale, self.ramp(scale), self.surface_colour) for each in shown]
+        lines = [Content.assemble(*heads)]
+        for y in range(len(drawn[0])):
+            parts = [part for each in drawn for part in (*(styled(piece, False) for piece in each[y]), Content("   "))]
+            lines.append(Content.assemble(*parts))
+        return Content("\n").join(lines)
+
+    # Keys.
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return self.display and self.arrays is not None
+
+    def word_for(self, binding: Binding) -> str:
+        if binding.id == "conv.slide":
+            return "stop" if self.sliding else "slide it"
+        return binding.description
+
+    def action_move(self, down: int, right: int) -> None:
+        found = self.arrays
+        if found is not None:
+            rows, columns = found[3].shape[1:]
+            self.y, self.x = (self.y + down) % rows, (self.x + right) % columns
+            self.draw()
+
+    def action_filter(self, by: int) -> None:
+        """Go to the next filter."""
+        self.channel += by
+        self.draw()
+
+    def action_table(self) -> None:
+        """Show the products, the patch or the filter, where there is room for one of them."""
+        self.table = (self.table + 1) % len(TABLES)
+        self.draw()
+
+    def action_slide(self) -> None:
+        """Slide the filter over the picture from the first place on, or stop it."""
+        self.sliding = not self.sliding
+        if self.sliding:
+            self.y = self.x = 0
+        assert self.timer is not None
+        (self.timer.resume if self.sliding else self.timer.pause)()
+        self.draw()
+        self.screen.refresh_bindings()
+
+    def slide_on(self) -> None:
+        found = self.arrays
+        if found is None or not self.sliding or self.app.screen is not self.screen:
+            return
+        rows, columns = found[3].shape[1:]
+        place = self.y * columns + self.x + 1
+        if place == rows * columns:
+            self.action_slide()
+            return
+        self.y, self.x = divmod(place, columns)
+        self.draw()
+
+    def action_why(self) -> None:
+        """Explain what the filter answers at this place."""
+        frame, index = self.frame, (self.channel, self.y, self.x)
+        if frame is None or self.arrays is None:
+            return
+
+        def ask() -> object:
+            from txlab.experiments.kinds.convolution import KIND
+
+            return KIND.explain_frame(frame, "map/0", index)
+
+        ask_why(self.app, ask)  # type: ignore[arg-type]
+
+
+def styled(piece: Piece, marks: bool) -> Content:
+    """A piece as content; `marks`: the part that is looked at is reversed, where there are no fills to dim."""
+    parts = []
+    if piece.ink is not None:
+        parts.append("rgb({},{},{})".format(*piece.ink))
+    if piece.fill is not None:
+        parts.append("on rgb({},{},{})".format(*piece.fill))
+    if marks and piece.inside:
+        parts.append("reverse")
+    return Content.styled(piece.text, " ".join(parts))

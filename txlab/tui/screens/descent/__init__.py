@@ -1,0 +1,1 @@
+"""Screen 8, Descent."""

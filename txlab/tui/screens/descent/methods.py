@@ -1,0 +1,131 @@
+"""The methods beside the map: which is chosen, which take part, and what − and + turn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding
+
+from txlab.drawing.palette import lines
+from txlab.drawing.text import formula
+from txlab.tui.panel import Panel
+from txlab.tui.screens.arena.parameters import RATES, Parameter
+from txlab.tui.screens.descent.text import side_rows, styled
+from txlab.tui.screens.descent.view import PlaneView
+from txlab.tui.screens.words import Words
+from txlab.tui.widgets.terminal import colours, is_dark
+
+if TYPE_CHECKING:
+    from txlab.tui.screens.descent.live import LiveDescent
+    from txlab.tui.screens.descent.screen import DescentScreen
+
+LEAST, MOST = 7, 20  # lines of the small drawing below the methods
+SHARES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999)
+NOISES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+PARAMETERS = {
+    "rate": Parameter("γ", "gamma", "rate", "", (1e-6, 1e-5, 2e-5, 5e-5, *RATES, 1.2, 1.5, 2.0, 5.0, 10.0)),
+    "momentum": Parameter("μ", "mu", "momentum", "", SHARES),
+    "beta1": Parameter("β₁", "beta_1", "beta1", "", SHARES),
+    "beta2": Parameter("β₂", "beta_2", "beta2", "", SHARES),
+    "noise": Parameter("noise", "noise", "noise", "", NOISES),
+}
+
+
+class MethodsPanel(Panel):
+    """`turned` is the parameter of the chosen method that − and + turn; "" = the pace."""
+
+    KEYS: ClassVar = (
+        Binding("tab", "next(1)", "method", id="descent.next"),
+        Binding("shift+tab", "next(-1)", "method before", id="descent.previous", show=False),
+        Binding("m", "take_part", "in or out", id="descent.toggle"),
+        Binding("p", "choose", "parameter", id="descent.turn"),
+        Binding("minus", "turn(-1)", "turn", id="descent.less", key_display="- +"),
+        Binding("plus,equals_sign", "turn(1)", "more", id="descent.more", key_display="+", show=False),
+    )
+
+    def __init__(self, descent: DescentScreen) -> None:
+        super().__init__()
+        self.descent = descent
+        self.turned = ""
+        self.small, self.small_height = PlaneView(id="small"), 0
+
+    def compose(self) -> ComposeResult:
+        yield Words(id="methods")
+        yield Words(id="small-title")
+        yield self.small
+
+    def word_for(self, binding: Binding) -> str:
+        if self.descent.replaying and binding.id != "descent.next":
+            return ""
+        if binding.id == "descent.less" and not self.turned:
+            return "speed"
+        return binding.description
+
+    def show(self) -> None:
+        shown = self.descent.shown
+        if shown is None:
+            return
+        walker = shown.walkers[self.descent.chosen]
+        if self.turned not in walker.settings:
+            self.turned = ""
+        inks = lines(colours(self), is_dark(self))
+
+        def colour(number: int) -> str:
+            ink = inks[number % len(inks)]
+            return "" if ink is None else "#{:02x}{:02x}{:02x}".format(*ink)
+
+        size, ascii, chosen = self.size, self.descent.ascii, self.descent.chosen
+        rows = side_rows(shown, chosen, self.turned, colour, max(10, size.width), size.height, ascii)
+        self.query_one("#methods", Words).say(styled(rows, ascii), layout=False)
+        self.show_small(size.height - len(rows) - 2)
+
+    def show_small(self, lines: int) -> None:
+        """Below the methods, if there are lines left: what can be seen beside the map."""
+        height = min(lines, MOST) if lines >= LEAST else 0
+        self.set_class(height > 0, "-roomy")
+        if height and height != self.small_height:
+            self.small_height = self.small.styles.height = height  # type: ignore[assignment]
+            self.call_after_refresh(self.show_small, lines)  # with the room that it has then
+        elif height:
+            title, sheet = self.descent.map.other(self.small.room)
+            self.query_one("#small-title", Words).say(formula(title, self.descent.ascii), layout=False)
+            self.small.show(sheet)
+
+    def action_next(self, by: int) -> None:
+        shown = self.descent.shown
+        if shown is not None:
+            self.descent.chosen = (self.descent.chosen + by) % len(shown.walkers)
+            self.descent.show_all()
+
+    def action_take_part(self) -> None:
+        """Let the chosen method take part, from the start on, or no more."""
+        if self.descent.live():
+            chosen = self.descent.chosen
+            self.descent.session.order(lambda methods: methods.toggle(chosen))
+
+    def action_choose(self) -> None:
+        """What − and + turn: the pace, then each parameter of the chosen method."""
+        shown = self.descent.shown
+        if shown is None or not self.descent.live():
+            return
+        known = ["", *shown.walkers[self.descent.chosen].settings]
+        self.turned = known[(known.index(self.turned) + 1) % len(known)] if self.turned in known else ""
+        self.descent.show_all()
+        self.descent.refresh_bindings()
+
+    def action_turn(self, by: int) -> None:
+        shown = self.descent.shown
+        if shown is None or not self.descent.live():
+            return
+        walker = shown.walkers[self.descent.chosen]
+        if self.turned not in walker.settings:
+            self.descent.header.turn(by)
+            return
+        number, setting = walker.number, self.turned
+
+        def work(methods: LiveDescent) -> None:
+            now = methods.settings(number)[setting]
+            methods.adjust(f"{methods.sections[number].name}.{setting}", PARAMETERS[setting].turned(now, by))
+
+        self.descent.session.order(work)

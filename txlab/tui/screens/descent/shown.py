@@ -1,0 +1,278 @@
+"""What the screen shows of a frame, of the live methods or of a recorded run; a frame may lack what it should have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from txlab.drawing.axis import Window
+from txlab.drawing.curve import apart
+from txlab.drawing.plane import (
+    Graph,
+    Path,
+    Sheet,
+    Shows,
+    contours,
+    empty,
+    ends,
+    graph_sheet,
+    heights,
+    places,
+    stamp,
+    window_of,
+)
+from txlab.drawing.scatter import Camera
+from txlab.engine.descent.tangent import Tangent
+from txlab.errors import LabError
+from txlab.experiments.protocol import Frame
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+LETTERS = {
+    "gradient": "G", "newton-root": "R", "momentum": "M", "adam": "A", "sgd": "D", "newton-minimum": "N", "sign": "S",
+}  # fmt: skip
+"""rule → its letter; the colour of a rule is that of its place here"""
+NAMES = {"rate": "γ", "momentum": "μ", "beta1": "β₁", "beta2": "β₂", "noise": "noise"}
+"""setting → its letter"""
+OFF = "takes no part"
+WORDS = {"arrived": "arrived", "it goes in a circle": "circle", "it diverges": "diverges", OFF: "off"}
+CLOSER = 1.5  # from one size of the view to the next
+FAR = 4.0  # the view follows points up to so many times its first size away
+MOST_BACK = 60  # sizes
+
+
+@dataclass(frozen=True, eq=False)
+class Walker:
+    """One method in a frame. `ink` is the number of its colour; values (n) are f along its path (n, dimensions)."""
+
+    number: int
+    name: str
+    rule: str
+    title: str
+    equation: str
+    letter: str
+    ink: int
+    path: np.ndarray
+    values: np.ndarray
+    steps: int
+    rests: str
+    settings: Mapping[str, float]
+    tangent: Tangent | None
+    curvature: float
+
+    @property
+    def on(self) -> bool:
+        return self.rests != OFF
+
+    @property
+    def word(self) -> str:
+        """Why it rests, in a word; "" = it goes on."""
+        known = (word for beginning, word in WORDS.items() if self.rests.startswith(beginning))
+        return next(known, "rests") if self.rests else ""
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """A frame as it is shown. `f` as it was typed, names of its variables, u and v of the data if there are any."""
+
+    frame: Frame
+    f: str
+    names: str
+    walkers: tuple[Walker, ...]
+    u: np.ndarray | None = None
+    v: np.ndarray | None = None
+
+    @property
+    def one(self) -> bool:
+        """Whether f is of one variable."""
+        return len(self.walkers[0].path[0]) == 1
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What the ground depends on."""
+        return self.f, self.one, None if self.u is None or self.v is None else (self.u.tobytes(), self.v.tobytes())
+
+
+def shown_of(frame: Frame) -> Shown:
+    """Read a frame. LabError if it is none of this kind: any program may have recorded it."""
+    facts, tensors = frame.facts, frame.tensors
+    names, f = facts.get("methods"), facts.get("f")
+    if not isinstance(names, (list, tuple)) or not names or not isinstance(f, str):
+        raise LabError("this frame does not say which methods go down which function")
+    try:
+        rules = [str(each) for each in facts.get("rules") or names]
+        walkers = tuple(walker_of(frame, i, str(name), rules) for i, name in enumerate(names))
+    except (TypeError, ValueError, IndexError, KeyError, AttributeError):
+        raise LabError("this frame does not say where its methods have been") from None
+    if len({walker.path.shape[1] for walker in walkers}) > 1:
+        raise LabError("the methods of this frame go down functions of one variable and of two")
+    u, v = (np.asarray(tensors.get(f"data/{name}", np.empty(0)), np.float64) for name in "uv")
+    with_data = u.ndim == 1 and len(u) > 0 and u.shape == v.shape and walkers[0].path.shape[1] == 2
+    names_of = str(facts.get("names") or "xy")[:2].ljust(2, "y")
+    return Shown(frame, f, names_of, walkers, u if with_data else None, v if with_data else None)
+
+
+def walker_of(frame: Frame, i: int, name: str, rules: Sequence[str]) -> Walker:
+    """Method i of a frame. Two of one rule have numbers in place of letters."""
+    facts, tensors = frame.facts, frame.tensors
+
+    def listed(key: str, default: Any) -> Any:
+        found = facts.get(key)
+        return found[i] if isinstance(found, (list, tuple)) and i < len(found) else default
+
+    path = np.asarray(tensors[f"{i}/path"], np.float64)
+    if path.ndim != 2 or not len(path) or path.shape[1] not in (1, 2) or not np.isfinite(path).all():
+        raise ValueError
+    values = np.asarray(tensors.get(f"{i}/values", np.full(len(path), np.nan)), np.float64).reshape(len(path))
+    known, rule, tangent = tuple(LETTERS), rules[i], None
+    alone = rules.count(rule) == 1 and rule in known
+    if f"{i}/gradient" in tensors and f"{i}/value" in tensors:
+        gradient = np.asarray(tensors[f"{i}/gradient"], np.float64).reshape(path.shape[1])
+        tangent = Tangent(tuple(path[-1].tolist()), float(np.asarray(tensors[f"{i}/value"])), tuple(gradient.tolist()))
+    settings = {str(key): float(value) for key, value in dict(listed("settings", {})).items()}
+    return Walker(
+        number=i,
+        name=name,
+        rule=rule,
+        title=str(listed("titles", name)) if alone else name,
+        equation=str(listed("equations", "")),
+        letter=LETTERS[rule] if alone else str((i + 1) % 10),
+        ink=known.index(rule) if alone else i,
+        path=path,
+        values=values,
+        steps=int(listed("steps", len(path) - 1)),
+        rests=str(listed("rests", "")),
+        settings={key: value for key, value in settings.items() if key in NAMES},
+        tangent=tangent,
+        curvature=float(np.asarray(tensors.get(f"{i}/curvature", np.nan))),
+    )
+
+
+def function_of(shown: Shown) -> Callable[[Tensor], Tensor]:
+    """What is gone down, for a thread: it imports torch. LabError if it is no formula."""
+    if shown.u is not None and shown.v is not None:
+        import torch
+
+        from txlab.engine.descent.regression import LineData
+
+        return LineData(*(torch.tensor(part, dtype=torch.float64) for part in (shown.u, shown.v)))
+    from txlab.engine.descent.expressions import expression
+
+    return expression(shown.f)
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """f over what a camera sees: of one variable y at x, of two `values` (2 · rows, columns)."""
+
+    key: tuple[object, ...]
+    camera: Camera
+    room: tuple[int, int]
+    window: Window
+    x: np.ndarray
+    values: np.ndarray
+
+
+def ground_of(shown: Shown, camera: Camera, room: tuple[int, int]) -> Ground:
+    """Compute f over what the camera sees, for a thread."""
+    import torch
+
+    f, (rows, columns) = function_of(shown), room
+    window = window_of(camera, rows, columns)
+    if shown.one:
+        x = np.linspace(camera.x - camera.across, camera.x + camera.across, 4 * columns)
+        values = f(torch.from_numpy(x)[None]).numpy()
+        return Ground(shown.key, camera, room, window, x, values)
+    x, y = places(window, rows, columns)
+    points = np.stack(np.meshgrid(x, y))
+    return Ground(shown.key, camera, room, window, x, f(torch.from_numpy(points)).numpy())
+
+
+def sheet_of(shown: Shown, ground: Ground, chosen: int, ascii: bool) -> Sheet:
+    """The drawing of a frame: the chosen method lies on top, with its tangent."""
+    rows, columns = ground.room
+    order = sorted((each for each in shown.walkers if each.on), key=lambda each: each.number == chosen)
+    if not shown.one:
+        return contours(ground.window, ground.values, [Path(each.path, each.letter, each.ink) for each in order], ascii)
+    paths = [Path(np.stack([each.path[:, 0], each.values], 1), each.letter, each.ink) for each in order]
+    graph = Graph(ground.x, ground.values)
+    walker = shown.walkers[chosen]
+    if walker.on and (tangent := walker.tangent) is not None:
+        bent = walker.curvature if walker.rule == "newton-minimum" and np.isfinite(walker.curvature) else 0.0
+        graph = Graph(ground.x, ground.values, (tangent.point[0], tangent.value), tangent.gradient[0], bent)
+    low, high = heights(graph, [float(path.points[-1, 1]) for path in paths])
+    window = Window(ground.camera.x - ground.camera.across, ground.camera.x + ground.camera.across, low, high)
+    return graph_sheet(window, graph, paths, rows, columns, ascii)
+
+
+def curves_sheet(shown: Shown, chosen: int, room: tuple[int, int], ascii: bool) -> tuple[str, Sheet | None]:
+    """f over the steps of each method, |f| if one seeks a root; on a logarithmic axis if it is never negative. None =
+    there is nothing yet."""
+    order = sorted((each for each in shown.walkers if each.on), key=lambda each: each.number == chosen)
+    root = any(each.rule == "newton-root" for each in order)
+    drawn = [np.abs(each.values) if root else each.values for each in order]
+    found = np.concatenate([each[np.isfinite(each)] for each in drawn] or [np.empty(0)])
+    longest, title = max(map(len, drawn), default=0), f"{'|f|' if root else 'f'} after each step"
+    if longest < 2 or not len(found):
+        return title, None
+    low, high = float(found.min()), float(found.max())
+    log = low >= 0 and high > 0
+    if log:
+        low = max(float(found[found > 0].min()), high * 1e-16)
+    low, high = apart(low, high, log)
+    sheet = empty(Window(0, longest - 1, low, high, False, log), *room)
+    paths = []
+    for each, values in zip(order, drawn, strict=True):
+        heights = np.maximum(values, low) if log else values
+        paths.append(Path(np.stack([np.arange(len(heights)), heights], 1), each.letter, each.ink))
+        stamp(sheet, paths[-1].points, each.ink, each.letter.lower(), ascii)
+    ends(sheet, paths)
+    return title, sheet
+
+
+def data_sheet(shown: Shown, chosen: int, room: tuple[int, int], ascii: bool) -> Sheet | None:
+    """The data with the line of each method, the chosen one's on top."""
+    if shown.u is None or shown.v is None:
+        return None
+    (left, right), (low, high) = (apart(float(each.min()), float(each.max()), False) for each in (shown.u, shown.v))
+    wide, tall = 0.06 * (right - left), 0.1 * (high - low)
+    sheet = empty(Window(left - wide, right + wide, low - tall, high + tall), *room)
+    across = np.array([sheet.window.left, sheet.window.right])
+    order = sorted((each for each in shown.walkers if each.on), key=lambda each: each.number == chosen)
+    paths = []
+    for each in order:
+        w, b = each.path[-1].tolist()
+        line = np.stack([across, w * across + b], 1)
+        stamp(sheet, line, each.ink, each.letter.lower(), ascii)
+        paths.append(Path(line, each.letter, each.ink))
+    for u, v in zip(shown.u.tolist(), shown.v.tolist(), strict=True):
+        cell = sheet.cell_of(u, v)
+        sheet.characters[cell], sheet.shows[cell] = "o" if ascii else "●", Shows.POINT
+    ends(sheet, paths)
+    return sheet
+
+
+def following(camera: Camera, home: Camera, shown: Shown, room: tuple[int, int]) -> Camera:
+    """The camera, so far back that it sees where the methods are, but for those that are far from home."""
+    near = []
+    for walker in shown.walkers:
+        x, y = (*walker.path[-1].tolist(), camera.y)[:2]
+        if walker.on and abs(x - home.x) <= FAR * home.across and abs(y - home.y) <= FAR * home.up:
+            near.append((x, y))
+    for _ in range(MOST_BACK):
+        window = window_of(camera, *room)
+        wide = camera.across if shown.one else (window.right - window.left) / 2
+        if all(abs(x - camera.x) <= wide and window.low <= y <= window.high for x, y in near):
+            break
+        camera = camera.zoomed(1 / CLOSER, camera.x, camera.y)
+    return camera
+
+
+def value_at(ground: Ground, x: float, default: float) -> float:
+    """f of one variable at x, between the values that were computed."""
+    found = float(np.interp(x, ground.x, ground.values))
+    return found if np.isfinite(found) else default

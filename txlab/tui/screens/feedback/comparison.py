@@ -1,0 +1,234 @@
+"""The comparison page: answers of two models to one prompt, which is better, and what all comparisons say so far.
+
+Blind: which model wrote which answer is said only when the pair has been judged.
+
+Notable: a result is written, and the next pair drawn, in a thread; keys that come meanwhile wait for that pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import VerticalScroll
+from textual.content import Content
+
+from txlab.drawing.explanation import folded
+from txlab.drawing.text import formula, visible
+from txlab.drawing.verdict import verdict_lines
+from txlab.engine.rlhf.comparisons import Comparison
+from txlab.engine.rlhf.ratings import Verdict
+from txlab.errors import LabError
+from txlab.runs.control import asker
+from txlab.tui.latest_task import LatestTask
+from txlab.tui.panel import Panel
+from txlab.tui.run_panel import RunPanel
+from txlab.tui.screens.dialogs import Choose
+from txlab.tui.screens.feedback.ranking import answer_lines, prompt_lines
+from txlab.tui.screens.feedback.snapshot import Snapshot
+from txlab.tui.screens.words import Words
+from txlab.tui.widgets.painted import Painted
+
+if TYPE_CHECKING:
+    from txlab.experiments.kinds.human_feedback.contest import Pair
+    from txlab.runs.comparisons import Comparing
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is shown after a key: the pair to judge, what all comparisons say, and the one judged last."""
+
+    pair: Pair
+    verdict: Verdict
+    last: Comparison | None = None
+
+
+class ComparisonPanel(Panel):
+    """`comparing` has both models; `seen` is what a person sees of them."""
+
+    KEYS: ClassVar[Sequence[Binding]] = (
+        Binding("enter", "begin", "compare", id="feedback.compare"),
+        Binding("1", "better(0)", "the better one", id="feedback.better", key_display="1 2"),
+        Binding("2", "better(1)", "the second is better", id="feedback.better-second", show=False),
+        Binding("equals_sign", "neither", "equal", id="feedback.neither", key_display="="),
+        Binding("s", "pass", "skip", id="feedback.pass"),
+        Binding("u", "undo", "undo", id="feedback.compared-undo"),
+        Binding("c", "against", "compare with another", id="feedback.against"),
+    )
+
+    def __init__(self, run: RunPanel) -> None:
+        super().__init__(id="compared")
+        self.run = run
+        self.text = Words()
+        self.opening = LatestTask(self, "compared", self.failed)
+        self.path: Path | None = None
+        self.forget()
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(id="compared-scroll", can_focus=False):
+            yield self.text
+
+    def forget(self) -> None:
+        self.opening.forget()
+        self.path = None
+        self.comparing: Comparing | None = None
+        self.seen_now: Seen | None = None
+        self.busy = False
+        self.typed: list[Callable[[], None]] = []  # while a result is being written
+        self.said = ""
+        if self.is_mounted:
+            self.text.say("")
+
+    # What is shown.
+
+    def show(self, snap: Snapshot) -> None:
+        self.path = snap.path
+        if self.display:
+            self.draw()
+
+    def draw(self) -> None:
+        if not self.is_mounted or self.path is None:
+            return
+        ascii = bool(Painted.ascii.fget(self.run.timeline))  # type: ignore[attr-defined]
+        room = max(20, self.query_one("#compared-scroll").scrollable_content_region.width - 1)
+        self.text.say(self.question(self.seen_now, room, ascii) if self.seen_now else self.invitation(room))
+
+    def invitation(self, room: int) -> Content:
+        said = self.said or (
+            "Two answers to a prompt stand here, one by the model as it was fine-tuned and one by the model as it is "
+            "now, and nobody is told which is whose until the better one is named. enter begins; c chooses another "
+            "model to compare with."
+        )
+        return Content.styled("\n".join(folded(said, room)), "$quiet")
+
+    def question(self, seen: Seen, room: int, ascii: bool) -> Content:
+        assert self.comparing is not None
+        parts = prompt_lines(seen.pair.prompt, room, ascii)
+        for number, text in enumerate(seen.pair.texts, 1):
+            parts.append(Content.assemble((f" {number}", "bold"), " " * 6))
+            parts += [*answer_lines(text, room, ascii), Content("\n")]
+        lines = []
+        if seen.last is not None:
+            first, second = (seen.last.a, seen.last.b) if seen.last.shown == "ab" else (seen.last.b, seen.last.a)
+            lines.append(f"the pair before: 1 was {self.short(first.model)}, 2 was {self.short(second.model)}")
+        lines += verdict_lines(seen.verdict, [self.short(name) for name in reversed(self.comparing.names)])
+        said = [piece for line in lines for piece in folded(formula(visible(line, ascii), ascii), room)]
+        return Content.assemble(*parts, Content.styled("\n".join(said), "$quiet"))
+
+    def short(self, name: str) -> str:
+        """A model's name, for whoever knows which run this is: "now", "as fine-tuned", or that of another model."""
+        assert self.comparing is not None
+        own = self.comparing.names[1]
+        return "now" if name == own else name.removeprefix(f"{own}, ")
+
+    def failed(self, sentence: str) -> None:
+        self.said = visible(sentence)
+        self.comparing, self.seen_now = None, None
+        self.draw()
+        self.screen.refresh_bindings()
+
+    # Keys.
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if not self.display or self.path is None:
+            return False
+        if action == "begin":
+            return self.comparing is None and self.opening.idle
+        return action == "against" or self.seen_now is not None
+
+    def action_begin(self) -> None:
+        self.begin("")
+
+    def action_against(self) -> None:
+        """Choose the model to compare with."""
+        from txlab.tui.screens.attention.dialogs import offer_models
+
+        dialog = Choose("Compare with: a run, or RUN@STEP", [], free=True)
+        self.app.push_screen(dialog, lambda name: self.begin(name) if name else None)
+        root: Path = self.app.root  # type: ignore[attr-defined]
+        self.run_worker(lambda: offer_models(dialog, root), thread=True, group="models", exit_on_error=False)
+
+    def begin(self, other: str) -> None:
+        """Open both models in a thread, and draw the first pair."""
+        path, root = self.path, self.app.root  # type: ignore[attr-defined]
+        if path is None:
+            return
+
+        def work(task: LatestTask) -> tuple[Comparing, Seen]:
+            from txlab.runs.comparisons import Comparing
+
+            comparing = Comparing(path, asker(), other, root)
+            return comparing, Seen(comparing.next(), comparing.verdict())
+
+        def show(found: tuple[Comparing, Seen]) -> None:
+            self.comparing, self.seen_now = found
+            self.said = ""
+            self.draw()
+            self.screen.refresh_bindings()
+
+        self.said, self.comparing, self.seen_now = "opening the two models…", None, None
+        self.draw()
+        self.opening.want(work, show)
+
+    def action_better(self, place: int) -> None:
+        self.judge(lambda pair: pair.result(place))
+
+    def action_neither(self) -> None:
+        self.judge(lambda pair: pair.result(None))
+
+    def action_pass(self) -> None:
+        self.judge(lambda pair: "skip")
+
+    def judge(self, result: Callable[[Pair], str]) -> None:
+        def write(comparing: Comparing, pair: Pair) -> Comparison | None:
+            return comparing.judge(pair, result(pair))
+
+        self.write(write)
+
+    def action_undo(self) -> None:
+        """Take back this person's last result."""
+
+        def undo(comparing: Comparing, pair: Pair) -> Comparison | None:
+            if comparing.undo() is None:
+                raise LabError("there is nothing of yours to take back")
+            return None
+
+        self.write(undo)
+
+    def write(self, line: Callable[[Comparing, Pair], Comparison | None]) -> None:
+        """Write a line in a thread; then show the next pair, and do what was typed meanwhile."""
+        if self.busy:
+            self.typed.append(lambda: self.write(line))
+            return
+        comparing, seen = self.comparing, self.seen_now
+        if comparing is None or seen is None:
+            return
+        self.busy = True
+
+        def work() -> None:
+            found, error = seen, ""
+            try:
+                last = line(comparing, seen.pair)
+                found = Seen(comparing.next(), comparing.verdict(), last)
+            except LabError as failure:
+                error = str(failure)
+            self.app.call_from_thread(written, found, error)
+
+        def written(found: Seen, error: str) -> None:
+            if self.comparing is not comparing:  # another run or another model was chosen meanwhile
+                return
+            self.busy, self.seen_now = False, found
+            typed, self.typed = self.typed, []
+            if error:
+                typed.clear()
+                self.tell(error, "error")
+            for act in typed:
+                act()
+            self.draw()
+            self.screen.refresh_bindings()
+
+        self.run_worker(work, thread=True, group="compared-line", exit_on_error=False)

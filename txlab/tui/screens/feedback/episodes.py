@@ -1,0 +1,230 @@
+"""Answers of an update token by token, coloured by KL, reward, advantage or value; w explains a token's numbers.
+
+Notable: a frame is drawn from what it has. An answer is one line per row of the terminal; its tokens keep their signs
+(a space, a line's end), so that every one of them has a cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Horizontal
+from textual.content import Content
+
+from txlab.drawing.diverging import Scale
+from txlab.drawing.formatting import number
+from txlab.drawing.text import formula, label, visible
+from txlab.engine.rlhf.why import (
+    Settings,
+    TokenNumbers,
+    explain_advantage,
+    explain_delta,
+    explain_kl,
+    explain_ratio,
+)
+from txlab.experiments.protocol import Frame
+from txlab.tui.panel import Panel
+from txlab.tui.screens.feedback.snapshot import Snapshot
+from txlab.tui.screens.words import Words
+from txlab.tui.widgets.facts import Fact, FactTable
+from txlab.tui.widgets.token_strips import TokenRow, TokenStrips
+from txlab.tui.widgets.why import Answer, ask_why
+
+VIEWS = (
+    ("advantage", "advantage A"),
+    ("kl_token", "KL, ln π − ln ρ, nats"),
+    ("reward", "reward r"),
+    ("value", "value V"),
+)
+NUMBERS = ("reward", "value", "delta", "advantage", "whitened", "logprob", "reference", "ratio")
+TOLD = {
+    "reward": ("reward r", "−β KL, and the score on the last token"),
+    "value": ("value V", "expected from here on"),
+    "delta": ("δ", "r + γ V of the next token − V"),
+    "advantage": ("advantage A", "Σ (γλ)ᵏ δ"),
+    "whitened": ("A whitened", "(A − μ) / σ"),
+    "return": ("return", "A + V, what V should have been"),
+    "kl_token": ("KL of the token", "ln π − ln ρ, nats"),
+    "exact_kl": ("KL, exact", "over the vocabulary, nats"),
+    "ratio": ("ratio", "π / π_old after the update"),
+    "clipped": ("policy clipped", ""),
+    "value_clipped": ("value clipped", ""),
+}
+
+
+class Episodes:
+    """The episodes of a frame, checked: `tokens[i]` are the labels, `arrays[name][i]` (T,) the numbers of episode i."""
+
+    def __init__(self, frame: Frame) -> None:
+        self.facts = frame.facts
+        self.tokens: list[list[str]] = []
+        while f"episode/{len(self.tokens)}" in frame.tokens:
+            self.tokens.append([str(token) for token in frame.tokens[f"episode/{len(self.tokens)}"]])
+        self.prompts = [frame.texts.get(f"episode/prompt/{i}", "") for i in range(len(self.tokens))]
+        longest = max(map(len, self.tokens), default=0)
+        found = {name.removeprefix("episode/"): np.asarray(each) for name, each in frame.tensors.items()}
+        fits = (len(self.tokens), longest)
+        self.arrays = {
+            name: each.astype(np.float64)
+            for name, each in found.items()
+            if each.ndim == 2 and each.shape[0] >= fits[0] and each.shape[1] >= fits[1]
+        }
+        self.scores = {
+            name: found[name].astype(np.float64)
+            for name in ("score", "gold")
+            if name in found and found[name].ndim == 1 and len(found[name]) >= len(self.tokens)
+        }
+
+    def row(self, name: str, episode: int) -> np.ndarray:
+        """The numbers of an episode's tokens; NaN if they are unknown."""
+        size = len(self.tokens[episode])
+        array = self.arrays.get(name)
+        return np.full(size, np.nan) if array is None else array[episode, :size]
+
+    def heading(self, episode: int, ascii: bool) -> str:
+        """The prompt and the scores of an episode, in a line."""
+        told = "  ".join(f"{name} {number(float(each[episode]), 3)}" for name, each in self.scores.items())
+        prompt = visible(self.prompts[episode].replace("\n", " "), ascii)
+        return f"{prompt}   {formula(told, ascii)}"
+
+    def settings(self) -> Settings:
+        def real(name: str, otherwise: float) -> float:
+            found = self.facts.get(name)
+            return float(found) if isinstance(found, (int, float)) else otherwise
+
+        return Settings(
+            real("gamma", 1.0), real("lambda", 0.95), real("beta", 0.0), real("clip", 0.2), real("whiten_mean", 0.0),
+            real("whiten_sd", 0.0),
+        )  # fmt: skip
+
+    def answers(self, episode: int, t: int) -> list[Answer]:
+        """The explanations of a token's numbers; none if the frame lacks some."""
+        rows = [self.row(name, episode) for name in NUMBERS]
+        if any(not np.isfinite(row).all() for row in rows):
+            return []
+        lists = [[float(value) for value in row] for row in rows]
+        names = [label(token) for token in self.tokens[episode]]
+        numbers, of = TokenNumbers(names, *lists), self.settings()
+        has_values = self.facts.get("method", "ppo") == "ppo"  # RLOO and GRPO compare whole answers
+        found = (explain_advantage, explain_delta) if has_values else ()
+        return [explain(numbers, t, of) for explain in (*found, explain_ratio, explain_kl)]
+
+
+class EpisodesPanel(Panel):
+    """The answers, and the numbers of the token under the cursor."""
+
+    KEYS: ClassVar[Sequence[Binding]] = (
+        Binding("left", "token(-1)", "token, answer", id="feedback.token-before", key_display="arrows"),
+        Binding("right", "token(1)", "next token", id="feedback.token-next", show=False),
+        Binding("up", "episode(-1)", "answer", id="feedback.episode-before", show=False),
+        Binding("down", "episode(1)", "next answer", id="feedback.episode-next", show=False),
+        Binding("v", "view", "KL, reward, value", id="feedback.view"),
+    )
+
+    def __init__(self) -> None:
+        super().__init__(id="episodes")
+        self.strips, self.legend, self.facts = TokenStrips(id="strips"), Words(id="legend"), FactTable(id="token-facts")
+        self.facts.can_focus = False
+        self.view = 0
+        self.forget()
+
+    def compose(self) -> ComposeResult:
+        yield self.legend
+        with Horizontal():
+            yield self.strips
+            yield self.facts
+
+    def forget(self) -> None:
+        self.episodes: Episodes | None = None
+        self.scales: Mapping[str, Scale] = {}
+        self.episode = self.token = 0
+        self.facts.set_facts(())
+        if self.is_mounted:
+            self.strips.show((), Scale())
+            self.legend.say("")
+
+    def show(self, snap: Snapshot) -> None:
+        found = Episodes(snap.frame) if snap.frame is not None else None
+        self.episodes = found if found is not None and found.tokens and found.arrays else None
+        if self.episodes is not None:
+            arrays = self.episodes.arrays
+            self.scales = {
+                name: self.scales.get(name, Scale()).following(arrays[name]) for name, _ in VIEWS if name in arrays
+            }
+        self.draw()
+
+    def draw(self) -> None:
+        if not self.is_mounted:
+            return
+        found = self.episodes
+        name, title = VIEWS[self.view]
+        if found is None:
+            self.legend.say(Content.styled("The policy draws answers; at this step there are none yet.", "$quiet"))
+            self.facts.set_facts(())
+            self.strips.show((), Scale())
+            return
+        self.episode = min(self.episode, len(found.tokens) - 1)
+        self.token = max(0, min(self.token, len(found.tokens[self.episode]) - 1))
+        scale = self.scales.get(name, Scale())
+        self.legend.say(self.strips.legend(title, scale))
+        rows = [
+            TokenRow(found.heading(i, self.strips.ascii), found.tokens[i], found.row(name, i))
+            for i in range(len(found.tokens))
+        ]
+        self.strips.show(rows, scale, self.episode, self.token)
+        self.facts.set_facts(self.numbers(found) if found.tokens[self.episode] else ())
+
+    def numbers(self, found: Episodes) -> list[Fact]:
+        """The numbers of the token under the cursor."""
+        token = found.tokens[self.episode][self.token]
+        facts = [
+            Fact("token", label(token, self.strips.ascii), f"{self.token + 1} of {len(found.tokens[self.episode])}")
+        ]
+        for name, (title, note) in TOLD.items():
+            value = float(found.row(name, self.episode)[self.token])
+            if not np.isfinite(value):
+                continue
+            if name in ("clipped", "value_clipped"):
+                facts.append(Fact(title, "yes" if value else "no", level="accent" if value else "quiet"))
+            else:
+                level = "accent" if name == VIEWS[self.view][0] else "plain"
+                facts.append(Fact(title, number(value, 3), note, level=level))
+        return facts
+
+    # Keys.
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return self.display and self.episodes is not None
+
+    def word_for(self, binding: Binding) -> str:
+        if binding.id == "feedback.view":
+            return VIEWS[(self.view + 1) % len(VIEWS)][0].removesuffix("_token")
+        return binding.description
+
+    def action_token(self, by: int) -> None:
+        self.token = max(0, self.token + by)
+        self.draw()
+
+    def action_episode(self, by: int) -> None:
+        if self.episodes is not None:
+            self.episode = (self.episode + by) % len(self.episodes.tokens)
+            self.draw()
+
+    def action_view(self) -> None:
+        """Colour the tokens by another of their numbers."""
+        self.view = (self.view + 1) % len(VIEWS)
+        self.draw()
+        self.screen.refresh_bindings()
+
+    def action_why(self) -> None:
+        """Explain the token's advantage, δ, ratio and KL."""
+        found, episode, token = self.episodes, self.episode, self.token
+        answers = found.answers(episode, token) if found is not None and found.tokens[episode] else []
+        if not answers:
+            self.tell("There is no token here whose numbers are recorded.")
+            return
+        ask_why(self.app, lambda: answers)

@@ -1,0 +1,162 @@
+"""The reward model's score and the gold score over √KL, as they are traced, a colour for each β: Goodhart's law."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from textual.app import ComposeResult
+from textual.binding import Binding
+
+from txlab.drawing.curve import Style
+from txlab.drawing.formatting import number
+from txlab.drawing.text import fit, formula
+from txlab.tui.panel import Panel
+from txlab.tui.run_panel import RunPanel
+from txlab.tui.run_summary import GOING
+from txlab.tui.screens.feedback.snapshot import SWEPT, Snapshot
+from txlab.tui.screens.words import Words
+from txlab.tui.widgets.chart import Chart, ChartSeries
+from txlab.tui.widgets.why import ask_why
+
+if TYPE_CHECKING:
+    from txlab.engine.explain import Explanation
+
+SMOOTHED = 16  # points of a curve from which on its average is drawn, over a twentieth of its length
+LARGEST_BETA = 100.0
+WHY = ("proxy", "gold", "kl", "root_kl", "beta")
+CURVES: tuple[tuple[str, Style, str], ...] = (
+    ("proxy", "line", "proxy, what is optimised"),
+    ("gold", "dashed", "gold"),
+)
+FIRST_BETA = 0.01  # what + makes of β = 0
+
+
+class PolicyPanel(Panel):
+    """The chart, or where there are policies without a KL (DPO, best of n), what is missing for it."""
+
+    KEYS: ClassVar[Sequence[Binding]] = (
+        Binding("minus", "scale_beta(0.8)", "beta", id="feedback.beta-down", key_display="- +"),
+        Binding("plus", "scale_beta(1.25)", "beta up", id="feedback.beta-up", key_display="+", show=False),
+        Binding("z", "zoom(0.5)", "zoom", id="feedback.zoom-in", show=False),
+        Binding("Z", "zoom(2.0)", "zoom out", id="feedback.zoom-out", show=False),
+    )
+
+    def __init__(self, run: RunPanel) -> None:
+        super().__init__(id="policy")
+        self.run = run
+        self.chart = Chart(id="goodhart")
+        self.chart.can_focus = False
+        self.words = Words(id="policy-text")
+        self.forget()
+
+    def compose(self) -> ComposeResult:
+        yield self.chart
+        yield self.words
+
+    def forget(self) -> None:
+        self.snap: Snapshot | None = None
+        self.chart.forget()
+
+    def show(self, snap: Snapshot) -> None:
+        self.snap = snap
+        self.draw()
+
+    def draw(self) -> None:
+        snap, ascii = self.snap, self.chart.ascii
+        if snap is None:
+            return
+        self.chart.across = formula("√KL", ascii)
+        series: list[ChartSeries] = []
+        for place, beta in enumerate(snap.betas):
+            name = f" {beta.removeprefix('/')}" if beta.startswith(SWEPT) else ""
+            for metric, style, label in CURVES:
+                x, y = by_root_kl(snap, metric + beta, "root_kl" + beta)
+                if len(x):
+                    told = label if not name else f"{metric}{name}"
+                    colour = place if name else (0 if metric == "proxy" else 1)
+                    series.append(ChartSeries(formula(told, ascii), x, y, colour, style))
+        longest = max((len(each.steps) for each in series), default=0)
+        right = max((float(each.steps[-1]) for each in series), default=0.0)
+        self.chart.set_reactive(Chart.smoothing, right / 20 if longest >= SMOOTHED else 0.0)
+        self.chart.set_series(series, "score", self.missing(snap))
+        said = formula(self.said(snap), ascii)
+        self.words.say(fit(said, max(0, self.size.width - 2), ellipsis="~" if ascii else "…"), layout=False)
+
+    def missing(self, snap: Snapshot) -> str:
+        """Why there is nothing to draw."""
+        first = next((stage for stage in snap.stages if stage.name.startswith("policy")), None)
+        if first is None:
+            return "this run trains no policy: policy.steps is 0"
+        if snap.at <= first.first:
+            return f"the policy begins at step {first.first}; x is then how far it has gone from its start"
+        return "this policy has no KL to draw its scores over"
+
+    def said(self, snap: Snapshot) -> str:
+        """How far the gold score of each policy has fallen from its best, in one line; the newest policy first."""
+        parted = []
+        for beta in reversed(snap.betas):
+            gold = snap.series.get("gold" + beta)
+            if gold is None or len(gold) < 2 or not np.isfinite(gold.values).any():
+                continue
+            best, now = number(float(np.nanmax(gold.values)), 3), number(float(gold.values[-1]), 3)
+            parted.append(f"{beta.removeprefix('/')} {best} → {now}".lstrip())
+        return f"gold, best → now:  {'   '.join(parted)}" if parted else ""
+
+    # β
+
+    @property
+    def beta(self) -> float | None:
+        """β of the policy that learns now."""
+        snap = self.snap
+        if snap is None or snap.stage != "policy":
+            return None
+        return snap.latest("beta" + snap.mark)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if not self.display:
+            return False
+        if action == "scale_beta":
+            return self.beta is not None and self.run.status in GOING and self.run.at is None
+        return bool(self.chart.series)
+
+    def action_scale_beta(self, factor: float) -> None:
+        """Scale β; from 0, + makes it 0.01, and what gets smaller than that becomes 0."""
+        beta = self.beta
+        if beta is None:
+            return
+        wanted = beta * factor if beta else (FIRST_BETA if factor > 1 else 0.0)
+        wanted = 0.0 if factor < 1 and wanted < FIRST_BETA / 2 else min(LARGEST_BETA, wanted)
+        self.run.ask("set", key="beta", value=float(f"{wanted:.4g}"))
+
+    def action_why(self) -> None:
+        """Explain the newest proxy, gold and KL by the experiment's own code."""
+        snap = self.snap
+        names = [f"{name}{snap.mark}" for name in WHY] if snap is not None else []
+        names = [name for name in names if snap is not None and snap.latest(name) is not None]
+        if snap is None or not names:
+            self.tell("There is no policy yet whose numbers could be explained.")
+            return
+        values = {name: value for name in snap.series if (value := snap.latest(name)) is not None}
+
+        def answers() -> list[Explanation]:
+            from txlab.experiments.kind import explain_metric
+
+            found = [explain_metric(snap.scenario, name, snap.at, values) for name in names]
+            return [each for each in found if each is not None]
+
+        ask_why(self.app, lambda: answers() or None)
+
+    def action_zoom(self, factor: float) -> None:
+        self.chart.action_zoom(factor)
+
+
+def by_root_kl(snap: Snapshot, name: str, across: str) -> tuple[np.ndarray, np.ndarray]:
+    """(√KL, value) of the steps that have both, by √KL: a curve over how far the policy has gone, and not over time."""
+    y, x = snap.series.get(name), snap.series.get(across)
+    if x is None or y is None:
+        return np.empty(0), np.empty(0)
+    _, at_x, at_y = np.intersect1d(x.steps, y.steps, return_indices=True)
+    order = np.argsort(x.values[at_x], kind="stable")
+    return x.values[at_x][order], y.values[at_y][order]

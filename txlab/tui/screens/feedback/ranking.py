@@ -1,0 +1,383 @@
+"""The ranking panel: a prompt, its answers, the keys that order them, and what the reward model had thought of them.
+
+Notable: a ranking is written in a thread, since the file is locked and flushed to the disk; keys that come meanwhile
+wait for the next question, so that fast typing never loses one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+
+from txlab.drawing.curve import Style
+from txlab.drawing.explanation import folded
+from txlab.drawing.formatting import count, minus
+from txlab.drawing.text import visible, visible_lines
+from txlab.engine.rlhf.why import explain_pair, pairs_in_order
+from txlab.errors import LabError
+from txlab.tui.panel import Panel
+from txlab.tui.run_panel import RunPanel
+from txlab.tui.run_summary import GOING
+from txlab.tui.screens.feedback.snapshot import Asked, RunFeedback, Snapshot
+from txlab.tui.screens.words import Words
+from txlab.tui.theme import glyphs
+from txlab.tui.widgets.chart import Chart, ChartSeries
+from txlab.tui.widgets.table import Column, Table
+from txlab.tui.widgets.why import ask_why
+
+INDENT = 8  # cells before an answer: its number and its rank
+
+
+class Order:
+    """The order as it is typed: `placed` are (answer, whether tied with the one before), best first.
+
+    >>> order = Order(4)
+    >>> for answer in (2, 0, 3): order.place(answer)
+    >>> order.tie(); order.place(1); order.ranks()
+    [2, 3, 1, 3]
+    """
+
+    def __init__(self, answers: int = 0) -> None:
+        self.answers = answers
+        self.placed: list[tuple[int, bool]] = []
+        self.ties = False  # the next one is tied with the last
+
+    def place(self, answer: int) -> None:
+        """Place the next best. LabError if there is no such answer, or it has its place."""
+        if not 0 <= answer < self.answers:
+            raise LabError(f"there is no answer {answer + 1}; there are {self.answers}")
+        if any(answer == placed for placed, _ in self.placed):
+            raise LabError(f"answer {answer + 1} has its place; backspace takes the last one back")
+        self.placed.append((answer, self.ties))
+        self.ties = False
+
+    def tie(self) -> None:
+        """The next answer will be as good as the last one. LabError if there is none yet."""
+        if not self.placed or len(self.placed) == self.answers:
+            raise LabError("= stands between two answers that are equally good, as in 3 = 1")
+        self.ties = True
+
+    def take_back(self) -> None:
+        if self.ties:
+            self.ties = False
+        elif self.placed:
+            self.placed.pop()
+
+    def ranks(self) -> list[int]:
+        """The rank of each answer, 0 = not placed yet; tied ones have the same."""
+        found = [0] * self.answers
+        for place, (answer, tied) in enumerate(self.placed):
+            found[answer] = found[self.placed[place - 1][0]] if tied else place + 1
+        return found
+
+    def finish(self) -> list[int]:
+        """The ranks of all; one that is left is placed last. LabError if more are."""
+        left = [answer for answer in range(self.answers) if not self.ranks()[answer]]
+        if len(left) > 1:
+            raise LabError(f"{len(left)} answers have no place yet: {', '.join(str(each + 1) for each in left)}")
+        for answer in left:
+            self.place(answer)
+        return self.ranks()
+
+
+class RankingPanel(Panel):
+    """`asked` is what the person is asked now; `order` what was typed of its ranking."""
+
+    KEYS: ClassVar[Sequence[Binding]] = (
+        Binding("1", "place(1)", "best first", id="feedback.answer-one", key_display="1-9"),
+        *(
+            Binding(str(digit), f"place({digit})", f"answer {digit}", id=f"feedback.answer-{name}", show=False)
+            for digit, name in enumerate(("two", "three", "four", "five", "six", "seven", "eight", "nine"), 2)
+        ),
+        Binding("equals_sign", "tie", "tie", id="feedback.tie", key_display="="),
+        Binding("backspace", "take_back", "take back", id="feedback.take-back", show=False),
+        Binding("enter", "give", "give", id="feedback.give"),
+        Binding("s", "skip", "skip", id="feedback.skip"),
+        Binding("u", "undo", "undo", id="feedback.undo"),
+        Binding("h", "human", "rank yourself", id="feedback.human"),
+    )
+
+    def __init__(self, run: RunPanel) -> None:
+        super().__init__(id="ranking")
+        self.run = run
+        self.text = Words(id="ranking-text")
+        self.chart = Chart("accuracy comes with the first rankings", id="accuracy")
+        self.chart.can_focus, self.chart.across = False, "ranking"
+        self.about, self.table = Words(id="ranking-about"), Table(id="ranking-table")
+        self.table.can_focus = False
+        self.forget()
+
+    def compose(self) -> ComposeResult:
+        with Horizontal():
+            with VerticalScroll(id="ranking-scroll", can_focus=False):
+                yield self.text
+            with Vertical(id="ranking-side"):
+                yield self.chart
+                yield self.about
+                yield self.table
+
+    def forget(self) -> None:
+        self.snap: Snapshot | None = None
+        self.feedback: RunFeedback | None = None
+        self.asked = Asked()
+        self.order = Order()
+        self.busy = False
+        self.typed: list[Callable[[], None]] = []  # while a ranking is being written
+        if self.is_mounted:
+            self.text.say("")
+            self.about.say("")
+            self.table.set_table((), ())
+            self.chart.forget()
+
+    # What is shown.
+
+    def show(self, snap: Snapshot, feedback: RunFeedback) -> None:
+        self.snap, self.feedback = snap, feedback
+        if snap.asked.version >= self.asked.version and not self.busy and not self.order.placed:
+            self.ask(snap.asked)
+        self.draw()
+
+    def ask(self, asked: Asked) -> None:
+        before, self.asked = self.asked, asked
+        if before.question != asked.question:
+            self.order = Order(len(asked.order))
+
+    @property
+    def asking(self) -> bool:
+        """Whether this person is asked something now."""
+        snap = self.snap
+        return snap is not None and snap.human and self.asked.question is not None and self.run.at is None
+
+    def draw(self) -> None:
+        snap = self.snap
+        if snap is None or not self.is_mounted:
+            return
+        room = max(20, self.query_one("#ranking-scroll").scrollable_content_region.width - 1)
+        ascii = self.chart.ascii
+        self.text.say(self.question(room, ascii) if self.asking else self.situation(snap, room, ascii))
+        first = next((stage.first for stage in snap.stages if stage.name == "rankings"), 0)
+        known: list[tuple[str, str, Style]] = [("accuracy_20", "last 20", "line")]
+        known.append(("val_accuracy", "unseen answers", "dashed"))
+        series = [
+            ChartSeries(label, found.steps - first, found.values, style=style)
+            for name, label, style in known
+            if (found := snap.series.get(name)) is not None and len(found)
+        ]
+        self.chart.set_series(series, "pairs in the right order", "accuracy comes with the first rankings")
+        self.draw_scores(snap, ascii)
+
+    def question(self, room: int, ascii: bool) -> Content:
+        """The prompt, and the answers with their numbers and the ranks they have so far."""
+        asked = self.asked
+        assert asked.question is not None
+        ranks = self.order.ranks()
+        parts = prompt_lines(asked.question.prompt, room, ascii)
+        for place, index in enumerate(asked.order):
+            rank = ranks[place]
+            style = "bold $accent" if rank else ""
+            mark = f"{rank}." if rank else ""
+            parts.append(Content.assemble((f" {place + 1}", "bold"), (f"  {mark:<4}", "$accent")))
+            parts += answer_lines(asked.question.answers[index], room, ascii, style)
+        typed = "".join(f"{' =' if tied else ''} {answer + 1}" for answer, tied in self.order.placed)
+        typed += " =" if self.order.ties else ""
+        if not self.order.placed:
+            said = "Type the numbers from the best to the worst, = between two that are equally good."
+        elif sum(rank == 0 for rank in ranks) > 1:
+            said = f"best first:{typed}"
+        else:
+            said = f"best first:{typed}   enter gives it"
+        parts += [Content("\n\n"), Content.styled(said, "$quiet" if not self.order.placed else "$accent")]
+        return Content.assemble(*parts)
+
+    def situation(self, snap: Snapshot, room: int, ascii: bool) -> Content:
+        """What happens instead of a question, and the ranking that the reward model learnt from last."""
+        stage = next((stage for stage in snap.stages if stage.name == "rankings"), None)
+        if stage is None:
+            said = "This run takes no rankings. Runs of feedback-reviews and feedback-rewards do: F1 opens the Lab."
+        elif snap.at < stage.first:
+            said = f"The rankings begin at step {count(stage.first)}; before that the model learns to answer."
+        elif self.run.at is not None:
+            said = f"This is step {count(snap.at)}; }} goes back to what is asked now."
+        elif not snap.taking and snap.edge >= stage.first:
+            said = f"All {count(snap.wanted)} rankings have been taken."
+        elif not snap.human:
+            said = "The simulated labeller ranks. h: rank yourself."
+        elif snap.status in GOING:
+            said = "The run is preparing the next question."
+        else:
+            said = "Every question so far has its ranking; the run asks more when it goes on (r on screen 3)."
+        parts = [Content.styled(said, "$quiet")]
+        ranking = snap.ranking
+        if ranking is not None:
+            parts += [Content("\n\n"), *prompt_lines(ranking.prompt, room, ascii)]
+            for rank, answer in sorted(zip(ranking.ranks, ranking.answers, strict=True)):
+                parts.append(Content.styled(f" {rank}.     ", "$accent"))
+                parts += answer_lines(answer, room, ascii)
+        return Content.assemble(*parts)
+
+    def draw_scores(self, snap: Snapshot, ascii: bool) -> None:
+        """How the reward model had ordered the answers of the last ranking, and what it thinks now."""
+        ranking, frame = snap.ranking, snap.frame
+        scores = None if frame is None else frame.tensors.get("ranking/scores")
+        after = None if frame is None else frame.tensors.get("ranking/scores_after")
+        shape = (len(ranking.ranks),) if ranking else None
+        if ranking is None or scores is None or after is None or not scores.shape == after.shape == shape:
+            self.about.say("")
+            self.table.set_table((), ())
+            return
+        named = (
+            "the simulated labeller" if ranking.by == "simulated" else visible(ranking.by, ascii) or "an unknown person"
+        )
+        by = "your last ranking" if ranking.by == self.by else f"ranked by {named}"
+        right, pairs = pairs_in_order(ranking, [float(score) for score in scores])
+        said = f"the model had {right} of {pairs} pairs right"
+        self.about.say(Content.assemble(Content.styled(by + "\n", "bold"), Content.styled(said, "$quiet")))
+        order = sorted(range(len(ranking.ranks)), key=lambda i: (ranking.ranks[i], -float(scores[i])))
+        places = {i: 1 + sum(float(other) > float(scores[i]) for other in scores) for i in order}
+        signs = glyphs(ascii)
+        rows = [
+            [
+                visible(ranking.answers[i].strip(), ascii) or signs.dot,
+                str(ranking.ranks[i]),
+                str(places[i]),
+                minus(f"{float(scores[i]):.2f}"),
+                minus(f"{float(after[i]):.2f}"),
+            ]
+            for i in order
+        ]
+        columns = [Column("answer", right=False), Column("rank"), Column("model"), Column("score"), Column("after")]
+        self.table.set_table(columns, rows)
+
+    @property
+    def by(self) -> str:
+        return self.feedback.by if self.feedback else ""
+
+    def action_why(self) -> None:
+        """Explain what each pair of the last ranking cost, the costliest first."""
+        ranking, frame = (self.snap.ranking, self.snap.frame) if self.snap else (None, None)
+        tensor = frame.tensors.get("ranking/scores") if frame is not None else None
+        if ranking is None or tensor is None or tensor.shape != (len(ranking.ranks),):
+            self.tell("The reward model has learnt from no ranking at this step.")
+            return
+        scores = [float(score) for score in tensor]
+        pairs = sorted(ranking.pairs(), key=lambda pair: scores[pair[0]] - scores[pair[1]])
+        ask_why(self.app, lambda: [explain_pair(ranking, scores, *pair) for pair in pairs] or "All answers were tied.")
+
+    # Keys.
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if not self.display or self.snap is None:
+            return False
+        if action == "human":
+            return self.snap.taking and self.run.status in GOING and self.run.at is None
+        if action == "undo":
+            return self.asked.mine and self.run.at is None and self.snap.human
+        return self.asking
+
+    def word_for(self, binding: Binding) -> str:
+        if binding.id == "feedback.human" and self.snap is not None and self.snap.human:
+            return "let it be simulated"
+        return binding.description
+
+    def when_free(self, act: Callable[[], None]) -> None:
+        """Do it now, or for the next question if the last ranking is still being written."""
+        if self.busy:
+            self.typed.append(act)
+            return
+        try:
+            act()
+        except LabError as error:
+            self.tell(str(error), "warning")
+        self.draw()
+
+    def action_place(self, number: int) -> None:
+        self.when_free(lambda: self.order.place(number - 1))
+
+    def action_tie(self) -> None:
+        self.when_free(lambda: self.order.tie())
+
+    def action_take_back(self) -> None:
+        self.when_free(lambda: self.order.take_back())
+
+    def action_give(self) -> None:
+        def give() -> None:
+            question, shown, feedback = self.asked.question, self.asked.order, self.feedback
+            if question is None or feedback is None:
+                return
+            by_place = self.order.finish()
+            ranks = [by_place[shown.index(index)] for index in range(len(shown))]
+            self.write(lambda: feedback.rank(question, ranks))
+
+        self.when_free(give)
+
+    def action_skip(self) -> None:
+        def skip() -> None:
+            question, feedback = self.asked.question, self.feedback
+            if question is not None and feedback is not None:
+                self.write(lambda: feedback.skip(question))
+
+        self.when_free(skip)
+
+    def action_undo(self) -> None:
+        """Take back the last ranking or skip of this person."""
+
+        def undo() -> None:
+            if self.feedback is not None:
+                self.write(self.feedback.undo)
+
+        self.when_free(undo)
+
+    def action_human(self) -> None:
+        """Let a person rank, or the simulated labeller."""
+        if self.snap is not None:
+            self.run.ask("set", key="human", value=0.0 if self.snap.human else 1.0)
+
+    def write(self, line: Callable[[], Asked]) -> None:
+        """Write a line in a thread; then show the next question, and do what was typed meanwhile."""
+        self.busy = True
+        feedback = self.feedback
+
+        def work() -> None:
+            try:
+                asked, error = line(), ""
+            except LabError as failure:
+                asked, error = None, str(failure)
+            self.app.call_from_thread(written, asked, error)
+
+        def written(asked: Asked | None, error: str) -> None:
+            if self.feedback is not feedback:  # another run was chosen meanwhile
+                return
+            self.busy = False
+            if asked is None:
+                self.typed.clear()
+                self.tell(error, "error")
+            else:
+                self.order = Order()
+                self.asked = Asked()
+                self.ask(asked)
+                self.screen.refresh_bindings()
+            typed, self.typed = self.typed, []
+            for act in typed:
+                self.when_free(act)
+            self.draw()
+            self.run.wants_read()
+
+        self.run_worker(work, thread=True, group="ranking", exit_on_error=False)
+
+
+def prompt_lines(prompt: str, room: int, ascii: bool) -> list[Content]:
+    lines = [piece for line in visible_lines(prompt, ascii) for piece in (folded(line, room) if line else [""])]
+    return [Content.styled("\n".join(lines), "bold"), Content("\n\n")]
+
+
+def answer_lines(answer: str, room: int, ascii: bool, style: str = "") -> list[Content]:
+    """The answer behind its number, folded under itself."""
+    lines = [piece for line in visible_lines(answer.strip(), ascii) for piece in (folded(line, room - INDENT) or [""])]
+    if lines == [""]:
+        return [Content.styled("(nothing)\n", "$quiet")]
+    return [Content.styled(("\n" + " " * INDENT).join(lines) + "\n", style)]

@@ -1,0 +1,234 @@
+"""What the Feedback screen shows of a run, gathered in a worker thread into one frozen snapshot.
+
+Notable: any program may record frames and facts, so nothing about them is taken for granted; what does not have the
+form that a feedback run gives it is left out.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from txlab.engine.rlhf.preferences import Question, Ranking
+from txlab.errors import LabError
+from txlab.experiments.protocol import Frame
+from txlab.runs.control import asker
+from txlab.runs.directory import RunDirectory
+from txlab.runs.label import handle_of, read_label
+from txlab.runs.live_rows import Series
+from txlab.runs.people import human_ranks
+from txlab.runs.preferences import Answers, shown_order
+from txlab.runs.reader import RunReader
+from txlab.tui.run_summary import scenario_name
+
+SWEPT = "/β="  # in the name of a metric of one policy of several
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage of the run: its steps are first + 1 … last."""
+
+    name: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a person is asked.
+
+    question  the next one for this person, or None   order  of its answers, as this person sees them
+    given     rankings that stand on disk             mine   whether this person has a line to take back
+    version   how many lines this person had written when this was read
+    """
+
+    question: Question | None = None
+    order: tuple[int, ...] = ()
+    given: int = 0
+    mine: bool = False
+    version: int = 0
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Everything that the screen shows, as of one read.
+
+    at      the step that is looked at                 edge    the newest step of the run
+    wanted  rankings that the run takes, 0 = unknown   human   whether a person ranks (else the simulated labeller)
+    series  metrics by name, up to `at`
+    """
+
+    path: Path
+    called: str
+    status: str
+    at: int
+    edge: int
+    steps: int
+    stages: tuple[Stage, ...]
+    frames: np.ndarray[Any, Any]
+    frame: Frame | None
+    waiting: str
+    human: bool
+    wanted: int
+    asked: Asked
+    series: Mapping[str, Series] = field(default_factory=dict)
+    scenario: Mapping[str, Any] = field(default_factory=dict)
+    trouble: str = ""
+
+    @property
+    def stage(self) -> str:
+        """The name of the stage that is looked at, without its β: "rankings"; "" if unknown."""
+        return self.stages[self.place].name.partition(" ")[0] if self.stages else ""
+
+    @property
+    def place(self) -> int:
+        """The index of the stage that is looked at."""
+        return next((i for i, stage in enumerate(self.stages) if self.at < stage.last), len(self.stages) - 1)
+
+    @property
+    def taking(self) -> bool:
+        """Whether the run takes rankings now; afterwards the reward model settles on all of them."""
+        stage = next((stage for stage in self.stages if stage.name == "rankings"), None)
+        return stage is not None and stage.first <= self.edge < stage.first + self.wanted
+
+    @property
+    def betas(self) -> list[str]:
+        """What a policy's metrics end with, of each policy in turn: "" or "/β=0.05", …"""
+        found = [
+            name.removeprefix(score) for name in self.series for score in ("proxy", "gold") if name.startswith(score)
+        ]
+        return [each for each in dict.fromkeys(found) if not each or each.startswith(SWEPT)]
+
+    @property
+    def mark(self) -> str:
+        """What the metrics of the policy that is looked at end with."""
+        name = self.stages[self.place].name if self.stages else ""
+        return next((each for each in self.betas if each and name.endswith(each[1:])), "")
+
+    @property
+    def ranking(self) -> Ranking | None:
+        """The ranking that the reward model learnt from last, at the step that is looked at."""
+        row = self.frame.facts.get("ranking") if self.frame else None
+        try:
+            return Ranking.of_row(row) if isinstance(row, dict) else None
+        except LabError:
+            return None
+
+    def latest(self, name: str) -> float | None:
+        found = self.series.get(name)
+        return float(found.values[-1]) if found is not None and len(found) else None
+
+
+class RunFeedback:
+    """Reads one run again and again, and writes what this person says; all methods are for worker threads."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.answers = Answers(RunDirectory(path))
+        self.by = asker()
+        self.lock = threading.Lock()
+        self.version = 0
+
+    # What this person says; on disk when these return.
+
+    def rank(self, question: Question, ranks: Sequence[int]) -> Asked:
+        """Keep a ranking, a rank for each answer in the question's own order; returns what comes next."""
+        return self.write(lambda: self.answers.rank(question, ranks, self.by))
+
+    def skip(self, question: Question) -> Asked:
+        return self.write(lambda: self.answers.skip(question, self.by))
+
+    def undo(self) -> Asked:
+        """Take back this person's last line."""
+        return self.write(lambda: self.answers.undo(self.by))
+
+    def write(self, line: Callable[[], object]) -> Asked:
+        with self.lock:
+            line()
+            self.version += 1
+            return self.asked()
+
+    def asked(self) -> Asked:
+        self.answers.refresh()
+        question = next(iter(self.answers.open_for(self.by)), None)
+        order = tuple(shown_order(question, self.by)) if question else ()
+        mine = self.answers.last_of(self.by) is not None
+        return Asked(question, order, len(self.answers.rankings), mine, self.version)
+
+    # The run.
+
+    def read(self, reader: RunReader, at: int | None) -> Snapshot:
+        """The run at a step; None = the newest."""
+        with self.lock:
+            asked = self.asked()
+        info, state, path = reader.info, reader.state, reader.directory.path
+        frames = reader.frames.steps
+        frame, trouble = None, reader.problem
+        if len(frames):
+            index = len(frames) - 1 if at is None else int(np.searchsorted(frames, at, "right")) - 1
+            try:
+                frame = reader.frames.read(int(frames[max(0, index)]))
+            except LabError as error:
+                trouble = str(error)
+        edge = max(state.step, int(frames[-1]) if len(frames) else 0)  # the heartbeat lags
+        step = edge if at is None else at
+        stages = stages_of(info.facts.get("stages"))
+        rankings = next((stage for stage in stages if stage.name == "rankings"), None)
+        waiting = info.facts.get("waiting")
+        section = reader.scenario.get("rankings")
+        wanted = section.get("steps") if isinstance(section, dict) else None
+        wanted = wanted if isinstance(wanted, int) else rankings.last - rankings.first if rankings else 0
+        if rankings is not None and edge >= rankings.first + wanted:  # the run takes no more
+            asked = replace(asked, question=None, mine=False)
+        return Snapshot(
+            path=path,
+            called=handle_of(info, read_label(path), scenario_name(path, info.scenario)),
+            status=state.status,
+            at=step,
+            edge=edge,
+            steps=state.steps,
+            stages=stages,
+            frames=frames,
+            frame=frame,
+            waiting=waiting if isinstance(waiting, str) else "",
+            human=human_ranks(reader),
+            wanted=wanted,
+            asked=asked,
+            series={name: cut(reader.series(name), at) for name in reader.names("metrics")},
+            scenario=reader.scenario,
+            trouble=trouble,
+        )
+
+
+def cut(series: Series, at: int | None) -> Series:
+    """The series up to a step; None = all of it."""
+    if at is None:
+        return series
+    end = int(np.searchsorted(series.steps, at, "right"))
+    return Series(series.name, series.steps[:end], series.values[:end], series.times[:end])
+
+
+def stages_of(rows: object) -> tuple[Stage, ...]:
+    """The stages in run.json, [name, first step, last step] each; () for anything else."""
+    found: list[Stage] = []
+    for row in rows if isinstance(rows, list) else ():
+        match row:
+            case [str(name), int(first), int(last)] if 0 <= first <= last:
+                found.append(Stage(name, first, last))
+            case _:
+                return ()
+    return tuple(found)
+
+
+def numbers(facts: Mapping[str, Any], *names: str) -> Sequence[float]:
+    """The list of numbers at facts[name][name]…; () for anything else."""
+    found: Any = facts
+    for name in names:
+        found = found.get(name) if isinstance(found, Mapping) else None
+    real = isinstance(found, list) and all(isinstance(each, (int, float)) for each in found)
+    return tuple(float(each) for each in found) if real else ()

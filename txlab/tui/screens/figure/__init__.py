@@ -1,0 +1,1 @@
+"""Figure: the curves and vectors that a frame holds."""

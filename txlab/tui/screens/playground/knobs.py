@@ -1,0 +1,145 @@
+"""What is turned while the network learns: p goes to the next one, - and + turn it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.content import Content
+
+from txlab.drawing.formatting import significant
+from txlab.engine.feedforward.graph import ACTIVATIONS
+from txlab.engine.feedforward.layers import MOST_LAYERS, MOST_WIDE
+from txlab.tui.panel import Panel
+from txlab.tui.screens.playground.shown import Shown
+from txlab.tui.screens.words import Words
+from txlab.tui.session import PACES
+
+if TYPE_CHECKING:
+    from txlab.experiments.kinds.playground.experiment import Playground
+    from txlab.tui.screens.playground.screen import PlaygroundScreen
+
+
+@dataclass(frozen=True)
+class Knob:
+    """adjusts   the adjustable parameter of the experiment, "" = something of its own"""
+
+    word: str
+    adjusts: str
+    stops: Sequence[float]
+
+    def turned(self, value: float, by: int) -> float:
+        """The next stop above or below a value."""
+        at = bisect_right(self.stops, value) if by > 0 else bisect_left(self.stops, value) - 1
+        return self.stops[max(0, min(at, len(self.stops) - 1))]
+
+
+SMALL = (0.0, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+KNOBS = (
+    Knob("speed", "", PACES[1:]),
+    Knob("rate", "lr", (0.0003, 0.001, 0.003, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 1.0)),
+    Knob("batch", "batch", (1, 2, 4, 8, 16, 32, 64, 128, 256)),
+    Knob("noise", "noise", (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.7, 1.0)),
+    Knob("L2", "weight_decay", (*SMALL, 3.0, 10.0)),
+    Knob("L1", "l1", SMALL),
+    Knob("layers", "", tuple(range(MOST_LAYERS + 1))),
+    Knob("width", "", tuple(range(1, MOST_WIDE + 1))),
+    Knob("activation", "", tuple(range(len(ACTIVATIONS)))),
+)
+
+
+class KnobsPanel(Panel):
+    """One line with all of them; the chosen one is marked."""
+
+    KEYS: ClassVar = (
+        Binding("p", "choose(1)", "parameter", id="playground.knob"),
+        Binding("P", "choose(-1)", "parameter before", id="playground.knob-before", show=False),
+        Binding("minus", "turn(-1)", "less, more", id="playground.less", key_display="- +"),
+        Binding("plus,equals_sign", "turn(1)", "more", id="playground.more", key_display="+", show=False),
+    )
+    DEFAULT_CSS = "KnobsPanel { height: 1; } KnobsPanel Words { padding: 0 1; text-wrap: nowrap; text-overflow: clip; }"
+
+    def __init__(self, playground: PlaygroundScreen) -> None:
+        super().__init__()
+        self.playground = playground
+        self.at = 0
+
+    def compose(self) -> ComposeResult:
+        yield Words(id="knobs")
+
+    def value(self, knob: Knob, shown: Shown) -> float:
+        """As the frame has it."""
+        if knob.adjusts:
+            value = shown.facts.get("adjusted", {}).get(knob.adjusts, 0.0)
+            return float(value) if isinstance(value, (int, float)) else 0.0
+        if knob.word == "speed":
+            return self.playground.session.pace
+        if knob.word == "layers":
+            return len(shown.columns) - 2
+        layer = self.layer_here(shown)
+        if knob.word == "width":
+            return len(shown.columns[layer])
+        label = shown.activations.get(shown.columns[layer][0], "tanh")
+        return ACTIVATIONS.index(label) if label in ACTIVATIONS else 0
+
+    def layer_here(self, shown: Shown) -> int:
+        """The hidden layer of the cursor, from 1; the nearest one if it is elsewhere."""
+        column = next((at for at, names in enumerate(shown.columns) if self.playground.cursor in names), 1)
+        return max(1, min(column, len(shown.columns) - 2))
+
+    def written(self, knob: Knob, shown: Shown) -> str:
+        value = self.value(knob, shown)
+        if knob.word == "activation":
+            return ACTIVATIONS[int(value)]
+        if knob.word == "speed":
+            return "full" if value == float("inf") else f"{value:g}/s"
+        if knob.word == "width":
+            return f"{value:g}" if len(shown.columns) > 2 else "-"
+        return f"{value:g}" if value == int(value) else significant(value).removeprefix("0").rstrip("0")
+
+    def show(self) -> None:
+        shown = self.playground.shown
+        if shown is None:
+            return
+        parts: list[Content] = []
+        roomy = self.playground.size.width >= 100
+        for at, knob in enumerate(KNOBS):
+            here = at == self.at
+            word = "" if knob.word == "activation" and not roomy else knob.word + " "
+            value = self.written(knob, shown)
+            parts.append(Content.styled(word, "$accent" if here else "$quiet"))
+            parts.append(Content.styled(value, "bold reverse $accent" if here else ""))
+            parts.append(Content("   " if roomy else " "))
+        self.query_one("#knobs", Words).say(Content.assemble(*parts), layout=False)
+
+    def action_choose(self, by: int) -> None:
+        self.at = (self.at + by) % len(KNOBS)
+        self.show()
+
+    def action_turn(self, by: int) -> None:
+        playground, shown, knob = self.playground, self.playground.shown, KNOBS[self.at]
+        if shown is None or not playground.live():
+            return
+        value = knob.turned(self.value(knob, shown), by)
+        if knob.word == "speed":
+            playground.session.pace = value
+            playground.session.look()
+            self.show()
+            return
+        layer, session = self.layer_here(shown), playground.session
+
+        def work(experiment: Playground) -> None:
+            if knob.adjusts:
+                experiment.adjust(knob.adjusts, value)
+            elif knob.word == "layers":
+                experiment.set_depth(int(value))
+            elif knob.word == "width":
+                experiment.set_width(layer - 1, int(value))
+            else:
+                experiment.set_activation(ACTIVATIONS[int(value)])
+
+        session.order(work)

@@ -1,0 +1,564 @@
+"""Screen 9, Playground: a small network learns points in the plane, every neuron is a picture, and everything may be
+changed while it learns.
+
+It shows one frame, of the network that learns here in a session, of its time line, or of a recorded run. Notable: all
+pictures of a frame come from one pass over a grid, made by the session's thread; this screen only draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+
+from txlab.drawing.formatting import count
+from txlab.drawing.text import formula, visible
+from txlab.engine.feedforward.plane import CLASSES, FEATURES, REGRESSIONS
+from txlab.errors import LabError
+from txlab.experiments.kind import kind_of_run
+from txlab.experiments.protocol import Frame
+from txlab.tui.panel import ROUTED, Panel
+from txlab.tui.run_panel import RunPanel
+from txlab.tui.run_summary import GOING
+from txlab.tui.screens.base_screens import BenchScreen
+from txlab.tui.screens.dialogs import AskValue, Choose
+from txlab.tui.screens.playground import text
+from txlab.tui.screens.playground.description import DescriptionDialog
+from txlab.tui.screens.playground.knobs import KnobsPanel
+from txlab.tui.screens.playground.shown import Shown, cell_of, neighbour
+from txlab.tui.screens.playground.views import AnswerView, NetworkView, signs_of
+from txlab.tui.screens.words import Words
+from txlab.tui.session import Picture, Session
+from txlab.tui.theme import glyphs
+from txlab.tui.widgets.chart import Chart, ChartSeries
+from txlab.tui.widgets.why import ask_why
+
+if TYPE_CHECKING:
+    from txlab.engine.explain import Explanation
+    from txlab.experiments.kinds.playground.experiment import Playground
+    from txlab.runs.reader import RunReader
+
+BEGIN = "playground-spiral"
+PACE = 60.0  # updates a second, at which one can watch it learn
+ENDLESS = 10_000_000  # steps
+MOST_POINTS = 2000  # of a curve
+MOST_GRID = 64  # squares of the plane both ways; pixels beyond are repeated
+PICTURES = 20.0  # a second
+CHART = 8  # lines of the curve, with which it is worth its place
+ABOUT_DATA = {
+    "circle": "a disc in a ring", "xor": "whether x and y have the same sign", "clouds": "two Gaussian clouds",
+    "spiral": "two arms", "plane": "a number: (x + y) / 10", "bumps": "a number: six cones, up and down",
+}  # fmt: skip
+
+
+class PlaygroundScreen(BenchScreen):
+    """`cursor` is the name of the chosen neuron, `chosen` counts its weights, `cell` is the cursor in the answer."""
+
+    CSS_PATH = "playground.tcss"
+    AUTO_FOCUS = ""
+    HELP_ABOUT = (
+        "Each small picture is what a neuron answers over the plane: amber above zero, blue below. The wires are "
+        "weights, dashed below zero; those into the neuron under the cursor are bright, and stand with their numbers "
+        "below. The large picture is the answer, with the points to be learnt: full ones are learnt from, hollow ones "
+        "are not. Space runs; p chooses what - and + turn. x switches a neuron off, or an input on; tab goes to the "
+        "next weight and e changes it by hand; a puts points into the plane, t shows the network as text, which can be "
+        "any graph. w is the sum of a neuron at the point that was chosen last."
+    )
+    PANELS: ClassVar[tuple[type[Panel], ...]] = (KnobsPanel, RunPanel)
+    KEY_ORDER = (
+        *("playground.live", "playground.leave", "playground.drop", "playground.side", "run.pause", "run.step"),
+        *("playground.knob", "playground.less", "playground.switch", "playground.weight", "playground.edit"),
+        *("playground.data", "screen.why", "playground.add", "playground.text", "playground.view", "playground.large"),
+        *("playground.new", "time.earlier"),
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("l", "live", "go on by hand", id="playground.live"),
+        Binding("space", "pause", "run", id="run.pause", key_display="space"),
+        Binding("full_stop", "step", "step", id="run.step", key_display="."),
+        Binding("n", "new", "begin again", id="playground.new"),
+        Binding("x", "switch", "on/off", id="playground.switch"),
+        Binding("tab", "weight(1)", "weight", id="playground.weight"),
+        Binding("shift+tab", "weight(-1)", "weight before", id="playground.weight-before", show=False),
+        Binding("e", "edit", "edit it", id="playground.edit"),
+        Binding("o", "data", "data", id="playground.data"),
+        Binding("w", "why", "why", id="screen.why"),
+        Binding("a", "add", "add points", id="playground.add"),
+        Binding("enter", "drop", "put it here", id="playground.drop"),
+        Binding("m", "side", "other class", id="playground.side"),
+        Binding("d", "forget", "take it away", id="playground.forget"),
+        Binding("escape", "leave", "done", id="playground.leave", key_display="esc"),
+        Binding("t", "text", "as text", id="playground.text"),
+        Binding("v", "view", "view", id="playground.view"),
+        Binding("z", "large", "larger", id="playground.large"),
+        Binding("up,k", "move(-1, 0)", "cursor up", id="playground.up", show=False),
+        Binding("down,j", "move(1, 0)", "cursor down", id="playground.down", show=False),
+        Binding("left,h", "move(0, -1)", "cursor left", id="playground.left", show=False),
+        Binding("right", "move(0, 1)", "cursor right", id="playground.right", show=False),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.session: Session[Playground] = Session(
+            self, self.show_picture, lambda said: self.tell(said, "error"), pictures=PICTURES
+        )
+        self.session.pace = PACE
+        self.picture: Picture[Playground] | None = None
+        self.shown: Shown | None = None
+        self.replaying = False  # a recorded run is shown
+        self.trouble = ""
+        self.network, self.answer = NetworkView(id="network"), AnswerView(id="answer")
+        self.knobs, self.run_panel = KnobsPanel(self), RunPanel(self)
+        self.curve: list[tuple[int, float, float]] = []  # step, loss, loss on the test points
+        self.cursor, self.chosen = "", 0
+        self.adding, self.target = False, 1.0
+        self.point = (1.5, 1.5)  # that w asks about
+        self.large = False  # the neuron under the cursor in place of the answer
+        self.grid = 0
+
+    def compose_body(self) -> ComposeResult:
+        yield Words(id="header")
+        yield self.knobs
+        with Horizontal(id="panes"):
+            yield self.network
+            with Vertical(id="side"):
+                yield self.answer
+                chart = Chart(id="curve")
+                chart.can_focus = False
+                chart.log_y = True
+                yield chart
+        yield Words(id="neuron")
+        yield self.run_panel
+
+    def on_mount(self) -> None:
+        self.set_class(self.ascii, "-ascii")
+        self.query_one("#header", Words).say(Content.styled("making the points…", "$quiet"))
+
+        def first(_: Playground | None) -> Playground:
+            from txlab.experiments.kinds.playground import KIND
+            from txlab.experiments.kinds.playground.experiment import Playground
+            from txlab.runs.scenario import load_scenario
+
+            scenario = load_scenario(BEGIN, [f"train.steps={ENDLESS}"]).scenario
+            return self.in_view(Playground(KIND.resolve(scenario)))
+
+        self.session.begin(first)
+
+    def in_view(self, experiment: Playground) -> Playground:
+        experiment.grid = self.grid or experiment.grid
+        return experiment
+
+    # What is shown: the session…
+
+    @property
+    def at(self) -> int | None:
+        """The step chosen on the time line; None is the present."""
+        return self.run_panel.at
+
+    def show_picture(self, picture: Picture[Playground]) -> None:
+        known, self.picture = self.picture, picture
+        if known is None or known.running != picture.running:
+            self.refresh_bindings()
+        if self.replaying:
+            return
+        self.remember(picture.frame)
+        steps = np.asarray(picture.steps, np.int64)
+        self.run_panel.timeline.set_frames(steps, edge=picture.frame.step, ended=not picture.running)
+        if self.at is None:
+            self.look_at(picture.frame)
+
+    def remember(self, frame: Frame) -> None:
+        """The losses of a frame are points of the curve; one of an earlier step replaces all from there on."""
+        told = frame.facts["measured"]
+        while self.curve and self.curve[-1][0] >= frame.step:
+            self.curve.pop()
+        self.curve.append((frame.step, told["loss"], told["val_loss"]))
+        if len(self.curve) > MOST_POINTS:
+            self.curve = self.curve[::2]
+
+    # … or a recorded run.
+
+    def run_changed(self) -> None:
+        self.trouble = ""
+        if self.run_panel.path is None and self.replaying:
+            self.back_to_the_session()
+
+    def read_run(self, reader: RunReader, changed: bool) -> Any:
+        if kind_of_run(reader.scenario.get("kind")).screen != "playground":
+            self.run_panel.watching = False
+            return None
+        if not changed:
+            return None
+        frames, state = reader.frames, reader.state
+        frames.refresh()
+        steps, frame, trouble = frames.steps, None, ""
+        try:
+            if len(steps):
+                place = len(steps) - 1 if self.at is None else max(0, int(np.searchsorted(steps, self.at, "right")) - 1)
+                frame = Shown.of(frames.read(int(steps[place])))
+        except LabError as error:
+            trouble = str(error)
+        loss, test = reader.series("loss"), reader.series("val_loss")
+        return state.status, steps, state.steps, state.step, frame, trouble, (loss, test)
+
+    def show_run(self, snapshot: Any) -> None:
+        if not self.run_panel.watching:
+            return
+        status, steps, total, edge, shown, trouble, curves = snapshot
+        if not self.replaying:
+            self.session.pause()
+            self.replaying, self.adding, self.run_panel.at = True, False, None
+            self.call_after_refresh(self.refresh_bindings)
+        if status != self.run_panel.status:
+            self.call_after_refresh(self.refresh_bindings)
+        self.run_panel.status = status
+        self.run_panel.timeline.set_frames(steps, total, edge, ended=status not in GOING)
+        if trouble and trouble != self.trouble:
+            self.tell(trouble, "warning")
+        self.trouble = trouble
+        loss, test = curves
+        self.draw_curve(
+            [ChartSeries("loss", loss.steps, loss.values), ChartSeries("test", test.steps, test.values, style="dashed")]
+        )
+        if shown is not None:
+            self.show_shown(shown)
+
+    @property
+    def run_goes_on(self) -> bool:
+        return self.replaying and self.run_panel.status in GOING
+
+    def moved(self) -> None:
+        """Another step of the time line was chosen."""
+        if self.replaying:
+            self.run_panel.wants_read()
+        elif self.picture is not None:
+            found = self.session.recording.at(self.at) if self.at is not None else None
+            self.look_at(found or self.picture.frame)
+
+    def back_to_the_session(self) -> None:
+        self.replaying, self.run_panel.watching = False, False
+        self.run_panel.at = self.run_panel.timeline.at = None
+        self.session.look()
+        self.refresh_bindings()
+
+    def live(self) -> bool:
+        """Whether there is a network to act on; what comes next happens to the present one."""
+        if self.replaying:
+            self.tell("this is a recorded run: l goes on from what is shown, by hand")
+            return False
+        if self.at is not None:
+            self.run_panel.action_last()
+        return self.session.experiment is not None or self.session.alive
+
+    # Drawing.
+
+    def look_at(self, frame: Frame) -> None:
+        self.show_shown(Shown.of(frame))
+        if not self.replaying:
+            steps, loss, test = (np.array(each) for each in zip(*self.curve, strict=True))
+            self.draw_curve([ChartSeries("loss", steps, loss), ChartSeries("test", steps, test, style="dashed")])
+
+    def draw_curve(self, series: list[ChartSeries]) -> None:
+        if self.query_one("#curve").display:
+            self.query_one("#curve", Chart).set_series(series)
+
+    def show_shown(self, shown: Shown) -> None:
+        before, self.shown = self.shown, shown
+        if not any(self.cursor in column for column in shown.columns):
+            self.cursor, self.chosen = shown.out, 0
+        if before is None or before.facts.get("classes") != shown.facts.get("classes"):
+            self.refresh_bindings()
+        self.draw()
+
+    def draw(self) -> None:
+        shown = self.shown
+        if shown is None or not self.is_attached or not self.size.width:
+            return
+        sources = [source for source, _ in shown.incoming(self.cursor)] if self.cursor in shown.activations else []
+        source = sources[self.chosen] if self.chosen < len(sources) else ""
+        lines, cells = self.answer.area
+        self.network.show(shown, self.cursor, source, 1 + lines // 2)
+        name = self.cursor if self.large else shown.out
+        sign = formula(FEATURES[name][0], self.ascii) if name in FEATURES else name
+        own, other = signs_of("train", self.ascii), signs_of("test", self.ascii)
+        head = f"{'answer' if name == shown.out else sign}   {' '.join(own)} train  {' '.join(other)} test"
+        marker = own[self.target <= 0]
+        if self.adding:
+            x, y = self.point
+            head = f"({x:.1f}, {y:.1f})  enter puts {marker} here, m {own[self.target > 0]}"
+        here = cell_of(*self.point, lines, cells) if self.adding else None
+        self.answer.show(shown, name, head, self.large or self.cursor == shown.out, here, marker)
+        self.show_words()
+
+    def show_words(self) -> None:
+        shown, signs = self.shown, glyphs(self.ascii)
+        assert shown is not None
+        if self.replaying:
+            state = f"run {self.run_panel.path.name}" if self.run_panel.path is not None else ""
+        elif self.session.running:
+            speed = self.picture.speed if self.picture is not None else 0.0
+            state = f"{signs.live} {count(speed)} updates/s" if speed else f"{signs.live} learning"
+        else:
+            state = f"{signs.paused} paused"
+        cells = self.size.width - 2
+        self.query_one("#header", Words).say(text.header(shown, visible(state), cells, self.ascii), layout=False)
+        self.knobs.show()
+        words = self.query_one("#neuron", Words)
+        lines = max(1, words.size.height)
+        words.say(text.about(shown, self.cursor, self.chosen, cells, lines, self.ascii), layout=False)
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self.lay_out)
+
+    def lay_out(self) -> None:
+        """Give the answer as much as leaves the network more than half, and the curve what is left below it."""
+        if not self.is_attached:
+            return
+        room, width = self.query_one("#panes").size.height, self.size.width - 2
+        share = width if self.has_class("-tiny") else int(0.42 * width)
+        lines = max(1, min(room - 1, share // 2))
+        if room >= 3 * CHART and room - 1 - lines < CHART:
+            lines = room - 1 - CHART
+        self.set_class(self.large and self.has_class("-tiny"), "-large")
+        self.answer.styles.width, self.answer.styles.height = 2 * lines, lines + 1
+        chart = self.query_one("#curve", Chart)
+        chart.styles.width = 2 * lines
+        chart.display = room - 1 - lines >= CHART - 1
+        self.grid = max(8, min(2 * lines, MOST_GRID))
+        self.session.order(lambda experiment: self.in_view(experiment), "grid")
+        self.call_after_refresh(self.draw)
+
+    # Keys.
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == ROUTED and parameters[0] == "RunPanel" and parameters[1] in ("pause", "step", "stop"):
+            return self.run_goes_on and super().check_action(action, parameters)
+        if action in ("pause", "step"):
+            return not self.run_goes_on
+        if action == "live":
+            return self.replaying
+        if action in ("drop", "side", "forget"):
+            return self.adding
+        if action == "leave":
+            return self.adding or self.large or self.replaying
+        if action in ("weight", "edit", "switch", "text", "large", "view", "data", "new", "add") and self.adding:
+            return action in ("add", "new", "data")
+        return super().check_action(action, parameters)
+
+    def word_for(self, binding: Binding) -> str:
+        ident = binding.id or ""
+        if ident == "run.pause" and not self.replaying and self.session.running:
+            return "pause"
+        if self.replaying and ident in ("playground.switch", "playground.edit", "playground.add", "playground.data"):
+            return ""
+        if ident == "playground.leave" and self.replaying:
+            return "the network here"
+        if ident == "playground.add" and self.adding:
+            return ""
+        return super().word_for(binding)
+
+    def order(self, work: Callable[[Playground], object]) -> None:
+        if self.live():
+            self.session.order(work)
+
+    def action_pause(self) -> None:
+        if self.live():
+            self.session.run(not self.session.running)
+
+    def action_step(self) -> None:
+        if self.live():
+            self.session.step()
+
+    def action_new(self) -> None:
+        self.order(lambda experiment: experiment.again())
+
+    def action_move(self, down: int, right: int) -> None:
+        if self.shown is None:
+            return
+        if self.adding:
+            lines, cells = self.answer.area
+            line, column = cell_of(*self.point, lines, cells)
+            self.point = self.answer.at((max(0, min(line + down, lines - 1)), max(0, min(column + right, cells - 1))))
+        else:
+            self.cursor, self.chosen = neighbour(self.shown.columns, self.cursor, down, right), 0
+        self.draw()
+
+    @on(NetworkView.Pointed)
+    def neuron_pointed(self, event: NetworkView.Pointed) -> None:
+        self.cursor, self.chosen = event.name, 0
+        self.draw()
+
+    @on(AnswerView.Pointed)
+    def plane_pointed(self, event: AnswerView.Pointed) -> None:
+        self.point = self.answer.at((event.line, event.column))
+        if self.shown is not None and not self.adding and not self.large:
+            self.cursor, self.chosen = self.shown.out, 0
+        self.draw()
+
+    def action_weight(self, by: int) -> None:
+        shown = self.shown
+        if shown is not None and self.cursor in shown.activations:
+            self.chosen = (self.chosen + by) % (len(shown.incoming(self.cursor)) + 1)
+            self.draw()
+
+    def action_switch(self) -> None:
+        name = self.cursor
+        self.order(lambda experiment: experiment.switch(name))
+
+    def action_edit(self) -> None:
+        """Type the chosen weight, or the bias."""
+        shown, name = self.shown, self.cursor
+        if shown is None or not self.live():
+            return
+        if name not in shown.activations:
+            self.tell("an input has no weights; the wires from it belong to the neurons that they lead to")
+            return
+        edges = shown.incoming(name)
+        source, value = edges[self.chosen] if self.chosen < len(edges) else (None, shown.bias(name))
+
+        def number(typed: str) -> float:
+            try:
+                found = float(typed.replace("−", "-"))
+            except ValueError:
+                raise LabError(f"{typed[:30]!r} is no number; write one such as -0.5") from None
+            if not abs(found) <= 1e6:
+                raise LabError("a weight is at most a million")
+            return found
+
+        def take(typed: str | None) -> None:
+            if typed is not None:
+                self.order(lambda experiment: experiment.set_weight(name, source, number(typed)))
+
+        what = f"from {source} to {name}" if source is not None else f"the bias of {name}"
+        title = f"Weight {what}" if source is not None else f"The bias of {name}"
+        about = "it goes on learning from there"
+        self.app.push_screen(AskValue(title, about, f"{value:.4g}", lambda typed: f"= {number(typed):g}"), take)
+
+    def action_data(self) -> None:
+        if not self.live():
+            return
+        now = self.shown.facts.get("data") if self.shown is not None else ""
+        rows = [(name, ABOUT_DATA[name], name == now) for name in (*CLASSES, *REGRESSIONS)]
+
+        def take(name: str | None) -> None:
+            if name is not None:
+                self.order(lambda experiment: experiment.use_data(name))
+
+        self.app.push_screen(Choose("Which points?", rows), take)
+
+    # Points by hand.
+
+    def action_add(self) -> None:
+        if self.live():
+            self.adding = not self.adding
+            self.refresh_bindings()
+            self.draw()
+
+    def action_drop(self) -> None:
+        (x, y), target = self.point, self.target
+        self.order(lambda experiment: experiment.add_point(x, y, target))
+
+    def action_side(self) -> None:
+        self.target = -self.target
+        self.draw()
+
+    def action_forget(self) -> None:
+        x, y = self.point
+        self.order(lambda experiment: experiment.remove_point(x, y))
+
+    def action_leave(self) -> None:
+        """Leave the points, the large picture, or the recorded run, one after the other."""
+        if self.adding:
+            self.adding = False
+        elif self.large:
+            self.action_large()
+        elif self.replaying:
+            self.back_to_the_session()
+        self.refresh_bindings()
+        self.draw()
+
+    # Other views.
+
+    def action_large(self) -> None:
+        """Show the neuron under the cursor in place of the answer, and back."""
+        self.large = not self.large
+        if self.has_class("-tiny"):
+            self.set_class(self.large, "-large")
+            self.lay_out()
+        self.draw()
+        self.refresh_bindings()
+
+    def action_view(self) -> None:
+        """Turn to pre-activations, to gradients of the answer, and back to activations."""
+        from txlab.tui.screens.playground.text import VIEWS
+
+        if self.live():
+            names = list(VIEWS)
+            now = str(self.shown.facts.get("view")) if self.shown is not None else names[0]
+            view = names[(names.index(now) + 1) % len(names)] if now in names else names[0]
+            self.session.order(lambda experiment: setattr(experiment, "view", view))
+
+    def action_text(self) -> None:
+        """Show the network as text; what is changed there becomes the network."""
+        if self.shown is None or not self.live():
+            return
+        session = self.session
+
+        def ask() -> None:
+            from txlab.engine.feedforward.graph import written
+
+            now = session.ask(lambda experiment: written(experiment.model.present(), 4))
+            self.app.call_from_thread(self.app.push_screen, DescriptionDialog(now), lambda typed: take(now, typed))
+
+        def take(now: str, typed: str | None) -> None:
+            if typed is not None and typed != now:
+                self.order(lambda experiment: experiment.describe(typed))
+
+        self.run_worker(ask, thread=True, group="text", exclusive=True, exit_on_error=False)
+
+    def action_live(self) -> None:
+        """Go on by hand from the recorded frame that is shown: its network, points and settings."""
+        shown, path = self.shown, self.run_panel.path
+        if not self.replaying or shown is None or path is None:
+            return
+        self.back_to_the_session()
+        self.curve = []
+        self.session.begin(lambda _: self.in_view(gone_on(path, shown.frame)))
+        self.tell("live now: its network, points and settings; space runs")
+
+    def action_why(self) -> None:
+        """The sum of the neuron under the cursor at the point that was chosen last."""
+        shown, name, (x, y) = self.shown, self.cursor, self.point
+        if shown is None:
+            return
+        frame, live = shown.frame, not self.replaying and self.at is None
+
+        def ask() -> Explanation | None:
+            if live:
+                found: Explanation | None = self.session.ask(lambda experiment: experiment.explain(x, y, name))
+                return found
+            from txlab.experiments.kinds.playground.experiment import explain_frame_at
+
+            return explain_frame_at(frame, x, y, name)
+
+        ask_why(self.app, ask, "asking the network…")
+
+
+def gone_on(path: Path, frame: Frame) -> Playground:
+    """The experiment of a run, with the network, the points and the settings of a frame."""
+    from txlab.experiments.kinds.playground import KIND
+    from txlab.experiments.kinds.playground.experiment import Playground
+    from txlab.runs.directory import RunDirectory
+    from txlab.runs.models import scenario_of
+
+    scenario: Any = scenario_of(RunDirectory(path))
+    endless = scenario.model_copy(update={"train": scenario.train.model_copy(update={"steps": ENDLESS})})
+    experiment = Playground(KIND.resolve(endless))
+    experiment.go_on(frame)
+    return experiment

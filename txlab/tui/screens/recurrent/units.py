@@ -1,0 +1,249 @@
+"""The text of a frame, coloured by one unit; its values along the text; the unit's numbers at the cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+
+from txlab.drawing.diverging import Scale
+from txlab.drawing.formatting import number
+from txlab.drawing.text import formula, label
+from txlab.engine.recurrent.why import NOTES
+from txlab.experiments.protocol import Frame
+from txlab.experiments.recurrent_states import explain_state, tokens_of
+from txlab.tui.latest_task import LatestTask
+from txlab.tui.panel import Panel
+from txlab.tui.screens.dialogs import Choose
+from txlab.tui.screens.recurrent.search import Followed, follow
+from txlab.tui.screens.words import Words
+from txlab.tui.widgets.chart import Chart, ChartSeries
+from txlab.tui.widgets.facts import Fact, FactTable
+from txlab.tui.widgets.token_strips import TokenRow, TokenStrips
+from txlab.tui.widgets.why import ask_why
+
+LISTED = 12  # units of a search that are listed
+
+
+def signed(r: float) -> str:
+    return f"{r:+.2f}".replace("-", "−")
+
+
+class UnitsPanel(Panel):
+    """`unit` counts the units of all layers; `found` is the last search, in whose order up and down go."""
+
+    KEYS: ClassVar[Sequence[Binding]] = (
+        Binding("up", "unit(-1)", "unit, token", id="recurrent.unit-before", key_display="arrows"),
+        Binding("down", "unit(1)", "next unit", id="recurrent.unit-next", show=False),
+        Binding("left", "token(-1)", "token before", id="recurrent.token-before", show=False),
+        Binding("right", "token(1)", "next token", id="recurrent.token-next", show=False),
+        Binding("pageup,pagedown,tab", "layer", "layer", id="recurrent.layer", key_display="tab"),
+        Binding("slash", "search", "find a unit", id="recurrent.search", key_display="/"),
+        Binding("v", "view", "memory c", id="recurrent.view"),
+        Binding("escape", "leave", "all units", id="recurrent.leave", key_display="esc"),
+    )
+
+    def __init__(self) -> None:
+        super().__init__(id="units")
+        self.strips = TokenStrips(id="unit-text", lined=True)
+        self.legend, self.about = Words(id="unit-legend"), Words(id="unit-about")
+        self.facts, self.chart = FactTable(id="unit-facts"), Chart(id="unit-chart")
+        self.facts.can_focus = self.chart.can_focus = False
+        self.chart.across = "token"
+        self.searching = LatestTask(self, "units", self.failed)
+        self.forget()
+
+    def compose(self) -> ComposeResult:
+        yield self.legend
+        with Horizontal():
+            with Vertical(id="unit-main"):
+                yield self.strips
+                yield self.chart
+            with Vertical(id="unit-side"):
+                yield self.facts
+                yield self.about
+
+    def forget(self) -> None:
+        self.searching.forget()
+        self.frame: Frame | None = None
+        self.path: Path | None = None
+        self.at: int | None = None
+        self.unit = self.token = 0
+        self.state = "h"
+        self.found: Followed | None = None
+        self.said = ""
+        self.scale = Scale()
+        self.chart.forget()
+        if self.is_mounted:
+            self.strips.show((), Scale())
+            self.legend.say("")
+            self.about.say("")
+            self.facts.set_facts(())
+
+    def show(self, frame: Frame, path: Path, at: int | None) -> None:
+        self.frame, self.path, self.at = frame, path, at
+        self.draw()
+
+    # What is shown.
+
+    @property
+    def values(self) -> np.ndarray | None:
+        """(N, T, H) of the state that is shown."""
+        found = None if self.frame is None else self.frame.tensors.get(f"state/{self.state}")
+        return None if found is None or np.ndim(found) != 3 else np.asarray(found)
+
+    @property
+    def tokens(self) -> list[str]:
+        return [] if self.frame is None else tokens_of(self.frame)
+
+    def place(self, values: np.ndarray) -> tuple[int, int]:
+        """(layer, unit) that is shown."""
+        H = values.shape[2]
+        self.unit %= max(1, values.shape[0] * H)
+        if self.found is not None and self.found.state == self.state:
+            layer, unit, _ = self.found.units[self.unit % len(self.found.units)]
+            if layer < values.shape[0] and unit < H:
+                return layer, unit
+        return self.unit // H, self.unit % H
+
+    def draw(self) -> None:
+        values, tokens = self.values, self.tokens
+        if values is None or not self.is_mounted or not values.size or len(tokens) != values.shape[1]:
+            return
+        ascii = self.strips.ascii
+        layer, unit = self.place(values)
+        self.token = max(0, min(self.token, len(tokens) - 1))
+        row = values[layer, :, unit].astype(np.float64)
+        self.scale = Scale(-1.0, 1.0) if self.state == "h" else self.scale.following(np.array([-1.0, 1.0, *row]))
+        self.strips.show([TokenRow("", tokens, row)], self.scale, 0, self.token)
+        where = f"{self.state} of unit {unit + 1} of {values.shape[2]}, layer {layer + 1} of {values.shape[0]}"
+        if self.found is not None and self.found.state == self.state:
+            r = self.found.units[self.unit % len(self.found.units)][2]
+            where += f", r = {signed(r)} with {self.found.title}"
+        self.legend.say(self.strips.legend(where, self.scale))
+        steps = np.arange(1, len(row) + 1)
+        self.chart.set_reactive(Chart.cursor, self.token + 1)
+        self.chart.set_series([ChartSeries(f"{self.state}(t)", steps, row)], "")
+        self.facts.set_facts(self.numbers(layer, unit))
+        self.about.say(self.told(ascii))
+
+    def numbers(self, layer: int, unit: int) -> list[Fact]:
+        frame = self.frame
+        assert frame is not None
+        ascii = self.strips.ascii
+        facts = [Fact("token", label(self.tokens[self.token], ascii), f"{self.token + 1} of {len(self.tokens)}")]
+        for name, values in frame.tensors.items():
+            group, _, letter = name.partition("/")
+            if group in ("state", "gate") and np.ndim(values) == 3:
+                level = "accent" if letter == self.state and group == "state" else "plain"
+                value = float(values[layer, self.token, unit])
+                facts.append(Fact(letter, number(value, 3), NOTES.get(letter, ""), level=level))
+        return facts
+
+    def told(self, ascii: bool) -> Content:
+        """The list of a search, or how to begin one."""
+        if self.said:
+            return Content.styled(formula(self.said, ascii), "$quiet")
+        found = self.found
+        if found is None or found.state != self.state:
+            return Content.styled(
+                "/ finds the unit that follows quotes, brackets, capitals or positions best.", "$quiet"
+            )
+        lines = [Content.styled(f"{found.title}: r with {found.state} over {found.tokens} unseen tokens", "$quiet")]
+        first = max(0, min(self.unit - LISTED // 2, len(found.units) - LISTED))
+        for rank, (layer, unit, r) in enumerate(found.units[first : first + LISTED], first):
+            text = f"{rank + 1:4d}  layer {layer + 1}  unit {unit + 1:<5d} r {signed(r)}"
+            lines.append(Content.styled(text, "bold $accent" if rank == self.unit else ""))
+        return Content("\n").join(lines)
+
+    def failed(self, sentence: str) -> None:
+        self.said, self.found = sentence, None
+        self.draw()
+
+    # Keys.
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if not self.display or self.values is None:
+            return False
+        return self.found is not None or bool(self.said) if action == "leave" else True
+
+    def word_for(self, binding: Binding) -> str:
+        if binding.id == "recurrent.view":
+            states = self.frame.facts.get("state", []) if self.frame is not None else []
+            return "" if len(states) < 2 else "state h" if self.state == "c" else "memory c"
+        return binding.description
+
+    def action_unit(self, by: int) -> None:
+        self.unit += by
+        self.draw()
+
+    def action_token(self, by: int) -> None:
+        if self.tokens:
+            self.token = (self.token + by) % len(self.tokens)
+        self.draw()
+
+    def action_layer(self) -> None:
+        """Go to the same unit of the next layer."""
+        values = self.values
+        if values is not None:
+            layer, unit = self.place(values)
+            self.found = None
+            self.unit = (layer + 1) % values.shape[0] * values.shape[2] + unit
+            self.draw()
+
+    def action_view(self) -> None:
+        """Show the other state of an LSTM."""
+        states = self.frame.facts.get("state", []) if self.frame is not None else []
+        if "c" in states:
+            self.state = "c" if self.state == "h" else "h"
+            self.draw()
+            self.screen.refresh_bindings()
+
+    def action_leave(self) -> None:
+        """Leave the search, at the unit that is shown."""
+        values = self.values
+        if values is not None:
+            layer, unit = self.place(values)
+            self.unit = layer * values.shape[2] + unit
+        self.found, self.said = None, ""
+        self.searching.forget()
+        self.draw()
+        self.screen.refresh_bindings()
+
+    def action_search(self) -> None:
+        """Choose a property, and rank all units by how well they follow it."""
+        from txlab.engine.recurrent.units import PROPERTIES
+
+        now = self.found.prop if self.found is not None else ""
+        choices = [(name, title, name == now) for name, (title, _) in PROPERTIES.items()]
+        self.app.push_screen(Choose("Which property is to be followed?", choices), self.search)
+
+    def search(self, prop: str | None) -> None:
+        path, at, state = self.path, self.at, self.state
+        if not prop or path is None:
+            return
+
+        def show(found: Followed) -> None:
+            self.found, self.said, self.unit = found, "", 0
+            self.draw()
+            self.screen.refresh_bindings()
+
+        self.said = "reading the validation text…"
+        self.draw()
+        self.searching.want(lambda task: follow(path, at, prop, state), show)
+
+    def action_why(self) -> None:
+        """Explain the state of the unit at the token."""
+        frame, values = self.frame, self.values
+        if frame is None or values is None:
+            return
+        layer, unit = self.place(values)
+        index, tensor = (layer, self.token, unit), f"state/{self.state}"
+
+        ask_why(self.app, lambda: explain_state(frame, tensor, index))
