@@ -8,8 +8,12 @@
     tokens.png      a text by the byte pair encoding learnt here and by bytes, beside each other
     training.png    that encoding, as it is learnt
     words.png       the newest words-source run: the map of its words, coloured by the nearest of four marked ones
+    feedback.png    the newest over-optimisation run: proxy and gold of its policies over √KL
     arena.png       SARSA and Q-learning on the cliff, after some hundred thousand updates
     play.png        tic-tac-toe against a learner of 30 000 games, with what it sees on the squares
+    gradients.png   the newest vanishing-gradient run: how long the gradient is at every step back
+    playground.png  a spiral learnt by two layers of eight neurons
+    descent.png     Himmelblau's four minima, and where four methods go from one start
 
 They are written to assets/screens (a second argument names another folder).
 Notable: they are drawn from the program itself on runs that exist, so a picture cannot show what is not there.
@@ -30,6 +34,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parent / "tests" / "tui")]
 
 from picture import picture  # noqa: E402
 
+from txlab.engine.descent.known import KNOWN  # noqa: E402
 from txlab.engine.games.learner import SelfPlaySettings as Rules  # noqa: E402
 from txlab.engine.tokenizers.trees import merge_tree  # noqa: E402
 from txlab.errors import LabError  # noqa: E402
@@ -39,9 +44,13 @@ from txlab.tui.app import TxlabApp  # noqa: E402
 from txlab.tui.screens.arena.screen import ArenaScreen  # noqa: E402
 from txlab.tui.screens.attention.screen import AttentionScreen  # noqa: E402
 from txlab.tui.screens.attention.source import strongest  # noqa: E402
+from txlab.tui.screens.descent.screen import DescentScreen, camera_of  # noqa: E402
+from txlab.tui.screens.feedback.screen import FeedbackScreen  # noqa: E402
 from txlab.tui.screens.lab.screen import LabScreen  # noqa: E402
 from txlab.tui.screens.play.lesson_dialog import Lesson  # noqa: E402
 from txlab.tui.screens.play.screen import PlayScreen  # noqa: E402
+from txlab.tui.screens.playground.screen import PlaygroundScreen  # noqa: E402
+from txlab.tui.screens.recurrent.screen import RecurrentScreen  # noqa: E402
 from txlab.tui.screens.tokens.screen import TokensScreen  # noqa: E402
 from txlab.tui.screens.tokens.token_view import TokensView  # noqa: E402
 from txlab.tui.screens.train.screen import TrainScreen  # noqa: E402
@@ -113,8 +122,16 @@ async def draw(root: Path, folder: Path) -> None:
         await draw_copying(app, pilot, newest(root, "gpt-copy"), folder)
         await draw_tokens(app, pilot, folder)
         await draw_words(app, pilot, newest(root, "words-source"), folder)
+        app.look_at(newest(root, "over-optimisation"), "feedback")
+        await until(pilot, lambda: isinstance(app.screen, FeedbackScreen) and app.screen.snap)
+        save(app, folder, "feedback")
         await draw_arena(app, pilot, folder)
         await draw_play(app, pilot, folder)
+        await draw_descent(app, pilot, folder)
+        await draw_playground(app, pilot, folder)
+        app.look_at(newest(root, "vanishing-gradient"), "recurrent")
+        await until(pilot, lambda: isinstance(app.screen, RecurrentScreen) and app.screen.gradients.chart)
+        save(app, folder, "gradients")
 
 
 async def attention_on(app: TxlabApp, pilot: Pilot[None], run: Path) -> AttentionScreen:
@@ -206,6 +223,32 @@ async def draw_arena(app: TxlabApp, pilot: Pilot[None], folder: Path) -> None:
     await pilot.press("space", "full_stop")
     await pilot.pause(0.5)
     save(app, folder, "arena")
+
+
+async def draw_descent(app: TxlabApp, pilot: Pilot[None], folder: Path) -> None:
+    await app.run_action("app.open_screen('descent')")
+    await until(pilot, lambda: isinstance(app.screen, DescentScreen) and app.screen.shown)
+    screen = app.screen
+    assert isinstance(screen, DescentScreen)
+    home = camera_of(next(known for known in KNOWN if known.name == "Himmelblau"))
+    screen.functions.open("Himmelblau")
+    await until(pilot, lambda: screen.home == home and screen.shown is not None and screen.shown.frame.step < 60)
+    await until(pilot, lambda: screen.home == home and screen.shown is not None and screen.shown.frame.step >= 60)
+    screen.session.pause()
+    await until(pilot, lambda: screen.session.idle)
+    save(app, folder, "descent")
+
+
+async def draw_playground(app: TxlabApp, pilot: Pilot[None], folder: Path) -> None:
+    await app.run_action("app.open_screen('playground')")
+    await until(pilot, lambda: isinstance(app.screen, PlaygroundScreen) and app.screen.shown)
+    screen = app.screen
+    assert isinstance(screen, PlaygroundScreen)
+    screen.session.run()
+    await until(pilot, lambda: screen.session.updates >= 300)
+    screen.session.pause()
+    await until(pilot, lambda: screen.session.idle)
+    save(app, folder, "playground")
 
 
 async def draw_play(app: TxlabApp, pilot: Pilot[None], folder: Path) -> None:

@@ -142,7 +142,7 @@ class ToyScreen(BenchScreen):
         yield Words("a toy on the bench")
 
 
-SCREEN = ScreenEntry("9", "toy", "Toy", "toybox.screen:ToyScreen", "something to play with")
+SCREEN = ScreenEntry("11", "toy", "Toy", "toybox.screen:ToyScreen", "something to play with")
 ''',
     "figures.py": '''
 """What half of eight is."""
@@ -242,7 +242,7 @@ async def test_the_console_shows_its_scenario_its_run_and_its_screen(installed: 
     txlab(installed, "run", "toy-halving", "--out", str(run))
     app = TxlabApp(root=tmp_path / "runs")
     async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot, lambda: "toy-halving" in text_of(app) and "9 Toy" in text_of(app))
+        await settle(pilot, lambda: "toy-halving" in text_of(app) and "F11" in text_of(app))
         await pilot.press("tab")
         await settle(pilot, lambda: "x 1.000" in text_of(app))
         await pilot.press("enter")  # its kind says on which screen

@@ -38,6 +38,16 @@ def shipped_path(name: str) -> Path:
     return installed if installed.exists() else package.parent / ("." if name == "scenarios" else "assets") / name
 
 
+def expanded(path: str | Path) -> Path:
+    """`path` with ~ and ~name replaced. Raises OSError if nobody has that name, and for a path with a NUL."""
+    try:
+        if "\0" in str(path):
+            raise OSError(errno.EINVAL, "a path cannot contain a NUL", str(path))
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise FileNotFoundError(errno.ENOENT, "its home belongs to nobody here", str(path)) from None
+
+
 def open_regular(
     path: str | Path, flags: int = os.O_RDONLY, *, follow: bool = True, folder: int | None = None, mode: int = 0o666
 ) -> int:

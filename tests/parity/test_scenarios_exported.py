@@ -37,7 +37,12 @@ FORMS = {
     "translate": "pegasus",
 }
 # scenario → what no architecture there says
-NO_FORM = {"attention-graph": "edges"}
+NO_FORM = {
+    "attention-graph": "edges",
+    "gpt-copy-attention": "feed-forward",
+    "induction-one-layer": "feed-forward",
+    "induction-two-layers": "feed-forward",
+}
 PLAIN = ["compute.device=cpu", "compute.dtype=float32", "compute.attention=matmul", "compute.compile=false"]
 PLAIN += ["compute.threads=1"]
 LLAMA = [
