@@ -308,7 +308,7 @@ def test_a_tensor_that_the_loop_adds_to_keeps_the_value_that_it_had(tmp_path: Pa
 
 def test_tensors_of_a_device_are_fetched_together_as_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
-    for module in ("recorder", "recording"):
+    for module in ("recorder", "loop_values"):
         monkeypatch.setattr(f"txlab.runs.{module}.on_a_device", lambda value: isinstance(value, torch.Tensor))
     total, weight = torch.zeros(()), torch.ones((), requires_grad=True)
     with txlab.record("mine", root=tmp_path) as run:

@@ -14,13 +14,15 @@ import re
 import secrets
 import socket
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
 
 import orjson
 
-from txlab.errors import LabError, nearest
+from txlab.errors import LabError, nearest, one_line
+from txlab.experiments.protocol import Adjustable
 from txlab.files import OpenFolder
 from txlab.runs.directory import RunDirectory, user_name
 
@@ -107,6 +109,34 @@ def _is_number(value: Any) -> TypeGuard[float]:
         return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     except OverflowError:  # an integer too large for a float
         return False
+
+
+@dataclass(frozen=True)
+class Change:
+    """What became of a request to change a parameter: its value before, the value asked for, and why not ("" = done)."""
+
+    before: float | None
+    to: float | None
+    error: str = ""
+
+
+def change(adjustable: Mapping[str, Adjustable], adjust: Callable[[str, float], object], request: Request) -> Change:
+    """Carry out a `set` or `scale` by calling `adjust(key, value)`; a factor is applied to the value that the parameter
+    has now. Never raises: a request must not end a run."""
+    key, value = request.key or "", request.value
+    known = adjustable.get(key)
+    if request.request == "scale":
+        value = None if known is None or value is None else float(f"{known.value * value:.4g}")
+    if known is None:
+        allowed = ", ".join(adjustable)
+        return Change(None, value, f"set {key!r}: no such parameter{nearest(key, adjustable)}; adjustable: {allowed}")
+    if value is None or not known.low <= value <= known.high:
+        return Change(known.value, value, f"set {key} = {value}: allowed: {known.low:g} to {known.high:g}")
+    try:
+        adjust(key, value)
+    except Exception as refused:
+        return Change(known.value, value, f"set {key} = {value}: {one_line(refused)}")
+    return Change(known.value, value)
 
 
 class Inbox:

@@ -124,6 +124,7 @@ class RunInfo:
     changes   dotted key → value of the settings that differ from the scenario's file
     spent     seconds that earlier processes computed it; see `seconds`
     branched  {"run", "step"}: the run and the checkpoint that it goes on from
+    alerts    {"count", "level", "title", "step", "time"}: how many there were, and the last of them
     """
 
     name: str
@@ -148,6 +149,9 @@ class RunInfo:
     command: list[str] = field(default_factory=list)
     git: dict[str, Any] = field(default_factory=dict)
     branched: dict[str, Any] = field(default_factory=dict)
+    tags: list[str] = field(default_factory=list)
+    group: str = ""
+    alerts: dict[str, Any] = field(default_factory=dict)
     format: int = FORMAT
 
     @classmethod
@@ -178,6 +182,12 @@ class RunInfo:
         """Whether another program's loop wrote the run; then only the names of its metrics are known."""
         return self.kind == "recorded"
 
+    @property
+    def takes(self) -> tuple[str, ...]:
+        """The requests that the loop of another program said it takes; () for one that has never asked for any."""
+        told = self.facts.get("takes")
+        return tuple(name for name in told if isinstance(name, str)) if isinstance(told, list) else ()
+
     def seconds(self, until: float | None = None) -> float:
         """How long it has been computed, by all its processes; `until` stands for the end of one that has none yet."""
         end = self.ended if self.ended is not None else until
@@ -190,7 +200,7 @@ class RunInfo:
     def encoded(self) -> bytes:
         """The bytes of run.json: indented JSON, "format" first."""
         rest = asdict(self)
-        for name in ("changes", "command", "git", "branched"):
+        for name in ("changes", "command", "git", "branched", "tags", "group", "alerts"):
             if not rest[name]:
                 del rest[name]
         first = {"format": rest.pop("format")}
@@ -209,6 +219,8 @@ def _fits(name: str, value: object, default: object) -> bool:
         return True
     if kind is float:
         return isinstance(value, (int, float)) and not isinstance(value, bool)
+    if kind is list:
+        return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
     return isinstance(value, kind) and not (kind is int and isinstance(value, bool))
 
 

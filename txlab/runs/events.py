@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import math
 import os
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -182,6 +183,7 @@ class EventWriter:
     def __init__(self, path: Path, folder: OpenFolder | None = None) -> None:
         with folder or OpenFolder.at(path.parent, follow=True) as top:
             self.descriptor = top.open(path.name, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+        self._turn = threading.Lock()  # the heartbeat's thread may write too, if the loop is silent
         try:
             self.mended = self._mend()
         except BaseException:
@@ -223,15 +225,16 @@ class EventWriter:
 
     def write_bytes(self, line: bytes) -> None:
         written = 0
-        try:
-            # A second iteration happens only after a partial write: it then raises, or there is room again.
-            while written < len(line):
-                written += os.write(self.descriptor, line[written:])
-        except OSError:
-            if written:
-                os.ftruncate(self.descriptor, self.size)
-            raise
-        self.size += len(line)
+        with self._turn:
+            try:
+                # A second iteration happens only after a partial write: it then raises, or there is room again.
+                while written < len(line):
+                    written += os.write(self.descriptor, line[written:])
+            except OSError:
+                if written:
+                    os.ftruncate(self.descriptor, self.size)
+                raise
+            self.size += len(line)
 
     def sync(self) -> None:
         """Wait until all rows are on disk (0.19 ms on a local one)."""

@@ -17,11 +17,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from txlab.errors import RunFailed, nearest, one_line
+from txlab.errors import RunFailed, one_line
 from txlab.experiments.protocol import Experiment, Metrics, NotFinite
 from txlab.experiments.schema import Record
 from txlab.runs import checkpoints
-from txlab.runs.control import Inbox, Request
+from txlab.runs.control import Inbox, Request, change
 from txlab.runs.directory import RunDirectory
 from txlab.runs.people import Asking, People
 from txlab.runs.recorder import Recorder, is_disk_full, number
@@ -228,11 +228,8 @@ class _Loop:
             self.recorder.control(self.step, request, request.error)
             return None
         match request.request:
-            case "set":
+            case "set" | "scale":
                 self._set(request)
-                return None
-            case "scale":
-                self._scale(request)
                 return None
             case "pause":
                 self._pause(True)
@@ -262,30 +259,14 @@ class _Loop:
             self.recorder.status("paused" if paused else "running")
         self.speed.begin(self.step)
 
-    def _scale(self, request: Request) -> None:
-        """Apply a factor; the resulting value is recorded, so that a restart repeats the value and not the factor."""
-        now = self.experiment.adjustable().get(request.key or "")
-        value = None if now is None or request.value is None else float(f"{now.value * request.value:.4g}")
-        self._set(replace(request, request="set", value=value))
-
     def _set(self, request: Request, replayed: bool = False) -> None:
-        """Change an adjustable parameter, or record in one sentence why not."""
-        key, value = request.key or "", request.value
-        adjustable = self.experiment.adjustable()
-        before = adjustable[key].value if key in adjustable else None
-        error = None
-        if key not in adjustable:
-            error = f"set {key!r}: no such parameter{nearest(key, adjustable)}; adjustable: {', '.join(adjustable)}"
-        elif value is None or not adjustable[key].low <= value <= adjustable[key].high:
-            error = f"set {key} = {value}: allowed: {adjustable[key].low:g} to {adjustable[key].high:g}"
-        else:
-            try:
-                self.experiment.adjust(key, value)
-            except Exception as refused:  # a request must never end a run
-                error = f"set {key} = {value}: {one_line(refused)}"
-            else:
-                self.saved_at = -1  # the checkpoint of this step does not include it
-        self.recorder.control(self.step, request, error, before, value, replayed)
+        """Change an adjustable parameter, or record why not. What is recorded of a factor is the value that it gave, so
+        that a restart repeats the value."""
+        made = change(self.experiment.adjustable(), self.experiment.adjust, request)
+        if not made.error:
+            self.saved_at = -1  # the checkpoint of this step does not include it
+        request = replace(request, request="set", value=made.to)
+        self.recorder.control(self.step, request, made.error or None, made.before, made.to, replayed)
 
 
 def is_due(every: int, step: int) -> bool:

@@ -16,6 +16,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import orjson
@@ -24,6 +25,8 @@ from txlab.errors import LabError, RunFailed, one_line
 from txlab.experiments.protocol import Metrics, State
 from txlab.files import write_whole
 from txlab.runs import checkpoints
+from txlab.runs.alert_command import AlertCommand
+from txlab.runs.alerts import Alarms, Alert
 from txlab.runs.control import Request
 from txlab.runs.directory import RunDirectory, RunInfo, read_heartbeat
 from txlab.runs.events import EventWriter, Row
@@ -45,7 +48,7 @@ def is_disk_full(error: BaseException) -> bool:
 class Recorder:
     """Writes one run; created by the process that holds its lock, used from one thread.
 
-    `listeners` get every row as it is written. Methods raise OSError if the disk fails, except finish().
+    `listeners` get every row as it is written, except the few that the clock's thread writes. Methods raise OSError if the disk fails, except finish().
     """
 
     def __init__(
@@ -62,6 +65,8 @@ class Recorder:
         self._fetched = time.monotonic()
         self._sync_trouble: Exception | None = None
         self.usurped = ""  # a sentence, if another process writes this run too
+        self.alarms, self.command = Alarms(time.time()), AlertCommand()
+        self._noted: set[str] = set()  # what went wrong with the command
         self._closing = threading.Event()
         self._beaten = False
         self._beat()
@@ -100,6 +105,9 @@ class Recorder:
             row = self._waiting.popleft()
             for listener in self.listeners:
                 listener(row)
+            if row["event"] == "metrics":
+                for alert in self.alarms.metrics(row["step"], row["values"], row["time"]):
+                    self.alert(row["step"], alert)
 
     def metrics(self, step: int, values: Metrics) -> None:
         """Record numbers that are reproducible for the same scenario, random seed, device and threads."""
@@ -121,6 +129,22 @@ class Recorder:
 
     def note(self, step: int, text: str) -> None:
         self.row("note", step, text=text)
+
+    def alert(self, step: int, alert: Alert) -> None:
+        """Record an alert, count it in run.json, and tell the user's own command."""
+        self.row("alert", step, **asdict(alert))
+        self._tell(step, alert)
+
+    def _tell(self, step: int, alert: Alert) -> None:
+        """Count an alert in run.json and tell the command of it; whatever goes wrong there is only noted."""
+        about = {"level": alert.level, "title": alert.title, "step": step, "time": time.time()}
+        self.info.alerts = {"count": int(self.info.alerts.get("count", 0)) + 1, **about}
+        with contextlib.suppress(OSError):
+            self.info.save(self.run)
+        why = self.command.tell({"run": str(self.run.path), "name": self.info.name, **asdict(alert), **about})
+        if why and why not in self._noted:
+            self._noted.add(why)
+            self.events.write({"event": "note", "time": time.time(), "step": self.step, "text": why})
 
     def control(
         self,
@@ -178,12 +202,14 @@ class Recorder:
     def status(self, status: str) -> None:
         """Set the status, running or paused; readers see it at once."""
         self.info.status, self.info.step = status, self.step
+        self.alarms.rest(time.time(), status == "paused")
         self.info.save(self.run)
         self._beat()
 
     def waiting(self, what: str) -> None:
         """Say in run.json what the run waits for; "" = it goes on."""
         self.info.facts = {**self.info.facts, "waiting": what}
+        self.alarms.rest(time.time(), bool(what))
         self.info.step = self.step
         self.info.save(self.run)
 
@@ -304,6 +330,16 @@ class Recorder:
             if time.monotonic() - beaten >= HEARTBEAT_EVERY - SYNC_EVERY / 2:
                 beaten = time.monotonic()
                 self._beat()
+                self._look()
+
+    def _look(self) -> None:
+        """Let the clock find what no row tells; written past the rows that wait, which belong to the loop's thread."""
+        with contextlib.suppress(OSError):
+            disk = os.fstatvfs(self.events.descriptor)
+            free, size = disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize
+            for alert in self.alarms.look(time.time(), free, size):
+                self.events.write({"event": "alert", "time": time.time(), "step": self.step, **asdict(alert)})
+                self._tell(self.step, alert)
 
     def _beat(self) -> None:
         """Replace the heartbeat. On a full disk it is skipped; the next may succeed.

@@ -14,117 +14,33 @@ nothing.
 from __future__ import annotations
 
 import contextlib
-import math
-import operator
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, SupportsFloat, SupportsIndex, TypeAlias, get_args
 from weakref import WeakKeyDictionary
 
-from txlab.errors import LabError, one_line
+from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
-from txlab.runs import ending
-from txlab.runs.control import Inbox
-from txlab.runs.directory import RunDirectory, new_info
-from txlab.runs.events import LARGEST_STEP
-from txlab.runs.finding import create_run_directory
+from txlab.runs import ending, ranks
+from txlab.runs.alerts import LEVELS, Alert
+from txlab.runs.control import Inbox, Request
+from txlab.runs.directory import RunDirectory
+from txlab.runs.frames import FrameIndex
 from txlab.runs.loop import write_traceback
-from txlab.runs.origin import command_line, commit_of, program_folder
-from txlab.runs.process import begin, writing
-from txlab.runs.recorder import Recorder, on_a_device
+from txlab.runs.loop_values import configured, encodable, metric, whole
+from txlab.runs.process import writing
+from txlab.runs.recorder import Recorder
+from txlab.runs.steering import Number, Parameter, Steering
 
 if TYPE_CHECKING:
     from txlab.experiments.protocol import Array
+    from txlab.runs.watched_model import WatchedModel
 
 ANSWER_EVERY = 0.5  # seconds between checks of the inbox
 Status: TypeAlias = Literal["done", "stopped", "interrupted", "failed"]
-
-
-def record(
-    name: str,
-    config: Mapping[str, Any] | None = None,
-    root: str | Path | None = None,
-    *,
-    title: str = "",
-    steps: int = 0,
-    frames_mb: float = 64.0,
-) -> Recording:
-    """Start a run named `name` under `root` ($TXLAB_RUNS or ./runs) and return its Recording.
-
-    config  anything that describes the run; stored as the table [config] of scenario.toml
-    steps   the total number of steps, if known, so that a screen can show the progress
-
-    Raises LabError if the directory cannot be created.
-    """
-    import tomli_w
-
-    name, title = encodable(name), encodable(title)
-    run = create_run_directory(Path(root) if root is not None else None, name).held()
-    info = new_info(run, name, "recorded", title, steps)
-    info.command, info.git = command_line(), commit_of(program_folder())
-    said = {"kind": "recorded", "name": name, "config": as_toml(config or {})}
-    run.write("scenario.toml", tomli_w.dumps(said).encode())
-    begin(run, info)
-    return Recording(run, Recorder(run, info, frames_mb))
-
-
-def as_toml(value: Any) -> Any:
-    """A configuration in TOML's types: None is left out, and a value of any other type becomes a string."""
-    if isinstance(value, Mapping):
-        return {encodable(str(key)): as_toml(entry) for key, entry in value.items() if entry is not None}
-    if isinstance(value, (list, tuple)):
-        return [as_toml(entry) for entry in value if entry is not None]
-    if hasattr(value, "tolist") and hasattr(value, "dtype"):  # numpy's numbers and arrays, torch's tensors
-        return as_toml(value.tolist())
-    return value if isinstance(value, (bool, int, float)) else encodable(str(value))
-
-
-def encodable(text: str) -> str:
-    """The text without what UTF-8 cannot encode, as a file name may contain."""
-    return text.encode("utf-8", "replace").decode()
-
-
-def whole(step: SupportsIndex, least: int = 0) -> int:
-    """A step as a Python int: readers would not accept a row with an integer of NumPy or torch."""
-    try:
-        plain = operator.index(step)
-    except TypeError:
-        raise LabError(f"a step is a whole number, not {str(step)[:60]!r}") from None
-    if not least <= plain <= LARGEST_STEP:
-        raise LabError(f"a step is a whole number from {least} to 2^62, not {plain}")
-    return plain
-
-
-def metric(step: int, name: object, value: Any) -> Any:
-    """A metric as a float, or as a copied tensor on its device. Raises LabError if it is not a single number."""
-    if type(value) is float and type(name) is str and name:
-        return value
-    if not isinstance(name, str) or not name:
-        raise LabError(f"step {step}: {name!r} is not a metric name; a name is a non-empty string")
-    shape = getattr(value, "shape", None)
-    try:
-        if isinstance(value, (str, bytes)) or value is None:
-            raise TypeError(f"not {type(value).__name__}")
-        if shape is None:
-            return float(value)
-        if math.prod(shape) != 1:
-            raise TypeError("not several")
-        if "complex" in str(value.dtype):
-            raise TypeError("not a complex one")
-        if on_a_device(value):
-            if value.device.type == "meta":
-                raise TypeError("a meta tensor has no value")
-            return value.detach().clone()  # detached from its graph, and copied since the loop may change it in place
-        if bool(getattr(value, "mask", False)):
-            raise TypeError("a masked one has no value")
-        plain = value.item()
-        return float(plain) if hasattr(plain, "shape") else metric(step, name, plain)  # longdouble.item() is itself
-    except (TypeError, ValueError, OverflowError) as error:
-        size = f"something of shape {tuple(shape)}" if shape else repr(str(value)[:60])
-        raise LabError(f"step {step}: {name} = {size}: a metric is one number ({one_line(error)})") from None
 
 
 class Recording:
@@ -133,21 +49,28 @@ class Recording:
     If the directory disappears, this is reported once on stderr and nothing more is recorded; the loop continues.
     """
 
-    def __init__(self, run: RunDirectory, recorder: Recorder) -> None:
-        self.path = run.path
-        self.recorder = recorder
+    def __init__(
+        self, run: RunDirectory, recorder: Recorder | None, lock: contextlib.ExitStack, config: Mapping[str, Any]
+    ) -> None:
+        """Without a recorder it is silent: the recording of a process that does not record, where nothing happens."""
+        self.path, self.config = run.path, dict(config)
+        self.silent = recorder is None
         self.inbox = Inbox(run)
-        self._lock = contextlib.ExitStack()
-        self._lock.enter_context(writing(run))
-        self._open, self._refusal = True, ""  # why nothing more can be recorded; "" = calls are silently ignored
-        self._turn = _Turn(self)
+        self._lock = lock  # of the run directory
+        self.open, self._refusal = not self.silent, ""  # why nothing more can be recorded; "" = calls are ignored
+        self.turn = _Turn(self)
         self.signal = ""  # the name of a signal that the program's own handler received
         self._answered = time.monotonic()
         self._reached: WeakKeyDictionary[threading.Thread, dict[str, int]] = WeakKeyDictionary()
         self._own: set[str] = set()  # metrics with steps of their own: at some point behind the run
+        self._before: dict[str, int] = {}  # of a resumed run: where the metrics were, until the loop says where it is
         self._framed = 0
-        recorder.row("start", 0, pid=recorder.info.pid, host=recorder.info.host, resumed_from=None)
-        ending.watch(self)
+        self.steering = Steering(self)
+        self._watched: WatchedModel | None = None
+        if recorder is not None:
+            self.recorder = recorder
+            self._framed = max([0, *recorder.frames.steps])
+            ending.watch(self)
 
     def log(
         self, step: SupportsIndex, values: Mapping[str, SupportsFloat] | None = None, /, **named: SupportsFloat
@@ -168,9 +91,11 @@ class Recording:
                 raise LabError(f"step {step}: {min(twice)} is given twice")
             named = {**values, **named}
         metrics = {name: metric(step, name, value) for name, value in named.items()}
-        with self._turn:
+        with self.turn:
             if self._ignores():
                 return
+            if self._before:
+                self._resumes_at(step, metrics)
             reached = self._reached.setdefault(threading.current_thread(), {})
             for name in metrics:
                 if step < (last := reached.get(name, 0)):
@@ -185,6 +110,8 @@ class Recording:
                 self.recorder.flush()
             if time.monotonic() - self._answered >= ANSWER_EVERY:
                 self._answer()
+        if self._watched is not None:
+            self._watched.look(step)
 
     def frame(
         self,
@@ -194,34 +121,148 @@ class Recording:
         texts: Mapping[str, str] | None = None,
         facts: Mapping[str, Any] | None = None,
     ) -> None:
-        """Record a frame: named arrays, rows of labels, texts, and facts that say how to read them."""
+        """Record a frame: named arrays, rows of labels, texts, and facts that say how to read them. What is recorded of
+        the same step later is added to it."""
         frame = Frame(whole(step), tensors, tokens or {}, texts or {}, facts or {})
-        with self._turn:
+        with self.turn:
+            if self._ignores():
+                return
+            if self._before:
+                self._resumes_at(frame.step, ())
             if frame.step < self._framed:
                 raise LabError(f"a frame of step {frame.step} comes after one of step {self._framed}")
-            if not self._ignores():
-                self.recorder.frames.write(frame)
-                self._framed = frame.step
+            if frame.step == self._framed and frame.step in self.recorder.frames.steps:
+                frame = merged(FrameIndex(self.path / "frames").read(frame.step), frame)
+            self.recorder.frames.write(frame)
+            self._framed = frame.step
+
+    def image(self, step: SupportsIndex, name: str, image: Array) -> None:
+        """Record a picture: (H, W), (H, W, 3) or (3, H, W), bytes, numbers from 0 to 1, or any others, which are spread
+        from their least to their greatest. Sides beyond 512 pixels are averaged down."""
+        from txlab.runs.pictures import pixels_of
+
+        pixels, span = pixels_of(image)
+        self.frame(step, {f"image/{encodable(name)}": pixels}, facts={"image": {encodable(name): span}})
+
+    def histogram(self, step: SupportsIndex, name: str, values: Array, bins: int = 64) -> None:
+        """Record how the values of a tensor or an array are spread; they are counted on their device."""
+        from txlab.runs.pictures import counts_of
+
+        counts, span = counts_of(values, bins)
+        self.frame(step, {f"histogram/{encodable(name)}": counts}, facts={"histogram": {encodable(name): span}})
 
     def sample(self, step: SupportsIndex, prompt: str, text: str) -> None:
         """Record a text that the model generated."""
         step = whole(step)
-        with self._turn:
+        with self.turn:
             if not self._ignores():
                 self.recorder.row("sample", step, prompt=prompt, text=text)
+
+    def text(self, step: SupportsIndex, name: str, text: str) -> None:
+        """Record a text under a name: a translation, a table, whatever is to be read."""
+        step = whole(step)
+        with self.turn:
+            if not self._ignores():
+                self.recorder.row("sample", step, prompt="", text=text, name=name)
 
     def note(self, step: SupportsIndex, text: str) -> None:
         """Record a remark."""
         step = whole(step)
-        with self._turn:
+        with self.turn:
             if not self._ignores():
                 self.recorder.note(step, text)
+
+    def alert(self, title: str, text: str = "", level: str = "warning", step: SupportsIndex | None = None) -> None:
+        """Tell people: a row of the log, a sign on the screens, and the user's own command if there is one.
+
+        level  info, warning or error; LabError if it is another
+        """
+        found = {"warn": "warning"}.get(level.lower(), level.lower()) if isinstance(level, str) else level
+        if found not in LEVELS:
+            raise LabError(f"level {str(level)[:40]!r} is not allowed; allowed: {', '.join(LEVELS)}")
+        with self.turn:
+            if not self._ignores():
+                at = self.recorder.step if step is None else whole(step)
+                self.recorder.alert(at, Alert(str(title), str(text), found))
+
+    def configure(self, values: Mapping[str, Any] | None = None, /, **named: Any) -> None:
+        """Add to the configuration that the run is described by; what has the same name is replaced."""
+        self.config |= {**(values or {}), **named}
+        with self.turn:
+            if not self._ignores():
+                self.recorder.run.write("scenario.toml", configured(self.recorder.info.scenario, self.config))
+
+    # Requests
+
+    def adjustable(
+        self, name: str, value: Number, low: float, high: float, apply: Callable[[float], object]
+    ) -> None:
+        """Declare a number that a person may change while the loop runs and polls.
+
+        value  what it is now, or a function that reads it
+        apply  called with the new value, in the thread that polls, between two steps
+        """
+        self.steering.declare(name, Parameter(value, low, high, apply))
+
+    def learning_rate(
+        self, optimizer: Any, scheduler: Any = None, low: float = 1e-12, high: float = 100.0, name: str = "lr"
+    ) -> None:
+        """Declare the learning rate of a torch optimizer as adjustable. With its scheduler, what is changed is the peak
+        that the schedule is a share of."""
+        from txlab.runs.learning_rate import LearningRate
+
+        rate = LearningRate(optimizer, scheduler)
+        self.adjustable(name, rate.value, low, high, rate.set)
+
+    def saves(self, save: Callable[[int], object]) -> None:
+        """Declare how the loop saves a checkpoint: `save(step)` is called when a person asks for one, and before a stop.
+        If it returns a path, that is recorded."""
+        self.steering.saves(save)
+
+    def poll(self, step: SupportsIndex | None = None, together: bool = False) -> bool:
+        """Carry out what people have asked for, wait while the run is paused; False = somebody asked the loop to stop.
+
+        To be called once a step, from one thread: `if not run.poll(): break`. It looks into the inbox at most 20 times
+        a second, and else takes a microsecond.
+
+        together  in a training of several processes: all of them call it, and do the same between the same two steps
+        """
+        if self._refusal:
+            raise LabError(self._refusal)
+        at = whole(step) if step is not None else 0 if self.silent else self.recorder.step
+        if self._watched is not None:
+            self._watched.look(at)
+        return self.steering.poll(at, together)
+
+    def watch(
+        self,
+        model: Any,
+        probe: Any,
+        every: int = 100,
+        tokens: Sequence[str] | None = None,
+        tokenizer: Any = None,
+    ) -> None:
+        """Record every so many steps what a torch module attends to on one short input, and how large its activations
+        and gradients are, layer by layer. The Attention screen opens it.
+
+        probe      what the module is called with: a tensor of token ids (1, T), a dictionary of arguments, or a tuple;
+                   with a tokenizer, a text
+        tokens     labels of the T positions; else they are decoded by the tokenizer, else the ids themselves
+
+        The first is recorded at once, so that a module without attention, or a probe that it does not take, is said here:
+        LabError. Costs a forward pass without gradients; the module's mode and all random numbers stay as they are.
+        """
+        from txlab.runs.watched_model import WatchedModel
+
+        if not self.silent:
+            self._watched = WatchedModel(self, model, probe, every, tokens, tokenizer)
 
     def rewind(self, step: SupportsIndex, reason: str = "") -> None:
         """Record that the loop went back to `step`: later values no longer count, for any metric."""
         step = whole(step, -1)
-        with self._turn:
+        with self.turn:
             if not self._ignores():
+                self._before.clear()
                 self.recorder.flush()
                 self.recorder.rewind(step, self.recorder.step, reason, explicit=True)
                 self._framed = min(self._framed, step)
@@ -241,12 +282,37 @@ class Recording:
             status, reason = ("interrupted", self.signal) if self.signal else ("done", reason)
         self.end(status, reason)
 
+    # Of a run that goes on
+
+    def goes_on(self, before: Mapping[str, int], step: int) -> None:
+        """Take note of where an earlier process left the run, metric by metric."""
+        self._before, self.recorder.step = dict(before), step
+
+    def _resumes_at(self, step: int, names: Iterable[str]) -> None:
+        """Rewind if a step that was made before is made again: the loop resumed from a checkpoint before it."""
+        known = [self._before[name] for name in names if name in self._before]
+        furthest = max(known, default=-1 if names else max(self._before.values()))
+        if step <= furthest:
+            self.rewind(max(-1, step - 1), f"resumed at step {step}")
+        elif known:
+            self._before.clear()
+
+    # Called by steering.py
+
+    def requests(self) -> list[Request]:
+        """Take the requests from the inbox; notices, as `log` does, when the directory is gone."""
+        with self.turn:
+            self._answered = time.monotonic()
+            if self.recorder.gone:
+                self.give_up()
+            return self.inbox.take() if self.open else []
+
     # Called by ending.py
 
     @property
     def busy(self) -> bool:
         """Whether the calling thread is writing the run."""
-        return self._turn.thread == threading.get_ident()
+        return self.turn.thread == threading.get_ident()
 
     def signalled(self, name: str) -> None:
         """Note a signal; the program's own handler decides what happens."""
@@ -255,12 +321,16 @@ class Recording:
             self.note(self.recorder.step, f"{name} came; the handler of the program decides what it does")
 
     def end(self, status: str, reason: str = "", error: BaseException | None = None) -> None:
-        with self._turn:
-            if self._open:
-                self._answer()
-            if not self._open:
+        with self.turn:
+            if self.open:
+                self._answer(ended=True)
+            if not self.open:
                 return
-            self._open, self._refusal = False, f"{self.path} is closed; nothing more can be recorded"
+            if status == "done" and self.steering.stopping:
+                status, reason = "stopped", self.steering.stopping
+            if self._watched is not None:
+                self._watched.leave()
+            self.open, self._refusal = False, f"{self.path} is closed; nothing more can be recorded"
             if error is not None:
                 write_traceback(self.recorder.run, error)
             self.recorder.finish(status, reason)
@@ -270,20 +340,25 @@ class Recording:
     def disown(self) -> None:
         """Stop recording in this process, which is a fork of the recording one."""
         owner = self.recorder.info.pid
-        self._turn = _Turn(self)  # the lock may be held by a thread that does not exist in this process
-        self._open, self._refusal = False, f"{self.path} is recorded by process {owner}, and this is a fork of it"
+        self.turn = _Turn(self)  # the lock may be held by a thread that does not exist in this process
+        self.open, self._refusal = False, f"{self.path} is recorded by process {owner}, and this is a fork of it"
         self.recorder.events.close()
         self._lock.close()
 
-    def _answer(self) -> None:
-        """Refuse the requests in the inbox, and notice when the directory is gone."""
+    def _answer(self, ended: bool = False) -> None:
+        """Refuse the requests in the inbox, if nobody polls, and notice when the directory is gone."""
         self._answered = time.monotonic()
         if self.recorder.gone:
             self.give_up()
             return
+        if self.steering.polled and not ended:
+            return
+        why = "this run is recorded by another program, which takes no requests"
+        if self.steering.polled:
+            why = "the run has ended"
         with contextlib.suppress(OSError):
             for request in self.inbox.take():
-                error = request.error or "this run is recorded by another program, which takes no requests"
+                error = request.error or why
                 self.recorder.control(self.recorder.step, request, error)
 
     def _ignores(self) -> bool:
@@ -291,11 +366,11 @@ class Recording:
         process."""
         if self._refusal:
             raise LabError(self._refusal)
-        return not self._open
+        return not self.open
 
     def give_up(self) -> None:
         """Report once that the directory is gone."""
-        self._open = False
+        self.open = False
         print(f"txlab: {self.path} is gone (deleted or moved); nothing more of this run is recorded", file=sys.stderr)
         self.recorder.close()
         self._lock.close()
@@ -305,8 +380,23 @@ class Recording:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if self._open:
+        if self.open:
             ending.end_with(self, error)
+
+
+def merged(before: Frame, now: Frame) -> Frame:
+    """What two frames of a step say; what both name is as the later one has it. Tables among the facts are joined."""
+    facts = dict(before.facts)
+    for name, value in now.facts.items():
+        known = facts.get(name)
+        facts[name] = {**known, **value} if isinstance(known, dict) and isinstance(value, Mapping) else value
+    return Frame(
+        now.step,
+        {**before.tensors, **now.tensors},
+        {**before.tokens, **now.tokens},
+        {**before.texts, **now.texts},
+        facts,
+    )
 
 
 class _Turn:

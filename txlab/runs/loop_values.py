@@ -1,0 +1,75 @@
+"""What a loop of another program hands in, as a run stores it: configuration, steps, metrics."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Mapping
+from typing import Any, SupportsIndex
+
+from txlab.errors import LabError, one_line
+from txlab.runs.events import LARGEST_STEP
+from txlab.runs.recorder import on_a_device
+
+
+def configured(name: str, config: Mapping[str, Any]) -> bytes:
+    """The scenario.toml of a recorded run."""
+    import tomli_w
+
+    return tomli_w.dumps({"kind": "recorded", "name": name, "config": as_toml(config)}).encode()
+
+
+def as_toml(value: Any) -> Any:
+    """A configuration in TOML's types: None is left out, and a value of any other type becomes a string."""
+    if isinstance(value, Mapping):
+        return {encodable(str(key)): as_toml(entry) for key, entry in value.items() if entry is not None}
+    if isinstance(value, (list, tuple)):
+        return [as_toml(entry) for entry in value if entry is not None]
+    if hasattr(value, "tolist") and hasattr(value, "dtype"):  # numpy's numbers and arrays, torch's tensors
+        return as_toml(value.tolist())
+    return value if isinstance(value, (bool, int, float)) else encodable(str(value))
+
+
+def encodable(text: str) -> str:
+    """The text without what UTF-8 cannot encode, as a file name may contain."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def whole(step: SupportsIndex, least: int = 0) -> int:
+    """A step as a Python int: readers would not accept a row with an integer of NumPy or torch."""
+    try:
+        plain = operator.index(step)
+    except TypeError:
+        raise LabError(f"a step is a whole number, not {str(step)[:60]!r}") from None
+    if not least <= plain <= LARGEST_STEP:
+        raise LabError(f"a step is a whole number from {least} to 2^62, not {plain}")
+    return plain
+
+
+def metric(step: int, name: object, value: Any) -> Any:
+    """A metric as a float, or as a copied tensor on its device. Raises LabError if it is not a single number."""
+    if type(value) is float and type(name) is str and name:
+        return value
+    if not isinstance(name, str) or not name:
+        raise LabError(f"step {step}: {name!r} is not a metric name; a name is a non-empty string")
+    shape = getattr(value, "shape", None)
+    try:
+        if isinstance(value, (str, bytes)) or value is None:
+            raise TypeError(f"not {type(value).__name__}")
+        if shape is None:
+            return float(value)
+        if math.prod(shape) != 1:
+            raise TypeError("not several")
+        if "complex" in str(value.dtype):
+            raise TypeError("not a complex one")
+        if on_a_device(value):
+            if value.device.type == "meta":
+                raise TypeError("a meta tensor has no value")
+            return value.detach().clone()  # detached from its graph, and copied since the loop may change it in place
+        if bool(getattr(value, "mask", False)):
+            raise TypeError("a masked one has no value")
+        plain = value.item()
+        return float(plain) if hasattr(plain, "shape") else metric(step, name, plain)  # longdouble.item() is itself
+    except (TypeError, ValueError, OverflowError) as error:
+        size = f"something of shape {tuple(shape)}" if shape else repr(str(value)[:60])
+        raise LabError(f"step {step}: {name} = {size}: a metric is one number ({one_line(error)})") from None

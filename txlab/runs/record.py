@@ -1,0 +1,111 @@
+"""Starting a recording: a new run, or one that goes on after its program was killed.
+
+Notable: a run with an id is the folder of that name, so that the same line finds it again. Where the loop goes on is
+not asked for: the first step that it logs says so, and if that step was made before, a rewind to the one before it is
+recorded. In the other processes of a training that has several, the recording is silent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from txlab.errors import LabError
+from txlab.runs import ranks
+from txlab.runs.control import Inbox
+from txlab.runs.directory import RunDirectory, info_of, new_info, tables_of
+from txlab.runs.events import each_row, live_branch
+from txlab.runs.finding import create_run_directory, default_root, is_run
+from txlab.runs.label import write_label
+from txlab.runs.loop_values import configured, encodable
+from txlab.runs.origin import command_line, commit_of, program_folder
+from txlab.runs.process import begin, writing
+from txlab.runs.recorder import Recorder
+from txlab.runs.recording import Recording
+
+MOST_TAGS, LONGEST_TAG = 32, 60
+
+
+def record(
+    name: str,
+    config: Mapping[str, Any] | None = None,
+    root: str | Path | None = None,
+    *,
+    title: str = "",
+    steps: int = 0,
+    tags: Sequence[str] = (),
+    group: str = "",
+    notes: str = "",
+    id: str = "",
+    resume: bool = False,
+    frames_mb: float = 64.0,
+) -> Recording:
+    """Start a run named `name` under `root` ($TXLAB_RUNS or ./runs) and return its Recording.
+
+    config  anything that describes the run; stored as the table [config] of scenario.toml
+    steps   the total number of steps, if known, so that a screen can show the progress
+    tags, group, notes  by which people find and sort runs
+    id      the name of its folder, so that `resume=True` goes on with the run of that id, if there is one already
+
+    Raises LabError if the directory cannot be created, if there is a run of that id and it is not to be resumed, and if
+    another process still writes it.
+    """
+    name, title = encodable(name), encodable(title)
+    tags = _checked(tags, group)
+    if id and not re.fullmatch(r"\w[\w.-]{0,79}", id, re.ASCII):
+        raise LabError(f"id {id[:60]!r}: an id is 1 to 80 letters, digits, dots, dashes and underscores")
+    folder = (Path(root) if root is not None else default_root()).resolve()
+    if ranks.rank() > 0:
+        return Recording(RunDirectory(folder / (id or name)), None, contextlib.ExitStack(), config or {})
+    known = bool(id) and is_run(folder / id)
+    if known and not resume:
+        raise LabError(f"there is a run {id!r} in {folder} already; record(…, resume=True) goes on with it")
+    out = folder / id if id else None
+    run = (RunDirectory(folder / id) if known else create_run_directory(folder, name, out)).held()
+    with contextlib.ExitStack() as lock:
+        lock.enter_context(writing(run))
+        info = info_of(run) if known else new_info(run, name, "recorded", title, steps)
+        if not info.recorded:
+            raise LabError(f"{run.path} was not recorded by a loop of its own; txlab resume goes on with it")
+        info.command, info.git = command_line(), commit_of(program_folder())
+        info.title, info.steps = title or info.title, steps or info.steps
+        info.tags, info.group = list(tags) or info.tags, encodable(group) or info.group
+        info.facts = {key: value for key, value in info.facts.items() if key not in ("takes", "adjustable")}
+        if known:
+            found = tables_of(run).get("config")
+            config = {**(found if isinstance(found, dict) else {}), **(config or {})}
+            Inbox(run).clear()
+        run.write("scenario.toml", configured(name, config or {}))
+        begin(run, info)
+        recorder = Recorder(run, info, frames_mb)
+        recording = Recording(run, recorder, lock.pop_all(), config or {})
+    if known:
+        recording.goes_on(*_left(run))
+    recorder.row("start", recorder.step, pid=info.pid, host=info.host, resumed_from=recorder.step if known else None)
+    if notes:
+        write_label(run, note=encodable(notes))
+    return recording
+
+
+def _checked(tags: Sequence[str], group: str) -> Sequence[str]:
+    if isinstance(tags, str) or not all(isinstance(tag, str) and 0 < len(tag) <= LONGEST_TAG for tag in tags):
+        raise LabError(f"tags are a list of texts of 1 to {LONGEST_TAG} characters, not {str(tags)[:60]!r}")
+    if len(tags) > MOST_TAGS or len(group) > LONGEST_TAG:
+        raise LabError(f"a run has at most {MOST_TAGS} tags, and a group of at most {LONGEST_TAG} characters")
+    return [encodable(tag) for tag in tags]
+
+
+def _left(run: RunDirectory) -> tuple[dict[str, int], int]:
+    """Where an earlier process left the run: the last step of each metric that counts the run's steps, and of all."""
+    reached: dict[str, int] = {}
+    own: set[str] = set()
+    furthest = 0
+    for row in live_branch(row for row, _ in each_row(run.events)):
+        if row["event"] == "metrics" and isinstance(row.get("values"), dict):
+            reached.update(dict.fromkeys(row["values"], row["step"]))
+            own.update(row["values"] if "at" in row else ())
+        furthest = max(furthest, row["step"])
+    return {name: step for name, step in reached.items() if name not in own}, furthest

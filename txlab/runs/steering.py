@@ -1,0 +1,207 @@
+"""Requests to the loop of another program, which asks for them once a step: `if not run.poll(): break`.
+
+Notable: a loop that never polls takes no requests, and is not said to; from the first poll on run.json names what the
+loop takes, so that screens offer these keys. A pause is a poll that does not return. Whatever a request makes the loop
+do (apply a value, save) happens inside `poll`, in the loop's own thread, between two steps.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, SupportsFloat
+
+from txlab.errors import LabError, one_line
+from txlab.experiments.protocol import Adjustable
+from txlab.runs import ranks
+from txlab.runs.control import Request, change
+from txlab.runs.loop import POLL_EVERY
+
+if TYPE_CHECKING:
+    from txlab.runs.recording import Recording
+
+Number = SupportsFloat | Callable[[], SupportsFloat]
+ALONE = "this loop runs in several processes, of which only one asks; run.poll(together=True) in all of them takes this"
+
+
+@dataclass
+class Parameter:
+    """What a person may change: `value` is a number, or a function that reads it."""
+
+    value: Number
+    low: float
+    high: float
+    apply: Callable[[float], object]
+
+    def now(self) -> float:
+        return float(self.value() if callable(self.value) else self.value)
+
+
+class Steering:
+    """The requests of one recorded run, and whether it is paused.
+
+    granted   single steps that a person requested, still to be made before pausing again
+    stopping  who asked for the stop, and when; "" = nobody did
+    news      what the other processes have not been told yet
+    """
+
+    def __init__(self, run: Recording) -> None:
+        self.run = run
+        self.parameters: dict[str, Parameter] = {}
+        self.save: Callable[[int], object] | None = None
+        self.paused = self.polled = self.alone = False
+        self.granted = 0
+        self.stopping = ""
+        self.news: list[ranks.News] = []
+        self.looked = -math.inf
+
+    # What the loop declares
+
+    def declare(self, name: str, parameter: Parameter) -> None:
+        """Add a parameter, or replace it. Raises LabError if its value is outside its bounds."""
+        now = parameter.now()
+        if not isinstance(name, str) or not 0 < len(name) <= 200:
+            raise LabError(f"a parameter needs a name of at most 200 characters, not {str(name)[:60]!r}")
+        if not parameter.low <= now <= parameter.high:
+            raise LabError(f"{name} = {now:g} is outside of what is allowed: {parameter.low:g} to {parameter.high:g}")
+        self.parameters[name] = parameter
+        if self.polled:
+            self.say()
+
+    def say(self) -> None:
+        """Name in run.json what the loop takes."""
+        self.polled = True
+        adjustable = {n: {"value": p.now(), "low": p.low, "high": p.high} for n, p in self.parameters.items()}
+        takes = ["pause", "resume", "step", "stop"] + ["checkpoint"] * bool(self.save)
+        takes += ["set", "scale"] * bool(self.parameters)
+        with self.run.turn:
+            if self.run.open:
+                recorder = self.run.recorder
+                recorder.info.facts = {**recorder.info.facts, "takes": takes, "adjustable": adjustable}
+                recorder.info.step = recorder.step
+                recorder.info.save(recorder.run)
+
+    def saves(self, save: Callable[[int], object]) -> None:
+        self.save = save
+        if self.polled:
+            self.say()
+
+    # Once a step
+
+    def poll(self, step: int, together: bool) -> bool:
+        """Carry out what was requested, wait while the run is paused, and return whether the loop should go on."""
+        self.alone = not together and ranks.several()
+        while True:
+            verdict = self._verdict(step) if not self.run.silent else ranks.GO
+            if together and ranks.several():
+                news, self.news = self.news, []
+                verdict, news = ranks.agree(verdict, news)
+                if self.run.silent:
+                    self._follow(news)
+            if verdict == ranks.STOP:
+                self.stopping = self.stopping or f"asked for at step {step}"
+                return False
+            if verdict == ranks.GO:
+                self.granted = max(0, self.granted - 1)
+                break
+            time.sleep(POLL_EVERY)
+        return True
+
+    def _verdict(self, step: int) -> int:
+        """Take the requests, and return whether to go on, wait or stop. If the directory is gone the loop goes on."""
+        if not self.run.open:
+            return ranks.GO
+        if not self.polled:
+            self.say()
+        now = time.monotonic()
+        if now - self.looked >= POLL_EVERY or self.paused:
+            self.looked = now
+            for request in self.run.requests():
+                self._do(step, request)
+        if self.stopping:
+            return ranks.STOP
+        if not self.paused or self.granted:
+            return ranks.GO
+        with self.run.turn:
+            if self.run.open:
+                self.run.recorder.flush()
+        return ranks.WAIT
+
+    def _follow(self, news: list[ranks.News]) -> None:
+        """Do what the process that records has done."""
+        for name, value in news:
+            if not name and self.save is not None:
+                self.save(int(value))
+            elif name in self.parameters:
+                self._apply(name, value)
+
+    def _do(self, step: int, request: Request) -> None:
+        if error := request.error or (self.alone and ALONE) or (self.stopping and "the run was stopped before this"):
+            self._answer(step, request, error)
+            return
+        match request.request:
+            case "set" | "scale":
+                known = {n: Adjustable(n, p.now(), p.low, p.high) for n, p in self.parameters.items()}
+                made = change(known, self._apply, request)
+                if not made.error and made.to is not None:
+                    self.news.append((request.key or "", made.to))
+                self._answer(
+                    step, replace(request, request="set", value=made.to), made.error or None, made.before, made.to
+                )
+            case "sample":
+                self._answer(step, request, "this loop takes no requests for samples")
+            case "checkpoint":
+                self._answer(step, request, self._saved(step))
+            case "stop":
+                unsaved = self._saved(step) if self.save is not None else None
+                self.stopping = f"{request.by or 'somebody'} asked for it at step {step}"
+                self._answer(step, request)
+                if unsaved:
+                    self.run.note(step, unsaved)
+            case _:  # pause, resume, step
+                self.granted = request.count if request.request == "step" else 0
+                self._pause(request.request != "resume")
+                self._answer(step, request)
+
+    def _apply(self, name: str, value: float) -> None:
+        parameter = self.parameters[name]
+        parameter.apply(value)
+        if not callable(parameter.value):
+            parameter.value = value
+
+    def _saved(self, step: int) -> str | None:
+        """Let the loop save, and record where if it says so; else why it was not saved."""
+        if self.save is None:
+            return "this loop has not said how it saves: run.saves(function)"
+        self.news.append(("", step))
+        try:
+            where = self.save(step)
+        except Exception as error:  # a request must never end a run
+            return f"the loop could not save: {type(error).__name__}: {one_line(error)}"
+        with self.run.turn:
+            if self.run.open:
+                path = {"path": str(where)} if isinstance(where, (str, Path)) else {}
+                self.run.recorder.row("checkpoint", step, **path)
+        return None
+
+    def _pause(self, paused: bool) -> None:
+        with self.run.turn:
+            if paused != self.paused and self.run.open:
+                self.paused = paused
+                self.run.recorder.flush()
+                self.run.recorder.status("paused" if paused else "running")
+
+    def _answer(
+        self,
+        step: int,
+        request: Request,
+        error: str | None = None,
+        before: float | None = None,
+        after: float | None = None,
+    ) -> None:
+        with self.run.turn:
+            if self.run.open:
+                self.run.recorder.control(step, request, error, before, after)
