@@ -64,12 +64,12 @@ class Recording:
         self._reached: WeakKeyDictionary[threading.Thread, dict[str, int]] = WeakKeyDictionary()
         self._own: set[str] = set()  # metrics with steps of their own: at some point behind the run
         self._before: dict[str, int] = {}  # of a resumed run: where the metrics were, until the loop says where it is
-        self._framed = 0
+        self.framed = 0  # the step of the last frame
         self.steering = Steering(self)
         self._watched: WatchedModel | None = None
         if recorder is not None:
             self.recorder = recorder
-            self._framed = max([0, *recorder.frames.steps])
+            self.framed = max([0, *recorder.frames.steps])
             ending.watch(self)
 
     def log(
@@ -83,6 +83,16 @@ class Recording:
         Raises LabError, and records nothing of this call, for a value that is not a single number, a step that goes
         back, a run that is closed, and in a fork of the recording process.
         """
+        self._log(step, values, named, forward=True)
+
+    def add(self, step: SupportsIndex, values: Mapping[str, SupportsFloat]) -> None:
+        """Record numbers as `log` does, but let the steps of a metric come in any order: for writers and loggers of
+        other programs, which give on what they were given. Of two values of a step the later counts."""
+        self._log(step, values, {}, forward=False)
+
+    def _log(
+        self, step: SupportsIndex, values: Mapping[str, Any] | None, named: Mapping[str, Any], forward: bool
+    ) -> None:
         step = whole(step)
         if values is not None:
             if not isinstance(values, Mapping):
@@ -98,20 +108,26 @@ class Recording:
                 self._resumes_at(step, metrics)
             reached = self._reached.setdefault(threading.current_thread(), {})
             for name in metrics:
-                if step < (last := reached.get(name, 0)):
+                if forward and step < (last := reached.get(name, 0)):
                     back = f"say rewind({step}) first if the loop went back"
                     raise LabError(f"step {step} of {name} comes after its step {last}; {back}")
             if step < self.recorder.step:
                 self._own.update(metrics)
             self.recorder.metrics(step, metrics)
             for name in metrics:
-                reached[name] = step
+                reached[name] = max(step, reached.get(name, 0))
             if self.recorder.due:
                 self.recorder.flush()
             if time.monotonic() - self._answered >= ANSWER_EVERY:
                 self._answer()
         if self._watched is not None:
             self._watched.look(step)
+
+    def flush(self) -> None:
+        """Write the values that still wait on a device."""
+        with self.turn:
+            if not self._ignores():
+                self.recorder.flush()
 
     def frame(
         self,
@@ -129,12 +145,12 @@ class Recording:
                 return
             if self._before:
                 self._resumes_at(frame.step, ())
-            if frame.step < self._framed:
-                raise LabError(f"a frame of step {frame.step} comes after one of step {self._framed}")
-            if frame.step == self._framed and frame.step in self.recorder.frames.steps:
+            if frame.step < self.framed:
+                raise LabError(f"a frame of step {frame.step} comes after one of step {self.framed}")
+            if frame.step == self.framed and frame.step in self.recorder.frames.steps:
                 frame = merged(FrameIndex(self.path / "frames").read(frame.step), frame)
             self.recorder.frames.write(frame)
-            self._framed = frame.step
+            self.framed = frame.step
 
     def image(self, step: SupportsIndex, name: str, image: Array) -> None:
         """Record a picture: (H, W), (H, W, 3) or (3, H, W), bytes, numbers from 0 to 1, or any others, which are spread
@@ -191,6 +207,13 @@ class Recording:
         with self.turn:
             if not self._ignores():
                 self.recorder.run.write("scenario.toml", configured(self.recorder.info.scenario, self.config))
+
+    def checkpoint(self, step: SupportsIndex, path: str | Path = "") -> None:
+        """Record that the loop has saved a checkpoint, and where."""
+        step = whole(step)
+        with self.turn:
+            if not self._ignores():
+                self.recorder.row("checkpoint", step, **({"path": str(path)} if path else {}))
 
     # Requests
 
@@ -265,7 +288,7 @@ class Recording:
                 self._before.clear()
                 self.recorder.flush()
                 self.recorder.rewind(step, self.recorder.step, reason, explicit=True)
-                self._framed = min(self._framed, step)
+                self.framed = min(self.framed, step)
                 for reached in self._reached.values():
                     kept = {name: min(last, step) for name, last in reached.items() if name not in self._own}
                     reached.clear()

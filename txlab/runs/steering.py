@@ -181,10 +181,7 @@ class Steering:
             where = self.save(step)
         except Exception as error:  # a request must never end a run
             return f"the loop could not save: {type(error).__name__}: {one_line(error)}"
-        with self.run.turn:
-            if self.run.open:
-                path = {"path": str(where)} if isinstance(where, (str, Path)) else {}
-                self.run.recorder.row("checkpoint", step, **path)
+        self.run.checkpoint(step, where if isinstance(where, (str, Path)) else "")
         return None
 
     def _pause(self, paused: bool) -> None:

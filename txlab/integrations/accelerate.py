@@ -1,0 +1,61 @@
+"""accelerate as a run: `Accelerator(log_with=TxlabTracker("mine"))`; after this import `log_with="txlab"` works as well.
+
+The loop is the user's own, so requests are its own business too: `run = accelerator.get_tracker("txlab").tracker`, then
+`run.learning_rate(optimizer, scheduler)`, and `if not run.poll(): break` once a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import accelerate.tracking
+from accelerate.tracking import GeneralTracker
+
+from txlab.runs.record import record
+from txlab.runs.recording import Recording
+
+
+class TxlabTracker(GeneralTracker):  # type: ignore[misc]
+    """A tracker whose `tracker` is a Recording, silent in all processes but the first. `named`: of `txlab.record`."""
+
+    name = "txlab"
+    requires_logging_directory = False
+    main_process_only = False
+
+    def __init__(self, run_name: str = "accelerate", **named: Any) -> None:
+        super().__init__()
+        self.run: Recording = record(run_name, **named)
+
+    @property
+    def tracker(self) -> Recording:
+        return self.run
+
+    def store_init_configuration(self, values: Mapping[str, Any]) -> None:
+        self.run.configure(values)
+
+    def log(self, values: Mapping[str, Any], step: int | None = None, **_: Any) -> None:
+        """Record numbers; a dictionary of numbers as NAME/KEY, a text under its name."""
+        at = step if step is not None else 0 if self.run.silent else self.run.recorder.step
+        numbers: dict[str, Any] = {}
+        for name, value in values.items():
+            if isinstance(value, str):
+                self.run.text(at, name, value)
+            elif isinstance(value, Mapping):
+                numbers |= {f"{name}/{key}": each for key, each in value.items()}
+            else:
+                numbers[name] = value
+        self.run.add(at, numbers)
+
+    def log_images(self, values: Mapping[str, Any], step: int | None = None, **_: Any) -> None:
+        for name, images in values.items():
+            for place, image in enumerate(images):
+                at = max(self.run.framed, step or 0)
+                self.run.image(at, name if len(images) == 1 else f"{name} {place + 1}", image)
+
+    def finish(self) -> None:
+        self.run.close()
+
+
+if register := getattr(accelerate.tracking, "register_tracker_class", None):  # since 1.14
+    register(TxlabTracker)

@@ -1,0 +1,72 @@
+"""Hugging Face's Trainer as a run: `Trainer(…, callbacks=[TxlabCallback("mine", watch="a short text")])`.
+
+Notable: the Trainer's scheduler computes the learning rate from its base rates at each step, so those are scaled; what
+was asked for shows in the `lr` of the step after. Pausing is a step that does not end; stop and checkpoint are the
+Trainer's own (`should_training_stop`, `should_save`), so `resume_from_checkpoint` goes on as always.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback
+
+from txlab.runs import ranks
+from txlab.runs.record import record
+from txlab.runs.recording import Recording
+
+RENAMED = {"learning_rate": "lr"}  # by which name screens and requests know it
+
+
+class TxlabCallback(TrainerCallback):  # type: ignore[misc]
+    """Records a training by the Trainer, and lets people pause, step, change and stop it.
+
+    watch  a text, or what the model is called with: what it attends to there is recorded every `every` steps
+    named  arguments of `txlab.record`; `run` is the recording while it trains
+    """
+
+    def __init__(self, name: str = "trainer", watch: Any = None, every: int = 100, **named: Any) -> None:
+        self.name, self.probe, self.every, self.named = name, watch, every, named
+        self.run: Recording | None = None
+        self.saving = False
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **around: Any) -> None:
+        config = {**args.to_sanitized_dict(), **(self.named.get("config") or {})}
+        model = around.get("model")
+        if hasattr(model, "config") and hasattr(model.config, "to_diff_dict"):
+            config["model"] = model.config.to_diff_dict()
+        run = record(self.name, **{"steps": state.max_steps, **self.named, "config": config})
+        self.run = run
+        run.learning_rate(around["optimizer"], around.get("lr_scheduler"))
+
+        def save(step: int) -> Path:
+            self.saving = True
+            return Path(args.output_dir) / f"checkpoint-{step}"
+
+        run.saves(save)
+        if self.probe is not None:
+            run.watch(model, self.probe, self.every, tokenizer=around.get("processing_class"))
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **around: Any) -> None:
+        if self.run is not None:
+            control.should_training_stop |= not self.run.poll(state.global_step, together=ranks.several())
+            control.should_save |= self.saving
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Mapping[str, Any] | None = None, **_: Any) -> None:
+        if self.run is not None:
+            numbers = {RENAMED.get(n, n): v for n, v in (logs or {}).items() if isinstance(v, (int, float))}
+            self.run.add(state.global_step, {name: value for name, value in numbers.items() if name != "total_flos"})
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if self.run is not None and not self.saving:
+            self.run.checkpoint(state.global_step, Path(args.output_dir) / f"checkpoint-{state.global_step}")
+        self.saving = False
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if self.run is not None:
+            loss = next((row["loss"] for row in reversed(state.log_history) if "loss" in row), 0.0)
+            self.run.close("failed" if not math.isfinite(loss) else None, "" if math.isfinite(loss) else "loss is NaN")
+            self.run = None
