@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch")
 accelerate = pytest.importorskip("accelerate")
 
 from steered import Person, watched  # noqa: E402
+
 from txlab.integrations.accelerate import TxlabTracker  # noqa: E402
 from txlab.runs.directory import RunInfo  # noqa: E402
 from txlab.runs.reader import RunReader  # noqa: E402

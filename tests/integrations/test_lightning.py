@@ -9,6 +9,7 @@ torch = pytest.importorskip("torch")
 lightning = pytest.importorskip("lightning")
 
 from steered import Person, watched  # noqa: E402
+
 from txlab.errors import LabError  # noqa: E402
 from txlab.integrations.lightning import TxlabCallback, TxlabLogger  # noqa: E402
 from txlab.runs.directory import RunInfo  # noqa: E402

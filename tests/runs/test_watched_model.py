@@ -59,7 +59,7 @@ def train(root: Path, steps: int = 12, every: int = 5, **watched: object) -> tup
 
 
 def test_the_attention_screen_opens_a_watched_model(tmp_path: Path) -> None:
-    path, model = train(tmp_path)
+    path, _ = train(tmp_path)
     frames = FrameIndex(path / "frames")
     frames.refresh()
     assert frames.steps.tolist() == [0, 5, 10]

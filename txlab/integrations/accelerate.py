@@ -1,4 +1,4 @@
-"""accelerate as a run: `Accelerator(log_with=TxlabTracker("mine"))`; after this import `log_with="txlab"` works as well.
+"""accelerate as a run: `Accelerator(log_with=TxlabTracker("mine"))`; after this import `log_with="txlab"` works too.
 
 The loop is the user's own, so requests are its own business too: `run = accelerator.get_tracker("txlab").tracker`, then
 `run.learning_rate(optimizer, scheduler)`, and `if not run.poll(): break` once a step.

@@ -30,7 +30,7 @@ ENDS = {"success": "done", "finished": "done", "failed": "failed"}
 
 
 class TxlabLogger(Logger):  # type: ignore[misc]
-    """A Logger whose `experiment` is a Recording, begun when it is first needed. `named`: arguments of `txlab.record`."""
+    """A Logger whose `experiment` is a Recording, begun when it is needed. `named`: arguments of `txlab.record`."""
 
     def __init__(self, name: str = "lightning", **named: Any) -> None:
         super().__init__()
@@ -93,7 +93,9 @@ class TxlabCallback(Callback):  # type: ignore[misc]
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         logger = next((each for each in trainer.loggers if isinstance(each, TxlabLogger)), None)
         if logger is None:
-            raise LabError("TxlabCallback needs a TxlabLogger among the trainer's loggers: Trainer(logger=TxlabLogger())")
+            raise LabError(
+                "TxlabCallback needs a TxlabLogger among the trainer's loggers: Trainer(logger=TxlabLogger())"
+            )
         run = self.run = logger.experiment
         if not run.silent and trainer.estimated_stepping_batches > 0:
             most = trainer.estimated_stepping_batches

@@ -7,6 +7,7 @@ in any order; without a step a tag counts its own.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -95,11 +96,11 @@ class SummaryWriter:
     ) -> None:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-        canvas = FigureCanvasAgg(figure)
+        canvas: Any = FigureCanvasAgg(figure)
         canvas.draw()
         self._show(tag, np.asarray(canvas.buffer_rgba())[..., :3], global_step)
-        if close and "matplotlib.pyplot" in __import__("sys").modules:
-            __import__("matplotlib.pyplot").pyplot.close(figure)
+        if close and "matplotlib.pyplot" in sys.modules:
+            sys.modules["matplotlib.pyplot"].close(figure)
 
     def _show(self, tag: str, image: Any, step: Any) -> None:
         self.run.image(max(self._step(tag, step), self.run.framed), tag, image)
@@ -116,7 +117,9 @@ class SummaryWriter:
         many = bins if isinstance(bins, int) else max_bins or 64
         self.run.histogram(max(self._step(tag, global_step), self.run.framed), tag, values, min(many, 512))
 
-    def add_hparams(self, hparam_dict: Mapping[str, Any], metric_dict: Mapping[str, Any], *_: Any, **named: Any) -> None:
+    def add_hparams(
+        self, hparam_dict: Mapping[str, Any], metric_dict: Mapping[str, Any], *_: Any, **named: Any
+    ) -> None:
         self.run.configure(hparam_dict)
         for tag, value in metric_dict.items():
             self.add_scalar(tag, value, named.get("global_step"))

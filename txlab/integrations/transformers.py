@@ -35,8 +35,8 @@ class TxlabCallback(TrainerCallback):  # type: ignore[misc]
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **around: Any) -> None:
         config = {**args.to_sanitized_dict(), **(self.named.get("config") or {})}
-        model = around.get("model")
-        if hasattr(model, "config") and hasattr(model.config, "to_diff_dict"):
+        model: Any = around.get("model")
+        if hasattr(getattr(model, "config", None), "to_diff_dict"):
             config["model"] = model.config.to_diff_dict()
         run = record(self.name, **{"steps": state.max_steps, **self.named, "config": config})
         self.run = run

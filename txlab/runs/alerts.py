@@ -7,8 +7,8 @@
     stalled      no row for 5 times the longest silence so far, 60 s at least (10 minutes before the first row)
     disk         less than 1 GiB is free, or less than 2 % of a disk under 50 GiB
 
-Notable: each kind warns once, and of the same metric again only when the trouble had passed: after NaN when it is finite
-again, after a spike when 100 rows have made a new normal, which doubles each time. Of 100 000 noisy steps of an
+Notable: each kind warns once, and of the same metric again only when the trouble had passed: after NaN when it is
+finite again, after a spike when 100 rows have made a new normal, which doubles each time. Of 100 000 noisy steps of an
 ordinary loss curve none is reported (tests/runs/test_alerts.py).
 """
 
@@ -90,7 +90,7 @@ class LossWatch:
         if not lifted and above <= max(JUMPED * self.sigma, (JUMPED_BY - 1) * size):
             return ""
         self.found += 1
-        self.quiet = NORMAL * 2 ** min(self.found - 1, 10)
+        self.quiet, self.age = NORMAL * 2 ** min(self.found - 1, 10), REFRESH
         shown = recent if lifted else value
         return f"{shown:.4g}, and {self.normal:.4g} ± {self.sigma:.2g} before" + ("" if lifted else ", in one row")
 
@@ -128,8 +128,7 @@ class Alarms:
                     found.append(Alert(f"{name} is {_named(value)}", f"at step {step}", level, "not finite"))
                 self.bad.add(name)
                 continue
-            if name in self.bad:
-                self.bad.discard(name)
+            self.bad.discard(name)
             if not loss:
                 self.finite.add(name)
             elif said := self.losses.setdefault(name, LossWatch()).add(value):

@@ -113,7 +113,7 @@ def _is_number(value: Any) -> TypeGuard[float]:
 
 @dataclass(frozen=True)
 class Change:
-    """What became of a request to change a parameter: its value before, the value asked for, and why not ("" = done)."""
+    """What became of a request to change a parameter: its value before, the one asked for, and why not ("" = done)."""
 
     before: float | None
     to: float | None

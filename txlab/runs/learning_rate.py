@@ -67,4 +67,3 @@ class LearningRate:
             seen.add(id(scheduler))
             yield scheduler
             waiting += [getattr(scheduler, "scheduler", None), *getattr(scheduler, "_schedulers", ())]
-

@@ -39,9 +39,9 @@ def as_array(values: Any) -> Array:
 def pixels_of(image: Any) -> tuple[Array, list[float]]:
     """An image as bytes, (H, W) or (H, W, 3), and the values that became 0 and 255.
 
-    Takes (H, W), (H, W, C) and (C, H, W) with C = 1, 3 or 4; of four channels the last, opacity, is left out. Bytes stay
-    as they are, as does what lies in [0, 1]; other numbers are spread from their least to their greatest, colours that
-    are not negative from 0 to 255. Raises LabError if it has another shape.
+    Takes (H, W), (H, W, C) and (C, H, W) with C = 1, 3 or 4; of four channels the last, opacity, is left out. Bytes
+    stay as they are, as does what lies in [0, 1]; other numbers are spread from their least to their greatest, colours
+    that are not negative from 0 to 255. Raises LabError if it has another shape.
     """
     array = as_array(image)
     if array.ndim == 3 and array.shape[-1] not in (1, 3, 4) and array.shape[0] in (1, 3, 4):

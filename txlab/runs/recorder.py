@@ -48,7 +48,8 @@ def is_disk_full(error: BaseException) -> bool:
 class Recorder:
     """Writes one run; created by the process that holds its lock, used from one thread.
 
-    `listeners` get every row as it is written, except the few that the clock's thread writes. Methods raise OSError if the disk fails, except finish().
+    `listeners` get every row as it is written, except the few that the clock's thread writes. Methods raise OSError if
+    the disk fails, except finish().
     """
 
     def __init__(

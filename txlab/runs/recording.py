@@ -24,14 +24,13 @@ from weakref import WeakKeyDictionary
 
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
-from txlab.runs import ending, ranks
+from txlab.runs import ending
 from txlab.runs.alerts import LEVELS, Alert
 from txlab.runs.control import Inbox, Request
 from txlab.runs.directory import RunDirectory
 from txlab.runs.frames import FrameIndex
 from txlab.runs.loop import write_traceback
 from txlab.runs.loop_values import configured, encodable, metric, whole
-from txlab.runs.process import writing
 from txlab.runs.recorder import Recorder
 from txlab.runs.steering import Number, Parameter, Steering
 
@@ -217,9 +216,7 @@ class Recording:
 
     # Requests
 
-    def adjustable(
-        self, name: str, value: Number, low: float, high: float, apply: Callable[[float], object]
-    ) -> None:
+    def adjustable(self, name: str, value: Number, low: float, high: float, apply: Callable[[float], object]) -> None:
         """Declare a number that a person may change while the loop runs and polls.
 
         value  what it is now, or a function that reads it
@@ -238,7 +235,7 @@ class Recording:
         self.adjustable(name, rate.value, low, high, rate.set)
 
     def saves(self, save: Callable[[int], object]) -> None:
-        """Declare how the loop saves a checkpoint: `save(step)` is called when a person asks for one, and before a stop.
+        """Declare how the loop saves: `save(step)` is called when somebody asks for a checkpoint, and before a stop.
         If it returns a path, that is recorded."""
         self.steering.saves(save)
 
@@ -272,8 +269,8 @@ class Recording:
                    with a tokenizer, a text
         tokens     labels of the T positions; else they are decoded by the tokenizer, else the ids themselves
 
-        The first is recorded at once, so that a module without attention, or a probe that it does not take, is said here:
-        LabError. Costs a forward pass without gradients; the module's mode and all random numbers stay as they are.
+        The first is recorded at once, so that a probe that the module does not take is said here: LabError. Costs a
+        forward pass without gradients; the module's mode and all random numbers stay as they are.
         """
         from txlab.runs.watched_model import WatchedModel
 
@@ -324,11 +321,14 @@ class Recording:
 
     def requests(self) -> list[Request]:
         """Take the requests from the inbox; notices, as `log` does, when the directory is gone."""
+        found: list[Request] = []
         with self.turn:
             self._answered = time.monotonic()
             if self.recorder.gone:
                 self.give_up()
-            return self.inbox.take() if self.open else []
+            elif self.open:
+                found = self.inbox.take()
+        return found
 
     # Called by ending.py
 

@@ -1,8 +1,8 @@
 """A module of somebody's loop that is looked into every so many steps, on one short input.
 
-Notable: gradients are gone when a loop logs (it zeroes them first, or last), but they are complete whenever an optimizer
-steps; so their norms are taken there, by a hook that does nothing at any step but the one before a look. A look that
-fails is noted once and never ends the loop.
+Notable: gradients are gone when a loop logs (it zeroes them first, or last), but they are complete whenever an
+optimizer steps; so their norms are taken there, by a hook that does nothing at any step but the one before a look. A
+look that fails is noted once and never ends the loop.
 """
 
 from __future__ import annotations
@@ -97,7 +97,9 @@ class WatchedModel:
             except Exception as error:
                 if not self.noted:
                     self.noted = True
-                    self.run.note(step, f"the model could not be looked into: {type(error).__name__}: {one_line(error)}")
+                    self.run.note(
+                        step, f"the model could not be looked into: {type(error).__name__}: {one_line(error)}"
+                    )
             self.norms = {}
         self.armed = step + stride >= self.due
 
@@ -140,8 +142,6 @@ class WatchedModel:
 
     def _frame(self, seen: Seen) -> tuple[dict[str, Any], dict[str, list[str]], dict[str, Any]]:
         """Tensors, labels and facts, by the names that the Attention screen reads."""
-        import torch
-
         from txlab.engine.interpret.activation_cache import induction_scores, previous_token_scores
 
         tensors: dict[str, Any] = {}
@@ -202,7 +202,7 @@ def called_with(probe: Any, tokenizer: Any) -> tuple[tuple[Any, ...], dict[str, 
         if tokenizer is None:
             raise LabError("a probe that is a text needs a tokenizer: watch(model, text, tokenizer=…)")
         if callable(tokenizer):  # of transformers
-            return (), {name: each for name, each in tokenizer(probe, return_tensors="pt").items()}
+            return (), dict(tokenizer(probe, return_tensors="pt").items())
         found = tokenizer.encode(probe)
         probe = torch.tensor([list(getattr(found, "ids", found))])
     if isinstance(probe, Mapping):

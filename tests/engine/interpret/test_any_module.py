@@ -1,4 +1,4 @@
-"""The patterns caught in anybody's module are those of an explicit computation from its weights, α = softmax(QKᵀ/√K)."""
+"""The patterns caught in anybody's module are those computed from its weights, one by one, α = softmax(QKᵀ/√K)."""
 
 import math
 from collections.abc import Callable

@@ -106,9 +106,8 @@ class _Watching(TorchFunctionMode):
         result = func(*args, **kwargs)
         if func is F.scaled_dot_product_attention:
             self._dot_product(*args, **kwargs)
-        elif func in SOFTMAX and _over_last(args, kwargs) and isinstance(result, Tensor):
-            if result.ndim == 4 or (result.ndim == 3 and result.size(-1) == result.size(-2)):
-                self._keep(result)
+        elif func in SOFTMAX and _over_last(args, kwargs) and _looks_like_attention(result):
+            self._keep(result)
         return result
 
     def _dot_product(
@@ -133,7 +132,8 @@ class _Watching(TorchFunctionMode):
         given.apply_defaults()
         wanted, averaged = given.arguments["need_weights"], given.arguments["average_attn_weights"]
         given.arguments |= {"need_weights": True, "average_attn_weights": False}
-        output, weights = F.multi_head_attention_forward(*given.args, **given.kwargs)
+        weights: Tensor
+        output, weights = F.multi_head_attention_forward(*given.args, **given.kwargs)  # type: ignore[assignment]
         self._keep(weights if weights.ndim == 4 else weights[None])
         if not wanted:
             return output, None
@@ -176,9 +176,9 @@ def plain(module: nn.Module) -> nn.Module:
     while True:
         name = type(module).__name__
         if hasattr(module, "_orig_mod"):
-            module = module._orig_mod
+            module = module._orig_mod  # type: ignore[assignment]
         elif name in ("DistributedDataParallel", "DataParallel"):
-            module = module.module
+            module = module.module  # type: ignore[assignment]
         elif any(type(each).__name__.startswith(("FSDP", "FullySharded")) for each in module.modules()):
             raise LabError("the weights of this module are spread over several processes (FSDP): it cannot be watched")
         else:
@@ -217,6 +217,10 @@ def _followed(module: nn.Module, mode: _Watching) -> Iterator[None]:
 def _over_last(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
     return isinstance(dim, int) and dim in (-1, args[0].ndim - 1 if args else -1)
+
+
+def _looks_like_attention(weights: Tensor) -> bool:
+    return weights.ndim == 4 or (weights.ndim == 3 and weights.size(-1) == weights.size(-2))
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:
@@ -300,6 +304,4 @@ def _crosses(caught: Caught, all_caught: Sequence[Caught]) -> bool:
         return True
     layer, own = _layer(caught.path), caught.path.removeprefix(_layer(caught.path))
     beside = [each for each in all_caught if each is not caught and _layer(each.path) == layer]
-    return bool(layer and CROSS.search(own)) and any(
-        not CROSS.search(each.path.removeprefix(layer)) for each in beside
-    )
+    return bool(layer and CROSS.search(own)) and any(not CROSS.search(each.path.removeprefix(layer)) for each in beside)
