@@ -5,7 +5,6 @@ import math
 import shlex
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +30,9 @@ NOISE = {
 def alerts_of(loss: np.ndarray, times: np.ndarray | None = None) -> list[Alert]:
     alarms, found = Alarms(0.0), []
     for step, value in enumerate(loss.tolist()):
-        found += alarms.metrics(step, {"loss": value, "lr": 0.1}, float(times[step]) if times is not None else step * 0.05)
+        found += alarms.metrics(
+            step, {"loss": value, "lr": 0.1}, float(times[step]) if times is not None else step * 0.05
+        )
     return found
 
 
@@ -150,12 +151,12 @@ def test_alerts_are_rows_and_counted_in_run_json(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A command that copies what it is told to a file, named in the environment."""
     there = tmp_path / "told.json"
     program = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read())"
     monkeypatch.setenv("TXLAB_ALERT_COMMAND", shlex.join([sys.executable, "-S", "-c", program, str(there)]))
-    yield there
+    return there
 
 
 def test_the_command_gets_the_alert_as_json(tmp_path: Path, told: Path) -> None:
@@ -188,7 +189,7 @@ def test_the_command_comes_from_the_users_settings_and_never_from_a_run(
     monkeypatch.setattr("txlab.runs.alert_command.settings_file", lambda: tmp_path / "config.toml")
     monkeypatch.delenv("TXLAB_ALERT_COMMAND", raising=False)
     assert command() == []
-    (tmp_path / "config.toml").write_text('alert_command = "notify-send \'a run\'"\n')
+    (tmp_path / "config.toml").write_text("alert_command = \"notify-send 'a run'\"\n")
     assert command() == ["notify-send", "a run"]
     (tmp_path / "config.toml").write_text('alert_command = "unfinished \'"\n')
     with pytest.raises(LabError, match="is not a command"):

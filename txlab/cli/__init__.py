@@ -17,6 +17,7 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
+from txlab.cli.alerts import alerts
 from txlab.cli.attend import attend
 from txlab.cli.catalogue import scenarios
 from txlab.cli.completing import IN_BASH, join_at_equals
@@ -56,7 +57,7 @@ app = typer.Typer(
 
 COMMANDS: dict[str, list[Callable[..., Any]]] = {
     "Start and steer a run": [run, attach, stop, resume, control, rank],
-    "See what runs have done": [runs, name_run, plot, export],
+    "See what runs have done": [runs, alerts, name_run, plot, export],
     "Question a model": [score, generate, attend, explain],
     "Work with tokenizers": [tokenize],
     "Look up, and play": [scenarios, formulas, presets, verify, doctor, play],

@@ -139,6 +139,14 @@ class FrameIndex:
                 self._headers.popitem(last=False)
             yield descriptor, header
 
+    def names(self, step: int) -> list[str]:
+        """The names of the tensors in the frame of `step`; [] if there is no such frame or its file is damaged."""
+        try:
+            with self._opened(self._where[step]) as (_, header):
+                return sorted(header.tensors[step])
+        except (KeyError, *DAMAGE):
+            return []
+
     def read(self, step: int, names: Iterable[str] | None = None) -> Frame:
         """Return the frame of `step` as NumPy arrays: all its tensors, or those named (absent ones are left out).
 

@@ -18,7 +18,7 @@ from txlab.runs.control import asker
 from txlab.runs.events import Row
 from txlab.runs.reader import RunReader
 
-Level = Literal["plain", "quiet", "bad", "accent"]
+Level = Literal["plain", "quiet", "warning", "bad", "accent"]
 BEST_KEPT = 40  # evaluations in the log; the curve has all of them
 
 
@@ -70,6 +70,14 @@ def control_entry(row: Row, me: str) -> Entry:
     return Entry(row["time"], row["step"], f"{words}{who}, at step {count(row['step'])}", "accent", ident)
 
 
+def alert_entry(row: Row) -> Entry:
+    """Return the entry for an alert: `! loss jumped: 4.1, and 2.0 ± .1 before`."""
+    title, text, level = text_of(row, "title"), text_of(row, "text"), text_of(row, "level")
+    said = f"! {title}: {text}" if text else f"! {title}"
+    loud: Level = "bad" if level == "error" else "plain" if level == "info" else "warning"
+    return Entry(row["time"], row["step"], said, loud)
+
+
 def history(reader: RunReader) -> tuple[Entry, ...]:
     """Return the entries of the live branch in order of time."""
     me = asker()
@@ -81,6 +89,7 @@ def history(reader: RunReader) -> tuple[Entry, ...]:
             Entry(row["time"], row["step"], f"checkpoint {count(row['step'])}{told}", "quiet", regular="checkpoint")
         )
     entries += [Entry(row["time"], row["step"], text_of(row, "text")) for row in reader.rows("note")]
+    entries += [alert_entry(row) for row in reader.rows("alert")]
     entries += evaluations(reader)
     for row in reader.rows("rewind"):
         back = f"went back to step {count(max(0, row['step']))}"

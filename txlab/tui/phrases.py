@@ -33,7 +33,7 @@ PHRASES = {
     "lab.scroll-back": "scroll the description up",
     "lab.filter": "show only scenarios and runs with these words",
     "lab.attach": "watch the run on the screen of its kind",
-    "train.side": "show the numbers in place of the curve",
+    "train.side": "show the numbers in place of the curve, and images and histograms",
     "train.resume": "resume or branch the run at the step shown",
     "train.lr-down": "lower or raise the learning rate",
     "train.lr-up": "raise the learning rate by a quarter",

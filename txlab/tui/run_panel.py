@@ -99,7 +99,8 @@ class RunPanel(Panel):
         self.path: Path | None = None
         self.at: int | None = None
         self.status = ""  # as last shown by the screen
-        self.recorded = False  # by another program, which takes no requests
+        self.recorded = False  # by another program
+        self.takes: tuple[str, ...] = ()  # the requests that that program takes
         self.timeline = TimeLine(id="timeline")
         self.budget = LookBudget()
         self.watching = True  # whether this run is read at all
@@ -143,7 +144,7 @@ class RunPanel(Panel):
     def _run_changed(self, path: Path | None) -> None:
         if path != self.path:
             self.path, self.at, self._failure, self.watching = path, None, "", True
-            self.status, self.recorded = "", False
+            self.status, self.recorded, self.takes = "", False, ()
             self.timeline.forget()
             self.viewer.run_changed()
             self.screen.refresh_bindings()
@@ -236,9 +237,11 @@ class RunPanel(Panel):
         self.run_worker(leave, thread=True, group="ask", exit_on_error=False)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable requests for a run that has ended or that another program recorded."""
+        """Disable requests for a run that has ended or whose program takes none."""
         if action in ("pause", "step", "stop"):
-            return self.path is not None and not self.recorded and self.status in ("running", "paused", "created", "")
+            if self.recorded and action not in self.takes:
+                return False
+            return self.path is not None and self.status in ("running", "paused", "created", "")
         return True
 
     def word_for(self, binding: Binding) -> str:
@@ -257,8 +260,11 @@ class RunPanel(Panel):
         from txlab.tui.screens.dialogs import Confirm
 
         name = self.path.name if self.path else "the run"
+        what = "It saves a checkpoint first and can be resumed."
+        if self.recorded:
+            what = "Its loop is asked to end" + (", and saves first." if "checkpoint" in self.takes else ".")
         self.app.push_screen(
-            Confirm(f"Stop {name}?", "It saves a checkpoint first and can be resumed.", "stop"),
+            Confirm(f"Stop {name}?", what, "stop"),
             lambda sure: self.ask("stop") if sure else None,
         )
 

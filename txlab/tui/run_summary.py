@@ -55,6 +55,11 @@ class RunSummary:
     handle: str = ""
     """What the run is called: its given name, or its scenario and what was changed."""
 
+    takes: tuple[str, ...] = ()
+    """The requests that the loop of another program takes."""
+    alerts: dict[str, Any] = field(default_factory=dict)
+    """RunInfo.alerts"""
+
     @property
     def recorded(self) -> bool:
         """Whether another program recorded it."""
@@ -93,6 +98,8 @@ def summary_of(reader: RunReader) -> RunSummary:
         told_changes(info.changes),
         label := read_label(path),
         handle_of(info, label, scenario_name(path, info.scenario)),
+        info.takes,
+        info.alerts,
     )
 
 

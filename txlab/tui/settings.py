@@ -32,6 +32,7 @@ class Settings(BaseModel):
     theme: str = Field("txlab-dark", description="txlab-dark, txlab-light, or any theme that the palette offers")
     ascii: bool = Field(False, description="draw with ASCII alone: no box drawing, blocks or bullets")
     refresh: float = Field(4.0, ge=0.2, le=5.0, description="how often a second a watched run may change the screen")
+    alert_command: str = Field("", description="a command that is told of each alert of a run, as JSON on its input")
     keys: dict[str, str] = Field(
         default_factory=dict,
         description='binding id = "key,key"; ? and then i lists the ids, e.g. "run.pause"',

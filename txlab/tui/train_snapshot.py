@@ -26,6 +26,7 @@ from txlab.runs.live_rows import Series
 from txlab.runs.primary_metric import UNSEEN, primary_metrics, validation_of
 from txlab.runs.reader import RunReader
 from txlab.tui.history import Entry, history
+from txlab.tui.run_pictures import Pictures, pictures_of
 from txlab.tui.run_summary import scenario_name
 from txlab.tui.widgets.facts import Fact
 
@@ -65,11 +66,13 @@ def relatives(name: str, names: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Look:
-    """What the user has selected: the metric, the step (None = live), other runs to compare with."""
+    """What the user has selected: the metric, the step (None = live), other runs to compare with, an image or a
+    histogram."""
 
     metric: str = ""
     at: int | None = None
     overlays: tuple[Path, ...] = ()
+    picture: str = ""
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,9 @@ class Snapshot:
     about: Mapping[str, Any] = field(default_factory=dict)
     recorded: bool = False  # by another program, which takes no requests
     created: float = 0.0
+    takes: tuple[str, ...] = ()  # the requests that the loop of another program takes
+    alerts: Mapping[str, Any] = field(default_factory=dict)  # RunInfo.alerts
+    pictures: Pictures = field(default_factory=Pictures)
     events: tuple[tuple[int, str], ...] = ()  # (step, words) of what was done to the run, for the chart
 
 
@@ -168,6 +174,9 @@ def snapshot(reader: RunReader, look: Look, other: Callable[[Path], RunReader]) 
         info.facts,
         info.recorded,
         info.created,
+        info.takes,
+        info.alerts,
+        pictures_of(reader.frames, look.at, look.picture),
         interventions(reader),
     )
 
@@ -230,7 +239,9 @@ def samples_of(reader: RunReader) -> dict[int, tuple[tuple[str, str], ...]]:
     for row in reader.rows("sample"):
         prompt, text = row.get("prompt"), row.get("text")
         if isinstance(text, str):
-            found.setdefault(row["step"], []).append((prompt if isinstance(prompt, str) else "", text))
+            name = row.get("name")
+            said = f"{name}: {text}" if isinstance(name, str) and name else text
+            found.setdefault(row["step"], []).append((prompt if isinstance(prompt, str) else "", said))
     return {step: tuple(found[step]) for step in sorted(found)}
 
 

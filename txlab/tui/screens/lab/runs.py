@@ -197,7 +197,7 @@ class RunsPanel(Panel):
         useful = {
             "lab.attach": not self.in_use,  # enter does it
             "lab.resume": ours and status in CAN_GO_ON,
-            "lab.stop": ours and status in GOING,
+            "lab.stop": (ours or (run is not None and "stop" in run.takes)) and status in GOING,
             "lab.delete": status in (*ENDED, "lost"),
             "lab.name": self.in_use,
         }
@@ -208,8 +208,8 @@ class RunsPanel(Panel):
         run = self.chosen
         if run is None:
             return False
-        if action in ("resume", "stop") and run.recorded:
-            return False  # a run recorded by another program takes no requests
+        if action in ("resume", "stop") and run.recorded and (action == "resume" or action not in run.takes):
+            return False  # it is recorded by another program, which takes no such request
         return self.in_use or action == "attach"
 
     def action_attach(self) -> None:
@@ -323,10 +323,18 @@ def run_lines(path: Path, run: RunSummary | None, width: int, chosen: bool, focu
     cursor: tuple[str, StyleName] = (f"{signs.cursor if chosen else ' '} ", "accent" if focused else "quiet")
     if run is None:
         return [[cursor, (fit(visible(path.name), max(1, width - 2)), "quiet")], []]
-    far = how_far(run)
+    far, alerts = how_far(run), run.alerts.get("count", 0)
+    badge = f" !{count(alerts)}" if isinstance(alerts, int) and alerts > 0 else ""
+    bad: StyleName = "error" if run.alerts.get("level") == "error" else "accent"
     state: tuple[str, StyleName] = (f"{status_glyph(run.status, signs)} ", STYLES.get(run.status, "quiet"))
-    name = fit(visible(run.handle), max(1, width - 5 - len(far)), ellipsis=signs.ellipsis)
-    first: Line = [cursor, state, (name, "accent" if chosen and focused else "strong"), (f" {far}", "quiet")]
+    name = fit(visible(run.handle), max(1, width - 5 - len(far) - len(badge)), ellipsis=signs.ellipsis)
+    first: Line = [
+        cursor,
+        state,
+        (name, "accent" if chosen and focused else "strong"),
+        (badge, bad),
+        (f" {far}", "quiet"),
+    ]
     return [first, [("    ", "plain"), *second_line(run, max(1, width - 4), ascii)]]
 
 

@@ -84,11 +84,15 @@ class ControlPanel(Panel):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         status = self.run.status
-        if self.run.recorded or self.run.path is None:
+        if self.run.path is None:
+            return False
+        if self.run.recorded and {"scale_lr": "scale"}.get(action, action) not in self.run.takes:
             return False
         if action == "resume":
-            return bool(status)
-        if action == "scale_lr" and self.snap and self.snap.step and "lr" not in self.snap.values:
+            return bool(status) and not self.run.recorded
+        declared = self.snap.about.get("adjustable") if self.snap else None
+        known = declared if self.run.recorded and isinstance(declared, dict) else self.snap.values if self.snap else {}
+        if action == "scale_lr" and self.snap and (self.snap.step or self.run.recorded) and "lr" not in known:
             return False  # a run without a learning rate: it has made a step and told none
         return status in ("running", "paused", "created", "")
 

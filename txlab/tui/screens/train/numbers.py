@@ -17,6 +17,7 @@ from txlab.tui.screens.words import Words
 from txlab.tui.theme import glyphs
 from txlab.tui.train_snapshot import Snapshot
 from txlab.tui.widgets.facts import FactTable
+from txlab.tui.widgets.picture_view import PictureView
 
 if TYPE_CHECKING:
     from txlab.engine.explain import Explanation
@@ -41,6 +42,7 @@ class NumbersPanel(Panel):
         super().__init__(id="side")
         self.run = run
         self.facts = FactTable(id="facts")
+        self.view = PictureView(id="picture")
         self.forget()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -51,10 +53,13 @@ class NumbersPanel(Panel):
         yield Rule()
         with VerticalScroll(id="samples", can_focus=False):
             yield Words(id="samples-text")
+        yield self.view
 
     def forget(self) -> None:
         self.snap: Snapshot | None = None
         self.beside: int | None = None
+        self.picture = ""  # the name of the image or histogram in place of the samples
+        self.set_class(False, "-picture")
         self.facts.set_facts(())
         if self.is_mounted:
             self.query_one("#samples-text", Words).say("")
@@ -62,6 +67,16 @@ class NumbersPanel(Panel):
     def show(self, snap: Snapshot) -> None:
         self.snap = snap
         self.facts.set_facts(snap.facts)
+        if snap.pictures.name == self.picture:
+            self.view.show(snap.pictures)
+
+    def next_picture(self) -> bool:
+        """Choose the next of the images and histograms; False if the samples come again."""
+        names = ("", *(self.snap.pictures.names if self.snap else ()))
+        place = names.index(self.picture) if self.picture in names else 0
+        self.picture = names[(place + 1) % len(names)]
+        self.set_class(bool(self.picture), "-picture")
+        return bool(self.picture)
 
     def show_samples(self) -> None:
         if self.snap is None:

@@ -33,7 +33,7 @@ CLOCK = 1.0  # seconds between two reads of an idle run, for the clock in the he
 
 def deciding(snap: Snapshot) -> tuple[object, ...]:
     """What decides which keys the bottom line offers."""
-    return snap.state.status, len(snap.frames) > 0, "lr" in snap.values
+    return snap.state.status, len(snap.frames) > 0, "lr" in snap.values, snap.takes, len(snap.pictures.names) > 0
 
 
 class TrainScreen(BenchScreen):
@@ -94,12 +94,12 @@ class TrainScreen(BenchScreen):
         if not changed and self.snap is not None and reader.state.status not in (*GOING, "lost"):
             return None
         self.read_at = now
-        look = Look(self.curves.metric, self.run.at, self.curves.overlays)
+        look = Look(self.curves.metric, self.run.at, self.curves.overlays, self.numbers.picture)
         return snapshot(reader, look, self.app.reader_for)  # type: ignore[attr-defined]
 
     def show_run(self, snap: Snapshot) -> None:
         known, self.snap = self.snap, snap
-        self.run.status, self.run.recorded = snap.state.status, snap.recorded
+        self.run.status, self.run.recorded, self.run.takes = snap.state.status, snap.recorded, snap.takes
         self.run.timeline.set_frames(
             snap.frames, snap.steps, snap.step, snap.checkpoints, snap.state.status not in GOING
         )
@@ -135,14 +135,29 @@ class TrainScreen(BenchScreen):
     def asked(self, event: RunPanel.Asked) -> None:
         self.controls.asked(event)
 
+    @property
+    def folded(self) -> bool:
+        """Whether there is no room for the chart and the numbers beside each other."""
+        return self.has_class("-narrow") or self.has_class("-tiny")
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "side":
-            return self.has_class("-narrow") or self.has_class("-tiny")
+            return self.folded or bool(self.snap and self.snap.pictures.names)
         return super().check_action(action, parameters)
 
+    def word_for(self, binding: Binding) -> str:
+        if binding.id == "train.side" and self.snap and self.snap.pictures.names:
+            return "pictures" if not self.folded or self.has_class("-side") else "numbers"
+        return super().word_for(binding)
+
     def action_side(self) -> None:
-        """Show the numbers in place of the chart, where there is no room for both."""
-        self.toggle_class("-side")
-        if self.has_class("-side"):
+        """Show the next of the images and histograms in place of the texts, and after the last the texts again. Where
+        there is no room for both, the numbers come in place of the chart first."""
+        if self.folded and not self.has_class("-side"):
+            self.add_class("-side")
             self.numbers.facts.focus()
+        elif not self.numbers.next_picture() and self.folded:
+            self.remove_class("-side")
+        self.refresh_bindings()
+        self.run.wants_read()
         self.call_after_refresh(self.show_words)

@@ -17,6 +17,7 @@ from txlab.tui.train_snapshot import Snapshot
 FEW = 3  # lines of the log on a low or narrow screen
 LONGEST_NAME = 32  # cells, which leave room for the step
 ROUTINE = ("checkpoint", "val")
+LOUDNESS = {"quiet": "$quiet", "warning": "bold $warning", "bad": "$error", "accent": "$accent"}
 
 
 @dataclass(frozen=True)
@@ -29,12 +30,13 @@ class Pending:
 
 def header(snap: Snapshot, at: int | None, signs: Glyphs, cells: int) -> Content:
     """Return `gpt-docs ● step 1 240 of 5 000 · 3m12s, 9m40s to go`, or what is wrong and what can be done about it;
-    when it was started, where there is room for it."""
+    how many alerts there were; when it was started, where there is room for it."""
     state, dot = snap.state, f" {signs.dot} "
     called = visible(snap.called)
     name = Content.styled(fit(called, min(width(called), LONGEST_NAME), ellipsis=signs.ellipsis), "bold")
     step = f"step {count(snap.step)}" + (f" of {count(snap.steps)}" if snap.steps else "")
     took = duration(snap.seconds) if snap.seconds else ""
+    alerts = badge(snap.alerts, dot)
     live = state.status in ("running", "paused", "created")
     looking = Content.styled(f"{dot}looking at step {count(at)}", "bold $accent") if at is not None else Content("")
     if state.status == "created":
@@ -42,7 +44,7 @@ def header(snap: Snapshot, at: int | None, signs: Glyphs, cells: int) -> Content
     elif live:
         glyph = signs.live if state.status == "running" else signs.paused
         left = f", {duration(snap.seconds_left)} to go" if snap.seconds_left is not None else ""
-        words = [Content.styled(f" {glyph} ", "bold $accent"), Content(f"{step}{dot}{took}{left}")]
+        words = [Content.styled(f" {glyph} ", "bold $accent"), Content(f"{step}{dot}{took}{left}"), alerts]
         if state.status == "paused":
             words.append(Content.styled(f"{dot}paused: space goes on, . makes one step", "$quiet"))
     else:
@@ -55,7 +57,7 @@ def header(snap: Snapshot, at: int | None, signs: Glyphs, cells: int) -> Content
             else "bold"
         )
         words = [Content.styled(f" {glyph} {STATES.get(state.status, visible(state.status))} ", style)]
-        words.append(Content(f"at {step}{dot}{took}" if took else f"at {step}"))
+        words.append(Content(f"at {step}{dot}{took}" if took else f"at {step}") + alerts)
         if state.reason and state.status != "done":
             words.append(
                 Content.styled(f"{dot}{visible(state.reason)}", "$error" if style == "bold $error" else "$quiet")
@@ -67,6 +69,15 @@ def header(snap: Snapshot, at: int | None, signs: Glyphs, cells: int) -> Content
     said = Content.assemble(name, *words, looking)
     began = f"{dot}started {calendar(snap.created)}" if snap.created else ""
     return fitting([said, Content.styled(began, "$quiet")], cells)
+
+
+def badge(alerts: Mapping[str, object], dot: str) -> Content:
+    """Return `· ! 2 alerts`, or nothing where there is none."""
+    number = alerts.get("count")
+    if not isinstance(number, int) or number < 1:
+        return Content("")
+    style = "bold $error" if alerts.get("level") == "error" else "bold $warning"
+    return Content.assemble(dot, Content.styled(f"! {count(number)} alert{'s' if number > 1 else ''}", style))
 
 
 def brief(snap: Snapshot, cells: int) -> Content:
@@ -100,9 +111,7 @@ def log_lines(
     rows = []
     for entry in loudest(shown, room, at):
         later = at is not None and entry.step > at
-        style = (
-            "$quiet 60%" if later else {"quiet": "$quiet", "bad": "$error", "accent": "$accent"}.get(entry.level, "")
-        )
+        style = "$quiet 60%" if later else LOUDNESS.get(entry.level, "")
         rows.append(
             Content.assemble(Content.styled(f"{clock(entry.time)} ", "$quiet"), Content.styled(entry.text, style))
         )

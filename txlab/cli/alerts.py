@@ -1,0 +1,78 @@
+"""`txlab alerts`: what has gone wrong in a run, or in all of them, newest last; JSON for a program that keeps watch."""
+
+from __future__ import annotations
+
+import json as json_
+import re
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from txlab.errors import LabError
+
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def alerts(
+    name: Annotated[
+        str | None, typer.Argument(metavar="RUN", help="a run's name or directory, or latest; else all runs")
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="WHEN", help="10m, 2h, 1d ago; a date, 2026-11-20T14:30; or Unix seconds"),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="one JSON object a line")] = False,
+) -> None:
+    """What went wrong: NaN, spikes, stalls, a full disk, and what loops report themselves."""
+    from txlab.cli.terminal import shown
+    from txlab.drawing.formatting import calendar
+    from txlab.runs.finding import find_run, list_runs
+
+    after = moment(since, time.time()) if since is not None else 0.0
+    paths = [find_run(name)] if name is not None else list_runs()
+    found = sorted((row for path in paths for row in alerts_of(path, after)), key=lambda row: row["time"])
+    for row in found:
+        if json:
+            print(json_.dumps(row))
+        else:
+            text = f": {row['text']}" if row["text"] else ""
+            when = calendar(row["time"])
+            print(shown(f"{when}  {row['run']}  step {row['step']}  {row['level']}  {row['title']}{text}"))
+    if not found and not json:
+        print("no alerts" + (f" since {since}" if since is not None else ""))
+
+
+def alerts_of(path: Path, after: float) -> Iterator[dict[str, Any]]:
+    """The alerts of a run that still count, and came after a moment; a run without any is not read."""
+    from txlab.runs.directory import RunInfo
+    from txlab.runs.events import each_row, live_branch
+
+    try:
+        told = RunInfo.load(path).alerts
+        if not told or float(told.get("time", 0)) < after:
+            return
+        rows = live_branch(row for row, _ in each_row(path / "events.jsonl") if row["event"] in ("alert", "rewind"))
+    except (LabError, TypeError, ValueError):
+        return
+    for row in rows:
+        if row["event"] == "alert" and row["time"] >= after:
+            texts = {key: str(row.get(key) or "") for key in ("level", "title", "text", "kind")}
+            yield {"run": path.name, "time": row["time"], "step": row["step"], **texts}
+
+
+def moment(text: str, now: float) -> float:
+    """Unix seconds of `10m` (ago), a date in ISO's form, or Unix seconds. Raises LabError.
+
+    >>> moment("10m", 1000.0), moment("990.5", 1000.0)
+    (400.0, 990.5)
+    """
+    if ago := re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)([smhd])", text.strip(), re.ASCII):
+        return now - float(ago[1]) * UNITS[ago[2]]
+    try:
+        return float(text) if re.fullmatch(r"[\d.]{1,20}", text, re.ASCII) else datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError, OSError):
+        raise LabError(f"--since takes 10m, 2h, 1d, a date such as 2026-11-20T14:30, not {text[:40]!r}") from None
