@@ -1,6 +1,8 @@
 """A SummaryWriter's calls make a run; what torch's own writer would have stored is read from its files and compared."""
 
 import inspect
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -98,3 +100,10 @@ def test_without_a_step_a_tag_counts_its_own(tmp_path: Path) -> None:
     reader.poll()
     assert reader.series("a").steps.tolist() == [0, 1]
     assert reader.series("b").steps.tolist() == [0]
+
+
+def test_what_others_train_with_is_not_imported_by_txlab() -> None:
+    others = {"torch", "transformers", "lightning", "pytorch_lightning", "accelerate", "tensorboard", "wandb"}
+    code = "import sys, txlab; txlab.record, txlab.SummaryWriter; print(*(m for m in sys.modules if '.' not in m))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not others & set(done.stdout.split())

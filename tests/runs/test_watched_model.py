@@ -119,3 +119,28 @@ def test_a_look_that_fails_later_is_noted_once_and_the_loop_goes_on(tmp_path: Pa
     rows = read_rows(RunDirectory(run.path).events)[0]
     assert sum("could not be looked into" in row.get("text", "") for row in rows) == 1
     assert math.isclose(sum(row["event"] == "metrics" for row in rows), 3)
+
+
+def test_a_weight_of_a_watched_model_is_explained_from_its_own_queries_and_keys(tmp_path: Path) -> None:
+    from txlab.experiments.kind import kind_of_run
+
+    class Own(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed, self.qkv = nn.Embedding(9, 8), nn.ModuleList(nn.Linear(8, 24) for _ in range(2))
+
+        def forward(self, ids):  # type: ignore[no-untyped-def]
+            x = self.embed(ids)
+            for layer in self.qkv:
+                q, k, v = (part.unflatten(-1, (2, 4)).transpose(1, 2) for part in layer(x).split(8, -1))
+                y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+                x = x + y.transpose(1, 2).flatten(2)
+            return x
+
+    with txlab.record("mine", root=tmp_path) as run:
+        run.watch(Own(), torch.tensor([[1, 2, 3, 1]]))
+    frames = FrameIndex(run.path / "frames")
+    frames.refresh()
+    frame = frames.read(0)
+    said = kind_of_run("recorded").explain_frame(frame, "attention/pattern", (1, 0, 3, 2))
+    assert float(said.result) == pytest.approx(float(frame.tensors["attention/pattern"][1, 0, 3, 2]), abs=1e-3)

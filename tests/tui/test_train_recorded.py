@@ -13,6 +13,7 @@ from picture import text_of
 from recorded import app_on, settle, still_open
 
 import txlab
+from txlab.drawing.formatting import count
 from txlab.runs.reader import RunReader
 from txlab.runs.recording import Recording
 from txlab.tui.run_pictures import pictures_of
@@ -98,7 +99,7 @@ async def test_v_goes_through_images_and_histograms_and_back(tmp_path: Path, siz
             await pilot.press("v")
         await settle(pilot, lambda: "sample at 30" in text_of(app))
         await pilot.press("v")
-        await settle(pilot, lambda: "weights  at 30, 1 000 values" in text_of(app).replace("\u2009", " ").replace("\xa0", " "))
+        await settle(pilot, lambda: f"weights  at 30, {count(1000)} values" in text_of(app))
         await settle(pilot, lambda: "█" in text_of(app))
         await pilot.press("v")
         await settle(pilot, lambda: "[b]picture  at 30, 8 × 6" in text_of(app))

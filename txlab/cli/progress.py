@@ -149,7 +149,7 @@ class PlainLines(Progress):
         pause = min(60.0, max(2.0, 0.05 * (now - self.begun)))
         if row["event"] == "metrics" and now - self.said >= pause:
             self.say(now)
-        elif row["event"] in ("note", "control", "rewind"):
+        elif row["event"] in ("note", "control", "rewind", "alert"):
             print(told(row), flush=True)
 
     def say(self, now: float) -> None:
@@ -173,7 +173,7 @@ class RedrawnLine(Progress):
         self.draw("getting ready")
 
     def show(self, row: Row) -> None:
-        if row["event"] in ("note", "control", "rewind"):
+        if row["event"] in ("note", "control", "rewind", "alert"):
             sys.stdout.write("\r\x1b[K" + told(row) + "\n")
         now = time.monotonic()
         if now - self.drawn >= REDRAWN:
@@ -207,6 +207,8 @@ def told(row: dict[str, Any]) -> str:
     where = f"step {row['step']}"
     if row["event"] == "note":
         return shown(f"{where}: {row.get('text', '')}")
+    if row["event"] == "alert":
+        return f"{row.get('level')}: {row.get('title')}: {row.get('text')}".rstrip(": ")
     if row["event"] == "rewind":
         return shown(f"back to {where}: {row.get('reason', '')}")
     return shown(f"{where}: {answer(row)}")

@@ -25,7 +25,8 @@ def resized(image: Array, rows: int, columns: int) -> Array:
     def along(values: Array, count: int, axis: int) -> Array:
         size = values.shape[axis]
         if count >= size:
-            return values.take((np.arange(count) * size) // count, axis)
+            nearest: Array = values.take((np.arange(count) * size) // count, axis)
+            return nearest
         edges = np.linspace(0, size, count + 1).astype(np.int64)
         sums = np.add.reduceat(values, edges[:-1], axis)
         shape = [1] * values.ndim

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from txlab.runs.recording import Recording
 
 LARGEST = 8 << 20  # bytes of the patterns in a frame
+EXPLAINED = 1 << 20  # bytes of the queries and keys in a frame, from which `w` explains a weight
 CANDIDATES = 5  # next tokens a position
 SITES = {
     "self": ("attention", "probe", "probe"),
@@ -151,6 +152,8 @@ class WatchedModel:
             tensors[f"{prefix}/pattern"] = pattern.half()
             for name, length in ((rows, pattern.size(-2)), (columns, pattern.size(-1))):
                 tokens.setdefault(name, self._labels(name, length))
+            if site in seen.products and sum(4 * part.numel() for part in seen.products[site]) <= EXPLAINED:
+                tensors[f"{prefix}/query"], tensors[f"{prefix}/key"] = seen.products[site]
             ids = self._ids(rows, pattern.size(-2))
             if site != "cross":
                 tensors[f"{prefix}/previous"] = previous_token_scores(pattern)
@@ -201,8 +204,12 @@ def called_with(probe: Any, tokenizer: Any) -> tuple[tuple[Any, ...], dict[str, 
     if isinstance(probe, str):
         if tokenizer is None:
             raise LabError("a probe that is a text needs a tokenizer: watch(model, text, tokenizer=…)")
-        if callable(tokenizer):  # of transformers
+        if hasattr(tokenizer, "convert_ids_to_tokens"):  # of transformers
             return (), dict(tokenizer(probe, return_tensors="pt").items())
+        if not hasattr(tokenizer, "encode"):
+            raise LabError(
+                f"a tokenizer has encode(text) and decode(ids), and {type(tokenizer).__name__} has no encode"
+            )
         found = tokenizer.encode(probe)
         probe = torch.tensor([list(getattr(found, "ids", found))])
     if isinstance(probe, Mapping):

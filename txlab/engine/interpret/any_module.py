@@ -21,7 +21,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -65,10 +65,15 @@ def attention_pattern(
 
 @dataclass(frozen=True)
 class Caught:
-    """One computation of attention: α (H, T, S) of the first sequence, and the path of the module that made it."""
+    """One computation of attention: α (H, T, S) of the first sequence, and the path of the module that made it.
+
+    query, key  (H, T, K), (H, S, K), if α is the softmax of their products over √K under no mask or the causal one
+    """
 
     path: str
     pattern: Tensor
+    query: Tensor | None = None
+    key: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,7 @@ class Seen:
     """What one pass through a module showed.
 
     patterns  site ("self", or "encoder", "decoder", "cross") → α (L, H, T, S)
+    products  site → queries (L, H, T, K) and keys (L, H, S, K), from which α is explained, where they were seen
     layers    the paths of the modules that are the layers, in the order of the pass
     norms     path of a layer → mean over the positions of ‖h‖₂ of what it gave on
     logits    (T, V) of the first sequence, if the module returned some for every position
@@ -83,6 +89,7 @@ class Seen:
     """
 
     patterns: dict[str, Tensor] = field(default_factory=dict)
+    products: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
     layers: tuple[str, ...] = ()
     norms: dict[str, float] = field(default_factory=dict)
     logits: Tensor | None = None
@@ -126,6 +133,11 @@ class _Watching(TorchFunctionMode):
             if attn_mask is not None and attn_mask.ndim == query.ndim:
                 attn_mask = attn_mask[:1]
         self._keep(attention_pattern(query, key, attn_mask, is_causal, scale, enable_gqa))
+        if attn_mask is None and scale in (None, query.size(-1) ** -0.5) and query.ndim == 4:
+            heads = query.size(-3)
+            key = key.repeat_interleave(heads // key.size(-3), -3)
+            last = self.caught[-1]
+            self.caught[-1] = Caught(last.path, last.pattern, query[0].detach().float(), key[0].detach().float())
 
     def _multi_head(self, *args: Any, **kwargs: Any) -> Any:
         given = MULTI_HEAD.bind(*args, **kwargs)
@@ -258,18 +270,22 @@ def _arranged(mode: _Watching, logits: Tensor | None) -> Seen:
         if group != caught.path and last and last.path == group and last.pattern.shape[1:] == caught.pattern.shape[1:]:
             grouped[-1] = Caught(group, torch.cat([last.pattern, caught.pattern]))
         else:
-            grouped.append(Caught(group, caught.pattern))
+            grouped.append(replace(caught, path=group))
     sites: dict[str, list[Caught]] = {}
     crossing = [_crosses(each, grouped) for each in grouped]
     for each, cross in zip(grouped, crossing, strict=True):
         words = each.path.lower().split(".")
         inside = "encoder" if any("encoder" in word for word in words) else "decoder"
         sites.setdefault("cross" if cross else inside if any(crossing) else "self", []).append(each)
-    patterns, left_out = {}, ""
+    patterns, products, left_out = {}, {}, ""
     for site, members in sites.items():
         shape, _ = Counter(tuple(each.pattern.shape) for each in members).most_common(1)[0]
-        fitting = [each.pattern for each in members if tuple(each.pattern.shape) == shape]
-        patterns[site] = torch.stack(fitting)
+        fitting = [each for each in members if tuple(each.pattern.shape) == shape]
+        patterns[site] = torch.stack([each.pattern for each in fitting])
+        queries = [each.query for each in fitting if each.query is not None]
+        keys = [each.key for each in fitting if each.key is not None]
+        if len(queries) == len(fitting) and len({(q.shape, k.shape) for q, k in zip(queries, keys, strict=True)}) == 1:
+            products[site] = torch.stack(queries), torch.stack(keys)
         if len(fitting) < len(members):
             left_out = f"{len(members) - len(fitting)} layers of another shape than {shape} are left out"
     layers = list(dict.fromkeys(filter(None, (_layer(each.path) for each in grouped))))
@@ -278,7 +294,7 @@ def _arranged(mode: _Watching, logits: Tensor | None) -> Seen:
         longest = max(lists, key=lambda name: lists[name], default="")
         layers = [path for path in mode.norms if path.rpartition(".")[0] == longest]
     norms = {path: float(mode.norms[path]) for path in layers if path in mode.norms}
-    return Seen(patterns, tuple(layers), norms, logits, left_out)
+    return Seen(patterns, products, tuple(layers), norms, logits, left_out)
 
 
 def _group(caught: Caught) -> str:
