@@ -37,6 +37,7 @@ READING = """
     resume @
     control @ pause
     name @
+    alerts @
     rank @
     rank RUN --from=@
     rank RUN --against=@

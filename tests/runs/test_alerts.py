@@ -144,7 +144,7 @@ def test_alerts_are_rows_and_counted_in_run_json(tmp_path: Path) -> None:
         (2, "look", "warning", ""),
     ]
     alerts = RunInfo.load(run.path).alerts
-    assert (alerts["count"], alerts["title"], alerts["level"]) == (2, "look", "warning")
+    assert (alerts["count"], alerts["title"], alerts["level"]) == (2, "look", "error")
 
 
 # The user's own command

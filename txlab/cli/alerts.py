@@ -27,14 +27,20 @@ def alerts(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="one JSON object a line")] = False,
 ) -> None:
-    """What went wrong: NaN, spikes, stalls, a full disk, and what loops report themselves."""
+    """What went wrong in a run, or in all of them."""
     from txlab.cli.terminal import shown
     from txlab.drawing.formatting import calendar
+    from txlab.runs.directory import RunDirectory, info_of
     from txlab.runs.finding import find_run, list_runs
 
     after = moment(since, time.time()) if since is not None else 0.0
-    paths = [find_run(name)] if name is not None else list_runs()
-    found = sorted((row for path in paths for row in alerts_of(path, after)), key=lambda row: row["time"])
+    if name is not None:
+        path = find_run(name)
+        info_of(RunDirectory(path))  # or LabError: what cannot be read is no run to be asked
+        found = list(alerts_of(path, after))
+    else:
+        found = [row for path in list_runs() if has_alerts(path, after) for row in alerts_of(path, after)]
+    found.sort(key=lambda row: row["time"])
     for row in found:
         if json:
             print(json_.dumps(row))
@@ -47,21 +53,25 @@ def alerts(
 
 
 def alerts_of(path: Path, after: float) -> Iterator[dict[str, Any]]:
-    """The alerts of a run that still count, and came after a moment; a run without any is not read."""
-    from txlab.runs.directory import RunInfo
+    """The alerts of a run that still count, and came after a moment. LabError if its log cannot be read."""
     from txlab.runs.events import each_row, live_branch
 
-    try:
-        told = RunInfo.load(path).alerts
-        if not told or float(told.get("time", 0)) < after:
-            return
-        rows = live_branch(row for row, _ in each_row(path / "events.jsonl") if row["event"] in ("alert", "rewind"))
-    except (LabError, TypeError, ValueError):
-        return
+    rows = live_branch(row for row, _ in each_row(path / "events.jsonl") if row["event"] in ("alert", "rewind"))
     for row in rows:
         if row["event"] == "alert" and row["time"] >= after:
             texts = {key: str(row.get(key) or "") for key in ("level", "title", "text", "kind")}
             yield {"run": path.name, "time": row["time"], "step": row["step"], **texts}
+
+
+def has_alerts(path: Path, after: float) -> bool:
+    """Whether run.json counts an alert after a moment: the logs of all other runs need not be read."""
+    from txlab.runs.directory import RunInfo
+
+    try:
+        told = RunInfo.load(path).alerts
+        return bool(told) and float(told.get("time", 0)) >= after and (path / "events.jsonl").is_file()
+    except (LabError, TypeError, ValueError):
+        return False
 
 
 def moment(text: str, now: float) -> float:

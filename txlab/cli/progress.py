@@ -203,12 +203,12 @@ class RedrawnLine(Progress):
 
 
 def told(row: dict[str, Any]) -> str:
-    """Format a note, a control or a rewind as a line."""
+    """Format a note, an alert, a control or a rewind as a line."""
     where = f"step {row['step']}"
     if row["event"] == "note":
         return shown(f"{where}: {row.get('text', '')}")
     if row["event"] == "alert":
-        return f"{row.get('level')}: {row.get('title')}: {row.get('text')}".rstrip(": ")
+        return shown(f"{where}: {row.get('level')}: {row.get('title')}: {row.get('text')}".rstrip(": "))
     if row["event"] == "rewind":
         return shown(f"back to {where}: {row.get('reason', '')}")
     return shown(f"{where}: {answer(row)}")

@@ -124,7 +124,7 @@ class RunInfo:
     changes   dotted key → value of the settings that differ from the scenario's file
     spent     seconds that earlier processes computed it; see `seconds`
     branched  {"run", "step"}: the run and the checkpoint that it goes on from
-    alerts    {"count", "level", "title", "step", "time"}: how many there were, and the last of them
+    alerts    {"count", "level", "title", "step", "time"}: how many there were, the worst level, and the last of them
     """
 
     name: str

@@ -26,7 +26,7 @@ from txlab.experiments.protocol import Metrics, State
 from txlab.files import write_whole
 from txlab.runs import checkpoints
 from txlab.runs.alert_command import AlertCommand
-from txlab.runs.alerts import Alarms, Alert
+from txlab.runs.alerts import LEVELS, Alarms, Alert
 from txlab.runs.control import Request
 from txlab.runs.directory import RunDirectory, RunInfo, read_heartbeat
 from txlab.runs.events import EventWriter, Row
@@ -138,8 +138,10 @@ class Recorder:
 
     def _tell(self, step: int, alert: Alert) -> None:
         """Count an alert in run.json and tell the command of it; whatever goes wrong there is only noted."""
-        about = {"level": alert.level, "title": alert.title, "step": step, "time": time.time()}
-        self.info.alerts = {"count": int(self.info.alerts.get("count", 0)) + 1, **about}
+        known = self.info.alerts
+        worst = max((level for level in LEVELS if level in (alert.level, known.get("level"))), key=LEVELS.index)
+        about = {"title": alert.title, "step": step, "time": time.time()}
+        self.info.alerts = {"count": int(known.get("count", 0)) + 1, "level": worst, **about}
         with contextlib.suppress(OSError):
             self.info.save(self.run)
         why = self.command.tell({"run": str(self.run.path), "name": self.info.name, **asdict(alert), **about})

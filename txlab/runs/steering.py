@@ -77,6 +77,7 @@ class Steering:
         adjustable = {n: {"value": p.now(), "low": p.low, "high": p.high} for n, p in self.parameters.items()}
         takes = ["pause", "resume", "step", "stop"] + ["checkpoint"] * bool(self.save)
         takes += ["set", "scale"] * bool(self.parameters)
+        takes = [] if self.alone else takes
         with self.run.turn:
             if self.run.open:
                 recorder = self.run.recorder
