@@ -18,7 +18,7 @@ from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.finding import delete_run
 from txlab.runs.label import Label, read_label
 from txlab.runs.scenario import catalogue
-from txlab.tui.run_summary import RunsUnder, resampled
+from txlab.runs.summary import RunsUnder, resampled
 from txlab.tui.screens.dialogs import AskValue, Choose, Dialog
 from txlab.tui.screens.lab.describe import describe_scenario, formula_lines
 from txlab.tui.screens.lab.overrides import ChangeFirst

@@ -18,7 +18,7 @@ from txlab.engine.explain import Explanation
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
 from txlab.runs.reader import RunReader
-from txlab.tui.run_summary import scenario_name
+from txlab.runs.summary import scenario_name
 from txlab.tui.screens.attention.source import (
     LEADS,
     SCORES,

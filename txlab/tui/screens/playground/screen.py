@@ -24,9 +24,9 @@ from txlab.engine.feedforward.plane import CLASSES, FEATURES, REGRESSIONS
 from txlab.errors import LabError
 from txlab.experiments.kind import kind_of_run
 from txlab.experiments.protocol import Frame
+from txlab.runs.summary import GOING
 from txlab.tui.panel import ROUTED, Panel
 from txlab.tui.run_panel import RunPanel
-from txlab.tui.run_summary import GOING
 from txlab.tui.screens.base_screens import BenchScreen
 from txlab.tui.screens.dialogs import AskValue, Choose
 from txlab.tui.screens.playground import text
