@@ -92,7 +92,7 @@ class RecordedAttention:
         from txlab.engine.interpret.activation_cache import half_step
 
         if whole.shape[-1] != whole.shape[-2]:
-            raise LabError("a rollout follows tokens through layers; cross-attention looks at another text (a: site)")
+            raise LabError("a rollout follows tokens through layers; cross-attention attends to another text (a: site)")
         reached = torch.eye(whole.shape[-1])
         for average in torch.from_numpy(whole.astype(np.float32).mean(1)):  # (T, T)
             reached = half_step(average, reached)

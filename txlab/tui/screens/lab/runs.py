@@ -392,7 +392,9 @@ class RunsPanel(Panel):
             self.tell(f"{run.name} is {STATES.get(run.status, run.status)}: stop it first (x)", "warning")
             return
         self.app.push_screen(
-            Confirm(f"Delete {run.name}?", f"{run.path} with its curves, frames and checkpoints, for ever.", "delete"),
+            Confirm(
+                f"Delete {run.name}?", f"{run.path} with its curves, frames and checkpoints, permanently.", "delete"
+            ),
             lambda sure: self.delete(run.path) if sure else None,
         )
 

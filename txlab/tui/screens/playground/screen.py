@@ -426,7 +426,7 @@ class PlaygroundScreen(BenchScreen):
             try:
                 found = float(typed.replace("−", "-"))
             except ValueError:
-                raise LabError(f"{typed[:30]!r} is no number; write one such as -0.5") from None
+                raise LabError(f"{typed[:30]!r} is not a number; write one such as -0.5") from None
             if not abs(found) <= 1e6:
                 raise LabError("a weight is at most a million")
             return found
