@@ -16,8 +16,8 @@ import txlab
 from txlab.drawing.formatting import count
 from txlab.runs.reader import RunReader
 from txlab.runs.recording import Recording
+from txlab.runs.summary import summary_of
 from txlab.tui.run_pictures import pictures_of
-from txlab.tui.run_summary import summary_of
 from txlab.tui.screens.lab.runs import run_lines
 from txlab.tui.screens.train.screen import TrainScreen
 

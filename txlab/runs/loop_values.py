@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, SupportsIndex
 
 from txlab.errors import LabError, one_line
 from txlab.runs.events import LARGEST_STEP
 from txlab.runs.recorder import on_a_device
+
+LARGEST_CONFIG = 200  # entries of the configuration that run.json repeats, for lists of runs; all are in scenario.toml
 
 
 def configured(name: str, config: Mapping[str, Any]) -> bytes:
@@ -28,6 +31,24 @@ def as_toml(value: Any) -> Any:
     if hasattr(value, "tolist") and hasattr(value, "dtype"):  # numpy's numbers and arrays, torch's tensors
         return as_toml(value.tolist())
     return value if isinstance(value, (bool, int, float)) else encodable(str(value))
+
+
+def listed(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The first entries of a configuration by dotted keys, as run.json repeats them for lists of runs."""
+    return dict(islice(flattened(as_toml(config)), LARGEST_CONFIG))
+
+
+def flattened(config: Mapping[str, Any], under: str = "") -> Iterator[tuple[str, Any]]:
+    """The entries of nested tables by dotted keys; a list is an entry.
+
+    >>> dict(flattened({"lr": 0.1, "model": {"width": 64}}))
+    {'lr': 0.1, 'model.width': 64}
+    """
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            yield from flattened(value, f"{under}{key}.")
+        else:
+            yield f"{under}{key}", value
 
 
 def encodable(text: str) -> str:

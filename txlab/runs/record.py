@@ -20,7 +20,7 @@ from txlab.runs.directory import RunDirectory, info_of, new_info, tables_of
 from txlab.runs.events import each_row, live_branch
 from txlab.runs.finding import create_run_directory, default_root, is_run
 from txlab.runs.label import write_label
-from txlab.runs.loop_values import configured, encodable
+from txlab.runs.loop_values import configured, encodable, listed
 from txlab.runs.origin import command_line, commit_of, program_folder
 from txlab.runs.process import begin, writing
 from txlab.runs.recorder import Recorder
@@ -78,6 +78,7 @@ def record(
             found = tables_of(run).get("config")
             config = {**(found if isinstance(found, dict) else {}), **(config or {})}
             Inbox(run).clear()
+        info.config = listed(config or {})
         run.write("scenario.toml", configured(name, config or {}))
         begin(run, info)
         recorder = Recorder(run, info, frames_mb)

@@ -30,7 +30,7 @@ from txlab.runs.control import Inbox, Request
 from txlab.runs.directory import RunDirectory
 from txlab.runs.frames import FrameIndex
 from txlab.runs.loop import write_traceback
-from txlab.runs.loop_values import configured, encodable, metric, whole
+from txlab.runs.loop_values import configured, encodable, listed, metric, whole
 from txlab.runs.recorder import Recorder
 from txlab.runs.steering import Number, Parameter, Steering
 
@@ -205,7 +205,10 @@ class Recording:
         self.config |= {**(values or {}), **named}
         with self.turn:
             if not self._ignores():
-                self.recorder.run.write("scenario.toml", configured(self.recorder.info.scenario, self.config))
+                info = self.recorder.info
+                info.config = listed(self.config)
+                self.recorder.run.write("scenario.toml", configured(info.scenario, self.config))
+                info.save(self.recorder.run)
 
     def checkpoint(self, step: SupportsIndex, path: str | Path = "") -> None:
         """Record that the loop has saved a checkpoint, and where."""
