@@ -1,9 +1,9 @@
 """Reading other programs' logs, beside their own readers: `python benchmarks/foreign_logs.py`.
 
-Needs the programs themselves for their part: `pip install wandb trackio lightning` (trackio in an environment of its own,
-for it wants an older Pillow); one that is missing is left out. Everything is written by its own package. Target: 100 000
-TensorBoard scalars in ≤ 1 s. Times are of the processor, the least of several repetitions; every value is compared with
-what was logged.
+Needs the programs themselves for their part: `pip install wandb trackio lightning` (trackio in an environment of its
+own, for it wants an older Pillow); one that is missing is left out. Everything is written by its own package. Target:
+100 000 TensorBoard scalars in ≤ 1 s. Times are of the processor, the least of several repetitions; every value is
+compared with what was logged.
 """
 
 from __future__ import annotations
