@@ -74,8 +74,14 @@ def test_the_attention_screen_opens_a_watched_model(tmp_path: Path) -> None:
     assert np.allclose(found.patterns["self"].sum(-1), 1, atol=2e-3)
 
 
-def test_norms_of_gradients_are_those_at_the_update_and_cost_no_other_step(tmp_path: Path) -> None:
+def test_norms_of_gradients_are_those_at_the_update_and_cost_no_other_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[int] = []
+    norm = torch._foreach_norm
+    monkeypatch.setattr(torch, "_foreach_norm", lambda grads: taken.append(len(grads)) or norm(grads))
     path, _ = train(tmp_path)
+    assert len(taken) == 2 * 2  # two layers, at steps 5 and 10
     rows = [row for row in read_rows(RunDirectory(path).events)[0] if row["event"] == "metrics"]
     normed = {row["step"]: row["values"] for row in rows if "gradient_norm/layers.0" in row["values"]}
     assert list(normed) == [5, 10]
