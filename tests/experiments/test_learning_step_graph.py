@@ -281,9 +281,7 @@ def decided(monkeypatch: pytest.MonkeyPatch, seconds: Any, **compute: Any) -> tu
 def test_graphs_are_taken_where_they_were_faster_and_the_reason_has_both_times(monkeypatch: pytest.MonkeyPatch) -> None:
     compute, why = decided(monkeypatch, lambda *_: (4e-3, 1e-3))
     assert compute.graphs is True
-    assert why == (
-        "graphs on: 1.00 ms a step replayed, 4.00 ms launched, both uncompiled (timed on 1 of 2 layers)"
-    )
+    assert why == ("graphs on: 1.00 ms a step replayed, 4.00 ms launched, both uncompiled (timed on 1 of 2 layers)")
     compute, why = decided(monkeypatch, lambda *_: (4e-3, 3.9e-3))
     assert (compute.graphs, why.split(":")[0]) == (False, "graphs off")
 

@@ -1,7 +1,7 @@
 """Training by gradient descent: each update, and the state needed to resume (MATH F3).
 
 A subclass defines `gradients(update)`, which calls `backward` and returns what it measured; or, if that depends on
-tensors of one shape alone, `batch_of(update)` and `gradients_of(*batch)`, whose batches are made ahead on a GPU and whose
+tensors of one shape alone, `batch_of(update)` and `gradients_of(*batch)`: then batches are made ahead on a GPU, and
 whole steps can be CUDA graphs. This class does the rest: the schedule, clipping, AdamW, refusing updates that are not
 finite, adjustable parameters, and the checkpoint.
 Parameters keep their ordinary `.grad`, so any torch.optim optimizer and any data-parallel wrapper fit.
@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
-from txlab.engine.device import DTYPES, choose_device, describe, measure_peak, repeat_exactly
+from txlab.engine.device import DTYPES, choose_device, data_sheet_peak, describe, measure_peak, repeat_exactly
 from txlab.engine.transformer.attention import Kernel
 from txlab.engine.transformer.blocks import current_name
 from txlab.errors import LabError, nearest
@@ -32,7 +32,7 @@ from txlab.experiments.learning.batch_threads import BatchThreads
 from txlab.experiments.learning.prefetch import Prefetch
 from txlab.experiments.learning.schema import Train, clip_factor, factor
 from txlab.experiments.learning.step_graph import StepGraph
-from txlab.experiments.protocol import Adjustable, Frame, NotFinite, Sample, State
+from txlab.experiments.protocol import Adjustable, Budget, Frame, NotFinite, Sample, State
 from txlab.experiments.randomness import derived_seed
 from txlab.experiments.schema import Compute
 
@@ -204,7 +204,7 @@ class GradientExperiment(Generic[Model]):
         self.tells_late = True
         self.graph = StepGraph(self._whole_step, self.device)
         self.recorded: tuple[float, ...] = ()  # the adjusted parameters that are plain numbers in the recording
-        self.told = ""  # the reason for a recording that failed, once it has been told
+        self.complained = ""  # the reason for a recording that failed, once it has been told
         # A fused AdamW on a GPU reads a learning rate of this width; a CPU has the one that a Python number has.
         width = torch.float64 if self.device.type == "cpu" else torch.float32
         self.rate = torch.zeros((), device=self.device, dtype=width)
@@ -241,10 +241,10 @@ class GradientExperiment(Generic[Model]):
 
     def notes(self) -> Sequence[str]:
         """What a person should know and has not been told: why steps are not CUDA graphs after all."""
-        if self.graph is None or self.graph.refused == self.told:
+        if self.graph is None or self.graph.refused == self.complained:
             return ()
-        self.told = self.graph.refused
-        return (f"graphs off: the step cannot be recorded ({self.told})",)
+        self.complained = self.graph.refused
+        return (f"graphs off: the step cannot be recorded ({self.complained})",)
 
     def update_on(self, parts: Iterable[Part], gradients: Callable[[Part], Measured]) -> dict[str, float | Tensor]:
         """Make one step of several updates, one for each part; return the means of what the updates measured."""
@@ -369,13 +369,24 @@ class GradientExperiment(Generic[Model]):
         return tensor.pin_memory().to(self.device, non_blocking=True)
 
     def facts(self) -> Mapping[str, Any]:
-        """The facts of run.json about computation: `peak_flops`, measured once, and `compute`."""
+        """The facts of run.json about computation: `peak_flops`, measured once, `data_sheet_flops` of a card that is
+        known, and `compute`."""
         compute = {**self.scenario.compute.model_dump(), "name": describe(self.device), "why": list(self.why)}
-        return {"peak_flops": self.peak, "compute": compute}
+        sheet = data_sheet_peak(self.device, self.how[1])
+        return {"peak_flops": self.peak, **({"data_sheet_flops": sheet} if sheet else {}), "compute": compute}
 
     @cached_property
     def peak(self) -> float:
-        return measure_peak(self.device, self.how[1])
+        try:
+            return measure_peak(self.device, self.how[1])
+        except torch.OutOfMemoryError:  # a model that fills its GPU trains without knowing its share
+            return 0.0
+
+    def budget(self) -> Budget:
+        """The memory that a step is computed to need."""
+        from txlab.experiments.learning.budget import budget_of  # only a run that had too little asks
+
+        return budget_of(self)
 
     # Adjustable parameters
 

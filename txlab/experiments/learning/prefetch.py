@@ -24,7 +24,9 @@ class Prefetch:
 
     def __init__(self, make: Callable[[int], Sequence[Tensor]], device: torch.device, ahead: bool = True) -> None:
         self.make, self.device = make, device
-        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self.stream: torch.cuda.Stream | None = None
+        if device.type == "cuda":
+            self.stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self.ahead = ahead and self.stream is not None
         self.coming: tuple[int, tuple[Tensor, ...]] | None = None
 

@@ -33,7 +33,9 @@ class StepGraph:
 
     def __init__(self, work: Callable[..., Tensor], device: torch.device) -> None:
         self.work, self.device = work, device
-        self.side = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self.side: torch.cuda.Stream | None = None
+        if device.type == "cuda":
+            self.side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self.inputs: tuple[Tensor, ...] = ()
         self.refused = ""
         self.forget()
@@ -76,7 +78,7 @@ class StepGraph:
         current.wait_stream(side)
 
     def _record(self, side: torch.cuda.Stream) -> None:
-        """Record the work, which does not run it. What fails (a copy to the host, memory) is the reason in `refused`."""
+        """Record the work, which does not run it. Why that failed (a copy to the host, memory) is then in `refused`."""
         current = torch.cuda.current_stream(self.device)
         graph = torch.cuda.CUDAGraph()
         try:

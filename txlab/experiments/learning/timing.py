@@ -112,7 +112,9 @@ class Trial(Generic[Model]):
             loss = self.loss(self.model, *tensors, setting.attention, DTYPES[setting.dtype])[0]
             loss.backward()  # type: ignore[no-untyped-call]
             parameters = list(self.model.parameters())
-            norm = torch.linalg.vector_norm(torch.cat([p.grad.flatten() for p in parameters if p.grad is not None]))
+            norm: Tensor = torch.linalg.vector_norm(
+                torch.cat([p.grad.flatten() for p in parameters if p.grad is not None])
+            )
             torch._foreach_mul_([p.grad for p in parameters if p.grad is not None], (1 / norm).clamp(max=1.0))
             self.optimizer.step()
             return norm[None]
