@@ -291,13 +291,18 @@ def facts_of(reader: RunReader, at: int | None, values: Mapping[str, float]) -> 
     elif compute:
         facts.append(Fact("computes", visible(str(compute.get("device", ""))), machine_note(compute), "compute"))
     if "share_of_data_sheet" in values:
-        add("of sheet", "share_of_data_sheet", "data sheet", text=f"{100 * values['share_of_data_sheet']:.0f} %")
+        add(
+            "of sheet",
+            "share_of_data_sheet",
+            "the data sheet's peak",
+            text=f"{100 * values['share_of_data_sheet']:.0f} %",
+        )
     add("memory", "memory_mb", memory_note(values), text=count(values.get("memory_mb", 0)))
     if "gpu_busy" in values:
-        add("busy", "gpu_busy", "of the time", text=f"{100 * values['gpu_busy']:.0f} %")
+        add("busy", "gpu_busy", "time with a kernel", text=f"{100 * values['gpu_busy']:.0f} %")
     limit = f"W of {values['gpu_watts_limit']:.0f}" if "gpu_watts_limit" in values else "W"
     add("power", "gpu_watts", limit, text=f"{values.get('gpu_watts', 0):.0f}")
-    add("heat", "gpu_celsius", "°C", text=f"{values.get('gpu_celsius', 0):.0f}")
+    add("temperature", "gpu_celsius", "°C", text=f"{values.get('gpu_celsius', 0):.0f}")
     if reasons := slowed(values.get("gpu_slowed", 0)):
         add("slowed", "gpu_slowed", "", text=reasons)
     frames = len(reader.frames)
