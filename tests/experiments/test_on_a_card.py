@@ -33,6 +33,8 @@ KINDS: dict[str, dict[str, Any]] = {
         "data": {"pairs": 40},
         "train": TRAIN,
     },
+    "modular-addition": {"model": {"heads": 2, "width": 8}, "data": {"modulus": 7}, "train": {"steps": 8}},
+    "superposition": {"train": {"steps": 8, "batch": 8}},
     "recurrent-translation": {"model": {"width": 8}, "data": {"pairs": 40}, "train": TRAIN},
 }
 
@@ -78,7 +80,7 @@ def test_every_trained_kind_learns_looks_and_writes_on_its_device(
         assert other == pytest.approx(one, rel=1e-5)
     assert {name: float(value) for name, value in evaluated.items()} == pytest.approx(dict(plain.evaluate()), rel=1e-4)
     assert len(samples) == len(plain.samples())
-    assert not [name for name, tensor in frame.tensors.items() if isinstance(tensor, torch.Tensor) and marks.has(tensor)]
+    assert frame.tensors.keys() == plain.frame().tensors.keys()
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
@@ -86,7 +88,9 @@ def test_whole_steps_on_a_card_that_records_nothing_are_the_ordinary_ones(
     dropout: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pretended_card(monkeypatch):
-        plain, whole = (made("language-model", "cuda:0", "", graphs=graphs, attention="matmul") for graphs in (False, True))
+        plain, whole = (
+            made("language-model", "cuda:0", "", graphs=graphs, attention="matmul") for graphs in (False, True)
+        )
         assert whole.graph is not None
         rows = []
         for each in (plain, whole):
@@ -94,9 +98,7 @@ def test_whole_steps_on_a_card_that_records_nothing_are_the_ordinary_ones(
             rows.append([{name: float(value) for name, value in each.step().items()} for _ in range(6)])
         for one, other in zip(*rows, strict=True):
             assert other == pytest.approx(one, rel=1e-5)  # the learning rate has 32 bits in a recorded step
-        assert list(whole.notes()) == [
-            "graphs off: the step cannot be recorded (a pretended card records nothing)"
-        ]
+        assert list(whole.notes()) == ["graphs off: the step cannot be recorded (a pretended card records nothing)"]
 
 
 @pytest.mark.parametrize("objective", ["sampling", "softmax", "hierarchical", "nce"])
@@ -165,3 +167,60 @@ def test_text_is_written_with_its_cache_on_the_device(monkeypatch: pytest.Monkey
         model.to("cuda:0")
         assert written() == expected
         assert {"aten::bmm", "aten::softmax"} & {name.replace("_softmax", "softmax") for name in marks.operations}
+
+
+METHODS = {
+    "ppo": {"method": "ppo", "batch": 4, "minibatches": 2, "epochs": 1},
+    "grpo": {"method": "grpo", "batch": 4, "group": 2, "minibatches": 1, "epochs": 1},
+    "dpo": {"method": "dpo", "batch": 4},
+    "best-of-n": {"method": "best-of-n", "batch": 4},
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_feedback_writes_ranks_and_learns_on_its_device(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {
+        "task": {"source": "spelling", "tokens": 8},
+        "model": {"layers": 1, "heads": 2, "width": 8},
+        "demonstrations": {"steps": 2, "batch": 4, "count": 8},
+        "rankings": {"steps": 2, "settling": 1, "batch": 2, "answers": 3},
+        "policy": {"steps": 2} | METHODS[method],
+        "look": {"held_out": 4, "prompts": 2},
+    }
+
+    def learn(device: str) -> tuple[Any, list[dict[str, float]]]:
+        kind = kind_named("human-feedback")
+        experiment: Any = kind.build(kind.schema.model_validate({**given, "compute": GIVEN | {"device": device}}))
+        rows = []
+        while experiment.step_count < experiment.steps:
+            rows.append({name: float(value) for name, value in experiment.step().items()})
+            experiment.evaluate()
+            experiment.frame()
+        experiment.load_state_dict(experiment.state_dict())
+        return experiment, rows
+
+    _, expected = learn("cpu")
+    with pretended_card(monkeypatch) as marks:
+        experiment, rows = learn("cuda:0")
+        assert all(marks.has(parameter) for parameter in experiment.model().parameters())
+        assert all(marks.has(parameter) for parameter in experiment.handed.reward.parameters())
+    assert len(rows) == len(expected) == given["policy"]["steps"] + 4 + 1
+    for one, other in zip(expected, rows, strict=True):
+        assert other == pytest.approx(one, rel=1e-4, nan_ok=True)
+
+
+def test_a_pretended_card_refuses_what_a_card_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pretended_card(monkeypatch):
+        there, here = torch.ones(3, device="cuda"), torch.ones(3)
+        assert (there.device.type, here.device.type, (there + 1).device.type) == ("cuda", "cpu", "cuda")
+        assert (there * torch.tensor(2.0)).cpu().tolist() == [2.0, 2.0, 2.0]  # numbers may be anywhere
+        with pytest.raises(AssertionError, match="main memory"):
+            there + here
+        with pytest.raises(TypeError, match="numpy"):
+            there.numpy()
+        with pytest.raises(AssertionError, match="generator"):
+            torch.rand(3, device="cuda", generator=torch.Generator())
+        leaf = torch.ones(3, device="cuda", requires_grad=True)
+        (leaf * 2).sum().backward()
+        assert leaf.grad is not None
+        assert leaf.grad.device.type == "cuda"
