@@ -371,4 +371,6 @@ def machine_note(compute: Mapping[str, Any]) -> str:
         parts.append(f"{threads} thread{'s' if threads > 1 else ''}")
     if compute.get("attention"):
         parts.append(f"{compute['attention']} attention")
+    if compute.get("graphs") is True:
+        parts.append("graphs")
     return visible(", ".join(part for part in parts if part))

@@ -9,7 +9,6 @@ where float32 took 30; beside three busy processes one thread beat two. So: meas
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -22,7 +21,7 @@ from txlab.engine.cores import cores
 from txlab.engine.device import choose_device, describe, synchronise
 from txlab.engine.transformer.attention import Kernel
 from txlab.errors import one_line
-from txlab.experiments.learning.step_graph import StepGraph
+from txlab.experiments.learning.step_graph import StepGraph, is_alone
 from txlab.experiments.learning.timing import LONG, WORTH, Dtype, Setting, Share, Trial, compare, spoken
 from txlab.experiments.schema import Compute, Scenario
 
@@ -115,12 +114,12 @@ def with_graphs(
 ) -> tuple[Compute, str]:
     """`compute` with `graphs` decided for a GPU, and why: by timing steps whose kernels are launched one by one, and
     the same steps as one CUDA graph. They are timed without torch's compiler, which would take a minute."""
-    if compute.graphs != "auto":
-        return compute, f"graphs {'on' if compute.graphs else 'off'}: as asked"
     if device.type != "cuda":
         ungraphed = f"{device.type} has no CUDA graphs"
-    elif int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    elif not is_alone():
         ungraphed = "several processes add up their gradients"
+    elif compute.graphs != "auto":
+        return compute, f"graphs {'on' if compute.graphs else 'off'}: as asked"
     if ungraphed:
         return compute.model_copy(update={"graphs": False}), f"graphs off: {ungraphed}"
     try:

@@ -31,7 +31,7 @@ from txlab.errors import LabError, nearest
 from txlab.experiments.learning.batch_threads import BatchThreads
 from txlab.experiments.learning.prefetch import Prefetch
 from txlab.experiments.learning.schema import Train, clip_factor, factor
-from txlab.experiments.learning.step_graph import StepGraph
+from txlab.experiments.learning.step_graph import StepGraph, is_alone
 from txlab.experiments.protocol import Adjustable, Budget, Frame, NotFinite, Sample, State
 from txlab.experiments.randomness import derived_seed
 from txlab.experiments.schema import Compute
@@ -123,7 +123,7 @@ class GradientExperiment(Generic[Model]):
         self.step_count = 0
         self.refused = torch.zeros((), device=self.device)
         self.first_refused = torch.full((), -1, device=self.device)
-        if compute.graphs is True and in_batches and fused:
+        if compute.graphs is True and in_batches and fused and is_alone():
             self.replay_steps()
 
     def make_optimizers(self) -> Sequence[Optimizer]:
