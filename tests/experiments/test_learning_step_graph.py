@@ -57,8 +57,8 @@ def same_state(one: Any, other: Any) -> bool:
 def test_whole_steps_on_a_cpu_are_the_ordinary_steps_bit_for_bit(kind: str) -> None:
     """Where nothing is clipped; `tells_late` clips with a factor in float32, as a GPU does in both ways of stepping."""
     plain, whole = made(kind, clip=0.0), made(kind, graphs=True, clip=0.0)
-    assert plain.graph is None
-    assert whole.graph is not None
+    assert plain.whole is None
+    assert whole.whole is not None
     for _ in range(6):
         one, other = plain.step(), whole.step()
         assert {name: float(value) for name, value in other.items()} == one
@@ -248,8 +248,8 @@ def test_a_step_that_cannot_be_recorded_goes_on_without_and_says_why_once(
 
     monkeypatch.setattr(torch.cuda, "graph", refusing)
     plain, whole = made("superposition"), made("superposition", graphs=True)
-    assert whole.graph is not None
-    whole.graph.side = Stream(card)
+    assert whole.whole is not None
+    whole.whole.graph.side = Stream(card)
     plain.tells_late = True
     weights: list[bool] = []
     for _ in range(step_graph.WARM_UP + 3):

@@ -93,14 +93,14 @@ def test_whole_steps_have_nothing_that_cannot_be_recorded_and_are_the_ordinary_o
 ) -> None:
     with pretended_card(monkeypatch):
         plain, whole = (made(kind, "cuda:0", text, graphs=graphs, attention="matmul") for graphs in (False, True))
-        assert whole.graph is not None
+        assert whole.whole is not None
         rows = []
         for each in (plain, whole):
             if "dropout" in each.adjusted:
                 each.adjust("dropout", 0.0 if kind == "modular-addition" else dropout)  # it has sdpa, see ACROSS
             rows.append([{name: float(value) for name, value in each.step().items()} for _ in range(6)])
-        assert whole.graph.refused == ""
-        assert whole.graph.graph.replays == 3
+        assert whole.whole.graph.refused == ""
+        assert whole.whole.graph.graph.replays == 3
         for one, other in zip(*rows, strict=True):
             assert other == pytest.approx(one, rel=1e-5)  # the learning rate has 32 bits in a recorded step
 

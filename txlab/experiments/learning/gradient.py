@@ -31,7 +31,8 @@ from txlab.errors import LabError, nearest
 from txlab.experiments.learning.batch_threads import BatchThreads
 from txlab.experiments.learning.prefetch import Prefetch
 from txlab.experiments.learning.schema import Train, clip_factor, factor
-from txlab.experiments.learning.step_graph import StepGraph, is_alone
+from txlab.experiments.learning.step_graph import is_alone
+from txlab.experiments.learning.whole_steps import WholeSteps
 from txlab.experiments.protocol import Adjustable, Budget, Frame, NotFinite, Sample, State
 from txlab.experiments.randomness import derived_seed
 from txlab.experiments.schema import Compute
@@ -76,7 +77,7 @@ class GradientExperiment(Generic[Model]):
     adjusted    current values of the adjustable parameters; lr is the *peak*: warm-up and cosine scale with it
     step_count  updates made so far
     why         one sentence for each decision of [compute]
-    graph       makes whole steps, if they are CUDA graphs
+    whole       makes whole steps, if they are CUDA graphs
     refused, first_refused   on the device: 1 once an update was refused, and its number; −1 = none was
 
     An experiment that collects its own data first (rollouts) overrides `step`, and calls `update_on` for its parts.
@@ -106,7 +107,6 @@ class GradientExperiment(Generic[Model]):
         self.tells_late = self.device.type == "cuda" and fused
         in_batches = type(self).batch_of is not GradientExperiment.batch_of
         self.batches = Prefetch(self.batch_of, self.device, in_batches)
-        self.graph: StepGraph | None = None
         self.threads = BatchThreads(self.model, compute.threads if compute.share == "batch" else 1)
         self.how: tuple[Kernel, torch.dtype] = (cast(Kernel, compute.attention), DTYPES[compute.dtype])
         self.to_compile = compute.compile is True
@@ -123,8 +123,9 @@ class GradientExperiment(Generic[Model]):
         self.step_count = 0
         self.refused = torch.zeros((), device=self.device)
         self.first_refused = torch.full((), -1, device=self.device)
+        self.whole = None
         if compute.graphs is True and in_batches and fused and is_alone():
-            self.replay_steps()
+            self.whole, self.tells_late = WholeSteps(self), True
 
     def make_optimizers(self) -> Sequence[Optimizer]:
         """One AdamW for all parameters. A group's "lr_scale" multiplies the scheduled learning rate."""
@@ -164,87 +165,41 @@ class GradientExperiment(Generic[Model]):
         loss       of this batch, before the update
         grad_norm  ‖g‖ before clipping; of several optimizers √Σ‖g‖²
         """
-        metrics = self.update(self.gradients) if self.graph is None else self._replayed(self.graph)
+        metrics = self.whole.step() if self.whole else self.update(self.gradients)
         if self.step_count < self.steps:
             self.batches.prepare(self.step_count + 1)
         return metrics
 
     def update(self, gradients: Callable[[int], Measured]) -> Mapping[str, float | Tensor]:
         """Update all optimizers with the gradients that `gradients(number of the update)` leaves."""
-        update, clip = self.step_count + 1, self.adjusted["clip"]
-        measured, norms = self._measured(gradients, update)
+        update = self.step_count + 1
+        measured, norms = self.measured_with_norms(gradients, update)
         loss, norm = measured["loss"], norms[0] if len(norms) == 1 else torch.stack(norms).norm()
         rate = self.learning_rate(update)
         metrics: dict[str, float | Tensor] = {"loss": loss, "lr": rate, "grad_norm": norm, **measured}
         if self.tells_late:
-            self._watch(loss, norm, update)
+            self.watch(loss, norm, update)
         else:
             metrics = {name: float(value) for name, value in metrics.items()}
             if not (isfinite(metrics["loss"]) and isfinite(metrics["grad_norm"])):
                 self.refuse(update, loss)
-        for optimizer, its_norm in zip(self.optimizers, norms, strict=True):
-            self._clip(optimizer, its_norm, clip)
-            self._descend(optimizer, rate)
+        self.descend(norms, rate)
         self.step_count = update
         return metrics
 
-    def _descend(self, optimizer: Optimizer, rate: float | Tensor) -> None:
-        for group in optimizer.param_groups:
-            group["lr"] = rate * group["lr_scale"] if "lr_scale" in group else rate
-        if self.tells_late:
-            optimizer.found_inf = self.refused  # type: ignore[attr-defined]  # a fused optimizer then skips the step
-        optimizer.step()
-
-    # Steps as CUDA graphs
-
-    def replay_steps(self) -> None:
-        """From now on make whole steps by `step_graph`; on a CPU the same steps, with nothing recorded."""
-        for group in (group for optimizer in self.optimizers for group in optimizer.param_groups):
-            group["capturable"] = self.device.type == "cuda"  # says so to torch; a fused step is the same
-        self.tells_late = True
-        self.graph = StepGraph(self._whole_step, self.device)
-        self.recorded: tuple[float, ...] = ()  # the adjusted parameters that are plain numbers in the recording
-        self.complained = ""  # the reason for a recording that failed, once it has been told
-        # A fused AdamW on a GPU reads a learning rate of this width; a CPU has the one that a Python number has.
-        width = torch.float64 if self.device.type == "cpu" else torch.float32
-        self.rate = torch.zeros((), device=self.device, dtype=width)
-        self.number = torch.zeros((), device=self.device, dtype=torch.int64)
-
-    def _replayed(self, graph: StepGraph) -> Mapping[str, float | Tensor]:
-        """One update, as `update` makes it."""
-        update = self.step_count + 1
-        rate, plain = self.learning_rate(update), tuple(v for name, v in self.adjusted.items() if name != "lr")
-        if plain != self.recorded:
-            graph.forget()
-            self.recorded = plain
-        self.rate.fill_(rate)
-        self.number.fill_(update)
-        batch = self.batches.take(update)
-        self._seed_dropout(update)
-        numbers = graph(*batch)
-        found = dict(zip(self.measures, numbers, strict=True))
-        self.step_count = update
-        if self.device.type == "cpu":
-            self.verify()  # where it costs nothing, at once
-        return {"loss": found["loss"], "lr": rate, "grad_norm": found.pop("grad_norm"), **found}
-
-    def _whole_step(self, *batch: Tensor) -> Tensor:
-        """What is recorded: gradients, watching, clipping, AdamW. What it measured, in the order of `measures`."""
-        measured, norms = self._measured(lambda _: self.gradients_of(*batch))
-        loss, norm = measured["loss"], norms[0] if len(norms) == 1 else torch.stack(norms).norm()
-        self._watch(loss, norm, self.number)
-        for optimizer, its_norm in zip(self.optimizers, norms, strict=True):
-            self._clip(optimizer, its_norm, self.adjusted["clip"])
-            self._descend(optimizer, self.rate)
-        self.measures = ["grad_norm", *measured]
-        return torch.stack([norm.float(), *(value.float() for value in measured.values())])
+    def descend(self, norms: Sequence[Tensor], rate: float | Tensor) -> None:
+        """Clip the gradients, whose norms are given, and make the optimizers' steps at this rate."""
+        for optimizer, norm in zip(self.optimizers, norms, strict=True):
+            self._clip(optimizer, norm, self.adjusted["clip"])
+            for group in optimizer.param_groups:
+                group["lr"] = rate * group["lr_scale"] if "lr_scale" in group else rate
+            if self.tells_late:
+                optimizer.found_inf = self.refused  # type: ignore[attr-defined]  # a fused optimizer skips the step
+            optimizer.step()
 
     def notes(self) -> Sequence[str]:
-        """What a person should know and has not been told: why steps are not CUDA graphs after all."""
-        if self.graph is None or self.graph.refused == self.complained:
-            return ()
-        self.complained = self.graph.refused
-        return (f"graphs off: the step cannot be recorded ({self.complained})",)
+        """What a person should know and has not been told."""
+        return self.whole.notes() if self.whole else ()
 
     def update_on(self, parts: Iterable[Part], gradients: Callable[[Part], Measured]) -> dict[str, float | Tensor]:
         """Make one step of several updates, one for each part; return the means of what the updates measured."""
@@ -256,13 +211,15 @@ class GradientExperiment(Generic[Model]):
                 found.setdefault(name, []).append(float(value))
         return {name: sum(values) / len(values) for name, values in found.items()}
 
-    def _measured(self, gradients: Callable[[int], Measured], update: int = 0) -> tuple[Measured, list[Tensor]]:
+    def measured_with_norms(
+        self, gradients: Callable[[int], Measured], update: int = 0
+    ) -> tuple[Measured, list[Tensor]]:
         """The measurements, and ‖g‖ of each optimizer. A parameter that the loss does not reach gets zeros.
 
         update  seeds dropout; 0 = it is seeded
         """
         if update:
-            self._seed_dropout(update)
+            self.seed_dropout(update)
         for parameter in self.model.parameters():
             parameter.grad = None
         measured = gradients(update)
@@ -286,7 +243,7 @@ class GradientExperiment(Generic[Model]):
         train = self.scenario.train
         return self.adjusted["lr"] * factor(update, train.warmup, train.steps, train.final, train.decay)
 
-    def _seed_dropout(self, update: int) -> None:
+    def seed_dropout(self, update: int) -> None:
         if self.adjusted.get("dropout", 0.0) > 0:
             torch.manual_seed(derived_seed(self.scenario.seed, "dropout", update))
 
@@ -323,7 +280,7 @@ class GradientExperiment(Generic[Model]):
         number = float(value)
         raise NotFinite(update, name, "NaN" if number != number else "Infinity" if number > 0 else "-Infinity")
 
-    def _watch(self, loss: Tensor, norm: Tensor, update: int | Tensor) -> None:
+    def watch(self, loss: Tensor, norm: Tensor, update: int | Tensor) -> None:
         """Note on the device whether this update has to be refused: two scalars, read without waiting for each step.
 
         They are written in place, because a recorded step has their addresses.
@@ -346,7 +303,7 @@ class GradientExperiment(Generic[Model]):
         if refused < 0:
             return
         self.step_count = refused - 1
-        measured, _ = self._measured(self.gradients, refused)
+        measured, _ = self.measured_with_norms(self.gradients, refused)
         self.watch_anew()
         self.refuse(refused, measured["loss"])
 
@@ -431,8 +388,8 @@ class GradientExperiment(Generic[Model]):
                 optimizer.state.pop(p, None)
                 if moments := saved.get(names[p]):
                     optimizer.state[p] = {key: put_back(value, p.device) for key, value in moments.items()}
-        if self.graph is not None:
-            self.graph.forget()  # it has the addresses of the moments before
+        if self.whole:
+            self.whole.graph.forget()  # it has the addresses of the moments before
         self.watch_anew()
         for name, value in state["adjusted"].items():
             self.adjust(name, value)
