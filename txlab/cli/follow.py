@@ -26,8 +26,9 @@ def attach(
     from txlab.cli.terminal import ascii_only, is_terminal
     from txlab.runs.finding import find_run
 
-    directory = find_run(name)
-    if is_terminal() and not lines and not json:
+    shown = is_terminal() and not lines and not json
+    directory = find_run(name, whole=not shown)
+    if shown:
         from txlab.tui.app import launch
 
         raise typer.Exit(launch(run=directory, ascii=ascii_only()))

@@ -23,6 +23,7 @@ import orjson
 from txlab.errors import LabError
 from txlab.files import OpenFolder
 from txlab.runs.events import each_row
+from txlab.runs.far.state import FarState, far_state
 
 FORMAT = 1
 STATUSES = ("created", "running", "paused", "done", "stopped", "interrupted", "failed")
@@ -33,7 +34,17 @@ LARGEST_INFO = 4 << 20  # bytes of run.json; parsing may take 25 times as much m
 LARGEST_HEARTBEAT = 4096
 
 # The entries of a run directory; nothing else may have these names.
-FILES = ("run.json", "scenario.toml", "label.json", "events.jsonl", "heartbeat", "lock", "log.txt", ".reserve")
+FILES = (
+    "run.json",
+    "far.json",
+    "scenario.toml",
+    "label.json",
+    "events.jsonl",
+    "heartbeat",
+    "lock",
+    "log.txt",
+    ".reserve",
+)
 FILES_OF_START = ("start.safetensors", "start-tokenizer.json")
 FILES_OF_PEOPLE = ("questions.jsonl", "preferences.jsonl", "comparisons.jsonl")
 FOLDERS = ("checkpoints", "frames", "inbox")
@@ -220,6 +231,7 @@ class RunState:
     heartbeat_age  seconds since the last heartbeat; None = there never was one, or a clock is wrong
     step           the latest step known from the heartbeat or run.json
     reason         why it ended, or why it is considered lost
+    far            of a mirror: the machine that has the run, and whether the line to it stands
     """
 
     status: str
@@ -229,18 +241,22 @@ class RunState:
     reason: str
     pid: int | None
     host: str
+    far: FarState | None = None
 
 
 def state_of(run: RunDirectory | str | Path, info: RunInfo | None = None) -> RunState:
     """Derive the state from run.json, the heartbeat and, on the same host, the process. LabError if it is not a run.
 
     Lost = status running or paused, and either the process is gone (on this host), or there has been no heartbeat for
-    30 s, or the last one is from the future, which says nothing.
+    30 s, or the last one is from the future, which says nothing. The state of a mirror is that of when its machine was
+    last heard of.
     """
     run = RunDirectory.of(run)
     info = info or RunInfo.load(run)
     beat = read_heartbeat(run)
     age = _age_of(run, beat) if beat else None
+    far = far_state(run.path)
+    old = max(0.0, time.time() - far.seen) if far is not None else 0.0
     step = max(info.step, beat["step"]) if beat and info.status in ALIVE else info.step
     status, reason = info.status, info.reason
     if status in ALIVE:
@@ -248,7 +264,8 @@ def state_of(run: RunDirectory | str | Path, info: RunInfo | None = None) -> Run
         since = age if age is not None else max(0.0, time.time() - (info.started or info.created))
         if beat and beat["status"] in ALIVE:
             status = beat["status"]
-        here = info.pid is not None and info.host == socket.gethostname()
+        since = max(0.0, since - old)
+        here = far is None and info.pid is not None and info.host == socket.gethostname()
         if here and not process_is_alive(info.pid or 0):
             status, reason = "lost", f"process {info.pid} is gone; last heartbeat {since:.0f} s ago"
         elif beat and ahead and not here:
@@ -256,7 +273,7 @@ def state_of(run: RunDirectory | str | Path, info: RunInfo | None = None) -> Run
             status, reason = "lost", f"the last heartbeat from {info.host} is {early}: a clock is wrong"
         elif since > LOST_AFTER and not ahead:
             status, reason = "lost", f"no heartbeat from {info.host} for {since:.0f} s"
-    return RunState(status, age, step, info.steps, reason, info.pid, info.host)
+    return RunState(status, age, step, info.steps, reason, info.pid, info.host, far)
 
 
 def read_heartbeat(run: RunDirectory) -> dict[str, Any] | None:

@@ -99,9 +99,10 @@ def is_run(path: Path) -> bool:
     return False
 
 
-def find_run(name_or_path: str | Path, root: Path | None = None) -> Path:
+def find_run(name_or_path: str | Path, root: Path | None = None, *, whole: bool = True) -> Path:
     """Find a run by its path, its directory name under `root`, "latest", a scenario's name (its newest run), or
-    the name that it was given.
+    the name that it was given. HOST:RUN is a run on another machine: its mirror, with all rows of its log unless not
+    `whole` is asked for.
 
     Raises LabError with the nearest name if there is none.
     """
@@ -109,6 +110,12 @@ def find_run(name_or_path: str | Path, root: Path | None = None) -> Path:
     root = Path(root or default_root())
     if given and is_run(Path(given)):
         return Path(given).resolve()
+    if ":" in given and not (root / given).exists():
+        from txlab.runs.far.address import address_of
+        from txlab.runs.far.mirroring import open_run
+
+        if (address := address_of(given)) is not None:
+            return open_run(address, whole)
     runs = list_runs(root)
     by_name: Mapping[str, Path] = {path.name: path for path in runs}
     if given in by_name:

@@ -247,6 +247,14 @@ class FrameWriter:
             if steps[-1] > step:
                 self._keep(name, {kept for kept in steps if kept <= step})
 
+    def drop(self, steps: set[int]) -> None:
+        """Remove the frames of these steps."""
+        for single in [step for step in self.singles if step in steps]:
+            self._remove(single_name(single))
+        for name, held in list(self.packs.items()):
+            if not steps.isdisjoint(held):
+                self._keep(name, set(held) - steps)
+
     def _put(self, name: str, data: bytes) -> None:
         self.folder.write(name, data)
         self.sizes[name] = len(data)
