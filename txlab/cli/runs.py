@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from txlab.cli.terminal import Column, ascii_only, columns, numeral, shown, status_word, table
-from txlab.errors import LabError
+from txlab.errors import LabError, RunFailed
 
 SPARK = 16
 METRIC = 20  # cells for its name
@@ -20,10 +20,16 @@ METRIC = 20  # cells for its name
 def runs(
     limit: Annotated[int, typer.Option("--limit", metavar="N", help="show the newest N; 0 = all", min=0)] = 20,
     json: Annotated[bool, typer.Option("--json", help="one JSON object a line")] = False,
+    hosts: Annotated[
+        str, typer.Option("--hosts", metavar="A,B", help="of these machines, over ssh: NAME or NAME:/FOLDER each")
+    ] = "",
 ) -> None:
     """The runs, newest first: status, step, main metric, curve."""
     from txlab.runs.finding import default_root, list_runs
 
+    if hosts:
+        runs_of_hosts(hosts, limit, json)
+        return
     found = list_runs()
     chosen = found[:limit] if limit else found
     if json:
@@ -37,6 +43,37 @@ def runs(
     if len(chosen) < len(found):
         older = len(found) - len(chosen)
         print(f"and {older} older {'one' if older == 1 else 'ones'}; --limit 0 shows all")
+
+
+def runs_of_hosts(hosts: str, limit: int, json: bool) -> None:
+    """List the runs of other machines together, asking all of them at once. Raises LabError if none answers."""
+    from txlab.runs.far.address import host_and_folder
+    from txlab.runs.far.mirroring import host_at, listed
+    from txlab.runs.finding import list_runs
+
+    addresses = [host_and_folder(name.strip()) for name in hosts.split(",") if name.strip()]
+    for address in addresses:
+        host_at(address).want_list()
+    rows, silent = [], []
+    for address in addresses:
+        try:
+            found = list_runs(listed(address))
+        except LabError as error:
+            silent.append(str(error))
+            found = list_runs(address.mirrors)
+        rows += [facts(path) | {"machine": address.host} for path in found[: limit or None]]
+    rows.sort(key=lambda row: row.get("created") or 0.0, reverse=True)
+    for sentence in silent:
+        print(f"txlab: {shown(sentence)}", file=sys.stderr)
+    if silent and not rows:
+        raise RunFailed(f"no runs of {shown(hosts)} can be listed")
+    if json:
+        for row in rows:
+            print(json_.dumps(row))
+    elif rows:
+        print_table(rows[: limit or None])
+    else:
+        print(shown(f"no runs on {hosts}"))
 
 
 def facts(path: Path) -> dict[str, Any]:
@@ -73,6 +110,7 @@ def facts(path: Path) -> dict[str, Any]:
         "step": step,
         "steps": state.steps,
         "heartbeat_age": state.heartbeat_age,
+        **({"machine": state.far.host, "stale": state.far.sentence} if state.far is not None else {}),
         "pid": state.pid,
         "host": state.host,
         "created": info.created,
@@ -93,7 +131,9 @@ def print_table(rows: list[dict[str, Any]]) -> None:
     from txlab.drawing.text import cut
     from txlab.runs.label import told_changes
 
+    far = any(row.get("machine") for row in rows)
     head = [
+        *([Column("machine")] if far else []),
         Column("name", loose=True),
         Column("status"),
         Column("step", "right"),
@@ -106,13 +146,15 @@ def print_table(rows: list[dict[str, Any]]) -> None:
         word, colour = status_word(row["status"])
         if row["status"] == "lost" and row.get("heartbeat_age") is not None:
             word += f" {duration(row['heartbeat_age'])}"
-        paint[i, 1] = colour
+        paint[i, 1 + far] = colour
         value = row.get("value")
         step = f"{row['step']}/{row['steps']}" if row.get("steps") else str(row.get("step", ""))
         curve = spark(np.array(row["curve"]), SPARK, ascii_only())
         metric = "" if value is None else cut(shown(row["metric"]), METRIC)
-        cells.append([shown(row["name"]), word, step, metric, "" if value is None else numeral(value), curve])
+        where = [shown(row.get("machine") or "")] if far else []
+        cells.append([*where, shown(row["name"]), word, step, metric, "" if value is None else numeral(value), curve])
         reason = row["reason"] if row["status"] in ("failed", "lost", "unreadable") else ""
+        reason = row.get("stale") or reason
         named = [row.get("label"), told_changes(row.get("changes") or {}), row.get("note")]
         beneath.append([line for line in ("  ".join(word for word in named if word), reason) if line])
     title, *lines = table(head, cells, paint).splitlines()

@@ -119,6 +119,12 @@ class RunDirectory:
         if wrong := self.misplaced():
             raise LabError(f"{self.path} is not written to: {wrong}, which no run of txlab has")
 
+    def require_here(self) -> None:
+        """Raise LabError if this is the mirror of a run on another machine, where alone it can be computed."""
+        if (far := far_state(self.path)) is not None:
+            there = f"ssh {far.host} txlab resume {far.root}/{self.name}" if far.root else f"txlab there, on {far.host}"
+            raise LabError(f"{self.name} is a run of {far.host}, and this is its mirror; {there} continues it")
+
     @property
     def name(self) -> str:
         return self.path.name or self.path.resolve().name

@@ -27,6 +27,7 @@ from txlab.tui.widgets.timeline import TimeLine
 if TYPE_CHECKING:
     from txlab.experiments.kind import Kind
     from txlab.runs.control import Request
+    from txlab.runs.far.state import FarState
     from txlab.runs.reader import RunReader
 
 CATCH_UP = 0.25  # seconds between two checks whether the user has gone elsewhere
@@ -105,6 +106,7 @@ class RunPanel(Panel):
         self.watching = True  # whether this run is read at all
         self.visible_now = self._reading = self._again = self._catching_up = False
         self._failure = ""
+        self._line_lost: bool | None = None  # None: not known yet, or no line is needed
 
     def compose(self) -> ComposeResult:
         yield self.timeline
@@ -144,6 +146,8 @@ class RunPanel(Panel):
         if path != self.path:
             self.path, self.at, self._failure, self.watching = path, None, "", True
             self.status, self.recorded = "", False
+            self._line_lost = None
+            self.app.far = None  # type: ignore[attr-defined]
             self.timeline.forget()
             self.viewer.run_changed()
             self.screen.refresh_bindings()
@@ -186,6 +190,7 @@ class RunPanel(Panel):
         if worker.is_cancelled or not self.is_attached:
             return
         self.app.call_later(self._show, path, snapshot)
+        self.app.call_later(self._say_far, path, reader.state.far)
         if not reader.complete and not self._catching_up:
             self._catching_up = True
             self.app.call_later(self._catch_up, reader)
@@ -217,6 +222,17 @@ class RunPanel(Panel):
             self.viewer.show_run(snapshot)
         if self._again:
             self._read_if_idle()
+
+    def _say_far(self, path: Path, far: FarState | None) -> None:
+        """Say in the corner which machine the run is on, and once what has become of the line to it."""
+        if path != self.path or not self.is_attached:
+            return
+        self.app.far = far  # type: ignore[attr-defined]
+        trouble = far is not None and not far.connected
+        if far is not None and trouble != self._line_lost and (trouble or self._line_lost is not None):
+            sentence = f"{far.sentence} ({far.why})" if trouble and far.why else far.sentence
+            self.tell(sentence if trouble else f"connected to {far.host}", "warning" if trouble else "information")
+        self._line_lost = trouble if far is not None else None
 
     # Requests.
 

@@ -52,6 +52,10 @@ class RunSummary:
     changes: str = ""
     """The settings that differ from the scenario, in short."""
     label: Label = field(default_factory=Label)
+    machine: str = ""
+    """The other machine that the run is on."""
+    stale: str = ""
+    """Why what is shown may be old: the line to its machine is lost."""
     handle: str = ""
     """What the run is called: its given name, or its scenario and what was changed."""
 
@@ -92,7 +96,9 @@ def summary_of(reader: RunReader) -> RunSummary:
         info.kind,
         told_changes(info.changes),
         label := read_label(path),
-        handle_of(info, label, scenario_name(path, info.scenario)),
+        handle=handle_of(info, label, scenario_name(path, info.scenario)),
+        machine=state.far.host if state.far is not None else "",
+        stale=state.far.sentence if state.far is not None else "",
     )
 
 

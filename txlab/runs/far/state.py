@@ -63,8 +63,8 @@ class FarState:
             return f"connecting to {self.host}…" + (f" this is from {ago(now - self.seen)}" if self.seen else "")
         if self.line == "closed":
             return f"not connected to {self.host}; this is from {ago(now - self.seen)}"
-        again = f"; next attempt in {max(0.0, self.retry - now):.0f} s" if self.retry > now else "; trying again"
-        return f"the line to {self.host} was lost {ago(now - self.seen)}{again}"
+        again = f"again in {self.retry - now:.0f} s" if self.retry > now + 0.5 else "trying again"
+        return f"line to {self.host} lost {ago(now - self.seen)}, {again}"
 
     def encoded(self) -> bytes:
         return orjson.dumps(asdict(self))

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from textual.app import ComposeResult
@@ -25,6 +25,8 @@ from textual.worker import get_current_worker
 from txlab.drawing.formatting import STATES, count, duration, number
 from txlab.drawing.spark import spark
 from txlab.drawing.text import cut, fit, visible, width
+from txlab.runs.far.address import Address
+from txlab.runs.far.mirroring import follow
 from txlab.runs.finding import delete_run
 from txlab.runs.label import shared, write_label
 from txlab.runs.primary_metric import short
@@ -32,9 +34,13 @@ from txlab.tui.panel import Panel
 from txlab.tui.run_summary import ENDED, GOING, RunSummary, RunsUnder
 from txlab.tui.screens.base_screens import Rule
 from txlab.tui.screens.lab.describe import NO_RUNS
+from txlab.tui.screens.lab.machines import machine_title
 from txlab.tui.screens.words import Words
 from txlab.tui.theme import Glyphs, glyphs
 from txlab.tui.widgets.rows import Item, Line, Rows, StyleName
+
+if TYPE_CHECKING:
+    from txlab.runs.far.host import Host
 
 LOOK_EVERY = 0.5  # seconds
 CAN_GO_ON = ("paused", "lost", "failed", "stopped", "interrupted")
@@ -60,6 +66,7 @@ class RunsPanel(Panel):
         Binding("d", "delete", "delete", id="lab.delete"),
         Binding("n", "name", "name", id="lab.name"),
         Binding("a", "attach", "attach", id="lab.attach"),
+        Binding("o", "machines", "machines", id="lab.machines"),
     )
 
     class News(Message):
@@ -78,6 +85,9 @@ class RunsPanel(Panel):
         self.started = ""  # the run started here last; it is shown whatever the filter says, until the filter changes
         self.unlisted: Path | None = None  # the same as long as no look at the folder has found it
         self.shared: set[str] = set()  # names that several runs have
+        self.machine: Address | None = None  # whose runs are listed; None = this one's
+        self.host: Host | None = None  # the line to it
+        self.said: tuple[object, ...] = ()  # what the title says of it
 
     def compose(self) -> ComposeResult:
         yield Words("Runs", classes="panel-title", id="runs-title")
@@ -110,6 +120,10 @@ class RunsPanel(Panel):
         """Poll the runs in a thread, unless that is already under way."""
         if self.looking or not self.on_screen or self.under is None or not self.is_attached:
             return
+        if self.host is not None:
+            self.host.want_list()
+            if self.said != (self.host.line, self.host.why):
+                self.say_title()
         self.looking = True
         seen = {Path(key).name for key in self.rows.visible_keys()}
         if self.rows.key:
@@ -118,15 +132,15 @@ class RunsPanel(Panel):
 
     def look_in_thread(self, seen: set[str], force: bool = False) -> None:
         """Poll the list of runs, and the ones named in `seen`."""
-        worker = get_current_worker()
+        worker, under = get_current_worker(), self.under
         paths: list[Path] = []
         news: dict[Path, RunSummary] = {}
         try:
-            assert self.under is not None
-            paths, news = self.under.look(seen, force)
+            assert under is not None
+            paths, news = under.look(seen, force)
         finally:
             self.looking = False
-        if not worker.is_cancelled and self.is_attached:
+        if not worker.is_cancelled and self.is_attached and under is self.under:
             self.app.call_later(self.show, paths, news)
 
     def show(self, paths: list[Path], news: dict[Path, RunSummary]) -> None:
@@ -148,6 +162,22 @@ class RunsPanel(Panel):
             self.say_title()
             self.post_message(self.News())
 
+    def show_machine(self, address: Address | None) -> None:
+        """List the runs of another machine, or (None) of this one."""
+        from txlab.runs.far.mirroring import host_at
+
+        if address == self.machine:
+            return
+        self.machine, self.host = address, host_at(address) if address is not None else None
+        if self.host is not None:
+            self.host.try_now()
+        self.under = RunsUnder(self.app.root if address is None else address.mirrors)  # type: ignore[attr-defined]
+        self.paths, self.glances, self.unlisted, self.looking = [], {}, None, False
+        self.fill()
+        self.say_title()
+        self.post_message(self.News())
+        self.look()
+
     def filter(self, words: list[str]) -> None:
         """Show only runs with all of these words in their names."""
         self.words, self.started = words, ""
@@ -159,7 +189,10 @@ class RunsPanel(Panel):
         return str(path) == self.started or all(word in text for word in self.words)
 
     def fill(self) -> None:
-        self.rows.empty = "no run matches" if self.words and self.paths else NO_RUNS
+        empty = NO_RUNS if self.machine is None else "no runs there"
+        if self.host is not None and not self.host.listed.is_set():
+            empty = self.host.why if self.host.line == "lost" else "asking for its runs…"
+        self.rows.empty = "no run matches" if self.words and self.paths else empty
         self.rows.set_items([Item(str(path), height=2) for path in self.paths if self.matches(path)])
 
     def select_started(self, path: Path) -> None:
@@ -176,7 +209,14 @@ class RunsPanel(Panel):
         going = sum(run.going for run in self.glances.values())
         known = f"   {count(len(self.paths))}" if self.paths else ""
         alive = f", {going} running" if going else ""
-        said = Content.assemble(Content.styled("Runs", "bold"), Content.styled(known + alive, "$quiet"))
+        there = Content("")
+        if self.host is not None and self.machine is not None:
+            self.said = self.host.line, self.host.why
+            there = machine_title(self.machine, self.host.line, self.host.why)
+            if not self.paths:
+                self.fill()
+                self.rows.redraw()
+        said = Content.assemble(Content.styled("Runs", "bold"), there, Content.styled(known + alive, "$quiet"))
         self.query_one("#runs-title", Words).say(said, layout=False)
 
     def draw_run(self, item: Item, width: int, chosen: bool) -> list[Line]:
@@ -196,9 +236,10 @@ class RunsPanel(Panel):
         ours = run is not None and not run.recorded
         useful = {
             "lab.attach": not self.in_use,  # enter does it
-            "lab.resume": ours and status in CAN_GO_ON,
+            "lab.resume": ours and status in CAN_GO_ON and (self.machine is None or status == "paused"),
             "lab.stop": ours and status in GOING,
-            "lab.delete": status in (*ENDED, "lost"),
+            "lab.delete": status in (*ENDED, "lost") and self.machine is None,
+            "lab.machines": self.in_use or self.machine is not None,
             "lab.name": self.in_use,
         }
         return binding.description if useful.get(binding.id or "") else ""
@@ -206,7 +247,9 @@ class RunsPanel(Panel):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Runs are stopped and deleted only where the keys act on them; they can be opened from the other list, too."""
         run = self.chosen
-        if run is None:
+        if action == "machines":
+            return True
+        if run is None or (action == "delete" and self.machine is not None):
             return False
         if action in ("resume", "stop") and run.recorded:
             return False  # a run recorded by another program takes no requests
@@ -215,6 +258,24 @@ class RunsPanel(Panel):
     def action_attach(self) -> None:
         if (run := self.chosen) is not None:
             self.app.look_at(run.path)  # type: ignore[attr-defined]
+
+    def action_machines(self) -> None:
+        """Ask whose runs are to be listed; a run that is named with its machine is opened."""
+        from txlab.runs.far.mirroring import open_run
+        from txlab.tui.screens.lab.machines import ask_machine
+
+        def open_there(address: Address, run: str) -> None:
+            path = open_run(replace(address, run=run))
+            self.app.call_from_thread(self.app.look_at, path)  # type: ignore[attr-defined]
+
+        def chosen(address: Address | None, run: str) -> None:
+            self.show_machine(address)
+            self.rows.focus()
+            if address is not None and run:
+                self.tell(f"opening {run} on {address.host}…")
+                self.run_worker(partial(open_there, address, run), thread=True, group="start", exit_on_error=False)
+
+        ask_machine(self.app, self.machine, chosen)
 
     def action_name(self) -> None:
         """Ask for a name, then for a note."""
@@ -234,6 +295,7 @@ class RunsPanel(Panel):
     def write_label(self, path: Path, name: str, note: str | None) -> None:
         def write() -> None:
             write_label(path, name, note)
+            follow(path)  # a mirror passes it on
             self.look_in_thread({path.name}, force=True)
 
         self.run_worker(write, thread=True, group="name", exit_on_error=False)
@@ -275,7 +337,11 @@ class RunsPanel(Panel):
     def request(self, run: RunSummary, what: str) -> None:
         from txlab.runs.control import Request, send
 
-        self.run_worker(partial(send, run.path, Request(what)), thread=True, group="ask", exit_on_error=False)
+        def leave() -> None:
+            send(run.path, Request(what))
+            follow(run.path)  # a mirror passes it on
+
+        self.run_worker(leave, thread=True, group="ask", exit_on_error=False)
 
     def action_delete(self) -> None:
         run = self.chosen
@@ -324,7 +390,8 @@ def run_lines(path: Path, run: RunSummary | None, width: int, chosen: bool, focu
     if run is None:
         return [[cursor, (fit(visible(path.name), max(1, width - 2)), "quiet")], []]
     far = how_far(run)
-    state: tuple[str, StyleName] = (f"{status_glyph(run.status, signs)} ", STYLES.get(run.status, "quiet"))
+    status = "lost" if run.going and run.stale else run.status
+    state: tuple[str, StyleName] = (f"{status_glyph(status, signs)} ", STYLES.get(status, "quiet"))
     name = fit(visible(run.handle), max(1, width - 5 - len(far)), ellipsis=signs.ellipsis)
     first: Line = [cursor, state, (name, "accent" if chosen and focused else "strong"), (f" {far}", "quiet")]
     return [first, [("    ", "plain"), *second_line(run, max(1, width - 4), ascii)]]
@@ -352,6 +419,8 @@ def metric_in(name: str, room: int) -> str:
 def second_line(run: RunSummary, room: int, ascii: bool) -> Line:
     """Return `loss 2.113 ▇▆▅▄▃▃▂▂▂▁  3m12s`, or why the run ended."""
     ellipsis = glyphs(ascii).ellipsis
+    if run.going and run.stale:
+        return [(fit(visible(run.stale), room, ellipsis=ellipsis), "error")]
     if run.status in ("failed", "lost", "unreadable") and run.reason:
         return [(fit(visible(run.reason), room, ellipsis=ellipsis), "error")]
     if run.value is None:
