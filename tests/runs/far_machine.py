@@ -41,7 +41,7 @@ def free_port() -> int:
 
 
 class Sshd:
-    """An sshd for this user alone. `command(port)` is for $TXLAB_SSH: ssh with a configuration in which `name` is it."""
+    """An sshd for this user alone; `command()` is for $TXLAB_SSH: ssh with a configuration in which `name` is it."""
 
     def __init__(self, folder: Path, name: str = "box", shell_prints: str = "") -> None:
         self.folder, self.name = folder, name
@@ -175,5 +175,3 @@ class Relay:
         self.cut()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5)
-
-

@@ -24,8 +24,8 @@ class FarFrames:
         self.kept: dict[int, tuple[str, dict[str, Array]]] = {}
 
     def decode(self, blob: bytes, remember: bool = True) -> Frame:
-        """The frame; later ones may refer to it unless it was asked for exactly. Raises ValueError, KeyError or
-        TypeError for anything else."""
+        """The frame; later ones may refer to it unless it was asked for exactly. Raises KeyError if it refers to one
+        that is not known, ValueError, or another of NONSENSE, for what is no frame."""
         inflate = zlib.decompressobj()
         try:
             data = inflate.decompress(blob, LARGEST_FRAME + LARGEST_HEADER)

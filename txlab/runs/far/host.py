@@ -20,7 +20,7 @@ import orjson
 from txlab.errors import LabError
 from txlab.files import atomic_write
 from txlab.runs.far.address import Address
-from txlab.runs.far.line import Line, LineLost
+from txlab.runs.far.line import NONSENSE, Line, LineLost
 from txlab.runs.far.mirror import AT_ONCE, RunMirror
 from txlab.runs.far.state import OF_LIST, FarState
 
@@ -55,6 +55,7 @@ class Host:
         self.offset = 0.0  # seconds by which this clock is ahead of the other one, and the message with the least delay
         self.looked_at = 0.0  # when somebody last wanted the list
         self.listed = threading.Event()  # once a list has been mirrored
+        self.listed_at = float("-inf")
         self.connected = threading.Event()
         self.failed = threading.Event()  # once the first attempt has ended without a connection
         self.mirrors: dict[str, RunMirror] = {}
@@ -192,6 +193,15 @@ class Conversation:
         return self.number
 
     def hear(self, said: dict[str, Any], body: bytes) -> None:
+        """Take a message in. Raises LineLost for one that makes no sense."""
+        try:
+            self._hear(said, body)
+        except NONSENSE as error:
+            raise self.line.nonsense(
+                f"a message of it makes no sense ({type(error).__name__}: {error})"[:400]
+            ) from error
+
+    def _hear(self, said: dict[str, Any], body: bytes) -> None:
         host = self.host
         now, theirs = time.time(), said.get("now")
         host.seen = now
@@ -295,6 +305,7 @@ class Conversation:
             if said.get("more") is not True:
                 keep_marks(self.host, known)
                 self.listing, self.listed = False, time.monotonic()
+                self.host.listed_at = self.listed
                 self.host.listed.set()
                 self.host.keep_line()
 
@@ -403,7 +414,7 @@ class Conversation:
             mirror.keep_frame(body, exactly)
         except KeyError:  # it refers to a frame that is not known here any more: begin anew
             mirror.decoder.kept.clear()
-        except (ValueError, TypeError, OSError, LabError) as error:
+        except (*NONSENSE, OSError, LabError) as error:
             raise LineLost(f"a frame of {run} makes no sense ({error})") from None
         self.frame_done(run, step, exactly, live)
 

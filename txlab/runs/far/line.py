@@ -29,6 +29,7 @@ Message = tuple[dict[str, Any], bytes]
 
 MAGIC = b"\0txlab far 1\n"
 NOISE = 1 << 20  # bytes before the magic word that are passed over
+NONSENSE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)  # of lying data
 LARGEST_HEAD, LARGEST_BODY = 8 << 20, 12 << 20
 STARTS_WITHIN = 40.0  # seconds from starting ssh to the magic word
 OPTIONS = (

@@ -25,7 +25,7 @@ from txlab.files import OpenFolder, write_whole
 from txlab.runs.control import BYTES
 from txlab.runs.directory import LARGEST_HEARTBEAT, LARGEST_INFO
 from txlab.runs.far.coarse import APPROXIMATE, FarFrames, is_exact
-from txlab.runs.far.line import LineLost
+from txlab.runs.far.line import NONSENSE, LineLost
 from txlab.runs.far.state import FILE, REFRESH_EVERY, FarState
 from txlab.runs.frames import FrameIndex, FrameWriter
 
@@ -85,6 +85,7 @@ class RunMirror:
         self.waiting: set[str] = set()  # names of requests that are on their way
         self.theirs: dict[str, set[str]] = {name: set() for name in SHARED}  # ids of lines that the other side has
         self.ours: dict[str, set[str]] = {name: set() for name in SHARED}  # ids of all lines that are here
+        self.unsent: dict[str, list[bytes]] = {name: [] for name in SHARED}  # lines here that were not compared yet
         self.read: dict[str, int] = dict.fromkeys(SHARED, 0)  # bytes of the shared files here that were looked at
         self.stands_since = 0.0
         self.written = 0.0
@@ -157,7 +158,7 @@ class RunMirror:
                 self.replace(said["file"], said.get("mark"), body, offset)
             elif said["file"] in LOGS:
                 self.append(said["file"], said["at"], said["end"], body, bool(said.get("thin")))
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
+        except NONSENSE as error:
             raise LineLost(f"{self.state.host} says about {self.state.run} what makes no sense ({error})") from None
         except OSError as error:
             raise LineLost(f"the mirror {self.path} cannot be written: {error.strerror}") from None
@@ -201,8 +202,7 @@ class RunMirror:
         return b"".join(line + b"\n" for found, line in lines if found not in self.ours[name])
 
     def _forget(self, name: str) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            self.top.unlink(name)
+        self.top.write(name, b"")  # another file, which tells the readers
         if name == "events.jsonl":
             with contextlib.suppress(FileNotFoundError):
                 self.top.unlink(WHOLE)
@@ -213,8 +213,8 @@ class RunMirror:
         else:
             self.known[name] = 0
         if name in SHARED:
-            self.theirs[name].clear()
-            self.ours[name].clear()
+            for each in (self.theirs[name], self.ours[name], self.unsent[name]):
+                each.clear()
             self.read[name] = 0
 
     def _begin_partial(self, at: int, end: int, body: bytes) -> None:
@@ -341,8 +341,9 @@ class RunMirror:
                 yield {"run": self.state.run, "file": "label.json"}, body, lambda taken: None
         if self.followed and time.monotonic() - self.stands_since > SETTLED:
             for name in SHARED:
-                new = self._look_at_ours(name)
-                if ours := [line for line in new if id_of(line) not in self.theirs[name]]:
+                self._look_at_ours(name)
+                unsent, self.unsent[name] = self.unsent[name], []
+                if ours := [line for line in unsent if id_of(line) not in self.theirs[name]]:
                     body = b"".join(line + b"\n" for line in ours)
                     yield {"run": self.state.run, "file": name}, body, lambda taken: None
 
@@ -382,17 +383,21 @@ class RunMirror:
         self.unsure |= dict.fromkeys(self.waiting, float("inf"))
         self.waiting.clear()
         self.followed = False
+        for name in SHARED:  # lines on their way may be lost: all are compared again
+            self.known[name] = self.read[name] = 0
+            for each in (self.theirs[name], self.ours[name], self.unsent[name]):
+                each.clear()
 
     def line_stands(self) -> None:
         self.stands_since = time.monotonic()
         self.unsure = dict.fromkeys(self.unsure, time.monotonic() + SETTLED)
 
-    def _look_at_ours(self, name: str) -> list[bytes]:
-        """The lines of a shared file here that came since the last look."""
+    def _look_at_ours(self, name: str) -> None:
+        """Note the lines of a shared file here that came since the last look."""
         try:
             descriptor = self.top.open(name)
         except OSError:
-            return []
+            return
         try:
             data = os.pread(descriptor, 8 << 20, self.read[name])
         finally:
@@ -401,7 +406,7 @@ class RunMirror:
         self.read[name] += end
         lines = [line for line in data[:end].split(b"\n") if id_of(line)]
         self.ours[name] |= {id_of(line) for line in lines}
-        return lines
+        self.unsent[name] += lines
 
 
 def id_of(line: bytes) -> str:

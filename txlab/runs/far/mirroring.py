@@ -13,7 +13,7 @@ from pathlib import Path
 
 from txlab.errors import LabError
 from txlab.runs.far.address import Address, mirror_of
-from txlab.runs.far.host import Host
+from txlab.runs.far.host import LISTED_EVERY, Host
 from txlab.runs.far.state import far_state
 
 DATED = re.compile(r"\d{4}-\d\d-\d\d_\d{6}_.*")
@@ -56,10 +56,10 @@ def follow(path: Path) -> Host | None:
 def listed(address: Address, timeout: float = OPENS_WITHIN) -> Path:
     """The folder of mirrors of all runs in a folder on another machine, listed now. Raises LabError."""
     host = host_at(address)
-    host.listed.clear()
     deadline = time.monotonic() + timeout
-    while not host.listed.wait(0.05):
+    while time.monotonic() - host.listed_at > LISTED_EVERY:
         host.want_list()
+        time.sleep(0.02)
         if host.failed.is_set() and not host.connected.is_set():
             raise LabError(host.why)
         if time.monotonic() > deadline:
@@ -72,7 +72,7 @@ def open_run(address: Address, whole: bool = False, timeout: float = OPENS_WITHI
 
     Without a connection it is the mirror of an earlier one. Raises LabError if there is none, or no such run.
     """
-    from txlab.runs.finding import find_run, is_run
+    from txlab.runs.finding import is_run
 
     known = offline(address)
     host = host_at(split(address, known) if known is not None else address)
@@ -90,7 +90,7 @@ def open_run(address: Address, whole: bool = False, timeout: float = OPENS_WITHI
         host.connected.wait(OPENS_WITHIN)
     name = named(address.run or "latest", host.names)
     if not name:
-        name = find_run(address.run, root=listed(host.address)).name
+        name = found_in_list(host, address.run)
     path = host.folder / name
     host.patient = host.patient or whole
     host.want(name)
@@ -111,6 +111,19 @@ def open_run(address: Address, whole: bool = False, timeout: float = OPENS_WITHI
             raise LabError(f"{address} was not there within {timeout:.0f} s")
         time.sleep(0.01)
     return path
+
+
+def found_in_list(host: Host, run: str) -> str:
+    """The directory of a run that only the list of runs tells. Raises LabError if there is none."""
+    from txlab.runs.finding import find_run, list_runs
+
+    folder, where = listed(host.address), f"{host.address.host}:{host.root}"
+    if not list_runs(folder):
+        raise LabError(f"there are no runs in {where}")
+    try:
+        return find_run(run or "latest", root=folder).name
+    except LabError as error:
+        raise LabError(str(error).replace(f"in {folder}", f"on {where}")) from None
 
 
 def split(address: Address, known: Path) -> Address:
