@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "runs"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from far_machine import INSTALL, Relay, Sshd, sshd_program
 
 import txlab
@@ -103,7 +103,9 @@ def measure(folder: Path, asked: argparse.Namespace) -> None:
         time.sleep(0.05)
     quantiles("a row, from writing to reading", rows)
     quantiles("a frame of 102 kB", frames)
-    print(f"a frame on the line: {np.median(sizes) / 1000:.1f} kB with the encryption, and {len(reader.frames)} are here")
+    print(
+        f"a frame on the line: {np.median(sizes) / 1000:.1f} kB with the encryption, and {len(reader.frames)} are here"
+    )
     grown = (run.path / "events.jsonl").stat().st_size - written
 
     busy: list[float] = []  # rows while frames come as quickly as the line takes them

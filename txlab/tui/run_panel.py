@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 CATCH_UP = 0.25  # seconds between two checks whether the user has gone elsewhere
 SHARE = 0.008  # of each core, at most, for the console as a whole
+EXACT_TRIES, EXACT_WITHIN = 3, 20.0  # how often the digits of newer and newer frames are fetched for one question
 LONGEST = 2.0  # seconds between two reads, whatever they cost
 
 
@@ -106,6 +107,9 @@ class RunPanel(Panel):
         self.watching = True  # whether this run is read at all
         self.visible_now = self._reading = self._again = self._catching_up = False
         self._failure = ""
+        self.anew = False  # whether the frame on the screen is read again because its numbers have become exact
+        self._asking_again: list[Callable[[], object]] = []
+        self._exact_at: list[float] = []  # when digits were asked for
         self._line_lost: bool | None = None  # None: not known yet, or no line is needed
 
     def compose(self) -> ComposeResult:
@@ -141,6 +145,7 @@ class RunPanel(Panel):
 
     def unseen(self) -> None:
         self.visible_now = False
+        self.app.far = None  # type: ignore[attr-defined]
 
     def _run_changed(self, path: Path | None) -> None:
         if path != self.path:
@@ -220,12 +225,53 @@ class RunPanel(Panel):
     def _show(self, path: Path, snapshot: Any) -> None:
         if snapshot is not None and path == self.path and self.is_attached:
             self.viewer.show_run(snapshot)
+            self.anew, asking, self._asking_again = False, self._asking_again, []
+            for ask in asking:
+                self.call_after_refresh(ask)
         if self._again:
             self._read_if_idle()
 
+    def exactly(self, again: Callable[[], object]) -> bool:
+        """If the frame on the screen is a mirrored one of 253 levels, fetch its digits, show it, and then call `again`.
+
+        Returns whether that is under way. A run that records faster than its line is asked three times at most.
+        """
+        from txlab.runs.far.mirroring import exact_frame, is_approximate
+
+        path, step = self.path, self.timeline.step
+        if path is None or step is None or not self.watching or getattr(self.app, "far", None) is None:
+            return False
+        now = time.monotonic()
+        self._exact_at = [then for then in self._exact_at if now - then < EXACT_WITHIN]
+        try:
+            if not is_approximate(path, step):
+                return False
+        except LabError:  # thinned out meanwhile
+            return False
+        if len(self._exact_at) >= EXACT_TRIES:
+            self.tell(
+                "the run records faster than its line: these numbers have 253 levels; [ stays at a frame", "warning"
+            )
+            return False
+        self._exact_at.append(now)
+        self.tell("fetching all digits of this frame…")
+
+        def fetch() -> None:
+            exact_frame(path, step)
+            self.app.call_later(read_anew)
+
+        def read_anew() -> None:
+            if path == self.path and self.is_attached:
+                self.anew = True
+                self._asking_again = [again]
+                self.wants_read()
+
+        self.run_worker(fetch, thread=True, group="exact", exclusive=True, exit_on_error=False)
+        return True
+
     def _say_far(self, path: Path, far: FarState | None) -> None:
         """Say in the corner which machine the run is on, and once what has become of the line to it."""
-        if path != self.path or not self.is_attached:
+        if path != self.path or not (self.is_attached and self.visible_now):
             return
         self.app.far = far  # type: ignore[attr-defined]
         trouble = far is not None and not far.connected

@@ -24,10 +24,10 @@ from txlab.errors import LabError
 from txlab.files import OpenFolder, write_whole
 from txlab.runs.control import BYTES
 from txlab.runs.directory import LARGEST_HEARTBEAT, LARGEST_INFO
-from txlab.runs.far.coarse import APPROXIMATE, FarFrames, is_exact
+from txlab.runs.far.coarse import FarFrames, is_exact
 from txlab.runs.far.line import NONSENSE, LineLost
 from txlab.runs.far.state import FILE, REFRESH_EVERY, FarState
-from txlab.runs.frames import FrameIndex, FrameWriter
+from txlab.runs.frames import FrameWriter
 
 WHOLE, LOCK = ".events.whole", ".mirror.lock"
 SMALL = {"run.json": LARGEST_INFO, "heartbeat": LARGEST_HEARTBEAT, "label.json": 64 << 10, "scenario.toml": 1 << 20}
@@ -432,8 +432,3 @@ def moved(name: str, body: bytes, offset: float) -> bytes:
         if isinstance(found.get(key), float | int) and not isinstance(found[key], bool):
             found[key] += offset
     return orjson.dumps(found)
-
-
-def is_approximate(frames: FrameIndex, step: int) -> bool:
-    """Whether a frame of a mirror has only the levels that a picture needs."""
-    return APPROXIMATE in frames.read(step, ()).facts

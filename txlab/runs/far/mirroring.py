@@ -13,8 +13,10 @@ from pathlib import Path
 
 from txlab.errors import LabError
 from txlab.runs.far.address import Address, mirror_of
+from txlab.runs.far.coarse import APPROXIMATE
 from txlab.runs.far.host import LISTED_EVERY, Host
 from txlab.runs.far.state import far_state
+from txlab.runs.frames import FrameIndex
 
 DATED = re.compile(r"\d{4}-\d\d-\d\d_\d{6}_.*")
 OPENS_WITHIN = 60.0  # seconds from connecting to the first rows
@@ -155,6 +157,11 @@ def named(run: str, names: list[str]) -> str:
         return dated[0] if dated and len(dated) == len(names) else ""
     pattern = re.compile(rf"\d{{4}}-\d\d-\d\d_\d{{6}}_{re.escape(run)}(-\d+)?")
     return next((name for name in dated if pattern.fullmatch(name)), "")
+
+
+def is_approximate(path: Path, step: int) -> bool:
+    """Whether a frame of a mirror has only the levels that a picture needs. LabError if there is no such frame."""
+    return APPROXIMATE in FrameIndex(path / "frames").read(step, ()).facts
 
 
 def exact_frame(path: Path, step: int, timeout: float = 60.0) -> None:
