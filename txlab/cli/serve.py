@@ -51,7 +51,7 @@ def serve(
     run: Annotated[str | None, typer.Argument(metavar="RUN", help="open the console on this run")] = None,
     port: Annotated[int, typer.Option("--port", metavar="N", help="the port on 127.0.0.1", min=1, max=65535)] = 8023,
 ) -> None:
-    """The console in a browser of this machine, for whoever has the address that is printed."""
+    """The console in a browser, for whoever has its address."""
     console = [sys.executable, "-m", "txlab", *(["attach", "--", run] if run else [])]
     token = secrets.token_urlsafe(24)
     try:
