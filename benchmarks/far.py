@@ -12,6 +12,7 @@ import os
 import sys
 import tempfile
 import time
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +21,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from far_machine import INSTALL, Relay, Sshd, sshd_program
 
 import txlab
-from txlab.runs.far import mirroring
+from txlab.runs.far import host as host_module
+from txlab.runs.far import line, mirroring
 from txlab.runs.far.address import Address
+from txlab.runs.finding import list_runs
 from txlab.runs.reader import RunReader
 
 GENERATOR = np.random.default_rng(0)
@@ -43,17 +46,30 @@ def quantiles(name: str, seconds: list[float]) -> None:
     print(f"{name:<34} median {1000 * median:6.0f} ms   p95 {1000 * p95:6.0f} ms   of {len(seconds)}")
 
 
+SLOW = """
+import os, time
+for _name in ("open", "stat", "listdir", "pread"):
+    def _slow(*given, _call=getattr(os, _name), **named):
+        time.sleep({seconds})
+        return _call(*given, **named)
+    setattr(os, _name, _slow)
+"""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--round-trip", type=float, default=0.2, help="seconds")
     parser.add_argument("--rate", type=float, default=50_000, help="bytes a second")
     parser.add_argument("--rows", type=int, default=150)
     parser.add_argument("--cuts", type=int, default=10)
+    parser.add_argument("--call", type=float, default=0.05, help="seconds that a call takes on the slow disk")
     asked = parser.parse_args()
     if sshd_program() is None:
         raise SystemExit(INSTALL)
     with tempfile.TemporaryDirectory() as folder:
         measure(Path(folder), asked)
+    with tempfile.TemporaryDirectory() as folder:
+        slow_disk(Path(folder), asked)
 
 
 def measure(folder: Path, asked: argparse.Namespace) -> None:
@@ -142,6 +158,64 @@ def measure(folder: Path, asked: argparse.Namespace) -> None:
         time.sleep(0.1)
     same = (path / "events.jsonl").read_bytes() == theirs
     print(f"the line cut {asked.cuts} times: the log is {'the same byte for byte' if same else 'NOT the same'}")
+    mirroring.close_all()
+    relay.close()
+    sshd.close()
+
+
+def slow_disk(folder: Path, asked: argparse.Namespace) -> None:
+    """200 runs on a disk that takes 50 ms for each call, listed over the slow line."""
+    program = zlib.decompress(line.agent())
+    line.agent = lambda: zlib.compress(SLOW.format(seconds=asked.call).encode() + program, 9)
+    runs = folder / "far" / "runs"
+    os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
+    sshd = Sshd(folder / "sshd")
+    relay = Relay(sshd.port, asked.round_trip, asked.rate)
+    os.environ["TXLAB_SSH"] = sshd.command(relay.port)
+    for number in range(200):
+        run = txlab.record(f"model-{number}", root=runs)
+        for step in range(200):
+            run.log(step, loss=number + 5 / (1 + step), lr=1e-3)
+        if number < 199:
+            run.close()
+    requests: list[str] = []
+    ask = host_module.Conversation.ask
+
+    def counted(self: object, request: dict[str, object], *rest: object) -> int:
+        requests.append(str(request["do"]))
+        return ask(self, request, *rest)  # type: ignore[arg-type]
+
+    host_module.Conversation.ask = counted  # type: ignore[method-assign, assignment]
+    address = Address("box", str(runs))
+    began = time.monotonic()
+    host = mirroring.host_at(address)
+    while not len(list_runs(address.mirrors)):
+        host.want_list()
+        time.sleep(0.02)
+    first = time.monotonic() - began
+    there = mirroring.listed(address)
+    took = time.monotonic() - began
+    print(
+        f"a disk of {1000 * asked.call:.0f} ms a call: the first of 200 runs after {first:.1f} s, all in {took:.1f} s"
+    )
+    print(f"  {len(list_runs(there))} runs, {relay.passed / 1000:.0f} kB, requests: {', '.join(requests)}")
+    began, passed, before = time.monotonic(), relay.passed, host.listed_at
+    while host.listed_at == before:
+        host.want_list()
+        time.sleep(0.02)
+    print(f"  listed again: {time.monotonic() - began - 4:.1f} s, {(relay.passed - passed) / 1000:.1f} kB")
+    began = time.monotonic()
+    path = mirroring.open_run(Address("box", str(runs), run.path.name))
+    print(f"  a run of it opened: {time.monotonic() - began:.1f} s")
+    reader, seen = RunReader(path), []
+    for step in range(200, 230):
+        told = time.monotonic()
+        run.log(step, loss=0.1)
+        while not (reader.poll() and reader.series("loss").steps[-1] == step):
+            time.sleep(0.005)
+        seen.append(time.monotonic() - told)
+    quantiles("  a row of it", seen)
+    run.close()
     mirroring.close_all()
     relay.close()
     sshd.close()

@@ -172,6 +172,13 @@ class Relay:
         self._loop.call_soon_threadsafe(abort)
 
     def close(self) -> None:
+        async def end() -> None:
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+            self._loop.stop()
+
         self.cut()
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._loop.call_soon_threadsafe(lambda: self._loop.create_task(end()))
         self._thread.join(5)

@@ -20,7 +20,7 @@ import struct
 import sys
 import time
 import zlib
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 Asked = Dict[str, Any]
 Answer = Tuple[Optional[Dict[str, Any]], bytes]
@@ -133,9 +133,16 @@ def thinned(descriptor: int, at: int, end: int, tail: int, places: int) -> bytes
     """Some rows of a long log, in its order: every rewind, a few rows at evenly spaced places, and all of the end."""
     start = max(at, end - tail)
     found = {}
+    all_of_it = os.pread(descriptor, end - at, at) if end - at <= 1 << 18 else None
+
+    def read(size: int, place: int) -> bytes:
+        if all_of_it is None:
+            return os.pread(descriptor, size, place)
+        return all_of_it[place - at : place - at + size]
+
     place = at
     while place < start:  # rewinds decide which rows count, so none may be missing
-        chunk = os.pread(descriptor, min(8 << 20, end - place), place)
+        chunk = read(min(8 << 20, end - place), place)
         whole = chunk.rfind(b"\n") + 1 or len(chunk)
         if not whole:
             break
@@ -150,7 +157,7 @@ def thinned(descriptor: int, at: int, end: int, tail: int, places: int) -> bytes
         if number == 8 and time.time() - began > 0.1:  # a slow disk: these will do
             break
         place = at + (start - at) * ((number * 5) % places if places > 8 else number) // places
-        block = os.pread(descriptor, min(4096, end - place), place)
+        block = read(min(4096, end - place), place)
         seen = set()
         first = 0 if place == at else block.find(b"\n") + 1
         while block.find(b"\n", first) >= 0:
@@ -161,7 +168,7 @@ def thinned(descriptor: int, at: int, end: int, tail: int, places: int) -> bytes
                 seen.add(kind.groups())
                 found[place + first] = line
             first = last
-    data = os.pread(descriptor, end - start, start)
+    data = read(end - start, start)
     first = data.find(b"\n") + 1 if start > at else 0
     rows = [found[place] for place in sorted(found) if place < start + first]
     return b"".join(rows) + data[first : data.rfind(b"\n") + 1]
@@ -175,6 +182,7 @@ class Frames:
 
     def __init__(self) -> None:
         self.known: Dict[str, Any] = {}  # name → (mark, header, where its data begins)
+        self.marks: Dict[str, List[int]] = {}
         self.sent: Dict[Any, Any] = {}  # step → {tensor: (low, high, codes), "": text}, of the last two that were sent
 
     def header(self, place: int, name: str, mark: Optional[List[int]]) -> Tuple[Dict[str, Any], int]:
@@ -194,10 +202,18 @@ class Frames:
     def steps(self, place: int) -> Dict[int, List[Any]]:
         """{step: [file, mark of a file of its own or None, bytes]}; a frame on its own is newer than one in a pack."""
         found = {}
-        for name in sorted(filter(FRAME.match, os.listdir(place)), reverse=True):
-            mark = mark_of(place, name)
-            if mark is None or not FRAME.fullmatch(name):
+        names = sorted(filter(FRAME.fullmatch, os.listdir(place)), reverse=True)
+        singles = [name for name in names if name[0] != "p"]
+        before, self.marks = self.marks, {}
+        began, asked = time.time(), 0
+        for name in names:
+            slow = time.time() - began > 0.005 * asked and asked > 4  # a network disk: what is known is believed
+            mark = before.get(name) if slow and name not in singles[:2] else None
+            if mark is None:
+                mark, asked = mark_of(place, name), asked + 1
+            if mark is None:
                 continue
+            self.marks[name] = mark
             if not name.startswith("pack"):
                 found[int(name[:-12])] = [name, mark, mark[1]]
                 continue
@@ -378,6 +394,7 @@ class Follow:
 class Agent:
     def __init__(self) -> None:
         self.root = ""
+        self.listing: Iterator[None] = iter(())
         self.follows: Dict[str, Follow] = {}
         self.frames: Dict[str, Frames] = {}  # of runs that are not followed
         self.blobs: Dict[int, bytes] = {}  # the frame that is being fetched
@@ -414,17 +431,22 @@ class Agent:
             except OSError:  # no folder, not ours to read, or gone meanwhile
                 return None
 
-        pool = ThreadPool(16)
-        try:
-            for first in range(0, len(names), 24):
-                found = pool.map(summary, names[first : first + 24])
-                runs = [run for run in found if run is not None]
-                heads = [[name, mark, [[file, len(data)] for file, data in parts]] for name, mark, parts in runs]
-                body = b"".join(data for _, _, parts in runs for _, data in parts)
-                send({"id": asked["id"], "runs": heads, "more": True}, body)
-        finally:
-            pool.terminate()
-        return {"runs": []}, b""
+        def batches() -> Iterator[None]:
+            pool = ThreadPool(48)
+            try:
+                for first, last in zip([0] + list(range(24, len(names), 48)), list(range(24, len(names) + 48, 48))):
+                    found = pool.map(summary, names[first:last], 1)
+                    runs = [run for run in found if run is not None]
+                    heads = [[name, mark, [[file, len(data)] for file, data in parts]] for name, mark, parts in runs]
+                    body = b"".join(data for _, _, parts in runs for _, data in parts)
+                    send({"id": asked["id"], "runs": heads, "more": True}, body)
+                    yield
+            finally:
+                pool.terminate()
+            send({"id": asked["id"], "runs": []})
+
+        self.listing = batches()
+        return None, b""
 
     def summary(self, name: str, known: Any) -> Any:
         """(name, mark, files) of a run; no files if nothing changed since `known`; None if it is no run."""
@@ -561,7 +583,7 @@ class Agent:
                 self.answer(json.loads(asked.decode()), body)
             if time.time() - heard > ALONE:
                 return
-            began, more = time.time(), False
+            began, more = time.time(), next(self.listing, self) is None  # a batch of the list
             for run, follow in list(self.follows.items()):
                 try:
                     more |= follow.look()

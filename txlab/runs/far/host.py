@@ -59,6 +59,7 @@ class Host:
         self.connected = threading.Event()
         self.failed = threading.Event()  # once the first attempt has ended without a connection
         self.mirrors: dict[str, RunMirror] = {}
+        self.elsewhere: set[str] = set()  # runs whose mirrors another process keeps
         self.trouble: dict[str, str] = {}  # why a run cannot be followed
         self.patient = False  # whether somebody waits for whole logs, so that pieces may be large
         self.received = 0  # bytes, over all connections
@@ -272,7 +273,9 @@ class Conversation:
                 try:
                     host.mirrors[run] = RunMirror(host.folder, state)
                 except BlockingIOError:
-                    continue  # another process keeps it
+                    host.elsewhere.add(run)  # another process keeps it
+                    continue
+                host.elsewhere.discard(run)
                 host.mirrors[run].say()
             mirror = host.mirrors[run]
             mirror.line_stands()

@@ -102,9 +102,8 @@ def open_run(address: Address, whole: bool = False, timeout: float = OPENS_WITHI
     ):
         if name in host.trouble:
             raise LabError(host.trouble[name])
-        far = far_state(path)
-        if name not in host.mirrors and far is not None and far.connected:
-            break  # another process keeps it
+        if name in host.elsewhere and is_run(path) and (far := far_state(path)) is not None and far.connected:
+            break  # another process keeps it fresh
         if not host.connected.is_set() and host.failed.is_set():
             if is_run(path) and not whole:
                 break
