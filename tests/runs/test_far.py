@@ -241,6 +241,10 @@ def test_what_people_say_on_both_sides_reaches_both_files_once(far: Path, monkey
         until(lambda: ids(run.path) == ["a", "b", "c", "d"])
         write_label(path, "mine", "a note")
         until(lambda: read_label(run.path).name == "mine")
+        mirroring.close_all()
+        write_label(path, "without a line")
+        find_run("box:latest")
+        until(lambda: read_label(run.path).name == "without a line")
 
 
 def test_the_age_of_a_heartbeat_is_right_although_the_clocks_differ(far: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,14 +41,13 @@ def lab(app: object) -> LabScreen:
     return screen
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_the_lab_lists_another_machine_and_opens_its_runs(
-    far: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
+    far: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = make_run(far, "far-model", status="open")
     make_run(tmp_path / "here", "near-model")
     app = app_on(tmp_path / "here")
-    async with app.run_test(size=size) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot, lambda: lab(app).loaded)
         await pilot.press("tab", "o")
         await settle(pilot, lambda: isinstance(app.screen, Choose))

@@ -236,10 +236,11 @@ class RunPanel(Panel):
 
         Returns whether that is under way. A run that records faster than its line is asked three times at most.
         """
+        from txlab.runs.far.address import mirror_of
         from txlab.runs.far.mirroring import exact_frame, is_approximate
 
         path, step = self.path, self.timeline.step
-        if path is None or step is None or not self.watching or getattr(self.app, "far", None) is None:
+        if path is None or step is None or not self.watching or mirror_of(path) is None:
             return False
         now = time.monotonic()
         self._exact_at = [then for then in self._exact_at if now - then < EXACT_WITHIN]

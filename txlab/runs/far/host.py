@@ -28,6 +28,7 @@ Then = Callable[[dict[str, Any], bytes], None]
 
 TICK = 0.05  # seconds between looks at what people here leave for the runs
 BEAT = 10.0  # seconds between two words to the other side
+DELIVERS_WITHIN = 3.0  # seconds after the end of a command
 DEAD = 45.0  # seconds without a single byte after which the line is given up
 BACK_OFF = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 LISTED_EVERY = 4.0  # seconds between two lists while somebody looks at them
@@ -79,7 +80,7 @@ class Host:
         """End the line, and leave the mirrors to whoever wants them next."""
         self._closing = True
         self._wake.set()
-        self._thread.join(3.0)
+        self._thread.join(DELIVERS_WITHIN + 2.0)
 
     # Called from other threads
 
@@ -160,7 +161,11 @@ class Host:
         """Talk over a connection until it is lost, which raises LineLost, or the host is closed."""
         talk = Conversation(self, line)
         talk.ask({"do": "root", "path": self.address.path}, talk.root_known)
-        while not self._closing:
+        ends = float("inf")
+        while time.monotonic() < ends and not (self._closing and talk.delivered):
+            if self._closing and ends == float("inf"):  # what was asked for just now is still passed on
+                ends = time.monotonic() + DELIVERS_WITHIN
+                talk.tick()
             for said, body in line.wait(TICK):
                 talk.hear(said, body)
             if not line.started:
@@ -238,6 +243,11 @@ class Conversation:
             mirror.line_stands()
         host._say("connected")
         host.connected.set()
+
+    @property
+    def delivered(self) -> bool:
+        """Whether everything that was left here for the runs has been passed on."""
+        return not self.ready or not any(self.host.mirrors[run].undelivered for run in self.followed)
 
     # What is due
 

@@ -15,6 +15,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from txlab.runs.far.line import NONSENSE, LineLost
 from txlab.runs.far.state import FILE, REFRESH_EVERY, FarState
 from txlab.runs.frames import FrameWriter
 
-WHOLE, LOCK = ".events.whole", ".mirror.lock"
+WHOLE, LOCK, LABEL = ".events.whole", ".mirror.lock", ".label.known"
 SMALL = {"run.json": LARGEST_INFO, "heartbeat": LARGEST_HEARTBEAT, "label.json": 64 << 10, "scenario.toml": 1 << 20}
 SMALL["log.txt"] = 64 << 10
 SHARED = ("preferences.jsonl", "comparisons.jsonl")  # to which people here append, too
@@ -79,7 +80,8 @@ class RunMirror:
         self.known = dict.fromkeys(SHARED, 0) | {"questions.jsonl": max(0, self._size("questions.jsonl"))}
         self.followed = False  # whether the beginning of the log has arrived on this line
         self.known_marks: dict[str, Any] = {}
-        self.label = self._mark("label.json")
+        self.outstanding = 0  # what was sent and is not acknowledged yet
+        self.label = self._known_label()  # the label as the other side has it
         self.answered: set[str] = set()  # ids of requests that the log has answered
         self.unsure: dict[str, float] = {}  # names of requests sent over a line that was lost before the answer
         self.waiting: set[str] = set()  # names of requests that are on their way
@@ -273,7 +275,7 @@ class RunMirror:
             if 0 < written < 2**33:
                 os.utime(name, (written, written), dir_fd=self.top.descriptor, follow_symlinks=False)
         if name == "label.json":
-            self.label = self._mark(name)
+            self._keep_label(self._mark(name))
         self.known_marks[name] = mark
 
     def _hear_answers(self, body: bytes) -> None:
@@ -333,19 +335,47 @@ class RunMirror:
                 if self._settled(inbox, name, body):
                     continue
                 self.waiting.add(name)
+                self.outstanding += 1
                 yield {"run": self.state.run, "file": "inbox", "name": name}, body, self._after(name)
         if (mark := self._mark("label.json")) != self.label and mark is not None:
             self.label = mark
             with contextlib.suppress(OSError):
                 body = self.top.read("label.json", SMALL["label.json"])
-                yield {"run": self.state.run, "file": "label.json"}, body, lambda taken: None
+                self.outstanding += 1
+                yield {"run": self.state.run, "file": "label.json"}, body, partial(self._label_taken, mark)
         if self.followed and time.monotonic() - self.stands_since > SETTLED:
             for name in SHARED:
                 self._look_at_ours(name)
                 unsent, self.unsent[name] = self.unsent[name], []
                 if ours := [line for line in unsent if id_of(line) not in self.theirs[name]]:
                     body = b"".join(line + b"\n" for line in ours)
-                    yield {"run": self.state.run, "file": name}, body, lambda taken: None
+                    self.outstanding += 1
+                    yield {"run": self.state.run, "file": name}, body, self._taken
+
+    @property
+    def undelivered(self) -> bool:
+        """Whether a request or a label has not been passed on yet."""
+        return self.outstanding > 0 or self._mark("label.json") != self.label
+
+    def _taken(self, taken: bool) -> None:
+        self.outstanding -= 1
+
+    def _label_taken(self, mark: tuple[int, int], taken: bool) -> None:
+        self.outstanding -= 1
+        self._keep_label(mark)
+
+    def _keep_label(self, mark: tuple[int, int] | None) -> None:
+        """Remember the label that the other side has, so that one written here meanwhile is passed on."""
+        self.label = mark
+        with contextlib.suppress(OSError):
+            self.top.write(LABEL, orjson.dumps(self.label))
+
+    def _known_label(self) -> tuple[int, int] | None:
+        try:
+            inode, written = orjson.loads(self.top.read(LABEL, 200))
+        except (OSError, ValueError, TypeError):
+            return None
+        return inode, written
 
     def _settled(self, inbox: OpenFolder, name: str, body: bytes) -> bool:
         """Whether a request needs no delivery: it was, as the log says, or it is too late, or perhaps both."""
@@ -375,6 +405,7 @@ class RunMirror:
                     with inbox.folder("rejected", make=True) as rejected:
                         inbox.rename(name, f"{time.time_ns()}-{name}"[:250], to=rejected)
             self.waiting.discard(name)
+            self.outstanding -= 1
 
         return done
 
@@ -382,7 +413,7 @@ class RunMirror:
         """What was on its way may have arrived; two seconds after the next connection that will be known."""
         self.unsure |= dict.fromkeys(self.waiting, float("inf"))
         self.waiting.clear()
-        self.followed = False
+        self.outstanding, self.followed = 0, False
         for name in SHARED:  # lines on their way may be lost: all are compared again
             self.known[name] = self.read[name] = 0
             for each in (self.theirs[name], self.ours[name], self.unsent[name]):
