@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 CATCH_UP = 0.25  # seconds between two checks whether the user has gone elsewhere
 SHARE = 0.008  # of each core, at most, for the console as a whole
-EXACT_TRIES, EXACT_WITHIN = 3, 20.0  # how often the digits of newer and newer frames are fetched for one question
 LONGEST = 2.0  # seconds between two reads, whatever they cost
 
 
@@ -109,7 +108,6 @@ class RunPanel(Panel):
         self._failure = ""
         self.anew = False  # whether the frame on the screen is read again because its numbers have become exact
         self._asking_again: list[Callable[[], object]] = []
-        self._exact_at: list[float] = []  # when digits were asked for
         self._line_lost: bool | None = None  # None: not known yet, or no line is needed
 
     def compose(self) -> ComposeResult:
@@ -234,7 +232,8 @@ class RunPanel(Panel):
     def exactly(self, again: Callable[[], object]) -> bool:
         """If the frame on the screen is a mirrored one of 253 levels, fetch its digits, show it, and then call `again`.
 
-        Returns whether that is under way. A run that records faster than its line is asked three times at most.
+        Returns whether that is under way. At the live edge the time line stays at this frame: the next ones would come
+        while its digits are on their way.
         """
         from txlab.runs.far.address import mirror_of
         from txlab.runs.far.mirroring import exact_frame, is_approximate
@@ -242,20 +241,15 @@ class RunPanel(Panel):
         path, step = self.path, self.timeline.step
         if path is None or step is None or not self.watching or mirror_of(path) is None:
             return False
-        now = time.monotonic()
-        self._exact_at = [then for then in self._exact_at if now - then < EXACT_WITHIN]
         try:
             if not is_approximate(path, step):
                 return False
         except LabError:  # thinned out meanwhile
             return False
-        if len(self._exact_at) >= EXACT_TRIES:
-            self.tell(
-                "the run records faster than its line: these numbers have 253 levels; [ stays at a frame", "warning"
-            )
-            return False
-        self._exact_at.append(now)
-        self.tell("fetching all digits of this frame…")
+        stays = self.at is None
+        if stays:
+            self.timeline.show_frame(self.timeline.index)
+        self.tell("fetching all digits of this frame…" + (" } follows the run again" if stays else ""))
 
         def fetch() -> None:
             exact_frame(path, step)

@@ -33,7 +33,8 @@ DEAD = 45.0  # seconds without a single byte after which the line is given up
 BACK_OFF = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 LISTED_EVERY = 4.0  # seconds between two lists while somebody looks at them
 SMALLEST, LARGEST = 2 << 10, 256 << 10  # bytes of a piece
-QUICK, PATIENT = 0.12, 1.0  # seconds that a piece may take beyond the round trip: beside live rows, and alone
+# Seconds that a piece may take beyond the round trip: beside live rows, when somebody waits for digits, and alone.
+QUICK, ASKED, PATIENT = 0.12, 0.5, 1.0
 NAME = re.compile(r"[^./\0][^/\0]{0,200}")
 LISTING = ".listing.json"
 MOST_LISTED = 5000
@@ -359,7 +360,7 @@ class Conversation:
         """Adapt the size of a piece to how long one took."""
         took = time.monotonic() - began
         self.round_trip = min(self.round_trip, took)
-        allowed = PATIENT if self.host.patient else QUICK
+        allowed = PATIENT if self.host.patient else ASKED if self.host._exact else QUICK
         if took > self.round_trip + allowed:
             self.piece = max(SMALLEST, self.piece // 2)
         elif took < self.round_trip + allowed / 2:
