@@ -72,7 +72,7 @@ async def served() -> AsyncIterator[Served]:
     from txlab.cli.serve import guarded
 
     port = free_port()
-    runner = web.AppRunner(await guarded("exec sleep 60", port, TOKEN), access_log=None)
+    runner = web.AppRunner(await guarded("exit", port, TOKEN), access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", port).start()
     yield Served(port)

@@ -5,48 +5,88 @@ from __future__ import annotations
 import json as json_
 import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from txlab.cli.terminal import Column, ascii_only, columns, numeral, shown, status_word, table
 from txlab.errors import LabError, RunFailed
 
+if TYPE_CHECKING:
+    from txlab.runs.reader import RunReader
+    from txlab.runs.summary import RunSummary
+
 SPARK = 16
 METRIC = 20  # cells for its name
 
 
 def runs(
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help="show the newest N; 0 = all", min=0)] = 20,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[WORDS]…", help="only runs with these words, #tags and comparisons, as in 'loss<2'"),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="show the first N; 0 = all", min=0)] = 20,
+    sort: Annotated[str, typer.Option("--sort", metavar="COLUMN", help="a metric, a setting, step or time")] = "",
+    descending: Annotated[bool, typer.Option("--descending", help="with --sort: the largest first")] = False,
+    group: Annotated[str, typer.Option("--group", metavar="COLUMN", help="scenario, group, tags or status")] = "",
+    settings: Annotated[bool, typer.Option("--settings", help="what differs between the runs, as columns")] = False,
     json: Annotated[bool, typer.Option("--json", help="one JSON object a line")] = False,
     hosts: Annotated[
         str, typer.Option("--hosts", metavar="A,B", help="of these machines, over ssh: NAME or NAME:/FOLDER each")
     ] = "",
 ) -> None:
-    """The runs, newest first: status, step, main metric, curve."""
-    from txlab.runs.finding import default_root, list_runs
+    """The runs, newest first: status, step, main metric, curve.
 
-    if hosts:
-        runs_of_hosts(hosts, limit, json)
-        return
-    found = list_runs()
-    chosen = found[:limit] if limit else found
+    txlab runs gpt "val_loss<2" --sort val_loss --settings
+    """
+    from txlab.runs.finding import default_root, each_at_once, list_runs
+    from txlab.runs.overview import arranged, grouped, is_meant, require_column, settings_in
+
+    found = runs_of_hosts(hosts) if hosts else list_runs()
+    where = hosts or str(default_root().absolute())
+    everything = bool(words or sort or group) or not limit
+    read = dict(each_at_once(facts_and_summary, found if everything else found[:limit]))
+    chosen = [summary for _, summary in read.values() if is_meant(summary, words or [])]
+    if sort and chosen:
+        require_column(sort, chosen)
+    if sort:
+        chosen = arranged(chosen, sort, descending)
+    if group and chosen:
+        require_column(group, chosen)
+    meant = len(chosen) if everything else len(found)
+    chosen = chosen[:limit] if limit else chosen
     if json:
-        for path in chosen:
-            print(json_.dumps(facts(path)))
+        for run in chosen:
+            print(json_.dumps(read[run.path][0]))
         return
     if not found:
-        print(shown(f"no runs in {default_root().absolute()}; txlab run gpt-tiny makes one"))
+        print(shown(f"no runs on {hosts}" if hosts else f"no runs in {where}; txlab run gpt-tiny makes one"))
         return
-    print_table([facts(path) for path in chosen])
-    if len(chosen) < len(found):
-        older = len(found) - len(chosen)
-        print(f"and {older} older {'one' if older == 1 else 'ones'}; --limit 0 shows all")
+    if not chosen:
+        print(shown(f"none of the {len(found)} runs {'on' if hosts else 'in'} {where} matches"))
+        return
+    known = {"name", "status", "step", "metric", *({run.metric for run in chosen} if sort else ())}
+    extra = [
+        name for name in dict.fromkeys([sort, *(settings_in(chosen) if settings else ())]) if name not in {"", *known}
+    ]
+    for name, members in grouped(chosen, group) if group else [("", chosen)]:
+        if group:
+            print(shown(f"{group}: {name or 'none'}"))
+        print_table(
+            [read[run.path][0] for run in members], [[cell(run, name) for name in extra] for run in members], extra
+        )
+    if len(chosen) < meant:
+        more = meant - len(chosen)
+        what = "older" if not sort else "more"
+        print(f"and {more} {what} {'one' if more == 1 else 'ones'}; --limit 0 shows all")
 
 
-def runs_of_hosts(hosts: str, limit: int, json: bool) -> None:
-    """List the runs of other machines together, asking all of them at once. Raises LabError if none answers."""
+def runs_of_hosts(hosts: str) -> list[Path]:
+    """The runs of other machines, newest first, asking all of them at once; one that does not answer is named, and its
+    copies are listed. Raises RunFailed if there is nothing to list."""
+    from txlab.runs.directory import RunInfo
     from txlab.runs.far.address import host_and_folder
     from txlab.runs.far.mirroring import host_at, listed
     from txlab.runs.finding import list_runs
@@ -54,59 +94,73 @@ def runs_of_hosts(hosts: str, limit: int, json: bool) -> None:
     addresses = [host_and_folder(name.strip()) for name in hosts.split(",") if name.strip()]
     for address in addresses:
         host_at(address).want_list()
-    rows, silent = [], []
+    found, silent = [], []
     for address in addresses:
         try:
-            found = list_runs(listed(address))
+            found += list_runs(listed(address))
         except LabError as error:
             silent.append(str(error))
-            found = list_runs(address.mirrors)
-        rows += [facts(path) | {"machine": address.host} for path in found[: limit or None]]
-    rows.sort(key=lambda row: row.get("created") or 0.0, reverse=True)
+            found += list_runs(address.mirrors)
     for sentence in silent:
         print(f"txlab: {shown(sentence)}", file=sys.stderr)
-    if silent and not rows:
-        raise RunFailed(f"no runs of {shown(hosts)} can be listed")
-    if json:
-        for row in rows:
-            print(json_.dumps(row))
-    elif rows:
-        print_table(rows[: limit or None])
-    else:
-        print(shown(f"no runs on {hosts}"))
+    if silent and not found:
+        raise RunFailed(f"no runs of {hosts} can be listed")
+
+    def created(path: Path) -> float:
+        try:
+            return RunInfo.load(path).created
+        except LabError:
+            return 0.0
+
+    return sorted(found, key=created, reverse=True)
 
 
-def facts(path: Path) -> dict[str, Any]:
-    """Return the list entry of one run; for a directory that cannot be read, the reason."""
-    from txlab.runs.directory import ALIVE
-    from txlab.runs.label import read_label
-    from txlab.runs.primary_metric import primary_metrics
+def cell(run: RunSummary, column: str) -> str:
+    from txlab.runs.overview import value_of
+
+    value = value_of(run, column)
+    if isinstance(value, float):
+        return numeral(value)
+    return "" if value is None else shown(str(value))
+
+
+def facts_and_summary(path: Path) -> tuple[dict[str, Any], RunSummary]:
+    """Read a run once for both; RunSummary is what it is searched and ordered by."""
     from txlab.runs.reader import RunReader
+    from txlab.runs.summary import summary_of, unreadable
 
     try:
         reader = RunReader(path, light=True)
         reader.poll()
     except (LabError, OSError) as error:
         known = {"name": path.name, "path": str(path), "status": "unreadable", "reason": str(error)}
-        return known | {"values": {}, "curve": []}
+        return known | {"values": {}, "curve": []}, unreadable(path, str(error))
+    summary = summary_of(reader)
+    return facts(reader, summary), summary
+
+
+def facts(reader: RunReader, summary: RunSummary) -> dict[str, Any]:
+    """Return the list entry of one run."""
+    from txlab.runs.directory import ALIVE
+
     info, state = reader.info, reader.state
-    names = reader.names("metrics")
-    metric = next(iter(primary_metrics(info.facts, names, info.kind)), "")
-    series = reader.series(metric)
-    values = {n: v for n in names if (v := reader.latest(n)) is not None and math.isfinite(v)}
+    series = reader.series(summary.metric)
     # The heartbeat reports the step only every two seconds; the log is more recent.
     step = max([state.step, *series.steps[-1:].tolist()]) if state.status in ALIVE else state.step
     curve = [float(v) for v in series.values[-4096:] if math.isfinite(v)]
     return {
-        "name": path.name,
-        "path": str(path),
+        "name": summary.name,
+        "path": str(summary.path),
         "scenario": info.scenario,
         "title": info.title,
-        "label": (label := read_label(path)).name,
-        "note": label.note,
+        "label": summary.label.name,
+        "note": summary.label.note,
+        "tags": list(summary.tags),
+        "group": summary.group,
         "changes": info.changes,
-        "status": "unreadable" if reader.problem else state.status,
-        "reason": reader.problem or state.reason,
+        "config": info.config,
+        "status": summary.status,
+        "reason": summary.reason,
         "step": step,
         "steps": state.steps,
         "heartbeat_age": state.heartbeat_age,
@@ -116,14 +170,15 @@ def facts(path: Path) -> dict[str, Any]:
         "created": info.created,
         "started": info.started,
         "ended": info.ended,
-        "metric": metric,
-        "value": values.get(metric),
-        "values": values,
+        "metric": summary.metric,
+        "value": summary.values.get(summary.metric),
+        "values": summary.values,
         "curve": curve[:: max(1, len(curve) // 256)],
     }
 
 
-def print_table(rows: list[dict[str, Any]]) -> None:
+def print_table(rows: list[dict[str, Any]], further: Sequence[Sequence[str]], titles: Sequence[str]) -> None:
+    """Print the runs; `further` has the cells of each under the `titles` of more columns."""
     import numpy as np
 
     from txlab.drawing.formatting import duration
@@ -139,6 +194,7 @@ def print_table(rows: list[dict[str, Any]]) -> None:
         Column("step", "right"),
         Column("metric"),
         Column("value", "right"),
+        *(Column(shown(title.rpartition(".")[2]), "right") for title in titles),
         Column("curve"),
     ]
     cells, paint, beneath = [], {}, []
@@ -152,7 +208,8 @@ def print_table(rows: list[dict[str, Any]]) -> None:
         curve = spark(np.array(row["curve"]), SPARK, ascii_only())
         metric = "" if value is None else cut(shown(row["metric"]), METRIC)
         where = [shown(row.get("machine") or "")] if far else []
-        cells.append([*where, shown(row["name"]), word, step, metric, "" if value is None else numeral(value), curve])
+        cells.append([*where, shown(row["name"]), word, step, metric, "" if value is None else numeral(value)])
+        cells[-1] += [*further[i], curve]
         reason = row["reason"] if row["status"] in ("failed", "lost", "unreadable") else ""
         reason = row.get("stale") or reason
         named = [row.get("label"), told_changes(row.get("changes") or {}), row.get("note")]

@@ -141,6 +141,8 @@ class RunInfo:
     changes   dotted key → value of the settings that differ from the scenario's file
     spent     seconds that earlier processes computed it; see `seconds`
     branched  {"run", "step"}: the run and the checkpoint that it goes on from
+    config    of a recorded run: dotted key → value of its configuration
+    tags, group  words by which a list of runs is searched and grouped
     """
 
     name: str
@@ -165,6 +167,9 @@ class RunInfo:
     command: list[str] = field(default_factory=list)
     git: dict[str, Any] = field(default_factory=dict)
     branched: dict[str, Any] = field(default_factory=dict)
+    config: dict[str, Any] = field(default_factory=dict)
+    tags: list[str] = field(default_factory=list)
+    group: str = ""
     format: int = FORMAT
 
     @classmethod
@@ -207,7 +212,7 @@ class RunInfo:
     def encoded(self) -> bytes:
         """The bytes of run.json: indented JSON, "format" first."""
         rest = asdict(self)
-        for name in ("changes", "command", "git", "branched"):
+        for name in ("changes", "command", "git", "branched", "config", "tags", "group"):
             if not rest[name]:
                 del rest[name]
         first = {"format": rest.pop("format")}

@@ -15,7 +15,7 @@ from txlab.drawing.plot import Furniture, margin, plot_lines
 from txlab.drawing.text import formula, visible, width
 from txlab.experiments.kind import kind_of_run
 from txlab.experiments.schema import CHAPTERS
-from txlab.tui.run_summary import RunSummary
+from txlab.runs.summary import RunSummary
 from txlab.tui.theme import glyphs
 
 if TYPE_CHECKING:
