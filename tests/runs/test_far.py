@@ -472,7 +472,10 @@ def test_the_reader_gives_and_takes_nothing_outside_of_its_root(far: Path, tmp_p
     paths += [f"{name}/pipe", f"{name}/./run.json", "", ".", "..", f"{name}//run.json", f"{name}\0/run.json", name]
     requests: list[tuple[dict[str, Any], bytes]] = [({"do": "root", "path": str(far)}, b"")]
     requests += [({"do": "read", "path": path, "at": 0, "n": 1000}, b"") for path in paths]
-    requests += [({"do": "follow", "run": run, "at": {}}, b"") for run in ("..", "out", "../far", "", "x/y", None, 7)]
+    requests += [
+        ({"do": "follow", "run": run, "at": {}}, b"")
+        for run in ("..", "out", "../far", f"../{far.name}/{name}", "", "x/y", None, 7)
+    ]
     puts = [("..", "inbox", "x.json"), (name, "inbox", "../x"), (name, "inbox", ".x"), (name, "inbox", "")]
     puts += [(name, "events.jsonl", ""), (name, "run.json", ""), (name, "../x", ""), ("out", "label.json", "")]
     puts += [(evil.path.name, "inbox", "x.json"), (evil.path.name, "preferences.jsonl", ""), ("..", "label.json", "")]
@@ -569,6 +572,8 @@ def test_ten_thousand_lies_write_nothing_outside_of_the_mirror(tmp_path: Path, m
         {"file": "heartbeat", "run": "run", "whole": True, "mark": [1, 2, 3]},
         {"frames": [[1, [1, 2, 3], 100], [2, None, 50]], "run": "run"},
         {"id": 3, "runs": [["run", [1], [["run.json", 2], ["events.jsonl", 1]]]], "more": True},
+        {"id": 3, "runs": [["../../../../../etc", [1], [["run.json", 2], ["events.jsonl", 1]]]], "more": True},
+        {"id": 3, "runs": [["other", [1], [["../../../../../etc/x", 2]]]], "more": True},
         {"id": 2, "size": 3, "frame": [4, None, 7]},
         {"id": 1, "root": "/x", "names": ["run", "other", "../up", ".hidden"], "run": None},
     ]
