@@ -429,6 +429,22 @@ def test_doctor_knows_multiplexers_and_colour_depths() -> None:
     assert "screenrc" in next(multiplexer({"TERM": "screen.xterm"})).advice
 
 
+def test_doctor_reads_a_card_and_measures_what_runs_are_compared_with(monkeypatch) -> None:
+    from txlab.cli.doctor import card, peak
+    from txlab.engine.card import Card
+
+    readings = {"gpu_busy": 0.97, "gpu_used_mb": 41_000.0, "gpu_celsius": 61.0, "gpu_watts": 312.0, "gpu_slowed": 4.0}
+    monkeypatch.setattr(Card, "__init__", lambda self, uuid: setattr(self, "trouble", ""))
+    monkeypatch.setattr(Card, "read", lambda self: readings)
+    found = card("cuda:0", "aaaa")
+    assert found.found == "cuda:0: 97 % busy, 41.0 GB in use, 61 °C, 312 W"
+    assert (found.verdict, found.advice) == ("note", "its clock is slowed: power limit")
+    monkeypatch.setattr(Card, "__init__", lambda self, uuid: setattr(self, "trouble", "not read: no driver"))
+    assert card("cuda:0", "aaaa").found == "cuda:0: not read: no driver"
+    assert "FLOP/s, bf16" in peak("cpu").found
+    assert "copy" in peak("cpu").found
+
+
 def test_the_console_without_a_terminal_says_what_works(txlab_command) -> None:
     said = txlab_command()
     assert said.status == 2

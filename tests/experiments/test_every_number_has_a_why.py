@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from txlab.engine.card import READINGS
 from txlab.experiments.kind import explain_metric, kind_named, kind_names
 from txlab.experiments.learning.kind import GradientKind
 from txlab.runs.loop import Speed
@@ -94,6 +95,31 @@ def test_every_metric_of_a_kind_is_explained(name: str, tmp_path: Any) -> None:
         assert why is not None
         assert why.result == pytest.approx(values[metric]), metric
         assert why.equation, metric
+
+
+def test_every_reading_of_a_gpu_is_explained_with_its_limit() -> None:
+    values = {"memory_reserved_mb": 3000.0, "gpu_slowed": 36.0, "gpu_used_mb": 40_000.0, "gpu_total_mb": 80_000.0}
+    values |= {"gpu_busy": 0.97, "gpu_celsius": 61.0, "gpu_watts": 312.0, "gpu_watts_limit": 400.0}
+    assert set(READINGS) < set(values)
+    for name, value in values.items():
+        why = explain_metric({"kind": "language-model"}, name, 1, values, {})
+        assert why is not None
+        assert why.result == value
+    watts = explain_metric({"kind": "language-model"}, "gpu_watts", 1, values, {})
+    slowed = explain_metric({"kind": "language-model"}, "gpu_slowed", 1, values, {})
+    assert watts is not None
+    assert slowed is not None
+    assert watts.steps[0].result == pytest.approx(0.78)
+    assert "power limit, temperature" in slowed.operands[0].note
+
+
+def test_the_share_of_a_data_sheet_is_computed_from_its_facts() -> None:
+    facts = {"unit": "tokens", "units_per_step": 100, "flops_per_step": 4e9, "data_sheet_flops": 1e12}
+    values = {"share_of_data_sheet": 0.2, "tokens_per_second": 5000.0}
+    why = explain_metric({"kind": "language-model"}, "share_of_data_sheet", 1, values, facts)
+    assert why is not None
+    assert why.steps[-1].result == pytest.approx(0.2)
+    assert "data sheet" in why.question
 
 
 def test_no_kind_is_left_out() -> None:

@@ -72,7 +72,7 @@ class LineExperiment(GradientExperiment[Line]):
             loss.backward()
             return {"loss": loss.detach(), "rows": torch.tensor(float(len(x)))}
 
-        return self.accumulate(update, work, zip(X.chunk(self.parts), Y.chunk(self.parts), strict=True))
+        return self.accumulate(work, zip(X.chunk(self.parts), Y.chunk(self.parts), strict=True))
 
 
 def learner(**turned: float) -> LineExperiment:

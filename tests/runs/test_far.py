@@ -333,7 +333,7 @@ def test_without_a_line_the_copy_is_opened_and_says_so(far: Path, monkeypatch: p
         assert state_of(path).far.sentence == ""  # type: ignore[union-attr]
         mirroring.close_all()
         monkeypatch.setenv("TXLAB_SSH", "false")
-        assert find_run("box:model", whole=False) == path
+        assert find_run("box:model", seconds=0.0) == path
         state = state_of(path)
         assert state.status == "running"  # as of then
         assert state.far is not None

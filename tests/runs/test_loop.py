@@ -18,6 +18,7 @@ from txlab.runs.directory import RunDirectory, RunInfo, state_of
 from txlab.runs.events import Row, live_branch, read_rows
 from txlab.runs.finding import find_run
 from txlab.runs.frames import FrameIndex
+from txlab.runs.loop import Speed, card_of, memory
 from txlab.runs.process import execute, prepare
 from txlab.runs.scenario import LoadedScenario
 
@@ -248,6 +249,41 @@ def test_out_of_memory_and_bugs_are_said_in_one_line_with_the_traceback_in_the_l
     info = execute(run)
     assert info.reason == "step 14: ValueError: an ordinary bug; last good checkpoint 10"
     assert "Traceback" in run.log.read_text()
+
+
+def test_what_the_card_says_is_in_the_machine_rows_and_its_trouble_is_noted_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Failing:
+        """A card that falls silent after its first reading."""
+
+        trouble = ""
+        asked = 0
+
+        def read(self) -> dict[str, float]:
+            self.asked += 1
+            self.trouble = "" if self.asked == 1 else "the card's power is not read: GPU is lost"
+            return {} if self.trouble else {"gpu_watts": 312.0}
+
+    monkeypatch.setattr("txlab.runs.loop.card_of", lambda device: Failing())
+    monkeypatch.setattr("txlab.runs.loop.MACHINE_EVERY", 0.0)
+    run = made(tmp_path, steps=8)
+    execute(run)
+    rows = [row["values"].get("gpu_watts") for row in rows_of(run, "machine")]
+    assert rows == [312.0, *[None] * 7]
+    assert [row["text"] for row in rows_of(run, "note")] == ["the card's power is not read: GPU is lost"]
+
+
+def test_a_cpu_has_no_card_and_its_memory_is_that_of_the_process() -> None:
+    assert card_of("cpu") is card_of("") is card_of("cuda:0") is None  # the last where CUDA is missing
+    assert set(memory("cpu")) == {"memory_mb"}
+
+
+def test_the_share_of_the_data_sheet_stands_beside_that_of_the_measured_peak() -> None:
+    speed = Speed({"flops_per_step": 400.0, "peak_flops": 1e9, "data_sheet_flops": 4e9}, steps=2)
+    speed.begin(0)
+    values = speed.look(2)
+    assert values["share_of_peak"] == pytest.approx(4 * values["share_of_data_sheet"])
 
 
 def test_an_explicit_rewind_drops_later_rows_frames_checkpoints_and_changes(tmp_path: Path) -> None:

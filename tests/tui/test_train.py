@@ -618,3 +618,49 @@ async def test_two_overlays_keep_their_legend(root: Path) -> None:
             return sum(each.label[-8:] in legend for each in chart.series) + legend.count("──")
 
         await settle(pilot, lambda: named() == 4 + 3)
+
+
+def on_a_card(root: Path, **more: float) -> Path:
+    """A run whose machine rows are those of a GPU."""
+    run = as_ours(make_run(root, status="open", name="gpt-card"))
+    values = {
+        "tokens_per_second": 812_000.0,
+        "share_of_peak": 0.47,
+        "share_of_data_sheet": 0.38,
+        "memory_mb": 21_400.0,
+        "memory_reserved_mb": 23_000.0,
+        "host_memory_mb": 2_100.0,
+        "gpu_busy": 0.98,
+        "gpu_used_mb": 24_100.0,
+        "gpu_total_mb": 85_000.0,
+        "gpu_celsius": 61.0,
+        "gpu_watts": 687.0,
+        "gpu_watts_limit": 700.0,
+        "gpu_slowed": 4.0,
+    }
+    append_rows(run, {"event": "machine", "step": 40, "values": values | more})
+    return run
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_card_is_shown_with_its_units_and_why_its_clock_is_slowed(root: Path, size: tuple[int, int]) -> None:
+    app = app_on(root, on_a_card(root))
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot, ready(app))
+        facts = {fact.name: (fact.value, fact.note) for fact in train(app).snap.facts}
+        assert facts["of sheet"] == ("38 %", "the data sheet's peak")
+        assert facts["memory"] == ("21 400", "MB; in use 24.1 of 85.0 GB")
+        assert facts["busy"] == ("98 %", "time with a kernel")
+        assert (facts["power"], facts["temperature"]) == (("687", "W of 700"), ("61", "°C"))
+        assert facts["slowed"][0] == "power limit"
+        assert not [name for name in facts if name.startswith(("gpu", "host"))]  # not listed a second time by its name
+        if size[0] == 120:
+            shown = " ".join(text_of(app).split())
+            assert "slowed power limit" in shown
+
+
+def test_a_card_that_is_not_slowed_or_says_nothing_takes_no_room(root: Path) -> None:
+    run = on_a_card(root, gpu_slowed=1.0)
+    found = snapshot(reader_of(run), Look(), reader_of)
+    assert "slowed" not in [fact.name for fact in found.facts]
+    assert found.metrics[-1].startswith(("gpu_", "share_", "memory_", "host_", "tokens_"))  # machines come last

@@ -14,7 +14,7 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -22,6 +22,7 @@ from typing import Annotated, Literal
 import typer
 
 from txlab.cli.terminal import ascii_only, coloured, columns, shown
+from txlab.errors import one_line
 
 MARKS = {"good": ("✓", "+", 32), "note": ("!", "!", 33), "bad": ("✗", "x", 31)}
 
@@ -250,6 +251,8 @@ def devices() -> Iterator[Finding]:
         for i in range(torch.cuda.device_count()):
             about = torch.cuda.get_device_properties(i)
             yield Finding("good", "device", f"cuda:{i} {about.name}, {about.total_memory / 2**30:.0f} GiB")
+            yield card(f"cuda:{i}", str(about.uuid))
+            yield peak(f"cuda:{i}")
     elif torch.backends.mps.is_available():
         yield Finding("good", "device", "mps")
     elif torch.version.cuda is None and Path("/dev/nvidiactl").exists():
@@ -258,3 +261,49 @@ def devices() -> Iterator[Finding]:
     else:
         wide = getattr(torch.backends.cpu, "get_cpu_capability", lambda: "unknown")()
         yield Finding("good", "device", f"cpu only ({wide})")
+        yield peak("cpu")
+
+
+def card(device: str, uuid: str) -> Finding:
+    """Ask an NVIDIA card for its memory, power and temperature, and whether its clock is slowed."""
+    from txlab.engine.card import Card, slowed
+
+    there = Card(uuid)
+    values = there.read()
+    if there.trouble:
+        return Finding("note", "card", f"{device}: {there.trouble}")
+    said: dict[str, Callable[[float], str]] = {
+        "gpu_busy": lambda value: f"{100 * value:.0f} % busy",
+        "gpu_used_mb": lambda value: f"{value / 1e3:.1f} GB in use",
+        "gpu_celsius": lambda value: f"{value:.0f} °C",
+        "gpu_watts": lambda value: f"{value:.0f} W",
+        "gpu_watts_limit": lambda value: f"of {value:.0f} W allowed",
+    }
+    told = ", ".join(word(values[name]) for name, word in said.items() if name in values)
+    reasons = slowed(values.get("gpu_slowed", 0))
+    return good_unless(bool(reasons), "card", f"{device}: {told}", f"its clock is slowed: {reasons}")
+
+
+def peak(device: str) -> Finding:
+    """Measure what runs are compared with: products of large matrices, and copies within the memory."""
+    import torch
+
+    from txlab.engine.device import data_sheet, describe, measure_copy, measure_peak
+
+    there = torch.device(device)
+    try:
+        speeds = {
+            name: measure_peak(there, dtype) for name, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16))
+        }
+        copied = measure_copy(there)
+    except RuntimeError as error:  # other programs have taken its memory
+        return Finding("note", "peak", f"{device}: cannot be measured: {one_line(error)}")
+    sheet = data_sheet(describe(there)) if there.type == "cuda" else None
+    found = ", ".join(
+        f"{name} {value / 1e12:.3g} TFLOP/s" if value > 1e12 else f"{name} {value / 1e9:.0f} GFLOP/s"
+        for name, value in speeds.items()
+    )
+    found += f" of {sheet.bfloat16 / 1e12:.0f} on the data sheet" if sheet else ""
+    found += f", copy {copied / 1e9:.3g} GB/s"
+    found += f" of {sheet.bandwidth / 1e9:.0f}" if sheet and sheet.bandwidth else ""
+    return Finding("good", "peak", f"{device}: {found}")

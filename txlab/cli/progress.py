@@ -17,6 +17,7 @@ from typing import Any
 from txlab.cli.terminal import ascii_only, can_redraw, columns, shown
 from txlab.drawing.formatting import count, duration, number, plain
 from txlab.drawing.text import cut, width
+from txlab.engine.card import READINGS
 from txlab.errors import LabError
 from txlab.runs.directory import RunInfo
 from txlab.runs.events import Row, encode_row
@@ -99,7 +100,7 @@ class Progress:
 
     def named(self) -> list[str]:
         """Return the metrics to show on the line."""
-        known = [n for n in self.values if n not in ("lr", "grad_norm", "bits_per_byte", *MACHINE)]
+        known = [n for n in self.values if n not in ("lr", "grad_norm", "bits_per_byte", *MACHINE, *READINGS)]
         told = primary_metrics(self.facts, known, self.kind)
         return told if len(told) > 1 else [*told, *(n for n in known if n not in told)][:3]
 
@@ -114,7 +115,15 @@ class Progress:
             parts.remove(max(parts))
 
 
-MACHINE = ("tokens_per_second", "share_of_peak", "memory_mb", "seconds_left")
+MACHINE = (
+    "tokens_per_second",
+    "share_of_peak",
+    "share_of_data_sheet",
+    "memory_mb",
+    "memory_reserved_mb",
+    "host_memory_mb",
+    "seconds_left",
+)
 
 
 def quiet(line: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json as json_
 import math
 import sys
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from txlab.runs.summary import RunSummary
 
 SPARK = 16
+ENOUGH = 5.0  # seconds for reading another program's log
 METRIC = 20  # cells for its name
 
 
@@ -37,17 +39,27 @@ def runs(
         str, typer.Option("--hosts", metavar="A,B", help="of these machines, over ssh: NAME or NAME:/FOLDER each")
     ] = "",
 ) -> None:
-    """The runs, newest first: status, step, main metric, curve.
+    """The runs, newest first: status, step, main metric, curve. Also those that other programs log here.
 
     txlab runs gpt "val_loss<2" --sort val_loss --settings
     """
-    from txlab.runs.finding import default_root, each_at_once, list_runs
+    from txlab.runs.finding import default_root, each_at_once
+    from txlab.runs.foreign.finding import found_logs, with_logs
+    from txlab.runs.foreign.mirror import Mirror, mirror_path
     from txlab.runs.overview import arranged, grouped, is_meant, require_column, settings_in
 
-    found = runs_of_hosts(hosts) if hosts else list_runs()
+    logs = {mirror_path(log): log for log in found_logs(default_root())}
+    found = runs_of_hosts(hosts) if hosts else with_logs(default_root(), logs.values())
     where = hosts or str(default_root().absolute())
+
+    def read_one(path: Path) -> tuple[dict[str, Any], RunSummary]:
+        if path in logs:
+            with contextlib.suppress(LabError):  # told in its place
+                Mirror(logs[path]).update(seconds=ENOUGH)
+        return facts_and_summary(path)
+
     everything = bool(words or sort or group) or not limit
-    read = dict(each_at_once(facts_and_summary, found if everything else found[:limit]))
+    read = dict(each_at_once(read_one, found if everything else found[:limit]))
     chosen = [summary for _, summary in read.values() if is_meant(summary, words or [])]
     if sort and chosen:
         require_column(sort, chosen)
@@ -150,7 +162,8 @@ def facts(reader: RunReader, summary: RunSummary) -> dict[str, Any]:
     curve = [float(v) for v in series.values[-4096:] if math.isfinite(v)]
     return {
         "name": summary.name,
-        "path": str(summary.path),
+        "path": info.source.get("path", str(summary.path)),
+        "source": info.source.get("program", ""),
         "scenario": info.scenario,
         "title": info.title,
         "label": summary.label.name,
@@ -212,7 +225,8 @@ def print_table(rows: list[dict[str, Any]], further: Sequence[Sequence[str]], ti
         cells[-1] += [*further[i], curve]
         reason = row["reason"] if row["status"] in ("failed", "lost", "unreadable") else ""
         reason = row.get("stale") or reason
-        named = [row.get("label"), told_changes(row.get("changes") or {}), row.get("note")]
+        origin = f"{row['source']}: {row['path']}" if row.get("source") else ""
+        named = [row.get("label"), origin, told_changes(row.get("changes") or {}), row.get("note")]
         beneath.append([line for line in ("  ".join(word for word in named if word), reason) if line])
     title, *lines = table(head, cells, paint).splitlines()
     print(title)

@@ -136,6 +136,13 @@ UNITS = {
     "val_bits_per_byte": "bits/byte",
     "tokens_per_second": "tokens/s",
     "memory_mb": "MB",
+    "memory_reserved_mb": "MB",
+    "host_memory_mb": "MB",
+    "gpu_used_mb": "MB",
+    "gpu_total_mb": "MB",
+    "gpu_celsius": "°C",
+    "gpu_watts": "W",
+    "gpu_watts_limit": "W",
 }
 """Units of the metrics that say them in their names, whoever recorded them."""
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from operator import mul, truediv
 from typing import Any
 
+from txlab.engine.card import slowed
 from txlab.engine.explain import Explanation, Operand, Step, computed
 from txlab.experiments.schema import grouped
 
@@ -27,7 +28,45 @@ def explain_machine(
         return _time_left(scenario, step, values)
     if name in ("memory_mb", "host_memory_mb"):
         return _memory(name, values, facts)
-    return _share_of_peak(values, facts) if name == "share_of_peak" else None
+    if name in READ:
+        return _reading(name, values)
+    return _share(name, values, facts) if name in PEAKS else None
+
+
+PEAKS = {
+    "share_of_peak": ("peak_flops", "FLOP/s of a large matrix product here, in the dtype and with the threads in use"),
+    "share_of_data_sheet": ("data_sheet_flops", "dense bfloat16 FLOP/s that the card's data sheet promises"),
+}
+READ = {
+    "memory_reserved_mb": ("memory that torch holds on the GPU, for tensors and to reuse", "MB", "torch"),
+    "gpu_used_mb": ("memory of the GPU that all programs use", "MB", "NVML"),
+    "gpu_total_mb": ("memory of the GPU", "MB", "NVML"),
+    "gpu_busy": ("share of the last moments in which any kernel ran, however little of the GPU it used", "", "NVML"),
+    "gpu_celsius": ("temperature of the GPU", "°C", "NVML"),
+    "gpu_watts": ("power that the card takes", "W", "NVML"),
+    "gpu_watts_limit": ("power that the card may take", "W", "NVML"),
+    "gpu_slowed": ("sum of NVML's reasons for its clock; 0 and 1 = it is not slowed", "", "NVML"),
+}
+
+
+def _reading(name: str, values: Mapping[str, float]) -> Explanation:
+    what, unit, source = READ[name]
+    said = slowed(values[name]) if name == "gpu_slowed" else ""
+    limits = {"gpu_watts": "gpu_watts_limit", "gpu_used_mb": "gpu_total_mb", "memory_reserved_mb": "gpu_total_mb"}
+    most = limits.get(name, "")
+    share = computed("share", "{} / {}", truediv, values[name], values[most]) if values.get(most) else None
+    return Explanation(
+        question=f"why {values[name]:.4g} {unit}".rstrip() + "?",
+        equation=f"a reading of {source}",
+        math="T11",
+        source="read while it ran, about once a second",
+        operands=[
+            Operand(name, values[name], f"{what}{f': {said}' if said else ''}"),
+            *([Operand(most, values[most], READ[most][0])] if share else []),
+        ],
+        steps=[share] if share else [],
+        result=values[name],
+    )
 
 
 def _pace(rate: float) -> Explanation:
@@ -114,23 +153,23 @@ def _memory(name: str, values: Mapping[str, float], facts: Mapping[str, Any]) ->
     )
 
 
-def _share_of_peak(values: Mapping[str, float], facts: Mapping[str, Any]) -> Explanation | None:
-    share = values["share_of_peak"]
+def _share(name: str, values: Mapping[str, float], facts: Mapping[str, Any]) -> Explanation | None:
+    share, (which, about) = values[name], PEAKS[name]
     unit = str(facts.get("unit", "tokens"))
     speed, one = values.get(f"{unit}_per_second"), unit.removesuffix("s")
-    peak, work, units = facts.get("peak_flops"), facts.get("flops_per_step"), facts.get("units_per_step")
+    peak, work, units = facts.get(which), facts.get("flops_per_step"), facts.get("units_per_step")
     if not (speed and peak and work and units):
         return None
     rate = work * speed / units
     return Explanation(
-        question=f"why {share:.1%} of this machine's peak?",
+        question=f"why {share:.1%} of {'this machine' if name == 'share_of_peak' else 'the data sheet'}'s peak?",
         equation=f"share = FLOPs for each {one} · {unit} a second / peak",
         math="T11",
         source="Chowdhery et al. 2022, appendix B",
         operands=[
             Operand(f"FLOPs for each {one}", work / units, "6 · weights of matrix products + 12 · N · T · D"),
             Operand(f"{unit} a second", speed, "measured"),
-            Operand("peak", peak, "FLOP/s of a large matrix product here, in the dtype and with the threads in use"),
+            Operand("peak", peak, about),
             *choices_made(facts),
         ],
         steps=[

@@ -62,6 +62,24 @@ class Adjustable:
     unit: str = ""
 
 
+@dataclass(frozen=True)
+class Budget:
+    """The memory that a step is computed to need.
+
+    of     what it is a step of: "12 × 1024 positions, width 768, bfloat16, sdpa attention"
+    parts  bytes, by what they are for
+    lower  which settings would need less, in words, the first to try first
+    """
+
+    of: str
+    parts: dict[str, int]
+    lower: Sequence[str] = ()
+
+    @property
+    def total(self) -> int:
+        return sum(self.parts.values())
+
+
 class NotFinite(RunFailed):
     """An update was refused because a loss or gradient was not finite; the weights are those before the update."""
 
@@ -74,7 +92,8 @@ class Experiment(Protocol):
     """See DESIGN, first idea. All methods are called from one thread, at step boundaries.
 
     An experiment may also have a `measured()`: speeds that it measured since the last call, by names. They are recorded
-    with the machine's and, unlike metrics, differ from run to run.
+    with the machine's and, unlike metrics, differ from run to run. And a `notes()`: sentences that a person should read
+    in the log and has not been told yet. And a `budget()`: see Budget.
     """
 
     @property

@@ -80,6 +80,9 @@ class Compute(Section):
         "auto", description="what the threads share: every operation, or the sequences of a batch (on a CPU)"
     )
     compile: bool | Literal["auto"] = "auto"
+    graphs: bool | Literal["auto"] = Field(
+        "auto", description="whole training steps as CUDA graphs: for small models, which are bound by launches"
+    )
 
 
 class Start(Section):

@@ -5,6 +5,7 @@ A directory is a run because of the files in it; its name is only a date and the
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shutil
@@ -155,10 +156,11 @@ def is_run(path: Path) -> bool:
     return False
 
 
-def find_run(name_or_path: str | Path, root: Path | None = None, *, whole: bool = True) -> Path:
+def find_run(name_or_path: str | Path, root: Path | None = None, seconds: float = math.inf) -> Path:
     """Find a run by its path, its directory name under `root`, "latest", a scenario's name (its newest run), or
-    the name that it was given. HOST:RUN is a run on another machine: its mirror, with all rows of its log unless not
-    `whole` is asked for.
+    the name that it was given; or another program's log by its path or its name, which is read to its end, or for so
+    many `seconds`. HOST:RUN is a run on another machine: its mirror, with every row of its log unless only some
+    `seconds` are given.
 
     Raises LabError with the nearest name if there is none.
     """
@@ -171,7 +173,11 @@ def find_run(name_or_path: str | Path, root: Path | None = None, *, whole: bool 
         from txlab.runs.far.mirroring import open_run
 
         if (address := address_of(given)) is not None:
-            return open_run(address, whole)
+            return open_run(address, whole=seconds == math.inf)
+    from txlab.runs.foreign import finding as foreign
+
+    if given and (mirror := foreign.at_path(given, seconds)) is not None:
+        return mirror
     runs = list_runs(root)
     by_name: Mapping[str, Path] = {path.name: path for path in runs}
     if given in by_name:
@@ -184,6 +190,8 @@ def find_run(name_or_path: str | Path, root: Path | None = None, *, whole: bool 
     for path in runs:
         if given and read_label(path).name == given:
             return path.resolve()
+    if given and (mirror := foreign.by_name(given, root, seconds)) is not None:
+        return mirror
     if not runs:
         raise LabError(f"there is no run {given!r}: no runs in {root.absolute()} yet; txlab run gpt-tiny makes one")
     raise LabError(f"there is no run {given!r} in {root}{nearest(given, [*by_name, 'latest'])}")

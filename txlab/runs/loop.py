@@ -17,10 +17,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from txlab.engine.card import Card
 from txlab.errors import RunFailed, nearest, one_line
 from txlab.experiments.protocol import Experiment, Metrics, NotFinite
 from txlab.experiments.schema import Record
-from txlab.runs import checkpoints
+from txlab.runs import checkpoints, out_of_memory
 from txlab.runs.control import Inbox, Request
 from txlab.runs.directory import RunDirectory
 from txlab.runs.people import Asking, People
@@ -157,6 +158,8 @@ class _Loop:
                 self._save()
         if values := self.speed.look(step):
             self.recorder.row("machine", step, values=values | dict(getattr(self.experiment, "measured", dict)()))
+            for text in (*self.speed.notes(), *getattr(self.experiment, "notes", tuple)()):
+                self.recorder.note(step, text)
         if self.granted:
             self.granted -= 1
             if not self.granted:
@@ -307,25 +310,23 @@ def _reason(error: BaseException, loop: _Loop, recorder: Recorder) -> str:
     if isinstance(error, NotFinite):
         return f"{one_line(error)}; {back}"
     at = f"step {loop.step}"
-    if is_out_of_memory(error):
-        return f"{at}: out of memory ({one_line(error)}); {back}"
+    if out_of_memory.is_out_of_memory(error):
+        sentence, table = out_of_memory.told(error, loop.experiment)
+        write_log(recorder.run, table)
+        return f"{at}: {sentence}; {back}"
     if isinstance(error, RunFailed):
         return f"{one_line(error)}; {back}"
     return f"{at}: {type(error).__name__}: {one_line(error)}; {back}"
 
 
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether this is a MemoryError, or torch's own out-of-memory error for a device or the host."""
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
-        return True
-    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
-
-
 def write_traceback(run: RunDirectory, error: BaseException) -> None:
     """Append the traceback to log.txt; a full disk must not hide the error itself."""
-    said = "".join(traceback.format_exception(error)).encode("utf-8", "backslashreplace")
+    write_log(run, "".join(traceback.format_exception(error)))
+
+
+def write_log(run: RunDirectory, text: str) -> None:
     with contextlib.suppress(OSError), run.log_file() as log:
-        log.write(said)
+        log.write(text.encode("utf-8", "backslashreplace"))
 
 
 # Speed and memory
@@ -338,6 +339,11 @@ class Speed:
         self.units = float(facts.get("units_per_step") or 0)
         self.unit = str(facts.get("unit") or "tokens")
         self.flops, self.peak = float(facts.get("flops_per_step") or 0), float(facts.get("peak_flops") or 0)
+        self.sheet = float(facts.get("data_sheet_flops") or 0)
+        compute = facts.get("compute")
+        self.device = str(compute.get("device") or "") if isinstance(compute, Mapping) else ""
+        self.card = card_of(self.device)
+        self.told = ""
         self.steps = steps
         self.open_end = bool(facts.get("open_end"))  # `steps` is only a bound, so the remaining time is unknown
         self.spent_aside = 0.0
@@ -362,7 +368,8 @@ class Speed:
     def look(self, step: int) -> dict[str, float]:
         """The values of a machine row if a second has passed since the last, or the last step is done; else nothing.
 
-        share_of_peak = flops_per_step · steps/s / peak_flops;  seconds_left includes evaluations and samples.
+        share_of_peak = flops_per_step · steps/s / peak_flops;  share_of_data_sheet the same with data_sheet_flops;
+        seconds_left includes evaluations and samples.
         """
         now = time.monotonic()
         if now - self.marks[-1][0] < MACHINE_EVERY and step < self.steps:
@@ -371,7 +378,7 @@ class Speed:
         wall, done = now - then, step - first
         training = wall - (self.spent_aside - aside)
         self.marks.append((now, self.spent_aside, step))
-        values = memory()
+        values = memory(self.device) | (self.card.read() if self.card else {})
         if done > 0 and training > 0:
             rate = done / training
             values["steps_per_second"] = rate
@@ -381,15 +388,39 @@ class Speed:
                 values[f"{self.unit}_per_second"] = self.units * rate
             if self.flops and self.peak:
                 values["share_of_peak"] = self.flops * rate / self.peak
+            if self.flops and self.sheet:
+                values["share_of_data_sheet"] = self.flops * rate / self.sheet
         return values
 
+    def notes(self) -> list[str]:
+        """Why the card says nothing of itself, once."""
+        trouble = self.card.trouble if self.card else ""
+        if trouble == self.told:
+            return []
+        self.told = trouble
+        return [trouble]
 
-def memory() -> dict[str, float]:
-    """memory_mb is the memory of the process; on a GPU, the peak memory there, and host_memory_mb is the process's."""
+
+def card_of(device: str) -> Card | None:
+    """The card behind "cuda:1"; None for other devices."""
+    torch = sys.modules.get("torch")
+    if torch is None or not device.startswith("cuda") or not torch.cuda.is_available():
+        return None
+    return Card(str(torch.cuda.get_device_properties(device).uuid))
+
+
+def memory(device: str = "") -> dict[str, float]:
+    """memory_mb is the memory of the process. On a GPU it is the most that tensors have taken there, memory_reserved_mb
+    what torch holds for them, and host_memory_mb the process's."""
     import psutil
 
     host = psutil.Process().memory_info().rss / 1e6
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
-        return {"memory_mb": torch.cuda.max_memory_allocated() / 1e6, "host_memory_mb": host}
+        there = device if device.startswith("cuda") else None
+        return {
+            "memory_mb": torch.cuda.max_memory_allocated(there) / 1e6,
+            "memory_reserved_mb": torch.cuda.memory_reserved(there) / 1e6,
+            "host_memory_mb": host,
+        }
     return {"memory_mb": host}

@@ -18,11 +18,14 @@ import numpy as np
 
 from txlab.errors import LabError
 from txlab.runs.directory import RunDirectory
-from txlab.runs.finding import each_at_once, list_runs
+from txlab.runs.finding import each_at_once
+from txlab.runs.foreign.finding import found_logs, with_logs
+from txlab.runs.foreign.mirror import TITLES, Mirror, mirror_path
 from txlab.runs.label import Label, handle_of, read_label, told_changes
 from txlab.runs.primary_metric import primary_metrics
 from txlab.runs.reader import RunReader
 
+SEARCH_EVERY = 10.0  # seconds between searches for other programs' logs
 POINTS = 64  # of the small curve
 FIRST_LOOK = 24  # runs read before the list has said which ones are on the screen
 FURTHER = 250  # runs read in one look when all are asked for: a fifth of a second
@@ -74,6 +77,12 @@ class RunSummary:
         return self.kind == "recorded"
 
     @property
+    def source(self) -> str:
+        """The program whose log this is, as people write it; "" = a run of our own."""
+        told = self.facts.get("source")
+        return TITLES.get(str(told.get("program")), "") if isinstance(told, dict) else ""
+
+    @property
     def going(self) -> bool:
         return self.status in GOING
 
@@ -87,7 +96,7 @@ def summary_of(reader: RunReader) -> RunSummary:
     left = reader.latest("seconds_left")
     return RunSummary(
         path,
-        path.name,
+        info.name if info.source else path.name,
         scenario_name(path, info.scenario),
         info.title,
         "unreadable" if reader.problem else state.status,
@@ -150,6 +159,8 @@ class RunsUnder:
         self.stamps: dict[Path, int] = {}  # when run.json or heartbeat were last replaced, for runs that have ended
         self.scanned = self.changed = 0.0
         self.stamp = -1
+        self.mirrors: dict[Path, Mirror] = {}  # of other programs' logs
+        self.searched = 0.0
 
     def look(
         self, seen: set[str], force: bool = False, everything: bool = False
@@ -168,7 +179,12 @@ class RunsUnder:
         # A folder appears before its run.json, and network disks report times late: poll again a while after a change.
         due = now - self.scanned > 10 or (now - self.changed < 3 and now - self.scanned > 0.5)
         if force or due or not self.scanned:
-            self.paths, self.scanned = list_runs(self.root, known=self.known), now
+            if self.scanned and now - self.searched > SEARCH_EVERY:  # our own runs are shown first
+                logs = {mirror_path(log): log for log in found_logs(self.root)}
+                self.mirrors = {path: self.mirrors.get(path) or Mirror(log) for path, log in logs.items()}
+                self.searched = time.monotonic()
+            logs_now = [mirror.log for mirror in self.mirrors.values()]
+            self.paths, self.scanned = with_logs(self.root, logs_now, known=self.known), now
             for gone in self.known.keys() - set(self.paths):
                 self.known.pop(gone)
                 self.readers.pop(gone, None)
@@ -184,6 +200,10 @@ class RunsUnder:
     def fresh(self, path: Path) -> RunSummary | None:
         """Return the summary of a run if anything is new; a run that cannot be read gets a summary that says so."""
         known = self.known.get(path)
+        if (mirror := self.mirrors.get(path)) is not None:
+            mirror.look()
+            if not (path / "run.json").exists():
+                return None  # it is being made
         if known is not None and path not in self.readers and not self.restarted(path, known):
             return None
         try:

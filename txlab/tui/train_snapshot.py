@@ -18,6 +18,7 @@ import numpy as np
 
 from txlab.drawing.formatting import count, megabytes, number, significant
 from txlab.drawing.text import visible
+from txlab.engine.card import READINGS, slowed
 from txlab.experiments.kind import Label, kind_of_run
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunState
@@ -33,7 +34,16 @@ OTHERS_SHOWN = 8  # metrics that a recorded run named itself
 DEAD_SHOWN = 8  # newest of the branches that rewinds ended
 SPARK = 64  # values behind a small curve
 FIRST = ("loss", "bits_per_byte", "exact_match", "lr", "grad_norm", "copy_accuracy")
-MACHINE = ("tokens_per_second", "steps_per_second", "memory_mb", "share_of_peak", "seconds_left")  # listed last
+MACHINE = (  # listed last
+    "tokens_per_second",
+    "steps_per_second",
+    "memory_mb",
+    "memory_reserved_mb",
+    "host_memory_mb",
+    "share_of_peak",
+    "share_of_data_sheet",
+    "seconds_left",
+)
 
 
 PARTS = tuple(f"{part}/" for part in ("train", *UNSEEN))
@@ -53,7 +63,7 @@ def family(name: str) -> str:
 
 def machines(name: str) -> bool:
     """Return whether a metric describes the machine rather than the training."""
-    return name in MACHINE or name.endswith("_per_second")
+    return name in MACHINE or name.endswith("_per_second") or name in READINGS
 
 
 def relatives(name: str, names: Sequence[str]) -> list[str]:
@@ -280,13 +290,34 @@ def facts_of(reader: RunReader, at: int | None, values: Mapping[str, float]) -> 
         add("of peak", "share_of_peak", machine_note(compute), text=f"{100 * values['share_of_peak']:.0f} %")
     elif compute:
         facts.append(Fact("computes", visible(str(compute.get("device", ""))), machine_note(compute), "compute"))
-    add("memory", "memory_mb", "MB", text=count(values.get("memory_mb", 0)))
+    if "share_of_data_sheet" in values:
+        add(
+            "of sheet",
+            "share_of_data_sheet",
+            "the data sheet's peak",
+            text=f"{100 * values['share_of_data_sheet']:.0f} %",
+        )
+    add("memory", "memory_mb", memory_note(values), text=count(values.get("memory_mb", 0)))
+    if "gpu_busy" in values:
+        add("busy", "gpu_busy", "time with a kernel", text=f"{100 * values['gpu_busy']:.0f} %")
+    limit = f"W of {values['gpu_watts_limit']:.0f}" if "gpu_watts_limit" in values else "W"
+    add("power", "gpu_watts", limit, text=f"{values.get('gpu_watts', 0):.0f}")
+    add("temperature", "gpu_celsius", "°C", text=f"{values.get('gpu_celsius', 0):.0f}")
+    if reasons := slowed(values.get("gpu_slowed", 0)):
+        add("slowed", "gpu_slowed", "", text=reasons)
     frames = len(reader.frames)
     if frames:
         facts.append(Fact("frames", count(frames), megabytes(reader.frames.size), "frames"))
     for name in others[:OTHERS_SHOWN]:
         add_own(name)
     return tuple(facts)
+
+
+def memory_note(values: Mapping[str, float]) -> str:
+    """Return "MB", on a GPU with what it has and what all programs use of it."""
+    if "gpu_total_mb" not in values or "gpu_used_mb" not in values:
+        return "MB"
+    return f"MB; in use {values['gpu_used_mb'] / 1e3:.1f} of {values['gpu_total_mb'] / 1e3:.1f} GB"
 
 
 def band_of(name: str) -> str:
@@ -340,4 +371,6 @@ def machine_note(compute: Mapping[str, Any]) -> str:
         parts.append(f"{threads} thread{'s' if threads > 1 else ''}")
     if compute.get("attention"):
         parts.append(f"{compute['attention']} attention")
+    if compute.get("graphs") is True:
+        parts.append("graphs")
     return visible(", ".join(part for part in parts if part))

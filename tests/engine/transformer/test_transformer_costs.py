@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from txlab.engine.transformer.bert import Bert, BertShape
-from txlab.engine.transformer.costs import AnyShape, costs, memory
+from txlab.engine.transformer.costs import AnyShape, costs, memory, step_memory
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
 from txlab.engine.transformer.gpt import GPT, GPTShape
 from txlab.engine.transformer.vision import Pooling, VisionShape, VisionTransformer
@@ -146,7 +146,7 @@ def test_flops_of_a_vision_transformer_are_those_of_a_training_step(pooling: Poo
     assert 0 <= missing < 6 * 3 * shape.context
 
 
-def kept_for_backward(model: torch.nn.Module, targets: torch.Tensor, *inputs: torch.Tensor) -> int:
+def kept_for_backward(model: torch.nn.Module, targets: torch.Tensor, *inputs: torch.Tensor, **how: str) -> int:
     """Bytes of floating-point numbers, beside the parameters, that autograd holds once the loss is computed."""
     own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     kept: dict[int, int] = {}
@@ -158,7 +158,7 @@ def kept_for_backward(model: torch.nn.Module, targets: torch.Tensor, *inputs: to
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        loss = F.cross_entropy(model(*inputs).flatten(0, 1), targets.flatten())
+        loss = F.cross_entropy(model(*inputs, **how).flatten(0, 1), targets.flatten())
     assert loss.isfinite()
     return sum(kept.values())
 
@@ -194,6 +194,19 @@ def test_activations_are_those_that_torch_keeps_for_the_backward_pass(shape: GPT
     model(torch.zeros(1, 10, dtype=torch.long), caches=caches)
     held = sum(c.keys.nbytes + c.values.nbytes for c in caches if c.keys is not None and c.values is not None)
     assert memory(shape).cache == 100 * held
+
+
+@pytest.mark.parametrize("kernel", ["sdpa", "matmul"])
+@pytest.mark.parametrize("bfloat16", [False, True])
+def test_a_steps_memory_is_what_torch_keeps_in_either_dtype_with_either_kernel(kernel: str, bfloat16: bool) -> None:
+    shape = GPTShape(4, 4, 64, 128, 97)
+    model, ids = GPT(shape), torch.zeros(3, 128, dtype=torch.long)
+    with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
+        kept = kept_for_backward(model, ids, ids, kernel=kernel)
+    needed = step_memory(shape, 3, bfloat16=bfloat16, pattern=kernel == "matmul")
+    assert needed.copies + needed.activations == pytest.approx(kept, rel=0.05)
+    assert needed.weights == needed.gradients == needed.moments / 2 == sum(4 * p.numel() for p in model.parameters())
+    assert needed.total == 16 * costs(shape).parameters + needed.copies + needed.activations
 
 
 def test_a_block_that_crosses_keeps_what_torch_keeps_for_it() -> None:

@@ -119,6 +119,7 @@ def run_cells(
     `look(t, values)` is shown each step; the first has the number `first`.
     """
     T = x.shape[1]
+    lengths = None if lengths is None else lengths.to(x.device)
     drives = cell.drive(x).unbind(1)
     outputs: list[Tensor] = [x] * T
     for t in reversed(range(T)) if backwards else range(T):

@@ -32,20 +32,27 @@ class Episodes:
     mask: Tensor
 
     @classmethod
-    def of(cls, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], pad: int) -> Episodes:
-        """Pack them. ValueError for an empty prompt or answer."""
+    def of(
+        cls,
+        prompts: Sequence[Sequence[int]],
+        answers: Sequence[Sequence[int]],
+        pad: int,
+        device: torch.device | str = "cpu",
+    ) -> Episodes:
+        """Pack them, on the device of the models that will read them. ValueError for an empty prompt or answer."""
         if not all(prompts) or not all(answers):
             raise ValueError("a prompt and an answer have at least one token each")
         lengths = torch.tensor([len(prompt) for prompt in prompts])
         answer_lengths = torch.tensor([len(answer) for answer in answers])
         S, T = int((lengths + answer_lengths).max()), int(answer_lengths.max())
         rows = [[*prompt, *answer] for prompt, answer in zip(prompts, answers, strict=True)]
-        return cls(
+        packed = (
             torch.tensor([[*row, *[pad] * (S - len(row))] for row in rows]),
             lengths,
             torch.tensor([[*answer, *[pad] * (T - len(answer))] for answer in answers]),
             torch.arange(T) < answer_lengths[:, None],
         )
+        return cls(*(tensor.to(device) for tensor in packed))
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -58,8 +65,8 @@ class Episodes:
 
     def states(self, x: Tensor) -> Tensor:
         """(B, S, …) → (B, T, …): the rows from which each token of the answer was chosen; padding repeats one."""
-        places = self.prompts[:, None] - 1 + torch.arange(self.mask.shape[1])
-        places = places.clamp(max=x.shape[1] - 1).to(x.device)
+        places = self.prompts[:, None] - 1 + torch.arange(self.mask.shape[1], device=self.mask.device)
+        places = places.clamp(max=x.shape[1] - 1)
         return x.gather(1, places.reshape(*places.shape, *[1] * (x.dim() - 2)).expand(-1, -1, *x.shape[2:]))
 
     def logits(self, model: GPT, temperature: float = 1.0) -> Tensor:
@@ -77,7 +84,7 @@ class Episodes:
     def scores(self, model: ScalarGPT) -> Tensor:
         """(B,) the reward model's number at the last token of each answer, never at the padding behind it."""
         last = self.prompts + self.mask.sum(1) - 1
-        scores: Tensor = model(self.ids)[torch.arange(len(self)), last, 0].float()
+        scores: Tensor = model(self.ids)[torch.arange(len(self), device=last.device), last, 0].float()
         return scores
 
 
@@ -93,4 +100,4 @@ def sample(
 ) -> Episodes:
     """One answer to each prompt, drawn from the model in one batch with its cache; the padding is not the end token."""
     answers = generate_batch(model, prompts, tokens, generator=generator, temperature=temperature, end=end, never=never)
-    return Episodes.of(prompts, answers, pad=0 if end else 1)
+    return Episodes.of(prompts, answers, 0 if end else 1, model.embed.weight.device)

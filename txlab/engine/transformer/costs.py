@@ -152,19 +152,71 @@ def memory(shape: AnyShape) -> Memory:
     dropout masks. Temporaries are not included.
     """
     weights = 4 * costs(shape).parameters
+    across = shape.heads * shape.head_width
+    if isinstance(shape, EncoderDecoderShape):
+        cache = 2 * shape.decoder_layers * 2 * across  # for a target and a source position
+    else:
+        grouped = shape.groups * shape.head_width if isinstance(shape, GPTShape) else across
+        cache = 2 * shape.layers * grouped if isinstance(shape, GPTShape) else 0
+    return Memory(weights, 4 * weights, _activations(shape), 4 * 1000 * cache)
+
+
+def _activations(shape: AnyShape, size: int = 4, pattern: bool = False) -> int:
+    """Bytes kept for the backward pass of one sequence, see `memory`.
+
+    size     bytes of a number that a product reads or makes: 2 under autocast, which leaves norms, residuals and the
+             softmax of the logits in float32
+    pattern  whether attention keeps a T × T pattern for each head
+    """
     D, F, T = shape.width, shape.inner, shape.context
     across = shape.heads * shape.head_width
     neurons = 4 * F if isinstance(shape, GPTShape) and shape.gated else 2 * F
     norms = 8 * D if isinstance(shape, GPTShape) and shape.normalisation == "rms" else 4 * D
+    branches = 2 * D if F else D  # of the norms' numbers, those that products read
     norms = norms if F else norms // 2  # one norm and one branch
-    kept = 4 * (norms + 4 * across + neurons)  # bytes per position and block
+    heads = 4 * across + (shape.heads * T if pattern else 0)
+    kept = 4 * (norms - branches) + size * (branches + heads + neurons)  # bytes per position and block
     if isinstance(shape, EncoderDecoderShape):
-        crossing = 4 * (2 * D + 4 * across)
+        crossing = 4 * D + size * (D + heads)
         blocks = shape.encoder_layers * kept + shape.decoder_layers * (kept + crossing)
-        V, cache = shape.target_vocabulary, 2 * shape.decoder_layers * 2 * across  # for a target and a source position
+        V = shape.target_vocabulary
     else:
         blocks = shape.layers * kept
         V = 0 if isinstance(shape, VisionShape) else shape.vocabulary
-        grouped = shape.groups * shape.head_width if isinstance(shape, GPTShape) else across
-        cache = 2 * shape.layers * grouped if isinstance(shape, GPTShape) else 0
-    return Memory(weights, 4 * weights, T * (blocks + 4 * (D + V)), 4 * 1000 * cache)
+    return T * (blocks + 4 * (D + V))
+
+
+@dataclass(frozen=True)
+class StepMemory:
+    """Bytes that a training step needs, by what they are for; AdamW's moments are two numbers a parameter.
+
+    copies   of the weights in bfloat16, which autocast makes for a step; 0 in float32
+    """
+
+    weights: int
+    gradients: int
+    moments: int
+    copies: int
+    activations: int
+
+    @property
+    def total(self) -> int:
+        return self.weights + self.gradients + self.moments + self.copies + self.activations
+
+
+def step_memory(shape: AnyShape, sequences: int, *, bfloat16: bool = False, pattern: bool = False) -> StepMemory:
+    """The memory of a training step, computed from its shape; `memory` says what is counted.
+
+    sequences  of one micro-batch
+    bfloat16   computed under autocast; weights, gradients and moments stay in float32
+    pattern    attention by products and a softmax, which keeps the T × T patterns
+    """
+    cost, size = costs(shape), 2 if bfloat16 else 4
+    weights = 4 * cost.parameters
+    return StepMemory(
+        weights,
+        weights,
+        2 * weights,
+        2 * cost.matmul_weights if bfloat16 else 0,
+        sequences * _activations(shape, size, pattern),
+    )

@@ -1,5 +1,7 @@
 """Decide the "auto" settings of [compute] by timing a few real training steps on this machine, for every kind.
 
+On a GPU all but `graphs` is known without a measurement.
+
 Notable: there are no tables of processors. The dtype, the attention kernel, the number of threads and what they share
 depend on each other and on the load of the machine: on an idle one, two threads in bfloat16 with matmul took 13.6 ms
 where float32 took 30; beside three busy processes one thread beat two. So: measure, keep the fastest, report why.
@@ -11,14 +13,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 import torch
 
 from txlab.engine.cores import cores
-from txlab.engine.device import choose_device, describe
+from txlab.engine.device import choose_device, describe, synchronise
 from txlab.engine.transformer.attention import Kernel
 from txlab.errors import one_line
+from txlab.experiments.learning.step_graph import StepGraph, is_alone
 from txlab.experiments.learning.timing import LONG, WORTH, Dtype, Setting, Share, Trial, compare, spoken
 from txlab.experiments.schema import Compute, Scenario
 
@@ -27,6 +30,7 @@ Seconds: TypeAlias = dict[Setting, float]  # per step
 
 BUDGET = 0.5  # seconds for all timed steps together; a slower model still gets a warm-up and one step per setting
 MOST_BUDGET = 8.0  # seconds for a long run: up to a thousandth of its duration is worth spending on its settings
+IN_A_ROW = 5  # steps of a GPU between two waits for it
 CLEARLY = 1.15  # bfloat16 loses precision, so it has to be this many times faster
 
 # The reasons for the settings of a resolved scenario, kept from `resolve` to `build`, which run in one process.
@@ -34,7 +38,7 @@ _reasons: dict[str, list[str]] = {}
 
 
 def is_decided(compute: Compute) -> bool:
-    """Whether nothing is left to measure; `share` alone is not worth a measurement."""
+    """Whether nothing is left to measure; neither `share` nor `graphs` alone is worth a measurement."""
     return "auto" not in (compute.device, compute.dtype, compute.attention, compute.compile) and compute.threads > 0
 
 
@@ -54,12 +58,14 @@ def resolve(
     trial_of: Callable[[Asking], Trial[Any]],
     say: Callable[[str], None],
     uncompiled: str = "",
+    ungraphed: str = "",
 ) -> Asking:
     """Return the scenario with device, dtype, attention, threads and compile decided. LabError for a missing device.
 
     trial_of    makes the trial to be timed; not called if nothing is timed
     say         called with a line before anything that takes longer than a second or two
     uncompiled  why torch's compiler is not tried unless asked for; "" = it is tried if training is long
+    ungraphed   why whole steps cannot be CUDA graphs; "" = they can
     """
     asked = scenario.compute
     if is_decided(asked):
@@ -69,6 +75,9 @@ def resolve(
         compute, why = decide(asked, trial_of(scenario), say, uncompiled)
     else:
         compute, why = known(asked, device, uncompiled)
+        there = scenario.model_copy(update={"compute": compute})
+        compute, reason = with_graphs(compute, device, lambda: trial_of(there), ungraphed)
+        why.append(reason)
     resolved = scenario.model_copy(update={"compute": compute})
     _reasons[resolved.model_dump_json()] = why
     return resolved
@@ -87,10 +96,76 @@ def known(asked: Compute, device: torch.device, uncompiled: str = "") -> tuple[C
         f"{attention} attention: torch picks its fused kernel",
         f"compile {'on' if compile_it else 'off'}{f': {uncompiled}' if uncompiled and not compile_it else ''}",
     ]
-    decided = Compute(
-        device=str(device), dtype=dtype, attention=attention, threads=threads, share="operations", compile=compile_it
+    decided = asked.model_copy(
+        update={
+            "device": str(device),
+            "dtype": dtype,
+            "attention": attention,
+            "threads": threads,
+            "share": "operations",
+            "compile": compile_it,
+        }
     )
     return decided, why
+
+
+def with_graphs(
+    compute: Compute, device: torch.device, trial: Callable[[], Trial[Any]], ungraphed: str = ""
+) -> tuple[Compute, str]:
+    """`compute` with `graphs` decided for a GPU, and why: by timing steps whose kernels are launched one by one, and
+    the same steps as one CUDA graph. They are timed without torch's compiler, which would take a minute."""
+    if device.type != "cuda":
+        ungraphed = f"{device.type} has no CUDA graphs"
+    elif not is_alone():
+        ungraphed = "several processes add up their gradients"
+    elif compute.graphs != "auto":
+        return compute, f"graphs {'on' if compute.graphs else 'off'}: as asked"
+    if ungraphed:
+        return compute.model_copy(update={"graphs": False}), f"graphs off: {ungraphed}"
+    try:
+        tried = trial()
+        one_by_one, replayed = launched_and_replayed(tried, device, setting_of(compute))
+    except Exception as error:  # memory, a driver, an operation that cannot be recorded, …
+        reason = f"graphs off: they do not work here ({one_line(error)[:120]})"
+        return compute.model_copy(update={"graphs": False}), reason
+    pays = replayed < WORTH * one_by_one
+    told = f"{1e3 * replayed:.2f} ms a step replayed, {1e3 * one_by_one:.2f} ms launched, both uncompiled{tried.scale}"
+    return compute.model_copy(update={"graphs": pays}), f"graphs {'on' if pays else 'off'}: {told}"
+
+
+def setting_of(compute: Compute) -> Setting:
+    """The decided settings, without the compiler."""
+    return Setting(cast(Dtype, compute.dtype), cast(Kernel, compute.attention), compute.threads)
+
+
+def launched_and_replayed(trial: Trial[Any], device: torch.device, setting: Setting) -> tuple[float, float]:
+    """Seconds of a step whose kernels are launched one by one, and of one that is replayed as a CUDA graph.
+
+    Raises RuntimeError if the step cannot be recorded. On a CPU both are the same step.
+    """
+    trial.model.to(device)
+    batch = [tensor.to(device) for tensor in trial.batch()]
+    step = trial.whole_step(setting)
+    for group in trial.optimizer.param_groups:
+        group["capturable"] = device.type == "cuda"
+    graph = StepGraph(step, device)
+    seconds = [_quickest(each, batch, device) for each in (step, graph)]
+    if graph.refused:
+        raise RuntimeError(graph.refused)
+    return seconds[0], seconds[1]
+
+
+def _quickest(step: Callable[..., Any], batch: Sequence[torch.Tensor], device: torch.device) -> float:
+    """Seconds of one of several steps in a row, of the quickest of three rows, after a row that is not timed."""
+    found = inf
+    for row in range(4):
+        synchronise(device)
+        began = time.perf_counter()
+        for _ in range(IN_A_ROW):
+            step(*batch)
+        synchronise(device)
+        found = min(found, (time.perf_counter() - began) / IN_A_ROW) if row else inf
+    return found
 
 
 def decide(
@@ -118,6 +193,7 @@ def decide(
         threads=best.threads,
         share=best.share,
         compile=compile_it,
+        graphs=asked.graphs is True,
     )
     why = [f"cpu: {'as asked' if asked.device == 'cpu' else 'torch sees no CUDA device here'} ({describe_cpu()})"]
     plain = replace(best, compiled=False)

@@ -1,7 +1,9 @@
 """Training by gradient descent: each update, and the state needed to resume (MATH F3).
 
-A subclass defines `gradients(update)`, which calls `backward` and returns what it measured. This class does the rest:
-the schedule, clipping, AdamW, refusing updates that are not finite, adjustable parameters, and the checkpoint.
+A subclass defines `gradients(update)`, which calls `backward` and returns what it measured; or, if that depends on
+tensors of one shape alone, `batch_of(update)` and `gradients_of(*batch)`: then batches are made ahead on a GPU, and
+whole steps can be CUDA graphs. This class does the rest: the schedule, clipping, AdamW, refusing updates that are not
+finite, adjustable parameters, and the checkpoint.
 Parameters keep their ordinary `.grad`, so any torch.optim optimizer and any data-parallel wrapper fit.
 
 Notable: nothing random is saved. The batch and the dropout masks of update n are functions of (seed, n), so a
@@ -22,13 +24,16 @@ import torch
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
-from txlab.engine.device import DTYPES, choose_device, describe, measure_peak, repeat_exactly
+from txlab.engine.device import DTYPES, choose_device, data_sheet_peak, describe, measure_peak, repeat_exactly
 from txlab.engine.transformer.attention import Kernel
 from txlab.engine.transformer.blocks import current_name
 from txlab.errors import LabError, nearest
 from txlab.experiments.learning.batch_threads import BatchThreads
+from txlab.experiments.learning.prefetch import Prefetch
 from txlab.experiments.learning.schema import Train, clip_factor, factor
-from txlab.experiments.protocol import Adjustable, Frame, NotFinite, Sample, State
+from txlab.experiments.learning.step_graph import is_alone
+from txlab.experiments.learning.whole_steps import WholeSteps
+from txlab.experiments.protocol import Adjustable, Budget, Frame, NotFinite, Sample, State
 from txlab.experiments.randomness import derived_seed
 from txlab.experiments.schema import Compute
 
@@ -72,12 +77,11 @@ class GradientExperiment(Generic[Model]):
     adjusted    current values of the adjustable parameters; lr is the *peak*: warm-up and cosine scale with it
     step_count  updates made so far
     why         one sentence for each decision of [compute]
+    whole       makes whole steps, if they are CUDA graphs
+    refused, first_refused   on the device: 1 once an update was refused, and its number; −1 = none was
 
     An experiment that collects its own data first (rollouts) overrides `step`, and calls `update_on` for its parts.
     """
-
-    refused: Tensor
-    first_refused: Tensor
 
     def __init__(
         self,
@@ -101,6 +105,8 @@ class GradientExperiment(Generic[Model]):
         self.optimizers: Sequence[Optimizer] = self.make_optimizers()
         fused = all(optimizer.defaults.get("fused") for optimizer in self.optimizers)
         self.tells_late = self.device.type == "cuda" and fused
+        in_batches = type(self).batch_of is not GradientExperiment.batch_of
+        self.batches = Prefetch(self.batch_of, self.device, in_batches)
         self.threads = BatchThreads(self.model, compute.threads if compute.share == "batch" else 1)
         self.how: tuple[Kernel, torch.dtype] = (cast(Kernel, compute.attention), DTYPES[compute.dtype])
         self.to_compile = compute.compile is True
@@ -115,7 +121,11 @@ class GradientExperiment(Generic[Model]):
         }
         self.highest = HIGHEST | {name: highest for name, (_, highest) in (further or {}).items()}
         self.step_count = 0
-        self.watch_anew()
+        self.refused = torch.zeros((), device=self.device)
+        self.first_refused = torch.full((), -1, device=self.device)
+        self.whole = None
+        if compute.graphs is True and in_batches and fused and is_alone():
+            self.whole, self.tells_late = WholeSteps(self), True
 
     def make_optimizers(self) -> Sequence[Optimizer]:
         """One AdamW for all parameters. A group's "lr_scale" multiplies the scheduled learning rate."""
@@ -129,6 +139,14 @@ class GradientExperiment(Generic[Model]):
 
     def gradients(self, update: int) -> Measured:
         """Leave the gradients of update n in the parameters; return {"loss"} and anything else measured."""
+        return self.gradients_of(*self.batches.take(update))
+
+    def batch_of(self, update: int) -> Sequence[Tensor]:
+        """The tensors that update n learns from, of the same shapes for every n; a function of the seed and n."""
+        raise NotImplementedError
+
+    def gradients_of(self, *batch: Tensor) -> Measured:
+        """As `gradients`, from these tensors on the device and from nothing else that changes but `adjusted`."""
         raise NotImplementedError
 
     def evaluate(self) -> Mapping[str, float | Tensor]:
@@ -147,32 +165,41 @@ class GradientExperiment(Generic[Model]):
         loss       of this batch, before the update
         grad_norm  ‖g‖ before clipping; of several optimizers √Σ‖g‖²
         """
-        return self.update(self.gradients)
+        metrics = self.whole.step() if self.whole else self.update(self.gradients)
+        if self.step_count < self.steps:
+            self.batches.prepare(self.step_count + 1)
+        return metrics
 
     def update(self, gradients: Callable[[int], Measured]) -> Mapping[str, float | Tensor]:
         """Update all optimizers with the gradients that `gradients(number of the update)` leaves."""
-        update, clip = self.step_count + 1, self.adjusted["clip"]
-        measured, norms = self._measured(gradients, update)
+        update = self.step_count + 1
+        measured, norms = self.measured_with_norms(gradients, update)
         loss, norm = measured["loss"], norms[0] if len(norms) == 1 else torch.stack(norms).norm()
         rate = self.learning_rate(update)
         metrics: dict[str, float | Tensor] = {"loss": loss, "lr": rate, "grad_norm": norm, **measured}
         if self.tells_late:
-            bad = ~(loss.isfinite() & norm.isfinite())
-            self.first_refused = torch.where(bad & (self.refused == 0), update, self.first_refused)
-            self.refused = torch.maximum(self.refused, bad.float())
+            self.watch(loss, norm, update)
         else:
             metrics = {name: float(value) for name, value in metrics.items()}
             if not (isfinite(metrics["loss"]) and isfinite(metrics["grad_norm"])):
                 self.refuse(update, loss)
-        for optimizer, its_norm in zip(self.optimizers, norms, strict=True):
-            self._clip(optimizer, its_norm, clip)
-            for group in optimizer.param_groups:
-                group["lr"] = rate * group.get("lr_scale", 1.0)
-            if self.tells_late:
-                optimizer.found_inf = self.refused  # type: ignore[attr-defined]  # a fused optimizer then skips the step
-            optimizer.step()
+        self.descend(norms, rate)
         self.step_count = update
         return metrics
+
+    def descend(self, norms: Sequence[Tensor], rate: float | Tensor) -> None:
+        """Clip the gradients, whose norms are given, and make the optimizers' steps at this rate."""
+        for optimizer, norm in zip(self.optimizers, norms, strict=True):
+            self._clip(optimizer, norm, self.adjusted["clip"])
+            for group in optimizer.param_groups:
+                group["lr"] = rate * group["lr_scale"] if "lr_scale" in group else rate
+            if self.tells_late:
+                optimizer.found_inf = self.refused  # type: ignore[attr-defined]  # a fused optimizer skips the step
+            optimizer.step()
+
+    def notes(self) -> Sequence[str]:
+        """What a person should know and has not been told."""
+        return self.whole.notes() if self.whole else ()
 
     def update_on(self, parts: Iterable[Part], gradients: Callable[[Part], Measured]) -> dict[str, float | Tensor]:
         """Make one step of several updates, one for each part; return the means of what the updates measured."""
@@ -184,8 +211,15 @@ class GradientExperiment(Generic[Model]):
                 found.setdefault(name, []).append(float(value))
         return {name: sum(values) / len(values) for name, values in found.items()}
 
-    def _measured(self, gradients: Callable[[int], Measured], update: int) -> tuple[Measured, list[Tensor]]:
-        """The measurements, and ‖g‖ of each optimizer. A parameter that the loss does not reach gets zeros."""
+    def measured_with_norms(
+        self, gradients: Callable[[int], Measured], update: int = 0
+    ) -> tuple[Measured, list[Tensor]]:
+        """The measurements, and ‖g‖ of each optimizer. A parameter that the loss does not reach gets zeros.
+
+        update  seeds dropout; 0 = it is seeded
+        """
+        if update:
+            self.seed_dropout(update)
         for parameter in self.model.parameters():
             parameter.grad = None
         measured = gradients(update)
@@ -209,17 +243,17 @@ class GradientExperiment(Generic[Model]):
         train = self.scenario.train
         return self.adjusted["lr"] * factor(update, train.warmup, train.steps, train.final, train.decay)
 
-    def accumulate(
-        self, update: int, work: Callable[..., Measured], micro_batches: Iterable[Sequence[Tensor]]
-    ) -> Measured:
+    def seed_dropout(self, update: int) -> None:
+        if self.adjusted.get("dropout", 0.0) > 0:
+            torch.manual_seed(derived_seed(self.scenario.seed, "dropout", update))
+
+    def accumulate(self, work: Callable[..., Measured], micro_batches: Iterable[Sequence[Tensor]]) -> Measured:
         """Run `work(model, *tensors)`, which makes the backward pass, on all parts; return the sums that it measures.
 
         `work` divides its loss by the number scored in the whole batch: a mean of means would weight targets by how
         they happened to be split.
         """
         dropout = self.adjusted.get("dropout", 0.0) > 0
-        if dropout:
-            torch.manual_seed(derived_seed(self.scenario.seed, "dropout", update))
         total: Measured = {}
         for tensors in micro_batches:
             # Dropout draws from one generator, in one order, so with dropout the batch is not split between threads.
@@ -246,10 +280,19 @@ class GradientExperiment(Generic[Model]):
         number = float(value)
         raise NotFinite(update, name, "NaN" if number != number else "Infinity" if number > 0 else "-Infinity")
 
+    def watch(self, loss: Tensor, norm: Tensor, update: int | Tensor) -> None:
+        """Note on the device whether this update has to be refused: two scalars, read without waiting for each step.
+
+        They are written in place, because a recorded step has their addresses.
+        """
+        bad = ~(loss.isfinite() & norm.isfinite())
+        self.first_refused.copy_(torch.where(bad & (self.refused == 0), update, self.first_refused))
+        self.refused.copy_(torch.maximum(self.refused, bad.float()))
+
     def watch_anew(self) -> None:
-        """Reset the device's record of the first refused update: two scalars, read without waiting for each step."""
-        self.refused = torch.zeros((), device=self.device)  # 0 or 1; once 1 it stays 1
-        self.first_refused = torch.full((), -1, device=self.device)  # the number of that update
+        """Forget that an update was refused."""
+        self.refused.zero_()
+        self.first_refused.fill_(-1)
 
     def verify(self) -> None:
         """Raise NotFinite for the first update that a GPU refused; its batch is computed again to name the tensor.
@@ -260,7 +303,7 @@ class GradientExperiment(Generic[Model]):
         if refused < 0:
             return
         self.step_count = refused - 1
-        measured, _ = self._measured(self.gradients, refused)
+        measured, _ = self.measured_with_norms(self.gradients, refused)
         self.watch_anew()
         self.refuse(refused, measured["loss"])
 
@@ -283,13 +326,24 @@ class GradientExperiment(Generic[Model]):
         return tensor.pin_memory().to(self.device, non_blocking=True)
 
     def facts(self) -> Mapping[str, Any]:
-        """The facts of run.json about computation: `peak_flops`, measured once, and `compute`."""
+        """The facts of run.json about computation: `peak_flops`, measured once, `data_sheet_flops` of a card that is
+        known, and `compute`."""
         compute = {**self.scenario.compute.model_dump(), "name": describe(self.device), "why": list(self.why)}
-        return {"peak_flops": self.peak, "compute": compute}
+        sheet = data_sheet_peak(self.device, self.how[1])
+        return {"peak_flops": self.peak, **({"data_sheet_flops": sheet} if sheet else {}), "compute": compute}
 
     @cached_property
     def peak(self) -> float:
-        return measure_peak(self.device, self.how[1])
+        try:
+            return measure_peak(self.device, self.how[1])
+        except torch.OutOfMemoryError:  # a model that fills its GPU trains without knowing its share
+            return 0.0
+
+    def budget(self) -> Budget:
+        """The memory that a step is computed to need."""
+        from txlab.experiments.learning.budget import budget_of  # only a run that had too little asks
+
+        return budget_of(self)
 
     # Adjustable parameters
 
@@ -334,6 +388,8 @@ class GradientExperiment(Generic[Model]):
                 optimizer.state.pop(p, None)
                 if moments := saved.get(names[p]):
                     optimizer.state[p] = {key: put_back(value, p.device) for key, value in moments.items()}
+        if self.whole:
+            self.whole.graph.forget()  # it has the addresses of the moments before
         self.watch_anew()
         for name, value in state["adjusted"].items():
             self.adjust(name, value)

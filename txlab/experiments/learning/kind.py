@@ -33,12 +33,14 @@ class GradientKind(Kind):
 
     mean        what its loss is a mean of
     uncompiled  why torch's compiler is not tried unless asked for; "" = it is tried if training is long
+    ungraphed   why its whole steps cannot be CUDA graphs; "" = they can
     unfit       what it cannot be asked for, and why; "" = it can
     """
 
     units: ClassVar[Mapping[str, str]] = {"loss": "nats", "val_loss": "nats"}
     mean: ClassVar[MeanLoss] = MeanLoss()
     uncompiled: ClassVar[str] = ""
+    ungraphed: ClassVar[str] = "its steps are not functions of batches of one shape"
     unfit: ClassVar[str] = ""
 
     def mathematics(self) -> Any:
@@ -53,7 +55,9 @@ class GradientKind(Kind):
 
         if self.unfit and scenario.compute.compile is True:
             raise LabError(f"compute.compile = true is not for {self.unfit}; allowed: auto, false")
-        return super().resolve(resolve(scenario, self.mathematics().trial_of, say, self.uncompiled))
+        if self.ungraphed and scenario.compute.graphs is True:
+            raise LabError(f"compute.graphs = true is not for {self.name}: {self.ungraphed}; allowed: auto, false")
+        return super().resolve(resolve(scenario, self.mathematics().trial_of, say, self.uncompiled, self.ungraphed))
 
     def build(self, scenario: Any) -> Experiment:
         from txlab.experiments.learning.gradient import prepare

@@ -66,14 +66,19 @@ class TextExperiment(GradientExperiment[Model]):
         # Only training is compiled, for its shape; evaluation and generation have other shapes and are rare.
         self.training_loss = as_asked(summed_loss, scenario.compute)
 
-    def gradients(self, update: int) -> Measured:
+    def batch_of(self, update: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Inputs and targets (B, T), and how many targets are scored."""
+        batch = self.data.train_batch(update - 1)
+        return batch.inputs, batch.targets, (batch.targets != NOT_SCORED).sum()
+
+    def gradients_of(self, *batch: Tensor) -> Measured:
         """Gradients of the mean loss over the scored targets of a batch; {"loss"}, and "copy_accuracy" if `copying`."""
-        batch, parts = self.data.train_batch(update - 1), self.scenario.train.accumulate
-        # One divisor for all micro-batches: a mean of means would weight targets by how they happened to be split.
-        scored = int((batch.targets != NOT_SCORED).sum())
+        all_inputs, all_targets, scored = batch
+        parts = self.scenario.train.accumulate
 
         def work(model: nn.Module, inputs: Tensor, targets: Tensor) -> Measured:
             summed, logits = self.training_loss(model, inputs, targets, *self.how)
+            # One divisor for all micro-batches: a mean of means would weight targets by how they happened to be split.
             loss = summed / scored
             loss.backward()
             measured = {"loss": loss.detach()}
@@ -81,11 +86,7 @@ class TextExperiment(GradientExperiment[Model]):
                 measured["copy_accuracy"] = (logits.argmax(-1) == targets).sum() / scored
             return measured
 
-        micro_batches = [
-            (self.on_device(inputs), self.on_device(targets))
-            for inputs, targets in zip(batch.inputs.chunk(parts), batch.targets.chunk(parts), strict=True)
-        ]
-        return self.accumulate(update, work, micro_batches)
+        return self.accumulate(work, zip(all_inputs.chunk(parts), all_targets.chunk(parts), strict=True))
 
     def measure(self) -> tuple[float, dict[str, float]]:
         """Mean cross-entropy over the scored targets of the validation batches, in nats per token, without dropout; and
@@ -180,9 +181,11 @@ def expected_tokens(tokenizer: str, vocabulary: int) -> int:
     return {"bytes": 256, "characters": 128}.get(tokenizer, vocabulary)
 
 
-def trial_on_ids(whole: TextShape, model: Callable[[TextShape, torch.Generator], Model], train: Train) -> Trial[Model]:
+def trial_on_ids(
+    whole: TextShape, model: Callable[[TextShape, torch.Generator], Model], train: Train, device: str = "cpu"
+) -> Trial[Model]:
     """A trial step of a decoder or encoder of this shape on random tokens, every one of which is scored."""
-    shape, batch, part, scale = fitting(whole, train.batch // train.accumulate, train.steps * train.accumulate)
+    shape, batch, part, scale = fitting(whole, train.batch // train.accumulate, train.steps * train.accumulate, device)
     ids = torch.randint(shape.vocabulary, (batch, shape.context), generator=torch.Generator().manual_seed(0))
     return Trial(
         lambda generator: model(shape, generator),

@@ -36,6 +36,7 @@ Shape = TypeVar("Shape", GPTShape, BertShape, VisionShape)
 
 LARGEST = 6e9  # FLOPs of a timed step: the model of 4 layers, width 128 and batch 12 × 64 has 4e9 and is timed whole
 LARGEST_OF_LONG = 4e10  # of a run for which this is negligible: a larger trial resembles the whole model more
+LARGEST_ON_A_GPU = 1e13  # a tenth of a second there: whether launches or arithmetic take longer depends on the size
 LONG = 900.0  # seconds that a run must be expected to take: compiling has cost 15 to 60 of them
 WORTH = 0.95  # compiled steps must take at most this share of the time
 NOTHING = 5e-6  # a share of all that a run computes that is negligible
@@ -103,6 +104,23 @@ class Trial(Generic[Model]):
         self.optimizer.step()
         self.optimizer.zero_grad()
 
+    def whole_step(self, setting: Setting) -> Callable[..., Tensor]:
+        """A function of a batch that makes a step without waiting for the device, as `GradientExperiment` does."""
+
+        def step(*tensors: Tensor) -> Tensor:
+            self.optimizer.zero_grad()
+            loss = self.loss(self.model, *tensors, setting.attention, DTYPES[setting.dtype])[0]
+            loss.backward()  # type: ignore[no-untyped-call]
+            parameters = list(self.model.parameters())
+            norm: Tensor = torch.linalg.vector_norm(
+                torch.cat([p.grad.flatten() for p in parameters if p.grad is not None])
+            )
+            torch._foreach_mul_([p.grad for p in parameters if p.grad is not None], (1 / norm).clamp(max=1.0))
+            self.optimizer.step()
+            return norm[None]
+
+        return step
+
     def time(self, setting: Setting) -> float:
         """Seconds of one step."""
         torch.set_num_threads(setting.threads)
@@ -137,14 +155,15 @@ def compare(
     return {setting: median(times[1:] or times) for setting, times in taken.items()}
 
 
-def fitting(shape: Shape, batch: int, steps: int) -> tuple[Shape, int, float, str]:
+def fitting(shape: Shape, batch: int, steps: int, device: str = "cpu") -> tuple[Shape, int, float, str]:
     """(shape, sequences, steps of it that make one of the whole, description, "" for the whole): a step of at most
     LARGEST FLOPs, with fewer layers first, then fewer sequences, down to two, which threads can still share.
 
-    If the `steps` compute so much that LARGEST_OF_LONG is negligible, that is the limit.
+    If the `steps` compute so much that LARGEST_OF_LONG is negligible, that is the limit; on a GPU LARGEST_ON_A_GPU.
     """
     small, few = shape, batch
     largest = max(LARGEST, min(LARGEST_OF_LONG, NOTHING * steps * _work(shape, batch)))
+    largest = LARGEST_ON_A_GPU if device.startswith("cuda") else largest
     while _work(small, few) > largest and (small.layers > 1 or few > 2):
         if small.layers > 1:
             small = replace(small, layers=(small.layers + 1) // 2)

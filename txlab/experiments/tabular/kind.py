@@ -24,7 +24,7 @@ from txlab.experiments.protocol import Adjustable, Experiment, Frame, Sample
 from txlab.experiments.schema import Compute
 from txlab.experiments.tabular.world import WorldSection, with_its_map, world_of
 
-FOR_NETWORKS = {"dtype": "float32", "attention": "matmul", "share": "operations", "compile": False}
+FOR_NETWORKS = {"dtype": "float32", "attention": "matmul", "share": "operations", "compile": False, "graphs": False}
 
 
 class TabularKind(Kind):

@@ -85,6 +85,7 @@ class ConvolutionKind(GradientKind):
     screen: ClassVar[str] = "convolution"
     mean = MeanLoss("L = −(1/n) Σ ln p(class | image)", "F7", "the images", "classes")
     uncompiled = "these runs take seconds"
+    ungraphed = ""
 
     def resolve(self, scenario: Any, say: Callable[[str], None] = lambda text: None) -> Any:
         """Decide about threads alone: there is no attention, and the products are small."""

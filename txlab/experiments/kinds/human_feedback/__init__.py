@@ -237,7 +237,7 @@ class HumanFeedbackKind(Kind):
         from txlab.engine.cores import cores
 
         compute: Compute = scenario.compute
-        chosen = {"dtype": "float32", "attention": "sdpa", "share": "operations", "compile": False}
+        chosen = {"dtype": "float32", "attention": "sdpa", "share": "operations", "compile": False, "graphs": False}
         chosen = {name: value for name, value in chosen.items() if getattr(compute, name) == "auto"}
         device = "cpu" if compute.device == "auto" else compute.device
         threads = compute.threads or min(2, cores())

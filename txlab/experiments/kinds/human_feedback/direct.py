@@ -111,7 +111,7 @@ class BestOfN:
                 proxies.append(self.handed.proxy(episodes))
                 known = self.texts.task.gold is not None
                 golds += self.texts.gold(some, episodes) if known else [float("nan")] * len(some)
-            self.scored = torch.cat(proxies).view(batch, N), torch.tensor(golds).view(batch, N)
+            self.scored = torch.cat(proxies).cpu().view(batch, N), torch.tensor(golds).view(batch, N)
         return self.scored
 
     def step(self) -> Mapping[str, float | Tensor]:

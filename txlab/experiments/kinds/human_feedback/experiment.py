@@ -50,7 +50,7 @@ class HumanFeedback:
         shape = scenario.model.shape(self.texts.tokenizer.vocabulary)
         weights = torch.Generator().manual_seed(derived_seed(scenario.seed, "weights", 0))
         with torch.random.fork_rng(devices=[]):
-            self.handed = Handed(frozen(GPT(shape, weights)))
+            self.handed = Handed(frozen(GPT(shape, weights)).to(self.texts.device))
         if not scenario.rankings.steps:
             self.handed.rankings = tuple(given_rankings(scenario.rankings.preferences))
         self.number, self.before = 0, 0
@@ -347,7 +347,7 @@ class HumanFeedback:
         self.stage.load_state_dict(state["present"])
 
     def _scalar(self, weights: Mapping[str, Tensor]) -> ScalarGPT:
-        scalar = ScalarGPT.begun_from(self.handed.fine_tuned)
+        scalar = ScalarGPT.begun_from(self.handed.fine_tuned).to(self.texts.device)
         load_weights(scalar, weights)
         return frozen(scalar)  # type: ignore[no-any-return]
 

@@ -57,7 +57,7 @@ class Imitation(GradientExperiment[GPT]):
         if self.answers_only:
             return self.texts.packed(pairs)
         ids = [self.texts.prompt_ids(prompt) + self.texts.answer_ids(answer) for prompt, answer in pairs]
-        return Episodes.of([row[:1] for row in ids], [row[1:] for row in ids], self.texts.pad)
+        return Episodes.of([row[:1] for row in ids], [row[1:] for row in ids], self.texts.pad, self.texts.device)
 
     def batch(self, update: int) -> Episodes:
         """A function of (seed, update)."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from txlab.engine.device import choose_device
 from txlab.engine.rlhf.preferences import Ranking
 from txlab.engine.rlhf.reward import Normaliser, ScalarGPT
 from txlab.engine.rlhf.rollouts import Episodes, sample
@@ -42,13 +43,20 @@ def tokenizer_of(task: Task) -> Tokenizer:
     return CharacterTokenizer(task.characters) if task.characters else ByteTokenizer()
 
 
+def device_of(scenario: HumanFeedbackScenario) -> torch.device:
+    """Where the models learn, write and are scored. LabError if it is not here."""
+    asked = scenario.compute.device
+    return choose_device("cpu" if asked == "auto" else asked)
+
+
 class Texts:
-    """The task's texts as tokens, every draw a function of (seed, purpose, number)."""
+    """The task's texts as tokens on `device`, every draw a function of (seed, purpose, number)."""
 
     def __init__(self, scenario: HumanFeedbackScenario) -> None:
         self.seed, self.most = scenario.seed, scenario.task.tokens
         self.temperature, self.context = scenario.task.temperature, scenario.model.context
         self.task = task_of(scenario.task)
+        self.device = device_of(scenario)
         self.tokenizer = tokenizer_of(self.task)
         (self.end,) = self.tokenizer.encode(END)
         digits = range(16) if isinstance(self.tokenizer, CharacterTokenizer) else ()
@@ -84,7 +92,7 @@ class Texts:
     def packed(self, pairs: Sequence[tuple[str, str]]) -> Episodes:
         """Prompts with their answers as tensors."""
         prompts = [self.prompt_ids(prompt) for prompt, _ in pairs]
-        return Episodes.of(prompts, [self.answer_ids(answer) for _, answer in pairs], self.pad)
+        return Episodes.of(prompts, [self.answer_ids(answer) for _, answer in pairs], self.pad, self.device)
 
     @property
     def pad(self) -> int:
@@ -126,7 +134,7 @@ class Handed:
     def proxy(self, episodes: Episodes) -> torch.Tensor:
         """(B,) normalised scores of the reward model; NaN without one."""
         if self.reward is None:
-            return torch.full((len(episodes),), torch.nan)
+            return torch.full((len(episodes),), torch.nan, device=episodes.ids.device)
         return self.normaliser(episodes.scores(self.reward))
 
 

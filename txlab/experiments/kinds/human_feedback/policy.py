@@ -119,7 +119,7 @@ class PolicyLearning(GradientExperiment[nn.ModuleDict]):
         scores = self.handed.proxy(episodes)
         golds = torch.full_like(scores, torch.nan)
         if texts.task.gold is not None:
-            golds = torch.tensor(texts.gold(prompts, episodes), dtype=torch.float32)
+            golds = torch.tensor(texts.gold(prompts, episodes), dtype=torch.float32).to(scores.device)
         divergence = k1(logprobs, reference)
         rewards = token_rewards(scores, divergence, beta, mask)
         values = self.values(episodes) if self.learns_values else torch.zeros_like(rewards)

@@ -163,12 +163,12 @@ class RewardLearning(GradientExperiment[ScalarGPT]):
         pairs = [(ranking.prompt, answer) for ranking in rankings for answer in ranking.answers]
         flat = self.texts.packed(pairs).scores(self.model)
         K = max(len(ranking.answers) for ranking in rankings)
-        scores, ranks = flat.new_zeros(len(rankings), K), torch.zeros(len(rankings), K, dtype=torch.long)
+        scores, ranks = (flat.new_zeros(len(rankings), K, dtype=dtype) for dtype in (flat.dtype, torch.long))
         start = 0
         for row, ranking in enumerate(rankings):
             count = len(ranking.answers)
             scores[row, :count] = flat[start : start + count]
-            ranks[row, :count] = torch.tensor(ranking.ranks)
+            ranks[row, :count] = torch.tensor(ranking.ranks, device=ranks.device)
             start += count
         return scores, ranks
 
@@ -204,7 +204,7 @@ class RewardLearning(GradientExperiment[ScalarGPT]):
             prompts = self.texts.prompts("held-out prompts", 0, self.look.held_out)
             repeated = [prompt for prompt in prompts for _ in range(self.section.answers)]
             episodes = self.texts.sampled(self.handed.fine_tuned, repeated, "held-out answers", 0)
-            golds = torch.tensor(self.texts.gold(repeated, episodes)).view(len(prompts), -1)
+            golds = torch.tensor(self.texts.gold(repeated, episodes), device=self.device).view(len(prompts), -1)
             self._kept = prompts, golds, episodes
         return self._kept
 

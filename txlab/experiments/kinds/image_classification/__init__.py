@@ -105,6 +105,7 @@ class ImageClassificationKind(GradientKind):
     schema = ImageScenario
     mean = MeanLoss("L = −(1/n) Σ ln p(class | image)", "T14", "the images", "classes")
     uncompiled = "these runs take a minute or two"
+    ungraphed = ""
 
     def shape_of(self, scenario: ImageScenario) -> VisionShape:
         return scenario.shape()

@@ -59,10 +59,13 @@ class ImageExperiment(GradientExperiment[Model]):
         super().__init__(scenario, make)
         self.training_loss = as_asked(summed_loss, scenario.compute)
 
-    def gradients(self, update: int) -> Measured:
+    def batch_of(self, update: int) -> tuple[Tensor, Tensor]:
+        images = draw(self.scenario.data, self.scenario.train.batch, self.scenario.seed, "train", update)
+        return as_tensors(images, torch.device("cpu"))
+
+    def gradients_of(self, *batch: Tensor) -> Measured:
         """Gradients of the mean loss of a batch; that loss, and the accuracy."""
         train, how = self.scenario.train, self.how
-        pixels, classes = self.tensors(draw(self.scenario.data, train.batch, self.scenario.seed, "train", update))
 
         def work(model: nn.Module, images: Tensor, wanted: Tensor) -> Measured:
             summed, logits = self.training_loss(model, images, wanted, *how)
@@ -70,8 +73,7 @@ class ImageExperiment(GradientExperiment[Model]):
             loss.backward()
             return {"loss": loss.detach(), "accuracy": (logits.argmax(-1) == wanted).sum() / train.batch}
 
-        micro_batches = zip(pixels.chunk(train.accumulate), classes.chunk(train.accumulate), strict=True)
-        return self.accumulate(update, work, micro_batches)
+        return self.accumulate(work, zip(*(tensor.chunk(train.accumulate) for tensor in batch), strict=True))
 
     def tensors(self, images: Images) -> tuple[Tensor, Tensor]:
         return as_tensors(images, self.device)
@@ -171,7 +173,7 @@ def trial_of(scenario: ImageScenario) -> Trial[VisionTransformer]:
     """A trial step of this scenario, made smaller if it would take too long, including making its images."""
     train = scenario.train
     shape, batch, part, scale = fitting(
-        scenario.shape(), train.batch // train.accumulate, train.steps * train.accumulate
+        scenario.shape(), train.batch // train.accumulate, train.steps * train.accumulate, scenario.compute.device
     )
 
     def images() -> tuple[Tensor, Tensor]:

@@ -188,6 +188,7 @@ class LanguageModelKind(GradientKind):
     name = "language-model"
     title = "Language model"
     schema = LanguageModelScenario
+    ungraphed = ""
     primary_metrics = ("loss", "val_loss", "val_bits_per_byte", "copy_accuracy", "in_context_score")
     units = {**GradientKind.units, "in_context_score": "nats"}
     labels = {

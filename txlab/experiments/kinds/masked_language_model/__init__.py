@@ -87,6 +87,7 @@ class MaskedLanguageModelKind(GradientKind):
     schema = MaskedLanguageModelScenario
     mean = MeanLoss("L = −(1/n) Σₜ ln p(xₜ | the text with its gaps)", "T10", "the tokens asked for", "tokens")
     uncompiled = "not for a masked-language-model"
+    ungraphed = ""
     unfit = "a masked-language-model"
 
     def shape_of(self, scenario: MaskedLanguageModelScenario) -> BertShape:

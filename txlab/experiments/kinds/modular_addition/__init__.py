@@ -95,6 +95,7 @@ MEANINGS = {
 
 class ModularAdditionKind(TabularKind):
     name = "modular-addition"
+    any_device = True
     title = "Modular addition"
     schema = AdditionScenario
     primary_metrics = ("val_loss", "loss", "val_accuracy", "fourier")

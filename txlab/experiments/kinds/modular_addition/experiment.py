@@ -55,8 +55,11 @@ class AdditionExperiment(GradientExperiment[GPT]):
         logits = self.model(ids, self.how[0], last=True)[:, 0]  # (n, p + 1)
         return F.cross_entropy(logits, sums), (logits.argmax(-1) == sums).float().mean()
 
-    def gradients(self, update: int) -> Measured:
-        loss, accuracy = self.judged(*self.seen)
+    def batch_of(self, update: int) -> tuple[Tensor, Tensor]:
+        return self.seen
+
+    def gradients_of(self, *batch: Tensor) -> Measured:
+        loss, accuracy = self.judged(*batch)
         loss.backward()  # type: ignore[no-untyped-call]
         return {"loss": loss.detach(), "accuracy": accuracy}
 

@@ -95,6 +95,7 @@ class RecurrentLanguageModelKind(GradientKind):
     primary_metrics = LANGUAGE_MODEL.primary_metrics
     labels = LANGUAGE_MODEL.labels
     uncompiled = "a layer of cells is one operation already"
+    ungraphed = ""
     unfit = "recurrent layers, which are one operation already"
 
     def resolve(self, scenario: Any, say: Callable[[str], None] = lambda text: None) -> Any:

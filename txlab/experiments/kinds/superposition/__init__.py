@@ -100,6 +100,7 @@ MEANINGS = {
 
 class SuperpositionKind(TabularKind):
     name = "superposition"
+    any_device = True
     title = "Superposition of features"
     schema = SuperpositionScenario
     screen = "figure"

@@ -50,7 +50,7 @@ class SuperpositionExperiment(GradientExperiment[Bottlenecks]):
         data, model = scenario.data, scenario.model
         shape = (len(data.sparsities), model.restarts, model.dimensions, data.features)
         super().__init__(scenario, lambda draws: Bottlenecks(shape, draws))
-        self.importance = data.importance ** torch.arange(data.features)
+        self.importance = (data.importance ** torch.arange(data.features)).to(self.device)
         self.names = [f"{S:g}" for S in data.sparsities]
 
     def examples(self, purpose: str, number: int, count: int) -> Tensor:
@@ -65,8 +65,11 @@ class SuperpositionExperiment(GradientExperiment[Bottlenecks]):
         errors: Tensor = (x - self.model(x)).square()  # (K, R, B, n)
         return (errors @ self.importance).mean(-1)
 
-    def gradients(self, update: int) -> Measured:
-        loss = self.losses(self.examples("train", update, self.scenario.train.batch)).sum()
+    def batch_of(self, update: int) -> tuple[Tensor]:
+        return (self.examples("train", update, self.scenario.train.batch),)
+
+    def gradients_of(self, *batch: Tensor) -> Measured:
+        loss = self.losses(*batch).sum()
         loss.backward()  # type: ignore[no-untyped-call]
         return {"loss": loss.detach()}
 
@@ -79,7 +82,7 @@ class SuperpositionExperiment(GradientExperiment[Bottlenecks]):
     @cached_property
     def _validation(self) -> Tensor:
         train = self.scenario.train
-        return self.examples("validation", 0, train.batch * train.validation_batches)
+        return self.on_device(self.examples("validation", 0, train.batch * train.validation_batches))
 
     def evaluate(self) -> Mapping[str, float | Tensor]:
         """features/S, angle/S and loss/S, see `explain_metric`."""

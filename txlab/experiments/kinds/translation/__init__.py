@@ -170,6 +170,7 @@ class TranslationKind(GradientKind):
     schema = TranslationScenario
     mean, primary_metrics, labels = MEAN, PRIMARY, LABELS
     uncompiled = "batches have many shapes"
+    ungraphed = "batches have many shapes"
     unfit = "translation, whose batches have many shapes"
 
     def explain_metric(

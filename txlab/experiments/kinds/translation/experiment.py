@@ -87,7 +87,7 @@ class TranslationExperiment(GradientExperiment[Translating]):
             return {"loss": loss.detach()}
 
         rows = torch.arange(len(batch.lengths))
-        return self.accumulate(update, work, [(part,) for part in rows.chunk(self.scenario.train.accumulate)])
+        return self.accumulate(work, [(part,) for part in rows.chunk(self.scenario.train.accumulate)])
 
     def evaluate(self) -> Mapping[str, float | Tensor]:
         """The same numbers for the same weights, on the unseen pairs, without dropout or label smoothing.

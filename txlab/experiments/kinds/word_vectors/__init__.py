@@ -139,7 +139,7 @@ class WordVectorsKind(Kind):
     def resolve(self, scenario: Any, say: Callable[[str], None] = lambda text: None) -> Any:
         """Return the scenario with [compute] decided; products this small gain nothing from two threads that share
         them, so a second thread, where asked for, prepares what the first will learn from."""
-        chosen = {"dtype": "float32", "attention": "matmul", "share": "operations", "compile": False}
+        chosen = {"dtype": "float32", "attention": "matmul", "share": "operations", "compile": False, "graphs": False}
         compute: Compute = scenario.compute
         chosen = {name: value for name, value in chosen.items() if getattr(compute, name) == "auto"}
         device = "cpu" if compute.device == "auto" else compute.device

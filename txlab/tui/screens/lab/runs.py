@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 LOOK_EVERY = 0.5  # seconds
 CAN_GO_ON = ("paused", "lost", "failed", "stopped", "interrupted")
+SHORTEST = 12  # cells for the name of another program's run beside that of the program
 CURVE_CELLS = 24  # the small curve at its widest
 BESIDE_IT = 24  # cells for the number before it and the duration after it
 STYLES: dict[str, StyleName] = {
@@ -335,7 +336,7 @@ class RunsPanel(Panel):
             "lab.attach": not self.in_use,  # enter does it
             "lab.resume": ours and status in CAN_GO_ON and (self.machine is None or status == "paused"),
             "lab.stop": ours and status in GOING,
-            "lab.delete": status in (*ENDED, "lost") and self.machine is None,
+            "lab.delete": status in (*ENDED, "lost") and run is not None and not run.source and self.machine is None,
             "lab.machines": self.in_use or self.machine is not None,
             "lab.name": self.in_use,
             "lab.table": self.in_use,
@@ -454,6 +455,9 @@ class RunsPanel(Panel):
             return
         from txlab.tui.screens.dialogs import Confirm
 
+        if run.source:
+            self.tell(f"{run.handle} is a log of {run.source}, which is only read here", "warning")
+            return
         if run.status not in (*ENDED, "lost"):
             self.tell(f"{run.name} is {STATES.get(run.status, run.status)}: stop it first (x)", "warning")
             return
@@ -487,6 +491,7 @@ def status_glyph(status: str, signs: Glyphs) -> str:
         "stopped": signs.stopped,
         "interrupted": signs.stopped,
         "failed": signs.failed,
+        "silent": signs.dot,
     }.get(status, signs.lost)
 
 
@@ -499,9 +504,19 @@ def run_lines(path: Path, run: RunSummary | None, width: int, chosen: bool, focu
     far = how_far(run)
     status = "lost" if run.going and run.stale else run.status
     state: tuple[str, StyleName] = (f"{status_glyph(status, signs)} ", STYLES.get(status, "quiet"))
-    name = fit(visible(run.handle), max(1, width - 5 - len(far)), ellipsis=signs.ellipsis)
-    first: Line = [cursor, state, (name, "accent" if chosen and focused else "strong"), (f" {far}", "quiet")]
+    name, origin = name_and_origin(run, max(1, width - 5 - len(far)), signs.ellipsis)
+    style: StyleName = "accent" if chosen and focused else "strong"
+    first: Line = [cursor, state, (name, style), (origin, "quiet"), (f" {far}", "quiet")]
     return [first, [("    ", "plain"), *second_line(run, max(1, width - 4), ascii)]]
+
+
+def name_and_origin(run: RunSummary, room: int, ellipsis: str) -> tuple[str, str]:
+    """Return what a run is called, and the program whose log it is, if there is room for that; together `room` wide."""
+    name = visible(run.handle)
+    taken = min(width(name), room - width(run.source) - 1)
+    if not run.source or taken < min(width(name), SHORTEST):
+        return fit(name, room, ellipsis=ellipsis), ""
+    return fit(name, taken, ellipsis=ellipsis), fit(f" {run.source}", room - taken)
 
 
 def how_far(run: RunSummary) -> str:

@@ -46,7 +46,8 @@ def header(snap: Snapshot, at: int | None, signs: Glyphs, cells: int) -> Content
         if state.status == "paused":
             words.append(Content.styled(f"{dot}paused: space goes on, . makes one step", "$quiet"))
     else:
-        glyph = {"done": signs.done, "failed": signs.failed, "lost": signs.lost}.get(state.status, signs.stopped)
+        glyphs = {"done": signs.done, "failed": signs.failed, "lost": signs.lost, "silent": signs.dot}
+        glyph = glyphs.get(state.status, signs.stopped)
         style = (
             "bold $success"
             if state.status == "done"
@@ -56,7 +57,9 @@ def header(snap: Snapshot, at: int | None, signs: Glyphs, cells: int) -> Content
         )
         words = [Content.styled(f" {glyph} {STATES.get(state.status, visible(state.status))} ", style)]
         words.append(Content(f"at {step}{dot}{took}" if took else f"at {step}"))
-        if state.reason and state.status != "done":
+        if state.status == "silent" and state.heartbeat_age is not None:
+            words.append(Content.styled(f"{dot}last written {duration(state.heartbeat_age)} ago", "$quiet"))
+        elif state.reason and state.status != "done":
             words.append(
                 Content.styled(f"{dot}{visible(state.reason)}", "$error" if style == "bold $error" else "$quiet")
             )

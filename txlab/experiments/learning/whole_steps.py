@@ -1,0 +1,73 @@
+"""A gradient experiment's whole updates as one recording: gradients, watching, clipping and AdamW (see `step_graph`).
+
+An update is that of `GradientExperiment.update` where it tells late of what it refused. What differs between two of
+them is written into tensors before; whatever else a person can change (`adjusted`) is a plain number in the recording,
+which is then made anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from txlab.experiments.learning.step_graph import StepGraph
+
+if TYPE_CHECKING:
+    from txlab.experiments.learning.gradient import GradientExperiment
+
+
+class WholeSteps:
+    """graph     makes the updates
+    recorded  the adjusted parameters that are plain numbers in the recording
+    told      the reason for a recording that failed, once it has been told
+    """
+
+    def __init__(self, experiment: GradientExperiment[Any]) -> None:
+        self.experiment, device = experiment, experiment.device
+        for group in (group for optimizer in experiment.optimizers for group in optimizer.param_groups):
+            group["capturable"] = device.type == "cuda"  # says so to torch; a fused step is the same
+        self.graph = StepGraph(self._work, device)
+        self.recorded: tuple[float, ...] = ()
+        self.told = ""
+        # A fused AdamW on a GPU reads a learning rate of 32 bits; a CPU has the 64 of a Python number.
+        self.rate = torch.zeros((), device=device, dtype=torch.float64 if device.type == "cpu" else torch.float32)
+        self.number = torch.zeros((), device=device, dtype=torch.int64)
+
+    def step(self) -> Mapping[str, float | Tensor]:
+        """The next update, and what it measured."""
+        experiment = self.experiment
+        update = experiment.step_count + 1
+        rate, plain = experiment.learning_rate(update), tuple(v for k, v in experiment.adjusted.items() if k != "lr")
+        if plain != self.recorded:
+            self.graph.forget()
+            self.recorded = plain
+        self.rate.fill_(rate)
+        self.number.fill_(update)
+        batch = experiment.batches.take(update)
+        experiment.seed_dropout(update)
+        numbers = self.graph(*batch)
+        found = dict(zip(self.names, numbers, strict=True))
+        experiment.step_count = update
+        if experiment.device.type == "cpu":
+            experiment.verify()  # where it costs nothing, at once
+        return {"loss": found["loss"], "lr": rate, "grad_norm": found.pop("grad_norm"), **found}
+
+    def _work(self, *batch: Tensor) -> Tensor:
+        """What is recorded. Returns what was measured, in the order of `names`."""
+        experiment = self.experiment
+        measured, norms = experiment.measured_with_norms(lambda _: experiment.gradients_of(*batch))
+        loss, norm = measured["loss"], norms[0] if len(norms) == 1 else torch.stack(norms).norm()
+        experiment.watch(loss, norm, self.number)
+        experiment.descend(norms, self.rate)
+        self.names = ["grad_norm", *measured]
+        return torch.stack([norm.float(), *(value.float() for value in measured.values())])
+
+    def notes(self) -> Sequence[str]:
+        """Why updates are not recorded after all, once."""
+        if self.graph.refused == self.told:
+            return ()
+        self.told = self.graph.refused
+        return (f"graphs off: the step cannot be recorded ({self.told})",)
