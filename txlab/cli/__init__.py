@@ -36,7 +36,8 @@ from txlab.cli.run import resume, run
 from txlab.cli.runs import name as name_run
 from txlab.cli.runs import runs
 from txlab.cli.score import score
-from txlab.cli.terminal import ascii_only, is_terminal, shown
+from txlab.cli.serve import serve
+from txlab.cli.terminal import ascii_only, has_screen, shown
 from txlab.cli.tokenize import tokenize
 from txlab.cli.tokenizer import export as export_tokenizer
 from txlab.cli.tokenizer import listed, train
@@ -61,7 +62,7 @@ COMMANDS: dict[str, list[Callable[..., Any]]] = {
     "See what runs have done": [runs, alerts, name_run, plot, export],
     "Question a model": [score, generate, attend, explain],
     "Work with tokenizers": [tokenize],
-    "Look up, and play": [scenarios, formulas, presets, verify, doctor, play],
+    "Look up, and play": [scenarios, formulas, presets, verify, doctor, play, serve],
 }
 OF_TOKENIZER: dict[str, Callable[..., Any]] = {
     "train": train,
@@ -118,7 +119,7 @@ def console(
         print(f"{', '.join(names)}, Python {sys.version.split()[0]}")
         raise typer.Exit
     if context.invoked_subcommand is None:
-        if not is_terminal():
+        if not has_screen():
             raise LabError("the console needs a terminal; without one: txlab run SCENARIO, or txlab --help")
         from txlab.tui.app import launch
 

@@ -47,7 +47,7 @@ def stop(name: Name, timeout: Timeout = 60.0, json: Json = False) -> None:
     from txlab.runs.directory import state_of
     from txlab.runs.finding import find_run
 
-    directory = find_run(name)
+    directory = find_run(name, seconds=LOOK_EVERY)
     deadline = time.monotonic() + timeout
     ask(directory, Request("stop"), timeout, json)
     while state_of(directory).status in ("running", "paused"):
@@ -75,7 +75,7 @@ def control(
     from txlab.runs.finding import find_run
 
     made = request_of(request, argument)
-    ask(find_run(name), made, timeout, json)
+    ask(find_run(name, seconds=LOOK_EVERY), made, timeout, json)
 
 
 def request_of(request: Asked, argument: str | None) -> Request:

@@ -24,10 +24,10 @@ def attach(
     json: Annotated[bool, typer.Option("--json", help="the rows of its log from its beginning, one a line")] = False,
 ) -> None:
     """Look at a run; it goes on when you leave."""
-    from txlab.cli.terminal import ascii_only, is_terminal
+    from txlab.cli.terminal import ascii_only, has_screen
     from txlab.runs.finding import find_run
 
-    on_screen = is_terminal() and not lines and not json
+    on_screen = has_screen() and not lines and not json
     directory = find_run(name, seconds=LOOK_EVERY if on_screen else math.inf)
     if on_screen:
         from txlab.tui.app import launch

@@ -154,6 +154,7 @@ def resume(
 
     directory = find_run(name)
     RunDirectory(directory).require_own()
+    RunDirectory(directory).require_here()
     if in_new_run:
         start(branch(directory, checkpoint_before(directory, LARGEST_STEP if step is None else step)), detach, json)
         return

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from txlab.cli.terminal import Column, ascii_only, columns, numeral, shown, status_word, table
-from txlab.errors import LabError
+from txlab.errors import LabError, RunFailed
 
 if TYPE_CHECKING:
     from txlab.runs.reader import RunReader
@@ -35,6 +35,9 @@ def runs(
     group: Annotated[str, typer.Option("--group", metavar="COLUMN", help="scenario, group, tags or status")] = "",
     settings: Annotated[bool, typer.Option("--settings", help="what differs between the runs, as columns")] = False,
     json: Annotated[bool, typer.Option("--json", help="one JSON object a line")] = False,
+    hosts: Annotated[
+        str, typer.Option("--hosts", metavar="A,B", help="of these machines, over ssh: NAME or NAME:/FOLDER each")
+    ] = "",
 ) -> None:
     """The runs, newest first: status, step, main metric, curve. Also those that other programs log here.
 
@@ -46,7 +49,8 @@ def runs(
     from txlab.runs.overview import arranged, grouped, is_meant, require_column, settings_in
 
     logs = {mirror_path(log): log for log in found_logs(default_root())}
-    found = with_logs(default_root(), logs.values())
+    found = runs_of_hosts(hosts) if hosts else with_logs(default_root(), logs.values())
+    where = hosts or str(default_root().absolute())
 
     def read_one(path: Path) -> tuple[dict[str, Any], RunSummary]:
         if path in logs:
@@ -70,10 +74,10 @@ def runs(
             print(json_.dumps(read[run.path][0]))
         return
     if not found:
-        print(shown(f"no runs in {default_root().absolute()}; txlab run gpt-tiny makes one"))
+        print(shown(f"no runs on {hosts}" if hosts else f"no runs in {where}; txlab run gpt-tiny makes one"))
         return
     if not chosen:
-        print(shown(f"none of the {len(found)} runs in {default_root().absolute()} matches"))
+        print(shown(f"none of the {len(found)} runs {'on' if hosts else 'in'} {where} matches"))
         return
     known = {"name", "status", "step", "metric", *({run.metric for run in chosen} if sort else ())}
     extra = [
@@ -89,6 +93,38 @@ def runs(
         more = meant - len(chosen)
         what = "older" if not sort else "more"
         print(f"and {more} {what} {'one' if more == 1 else 'ones'}; --limit 0 shows all")
+
+
+def runs_of_hosts(hosts: str) -> list[Path]:
+    """The runs of other machines, newest first, asking all of them at once; one that does not answer is named, and its
+    copies are listed. Raises RunFailed if there is nothing to list."""
+    from txlab.runs.directory import RunInfo
+    from txlab.runs.far.address import host_and_folder
+    from txlab.runs.far.mirroring import host_at, listed
+    from txlab.runs.finding import list_runs
+
+    addresses = [host_and_folder(name.strip()) for name in hosts.split(",") if name.strip()]
+    for address in addresses:
+        host_at(address).want_list()
+    found, silent = [], []
+    for address in addresses:
+        try:
+            found += list_runs(listed(address))
+        except LabError as error:
+            silent.append(str(error))
+            found += list_runs(address.mirrors)
+    for sentence in silent:
+        print(f"txlab: {shown(sentence)}", file=sys.stderr)
+    if silent and not found:
+        raise RunFailed(f"no runs of {hosts} can be listed")
+
+    def created(path: Path) -> float:
+        try:
+            return RunInfo.load(path).created
+        except LabError:
+            return 0.0
+
+    return sorted(found, key=created, reverse=True)
 
 
 def cell(run: RunSummary, column: str) -> str:
@@ -141,6 +177,7 @@ def facts(reader: RunReader, summary: RunSummary) -> dict[str, Any]:
         "step": step,
         "steps": state.steps,
         "heartbeat_age": state.heartbeat_age,
+        **({"machine": state.far.host, "stale": state.far.sentence} if state.far is not None else {}),
         "pid": state.pid,
         "host": state.host,
         "created": info.created,
@@ -162,7 +199,9 @@ def print_table(rows: list[dict[str, Any]], further: Sequence[Sequence[str]], ti
     from txlab.drawing.text import cut
     from txlab.runs.label import told_changes
 
+    far = any(row.get("machine") for row in rows)
     head = [
+        *([Column("machine")] if far else []),
         Column("name", loose=True),
         Column("status"),
         Column("step", "right"),
@@ -176,14 +215,16 @@ def print_table(rows: list[dict[str, Any]], further: Sequence[Sequence[str]], ti
         word, colour = status_word(row["status"])
         if row["status"] == "lost" and row.get("heartbeat_age") is not None:
             word += f" {duration(row['heartbeat_age'])}"
-        paint[i, 1] = colour
+        paint[i, 1 + far] = colour
         value = row.get("value")
         step = f"{row['step']}/{row['steps']}" if row.get("steps") else str(row.get("step", ""))
         curve = spark(np.array(row["curve"]), SPARK, ascii_only())
         metric = "" if value is None else cut(shown(row["metric"]), METRIC)
-        cells.append([shown(row["name"]), word, step, metric, "" if value is None else numeral(value)])
+        where = [shown(row.get("machine") or "")] if far else []
+        cells.append([*where, shown(row["name"]), word, step, metric, "" if value is None else numeral(value)])
         cells[-1] += [*further[i], curve]
         reason = row["reason"] if row["status"] in ("failed", "lost", "unreadable") else ""
+        reason = row.get("stale") or reason
         origin = f"{row['source']}: {row['path']}" if row.get("source") else ""
         named = [row.get("label"), origin, told_changes(row.get("changes") or {}), row.get("note")]
         beneath.append([line for line in ("  ".join(word for word in named if word), reason) if line])

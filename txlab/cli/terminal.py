@@ -43,6 +43,11 @@ def is_terminal() -> bool:
     return bool(sys.stdin and sys.stdin.isatty() and sys.stdout.isatty())
 
 
+def has_screen() -> bool:
+    """Whether the console can be shown: on a terminal, or by the driver that textual-serve names to its processes."""
+    return is_terminal() or bool(os.environ.get("TEXTUAL_DRIVER"))
+
+
 def can_redraw() -> bool:
     """Whether a line can be overwritten in place."""
     return sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")

@@ -23,6 +23,7 @@ import orjson
 from txlab.errors import LabError
 from txlab.files import OpenFolder
 from txlab.runs.events import each_row
+from txlab.runs.far.state import FarState, far_state
 
 FORMAT = 1
 STATUSES = ("created", "running", "paused", "done", "stopped", "interrupted", "failed")
@@ -34,7 +35,17 @@ LARGEST_INFO = 4 << 20  # bytes of run.json; parsing may take 25 times as much m
 LARGEST_HEARTBEAT = 4096
 
 # The entries of a run directory; nothing else may have these names.
-FILES = ("run.json", "scenario.toml", "label.json", "events.jsonl", "heartbeat", "lock", "log.txt", ".reserve")
+FILES = (
+    "run.json",
+    "far.json",
+    "scenario.toml",
+    "label.json",
+    "events.jsonl",
+    "heartbeat",
+    "lock",
+    "log.txt",
+    ".reserve",
+)
 FILES_OF_START = ("start.safetensors", "start-tokenizer.json")
 FILES_OF_PEOPLE = ("questions.jsonl", "preferences.jsonl", "comparisons.jsonl")
 FOLDERS = ("checkpoints", "frames", "inbox")
@@ -108,6 +119,12 @@ class RunDirectory:
         """Raise LabError if any entry of the run is of the wrong kind; call this before anything is written."""
         if wrong := self.misplaced():
             raise LabError(f"{self.path} is not written to: {wrong}, which no run of txlab has")
+
+    def require_here(self) -> None:
+        """Raise LabError if this is the mirror of a run on another machine, where alone it can be computed."""
+        if (far := far_state(self.path)) is not None:
+            there = f"ssh {far.host} txlab resume {far.root}/{self.name}" if far.root else f"txlab there, on {far.host}"
+            raise LabError(f"{self.name} is a run of {far.host}, and this is its mirror; {there} continues it")
 
     @property
     def name(self) -> str:
@@ -244,6 +261,7 @@ class RunState:
     heartbeat_age  seconds since the last heartbeat; None = there never was one, or a clock is wrong
     step           the latest step known from the heartbeat or run.json
     reason         why it ended, or why it is considered lost
+    far            of a mirror: the machine that has the run, and whether the line to it stands
     """
 
     status: str
@@ -253,18 +271,22 @@ class RunState:
     reason: str
     pid: int | None
     host: str
+    far: FarState | None = None
 
 
 def state_of(run: RunDirectory | str | Path, info: RunInfo | None = None) -> RunState:
     """Derive the state from run.json, the heartbeat and, on the same host, the process. LabError if it is not a run.
 
     Lost = status running or paused, and either the process is gone (on this host), or there has been no heartbeat for
-    30 s, or the last one is from the future, which says nothing.
+    30 s, or the last one is from the future, which says nothing. The state of a mirror is that of when its machine was
+    last heard of.
     """
     run = RunDirectory.of(run)
     info = info or RunInfo.load(run)
     beat = read_heartbeat(run)
     age = _age_of(run, beat) if beat else None
+    far = far_state(run.path)
+    old = max(0.0, time.time() - far.seen) if far is not None else 0.0
     step = max(info.step, beat["step"]) if beat and info.status in ALIVE else info.step
     status, reason = info.status, info.reason
     if status in ALIVE:
@@ -272,9 +294,11 @@ def state_of(run: RunDirectory | str | Path, info: RunInfo | None = None) -> Run
         since = age if age is not None else max(0.0, time.time() - (info.started or info.created))
         if beat and beat["status"] in ALIVE:
             status = beat["status"]
-        here = info.pid is not None and info.host == socket.gethostname()
+        since = max(0.0, since - old)
+        here = far is None and info.pid is not None and info.host == socket.gethostname()
         if info.source:  # no process is known, and the heartbeat is when the log was last written
             age = since = max(0.0, time.time() - beat["time"]) if beat else since
+            since = max(0.0, since - old)
             if since > SILENT_AFTER:
                 status, reason = "silent", info.reason or "its log does not say whether the program still runs"
         elif here and not process_is_alive(info.pid or 0):
@@ -284,7 +308,7 @@ def state_of(run: RunDirectory | str | Path, info: RunInfo | None = None) -> Run
             status, reason = "lost", f"the last heartbeat from {info.host} is {early}: a clock is wrong"
         elif since > LOST_AFTER and not ahead:
             status, reason = "lost", f"no heartbeat from {info.host} for {since:.0f} s"
-    return RunState(status, age, step, info.steps, reason, info.pid, info.host)
+    return RunState(status, age, step, info.steps, reason, info.pid, info.host, far)
 
 
 def read_heartbeat(run: RunDirectory) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ import math
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from heapq import merge
 from itertools import groupby, islice
 from operator import itemgetter
@@ -232,6 +232,10 @@ def add_patterns(writer: Any, frames: FrameIndex, step: int) -> None:
     """Add the attention patterns of one frame as one grey image per layer, its heads from left to right."""
     import numpy as np
 
+    from txlab.runs.far.mirroring import exact_frame
+
+    with suppress(LabError):  # without a line the levels of the mirror are as fine as those of the image
+        exact_frame(frames.directory.parent, step)
     try:
         pattern = frames.read(step, ["attention/pattern"]).tensors.get("attention/pattern")
     except LabError:  # thinned out since the frames were listed

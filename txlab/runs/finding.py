@@ -159,7 +159,8 @@ def is_run(path: Path) -> bool:
 def find_run(name_or_path: str | Path, root: Path | None = None, seconds: float = math.inf) -> Path:
     """Find a run by its path, its directory name under `root`, "latest", a scenario's name (its newest run), or
     the name that it was given; or another program's log by its path or its name, which is read to its end, or for so
-    many `seconds`.
+    many `seconds`. HOST:RUN is a run on another machine: its mirror, with every row of its log unless only some
+    `seconds` are given.
 
     Raises LabError with the nearest name if there is none.
     """
@@ -167,6 +168,12 @@ def find_run(name_or_path: str | Path, root: Path | None = None, seconds: float 
     root = Path(root or default_root())
     if given and is_run(Path(given)):
         return Path(given).resolve()
+    if ":" in given and not (root / given).exists():
+        from txlab.runs.far.address import address_of
+        from txlab.runs.far.mirroring import open_run
+
+        if (address := address_of(given)) is not None:
+            return open_run(address, whole=seconds == math.inf)
     from txlab.runs.foreign import finding as foreign
 
     if given and (mirror := foreign.at_path(given, seconds)) is not None:

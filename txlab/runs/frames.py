@@ -67,7 +67,8 @@ class FrameIndex:
         return sum(size for (_, size, _), _ in self._files.values())
 
     def refresh(self) -> bool:
-        """List again; True if frames were added or removed. Costs a directory listing and the headers of changed files.
+        """List again; True if frames were added, removed or written anew. Costs a directory listing and the headers of
+        changed files.
 
         A listing made while files are being packed may miss both the pack and its single files. So the packs are taken
         from a listing that begins after that of the singles has ended: a single that was gone by then was deleted after
@@ -90,11 +91,12 @@ class FrameIndex:
             before = after
         else:
             return False  # it never stood still: keep what is known until the next refresh
+        rewritten = any(SINGLE.fullmatch(name) and self._files.get(name) != files[name] for name in files)
         self._files = files
         # Packs first, so that a single file, which is always written later, wins if both hold a step.
         self._where = {step: name for name in sorted(files, reverse=True) for step in files[name][1]}
         steps = np.fromiter(sorted(self._where), np.int64, len(self._where))
-        changed = not np.array_equal(steps, self.steps)
+        changed = rewritten or not np.array_equal(steps, self.steps)
         self.steps = steps
         return changed
 
@@ -254,6 +256,14 @@ class FrameWriter:
         for name, steps in list(self.packs.items()):
             if steps[-1] > step:
                 self._keep(name, {kept for kept in steps if kept <= step})
+
+    def drop(self, steps: set[int]) -> None:
+        """Remove the frames of these steps."""
+        for single in [step for step in self.singles if step in steps]:
+            self._remove(single_name(single))
+        for name, held in list(self.packs.items()):
+            if not steps.isdisjoint(held):
+                self._keep(name, set(held) - steps)
 
     def _put(self, name: str, data: bytes) -> None:
         self.folder.write(name, data)

@@ -17,6 +17,7 @@ from txlab.errors import LabError
 from txlab.experiments.loaded_model import LoadedModel, ModelKind, Special
 from txlab.runs import checkpoints
 from txlab.runs.directory import ALIVE, RunDirectory, RunInfo, info_of, state_of
+from txlab.runs.far.state import far_state
 from txlab.runs.finding import find_run, is_run
 from txlab.runs.frames import FrameIndex
 
@@ -294,6 +295,8 @@ def load_checkpoint(
     if info.kind == "recorded":
         raise LabError(f"{run.name} was recorded by another program, and has no model that can be opened")
     wanted = order_of(checkpoints.sound(run), step)
+    if not wanted and (far := far_state(run.path)) is not None:
+        raise LabError(f"the checkpoints of {run.name} stay on {far.host}; ask there, with ssh {far.host}")
     if not wanted:
         advice = f"; txlab resume {run.name} continues it" if info.status != "failed" else ""
         if state_of(run, info).status in ALIVE:

@@ -312,6 +312,7 @@ def writing(run: RunDirectory) -> Iterator[None]:
     Raises LabError naming the process that holds the lock, or the entry that does not belong in a run.
     """
     run.require_own()
+    run.require_here()
     try:
         with run.folder() as top:
             descriptor = top.open("lock", os.O_RDWR | os.O_CREAT)

@@ -58,6 +58,10 @@ class RunSummary:
     changes: str = ""
     """The settings that differ from the scenario, in short."""
     label: Label = field(default_factory=Label)
+    machine: str = ""
+    """The other machine that the run is on."""
+    stale: str = ""
+    """Why what is shown may be old: the line to its machine is lost."""
     handle: str = ""
     """What the run is called: its given name, or its scenario and what was changed."""
     settings: dict[str, Any] = field(default_factory=dict)
@@ -114,6 +118,8 @@ def summary_of(reader: RunReader) -> RunSummary:
         info.kind,
         told_changes(info.changes),
         label := read_label(path),
+        state.far.host if state.far is not None else "",
+        state.far.sentence if state.far is not None else "",
         handle_of(info, label, scenario_name(path, info.scenario)),
         {**info.config, **info.changes},
         {name: value for name in names if (value := reader.latest(name)) is not None and math.isfinite(value)},

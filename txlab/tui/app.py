@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from rich.text import Text
     from textual.driver import Driver
 
+    from txlab.runs.far.state import FarState
     from txlab.runs.reader import RunReader
 
 READERS_KEPT = 8  # an open reader of a 10-million-value run holds some 100 MB of curves
@@ -81,6 +82,9 @@ class TxlabApp(QuietApp):
 
     current_run: reactive[Path | None] = reactive(None)
     """The run that Train and Attention show."""
+
+    far: reactive[FarState | None] = reactive(None)
+    """The machine that the run shown is on, None for this one."""
 
     def __init__(
         self,
@@ -207,9 +211,12 @@ class TxlabApp(QuietApp):
         return super().pop_screen() if len(self.screen_stack) > 1 else AwaitComplete()
 
     def reader_for(self, path: Path) -> RunReader:
-        """Return the cached reader of a run, opening it if needed. Safe to call from any thread."""
+        """Return the cached reader of a run, opening it if needed; a mirror is kept fresh from then on. Safe to call
+        from any thread."""
+        from txlab.runs.far.mirroring import follow
         from txlab.runs.reader import RunReader
 
+        follow(path)
         with self._readers_lock:
             reader = self._readers.pop(path, None) or RunReader(path)
             self._readers[path] = reader

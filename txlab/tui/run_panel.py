@@ -27,6 +27,7 @@ from txlab.tui.widgets.timeline import TimeLine
 if TYPE_CHECKING:
     from txlab.experiments.kind import Kind
     from txlab.runs.control import Request
+    from txlab.runs.far.state import FarState
     from txlab.runs.reader import RunReader
 
 CATCH_UP = 0.25  # seconds between two checks whether the user has gone elsewhere
@@ -106,6 +107,9 @@ class RunPanel(Panel):
         self.watching = True  # whether this run is read at all
         self.visible_now = self._reading = self._again = self._catching_up = False
         self._failure = ""
+        self.anew = False  # whether the frame on the screen is read again because its numbers have become exact
+        self._asking_again: list[Callable[[], object]] = []
+        self._line_lost: bool | None = None  # None: not known yet, or no line is needed
 
     def compose(self) -> ComposeResult:
         yield self.timeline
@@ -140,11 +144,14 @@ class RunPanel(Panel):
 
     def unseen(self) -> None:
         self.visible_now = False
+        self.app.far = None  # type: ignore[attr-defined]
 
     def _run_changed(self, path: Path | None) -> None:
         if path != self.path:
             self.path, self.at, self._failure, self.watching = path, None, "", True
             self.status, self.recorded, self.takes = "", False, ()
+            self._line_lost = None
+            self.app.far = None  # type: ignore[attr-defined]
             self.timeline.forget()
             self.viewer.run_changed()
             self.screen.refresh_bindings()
@@ -187,6 +194,7 @@ class RunPanel(Panel):
         if worker.is_cancelled or not self.is_attached:
             return
         self.app.call_later(self._show, path, snapshot)
+        self.app.call_later(self._say_far, path, reader.state.far)
         if not reader.complete and not self._catching_up:
             self._catching_up = True
             self.app.call_later(self._catch_up, reader)
@@ -216,8 +224,57 @@ class RunPanel(Panel):
     def _show(self, path: Path, snapshot: Any) -> None:
         if snapshot is not None and path == self.path and self.is_attached:
             self.viewer.show_run(snapshot)
+            self.anew, asking, self._asking_again = False, self._asking_again, []
+            for ask in asking:
+                self.call_after_refresh(ask)
         if self._again:
             self._read_if_idle()
+
+    def exactly(self, again: Callable[[], object]) -> bool:
+        """If the frame on the screen is a mirrored one of 253 levels, fetch its digits, show it, and then call `again`.
+
+        Returns whether that is under way. At the live edge the time line stays at this frame: the next ones would come
+        while its digits are on their way.
+        """
+        from txlab.runs.far.address import mirror_of
+        from txlab.runs.far.mirroring import exact_frame, is_approximate
+
+        path, step = self.path, self.timeline.step
+        if path is None or step is None or not self.watching or mirror_of(path) is None:
+            return False
+        try:
+            if not is_approximate(path, step):
+                return False
+        except LabError:  # thinned out meanwhile
+            return False
+        stays = self.at is None
+        if stays:
+            self.timeline.show_frame(self.timeline.index)
+        self.tell("fetching all digits of this frame…" + (" } follows the run again" if stays else ""))
+
+        def fetch() -> None:
+            exact_frame(path, step)
+            self.app.call_later(read_anew)
+
+        def read_anew() -> None:
+            if path == self.path and self.is_attached:
+                self.anew = True
+                self._asking_again = [again]
+                self.wants_read()
+
+        self.run_worker(fetch, thread=True, group="exact", exclusive=True, exit_on_error=False)
+        return True
+
+    def _say_far(self, path: Path, far: FarState | None) -> None:
+        """Say in the corner which machine the run is on, and once what has become of the line to it."""
+        if path != self.path or not (self.is_attached and self.visible_now):
+            return
+        self.app.far = far  # type: ignore[attr-defined]
+        trouble = far is not None and not far.connected
+        if far is not None and trouble != self._line_lost and (trouble or self._line_lost is not None):
+            sentence = f"{far.sentence} ({far.why})" if trouble and far.why else far.sentence
+            self.tell(sentence if trouble else f"connected to {far.host}", "warning" if trouble else "information")
+        self._line_lost = trouble if far is not None else None
 
     # Requests.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events, on
 from textual.actions import parse
@@ -27,6 +27,9 @@ from txlab.tui.screen_registry import SCREENS
 from txlab.tui.screens.keyline import KeyLine
 from txlab.tui.textual_internals import SteadyScreen
 from txlab.tui.theme import glyphs
+
+if TYPE_CHECKING:
+    from txlab.runs.far.state import FarState
 
 
 class Rule(Widget, can_focus=False):
@@ -67,19 +70,33 @@ class NavigationLine(Widget, can_focus=False):
             style = "bold underline $accent" if entry.name == here else "$quiet"
             parts += [Content.styled(label, style), Content(" " * gap)]
             column += len(label) + gap
-        machine = machine_line()
+        far = getattr(self.app, "far", None)
+        trouble = far is not None and not far.connected
+        machine = machine_line() if far is None else corner(far)
         if getattr(self.app, "ascii", False):
             machine = machine.replace(" · ", " - ").replace("×", "x")
         gap = self.size.width - column - len(machine)
         if gap > 2:
-            parts += [Content(" " * gap), Content.styled(machine, "$quiet")]
+            parts += [Content(" " * gap), Content.styled(machine, "bold $error" if trouble else "$quiet")]
         return Content.assemble(*parts)
+
+    def on_mount(self) -> None:
+        self.watch(self.app, "far", self.other_machine, init=False)
+
+    def other_machine(self) -> None:
+        self.refresh()
 
     async def on_click(self, event: events.Click) -> None:
         column = event.get_content_offset_capture(self).x
         for first, end, name in self.places:
             if first <= column < end:
                 await self.run_action(f"app.open_screen('{name}')")
+
+
+def corner(far: FarState) -> str:
+    """Return what the corner says of another machine: `on box`, or that the line to it is lost."""
+    word = {"connecting": "connecting", "lost": "line lost"}.get(far.line, "not connected")
+    return visible(f"on {far.host}" if far.connected else f"{far.host}: {word}")
 
 
 class BenchScreen(SteadyScreen[None]):

@@ -77,8 +77,18 @@ Answer: TypeAlias = Explanation | Callable[[], Explanation]
 Ask: TypeAlias = Callable[[], Explanation | list[Answer] | list[Explanation] | str | None]
 
 
-def ask_why(app: App[Any], ask: Ask, waiting: str = "loading the engine…") -> None:
-    """Open the dialog that answers, showing `waiting` until it does."""
+def ask_why(
+    app: App[Any], ask: Ask, waiting: str = "loading the engine…", again: Callable[[], object] | None = None
+) -> None:
+    """Open the dialog that answers, showing `waiting` until it does.
+
+    `again` asks the same question of a frame that has been read anew: of a run on another machine the numbers of a
+    frame are fetched with all their digits first.
+    """
+    if again is not None:
+        for panel in app.screen.query("RunPanel"):
+            if panel.exactly(again):  # type: ignore[attr-defined]
+                return
     put_in_front(app, "why", WhyScreen, lambda screen: screen.begin(ask, waiting))
 
 

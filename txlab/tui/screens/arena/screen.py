@@ -486,4 +486,4 @@ class ArenaScreen(BenchScreen):
                 return answer
             return explain_frame(frame, side, state)
 
-        ask_why(self.app, ask, "asking the learner…")
+        ask_why(self.app, ask, "asking the learner…", again=self.action_why)

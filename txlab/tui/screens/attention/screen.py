@@ -175,7 +175,7 @@ class AttentionScreen(BenchScreen):
         self.say_empty((f"looking at {name}",) if name else NO_RUN)
 
     def read_run(self, reader: RunReader, changed: bool) -> FrameReading | None:
-        drawn = (self.recorded.step, self.frames) if self.recorded is not None else None
+        drawn = (self.recorded.step, self.frames) if self.recorded is not None and not self.run.anew else None
         return read_frame(reader, self.frame_at, drawn) if changed else None
 
     def show_run(self, snapshot: FrameReading) -> None:
@@ -293,7 +293,7 @@ class AttentionScreen(BenchScreen):
         if ask is None:
             self.tell("There is no number here yet to ask about.")
         else:
-            ask_why(self.app, ask)
+            ask_why(self.app, ask, again=self.action_why)
 
     def action_picture(self) -> None:
         """Save the screen as SVG, and the selected head as PNG and SVG, in the current folder."""

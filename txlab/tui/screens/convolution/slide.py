@@ -245,7 +245,7 @@ class SlidePanel(Panel):
 
             return KIND.explain_frame(frame, "map/0", index)
 
-        ask_why(self.app, ask)  # type: ignore[arg-type]
+        ask_why(self.app, ask, again=self.action_why)  # type: ignore[arg-type]
 
 
 def styled(piece: Piece, marks: bool) -> Content:

@@ -227,4 +227,4 @@ class EpisodesPanel(Panel):
         if not answers:
             self.tell("There is no token here whose numbers are recorded.")
             return
-        ask_why(self.app, lambda: answers)
+        ask_why(self.app, lambda: answers, again=self.action_why)

@@ -107,11 +107,14 @@ def describe_run(run: RunSummary, cells: int = 84, lines: int = 0, ascii: bool =
     parts.append(Content(f"  {steps}\n"))
     if run.reason:
         parts.append(Content.styled(visible(run.reason) + "\n", "$error" if bad else ""))
-    if advice := what_to_do(run):
+    if run.stale and run.going:
+        parts.append(Content.styled(visible(run.stale) + "\n", "bold $error"))
+    if (advice := what_to_do(run)) and not run.machine:
         parts.append(Content.styled(advice + "\n", "$quiet"))
     rows = [
         ("scenario", visible(run.scenario)),
         ("changed", visible(run.changes)),
+        ("machine", visible(run.machine)),
         ("started", calendar(run.created) if run.created else ""),
         ("took" if not run.going else "runs for", duration(run.seconds) if run.seconds else ""),
         ("to go", duration(run.seconds_left) if run.going and run.seconds_left is not None else ""),

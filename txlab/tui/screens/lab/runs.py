@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from textual import on
@@ -28,6 +28,8 @@ from textual.worker import get_current_worker
 from txlab.drawing.formatting import STATES, count, duration, number
 from txlab.drawing.spark import spark
 from txlab.drawing.text import cut, fit, visible, width
+from txlab.runs.far.address import Address
+from txlab.runs.far.mirroring import follow
 from txlab.runs.finding import delete_run
 from txlab.runs.label import shared, write_label
 from txlab.runs.overview import is_meant
@@ -37,10 +39,14 @@ from txlab.tui.panel import Panel
 from txlab.tui.screens.base_screens import Rule
 from txlab.tui.screens.lab.catalogue import Filter
 from txlab.tui.screens.lab.describe import NO_RUNS
+from txlab.tui.screens.lab.machines import machine_title
 from txlab.tui.screens.lab.table import RunTable
 from txlab.tui.screens.words import Words
 from txlab.tui.theme import Glyphs, glyphs
 from txlab.tui.widgets.rows import Item, Line, Rows, StyleName
+
+if TYPE_CHECKING:
+    from txlab.runs.far.host import Host
 
 LOOK_EVERY = 0.5  # seconds
 CAN_GO_ON = ("paused", "lost", "failed", "stopped", "interrupted")
@@ -67,6 +73,7 @@ class RunsPanel(Panel):
         Binding("d", "delete", "delete", id="lab.delete"),
         Binding("n", "name", "name", id="lab.name"),
         Binding("a", "attach", "attach", id="lab.attach"),
+        Binding("o", "machines", "machines", id="lab.machines"),
         Binding("v", "table", "table", id="lab.table"),
         Binding("b", "order", "order by", id="lab.order"),
         Binding("g", "group", "group", id="lab.group"),
@@ -93,6 +100,9 @@ class RunsPanel(Panel):
         self.started = ""  # the run started here last; it is shown whatever the filter says, until the filter changes
         self.unlisted: Path | None = None  # the same as long as no look at the folder has found it
         self.shared: set[str] = set()  # names that several runs have
+        self.machine: Address | None = None  # whose runs are listed; None = this one's
+        self.host: Host | None = None  # the line to it
+        self.said: tuple[object, ...] = ()  # what the title says of it
         self.table: RunTable | None = None  # None = a list
         self.search = Filter(self.rows, "/ filter: words, #tag, layers=3, loss<2", "runs-filter")
 
@@ -129,6 +139,10 @@ class RunsPanel(Panel):
         """Poll the runs in a thread, unless that is already under way."""
         if self.looking or not self.on_screen or self.under is None or not self.is_attached:
             return
+        if self.host is not None:
+            self.host.want_list()
+            if self.said != (self.host.line, self.host.why):
+                self.say_title()
         self.looking = True
         seen = {Path(key).name for key in self.rows.visible_keys()}
         if self.rows.key:
@@ -139,15 +153,15 @@ class RunsPanel(Panel):
 
     def look_in_thread(self, seen: set[str], force: bool = False, everything: bool = False) -> None:
         """Poll the list of runs, and the ones named in `seen`; for a table or a search all are read, bit by bit."""
-        worker = get_current_worker()
+        worker, under = get_current_worker(), self.under
         paths: list[Path] = []
         news: dict[Path, RunSummary] = {}
         try:
-            assert self.under is not None
-            paths, news = self.under.look(seen, force, everything)
+            assert under is not None
+            paths, news = under.look(seen, force, everything)
         finally:
             self.looking = False
-        if not worker.is_cancelled and self.is_attached:
+        if not worker.is_cancelled and self.is_attached and under is self.under:
             self.app.call_later(self.show, paths, news)
 
     def show(self, paths: list[Path], news: dict[Path, RunSummary]) -> None:
@@ -171,6 +185,22 @@ class RunsPanel(Panel):
         if (self.table is not None or self.words) and any(path not in self.glances for path in paths):
             self.look()  # the rest
 
+    def show_machine(self, address: Address | None) -> None:
+        """List the runs of another machine, or (None) of this one."""
+        from txlab.runs.far.mirroring import host_at
+
+        if address == self.machine:
+            return
+        self.machine, self.host = address, host_at(address) if address is not None else None
+        if self.host is not None:
+            self.host.try_now()
+        self.under = RunsUnder(self.app.root if address is None else address.mirrors)  # type: ignore[attr-defined]
+        self.paths, self.glances, self.unlisted, self.looking = [], {}, None, False
+        self.fill()
+        self.say_title()
+        self.post_message(self.News())
+        self.look()
+
     def filter(self, words: list[str]) -> None:
         """Show only the runs that all of these words describe (see overview.is_meant)."""
         self.words, self.started = words, ""
@@ -184,7 +214,10 @@ class RunsPanel(Panel):
         return is_meant(run, self.words) if run else all(word in path.name.lower() for word in self.words)
 
     def fill(self) -> None:
-        self.rows.empty = "no run matches" if self.words and self.paths else NO_RUNS
+        empty = NO_RUNS if self.machine is None else "no runs there"
+        if self.host is not None and not self.host.listed.is_set():
+            empty = self.host.why if self.host.line == "lost" else "asking for its runs…"
+        self.rows.empty = "no run matches" if self.words and self.paths else empty
         paths = [path for path in self.paths if self.matches(path)]
         if self.table is None:
             self.rows.set_items([Item(str(path), height=2) for path in paths])
@@ -207,12 +240,19 @@ class RunsPanel(Panel):
         going = sum(run.going for run in self.glances.values())
         known = f"   {count(len(self.paths))}" if self.paths else ""
         alive = f", {going} running" if going else ""
+        there = Content("")
+        if self.host is not None and self.machine is not None:
+            self.said = self.host.line, self.host.why
+            there = machine_title(self.machine, self.host.line, self.host.why)
+            if not self.paths:
+                self.fill()
+                self.rows.redraw()
         if self.table is not None or self.words:
             read = sum(path in self.glances for path in self.paths)
             alive += f", {count(read)} read" if read < len(self.paths) else ""
         if self.table is not None and self.table.group:
             alive += f"   by {self.table.group}"
-        said = Content.assemble(Content.styled("Runs", "bold"), Content.styled(known + alive, "$quiet"))
+        said = Content.assemble(Content.styled("Runs", "bold"), there, Content.styled(known + alive, "$quiet"))
         self.query_one("#runs-title", Words).say(said, layout=False)
 
     def draw_run(self, item: Item, width: int, chosen: bool) -> list[Line]:
@@ -294,9 +334,10 @@ class RunsPanel(Panel):
         ours = run is not None and not run.recorded
         useful = {
             "lab.attach": not self.in_use,  # enter does it
-            "lab.resume": ours and status in CAN_GO_ON,
+            "lab.resume": ours and status in CAN_GO_ON and (self.machine is None or status == "paused"),
             "lab.stop": (ours or (run is not None and "stop" in run.takes)) and status in GOING,
-            "lab.delete": status in (*ENDED, "lost") and run is not None and not run.source,
+            "lab.delete": status in (*ENDED, "lost") and run is not None and not run.source and self.machine is None,
+            "lab.machines": self.in_use or self.machine is not None,
             "lab.name": self.in_use,
             "lab.table": self.in_use,
             **dict.fromkeys(("lab.order", "lab.group", "lab.column-left"), self.table is not None),
@@ -312,7 +353,9 @@ class RunsPanel(Panel):
         if action in ("order", "group", "column"):
             return self.table is not None
         run = self.chosen
-        if run is None:
+        if action == "machines":
+            return True
+        if run is None or (action == "delete" and self.machine is not None):
             return False
         if action in ("resume", "stop") and run.recorded and (action == "resume" or action not in run.takes):
             return False  # it is recorded by another program, which takes no such request
@@ -321,6 +364,24 @@ class RunsPanel(Panel):
     def action_attach(self) -> None:
         if (run := self.chosen) is not None:
             self.app.look_at(run.path)  # type: ignore[attr-defined]
+
+    def action_machines(self) -> None:
+        """Ask whose runs are to be listed; a run that is named with its machine is opened."""
+        from txlab.runs.far.mirroring import open_run
+        from txlab.tui.screens.lab.machines import ask_machine
+
+        def open_there(address: Address, run: str) -> None:
+            path = open_run(replace(address, run=run))
+            self.app.call_from_thread(self.app.look_at, path)  # type: ignore[attr-defined]
+
+        def chosen(address: Address | None, run: str) -> None:
+            self.show_machine(address)
+            self.rows.focus()
+            if address is not None and run:
+                self.tell(f"opening {run} on {address.host}…")
+                self.run_worker(partial(open_there, address, run), thread=True, group="start", exit_on_error=False)
+
+        ask_machine(self.app, self.machine, chosen)
 
     def action_name(self) -> None:
         """Ask for a name, then for a note."""
@@ -340,6 +401,7 @@ class RunsPanel(Panel):
     def write_label(self, path: Path, name: str, note: str | None) -> None:
         def write() -> None:
             write_label(path, name, note)
+            follow(path)  # a mirror passes it on
             self.look_in_thread({path.name}, force=True)
 
         self.run_worker(write, thread=True, group="name", exit_on_error=False)
@@ -381,7 +443,11 @@ class RunsPanel(Panel):
     def request(self, run: RunSummary, what: str) -> None:
         from txlab.runs.control import Request, send
 
-        self.run_worker(partial(send, run.path, Request(what)), thread=True, group="ask", exit_on_error=False)
+        def leave() -> None:
+            send(run.path, Request(what))
+            follow(run.path)  # a mirror passes it on
+
+        self.run_worker(leave, thread=True, group="ask", exit_on_error=False)
 
     def action_delete(self) -> None:
         run = self.chosen
@@ -438,7 +504,8 @@ def run_lines(path: Path, run: RunSummary | None, width: int, chosen: bool, focu
     far, alerts = how_far(run), run.alerts.get("count", 0)
     badge = f" !{count(alerts)}" if isinstance(alerts, int) and alerts > 0 else ""
     bad: StyleName = "error" if run.alerts.get("level") == "error" else "accent"
-    state: tuple[str, StyleName] = (f"{status_glyph(run.status, signs)} ", STYLES.get(run.status, "quiet"))
+    status = "lost" if run.going and run.stale else run.status
+    state: tuple[str, StyleName] = (f"{status_glyph(status, signs)} ", STYLES.get(status, "quiet"))
     name, origin = name_and_origin(run, max(1, width - 5 - len(far) - len(badge)), signs.ellipsis)
     style: StyleName = "accent" if chosen and focused else "strong"
     first: Line = [cursor, state, (name, style), (origin, "quiet"), (badge, bad), (f" {far}", "quiet")]
@@ -476,6 +543,8 @@ def metric_in(name: str, room: int) -> str:
 def second_line(run: RunSummary, room: int, ascii: bool) -> Line:
     """Return `loss 2.113 ▇▆▅▄▃▃▂▂▂▁  3m12s`, or why the run ended."""
     ellipsis = glyphs(ascii).ellipsis
+    if run.going and run.stale:
+        return [(fit(visible(run.stale), room, ellipsis=ellipsis), "error")]
     if run.status in ("failed", "lost", "unreadable") and run.reason:
         return [(fit(visible(run.reason), room, ellipsis=ellipsis), "error")]
     if run.value is None:

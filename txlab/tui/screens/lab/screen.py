@@ -34,7 +34,7 @@ class LabScreen(BenchScreen):
     KEY_ORDER = (
         *("lab.start", "lab.change", "lab.resume", "lab.stop", "lab.delete", "lab.name", "screen.why", "lab.other"),
         *("lab.table", "lab.order", "lab.group", "lab.column-left"),
-        *("lab.scroll", "lab.scroll-back", "lab.filter", "lab.attach"),
+        *("lab.scroll", "lab.scroll-back", "lab.machines", "lab.filter", "lab.attach"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "start", "start", id="lab.start", key_display="enter"),
@@ -75,6 +75,7 @@ class LabScreen(BenchScreen):
 
     @on(CataloguePanel.Started)
     def started(self, event: CataloguePanel.Started) -> None:
+        self.runs.show_machine(None)
         self.runs.select_started(event.path)
         self.app.current_run = event.path.absolute()  # type: ignore[attr-defined]
 
@@ -146,7 +147,9 @@ class LabScreen(BenchScreen):
 
     def say_tabs(self) -> None:
         parts = []
-        for here, title in ((self.catalogue.in_use, "Catalogue"), (self.runs.in_use, f"Runs {len(self.runs.paths)}")):
+        machine = f" on {self.runs.machine.host}" if self.runs.machine is not None else ""
+        runs = f"Runs{machine} {len(self.runs.paths)}"
+        for here, title in ((self.catalogue.in_use, "Catalogue"), (self.runs.in_use, runs)):
             parts += [Content.styled(title, "bold underline $accent" if here else "$quiet"), Content("   ")]
         said = Content.assemble(*parts, Content.styled("tab changes", "$quiet"))
         self.query_one("#tabs", Words).say(said, layout=False)

@@ -547,7 +547,7 @@ class PlaygroundScreen(BenchScreen):
 
             return explain_frame_at(frame, x, y, name)
 
-        ask_why(self.app, ask, "asking the network…")
+        ask_why(self.app, ask, "asking the network…", again=self.action_why)
 
 
 def gone_on(path: Path, frame: Frame) -> Playground:

@@ -246,4 +246,4 @@ class UnitsPanel(Panel):
         layer, unit = self.place(values)
         index, tensor = (layer, self.token, unit), f"state/{self.state}"
 
-        ask_why(self.app, lambda: explain_state(frame, tensor, index))
+        ask_why(self.app, lambda: explain_state(frame, tensor, index), again=self.action_why)

@@ -65,8 +65,11 @@ def header(snap: Snapshot, at: int | None, signs: Glyphs, cells: int) -> Content
             words.append(
                 Content.styled(f"{dot}{visible(state.reason)}", "$error" if style == "bold $error" else "$quiet")
             )
-        if state.status not in ("done", "unreadable") and not snap.recorded:
+        if state.status not in ("done", "unreadable") and not snap.recorded and state.far is None:
             words.append(Content.styled(f"{dot}r resumes it", "$quiet"))
+    if state.far is not None:  # before what there may be no room for
+        old, here = visible(state.far.sentence), Content(f"{dot}on {visible(state.far.host)}")
+        words.insert(2, Content.styled(f"{dot}{old}", "bold $error") if old else here)
     if not snap.complete:
         looking = Content.assemble(looking, Content.styled(f"{dot}reading the whole log…", "$quiet"))
     said = Content.assemble(name, *words, looking)

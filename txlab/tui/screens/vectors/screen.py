@@ -548,7 +548,7 @@ class WordsScreen(BenchScreen):
         if self.analogy is not None:  # the list shows cosines with a − b + c, and not with the cursor's word
             a, b, c = (laid.units[embedding.ids[word]] for word in self.analogy)
             asked = "{} − {} + {}".format(*self.analogy), embedding.words[other]
-            ask_why(self.app, lambda: explain_similarity(asked, a - b + c, laid.units[other]))
+            ask_why(self.app, lambda: explain_similarity(asked, a - b + c, laid.units[other]), again=self.action_why)
             return
         words = embedding.words[one], embedding.words[other]
         path, step = self.run.path, laid.step
@@ -564,7 +564,7 @@ class WordsScreen(BenchScreen):
             learnt = path is not None and info_of(RunDirectory(path)).kind == "word-vectors"
             return [explain_similarity(words, vectors[one], vectors[other]), *(moved if learnt else ())]
 
-        ask_why(self.app, answers)
+        ask_why(self.app, answers, again=self.action_why)
 
     def last_update(self, path: Path, step: int, objective: str, centre: str, context: str) -> Explanation:
         """The update up to `step` that moved a centre and a context; in a thread, since the run is repeated for it."""

@@ -1,0 +1,170 @@
+"""`txlab serve`: who gets the console in a browser, and who gets 403."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import psutil
+import pytest
+import pytest_asyncio
+
+from txlab.errors import LabError
+
+aiohttp = pytest.importorskip("aiohttp")
+pytest.importorskip("textual_serve")
+
+TOKEN = "a-token-that-is-long-enough"
+
+
+def free_port() -> int:
+    with socket.socket() as there:
+        there.bind(("127.0.0.1", 0))
+        return int(there.getsockname()[1])
+
+
+class Served:
+    def __init__(self, port: int) -> None:
+        self.port, self.host = port, f"127.0.0.1:{port}"
+        self.url = f"http://{self.host}"
+
+    async def status(self, path: str = "/", cookie: str = "", host: str = "", **headers: str) -> int:
+        """The status that a request gets; `host` is what its Host header says."""
+        if host:
+            headers["Host"] = host
+        if cookie:
+            headers["Cookie"] = f"txlab={cookie}"
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(self.url + path, headers=headers, allow_redirects=False) as answer,
+        ):
+            return int(answer.status)
+
+    async def cookie(self) -> str:
+        async with aiohttp.ClientSession() as session, session.get(f"{self.url}/?token={TOKEN}") as answer:
+            assert answer.status == 200
+            set_cookie = answer.headers["Set-Cookie"]
+            assert "SameSite=Strict" in set_cookie
+            assert "HttpOnly" in set_cookie
+            return answer.cookies["txlab"].value
+
+    async def socket_status(self, cookie: str, origin: str | None) -> int:
+        """The status of the handshake of a websocket: 101 if it is opened."""
+        headers = {"Cookie": f"txlab={cookie}"} | ({} if origin is None else {"Origin": origin})
+        async with aiohttp.ClientSession() as session:
+            try:
+                async with session.ws_connect(f"{self.url}/ws?width=100&height=30", headers=headers):
+                    return 101
+            except aiohttp.WSServerHandshakeError as error:
+                return int(error.status)
+
+
+@pytest_asyncio.fixture
+async def served() -> AsyncIterator[Served]:
+    from aiohttp import web
+
+    from txlab.cli.serve import guarded
+
+    port = free_port()
+    runner = web.AppRunner(await guarded("exit", port, TOKEN), access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    yield Served(port)
+    await runner.cleanup()
+
+
+async def test_the_address_with_its_token_opens_the_page_and_nothing_else_does(served: Served) -> None:
+    assert await served.status("/") == 403
+    for token in ("", "wrong", TOKEN + "x", TOKEN[:-1], "é", "%ff"):
+        assert await served.status(f"/?token={token}") == 403
+    assert await served.status(f"/static/js/textual.js?token={TOKEN}") == 403
+    cookie = await served.cookie()
+    assert cookie != TOKEN
+    assert await served.status("/", cookie) == 200
+    assert await served.status("/", TOKEN) == 403
+    assert await served.status("/", cookie[:-1]) == 403
+    assert await served.status("/static/js/textual.js", cookie) == 200
+    assert await served.status("/static/js/textual.js") == 403
+
+
+async def test_another_host_or_origin_is_refused_even_with_the_cookie(served: Served) -> None:
+    cookie = await served.cookie()
+    for host in ("evil.example", f"localhost:{served.port}", "127.0.0.1", f"127.0.0.1:{served.port}.evil.example"):
+        assert await served.status("/", cookie, host=host) == 403, host
+        assert await served.status(f"/?token={TOKEN}", host=host) == 403, host
+    for origin in ("http://evil.example", "null", f"http://localhost:{served.port}", f"https://{served.host}", ""):
+        assert await served.status("/", cookie, Origin=origin) == 403, origin
+        assert await served.socket_status(cookie, origin) == 403, origin
+    assert await served.status("/", cookie, Origin=served.url) == 200
+
+
+async def test_a_websocket_needs_origin_and_cookie(served: Served) -> None:
+    cookie = await served.cookie()
+    assert await served.socket_status("", served.url) == 403
+    assert await served.socket_status("wrong", served.url) == 403
+    assert await served.socket_status(cookie, None) == 403
+    assert await served.socket_status(cookie, served.url) == 101
+
+
+async def test_folders_are_not_listed_and_nothing_is_loaded_from_elsewhere(served: Served) -> None:
+    cookie = await served.cookie()
+    for path in ("/static", "/static/", "/static/js", "/static/js/", "/static/../static/", "/static//", "/static/%2e/"):
+        assert await served.status(path, cookie) in (403, 404), path
+    async with aiohttp.ClientSession() as session:
+        async with session.get(served.url, headers={"Cookie": f"txlab={cookie}"}) as answer:
+            policy = answer.headers["Content-Security-Policy"]
+            assert answer.headers["X-Frame-Options"] == "DENY"
+        async with session.post(served.url, headers={"Cookie": f"txlab={cookie}"}) as answer:
+            assert answer.status == 403
+    assert "default-src 'self'" in policy
+    assert f"connect-src 'self' ws://{served.host}" in policy
+
+
+async def test_the_console_itself_is_served_on_the_loopback_interface_alone(tmp_path: Path) -> None:
+    port = free_port()
+    environment = os.environ | {"TXLAB_RUNS": str(tmp_path)}
+    server = subprocess.Popen(
+        [sys.executable, "-m", "txlab", "serve", "--port", str(port)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment,
+    )
+    try:
+        assert server.stdout is not None
+        first = await asyncio.to_thread(server.stdout.readline)
+        assert f"http://127.0.0.1:{port}/?token=" in first
+        listening = [each.laddr for each in psutil.Process(server.pid).net_connections() if each.status == "LISTEN"]
+        assert [(place.ip, place.port) for place in listening] == [("127.0.0.1", port)]
+        url = first.split()[-1]
+        origin = f"http://127.0.0.1:{port}"
+        async with aiohttp.ClientSession() as session:
+            async with session.get(url) as answer:
+                cookie = {"Cookie": f"txlab={answer.cookies['txlab'].value}"}
+            headers = cookie | {"Origin": origin}
+            async with session.ws_connect(f"{origin}/ws?width=100&height=30", headers=headers) as page:
+                shown = b""
+                while b"Catalogue" not in shown and b"filter" not in shown:
+                    message = await page.receive(timeout=60)
+                    assert message.type in (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT), shown[-2000:]
+                    shown += message.data if isinstance(message.data, bytes) else message.data.encode()
+    finally:
+        server.send_signal(signal.SIGINT)
+        rest = await asyncio.to_thread(server.communicate, timeout=30)
+    assert server.returncode == 0, rest
+
+
+def test_a_port_that_is_taken_is_said_in_a_sentence() -> None:
+    from txlab.cli.serve import serve
+
+    with socket.socket() as there:
+        there.bind(("127.0.0.1", 0))
+        there.listen()
+        with pytest.raises(LabError, match="cannot be used"):
+            serve(port=there.getsockname()[1])

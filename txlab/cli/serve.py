@@ -1,0 +1,152 @@
+"""`txlab serve`: the console in a browser of this machine, by textual-serve, behind a guard of our own.
+
+Notable: textual-serve asks nobody who they are, and takes its websocket from any page: one of another site opened it,
+read the console and sent keys. So every request passes a guard: the name of the host it was sent to (against names that
+were pointed at 127.0.0.1), the origin of the page that sent it, and a secret that only the address printed at the start
+has. The server listens on the loopback interface alone; from elsewhere it is reached through `ssh -L`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import shlex
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from txlab.errors import LabError
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+ADDRESS = "127.0.0.1"
+COOKIE = "txlab"
+POLICY = (
+    "default-src 'self'",  # nothing is loaded from anywhere else, fonts neither
+    "script-src 'self' 'unsafe-inline'",
+    "style-src 'self' 'unsafe-inline'",  # xterm.js styles its cells so
+    "img-src 'self' data:",
+    "connect-src 'self' {websocket}",
+    "frame-ancestors 'none'",
+    "base-uri 'none'",
+    "form-action 'none'",
+)
+HEADERS = {
+    "Content-Security-Policy": "; ".join(POLICY),
+    "X-Frame-Options": "DENY",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+ENTER = '<!DOCTYPE html><meta charset="utf-8"><title>txlab</title><meta http-equiv="refresh" content="0; url=/">'
+
+
+def serve(
+    run: Annotated[str | None, typer.Argument(metavar="RUN", help="open the console on this run")] = None,
+    port: Annotated[int, typer.Option("--port", metavar="N", help="the port on 127.0.0.1", min=1, max=65535)] = 8023,
+) -> None:
+    """The console in a browser, for whoever has its address."""
+    console = [sys.executable, "-m", "txlab", *(["attach", "--", run] if run else [])]
+    token = secrets.token_urlsafe(24)
+    try:
+        with asyncio.Runner() as runner:
+            runner.run(listen(shlex.join(console), port, token))
+    except OSError as error:
+        raise LabError(
+            f"port {port} of {ADDRESS} cannot be used: {error.strerror}; choose another with --port"
+        ) from None
+
+
+async def listen(command: str, port: int, token: str) -> None:
+    """Serve until a signal ends it. Raises OSError if the port is taken, LabError without textual-serve."""
+    from aiohttp import web
+
+    runner = web.AppRunner(await guarded(command, port, token), access_log=None)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, ADDRESS, port).start()
+        print(f"the console is at http://{ADDRESS}:{port}/?token={token}")
+        print(f"It is shown to nobody without this address. From another machine: ssh -L {port}:{ADDRESS}:{port} HOST")
+        print("ctrl-c ends it; runs go on.", flush=True)
+        ended = asyncio.Event()
+        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+                asyncio.get_running_loop().add_signal_handler(each, ended.set)
+        await ended.wait()
+    finally:
+        await runner.cleanup()
+
+
+async def guarded(command: str, port: int, token: str) -> web.Application:
+    """textual-serve's application for `command`, with the guard in front of it. LabError if it is not installed."""
+    try:
+        from textual_serve.server import Server
+    except ImportError:
+        raise LabError("txlab serve needs textual-serve: pip install 'txlab[serve]'") from None
+    server = Server(command, ADDRESS, port, title="txlab")
+    application: web.Application = await server._make_app()
+    application.on_startup.clear()  # its banner
+    application.middlewares.append(guard(f"{ADDRESS}:{port}", token, Path(server.statics_path)))
+    return application
+
+
+def guard(host: str, token: str, statics: Path) -> Any:
+    """The middleware that lets a request pass only if it was sent to `host`, by a page of it, with the secret.
+
+    The secret comes once in the address, as `token`, and from then on in a cookie that pages of other sites cannot
+    send; the two differ, so that an address in a history or a log alone does not hold the cookie.
+    """
+    from aiohttp import web
+
+    session = secrets.token_urlsafe(24)
+    origin = f"http://{host}"
+
+    def same(given: str, wanted: str) -> bool:
+        return secrets.compare_digest(given.encode("utf-8", "surrogateescape"), wanted.encode())
+
+    def refusal(request: web.Request) -> str:
+        if request.headers.getall("Host", []) != [host]:
+            return "wrong host"
+        socket = request.headers.get("Upgrade", "").lower() == "websocket" or request.path == "/ws"
+        origins = request.headers.getall("Origin", [])
+        if origins != [origin] and (origins or socket):
+            return "wrong origin"
+        if request.method not in ("GET", "HEAD"):
+            return "wrong method"
+        return ""
+
+    @web.middleware
+    async def check(request: web.Request, handler: Any) -> web.StreamResponse:
+        if why := refusal(request):
+            return web.Response(status=403, text=why, headers=headers())
+        given = request.query.get("token")
+        if given is not None:
+            if request.path != "/" or not same(given, token):
+                return web.Response(status=403, text="wrong token", headers=headers())
+            entered = web.Response(text=ENTER, content_type="text/html", headers=headers())
+            entered.set_cookie(COOKIE, session, httponly=True, samesite="Strict", path="/")
+            return entered
+        if not same(request.cookies.get(COOKIE, ""), session):
+            text = "the address that txlab serve printed, with its token, opens the console"
+            return web.Response(status=403, text=text, headers=headers())
+        if request.path.startswith("/static") and (statics / request.path[len("/static") :].lstrip("/")).is_dir():
+            return web.Response(status=404, headers=headers())
+        try:
+            response: web.StreamResponse = await handler(request)
+        except web.HTTPException as error:
+            error.headers.update(headers())
+            raise
+        if not response.prepared:
+            response.headers.update(headers())
+        return response
+
+    def headers() -> dict[str, str]:
+        return {name: value.replace("{websocket}", f"ws://{host}") for name, value in HEADERS.items()}
+
+    return check

@@ -1,0 +1,94 @@
+"""Frames as the far reader sends them: a number as one of 253 levels, as the difference to the frame before."""
+
+from __future__ import annotations
+
+import zlib
+from math import prod
+from typing import Any
+
+import numpy as np
+import orjson
+
+from txlab.experiments.protocol import Frame
+from txlab.runs.tensor_files import LARGEST_FRAME, LARGEST_HEADER, SIZES, TYPES
+
+APPROXIMATE = "approximate"  # a fact of a mirrored frame: the names of tensors that have only 253 levels
+LEVELS = 252
+Array = np.ndarray[Any, Any]
+
+
+class FarFrames:
+    """Decodes what was encoded on the other side; keeps the levels of the frames that later ones refer to."""
+
+    def __init__(self) -> None:
+        self.kept: dict[int, tuple[str, dict[str, Array]]] = {}
+
+    def decode(self, blob: bytes, remember: bool = True) -> Frame:
+        """The frame; later ones may refer to it unless it was asked for exactly. Raises KeyError if it refers to one
+        that is not known, ValueError, or another of NONSENSE, for what is no frame."""
+        inflate = zlib.decompressobj()
+        try:
+            data = inflate.decompress(blob, LARGEST_FRAME + LARGEST_HEADER)
+        except zlib.error as error:
+            raise ValueError(str(error)) from None
+        if inflate.unconsumed_tail or not inflate.eof:
+            raise ValueError("a frame is too large, or cut off")
+        head, newline, rest = data.partition(b"\n")
+        said = orjson.loads(head)
+        step, base = said["step"], said["base"]
+        if type(step) is not int or not 0 <= step < 10**18 or not newline:
+            raise ValueError("a frame has no step")
+        text_before, before = self.kept[base] if base is not None else ("", {})
+        text = text_before if said["text"] is None else said["text"]
+        tensors: dict[str, Array] = {}
+        levels: dict[str, Array] = {}
+        place = 0
+        for name, kind, shape, coarse, size in said["tensors"]:
+            piece = rest[place : place + size]
+            place += size
+            count = prod(shape)
+            if type(name) is not str or len(piece) != size or any(type(n) is not int or n < 0 for n in shape):
+                raise ValueError("a tensor of a frame is cut off")
+            if coarse is None:
+                tensors[name] = exact(kind, piece, count).reshape(shape)
+                continue
+            low, high, differs = float(coarse[0]), float(coarse[1]), coarse[2]
+            if size != count or kind not in ("F16", "F32", "F64"):
+                raise ValueError("a tensor of a frame has another size than its shape")
+            codes = np.frombuffer(piece, np.uint8)
+            if differs:
+                codes = before[name] + codes  # modulo 256, as uint8 does
+            levels[name] = codes
+            tensors[name] = numbers(codes, low, high).astype(TYPES[kind]).reshape(shape)
+        if place != len(rest):
+            raise ValueError("a frame has more bytes than tensors")
+        described = orjson.loads(text)
+        facts = dict(described["facts"])
+        if levels:
+            facts[APPROXIMATE] = sorted(levels)
+        if remember:
+            self.kept = dict([*self.kept.items()][-3:])
+            self.kept[step] = text, levels
+        tokens = {str(key): [str(each) for each in row] for key, row in described["tokens"].items()}
+        texts = {str(key): str(each) for key, each in described["texts"].items()}
+        return Frame(step, tensors, tokens, texts, facts)
+
+
+def exact(kind: str, piece: bytes, count: int) -> Array:
+    """The bytes of a tensor as they lie in the file; bfloat16 is widened to float32."""
+    if len(piece) != SIZES[kind] * count:
+        raise ValueError("a tensor of a frame has another size than its shape")
+    flat = np.frombuffer(piece, TYPES[kind])
+    return (flat.astype(np.uint32) << 16).view(np.float32) if kind == "BF16" else flat
+
+
+def numbers(codes: Array, low: float, high: float) -> Array:
+    """The middle of each level; 253, 254 and 255 are -inf, inf and NaN."""
+    table = low + np.arange(256) * ((high - low) / LEVELS)
+    table[253:] = -np.inf, np.inf, np.nan
+    found: Array = table[codes]
+    return found
+
+
+def is_exact(frame: Frame) -> bool:
+    return APPROXIMATE not in frame.facts

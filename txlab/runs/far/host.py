@@ -1,0 +1,490 @@
+"""Another machine with a folder of runs: one thread that keeps the line to it, its list of runs, and the mirrors.
+
+Notable: what is large is fetched in pieces whose size follows the line, one at a time, so that a new row never waits
+behind much: on 50 kB/s and 200 ms a piece settles at some 4 kB. A lost line is made again after 1, 2, 4 … 30 s, and
+everything continues where it was; a line over which anything arrives at all is never given up for being slow.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from txlab.errors import LabError
+from txlab.files import atomic_write
+from txlab.runs.far.address import Address
+from txlab.runs.far.line import NONSENSE, Line, LineLost
+from txlab.runs.far.mirror import AT_ONCE, RunMirror
+from txlab.runs.far.state import OF_LIST, FarState
+
+Then = Callable[[dict[str, Any], bytes], None]
+
+TICK = 0.05  # seconds between looks at what people here leave for the runs
+BEAT = 10.0  # seconds between two words to the other side
+DELIVERS_WITHIN = 3.0  # seconds after the end of a command
+DEAD = 45.0  # seconds without a single byte after which the line is given up
+BACK_OFF = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
+LISTED_EVERY = 4.0  # seconds between two lists while somebody looks at them
+SMALLEST, LARGEST = 2 << 10, 256 << 10  # bytes of a piece
+# Seconds that a piece may take beyond the round trip: beside live rows, when somebody waits for digits, and alone.
+QUICK, ASKED, PATIENT = 0.12, 0.5, 1.0
+NAME = re.compile(r"[^./\0][^/\0]{0,200}")
+LISTING = ".listing.json"
+MOST_LISTED = 5000
+
+
+class Host:
+    """A line to `address.host`, kept by a daemon thread from `start` on. Public methods may be called from any thread.
+
+    line     "connecting", "connected", "lost" or "closed"      why  what was said when the line was lost
+    """
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.folder: Path = address.mirrors
+        self.root = ""  # on the other side, once it has said so
+        self.run_named = ""  # the run that the path of the address is, if it is one
+        self.names: list[str] = []
+        self.line, self.why = "connecting", ""
+        self.seen = self.retry = 0.0
+        self.offset = 0.0  # seconds by which this clock is ahead of the other one, and the message with the least delay
+        self.looked_at = 0.0  # when somebody last wanted the list
+        self.listed = threading.Event()  # once a list has been mirrored
+        self.listed_at = float("-inf")
+        self.connected = threading.Event()
+        self.failed = threading.Event()  # once the first attempt has ended without a connection
+        self.mirrors: dict[str, RunMirror] = {}
+        self.elsewhere: set[str] = set()  # runs whose mirrors another process keeps
+        self.trouble: dict[str, str] = {}  # why a run cannot be followed
+        self.patient = False  # whether somebody waits for whole logs, so that pieces may be large
+        self.received = 0  # bytes, over all connections
+        self._wanted: dict[str, float] = {}  # runs to be mirrored
+        self._exact: list[tuple[str, int]] = []  # frames to be fetched with all their digits
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._closing = False
+        self._line: Line | None = None
+        self._thread = threading.Thread(target=self._keep, name=f"line to {address.host}", daemon=True)
+
+    def start(self) -> Host:
+        self._thread.start()
+        return self
+
+    def close(self) -> None:
+        """End the line, and leave the mirrors to whoever wants them next."""
+        self._closing = True
+        self._wake.set()
+        self._thread.join(DELIVERS_WITHIN + 2.0)
+
+    # Called from other threads
+
+    def want_list(self) -> None:
+        """Keep the list of runs fresh for a few seconds."""
+        self.looked_at = time.monotonic()
+
+    def want(self, run: str) -> None:
+        """Mirror a run from now on. Raises LabError for an impossible name."""
+        if not NAME.fullmatch(run):
+            raise LabError(f"{run[:80]!r} is not the name of a run on {self.address.host}")
+        with self._lock:
+            self._wanted.setdefault(run, time.monotonic())
+
+    def want_exact(self, run: str, step: int) -> None:
+        """Fetch a frame with all its digits."""
+        self.want(run)
+        with self._lock:
+            if (run, step) not in self._exact:
+                self._exact.append((run, step))
+
+    def try_now(self) -> None:
+        """Do not wait for the next attempt to connect."""
+        self._wake.set()
+
+    # The thread
+
+    def _keep(self) -> None:
+        attempt = 0
+        while not self._closing:
+            self._say("connecting")
+            began = time.monotonic()
+            try:
+                self._line = Line(self.address.host)
+                self._serve(self._line)
+            except (LabError, OSError) as error:
+                self.why = str(error)
+            except Exception as error:  # a bug: whoever waits must not wait for ever
+                self.why, self._closing = f"the mirror has met a bug: {type(error).__name__}: {error}", True
+                self.failed.set()
+                raise
+            finally:
+                if self._line is not None:
+                    self.received += self._line.received
+                    self._line.close()
+                self._line = None
+                self.connected.clear()
+            for mirror in self.mirrors.values():
+                mirror.line_lost()
+            if self._closing:
+                break
+            attempt = 0 if time.monotonic() - began > 20.0 else attempt + 1
+            pause = BACK_OFF[min(max(0, attempt - 1), len(BACK_OFF) - 1)]
+            self.retry = time.time() + pause
+            self._say("lost")
+            self.failed.set()
+            self._wake.wait(pause)
+            self._wake.clear()
+        for mirror in self.mirrors.values():
+            mirror.close(self.why)
+        self.line = "closed"
+
+    def _say(self, line: str) -> None:
+        self.line = line
+        self.keep_line()
+        for mirror in self.mirrors.values():
+            mirror.say(line=line, why=self.why, seen=self.seen, retry=self.retry, offset=self.offset)
+
+    def keep_line(self) -> None:
+        """Say beside the listed runs whether what is listed is fresh."""
+        listing = self.listed.is_set() and time.monotonic() - self.looked_at < 2 * LISTED_EVERY
+        if self.folder.is_dir() and (listing or self.line != "connected"):
+            state = FarState(self.address.host, self.root, "", self.line, self.why, self.seen, time.time(), self.retry)
+            with suppress(OSError):
+                atomic_write(self.folder / OF_LIST, state.encoded())
+
+    def _serve(self, line: Line) -> None:
+        """Talk over a connection until it is lost, which raises LineLost, or the host is closed."""
+        talk = Conversation(self, line)
+        talk.ask({"do": "root", "path": self.address.path}, talk.root_known)
+        ends = float("inf")
+        while time.monotonic() < ends and not (self._closing and talk.delivered):
+            if self._closing and ends == float("inf"):  # what was asked for just now is still passed on
+                ends = time.monotonic() + DELIVERS_WITHIN
+                talk.tick()
+            for said, body in line.wait(TICK):
+                talk.hear(said, body)
+            if not line.started:
+                continue
+            if time.monotonic() - line.heard > DEAD:
+                raise LineLost(f"{self.address.host} has been silent for {DEAD:.0f} s")
+            talk.tick()
+
+
+class Conversation:
+    """What is asked and answered over one connection."""
+
+    def __init__(self, host: Host, line: Line) -> None:
+        self.host, self.line = host, line
+        self.waiting: dict[int, Then] = {}
+        self.number = 0
+        self.ready = False
+        self.beaten = self.listed = 0.0
+        self.listing = False
+        self.followed: set[str] = set()
+        self.fetching = False
+        self.turn = 0
+        self.piece, self.round_trip = 8 << 10, float("inf")
+        self.nexts: dict[str, float] = {}  # runs of which the next frame has been asked for
+        self.least = float("inf")
+
+    def ask(self, request: dict[str, Any], then: Then, body: bytes = b"") -> int:
+        self.number += 1
+        self.waiting[self.number] = then
+        self.line.send({**request, "id": self.number}, body)
+        return self.number
+
+    def hear(self, said: dict[str, Any], body: bytes) -> None:
+        """Take a message in. Raises LineLost for one that makes no sense."""
+        try:
+            self._hear(said, body)
+        except NONSENSE as error:
+            raise self.line.nonsense(
+                f"a message of it makes no sense ({type(error).__name__}: {error})"[:400]
+            ) from error
+
+    def _hear(self, said: dict[str, Any], body: bytes) -> None:
+        host = self.host
+        now, theirs = time.time(), said.get("now")
+        host.seen = now
+        if isinstance(theirs, float | int) and now - theirs < self.least:
+            self.least = now - theirs  # a message takes time, so the least difference is nearest to the truth
+            host.offset = self.least - (self.round_trip / 2 if self.round_trip < 5 else 0.0)
+        number, run = said.get("id"), said.get("run", said.get("gone"))
+        if isinstance(number, int) and number in self.waiting:
+            if said.get("more") is True:
+                self.waiting[number](said, body)
+            else:
+                self.waiting.pop(number)(said, body)
+        elif isinstance(run, str) and run in self.followed:
+            if "gone" in said:
+                self.followed.discard(run)
+                host.trouble[run] = f"{run} is gone from {host.address.host}: {str(said.get('error'))[:200]}"
+            else:
+                host.mirrors[run].take(said, body, host.offset)
+
+    def root_known(self, said: dict[str, Any], body: bytes) -> None:
+        host = self.host
+        if "error" in said:
+            where = host.address.path or "$TXLAB_RUNS or ~/runs"
+            raise LineLost(f"{host.address.host} has no folder of runs: {where}: {str(said['error'])[:200]}")
+        names, run = said.get("names"), said.get("run")
+        if not isinstance(names, list) or not isinstance(said.get("root"), str):
+            raise self.line.nonsense("it does not say where its runs are")
+        host.names = [name for name in names if isinstance(name, str) and NAME.fullmatch(name)]
+        host.root = said["root"][:4096]
+        host.run_named = run if isinstance(run, str) and NAME.fullmatch(run) else ""
+        host.why, self.ready = "", True
+        for mirror in host.mirrors.values():
+            mirror.line_stands()
+        host._say("connected")
+        host.connected.set()
+
+    @property
+    def delivered(self) -> bool:
+        """Whether everything that was left here for the runs has been passed on."""
+        return not self.ready or not any(self.host.mirrors[run].undelivered for run in self.followed)
+
+    # What is due
+
+    def tick(self) -> None:
+        host, now = self.host, time.monotonic()
+        if now - self.beaten > BEAT:
+            self.beaten = now
+            self.ask({"do": "beat"}, lambda said, body: self.timed(now))
+        if not self.ready:
+            return
+        self.follow_wanted()
+        if not self.listing and now - host.looked_at < LISTED_EVERY and now - self.listed > LISTED_EVERY:
+            self.list_runs()
+        for run in self.followed:
+            mirror = host.mirrors[run]
+            mirror.refresh(host.seen, host.offset)
+            for request, body, done in mirror.outgoing():
+                self.ask({"do": "put", **request}, lambda said, body, done=done: done("error" not in said), body)  # type: ignore[misc]
+        if not self.fetching:
+            self.fetch()
+        self.ask_for_next()
+
+    def timed(self, sent: float) -> None:
+        self.round_trip = min(self.round_trip, time.monotonic() - sent)
+
+    def follow_wanted(self) -> None:
+        host = self.host
+        with host._lock:
+            wanted = [run for run in host._wanted if run not in self.followed and run not in host.trouble]
+        for run in wanted:
+            if run not in host.mirrors:
+                state = FarState(host.address.host, host.root, run, "connected", seen=host.seen, offset=host.offset)
+                try:
+                    host.mirrors[run] = RunMirror(host.folder, state)
+                except BlockingIOError:
+                    host.elsewhere.add(run)  # another process keeps it
+                    continue
+                host.elsewhere.discard(run)
+                host.mirrors[run].say()
+            mirror = host.mirrors[run]
+            mirror.line_stands()
+            self.followed.add(run)
+            self.nexts.pop(run, None)
+
+            def told(said: dict[str, Any], body: bytes, run: str = run) -> None:
+                if "error" in said:
+                    self.followed.discard(run)
+                    host.trouble[run] = f"{run} cannot be read on {host.address.host}: {str(said['error'])[:200]}"
+
+            self.ask({"do": "follow", **mirror.request()}, told)
+
+    # The list of runs
+
+    def list_runs(self) -> None:
+        self.listing = True
+        known = known_marks(self.host.folder)
+
+        def named(said: dict[str, Any], body: bytes) -> None:
+            self.root_known(said, body)
+            names = self.host.names[:MOST_LISTED]
+            here = {name: known[name] for name in names if name in known and (self.host.folder / name).is_dir()}
+            self.ask({"do": "list", "names": names, "known": here}, heard)
+
+        def heard(said: dict[str, Any], body: bytes) -> None:
+            if "error" in said:
+                raise LineLost(f"{self.host.address.host} cannot list its runs: {str(said['error'])[:200]}")
+            keep_listing(self.host, said.get("runs"), body, known)
+            if said.get("more") is not True:
+                keep_marks(self.host, known)
+                self.listing, self.listed = False, time.monotonic()
+                self.host.listed_at = self.listed
+                self.host.listed.set()
+                self.host.keep_line()
+
+        self.ask({"do": "root", "path": self.host.address.path}, named)
+
+    # Large things, a piece at a time
+
+    def fetch(self) -> None:
+        """Ask for the next piece of what is wanted most."""
+        host = self.host
+        with host._lock:
+            exact = next(((run, step) for run, step in host._exact if run in self.followed), None)
+        if exact is not None:
+            self.fetch_frame(*exact, exactly=True)
+            return
+        kept = [(run, host.mirrors[run]) for run in sorted(self.followed) if host.mirrors[run].followed]
+        self.turn += 1
+        gaps = [(run, mirror) for run, mirror in kept if mirror.gap]
+        missing = [(run, steps[0]) for run, mirror in kept if (steps := mirror.missing_frames())]
+        if gaps and (self.turn % 2 or not missing or host.patient):
+            run, mirror = gaps[self.turn % len(gaps)]
+            at, began = mirror.whole, time.monotonic()
+            self.fetching = True
+
+            def filled(said: dict[str, Any], body: bytes) -> None:
+                self.fetching = False
+                self.paced(began)
+                if "error" in said:
+                    raise LineLost(f"the log of {run} cannot be read: {str(said['error'])[:200]}")
+                mirror.fill(at, body)
+
+            size = min(4 * self.piece, mirror.gap)  # a log is a fifth of its size on the line
+            self.ask({"do": "read", "path": f"{run}/events.jsonl", "at": at, "n": size}, filled)
+        elif missing:
+            self.fetch_frame(*missing[self.turn % len(missing)], exactly=False)
+
+    def paced(self, began: float) -> None:
+        """Adapt the size of a piece to how long one took."""
+        took = time.monotonic() - began
+        self.round_trip = min(self.round_trip, took)
+        allowed = PATIENT if self.host.patient else ASKED if self.host._exact else QUICK
+        if took > self.round_trip + allowed:
+            self.piece = max(SMALLEST, self.piece // 2)
+        elif took < self.round_trip + allowed / 2:
+            self.piece = min(LARGEST, self.piece * 2)
+
+    def fetch_frame(self, run: str, step: int, exactly: bool) -> None:
+        self.fetching = True
+        base = None if exactly else max(self.host.mirrors[run].decoder.kept, default=None)
+        request = {"do": "frame", "run": run, "step": step, "base": base, "exact": exactly, "n": self.piece}
+        began = time.monotonic()
+        number = self.ask(request, lambda said, body: self.pieces(run, number, exactly, step, said, body, began))
+
+    def ask_for_next(self) -> None:
+        """Ask once for the frame that comes after the newest here, of each run; it is answered when there is one."""
+        for run in self.followed:
+            mirror = self.host.mirrors[run]
+            if run in self.nexts or not mirror.followed:
+                continue
+            self.nexts[run] = time.monotonic()
+            base = max(mirror.decoder.kept, default=None)
+            after = max(mirror.frames.steps, default=None)
+            request = {"do": "next", "run": run, "after": after, "base": base, "n": self.piece, "most": AT_ONCE}
+
+            def came(said: dict[str, Any], body: bytes, run: str = run) -> None:
+                said_frame = said.get("frame")
+                step = said_frame[0] if isinstance(said_frame, list) and said_frame else None
+                self.pieces(run, said.get("id"), False, step, said, body, time.monotonic(), live=True)
+
+            self.ask(request, came)
+
+    def pieces(
+        self,
+        run: str,
+        number: Any,
+        exactly: bool,
+        step: Any,
+        said: dict[str, Any],
+        body: bytes,
+        began: float,
+        live: bool = False,
+    ) -> None:
+        """Gather the pieces of a frame, then keep it."""
+        size = said.get("size")
+        if not live:
+            self.paced(began)
+        mirror = self.host.mirrors[run]
+        if "error" in said or not isinstance(size, int) or size > 1 << 30 or (not body and size):
+            self.frame_done(run, step, exactly, live)  # it was thinned out or rewound meanwhile
+            mirror.there.pop(step, None)
+            return
+        if len(body) < size:
+            before = body
+            began = time.monotonic()
+            request = {"do": "more", "run": run, "of": number, "at": len(body), "n": self.piece}
+            self.ask(
+                request,
+                lambda said, body: (
+                    self.pieces(run, number, exactly, step, said, before + body, began, live)
+                    if body
+                    else self.frame_done(run, step, exactly, live)
+                ),
+            )
+            return
+        try:
+            mirror.keep_frame(body, exactly)
+        except KeyError:  # it refers to a frame that is not known here any more: begin anew
+            mirror.decoder.kept.clear()
+        except (*NONSENSE, OSError, LabError) as error:
+            raise LineLost(f"a frame of {run} makes no sense ({error})") from None
+        self.frame_done(run, step, exactly, live)
+
+    def frame_done(self, run: str, step: Any, exactly: bool, live: bool) -> None:
+        if live:
+            self.nexts.pop(run, None)
+        else:
+            self.fetching = False
+        if exactly:
+            with self.host._lock, suppress(ValueError):
+                self.host._exact.remove((run, step))
+
+
+def known_marks(folder: Path) -> dict[str, Any]:
+    """The marks of the runs as they were last listed."""
+    try:
+        found = orjson.loads((folder / LISTING).read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def keep_listing(host: Host, runs: Any, body: bytes, known: dict[str, Any]) -> None:
+    """Mirror the small files and some rows of the runs that are listed, except of those that are followed."""
+    if not isinstance(runs, list):
+        raise LineLost(f"{host.address.host} lists its runs in a way that makes no sense")
+    place = 0
+    allowed = {"run.json", "heartbeat", "label.json", "events.jsonl"}
+    for name, mark, parts in runs:
+        if not isinstance(name, str) or not NAME.fullmatch(name) or name not in host.names:
+            raise LineLost(f"{host.address.host} lists what is no run: {str(name)[:80]!r}")
+        files: dict[str, bytes] = {}
+        for file, size in parts:
+            if file not in allowed or type(size) is not int or not 0 <= size <= 1 << 20:
+                raise LineLost(f"{host.address.host} lists a file that no run has: {str(file)[:80]!r}")
+            files[file], place = body[place : place + size], place + size
+        if files and name not in host.mirrors:
+            state = FarState(host.address.host, host.root, name, "connected", seen=host.seen, offset=host.offset)
+            try:
+                mirror = RunMirror(host.folder, state)
+            except BlockingIOError:
+                continue
+            for file, content in files.items():
+                if file != "events.jsonl":
+                    mirror.replace(file, None, content, host.offset)
+                elif mirror.partial or not mirror.whole:
+                    mirror.begin_listed(content)
+            mirror.known_marks.clear()
+            mirror.close()
+        known[name] = mark
+
+
+def keep_marks(host: Host, known: dict[str, Any]) -> None:
+    """Keep the marks of the runs that are there. A run that is there no longer keeps its mirror: it may be all that is
+    left of it."""
+    there = {name: mark for name, mark in known.items() if name in host.names}
+    with suppress(OSError):
+        host.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        atomic_write(host.folder / LISTING, orjson.dumps(there))

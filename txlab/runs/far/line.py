@@ -1,0 +1,244 @@
+"""One connection: the user's own ssh, the reader sent through it, and messages of bounded size.
+
+Notable: whatever a login shell prints before the reader speaks is passed over until the magic word. ssh gets no
+terminal, so it cannot ask anything; it forwards no port, agent or display. Nothing that arrives is believed before it
+was checked: a message that is too large, no JSON, or no object ends the connection.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import select
+import shlex
+import struct
+import subprocess
+import threading
+import time
+import zlib
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from txlab.errors import LabError
+
+Message = tuple[dict[str, Any], bytes]
+
+MAGIC = b"\0txlab far 1\n"
+NOISE = 1 << 20  # bytes before the magic word that are passed over
+NONSENSE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)  # of lying data
+LARGEST_HEAD, LARGEST_BODY = 8 << 20, 12 << 20
+STARTS_WITHIN = 40.0  # seconds from starting ssh to the magic word
+OPTIONS = (
+    *("-T", "-a", "-x", "-o", "BatchMode=yes", "-o", "ClearAllForwardings=yes"),
+    *("-o", "RemoteCommand=none", "-o", "PermitLocalCommand=no"),
+)
+
+
+class LineLost(LabError):
+    """The connection could not be made, or has ended; one sentence."""
+
+
+def ssh_command(host: str) -> list[str]:
+    """ssh with our options; $TXLAB_SSH is another command in its place, for example "ssh -F FILE"."""
+    try:
+        ssh = shlex.split(os.environ.get("TXLAB_SSH") or "ssh")
+    except ValueError as error:
+        raise LabError(f"TXLAB_SSH = {os.environ['TXLAB_SSH']!r} is not a command: {error}") from None
+    return [*ssh, *OPTIONS, "--", host]
+
+
+def agent() -> bytes:
+    """The program that runs on the other side, without comments and annotations, compressed."""
+    tree = ast.parse(Path(__file__).with_name("agent.py").read_text(encoding="utf-8"))
+    return zlib.compress(ast.unparse(Bare().visit(tree)).encode() + b"\nmain()\n", 9)
+
+
+class Bare(ast.NodeTransformer):
+    """Takes docstrings, annotations and the names that only these need out of a program."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.returns = None
+        return self.generic_visit(node)
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        node.annotation = None
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:
+        return ast.copy_location(ast.Assign([node.target], node.value), node) if node.value else None
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
+        return None if isinstance(node.value, ast.Constant) else node
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:
+        return None if node.module == "typing" else node
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST | None:
+        alias = isinstance(node.value, ast.Subscript) and ast.unparse(node.value).startswith(("Dict[", "Tuple["))
+        return None if alias else node
+
+
+class Line:
+    """A connection to `host`; used from one thread, except `close`. Raises LineLost if ssh cannot be started."""
+
+    def __init__(self, host: str) -> None:
+        self.host = host
+        program = agent()
+        # Byte by byte, so that nothing of what follows the program is taken from the pipe.
+        reads = f'import os,zlib;exec(zlib.decompress(b"".join(os.read(0,1)for _ in range({len(program)}))))'
+        try:
+            self.process = subprocess.Popen(
+                [*ssh_command(host), f"exec python3 -u -c '{reads}'"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,  # ctrl-c is for us, and without a terminal ssh cannot ask
+            )
+        except OSError as error:
+            raise LineLost(f"ssh cannot be started: {error.strerror} ({error.filename})") from None
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        self.source, self.complaints = self.process.stdout.fileno(), self.process.stderr.fileno()
+        self.sink = self.process.stdin.fileno()
+        os.set_blocking(self.sink, False)
+        self.opened = self.heard = time.monotonic()
+        self.started = False  # whether the magic word has come
+        self.said = ""  # the last words on stderr
+        self.received = self.sent = 0  # bytes, for those who measure
+        self._noise, self._data = b"", bytearray()
+        self._inflate = zlib.decompressobj()
+        self._messages: deque[Message] = deque()
+        self._out = bytearray(program)
+        self._lock = threading.Lock()
+
+    def send(self, head: dict[str, Any], body: bytes = b"") -> None:
+        """Queue a message; it leaves with the next `wait`, or at once if there is room."""
+        said = orjson.dumps(head)
+        self._out += struct.pack("<II", len(said), len(body)) + said + body
+        self._flush()
+
+    def _flush(self) -> None:
+        with suppress(BlockingIOError):
+            while self._out:
+                try:
+                    count = os.write(self.sink, self._out[: 1 << 16])
+                except BlockingIOError:
+                    raise
+                except OSError:  # the reason is on stderr, and found by reading
+                    self._out.clear()
+                    return
+                self.sent += count
+                del self._out[:count]
+
+    def wait(self, seconds: float) -> list[Message]:
+        """The messages that arrive within so many seconds, as soon as there is one. Raises LineLost."""
+        if not self._messages:
+            sinks = [self.sink] if self._out else []
+            readable, writable, _ = select.select([self.source, self.complaints], sinks, [], seconds)
+            if writable:
+                self._flush()
+            if self.complaints in readable:
+                self._listen()
+            if self.source in readable:
+                data = os.read(self.source, 1 << 16)
+                if not data:
+                    raise LineLost(self._why())
+                self.heard = time.monotonic()
+                self.received += len(data)
+                self._take(data)
+        if not self.started and time.monotonic() - self.opened > STARTS_WITHIN:
+            raise LineLost(f"{self.host} has not answered within {STARTS_WITHIN:.0f} s{self._quoted()}")
+        found = list(self._messages)
+        self._messages.clear()
+        return found
+
+    def _listen(self) -> None:
+        words = os.read(self.complaints, 1 << 14)
+        if not words:  # closed: nothing more to listen to
+            with Path(os.devnull).open("rb") as nothing:
+                os.dup2(nothing.fileno(), self.complaints)
+        self.said = (self.said + words.decode("utf-8", "replace"))[-4000:]
+
+    def _take(self, data: bytes) -> None:
+        if not self.started:
+            self._noise += data
+            place = self._noise.find(MAGIC)
+            if place < 0:
+                if len(self._noise) > NOISE:
+                    raise LineLost(f"{self.host} sent {NOISE >> 20} MiB that are not from txlab's reader")
+                return
+            data, self._noise, self.started = self._noise[place + len(MAGIC) :], b"", True
+        try:
+            while data:
+                self._data += self._inflate.decompress(data, LARGEST_HEAD)
+                data = self._inflate.unconsumed_tail
+                self._cut()
+        except zlib.error:
+            raise self.nonsense("what it sent is damaged") from None
+
+    def _cut(self) -> None:
+        """Cut complete messages out of what has arrived."""
+        while len(self._data) >= 8:
+            head, body = struct.unpack_from("<II", self._data)
+            if head > LARGEST_HEAD or body > LARGEST_BODY:
+                raise self.nonsense("a message of it is too large")
+            if len(self._data) < 8 + head + body:
+                return
+            try:
+                said = orjson.loads(bytes(self._data[8 : 8 + head]))
+            except orjson.JSONDecodeError:
+                raise self.nonsense("a message of it is not JSON") from None
+            if not isinstance(said, dict):
+                raise self.nonsense("a message of it is not an object")
+            self._messages.append((said, bytes(self._data[8 + head : 8 + head + body])))
+            del self._data[: 8 + head + body]
+
+    def nonsense(self, what: str) -> LineLost:
+        return LineLost(f"the other side of {self.host} is not txlab's reader: {what}")
+
+    def _why(self) -> str:
+        """Why the connection ended, in one sentence."""
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(1.0)
+        while select.select([self.complaints], [], [], 0)[0]:
+            before = self.said
+            self._listen()
+            if self.said == before:
+                break
+        status = self.process.poll()
+        said = self.said.lower()
+        if status == 127 or "python3: not found" in said or "python3: command not found" in said:
+            return f"there is no python3 on {self.host}, which a mirror needs (3.6 or newer){self._quoted()}"
+        if "host key verification failed" in said:
+            return f"ssh does not know {self.host} yet: run ssh {self.host} once by hand, and accept its key"
+        if "permission denied" in said:
+            return f"{self.host} lets ssh in only with a password or not at all: ssh {self.host} true must work without"
+        return f"the line to {self.host} ended" + (self._quoted() or f" (ssh's status is {status})")
+
+    def _quoted(self) -> str:
+        lines = [line.strip() for line in self.said.splitlines() if line.strip()]
+        return f": {lines[-1][:300]}" if lines else ""
+
+    def close(self) -> None:
+        """End ssh and with it the other side. Safe to call twice, and from any thread."""
+        with self._lock:
+            if self.process.poll() is None:
+                for pipe in (self.process.stdin,):
+                    with suppress(OSError):
+                        if pipe is not None:
+                            pipe.close()
+                try:
+                    self.process.wait(0.5)
+                except subprocess.TimeoutExpired:
+                    self.process.kill()
+                    self.process.wait()
+            for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+                with suppress(OSError):
+                    if pipe is not None:
+                        pipe.close()

@@ -1,0 +1,465 @@
+"""One mirrored run: an ordinary run directory, written from what the other side says, and its inbox emptied to there.
+
+Notable: the other side is not trusted. Only the names written here are ever created, through the descriptor of the
+mirror's own directory, sizes are bounded, and a message that does not fit what is here ends the connection. A long log
+is first mirrored as some of its rows; all of it grows in `.events.whole`, and takes the log's place when it is complete
+(the readers see a replaced file, and begin again). Times in run.json and heartbeat are moved to this machine's clock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from txlab.errors import LabError
+from txlab.files import OpenFolder, write_whole
+from txlab.runs.control import BYTES
+from txlab.runs.directory import LARGEST_HEARTBEAT, LARGEST_INFO
+from txlab.runs.far.coarse import FarFrames, is_exact
+from txlab.runs.far.line import NONSENSE, LineLost
+from txlab.runs.far.state import FILE, REFRESH_EVERY, FarState
+from txlab.runs.frames import FrameWriter
+
+WHOLE, LOCK, LABEL = ".events.whole", ".mirror.lock", ".label.known"
+SMALL = {"run.json": LARGEST_INFO, "heartbeat": LARGEST_HEARTBEAT, "label.json": 64 << 10, "scenario.toml": 1 << 20}
+SMALL["log.txt"] = 64 << 10
+SHARED = ("preferences.jsonl", "comparisons.jsonl")  # to which people here append, too
+LOGS = ("events.jsonl", "questions.jsonl", *SHARED)
+LARGEST_LOG = 4 << 30  # bytes
+FRAMES_MB = 512.0
+MOST_FRAMES = 100_000  # that may be listed
+FIRST = 128 << 10  # bytes of a log that are sent whole; of a longer one, some rows come first
+AT_ONCE = 1 << 20  # bytes of a frame that is fetched without being looked at
+SETTLED = 2.0  # seconds after a connection within which what was said before it has arrived
+TOO_LATE = 300.0  # seconds after which a request that could not be delivered is put away
+
+
+class RunMirror:
+    """The mirror of `run` in `folder`, held by one process at a time; used from the thread of its line.
+
+    at         bytes of the far log that are known here, the rows between left out or not
+    whole      bytes of it that are here without a gap
+    """
+
+    def __init__(self, folder: Path, state: FarState) -> None:
+        """Raises LabError if the directory cannot be made; OSError (BlockingIOError) if another process holds it."""
+        self.path, self.state = folder / state.run, state
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with OpenFolder.at(folder, follow=True) as there:
+                self.top = there.folder(state.run, make=True)
+            for name in ("frames", "inbox", "checkpoints"):
+                self.top.folder(name, make=True).close()
+            self.lock = self.top.open(LOCK, os.O_RDWR | os.O_CREAT)
+        except OSError as error:
+            raise LabError(f"the mirror {self.path} cannot be made: {error.strerror}") from None
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self.lock)
+            raise
+        self.frames = FrameWriter(self.top.folder("frames"), FRAMES_MB * 1e6)
+        self.decoder = FarFrames()
+        self.there: dict[int, tuple[Any, int]] = {}  # frames on the other side: their marks and sizes
+        self.marks: dict[int, Any] = {}  # of the frames that are here
+        self.exactly: set[int] = set()  # frames that are here with all their digits
+        self.partial = self._size(WHOLE) >= 0
+        self.whole = max(0, self._size(WHOLE if self.partial else "events.jsonl"))
+        self.at = self.whole
+        # Bytes of the other logs there that are known here. Those that people here append to are compared by their ids.
+        self.known = dict.fromkeys(SHARED, 0) | {"questions.jsonl": max(0, self._size("questions.jsonl"))}
+        self.followed = False  # whether the beginning of the log has arrived on this line
+        self.known_marks: dict[str, Any] = {}
+        self.outstanding = 0  # what was sent and is not acknowledged yet
+        self.label = self._known_label()  # the label as the other side has it
+        self.answered: set[str] = set()  # ids of requests that the log has answered
+        self.unsure: dict[str, float] = {}  # names of requests sent over a line that was lost before the answer
+        self.waiting: set[str] = set()  # names of requests that are on their way
+        self.theirs: dict[str, set[str]] = {name: set() for name in SHARED}  # ids of lines that the other side has
+        self.ours: dict[str, set[str]] = {name: set() for name in SHARED}  # ids of all lines that are here
+        self.unsent: dict[str, list[bytes]] = {name: [] for name in SHARED}  # lines here that were not compared yet
+        self.read: dict[str, int] = dict.fromkeys(SHARED, 0)  # bytes of the shared files here that were looked at
+        self.stands_since = 0.0
+        self.written = 0.0
+
+    def close(self, why: str = "") -> None:
+        if self.lock >= 0:
+            self.say(line="closed", why=why)
+            os.close(self.lock)
+            self.lock = -1
+            self.top.close()
+
+    def _size(self, name: str) -> int:
+        try:
+            return self.top.stat(name).st_size
+        except OSError:
+            return -1
+
+    def _mark(self, name: str) -> tuple[int, int] | None:
+        try:
+            about = self.top.stat(name)
+        except OSError:
+            return None
+        return about.st_ino, about.st_mtime_ns
+
+    # The state of the line
+
+    def say(self, **changes: Any) -> None:
+        """Write far.json."""
+        self.state = replace(self.state, written=time.time(), **changes)
+        self.written = time.monotonic()
+        with contextlib.suppress(OSError):
+            self.top.write(FILE, self.state.encoded())
+
+    def refresh(self, seen: float, offset: float) -> None:
+        """Write far.json again if it is due."""
+        if time.monotonic() - self.written >= REFRESH_EVERY:
+            self.say(seen=seen, offset=offset)
+
+    # What is asked of the other side
+
+    def request(self) -> dict[str, Any]:
+        """The request to follow the run from where this mirror is."""
+        self.followed = False
+        self.waiting.clear()
+        sizes = {**self.known, "events.jsonl": self.at}
+        seams = {name: self._seam(name) for name in LOGS if sizes[name] and name not in SHARED}
+        return {"run": self.state.run, "at": sizes, "seams": seams, "first": FIRST, "marks": self.known_marks}
+
+    def _seam(self, name: str) -> int:
+        """The checksum of the last 64 bytes of a log, which tells whether the other side still has the same one."""
+        held = WHOLE if name == "events.jsonl" and self.partial and self.at == self.whole else name
+        try:
+            descriptor = self.top.open(held)
+        except OSError:
+            return 0
+        try:
+            size = os.fstat(descriptor).st_size
+            return zlib.crc32(os.pread(descriptor, min(64, size), max(0, size - 64)))
+        finally:
+            os.close(descriptor)
+
+    # What the other side says
+
+    def take(self, said: dict[str, Any], body: bytes, offset: float) -> None:
+        """Apply a message about this run. Raises LineLost for one that makes no sense."""
+        try:
+            if "frames" in said:
+                self.list_frames(said["frames"])
+            elif said["file"] in SMALL and said.get("whole"):
+                self.replace(said["file"], said.get("mark"), body, offset)
+            elif said["file"] in LOGS:
+                self.append(said["file"], said["at"], said["end"], body, bool(said.get("thin")))
+        except NONSENSE as error:
+            raise LineLost(f"{self.state.host} says about {self.state.run} what makes no sense ({error})") from None
+        except OSError as error:
+            raise LineLost(f"the mirror {self.path} cannot be written: {error.strerror}") from None
+
+    def append(self, name: str, at: int, end: int, body: bytes, thin: bool) -> None:
+        events = name == "events.jsonl"
+        if type(at) is not int or type(end) is not int or not 0 <= at <= end <= LARGEST_LOG:
+            raise ValueError("a log of an impossible size")
+        known = self.at if events else self.known[name]
+        if thin and events and at in (0, self.whole):
+            self._begin_partial(at, end, body)
+        elif at == end == 0 and known:  # another file than the one that is mirrored here
+            self._forget(name)
+        elif at != known or (not thin and end - at != len(body)) or thin:
+            raise ValueError(f"{name} goes on at byte {at} where {known} bytes of it are known")
+        elif body:
+            self._write_on(name, self._new_lines(name, body) if name in SHARED else body)
+            if not events:
+                self.known[name] = end
+            else:
+                self.at = end
+                self.whole = self.whole if self.partial else end
+        if events:
+            self.followed = True
+            self._hear_answers(body)
+
+    def _write_on(self, name: str, body: bytes) -> None:
+        descriptor = self.top.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        try:
+            if name in SHARED:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            write_whole(descriptor, body)
+        finally:
+            os.close(descriptor)
+
+    def _new_lines(self, name: str, body: bytes) -> bytes:
+        """The lines that are not here yet."""
+        self._look_at_ours(name)
+        lines = [(id_of(line), line) for line in body.split(b"\n") if line]
+        self.theirs[name] |= {found for found, _ in lines if found}
+        return b"".join(line + b"\n" for found, line in lines if found not in self.ours[name])
+
+    def _forget(self, name: str) -> None:
+        self.top.write(name, b"")  # another file, which tells the readers
+        if name == "events.jsonl":
+            with contextlib.suppress(FileNotFoundError):
+                self.top.unlink(WHOLE)
+            self.partial, self.at, self.whole = False, 0, 0
+            self.frames.drop(set(self.frames.steps))
+            self.marks.clear()
+            self.exactly.clear()
+        else:
+            self.known[name] = 0
+        if name in SHARED:
+            for each in (self.theirs[name], self.ours[name], self.unsent[name]):
+                each.clear()
+            self.read[name] = 0
+
+    def _begin_partial(self, at: int, end: int, body: bytes) -> None:
+        """The log becomes what is known of it without a gap, and some of the rows after that."""
+        if not self.partial:
+            if self._size("events.jsonl") < 0:
+                self.top.write(WHOLE, b"")
+            else:
+                self.top.rename("events.jsonl", WHOLE)
+        if at == 0:
+            self.top.write(WHOLE, b"")
+        self.partial, self.whole, self.at = True, at, end
+        self.top.write("events.jsonl", self._pieces(body))
+
+    def begin_listed(self, rows: bytes) -> None:
+        """Keep some rows of a log of which nothing is here yet."""
+        if not self.whole:
+            self._begin_partial(0, 0, rows)
+
+    def _pieces(self, body: bytes) -> Iterator[bytes]:
+        with os.fdopen(self.top.open(WHOLE), "rb") as file:
+            while piece := file.read(1 << 20):
+                yield piece
+        yield body
+
+    @property
+    def gap(self) -> int:
+        """Bytes of the log that are not here."""
+        return self.at - self.whole if self.partial else 0
+
+    def fill(self, at: int, body: bytes) -> None:
+        """Append a piece to the whole log; with the last one it takes the place of the partial one."""
+        if not self.partial or at != self.whole:
+            return
+        body = body[: self.at - at]
+        if not body:
+            raise LineLost(f"the log of {self.state.run} became shorter")
+        descriptor = self.top.open(WHOLE, os.O_WRONLY | os.O_APPEND)
+        try:
+            write_whole(descriptor, body)
+        finally:
+            os.close(descriptor)
+        self.whole += len(body)
+        if self.whole == self.at:
+            self.top.rename(WHOLE, "events.jsonl")
+            self.partial = False
+
+    def replace(self, name: str, mark: Any, body: bytes, offset: float) -> None:
+        """Write one of the small files."""
+        if len(body) > SMALL[name]:
+            raise ValueError(f"{name} is too large")
+        body = moved(name, body, offset)
+        self.top.write(name, body)
+        if name == "heartbeat" and isinstance(mark, list):  # the reader goes by the time of the file as well
+            written = float(mark[2]) / 1e9 + offset
+            if 0 < written < 2**33:
+                os.utime(name, (written, written), dir_fd=self.top.descriptor, follow_symlinks=False)
+        if name == "label.json":
+            self._keep_label(self._mark(name))
+        self.known_marks[name] = mark
+
+    def _hear_answers(self, body: bytes) -> None:
+        if b'"control"' in body:
+            for line in body.split(b"\n"):
+                if b'"control"' in line and (found := id_of(line)):
+                    self.answered.add(found)
+
+    # Frames
+
+    def list_frames(self, listed: Any) -> None:
+        if not isinstance(listed, list) or len(listed) > MOST_FRAMES:
+            raise ValueError("too many frames")
+        found: dict[int, tuple[Any, int]] = {}
+        for step, mark, size in listed:
+            if type(step) is not int or not 0 <= step < 10**18 or type(size) is not int:
+                raise ValueError("a frame of no step")
+            found[step] = mark, size
+        self.there = found
+        changed = {step for step, mark in self.marks.items() if (new := found.get(step)) and new[0] not in (None, mark)}
+        gone = set(self.frames.steps) - found.keys() | changed
+        if gone:
+            self.frames.drop(gone)
+            self.exactly -= gone
+            for step in gone:
+                self.marks.pop(step, None)
+
+    def keep_frame(self, blob: bytes, exact: bool) -> int:
+        """Decode and write a frame; returns its step. KeyError if it refers to one that is not known here."""
+        frame = self.decoder.decode(blob, remember=not exact)
+        if exact or frame.step not in self.exactly:
+            self.frames.write(frame)
+        if is_exact(frame):
+            self.exactly.add(frame.step)
+        if frame.step in self.there and (mark := self.there[frame.step][0]) is not None:
+            self.marks[frame.step] = mark
+        return frame.step
+
+    def missing_frames(self) -> list[int]:
+        """Steps of small frames that are not here, the newest first."""
+        here = set(self.frames.steps)
+        return sorted((s for s, (_, size) in self.there.items() if s not in here and size <= AT_ONCE), reverse=True)
+
+    # What people here leave
+
+    def outgoing(self) -> Iterator[tuple[dict[str, Any], bytes, Callable[[bool], None]]]:
+        """(request, body, what to call with whether it was taken) for what was left here for the run."""
+        with contextlib.suppress(OSError), self.top.folder("inbox") as inbox:
+            names = sorted(name for name in inbox.names() if name[0] != "." and name != "rejected")
+            for name in names[:64]:
+                if name in self.waiting:
+                    continue
+                try:
+                    body = inbox.read(name, BYTES)
+                except OSError:
+                    continue
+                if self._settled(inbox, name, body):
+                    continue
+                self.waiting.add(name)
+                self.outstanding += 1
+                yield {"run": self.state.run, "file": "inbox", "name": name}, body, self._after(name)
+        if (mark := self._mark("label.json")) != self.label and mark is not None:
+            self.label = mark
+            with contextlib.suppress(OSError):
+                body = self.top.read("label.json", SMALL["label.json"])
+                self.outstanding += 1
+                yield {"run": self.state.run, "file": "label.json"}, body, partial(self._label_taken, mark)
+        if self.followed and time.monotonic() - self.stands_since > SETTLED:
+            for name in SHARED:
+                self._look_at_ours(name)
+                unsent, self.unsent[name] = self.unsent[name], []
+                if ours := [line for line in unsent if id_of(line) not in self.theirs[name]]:
+                    body = b"".join(line + b"\n" for line in ours)
+                    self.outstanding += 1
+                    yield {"run": self.state.run, "file": name}, body, self._taken
+
+    @property
+    def undelivered(self) -> bool:
+        """Whether a request or a label has not been passed on yet."""
+        return self.outstanding > 0 or self._mark("label.json") != self.label
+
+    def _taken(self, taken: bool) -> None:
+        self.outstanding -= 1
+
+    def _label_taken(self, mark: tuple[int, int], taken: bool) -> None:
+        self.outstanding -= 1
+        self._keep_label(mark)
+
+    def _keep_label(self, mark: tuple[int, int] | None) -> None:
+        """Remember the label that the other side has, so that one written here meanwhile is passed on."""
+        self.label = mark
+        with contextlib.suppress(OSError):
+            self.top.write(LABEL, orjson.dumps(self.label))
+
+    def _known_label(self) -> tuple[int, int] | None:
+        try:
+            inode, written = orjson.loads(self.top.read(LABEL, 200))
+        except (OSError, ValueError, TypeError):
+            return None
+        return inode, written
+
+    def _settled(self, inbox: OpenFolder, name: str, body: bytes) -> bool:
+        """Whether a request needs no delivery: it was, as the log says, or it is too late, or perhaps both."""
+        try:
+            late = time.time() - inbox.stat(name).st_mtime > TOO_LATE
+        except OSError:
+            return True
+        if name in self.unsure:
+            if id_of(body) in self.answered:
+                del self.unsure[name]
+                inbox.unlink(name)
+                return True
+            if time.monotonic() < self.unsure[name]:
+                return True  # its answer may still come
+            del self.unsure[name]
+        if late:
+            with inbox.folder("rejected", make=True) as rejected:
+                inbox.rename(name, f"{time.time_ns()}-{name}"[:250], to=rejected)
+        return late
+
+    def _after(self, name: str) -> Callable[[bool], None]:
+        def done(taken: bool) -> None:
+            with contextlib.suppress(OSError), self.top.folder("inbox") as inbox:
+                if taken:
+                    inbox.unlink(name)
+                else:
+                    with inbox.folder("rejected", make=True) as rejected:
+                        inbox.rename(name, f"{time.time_ns()}-{name}"[:250], to=rejected)
+            self.waiting.discard(name)
+            self.outstanding -= 1
+
+        return done
+
+    def line_lost(self) -> None:
+        """What was on its way may have arrived; two seconds after the next connection that will be known."""
+        self.unsure |= dict.fromkeys(self.waiting, float("inf"))
+        self.waiting.clear()
+        self.outstanding, self.followed = 0, False
+        for name in SHARED:  # lines on their way may be lost: all are compared again
+            self.known[name] = self.read[name] = 0
+            for each in (self.theirs[name], self.ours[name], self.unsent[name]):
+                each.clear()
+
+    def line_stands(self) -> None:
+        self.stands_since = time.monotonic()
+        self.unsure = dict.fromkeys(self.unsure, time.monotonic() + SETTLED)
+
+    def _look_at_ours(self, name: str) -> None:
+        """Note the lines of a shared file here that came since the last look."""
+        try:
+            descriptor = self.top.open(name)
+        except OSError:
+            return
+        try:
+            data = os.pread(descriptor, 8 << 20, self.read[name])
+        finally:
+            os.close(descriptor)
+        end = data.rfind(b"\n") + 1
+        self.read[name] += end
+        lines = [line for line in data[:end].split(b"\n") if id_of(line)]
+        self.ours[name] |= {id_of(line) for line in lines}
+        self.unsent[name] += lines
+
+
+def id_of(line: bytes) -> str:
+    """The id of a row of JSON, "" if it has none."""
+    try:
+        found = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return ""
+    identity = found.get("id") if isinstance(found, dict) else None
+    return identity if isinstance(identity, str) else ""
+
+
+def moved(name: str, body: bytes, offset: float) -> bytes:
+    """run.json or a heartbeat with its times by this machine's clock; other files, and garbage, as they are."""
+    keys = {"run.json": ("created", "started", "ended"), "heartbeat": ("time",)}.get(name, ())
+    try:
+        found = orjson.loads(body) if keys else None
+    except orjson.JSONDecodeError:
+        return body
+    if not isinstance(found, dict):
+        return body
+    for key in keys:
+        if isinstance(found.get(key), float | int) and not isinstance(found[key], bool):
+            found[key] += offset
+    return orjson.dumps(found)

@@ -1,0 +1,104 @@
+"""far.json: what a mirrored run is a copy of, and whether the line to it stands.
+
+Notable: whether it stands is a reader's conclusion, as for the run itself: the process that keeps the mirror refreshes
+the file, and one that has not been refreshed says only what was known then.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from txlab.files import read_regular
+
+FILE = "far.json"  # in a mirrored run
+OF_LIST = ".line.json"  # beside the runs that are only listed
+LARGEST = 16 << 10
+REFRESH_EVERY = 2.0  # seconds
+STALE_AFTER = 8.0  # seconds after which the process that kept the mirror is believed to be gone
+SILENT_AFTER = 6.0  # seconds without a word, while the other side speaks every two
+
+
+@dataclass(frozen=True)
+class FarState:
+    """Times are Unix seconds by this machine's clock.
+
+    host, root, run  the machine as ssh knows it, the folder of runs there, the run's name in it
+    line             "connecting", "connected", "lost" or "closed"
+    why              what ssh, or the other side, said when the line was lost
+    seen             when the other side was last heard of
+    written          when the file was last refreshed
+    retry            when the next attempt is made
+    offset           seconds by which this machine's clock is ahead of the other's
+    """
+
+    host: str = ""
+    root: str = ""
+    run: str = ""
+    line: str = "closed"
+    why: str = ""
+    seen: float = 0.0
+    written: float = 0.0
+    retry: float = 0.0
+    offset: float = 0.0
+
+    @property
+    def connected(self) -> bool:
+        return self.line == "connected" and -STALE_AFTER < time.time() - self.written < STALE_AFTER
+
+    @property
+    def sentence(self) -> str:
+        """Why what is shown may be old; "" while the line stands."""
+        now = time.time()
+        if self.connected:
+            silent = now - self.seen
+            return f"{self.host} has been silent for {silent:.0f} s" if silent > SILENT_AFTER else ""
+        if now - self.written > STALE_AFTER:
+            return f"a copy from {self.host}, {ago(now - self.seen)}"
+        if self.line == "connecting":
+            return f"connecting to {self.host}…" + (f" this is from {ago(now - self.seen)}" if self.seen else "")
+        if self.line == "closed":
+            return f"not connected to {self.host}; this is from {ago(now - self.seen)}"
+        again = f"again in {self.retry - now:.0f} s" if self.retry > now + 0.5 else "trying again"
+        return f"line to {self.host} lost {ago(now - self.seen)}, {again}"
+
+    def encoded(self) -> bytes:
+        return orjson.dumps(asdict(self))
+
+
+def ago(seconds: float) -> str:
+    """
+    >>> ago(12.4), ago(300), ago(7300), ago(200000)
+    ('12 s ago', '5 min ago', '2 h ago', '2 d ago')
+    """
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit} ago"
+    return f"{max(0.0, seconds):.0f} s ago"
+
+
+def far_state(run: Path) -> FarState | None:
+    """The state of a mirrored run: that of its own line, or of the line over which it is listed; None for a run of
+    this machine."""
+    own = _read(run / FILE)
+    if own is None or own.connected:
+        return own
+    listed = _read(run.parent / OF_LIST)
+    return listed if listed is not None and listed.connected else own
+
+
+def _read(path: Path) -> FarState | None:
+    try:
+        found = orjson.loads(read_regular(path, LARGEST, follow=False))
+        kinds: dict[str, Any] = {"seen": float, "written": float, "retry": float, "offset": float}
+        return FarState(
+            **{key: kinds.get(key, str)(found[key]) for key in FarState.__dataclass_fields__ if key in found}
+        )
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError):
+        return FarState(host="another machine")
