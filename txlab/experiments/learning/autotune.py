@@ -87,10 +87,8 @@ def known(asked: Compute, device: torch.device, uncompiled: str = "") -> tuple[C
         f"{attention} attention: torch picks its fused kernel",
         f"compile {'on' if compile_it else 'off'}{f': {uncompiled}' if uncompiled and not compile_it else ''}",
     ]
-    decided = Compute(
-        device=str(device), dtype=dtype, attention=attention, threads=threads, share="operations", compile=compile_it
-    )
-    return decided, why
+    found = {"device": str(device), "dtype": dtype, "attention": attention, "threads": threads, "compile": compile_it}
+    return asked.model_copy(update={**found, "share": "operations"}), why
 
 
 def decide(
@@ -111,14 +109,8 @@ def decide(
             compile_it = best.compiled
     finally:
         torch.set_num_threads(threads_before)
-    decided = Compute(
-        device="cpu",
-        dtype=best.dtype,
-        attention=best.attention,
-        threads=best.threads,
-        share=best.share,
-        compile=compile_it,
-    )
+    found = {"dtype": best.dtype, "attention": best.attention, "threads": best.threads, "share": best.share}
+    decided = asked.model_copy(update={**found, "device": "cpu", "compile": compile_it})
     why = [f"cpu: {'as asked' if asked.device == 'cpu' else 'torch sees no CUDA device here'} ({describe_cpu()})"]
     plain = replace(best, compiled=False)
     if plain in seconds:
