@@ -124,6 +124,7 @@ class RunInfo:
     changes   dotted key → value of the settings that differ from the scenario's file
     spent     seconds that earlier processes computed it; see `seconds`
     branched  {"run", "step"}: the run and the checkpoint that it goes on from
+    launch    names the torchrun that began it
     """
 
     name: str
@@ -148,6 +149,7 @@ class RunInfo:
     command: list[str] = field(default_factory=list)
     git: dict[str, Any] = field(default_factory=dict)
     branched: dict[str, Any] = field(default_factory=dict)
+    launch: str = ""
     format: int = FORMAT
 
     @classmethod
@@ -190,7 +192,7 @@ class RunInfo:
     def encoded(self) -> bytes:
         """The bytes of run.json: indented JSON, "format" first."""
         rest = asdict(self)
-        for name in ("changes", "command", "git", "branched"):
+        for name in ("changes", "command", "git", "branched", "launch"):
             if not rest[name]:
                 del rest[name]
         first = {"format": rest.pop("format")}

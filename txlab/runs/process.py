@@ -87,7 +87,10 @@ def prepare(loaded: LoadedScenario, out: Path | None = None, root: Path | None =
 
     scenario = loaded.scenario
     start = find_start(scenario, root)
-    kind_named(scenario.kind).require_possible(start.scenario if start else scenario)
+    kind = kind_named(scenario.kind)
+    kind.require_possible(start.scenario if start else scenario)
+    if scenario.compute.processes > 1:
+        kind.require_divisible(scenario, scenario.compute.processes)
     run = create_run_directory(root, loaded.name, out)
     try:
         if start is not None:
@@ -97,6 +100,8 @@ def prepare(loaded: LoadedScenario, out: Path | None = None, root: Path | None =
         info = new_info(run, loaded.name, scenario.kind, scenario.about.title, scenario.length())
         info.changes = dict(loaded.changes)
         info.command, info.git = command_line(), commit_of(Path.cwd())
+        if (here := place()) is not None:
+            info.launch = here.launch
         info.save(run)
     except OSError as error:
         shutil.rmtree(run.path, ignore_errors=True)
@@ -121,10 +126,13 @@ def execute(
     """
     run = RunDirectory.of(run).held()
     info_of(run)  # something that is not a run is refused before anything is written
-    if place() is None and (asked := processes_of(run)) > 1:
+    if (here := place()) is None and (asked := processes_of(run)) > 1:
         from txlab.runs.ranks.launch import launch
 
+        require_divisible(run, asked)
         return launch(run, asked, observer, rewind_to, keep_requests)
+    if here is not None:
+        require_divisible(run, here.count)
     with writing(run), Signals() as signals:
         info = info_of(run)
         if info.recorded:
@@ -287,10 +295,23 @@ def build(
 
 
 def processes_of(run: RunDirectory) -> int:
-    """How many processes the scenario of a run asks for. LabError if it cannot be read."""
+    """How many processes the scenario of a run asks for; 1 if it cannot be read, which is said later."""
     from txlab.runs.scenario import load_scenario
 
-    return load_scenario(run.scenario_file).scenario.compute.processes
+    try:
+        return load_scenario(run.scenario_file).scenario.compute.processes
+    except LabError:
+        return 1
+
+
+def require_divisible(run: RunDirectory, count: int) -> None:
+    """Raise LabError if so many processes cannot compute the run together."""
+    from txlab.experiments.kind import kind_named
+    from txlab.runs.scenario import load_scenario
+
+    scenario = load_scenario(run.scenario_file).scenario
+    if count > 1:
+        kind_named(scenario.kind).require_divisible(scenario, count)
 
 
 def rows_behind(run: RunDirectory, offset: int) -> tuple[list[Row], int | None]:

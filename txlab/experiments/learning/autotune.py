@@ -80,7 +80,7 @@ def known(asked: Compute, device: torch.device, uncompiled: str = "") -> tuple[C
     dtype = asked.dtype if asked.dtype != "auto" else "bfloat16" if has_bfloat16 else "float32"
     attention = asked.attention if asked.attention != "auto" else "sdpa"
     compile_it = asked.compile if asked.compile != "auto" else device.type == "cuda" and not uncompiled
-    threads = asked.threads or min(4, cores())
+    threads = asked.threads or min(4, own_cores())
     why = [
         f"{device}: {describe(device)}",
         f"{dtype}: the GPU {'has' if has_bfloat16 else 'lacks'} bfloat16",
@@ -171,9 +171,14 @@ def describe_cpu() -> str:
     return f"{cores()} cores, {describe(torch.device('cpu'))}"
 
 
+def own_cores() -> int:
+    """The processors that there are for each of the processes that compute together on this machine."""
+    return max(1, cores() // present_share().beside)
+
+
 def _thread_counts() -> list[int]:
     """1, 2, 4 … and all cores, at most 16: small matrices gain nothing from more."""
-    most = min(16, cores())
+    most = min(16, own_cores())
     return sorted({1 << n for n in range(most.bit_length())} | {most})
 
 

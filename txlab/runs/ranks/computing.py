@@ -14,11 +14,12 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import torch
+import torch.distributed as dist
 
 from txlab.engine.rlhf.preferences import Line, Question, Ranking, encoded, line_of
 from txlab.errors import LabError, RunFailed
 from txlab.experiments.kind import kind_named
-from txlab.experiments.learning.share import ALONE, take_share
+from txlab.experiments.learning.share import ALONE, Share, take_share
 from txlab.experiments.protocol import Adjustable, Frame, Metrics, Sample, State
 from txlab.experiments.schema import Scenario
 from txlab.runs import checkpoints
@@ -28,7 +29,7 @@ from txlab.runs.people import Asking, People
 from txlab.runs.ranks import Place
 from txlab.runs.ranks.group import Ranks
 from txlab.runs.ranks.launch import tell
-from txlab.runs.ranks.sharing import Replicated, Sharded, gathered
+from txlab.runs.ranks.sharing import Replicated, Sharded, gathered, is_divided
 from txlab.runs.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -144,23 +145,32 @@ def divided(experiment: Any, ranks: Ranks) -> Divided:
 
 def collected(state: Any, leads: bool) -> Any:
     """A state with its divided tensors put together, on rank 0; the others take part and keep nothing."""
-    met: dict[tuple[Any, ...], Any] = {}  # a tied weight is sent once, and is one tensor again
+    parts: list[Any] = []
+    _replaced(state, lambda part: parts.append(part))
+    if not parts:
+        return state if leads else {}
+    # A tied weight is put together once, and is one tensor again. Rank 0 knows which are the same: it has a part of
+    # each, where others may have none.
+    met: dict[tuple[Any, ...], int] = {}
+    same = [met.setdefault((part.to_local().data_ptr(), part.shape, part.dtype), i) for i, part in enumerate(parts)]
+    firsts = torch.tensor(same)
+    dist.broadcast(firsts, 0)
+    whole: dict[int, torch.Tensor] = {}
+    for i, part in enumerate(parts):
+        if firsts[i] == i:
+            found = gathered(part)
+            whole[i] = found.cpu() if leads else found.new_empty(0)
+    order = iter(firsts.tolist())
+    return _replaced(state, lambda part: whole[next(order)]) if leads else {}
 
-    def collect(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {key: collect(each) for key, each in value.items()}
-        if isinstance(value, (list, tuple)):
-            return type(value)(map(collect, value))
-        if not hasattr(value, "to_local"):
-            return value
-        local = value.to_local()
-        same = (id(local) if local.numel() == 0 else local.data_ptr(), tuple(value.shape), str(value.dtype))
-        if same not in met:
-            whole = gathered(value)
-            met[same] = whole.cpu() if leads else whole.new_empty(0)
-        return met[same]
 
-    return collect(state) if leads else (collect(state), {})[1]
+def _replaced(value: Any, replace: Callable[[Any], Any]) -> Any:
+    """The state with something in place of each divided tensor, in an order that is the same in every process."""
+    if isinstance(value, Mapping):
+        return {key: _replaced(each, replace) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_replaced(each, replace) for each in value)
+    return replace(value) if is_divided(value) else value
 
 
 class Told(Inbox):
@@ -208,8 +218,7 @@ def take_part(scenario: Any, here: Place, ranks: Ranks) -> Any:
             )
         compute = compute.model_copy(update={"device": f"cuda:{here.local}"})
     share = Sharded(torch.device(compute.device)) if compute.parallel == "fsdp" else Replicated()
-    share.beside = here.beside
-    take_share(share)
+    take_share(beside(share, here))
     return scenario.model_copy(update={"compute": compute})
 
 
@@ -229,6 +238,7 @@ class Lead:
         if self.here.restarts or self.info.step or scenario.compute.processes != self.here.count:
             self.recorder.note(max(0, self.info.step), said)
         self.ranks = Ranks(self.here, scenario.compute.timeout)
+        take_share(beside(Replicated(), self.here))  # for those who divide the processors of this machine
         self.ranks.watch_over(self._missed, lambda: self.signals.received)
         self.ranks.due = lambda: self.recorder.due
 
@@ -272,6 +282,11 @@ class Lead:
         self.recorder.finish("failed", str(error))
         tell(error)
         os._exit(1)
+
+
+def beside(share: Share, here: Place) -> Share:
+    share.beside = here.beside
+    return share
 
 
 def begun_with(experiment: Any, start: Mapping[str, Any]) -> None:

@@ -129,6 +129,7 @@ class Sharded(Replicated):
 
         super().__init__()
         self.mesh = init_device_mesh(device.type, (self.count,))
+        self.held = False  # whether the parameters are put together for a while
 
     def placed(self, model: Model) -> Model:
         from torch.distributed.fsdp import fully_shard
@@ -139,6 +140,7 @@ class Sharded(Replicated):
             for block in [module for module in root.modules() if isinstance(module, Block)]:
                 fully_shard(block, mesh=self.mesh)
             fully_shard(root, mesh=self.mesh)
+            root.register_forward_hook(self._divide_again)
         for module in sharded(model):
             if not hasattr(module, "set_force_sum_reduction_for_comms"):
                 raise LabError(f'compute.parallel = "fsdp" needs torch 2.9 or later, not {torch.__version__}')
@@ -146,6 +148,12 @@ class Sharded(Replicated):
             module.set_gradient_divide_factor(1.0)
             module.set_force_sum_reduction_for_comms(True)
         return model
+
+    def _divide_again(self, root: Any, *_: object) -> None:
+        """A root stays put together after its forward pass, for the backward pass; if there is none, it would stay so,
+        and those who ask for its parameters would get others than the optimizer has."""
+        if not torch.is_grad_enabled() and not self.held:
+            root.reshard()
 
     def add_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
         if not self.partial:  # they were added up in the backward pass
@@ -174,9 +182,11 @@ class Sharded(Replicated):
         for module in modules:
             module.set_reshard_after_forward(False, recurse=False)
             module.unshard()
+        self.held = True
         try:
             yield
         finally:
+            self.held = False
             tops = roots(model)
             for module in modules:
                 module.set_reshard_after_forward(module not in tops, recurse=False)
