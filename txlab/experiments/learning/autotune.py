@@ -19,6 +19,7 @@ from txlab.engine.cores import cores
 from txlab.engine.device import choose_device, describe
 from txlab.engine.transformer.attention import Kernel
 from txlab.errors import one_line
+from txlab.experiments.learning.share import present_share
 from txlab.experiments.learning.timing import LONG, WORTH, Dtype, Setting, Share, Trial, compare, spoken
 from txlab.experiments.schema import Compute, Scenario
 

@@ -37,9 +37,9 @@ def place() -> Place | None:
     if "TORCHELASTIC_RUN_ID" not in said or "RANK" not in said:
         return None
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RESTART_COUNT")
-    numbers = [int(said.get(name, "WORLD" in name)) for name in names]
+    rank, count, local, beside, restarts = (int(said.get(name, "WORLD" in name)) for name in names)
     # The launcher is the parent of all its processes and outlives them; its number may be another's on another host.
-    return Place(*numbers, launch=f"{said['TORCHELASTIC_RUN_ID']}/{os.getppid()}")
+    return Place(rank, count, local, beside, restarts, f"{said['TORCHELASTIC_RUN_ID']}/{os.getppid()}")
 
 
 def many() -> Place | None:

@@ -95,7 +95,8 @@ class Divided:
     def state_dict(self) -> State:
         """The whole state, on rank 0; the same for every number of processes."""
         with self.ranks.explaining():
-            return collected(self.experiment.state_dict(), self.ranks.leads)
+            state: State = collected(self.experiment.state_dict(), self.ranks.leads)
+            return state
 
     def load_state_dict(self, state: State) -> None:
         self.experiment.load_state_dict(state)
@@ -130,13 +131,13 @@ class DividedAsking(Divided):
 class Listening(People):
     """The side of a process that does not see the files: it hears what rank 0 has read."""
 
-    def __init__(self, experiment: Any, run: RunDirectory) -> None:
-        self.experiment = experiment
-        self.experiment.offered()
+    def __init__(self, experiment: DividedAsking, run: RunDirectory) -> None:
+        self.listener = experiment
+        self.listener.offered()
 
     def exchange(self) -> str:
-        waiting = self.experiment.waiting
-        return self.experiment.waiting if self.experiment.offered() else waiting
+        waiting = self.listener.waiting
+        return self.listener.waiting if self.listener.offered() else waiting
 
 
 def divided(experiment: Any, ranks: Ranks) -> Divided:

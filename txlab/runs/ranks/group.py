@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,10 +22,12 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import PrefixStore, TCPStore
 
 from txlab.errors import RunFailed, one_line
 from txlab.runs.checkpoints import put_together, take_apart
 from txlab.runs.control import Inbox, Request
+from txlab.runs.directory import process_is_alive
 from txlab.runs.ranks import Place
 
 BEAT_EVERY = 1.0
@@ -35,17 +38,18 @@ SIGNALS = ("", "SIGHUP", "SIGINT", "SIGTERM")  # by their place in the numbers o
 
 
 class Ranks:
-    """The group that this process belongs to. `timeout`: seconds after which a process that is waited for is missing."""
+    """The group that this process belongs to; a process that does not finish a step in `timeout` seconds is missing."""
 
     def __init__(self, here: Place, timeout: float | None = None) -> None:
         self.rank, self.count = here.rank, here.count
         # A connection of its own: the thread must not wait for what the main thread asks the store.
         address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-        store = dist.TCPStore(address, port, is_master=False, timeout=timedelta(seconds=START_WITHIN))
-        self.store = dist.PrefixStore(f"txlab/{here.restarts}", store)
+        store = TCPStore(address, port, is_master=False, timeout=timedelta(seconds=START_WITHIN))
+        self.store = PrefixStore(f"txlab/{here.restarts}", store)
         if timeout is not None:
             self.store.set("timeout", str(timeout))
         self.timeout = float(self.store.get("timeout"))  # only rank 0 knows it
+        self.store.set(f"process/{self.rank}", f"{socket.gethostname()} {os.getpid()}")
         patience = timedelta(seconds=1.1 * self.timeout + WORD_WITHIN)  # so that rank 0's thread can say who is missing
         cuda = torch.cuda.is_available() and here.local < torch.cuda.device_count()
         if cuda:
@@ -100,10 +104,12 @@ class Ranks:
     def told(self, value: Any = None) -> Any:
         """Rank 0's value, in every process: anything that a checkpoint can hold."""
         names: list[tuple[str, str, tuple[int, ...]]] = []
-        tree, tensors = take_apart(value) if self.leads else (None, {})
+        tree, found = take_apart(value) if self.leads else (None, {})
+        tensors = {name: torch.as_tensor(tensor) for name, tensor in found.items()}
         if self.leads:
-            tensors = {name: torch.as_tensor(tensor) for name, tensor in tensors.items()}
-            names = [(name, str(each.dtype).removeprefix("torch."), tuple(each.shape)) for name, each in tensors.items()]
+            names = [
+                (name, str(each.dtype).removeprefix("torch."), tuple(each.shape)) for name, each in tensors.items()
+            ]
         data = json.dumps([tree, names]).encode() if self.leads else b""
         size = torch.tensor([len(data)])
         dist.broadcast(size, 0)
@@ -117,7 +123,7 @@ class Ranks:
                 tensors[name] = torch.empty(shape, dtype=getattr(torch, dtype))
             if tensors[name].numel():
                 dist.broadcast(tensors[name].reshape(-1).view(torch.uint8), 0)
-        return put_together(tree, tensors)
+        return put_together(tree, dict(tensors))
 
     # Who is missing
 
@@ -138,26 +144,26 @@ class Ranks:
             raise RunFailed(reason) from error
 
     def _word(self, within: float) -> str:
-        """The reason that another process gave, else which one has gone without a word."""
+        """The reason that another process gave, else which one has gone without a word; "" if nothing is known."""
         end = time.monotonic() + within
         echo = ""
-        while True:
+        while time.monotonic() < end:
             for rank in range(1, self.count):
-                said = self._said(f"failed/{rank}")
-                if said is not None:
+                if (said := self._said(f"failed/{rank}")) is not None:
                     reason, is_an_echo = json.loads(said)
+                    word = f"process {rank} of {self.count} failed: {reason}"
                     if not is_an_echo:
-                        return f"process {rank} of {self.count} failed: {reason}"
-                    echo = echo or f"process {rank} of {self.count} failed: {reason}"
-            if time.monotonic() > end:
-                break
+                        return word
+                    echo = echo or word
+                elif self._is_gone(rank):
+                    return f"process {rank} of {self.count} died without a word (killed, or out of memory)"
             time.sleep(0.1)
-        beats = {rank: beat for rank in range(1, self.count) if (beat := self._said(f"beat/{rank}")) is not None}
-        time.sleep(2 * BEAT_EVERY)
-        gone = [rank for rank, beat in beats.items() if self._said(f"beat/{rank}") == beat and not self._said(f"failed/{rank}")]
-        if gone:
-            return f"{listed(gone)} of {self.count} died without a word (killed, or out of memory)"
         return echo
+
+    def _is_gone(self, rank: int) -> bool:
+        """Whether a process of this host has ended."""
+        host, _, pid = (self._said(f"process/{rank}") or "").rpartition(" ")
+        return host == socket.gethostname() and not process_is_alive(int(pid))
 
     def _said(self, key: str) -> str | None:
         with contextlib.suppress(Exception):

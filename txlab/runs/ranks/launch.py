@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -43,7 +44,7 @@ def launch(
             if info.status != "created" and not keep_requests:
                 Inbox(run).clear()
         shown = run.events.stat().st_size if run.events.exists() else 0
-        before, ending = info.pid, Path(folder) / "ending.json"
+        before, ending = (info.pid, info.started), Path(folder) / "ending.json"
         agent = _started(run, count, rewind_to, ending)
         passed_on = False
         while True:
@@ -60,8 +61,8 @@ def launch(
             time.sleep(LOOK_EVERY)
         told = _read(ending)
         info = info_of(run)
-        if info.status in ALIVE or (info.status == "created" and not told):
-            _finish(run, info, _read(Path(f"{ending}.agent")), signals.received)
+        if info.status in ALIVE or (not told and (info.pid, info.started) == before):
+            _finish(run, info, _read(Path(f"{ending}.agent")))
         if told.get("exit") == LabError.exit_status:
             raise LabError(told["error"])
         if told and info.status != "failed":
@@ -88,19 +89,19 @@ def _started(run: RunDirectory, count: int, rewind_to: int | None, ending: Path)
         raise LabError(f"no process can be started for {run.path}: {error.strerror}") from None
 
 
-def _pass_on(run: RunDirectory, before: int | None, name: str) -> bool:
+def _pass_on(run: RunDirectory, before: tuple[int | None, float | None], name: str) -> bool:
     """Send the signal to rank 0, once it has written its number into run.json and so listens; whether it was sent."""
     import signal
 
     with contextlib.suppress(LabError, OSError):
         info = RunInfo.load(run)
-        if info.pid is not None and info.pid != before and info.status in ALIVE:
+        if info.pid is not None and (info.pid, info.started) != before and info.status in ALIVE:
             os.kill(info.pid, getattr(signal, name))
             return True
     return False
 
 
-def _finish(run: RunDirectory, info: RunInfo, failed: dict[str, str], signal: str | None) -> None:
+def _finish(run: RunDirectory, info: RunInfo, failed: dict[str, Any]) -> None:
     """Write the end of a run whose rank 0 has died."""
     from txlab.runs.process import writing
 
@@ -120,7 +121,7 @@ def tell(error: LabError) -> None:
             Path(os.environ[ENDING]).write_bytes(data)
 
 
-def _read(path: Path) -> dict[str, str]:
+def _read(path: Path) -> dict[str, Any]:
     with contextlib.suppress(OSError, ValueError):
         found = orjson.loads(path.read_bytes())
         if isinstance(found, dict):

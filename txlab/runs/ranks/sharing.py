@@ -99,7 +99,9 @@ class Replicated(Share):
     def _behind(self, asked: list[int]) -> Callable[..., Any]:
         def put_together(module: nn.Module, given: tuple[Any, ...], answer: Any) -> Any:
             rows = asked.pop()
-            return tree_map_only(Tensor, lambda one: Together.apply(one)[:rows], answer) if rows else None
+            if not rows:
+                return None
+            return tree_map_only(Tensor, lambda one: Together.apply(one)[:rows], answer)  # type: ignore[no-untyped-call]
 
         return put_together
 
@@ -110,7 +112,7 @@ class Replicated(Share):
             dist.all_reduce(flat)
             if not self.partial:
                 flat /= self.count
-            pieces = flat.split([gradient.numel() for gradient in bucket])
+            pieces = torch.split(flat, [gradient.numel() for gradient in bucket])
             torch._foreach_copy_(bucket, [piece.view_as(one) for piece, one in zip(pieces, bucket, strict=True)])
 
     def anywhere(self, flags: Tensor) -> Tensor:
@@ -165,7 +167,8 @@ class Sharded(Replicated):
         return square.sqrt()
 
     def here(self, tensor: Tensor) -> Tensor:
-        return tensor.to_local() if is_divided(tensor) else tensor
+        whole: Any = tensor
+        return whole.to_local() if is_divided(tensor) else tensor
 
     def laid_out(self, tensor: Tensor, as_is: Tensor) -> Tensor:
         from torch.distributed.tensor import distribute_tensor
