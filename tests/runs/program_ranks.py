@@ -1,7 +1,7 @@
 """Started by torchrun, or alone: trains small models in one of several processes, and saves what came of it.
 
-OUT PARALLEL CASE…: every case in float64 and in float32. Rank 0 writes OUT/CASE-DTYPE.npz: each metric of every step,
-and the weights and moments of the last. In float64 the default dtype is changed, and `Tensor.float`, by which losses
+OUT PARALLEL:CASE…: every case in float64 and in float32. Rank 0 writes OUT/PARALLEL-COUNT-CASE-DTYPE.npz: each metric of
+every step, and the weights and moments of the last. In float64 the default dtype is changed, and `Tensor.float`, by which losses
 are computed in float32, as well.
 """
 
@@ -127,28 +127,29 @@ def in_float64(work: Callable[[], Any]) -> Any:
         torch.Tensor.float = single  # type: ignore[method-assign]
 
 
-def main(out: Path, parallel: str, cases: list[str]) -> None:
+def main(out: Path, chosen: list[str]) -> None:
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     several = int(os.environ.get("WORLD_SIZE", 1)) > 1
     if several:
         dist.init_process_group("gloo")
-    for case in cases:
+    for each in chosen:
+        parallel, case = each.split(":")
         for dtype in ("float64", "float32"):
             if (case, dtype) == ("vision", "float64"):
                 continue  # its images are float32
-            share = (Sharded(torch.device("cpu")) if parallel == "fsdp" else Replicated()) if several else ALONE
+            share = {"one": lambda: ALONE, "ddp": Replicated, "fsdp": lambda: Sharded(torch.device("cpu"))}[parallel]()
             metrics, tensors = (in_float64 if dtype == "float64" else (lambda work: work()))(
                 lambda case=case, share=share: trained(case, share)
             )
             if share.rank == 0:
                 numbers = {f"metric/{name}": np.array(values) for name, values in metrics.items()}
-                np.savez(out / f"{case}-{dtype}.npz", **numbers, **{n: np.asarray(t) for n, t in tensors.items()})
-    take_share(ALONE)
+                weights = {name: np.asarray(tensor) for name, tensor in tensors.items()}
+                np.savez(out / f"{parallel}-{share.count}-{case}-{dtype}.npz", **numbers, **weights)
     if several:
         dist.barrier()
         os._exit(0)  # threads of gloo abort the interpreter's end, once in a while
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3:])
+    main(Path(sys.argv[1]), sys.argv[2:])

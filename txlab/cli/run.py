@@ -189,7 +189,7 @@ def resume(
 
 def follow_rank_0() -> None:
     """In each of the processes that torchrun started but the first, compute a part of what that one says, and exit."""
-    from txlab.runs.ranks import many
+    from txlab.runs.ranks import leave, many
 
     here = many()
     if here is not None and not here.leads:
@@ -198,7 +198,7 @@ def follow_rank_0() -> None:
         set_thread_environment()  # before torch is imported
         from txlab.runs.ranks.computing import follow
 
-        raise typer.Exit(follow(here))
+        leave(follow(here))
 
 
 def checkpoint_before(directory: Path, step: int) -> int:
@@ -217,7 +217,7 @@ def checkpoint_before(directory: Path, step: int) -> int:
 def start(directory: Path, detach: bool, json: bool, rewind_to: int | None = None) -> None:
     """Execute a prepared run in this process or a detached one; raises typer.Exit if the exit status is not 0."""
     from txlab.runs import process
-    from txlab.runs.ranks import place
+    from txlab.runs.ranks import leave, many, place
 
     if detach:
         pid = process.start_detached(directory, rewind_to=rewind_to)
@@ -238,7 +238,8 @@ def start(directory: Path, detach: bool, json: bool, rewind_to: int | None = Non
             report(directory, info)
     if info.status == "failed":
         raise RunFailed(f"{info.name} failed: {info.reason} (its directory: {directory})")
-    # To torchrun, everything but 0 is a process that failed, to be started again.
+    if many() is not None:  # to torchrun, everything but 0 is a process that failed, to be started again
+        leave(0)
     raise typer.Exit(0 if place() is not None else EXIT_STATUS.get(info.status, 1))
 
 

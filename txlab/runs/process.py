@@ -34,7 +34,7 @@ from txlab.runs.events import Row, each_row
 from txlab.runs.finding import create_run_directory
 from txlab.runs.loop import RunOutcome, drive, write_traceback
 from txlab.runs.origin import command_line, commit_of
-from txlab.runs.ranks import many, place
+from txlab.runs.ranks import leave, many, place
 from txlab.runs.recorder import Listener, Recorder, is_disk_full
 
 if TYPE_CHECKING:
@@ -243,6 +243,8 @@ def _compute(
             host=info.host,
             resumed_from=checkpoint.about.step if checkpoint else None,
         )
+        if lead is not None:
+            recorder.note(experiment.step_count, lead.said(scenario))
         facts = experiment.facts()
         info.facts, info.steps = dict(facts), experiment.steps
         compute = facts.get("compute")
@@ -525,4 +527,5 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    ended_with = main(sys.argv[1:])
+    leave(ended_with) if many() is not None else sys.exit(ended_with)

@@ -7,7 +7,9 @@ group     what they tell each other                computing  how the run's loop
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
+from typing import NoReturn
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,13 @@ def place() -> Place | None:
     rank, count, local, beside, restarts = (int(said.get(name, "WORLD" in name)) for name in names)
     # The launcher is the parent of all its processes and outlives them; its number may be another's on another host.
     return Place(rank, count, local, beside, restarts, f"{said['TORCHELASTIC_RUN_ID']}/{os.getppid()}")
+
+
+def leave(status: int) -> NoReturn:
+    """End this process now: at the interpreter's end, threads of gloo that still hold tensors abort it now and then."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 def many() -> Place | None:

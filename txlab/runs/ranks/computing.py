@@ -232,16 +232,17 @@ class Lead:
         self.experiment: Divided | None = None
 
     def join(self, scenario: Scenario) -> None:
-        """Wait for the others. What the log says of them begins here."""
-        said = f"{self.here.count} processes compute it together ({scenario.compute.parallel})"
-        if self.here.restarts:
-            said += f"; restart {self.here.restarts} after one of them had failed"
-        if self.here.restarts or self.info.step or scenario.compute.processes != self.here.count:
-            self.recorder.note(max(0, self.info.step), said)
+        """Wait for the others."""
         self.ranks = Ranks(self.here, scenario.compute.timeout)
         take_share(beside(Replicated(), self.here))  # for those who divide the processors of this machine
         self.ranks.watch_over(self._missed, lambda: self.signals.received)
         self.ranks.due = lambda: self.recorder.due
+
+    def said(self, scenario: Scenario) -> str:
+        """What the log says of them."""
+        said = f"{self.here.count} processes compute it together ({scenario.compute.parallel})"
+        again = f"; restart {self.here.restarts} after one of them had failed" if self.here.restarts else ""
+        return said + again
 
     def take_part(self, resolved: Scenario) -> Scenario:
         """Tell the others the scenario, of which nothing is open any more; returns it with this process's device."""

@@ -42,19 +42,22 @@ class Ranks:
 
     def __init__(self, here: Place, timeout: float | None = None) -> None:
         self.rank, self.count = here.rank, here.count
-        # A connection of its own: the thread must not wait for what the main thread asks the store.
-        address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-        store = TCPStore(address, port, is_master=False, timeout=timedelta(seconds=START_WITHIN))
-        self.store = PrefixStore(f"txlab/{here.restarts}", store)
+        self.store = self._connected(here, "told", START_WITHIN)
         if timeout is not None:
             self.store.set("timeout", str(timeout))
         self.timeout = float(self.store.get("timeout"))  # only rank 0 knows it
         self.store.set(f"process/{self.rank}", f"{socket.gethostname()} {os.getpid()}")
-        patience = timedelta(seconds=1.1 * self.timeout + WORD_WITHIN)  # so that rank 0's thread can say who is missing
+        patience = 1.1 * self.timeout + WORD_WITHIN  # so that rank 0's thread can say who is missing
         cuda = torch.cuda.is_available() and here.local < torch.cuda.device_count()
         if cuda:
             torch.cuda.set_device(here.local)
-        dist.init_process_group("cuda:nccl,cpu:gloo" if cuda else "gloo", timeout=patience)
+        dist.init_process_group(
+            "cuda:nccl,cpu:gloo" if cuda else "gloo",
+            timeout=timedelta(seconds=patience),
+            store=self._connected(here, "group", patience),
+            rank=here.rank,
+            world_size=here.count,
+        )
         self.meetings = 0
         self.requests: list[Request] = []
         self.inbox: Inbox | None = None  # of rank 0
@@ -67,6 +70,15 @@ class Ranks:
         self._alarmed: Callable[[], str | None] = lambda: None
         self._thread = threading.Thread(target=self._watch, name="txlab ranks", daemon=True)
         self._thread.start()
+
+    @staticmethod
+    def _connected(here: Place, purpose: str, patience: float) -> PrefixStore:
+        """A connection to the launcher's store, which survives a restart: without a prefix of each start, gloo finds
+        the addresses of processes that are gone (torch 2.13 has none). It is one connection for each purpose, because
+        a thread that waits for a key keeps its connection from others."""
+        address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        store = TCPStore(address, port, is_master=False, timeout=timedelta(seconds=patience))
+        return PrefixStore(f"txlab/{here.restarts}/{purpose}", store)
 
     @property
     def leads(self) -> bool:
