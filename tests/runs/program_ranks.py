@@ -1,8 +1,8 @@
 """Started by torchrun, or alone: trains small models in one of several processes, and saves what came of it.
 
-OUT PARALLEL:CASE…: every case in float64 and in float32. Rank 0 writes OUT/PARALLEL-COUNT-CASE-DTYPE.npz: each metric of
-every step, and the weights and moments of the last. In float64 the default dtype is changed, and `Tensor.float`, by which losses
-are computed in float32, as well.
+OUT PARALLEL:CASE…: every case in float64 and in float32. Rank 0 writes OUT/PARALLEL-COUNT-CASE-DTYPE.npz: each metric
+of every step, and the weights and moments of the last. In float64 the default dtype is changed, and `Tensor.float`, by
+which losses are computed in float32, as well.
 """
 
 import os

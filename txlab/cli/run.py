@@ -244,16 +244,17 @@ def start(directory: Path, detach: bool, json: bool, rewind_to: int | None = Non
 
 
 def wait_until_taken(directory: Path, pid: int) -> None:
-    """Wait (about half a second) until the new process has written its pid into run.json.
+    """Wait (about half a second) until the new process, or the first of those it starts, has written run.json.
 
     A following command, such as `txlab stop` in a script, then finds it running. Raises RunFailed if it ends before.
     """
-    from txlab.runs.directory import RunInfo, process_is_alive
+    from txlab.runs.directory import ALIVE, RunInfo, process_is_alive
 
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
         alive = process_is_alive(pid)  # checked first: it may write and end in between
-        if RunInfo.load(directory).pid == pid:
+        info = RunInfo.load(directory)
+        if info.pid == pid or info.status in ALIVE:
             return
         if not alive:
             raise RunFailed(f"{directory.name} could not begin; {directory / 'log.txt'} says why")
