@@ -280,7 +280,7 @@ def test_a_run_goes_on_from_its_checkpoint_as_if_it_had_never_stopped(tmp_path: 
             asked.append(send(run, Request("set", "gamma", 0.8)))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("txlab.runs.control.Inbox.every", 0.0)
+        patch.setattr("txlab.runs.loop.POLL_EVERY", 0.0)
         info = execute(run.path, observer=observe)
     assert info.status == "done"
     assert info.step > 40

@@ -112,7 +112,7 @@ def _is_number(value: Any) -> TypeGuard[float]:
 class Inbox:
     """The reading end of a run's inbox. take() costs a directory listing (about 20 µs) when the inbox is empty."""
 
-    every = 0.05  # seconds between two looks at it: 20 Hz
+    polled = True  # whether looking at it costs something, so that it is done 20 times a second and not at every step
 
     def __init__(self, run: RunDirectory) -> None:
         self.run = run

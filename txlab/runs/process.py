@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 SILENT_FOR = 6.0  # seconds, three heartbeats: how long to watch a run that another host claims to compute
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+OF_CLUSTERS = (signal.SIGUSR1,)  # what Slurm is usually asked to send before the time is over
 EXIT_STATUS = {"done": 0, "stopped": 0, "interrupted": 130}
 PACKAGES = ("txlab", "torch", "numpy", "safetensors")
 
@@ -445,7 +446,7 @@ class Signals:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            for number in SIGNALS:
+            for number in SIGNALS if place() is None else SIGNALS + OF_CLUSTERS:
                 if signal.getsignal(number) is not signal.SIG_IGN:
                     self._before[number] = signal.signal(number, self._note)
         return self

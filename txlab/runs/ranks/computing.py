@@ -177,7 +177,7 @@ def _replaced(value: Any, replace: Callable[[Any], Any]) -> Any:
 class Told(Inbox):
     """The requests of the last meeting; on rank 0 also, after the end, those that came too late."""
 
-    every = 0.0
+    polled = False
 
     def __init__(self, ranks: Ranks) -> None:
         self.ranks = ranks

@@ -30,11 +30,12 @@ from txlab.runs.control import Inbox, Request
 from txlab.runs.directory import process_is_alive
 from txlab.runs.ranks import Place
 
+POLL_EVERY = 0.05
 BEAT_EVERY = 1.0
 START_WITHIN = 1800.0  # seconds in which rank 0 has to find out what is to be computed
 WORD_WITHIN = 5.0  # seconds in which a process that failed says why
 DEAD_AFTER = 10.0  # seconds without a sign of life, once the launcher has said that something is wrong
-SIGNALS = ("", "SIGHUP", "SIGINT", "SIGTERM")  # by their place in the numbers of a meeting
+SIGNALS = ("", "SIGHUP", "SIGINT", "SIGTERM", "SIGUSR1")  # by their place in the numbers of a meeting
 
 
 class Ranks:
@@ -108,7 +109,7 @@ class Ranks:
 
     def _polled_requests(self) -> list[Request]:
         now = time.monotonic()
-        if self.inbox is None or now - self._polled < self.inbox.every:
+        if self.inbox is None or now - self._polled < POLL_EVERY:
             return []
         self._polled = now
         return self.inbox.take()
