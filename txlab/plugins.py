@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 def plugins(group: str) -> dict[str, EntryPoint]:
     """The entry points of a group, such as "txlab.kinds", by name."""
-    return {point.name: point for point in _installed(tuple(sys.path)).select(group=group)}
+    return dict(_of_group(tuple(sys.path), group))
 
 
 def load_plugin(point: EntryPoint, form: type[T]) -> T:
@@ -41,6 +41,11 @@ def load_plugins(point: EntryPoint, form: type[T]) -> tuple[T, ...]:
     if not all(isinstance(each, form) for each in found):
         raise LabError(f"the {thing} {point.name!r} of {point.value!r} is not a {form.__name__} of {form.__module__}")
     return found
+
+
+@lru_cache(maxsize=32)  # looking through all installed packages takes .3 ms, and a list of runs asks for each run
+def _of_group(path: tuple[str, ...], group: str) -> dict[str, EntryPoint]:
+    return {point.name: point for point in _installed(path).select(group=group)}
 
 
 @lru_cache(maxsize=1)

@@ -108,7 +108,7 @@ def test_a_picture_is_written_where_it_is_asked_for(said, tmp_path: Path) -> Non
         (["plain", "--sweep"], "swept no settings"),
         (["swept", "--table"], "--table and --x are for --sweep"),
         (["swept", "plain", "--sweep"], "a sweep is drawn of one run"),
-        (["swept", "--sweep", "--x", "beta"], "is no axis of this sweep"),
+        (["swept", "--sweep", "--x", "beta"], "is not an axis of this sweep"),
         (["swept", "--sweep", "--table", "--out", "a.png"], "one of them"),
         (["swept", "--sweep", "--out", "a.txt"], "neither .png nor .svg"),
     ],

@@ -186,15 +186,15 @@ class _NoProcess:
 def read(run: Path) -> str:
     """Everything that reads a run, each by itself."""
     from txlab.cli.control import end_of
-    from txlab.cli.runs import facts
+    from txlab.cli.runs import facts_and_summary
     from txlab.runs import checkpoints
     from txlab.runs.directory import RunDirectory, info_of, state_of
     from txlab.runs.events import read_rows
     from txlab.runs.export import write_csv
     from txlab.runs.finding import find_run, list_runs
     from txlab.runs.reader import RunReader
+    from txlab.runs.summary import RunsUnder
     from txlab.tui.history import history
-    from txlab.tui.run_summary import RunsUnder
     from txlab.tui.train_snapshot import Look, snapshot
 
     directory = RunDirectory(run)
@@ -213,7 +213,7 @@ def read(run: Path) -> str:
 
     ways: list[Callable[[], object]] = [
         lambda: screen(False), lambda: screen(True), lambda: state_of(run), lambda: info_of(directory),
-        lambda: list_runs(run.parent), lambda: find_run(str(run)), lambda: facts(run),
+        lambda: list_runs(run.parent), lambda: find_run(str(run)), lambda: facts_and_summary(run)[0],
         lambda: read_rows(directory.events), lambda: end_of(directory.events),
         lambda: write_csv(run, run.parent / "out.csv"), lambda: checkpoints.sound(directory),
         lambda: checkpoints.read_newest(directory),
@@ -222,7 +222,7 @@ def read(run: Path) -> str:
     for way in ways:
         with contextlib.suppress(LabError, OSError):
             way()
-    return f"{facts(run)['status']}"
+    return f"{facts_and_summary(run)[0]['status']}"
 
 
 def asked_and_deleted(run: Path) -> str:

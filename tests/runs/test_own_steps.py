@@ -9,14 +9,14 @@ import pytest
 import txlab
 from txlab.cli.curves import curves
 from txlab.cli.progress import PlainLines
-from txlab.cli.runs import facts
+from txlab.cli.runs import facts_and_summary
 from txlab.drawing.picture import draw_curves, strokes_of
 from txlab.drawing.plot import text_chart
 from txlab.runs.directory import RunDirectory, info_of
 from txlab.runs.events import live_branch, read_rows
 from txlab.runs.export import live_rows, write_csv, write_tensorboard
 from txlab.runs.reader import RunReader, sampled_branch
-from txlab.tui.run_summary import summary_of
+from txlab.runs.summary import summary_of
 from txlab.tui.train_snapshot import Look, snapshot, value_at
 
 STEPS, EPOCH, BACK = 3000, 300, 2000
@@ -84,8 +84,8 @@ def test_a_list_of_runs_has_its_curve_from_the_beginning_and_its_own_step(run: P
     reader.poll()
     assert not reader.complete
     assert summary_of(reader).first < 100
-    assert summary_of(reader).step == facts(run)["step"] == STEPS - 1
-    assert len(facts(run)["curve"]) > 40
+    assert summary_of(reader).step == facts_and_summary(run)[0]["step"] == STEPS - 1
+    assert len(facts_and_summary(run)[0]["curve"]) > 40
 
 
 def test_csv_is_in_the_order_of_the_steps_with_one_line_a_step(run: Path, tmp_path: Path) -> None:

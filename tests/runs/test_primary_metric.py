@@ -10,7 +10,7 @@ from txlab.drawing.picture import strokes_of
 from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.primary_metric import validation_of
 from txlab.runs.reader import RunReader
-from txlab.tui.run_summary import summary_of
+from txlab.runs.summary import summary_of
 from txlab.tui.screens.lab.describe import describe_run
 from txlab.tui.screens.lab.runs import second_line
 from txlab.tui.screens.lab.why import last_values

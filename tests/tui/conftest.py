@@ -1,9 +1,34 @@
-"""Clean-up after every test of the console: nothing may keep running."""
+"""Clean-up after every test of the console: nothing may keep running. And how a pilot waits between two keys."""
 
+import asyncio
+import time
 from collections.abc import Iterator
 
 import pytest
+import textual.app
+import textual.pilot
 from recorded import still_open
+
+LOOK, QUIET = 0.02, 0.001  # seconds between two looks; processor time in that time that is nothing
+BESIDE = 0.3  # seconds after which only the loop has to be idle
+
+
+async def wait_for_idle(min_sleep: float = LOOK, max_sleep: float = 1.0) -> None:
+    """As Textual's, which waits until the process computes nothing, at most a second, two or three times a key. An
+    experiment that learns in a thread of its own computes always; then it is enough that the event loop is idle."""
+    began = time.monotonic()
+    while True:
+        process, loop = time.process_time(), time.thread_time()
+        await asyncio.sleep(LOOK)
+        elapsed = time.monotonic() - began
+        idle = time.process_time() - process < QUIET
+        loop_idle = time.thread_time() - loop < QUIET
+        if elapsed >= max_sleep or (elapsed > min_sleep and (idle or (loop_idle and elapsed > BESIDE))):
+            return
+
+
+textual.app.wait_for_idle = wait_for_idle
+textual.pilot.wait_for_idle = wait_for_idle
 
 
 @pytest.fixture(autouse=True)

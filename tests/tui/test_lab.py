@@ -18,7 +18,7 @@ from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.finding import delete_run
 from txlab.runs.label import Label, read_label
 from txlab.runs.scenario import catalogue
-from txlab.tui.run_summary import RunsUnder, resampled
+from txlab.runs.summary import RunsUnder, resampled
 from txlab.tui.screens.dialogs import AskValue, Choose, Dialog
 from txlab.tui.screens.lab.describe import describe_scenario, formula_lines
 from txlab.tui.screens.lab.overrides import ChangeFirst
@@ -153,6 +153,38 @@ async def test_settings_are_a_form_with_what_is_allowed_and_the_changed_ones_mar
         await pilot.press("backspace", "5", "f5")  # before it has been checked
         await settle(pilot, lambda: started)
     assert RunInfo.load(started[0]).changes == {"model.layers": 3, "train.steps": 5}
+
+
+async def test_what_is_typed_before_the_settings_are_known_is_judged_when_they_are(root: Path) -> None:
+    app = app_on(root)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot, lambda: lab(app).loaded)
+        lab(app).query_one("#catalogue", Rows).select("gpt-tiny")
+        await pilot.press("e")
+        await settle(pilot, lambda: form_of(app).good)
+        form = form_of(app)
+        settings, form.base, form.judged = form.base, {}, None
+        form.query_one(Input).value = "x5 4yt/ = 1"
+        form.say("x5 4yt/ = 1", settings, "")  # what was found of the scenario alone
+        form.action_start()
+        await settle(pilot, lambda: bool(form.wrong))
+        assert not form.good
+        assert app.screen is form
+
+
+async def test_a_line_that_has_changed_since_it_was_found_good_starts_nothing(root: Path) -> None:
+    app = app_on(root)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot, lambda: lab(app).loaded)
+        lab(app).query_one("#catalogue", Rows).select("gpt-tiny")
+        await pilot.press("e")
+        await settle(pilot, lambda: form_of(app).good)
+        form = form_of(app)
+        line = form.query_one(Input)
+        with line.prevent(Input.Changed):  # as when the key that starts overtakes the news of the change
+            line.value = "x5 4yt/ = 1"
+        form.action_start()
+        assert app.screen is form
 
 
 async def test_a_change_is_taken_back_by_an_empty_value_and_esc_leaves_one_level_at_a_time(root: Path) -> None:

@@ -41,6 +41,7 @@ from txlab.cli.tokenizer import export as export_tokenizer
 from txlab.cli.tokenizer import listed, train
 from txlab.cli.tokenizer_compare import compare
 from txlab.cli.verify import verify
+from txlab.cli.watch import watch
 from txlab.cli.words import analogy, evaluate, neighbours, similarity
 from txlab.cli.words import explain as explain_words
 from txlab.cli.words import export as export_words
@@ -55,7 +56,7 @@ app = typer.Typer(
 )
 
 COMMANDS: dict[str, list[Callable[..., Any]]] = {
-    "Start and steer a run": [run, attach, stop, resume, control, rank],
+    "Start and steer a run": [run, watch, attach, stop, resume, control, rank],
     "See what runs have done": [runs, name_run, plot, export],
     "Question a model": [score, generate, attend, explain],
     "Work with tokenizers": [tokenize],

@@ -5,6 +5,7 @@ Following only reads the log, so leaving (ctrl-c) does not affect the run.
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 from typing import Annotated
@@ -26,8 +27,9 @@ def attach(
     from txlab.cli.terminal import ascii_only, is_terminal
     from txlab.runs.finding import find_run
 
-    directory = find_run(name)
-    if is_terminal() and not lines and not json:
+    on_screen = is_terminal() and not lines and not json
+    directory = find_run(name, seconds=LOOK_EVERY if on_screen else math.inf)
+    if on_screen:
         from txlab.tui.app import launch
 
         raise typer.Exit(launch(run=directory, ascii=ascii_only()))
@@ -41,14 +43,18 @@ def follow(directory: Path, json: bool) -> int:
     from txlab.cli.terminal import shown
     from txlab.runs.directory import RunDirectory, info_of, state_of
     from txlab.runs.events import each_row
+    from txlab.runs.foreign.mirror import mirror_at
 
     events = directory / "events.jsonl"
     observer = JsonRows(directory) if json else PlainLines(directory)
     observer.learn()
+    mirror = mirror_at(directory)
     # Plain lines begin with the end of the log, so that the first one comes at once; JSON is the whole log.
     offset = 0 if json else max(0, end_of(events) - 4096)
     begun = time.monotonic()
     while True:
+        if mirror is not None:
+            mirror.update(seconds=LOOK_EVERY)
         # Before reading rows, so that everything written before the end is read as well.
         state = state_of(directory, info_of(RunDirectory(directory)))
         for row, behind in each_row(events, offset):  # one at a time: the whole log may not fit into memory

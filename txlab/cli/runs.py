@@ -2,74 +2,142 @@
 
 from __future__ import annotations
 
+import contextlib
 import json as json_
 import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from txlab.cli.terminal import Column, ascii_only, columns, numeral, shown, status_word, table
 from txlab.errors import LabError
 
+if TYPE_CHECKING:
+    from txlab.runs.reader import RunReader
+    from txlab.runs.summary import RunSummary
+
 SPARK = 16
+ENOUGH = 5.0  # seconds for reading another program's log
 METRIC = 20  # cells for its name
 
 
 def runs(
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help="show the newest N; 0 = all", min=0)] = 20,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[WORDS]…", help="only runs with these words, #tags and comparisons, as in 'loss<2'"),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="show the first N; 0 = all", min=0)] = 20,
+    sort: Annotated[str, typer.Option("--sort", metavar="COLUMN", help="a metric, a setting, step or time")] = "",
+    descending: Annotated[bool, typer.Option("--descending", help="with --sort: the largest first")] = False,
+    group: Annotated[str, typer.Option("--group", metavar="COLUMN", help="scenario, group, tags or status")] = "",
+    settings: Annotated[bool, typer.Option("--settings", help="what differs between the runs, as columns")] = False,
     json: Annotated[bool, typer.Option("--json", help="one JSON object a line")] = False,
 ) -> None:
-    """The runs, newest first: status, step, main metric, curve."""
-    from txlab.runs.finding import default_root, list_runs
+    """The runs, newest first: status, step, main metric, curve. Also those that other programs log here.
 
-    found = list_runs()
-    chosen = found[:limit] if limit else found
+    txlab runs gpt "val_loss<2" --sort val_loss --settings
+    """
+    from txlab.runs.finding import default_root, each_at_once
+    from txlab.runs.foreign.finding import found_logs, with_logs
+    from txlab.runs.foreign.mirror import Mirror, mirror_path
+    from txlab.runs.overview import arranged, grouped, is_meant, require_column, settings_in
+
+    logs = {mirror_path(log): log for log in found_logs(default_root())}
+    found = with_logs(default_root(), logs.values())
+
+    def read_one(path: Path) -> tuple[dict[str, Any], RunSummary]:
+        if path in logs:
+            with contextlib.suppress(LabError):  # told in its place
+                Mirror(logs[path]).update(seconds=ENOUGH)
+        return facts_and_summary(path)
+
+    everything = bool(words or sort or group) or not limit
+    read = dict(each_at_once(read_one, found if everything else found[:limit]))
+    chosen = [summary for _, summary in read.values() if is_meant(summary, words or [])]
+    if sort and chosen:
+        require_column(sort, chosen)
+    if sort:
+        chosen = arranged(chosen, sort, descending)
+    if group and chosen:
+        require_column(group, chosen)
+    meant = len(chosen) if everything else len(found)
+    chosen = chosen[:limit] if limit else chosen
     if json:
-        for path in chosen:
-            print(json_.dumps(facts(path)))
+        for run in chosen:
+            print(json_.dumps(read[run.path][0]))
         return
     if not found:
         print(shown(f"no runs in {default_root().absolute()}; txlab run gpt-tiny makes one"))
         return
-    print_table([facts(path) for path in chosen])
-    if len(chosen) < len(found):
-        older = len(found) - len(chosen)
-        print(f"and {older} older {'one' if older == 1 else 'ones'}; --limit 0 shows all")
+    if not chosen:
+        print(shown(f"none of the {len(found)} runs in {default_root().absolute()} matches"))
+        return
+    known = {"name", "status", "step", "metric", *({run.metric for run in chosen} if sort else ())}
+    extra = [
+        name for name in dict.fromkeys([sort, *(settings_in(chosen) if settings else ())]) if name not in {"", *known}
+    ]
+    for name, members in grouped(chosen, group) if group else [("", chosen)]:
+        if group:
+            print(shown(f"{group}: {name or 'none'}"))
+        print_table(
+            [read[run.path][0] for run in members], [[cell(run, name) for name in extra] for run in members], extra
+        )
+    if len(chosen) < meant:
+        more = meant - len(chosen)
+        what = "older" if not sort else "more"
+        print(f"and {more} {what} {'one' if more == 1 else 'ones'}; --limit 0 shows all")
 
 
-def facts(path: Path) -> dict[str, Any]:
-    """Return the list entry of one run; for a directory that cannot be read, the reason."""
-    from txlab.runs.directory import ALIVE
-    from txlab.runs.label import read_label
-    from txlab.runs.primary_metric import primary_metrics
+def cell(run: RunSummary, column: str) -> str:
+    from txlab.runs.overview import value_of
+
+    value = value_of(run, column)
+    if isinstance(value, float):
+        return numeral(value)
+    return "" if value is None else shown(str(value))
+
+
+def facts_and_summary(path: Path) -> tuple[dict[str, Any], RunSummary]:
+    """Read a run once for both; RunSummary is what it is searched and ordered by."""
     from txlab.runs.reader import RunReader
+    from txlab.runs.summary import summary_of, unreadable
 
     try:
         reader = RunReader(path, light=True)
         reader.poll()
     except (LabError, OSError) as error:
         known = {"name": path.name, "path": str(path), "status": "unreadable", "reason": str(error)}
-        return known | {"values": {}, "curve": []}
+        return known | {"values": {}, "curve": []}, unreadable(path, str(error))
+    summary = summary_of(reader)
+    return facts(reader, summary), summary
+
+
+def facts(reader: RunReader, summary: RunSummary) -> dict[str, Any]:
+    """Return the list entry of one run."""
+    from txlab.runs.directory import ALIVE
+
     info, state = reader.info, reader.state
-    names = reader.names("metrics")
-    metric = next(iter(primary_metrics(info.facts, names, info.kind)), "")
-    series = reader.series(metric)
-    values = {n: v for n in names if (v := reader.latest(n)) is not None and math.isfinite(v)}
+    series = reader.series(summary.metric)
     # The heartbeat reports the step only every two seconds; the log is more recent.
     step = max([state.step, *series.steps[-1:].tolist()]) if state.status in ALIVE else state.step
     curve = [float(v) for v in series.values[-4096:] if math.isfinite(v)]
     return {
-        "name": path.name,
-        "path": str(path),
+        "name": summary.name,
+        "path": info.source.get("path", str(summary.path)),
+        "source": info.source.get("program", ""),
         "scenario": info.scenario,
         "title": info.title,
-        "label": (label := read_label(path)).name,
-        "note": label.note,
+        "label": summary.label.name,
+        "note": summary.label.note,
+        "tags": list(summary.tags),
+        "group": summary.group,
         "changes": info.changes,
-        "status": "unreadable" if reader.problem else state.status,
-        "reason": reader.problem or state.reason,
+        "config": info.config,
+        "status": summary.status,
+        "reason": summary.reason,
         "step": step,
         "steps": state.steps,
         "heartbeat_age": state.heartbeat_age,
@@ -78,14 +146,15 @@ def facts(path: Path) -> dict[str, Any]:
         "created": info.created,
         "started": info.started,
         "ended": info.ended,
-        "metric": metric,
-        "value": values.get(metric),
-        "values": values,
+        "metric": summary.metric,
+        "value": summary.values.get(summary.metric),
+        "values": summary.values,
         "curve": curve[:: max(1, len(curve) // 256)],
     }
 
 
-def print_table(rows: list[dict[str, Any]]) -> None:
+def print_table(rows: list[dict[str, Any]], further: Sequence[Sequence[str]], titles: Sequence[str]) -> None:
+    """Print the runs; `further` has the cells of each under the `titles` of more columns."""
     import numpy as np
 
     from txlab.drawing.formatting import duration
@@ -99,6 +168,7 @@ def print_table(rows: list[dict[str, Any]]) -> None:
         Column("step", "right"),
         Column("metric"),
         Column("value", "right"),
+        *(Column(shown(title.rpartition(".")[2]), "right") for title in titles),
         Column("curve"),
     ]
     cells, paint, beneath = [], {}, []
@@ -111,9 +181,11 @@ def print_table(rows: list[dict[str, Any]]) -> None:
         step = f"{row['step']}/{row['steps']}" if row.get("steps") else str(row.get("step", ""))
         curve = spark(np.array(row["curve"]), SPARK, ascii_only())
         metric = "" if value is None else cut(shown(row["metric"]), METRIC)
-        cells.append([shown(row["name"]), word, step, metric, "" if value is None else numeral(value), curve])
+        cells.append([shown(row["name"]), word, step, metric, "" if value is None else numeral(value)])
+        cells[-1] += [*further[i], curve]
         reason = row["reason"] if row["status"] in ("failed", "lost", "unreadable") else ""
-        named = [row.get("label"), told_changes(row.get("changes") or {}), row.get("note")]
+        origin = f"{row['source']}: {row['path']}" if row.get("source") else ""
+        named = [row.get("label"), origin, told_changes(row.get("changes") or {}), row.get("note")]
         beneath.append([line for line in ("  ".join(word for word in named if word), reason) if line])
     title, *lines = table(head, cells, paint).splitlines()
     print(title)

@@ -26,6 +26,7 @@ GLYPHS = {
     "interrupted": ("■", "#", 33),
     "failed": ("✗", "x", 31),
     "lost": ("?", "?", 31),
+    "silent": ("·", "-", 90),
     "unreadable": ("?", "?", 31),
 }
 

@@ -154,6 +154,7 @@ STATES = {
     "interrupted": "interrupted",
     "failed": "failed",
     "lost": "lost",
+    "silent": "silent",
     "unreadable": "cannot be read",
 }
 

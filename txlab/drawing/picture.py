@@ -281,7 +281,7 @@ def drawing(theme: Theme, size: tuple[float, float]) -> Iterator[tuple["Figure",
 def checked(out: str | Path) -> Path:
     out = Path(out)
     if out.suffix.lower() not in (".png", ".svg"):
-        raise LabError(f"{out} is no picture that can be drawn: its name must end in .png or .svg")
+        raise LabError(f"{out} is not a picture file: its name must end in .png or .svg")
     return out
 
 

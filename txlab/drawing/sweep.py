@@ -100,7 +100,7 @@ def across(surface: Surface, wanted: str | None) -> int:
         by_letter = {LETTERS.get(name, name): i for i, name in enumerate(names)}
         if wanted not in names and wanted not in by_letter:
             raise LabError(
-                f"--x {wanted!r} is no axis of this sweep{nearest(wanted, names)}; allowed: {', '.join(names)}"
+                f"--x {wanted!r} is not an axis of this sweep{nearest(wanted, names)}; allowed: {', '.join(names)}"
             )
         found = names.index(wanted) if wanted in names else by_letter[wanted]
         if found not in numeric:

@@ -37,7 +37,7 @@ class Comparing:
         """
         self.run, self.by = RunDirectory(path), by
         if info_of(self.run).kind != "human-feedback":
-            raise LabError(f"{self.run.name} is no run of human feedback; only these are compared")
+            raise LabError(f"{self.run.name} is not a run of human feedback; only those can be compared")
         self.contest = self._contest(other, root)
         self.names = self.contest.names
         self._lines: SharedLines[Line] = SharedLines(self.run, COMPARISONS, comparison_line)

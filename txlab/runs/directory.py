@@ -28,6 +28,7 @@ FORMAT = 1
 STATUSES = ("created", "running", "paused", "done", "stopped", "interrupted", "failed")
 ALIVE = ("running", "paused")
 LOST_AFTER = 30.0  # seconds; fifteen missed heartbeats, longer than a network file system keeps a stale attribute
+SILENT_AFTER = 60.0  # seconds without news after which nobody can tell whether another program still logs
 AHEAD = 5.0  # seconds that the clocks of hosts may differ; a heartbeat further in the future is not trusted
 LARGEST_INFO = 4 << 20  # bytes of run.json; parsing may take 25 times as much memory
 LARGEST_HEARTBEAT = 4096
@@ -124,6 +125,8 @@ class RunInfo:
     changes   dotted key → value of the settings that differ from the scenario's file
     spent     seconds that earlier processes computed it; see `seconds`
     branched  {"run", "step"}: the run and the checkpoint that it goes on from
+    config    of a recorded run: dotted key → value of its configuration
+    tags, group  words by which a list of runs is searched and grouped
     launch    names the torchrun that began it
     """
 
@@ -149,6 +152,9 @@ class RunInfo:
     command: list[str] = field(default_factory=list)
     git: dict[str, Any] = field(default_factory=dict)
     branched: dict[str, Any] = field(default_factory=dict)
+    config: dict[str, Any] = field(default_factory=dict)
+    tags: list[str] = field(default_factory=list)
+    group: str = ""
     launch: str = ""
     format: int = FORMAT
 
@@ -180,6 +186,13 @@ class RunInfo:
         """Whether another program's loop wrote the run; then only the names of its metrics are known."""
         return self.kind == "recorded"
 
+    @property
+    def source(self) -> dict[str, str]:
+        """{"program", "path", "part"} of the log of another program that the run mirrors; {} if it is a run itself."""
+        said = self.facts.get("source")
+        known = said if isinstance(said, dict) else {}
+        return {key: str(known.get(key, "")) for key in ("program", "path", "part")} if known else {}
+
     def seconds(self, until: float | None = None) -> float:
         """How long it has been computed, by all its processes; `until` stands for the end of one that has none yet."""
         end = self.ended if self.ended is not None else until
@@ -192,7 +205,7 @@ class RunInfo:
     def encoded(self) -> bytes:
         """The bytes of run.json: indented JSON, "format" first."""
         rest = asdict(self)
-        for name in ("changes", "command", "git", "branched", "launch"):
+        for name in ("changes", "command", "git", "branched", "config", "tags", "group", "launch"):
             if not rest[name]:
                 del rest[name]
         first = {"format": rest.pop("format")}
@@ -218,7 +231,8 @@ def _fits(name: str, value: object, default: object) -> bool:
 class RunState:
     """What a reader concludes about a run.
 
-    status         that of run.json, or "lost" if it claims to be alive and is not
+    status         that of run.json, or "lost" if it claims to be alive and is not; "silent" if it mirrors the log of
+                   another program, which has not been written for a minute
     heartbeat_age  seconds since the last heartbeat; None = there never was one, or a clock is wrong
     step           the latest step known from the heartbeat or run.json
     reason         why it ended, or why it is considered lost
@@ -251,7 +265,11 @@ def state_of(run: RunDirectory | str | Path, info: RunInfo | None = None) -> Run
         if beat and beat["status"] in ALIVE:
             status = beat["status"]
         here = info.pid is not None and info.host == socket.gethostname()
-        if here and not process_is_alive(info.pid or 0):
+        if info.source:  # no process is known, and the heartbeat is when the log was last written
+            age = since = max(0.0, time.time() - beat["time"]) if beat else since
+            if since > SILENT_AFTER:
+                status, reason = "silent", info.reason or "its log does not say whether the program still runs"
+        elif here and not process_is_alive(info.pid or 0):
             status, reason = "lost", f"process {info.pid} is gone; last heartbeat {since:.0f} s ago"
         elif beat and ahead and not here:
             early = f"{beat['time'] - time.time():.0f} s in the future"

@@ -42,7 +42,7 @@ def open_embedding(what: str, root: Path | None = None, step: int | None = None)
           "RUN:nce" or "RUN@1200:nce" are the vectors of one of them
     step  the same as @: the checkpoint nearest to it; None = the newest
 
-    LabError, one sentence, if there is nothing of that name, or it has no words.
+    LabError, one sentence, if there is no match, or it has no words.
     """
     if (file := file_named(what)) is not None:
         return read_vectors(file)

@@ -21,6 +21,7 @@ from txlab.files import open_regular
 from txlab.runs.directory import RunDirectory, RunInfo, RunState, state_of, tables_of
 from txlab.runs.events import LONGEST, LineCursor, Replaced, Row, place_of
 from txlab.runs.finding import is_run
+from txlab.runs.foreign.mirror import mirror_at
 from txlab.runs.frames import FrameIndex
 from txlab.runs.live_rows import MEASURED, Branch, Series, parse
 
@@ -69,6 +70,7 @@ class RunReader:
             raise LabError(f"{self.directory.path} is not a run: there is no such directory")
         if not is_run(self.directory.path):
             raise LabError(f"{self.directory.path} is not a run: it has neither run.json nor events.jsonl")
+        self._mirror = mirror_at(self.directory.path)
         self.problem = ""  # why run.json could not be read, or which entry of the directory does not belong to a run
         self._garbled = self._misplaced = ""
         self._state = RunState("created", None, 0, 0, "", None, "")
@@ -86,6 +88,8 @@ class RunReader:
     def poll(self) -> bool:
         """Check for changes; True if there are any. Reads at most about a megabyte, after the first call."""
         with self._polling:
+            if self._mirror is not None:
+                self._mirror.look()
             changed = self._look()
             with self._lock:
                 try:

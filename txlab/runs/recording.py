@@ -19,7 +19,8 @@ import operator
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, SupportsFloat, SupportsIndex, TypeAlias, get_args
 from weakref import WeakKeyDictionary
@@ -39,6 +40,7 @@ from txlab.runs.recorder import Recorder, on_a_device
 if TYPE_CHECKING:
     from txlab.experiments.protocol import Array
 
+LARGEST_CONFIG = 200  # entries of the configuration that run.json repeats, for lists of runs; all are in scenario.toml
 ANSWER_EVERY = 0.5  # seconds between checks of the inbox
 Status: TypeAlias = Literal["done", "stopped", "interrupted", "failed"]
 
@@ -66,6 +68,7 @@ def record(
     info = new_info(run, name, "recorded", title, steps)
     info.command, info.git = command_line(), commit_of(program_folder())
     said = {"kind": "recorded", "name": name, "config": as_toml(config or {})}
+    info.config = dict(islice(flattened(said["config"]), LARGEST_CONFIG))
     run.write("scenario.toml", tomli_w.dumps(said).encode())
     begin(run, info)
     return Recording(run, Recorder(run, info, frames_mb))
@@ -80,6 +83,19 @@ def as_toml(value: Any) -> Any:
     if hasattr(value, "tolist") and hasattr(value, "dtype"):  # numpy's numbers and arrays, torch's tensors
         return as_toml(value.tolist())
     return value if isinstance(value, (bool, int, float)) else encodable(str(value))
+
+
+def flattened(config: Mapping[str, Any], under: str = "") -> Iterator[tuple[str, Any]]:
+    """The entries of nested tables by dotted keys; a list is an entry.
+
+    >>> dict(flattened({"lr": 0.1, "model": {"width": 64}}))
+    {'lr': 0.1, 'model.width': 64}
+    """
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            yield from flattened(value, f"{under}{key}.")
+        else:
+            yield f"{under}{key}", value
 
 
 def encodable(text: str) -> str:

@@ -14,8 +14,8 @@ from txlab.drawing.text import cut, formula, visible
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
 from txlab.runs.label import handle_of, read_label
+from txlab.runs.summary import GOING, scenario_name
 from txlab.tui.run_panel import RunPanel
-from txlab.tui.run_summary import GOING, scenario_name
 from txlab.tui.screens.words import Words
 
 if TYPE_CHECKING:

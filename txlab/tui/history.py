@@ -16,6 +16,7 @@ from txlab.drawing.formatting import count, megabytes, number, significant
 from txlab.drawing.text import visible
 from txlab.runs.control import asker
 from txlab.runs.events import Row
+from txlab.runs.foreign.mirror import TITLES
 from txlab.runs.reader import RunReader
 
 Level = Literal["plain", "quiet", "bad", "accent"]
@@ -74,6 +75,9 @@ def history(reader: RunReader) -> tuple[Entry, ...]:
     """Return the entries of the live branch in order of time."""
     me = asker()
     entries = [control_entry(row, me) for row in reader.rows("control")]
+    if source := reader.info.source:
+        said = f"{TITLES.get(source['program'], '')}'s log, only read here: {visible(source['path'])}"
+        entries.append(Entry(reader.info.created, 0, said, "quiet"))
     for row in reader.rows("checkpoint"):
         size = row.get("bytes")
         told = f" ({megabytes(size)})" if isinstance(size, (int, float)) else ""

@@ -98,6 +98,8 @@ class Glyphs:
     right: str = "›"
     prompt: str = "›"
     ellipsis: str = "…"
+    rising: str = "↑"
+    falling: str = "↓"
     thin: str = "\N{NO-BREAK SPACE}"
     minus: str = "−"
     norm: str = "‖grad‖"
@@ -106,7 +108,8 @@ class Glyphs:
 UNICODE = Glyphs()
 ASCII = Glyphs(
     rule="-", wall="|", cursor=">", live="*", paused="=", done="+", failed="x", stopped="#", lost="?", waiting="o",
-    arrow="->", dot="-", times="x", left="<", right=">", prompt="|", ellipsis="...", thin=" ", minus="-", norm="|grad|",
+    arrow="->", dot="-", times="x", left="<", right=">", prompt="|", ellipsis="...",
+    rising="^", falling="v", thin=" ", minus="-", norm="|grad|",
 )  # fmt: skip
 
 

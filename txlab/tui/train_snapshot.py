@@ -25,8 +25,8 @@ from txlab.runs.label import handle_of, read_label
 from txlab.runs.live_rows import Series
 from txlab.runs.primary_metric import UNSEEN, primary_metrics, validation_of
 from txlab.runs.reader import RunReader
+from txlab.runs.summary import scenario_name
 from txlab.tui.history import Entry, history
-from txlab.tui.run_summary import scenario_name
 from txlab.tui.widgets.facts import Fact
 
 OTHERS_SHOWN = 8  # metrics that a recorded run named itself

@@ -103,7 +103,7 @@ def expression(text: str) -> Expression:
         tree = _parsed(plain)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise LabError(
-            f"{text[:60]!a} is no formula; as in x**2 - 2, sin(x)*y, exp(-x**2): products need a *"
+            f"{text[:60]!a} is not a formula; write it as in x**2 - 2, sin(x)*y, exp(-x**2): products need a *"
         ) from None
     found: set[str] = set()
     node = _read(tree.body, found, 0)
@@ -151,7 +151,7 @@ def _read(node: ast.AST, found: set[str], depth: int) -> Node:
                 raise LabError(f"{name} takes {count} value{'s' * (count > 1)}; {len(arguments)} are given")
             return Applied(function, tuple(_read(argument, found, depth + 1) for argument in arguments))
         case ast.Call(func=ast.Name(id=name)):
-            raise LabError(f"{name[:30]!a} is no function here{choices(name, list(FUNCTIONS))}")
+            raise LabError(f"{name[:30]!a} is not a function here{choices(name, list(FUNCTIONS))}")
         case _:
             kind = type(node).__name__
             raise LabError(f"a formula has numbers, x, y, + - * / **, and functions; {kind} is none of them")

@@ -196,12 +196,12 @@ def _neuron(line: str) -> Neuron:
             warnings.simplefilter("ignore")
             parsed = ast.parse(line.strip().replace("−", "-").replace("·", "*"))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise LabError(f"{line.strip()[:40]!a} is no neuron, as in h1 = tanh(0.5*x - y + 0.1)") from None
+        raise LabError(f"{line.strip()[:40]!a} is not a neuron; write it as in h1 = tanh(0.5*x - y + 0.1)") from None
     match parsed.body:
         case [ast.Assign(targets=[ast.Name(id=name)], value=value)]:
             pass
         case _:
-            raise LabError(f"{line.strip()[:40]!a} is no neuron, as in h1 = tanh(0.5*x - y + 0.1)")
+            raise LabError(f"{line.strip()[:40]!a} is not a neuron; write it as in h1 = tanh(0.5*x - y + 0.1)")
     if name in (*ACTIVATIONS, DRAWN) or keyword.iskeyword(name) or len(name) > LONGEST_NAME or not name.isascii():
         raise LabError(
             f"a neuron cannot be named {name[:30]!a}; allowed: up to {LONGEST_NAME} plain letters and digits"
@@ -210,7 +210,7 @@ def _neuron(line: str) -> Neuron:
     if isinstance(value, ast.Call):
         if not isinstance(value.func, ast.Name) or value.func.id not in ACTIVATIONS:
             given = value.func.id if isinstance(value.func, ast.Name) else "what is called"
-            raise LabError(f"{given[:30]!a} is no activation{choices(given, ACTIVATIONS)}")
+            raise LabError(f"{given[:30]!a} is not an activation{choices(given, ACTIVATIONS)}")
         if len(value.args) != 1 or value.keywords:
             raise LabError(f"{value.func.id} takes one sum")
         activation, value = value.func.id, value.args[0]

@@ -289,7 +289,7 @@ def player_of(kept: Frame | Mapping[str, Any]) -> MaskPlayer:
     """The player of a frame, or of a state. LabError if it has no table of a known game."""
     told = kept.facts if isinstance(kept, Frame) else kept
     if "settings" not in told or told.get("game") not in GAMES:
-        raise LabError(f"this is no record of self-play at a game that is known here: {', '.join(GAMES)}")
+        raise LabError(f"this is not a record of self-play at a game that is known here: {', '.join(GAMES)}")
     graph, settings = compiled(GAMES[str(told["game"])]), settings_of(told)
     if isinstance(kept, Frame):
         if "values" not in kept.tensors:

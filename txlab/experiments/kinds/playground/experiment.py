@@ -175,7 +175,7 @@ class Playground(GradientExperiment[FeedForward]):
     def use_data(self, name: str) -> None:
         """Learn other points from now on, with the weights of now; points by hand stay behind."""
         if name not in DATA:
-            raise LabError(f"{name!r} is no set of points; allowed: {', '.join(DATA)}")
+            raise LabError(f"{name!r} is not a set of points; allowed: {', '.join(DATA)}")
         self.data_name, self.added = name, self.added[:0]
         self.make_data()
 

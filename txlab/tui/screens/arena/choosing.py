@@ -90,7 +90,7 @@ def table_of(text: str) -> dict[str, Any]:
     for word in words[1:]:
         key, sign, value = word.partition("=")
         if not sign or not key:
-            raise LabError(f"{word[:40]!r} is no option; write key=value, as slippery=false")
+            raise LabError(f"{word[:40]!r} is not an option; write key=value, as slippery=false")
         table[key] = {"true": True, "false": False}.get(value.lower(), number_or_text(value))
     return table
 

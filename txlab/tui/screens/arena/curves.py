@@ -64,7 +64,7 @@ class CurvesPanel(Panel):
     def compose(self) -> ComposeResult:
         yield Rule()
         with Horizontal(id="below"):
-            chart = ReturnsChart("returns of episodes will stand here", id="returns")
+            chart = ReturnsChart("episode returns appear here", id="returns")
             chart.across = "episode"
             chart.can_focus = False
             yield chart

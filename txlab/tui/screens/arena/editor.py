@@ -99,7 +99,7 @@ class EditorPanel(Panel):
         def probability(text: str) -> float:
             value = typed(text)
             if not 0 <= value <= 1:
-                raise LabError(f"slip = {value:g} is no probability; allowed: 0 … 1")
+                raise LabError(f"slip = {value:g} is not a probability; allowed: 0 … 1")
             return value
 
         question = AskValue(

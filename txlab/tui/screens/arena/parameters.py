@@ -46,14 +46,12 @@ GAMMA = Parameter(
     "γ", "gamma", "gamma", "discount: what a reward is worth a step later", (0.0, 0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
 )
 LAM = Parameter("λ", "lambda", "lam", "how long traces last: 0 one step, 1 the episode", SHARES)
-EPSILON = Parameter(
-    "ε", "eps", "epsilon", "share of actions that are chosen evenly", (0.0, 0.01, 0.02, 0.05, *SHARES[1:])
-)
+EPSILON = Parameter("ε", "eps", "epsilon", "probability of a random action", (0.0, 0.01, 0.02, 0.05, *SHARES[1:]))
 TEMPERATURE = Parameter(
     "τ", "temp", "temperature", "of softmax: high is even, low is greedy", (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 )
 
-STEPS = Parameter("n", "n", "n", "rewards that are waited for before the rest is guessed", (1, 2, 4, 8, 16, 32, 64))
+STEPS = Parameter("n", "n", "n", "rewards summed before bootstrapping", (1, 2, 4, 8, 16, 32, 64))
 PLANNING = Parameter(
     "plan", "plan", "planning", "updates from memory after each step in the world", (0, 1, 2, 5, 10, 20, 50, 100)
 )
@@ -82,9 +80,9 @@ def typed(text: str) -> float:
         above, line, below = text.strip().replace("−", "-").partition("/")
         value = float(above) / float(below) if line else float(above)
     except (ValueError, ZeroDivisionError):
-        raise LabError(f"{text.strip()[:40]!r} is no number; write one such as 0.5 or 1/3") from None
+        raise LabError(f"{text.strip()[:40]!r} is not a number; write one such as 0.5 or 1/3") from None
     if not abs(value) < 1e12:
-        raise LabError(f"{text.strip()[:40]!r} is no number that can be used; write one such as 0.5 or 1/3")
+        raise LabError(f"{text.strip()[:40]!r} is not a number that can be used; write one such as 0.5 or 1/3")
     return value
 
 

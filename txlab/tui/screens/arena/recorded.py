@@ -168,7 +168,7 @@ def learners_of(facts: Mapping[str, Any]) -> tuple[list[Settings], str]:
     """
     told = [side for side in facts.get("sides") or () if isinstance(side, Mapping)]
     if not told:
-        raise LabError("this run does not say who learns in it")
+        raise LabError("this run does not name its learners")
     found: list[Settings] = []
     others: list[str] = []
     for side in told:

@@ -22,9 +22,9 @@ from txlab.engine.rl.world import World
 from txlab.errors import LabError
 from txlab.experiments.kind import kind_of_run
 from txlab.experiments.protocol import Frame
+from txlab.runs.summary import GOING
 from txlab.tui.panel import ROUTED, Panel
 from txlab.tui.run_panel import RunPanel
-from txlab.tui.run_summary import GOING
 from txlab.tui.screens.arena.choosing import WorldChoice
 from txlab.tui.screens.arena.curves import CurvesPanel
 from txlab.tui.screens.arena.editor import EditorPanel

@@ -117,7 +117,7 @@ class LiveAttention:
     def name(self) -> str:
         name = self.opened.name
         if self.opened.steps:
-            from txlab.tui.run_summary import scenario_name
+            from txlab.runs.summary import scenario_name
 
             name = scenario_name(self.opened.origin, "")
         name = name if self.opened.step is None else f"{name} checkpoint {count(self.opened.step)}"

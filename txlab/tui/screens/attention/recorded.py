@@ -18,7 +18,7 @@ from txlab.engine.explain import Explanation
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
 from txlab.runs.reader import RunReader
-from txlab.tui.run_summary import scenario_name
+from txlab.runs.summary import scenario_name
 from txlab.tui.screens.attention.source import (
     LEADS,
     SCORES,
@@ -92,7 +92,7 @@ class RecordedAttention:
         from txlab.engine.interpret.activation_cache import half_step
 
         if whole.shape[-1] != whole.shape[-2]:
-            raise LabError("a rollout follows tokens through layers; cross-attention looks at another text (a: site)")
+            raise LabError("a rollout follows tokens through layers; cross-attention attends to another text (a: site)")
         reached = torch.eye(whole.shape[-1])
         for average in torch.from_numpy(whole.astype(np.float32).mean(1)):  # (T, T)
             reached = half_step(average, reached)

@@ -22,9 +22,9 @@ from textual.strip import Strip
 from textual.widgets import Static
 
 from txlab.drawing.text import fit, visible, width
+from txlab.runs.summary import GOING
 from txlab.tui.panel import ROUTED
 from txlab.tui.run_panel import RunPanel
-from txlab.tui.run_summary import GOING
 from txlab.tui.screens.attention.bench import Task
 from txlab.tui.screens.attention.model_panel import ModelPanel
 from txlab.tui.screens.attention.pattern_panel import PatternPanel

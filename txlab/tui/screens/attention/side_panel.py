@@ -182,7 +182,7 @@ LEGENDS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "lens": (
         ("lens", " what would come next if this layer were the last. "),
-        ("KL", " in nats: how far it is from what is said in the end."),
+        ("KL", " in nats: the distance from the final prediction."),
     ),
     "direct": (
         ("direct", " what each head and branch adds to this logit by itself, the last norm's scale held; "),
@@ -193,7 +193,7 @@ LEGENDS: dict[str, tuple[tuple[str, str], ...]] = {
         ("", "earlier layers wrote there, and have a score below 0. "),
         ("matching", " 1: like looks at like. "),
         ("Q K V", " how much it reads of what that head wrote, beside random matrices. "),
-        ("λ", " largest eigenvalues. Edits do not count."),
+        ("λ", " largest eigenvalues. Edits are ignored."),
     ),
 }
 

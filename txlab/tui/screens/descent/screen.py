@@ -19,10 +19,10 @@ from txlab.drawing.scatter import Camera
 from txlab.engine.descent.known import KNOWN, Known
 from txlab.errors import LabError
 from txlab.experiments.kind import kind_of_run
+from txlab.runs.summary import GOING
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import ROUTED, Panel
 from txlab.tui.run_panel import RunPanel
-from txlab.tui.run_summary import GOING
 from txlab.tui.screens.base_screens import BenchScreen, Rule
 from txlab.tui.screens.descent.functions import FunctionPanel
 from txlab.tui.screens.descent.map import MapPanel

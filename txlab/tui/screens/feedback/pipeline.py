@@ -6,7 +6,7 @@ from textual.content import Content
 
 from txlab.drawing.formatting import count, number, share
 from txlab.drawing.text import fit, formula, visible, width
-from txlab.tui.run_summary import GOING
+from txlab.runs.summary import GOING
 from txlab.tui.screens.feedback.snapshot import Snapshot
 from txlab.tui.theme import glyphs
 

@@ -12,9 +12,9 @@ from textual.binding import Binding
 from txlab.drawing.curve import Style
 from txlab.drawing.formatting import number
 from txlab.drawing.text import fit, formula
+from txlab.runs.summary import GOING
 from txlab.tui.panel import Panel
 from txlab.tui.run_panel import RunPanel
-from txlab.tui.run_summary import GOING
 from txlab.tui.screens.feedback.snapshot import SWEPT, Snapshot
 from txlab.tui.screens.words import Words
 from txlab.tui.widgets.chart import Chart, ChartSeries

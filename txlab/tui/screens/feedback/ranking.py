@@ -20,9 +20,9 @@ from txlab.drawing.formatting import count, minus
 from txlab.drawing.text import visible, visible_lines
 from txlab.engine.rlhf.why import explain_pair, pairs_in_order
 from txlab.errors import LabError
+from txlab.runs.summary import GOING
 from txlab.tui.panel import Panel
 from txlab.tui.run_panel import RunPanel
-from txlab.tui.run_summary import GOING
 from txlab.tui.screens.feedback.snapshot import Asked, RunFeedback, Snapshot
 from txlab.tui.screens.words import Words
 from txlab.tui.theme import glyphs

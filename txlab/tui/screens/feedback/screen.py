@@ -13,8 +13,8 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 
+from txlab.runs.summary import GOING
 from txlab.tui.run_panel import RunPanel
-from txlab.tui.run_summary import GOING
 from txlab.tui.screens.base_screens import BenchScreen, Rule
 from txlab.tui.screens.feedback.answers import AnswersPanel
 from txlab.tui.screens.feedback.comparison import ComparisonPanel

@@ -24,7 +24,7 @@ from txlab.runs.live_rows import Series
 from txlab.runs.people import human_ranks
 from txlab.runs.preferences import Answers, shown_order
 from txlab.runs.reader import RunReader
-from txlab.tui.run_summary import scenario_name
+from txlab.runs.summary import scenario_name
 
 SWEPT = "/β="  # in the name of a metric of one policy of several
 

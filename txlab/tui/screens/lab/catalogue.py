@@ -29,19 +29,23 @@ if TYPE_CHECKING:
 
 
 class Filter(Input):
-    """One line above the catalogue; the arrows and enter move on to the list below it."""
+    """One line above a list, `rows`; the arrows and enter move on to it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "clear", "clear the filter", id="filter.clear", show=False),
         Binding("down,enter", "leave", "to the list", id="filter.leave", show=False),
     ]
 
+    def __init__(self, rows: Rows, placeholder: str, id: str) -> None:
+        super().__init__(placeholder=placeholder, id=id, classes="filter")
+        self.rows = rows
+
     def action_clear(self) -> None:
         self.value = ""
         self.action_leave()
 
     def action_leave(self) -> None:
-        self.screen.query_one("#catalogue", Rows).focus()
+        self.rows.focus()
 
 
 class CataloguePanel(Panel):
@@ -70,7 +74,7 @@ class CataloguePanel(Panel):
         super().__init__(id="catalogue-panel")
         self.entries: dict[str, CatalogueEntry] = {}
         self.rows = Rows(self.draw_entry, "reading the catalogue…", id="catalogue")
-        self.filter = Filter(placeholder="/ filter", id="filter")
+        self.filter = Filter(self.rows, "/ filter", "filter")
         self.in_use = True  # whether the keys work on this list
         self.starts = False  # what is typed, as soon as the catalogue has been read
 

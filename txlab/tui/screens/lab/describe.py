@@ -15,7 +15,7 @@ from txlab.drawing.plot import Furniture, margin, plot_lines
 from txlab.drawing.text import formula, visible, width
 from txlab.experiments.kind import kind_of_run
 from txlab.experiments.schema import CHAPTERS
-from txlab.tui.run_summary import RunSummary
+from txlab.runs.summary import RunSummary
 from txlab.tui.theme import glyphs
 
 if TYPE_CHECKING:
@@ -122,7 +122,9 @@ def describe_run(run: RunSummary, cells: int = 84, lines: int = 0, ascii: bool =
     for name, value in rows:
         if value:
             parts += [Content.styled(f"{name:<12}", "$quiet"), Content(hanging(value, cells, 12, " ")[1:] + "\n")]
-    parts.append(Content.styled(f"\n{visible(str(run.path))}", "$quiet"))
+    told = run.facts.get("source")
+    place = f"{told.get('path', '')}" if run.source and isinstance(told, dict) else str(run.path)
+    parts.append(Content.styled(f"\n{visible(place)}", "$quiet"))
     parts.append(Content("\n\n"))
     for key, does in (("enter", " opens it, "), ("w", " says why it is where it is")):
         parts += [Content.styled(key, "bold $accent"), Content.styled(does, "$quiet")]
@@ -155,6 +157,8 @@ def small_chart(run: RunSummary, cells: int, lines: int, ascii: bool = False) ->
 
 def what_to_do(run: RunSummary) -> str:
     """Return one sentence on what can be done about the state of a run; "" if nothing is needed."""
+    if run.source:
+        return f"{run.source}'s log; txlab only reads it."
     if run.recorded:
         return "Its process ended without a message." if run.status == "lost" else ""
     return {

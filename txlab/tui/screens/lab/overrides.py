@@ -110,9 +110,9 @@ class ChangeFirst(Dialog[list[str]]):
         self.base: dict[str, Setting] = {}  # as in the scenario's file
         self.settings: dict[str, Setting] = {}  # with the changes
         self.changes: dict[str, str] = {}
-        self.good = False
-        self.starts = False  # as soon as what is typed has been checked
+        self.judged: str | None = None  # the line of which `wrong` speaks
         self.wrong = ""
+        self.starts = False  # as soon as what is typed has been checked
         self.rows = Rows(self.draw_row, "no setting matches", id="settings")
         self.rows.can_focus = False
 
@@ -142,18 +142,25 @@ class ChangeFirst(Dialog[list[str]]):
         value = value.strip()
         return others if value in ("", self.base[key].text) else {**others, key: value}
 
+    @property
+    def good(self) -> bool:
+        """Whether what stands in the line now, not what stood there before, has been found allowed."""
+        return self.judged == self.query_one(Input).value and not self.wrong
+
     def judge(self) -> None:
         """Validate in a thread; only the newest text counts."""
-        self.good = False
+        line = self.query_one(Input).value
         try:
             changes = self.assigned() if self.base else {}
         except LabError as error:
             self.workers.cancel_group(self, "check")
-            self.say({}, str(error))
+            self.say(line, {}, str(error))
             return
-        self.run_worker(lambda: self.check(changes), thread=True, group="check", exclusive=True, exit_on_error=False)
+        self.run_worker(
+            lambda: self.check(line, changes), thread=True, group="check", exclusive=True, exit_on_error=False
+        )
 
-    def check(self, changes: Mapping[str, str]) -> None:
+    def check(self, line: str, changes: Mapping[str, str]) -> None:
         found: dict[str, Setting] = {}
         wrong = ""
         try:
@@ -162,14 +169,20 @@ class ChangeFirst(Dialog[list[str]]):
         except LabError as error:
             wrong = str(error).removeprefix("--set: ").removeprefix("--set ")
         if not get_current_worker().is_cancelled and self.is_attached:
-            self.app.call_later(self.say, found, wrong)
+            self.app.call_later(self.say, line, found, wrong)
 
-    def say(self, settings: dict[str, Setting], wrong: str) -> None:
+    def say(self, line: str, settings: dict[str, Setting], wrong: str) -> None:
+        """Show what was found for a line. What was typed before the settings were known is judged with them now."""
         if not self.is_attached:
             return
-        self.good, self.wrong = not wrong, wrong
-        self.settings = settings or self.settings
+        unknown = not self.base
         self.base = self.base or settings
+        if line != self.query_one(Input).value or (unknown and settings and "=" in line):
+            self.settings = self.settings or settings
+            self.judge()
+            return
+        self.judged, self.wrong = line, wrong
+        self.settings = settings or self.settings
         self.fill()
         if not self.starts:
             return

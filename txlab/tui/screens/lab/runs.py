@@ -1,9 +1,10 @@
-"""The runs of the Lab, newest first, and what can be done with them: open, resume, stop, delete.
+"""The runs of the Lab, and what can be done with them: open, resume, stop, delete. As a list, newest first, or as a
+table (see table.py).
 
 ● gpt-docs         1 240/5 000
   loss 2.113 ▇▆▅▄▃▃▂▂▂▁  3m12s
 
-Polling and all actions run in threads; the list reads only the runs in view (`txlab.tui.run_summary`).
+Polling and all actions run in threads; the list reads only the runs in view (`txlab.runs.summary`).
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.content import Content
 from textual.message import Message
+from textual.widgets import Input
 from textual.worker import get_current_worker
 
 from txlab.drawing.formatting import STATES, count, duration, number
@@ -27,17 +30,21 @@ from txlab.drawing.spark import spark
 from txlab.drawing.text import cut, fit, visible, width
 from txlab.runs.finding import delete_run
 from txlab.runs.label import shared, write_label
+from txlab.runs.overview import is_meant
 from txlab.runs.primary_metric import short
+from txlab.runs.summary import ENDED, GOING, RunSummary, RunsUnder
 from txlab.tui.panel import Panel
-from txlab.tui.run_summary import ENDED, GOING, RunSummary, RunsUnder
 from txlab.tui.screens.base_screens import Rule
+from txlab.tui.screens.lab.catalogue import Filter
 from txlab.tui.screens.lab.describe import NO_RUNS
+from txlab.tui.screens.lab.table import RunTable
 from txlab.tui.screens.words import Words
 from txlab.tui.theme import Glyphs, glyphs
 from txlab.tui.widgets.rows import Item, Line, Rows, StyleName
 
 LOOK_EVERY = 0.5  # seconds
 CAN_GO_ON = ("paused", "lost", "failed", "stopped", "interrupted")
+SHORTEST = 12  # cells for the name of another program's run beside that of the program
 CURVE_CELLS = 24  # the small curve at its widest
 BESIDE_IT = 24  # cells for the number before it and the duration after it
 STYLES: dict[str, StyleName] = {
@@ -60,7 +67,15 @@ class RunsPanel(Panel):
         Binding("d", "delete", "delete", id="lab.delete"),
         Binding("n", "name", "name", id="lab.name"),
         Binding("a", "attach", "attach", id="lab.attach"),
+        Binding("v", "table", "table", id="lab.table"),
+        Binding("b", "order", "order by", id="lab.order"),
+        Binding("g", "group", "group", id="lab.group"),
+        Binding("left,h", "column(-1)", "column", id="lab.column-left", key_display="← →"),
+        Binding("right,l", "column(1)", "next column", id="lab.column-right", show=False),
     )
+
+    class Shape(Message):
+        """The runs are a table now, or a list again."""
 
     class News(Message):
         """The list of runs or a run in it has changed."""
@@ -78,10 +93,14 @@ class RunsPanel(Panel):
         self.started = ""  # the run started here last; it is shown whatever the filter says, until the filter changes
         self.unlisted: Path | None = None  # the same as long as no look at the folder has found it
         self.shared: set[str] = set()  # names that several runs have
+        self.table: RunTable | None = None  # None = a list
+        self.search = Filter(self.rows, "/ filter: words, #tag, layers=3, loss<2", "runs-filter")
 
     def compose(self) -> ComposeResult:
         yield Words("Runs", classes="panel-title", id="runs-title")
         yield Rule()
+        yield self.search
+        yield Words("", id="runs-header")
         yield self.rows
 
     def on_mount(self) -> None:
@@ -114,16 +133,18 @@ class RunsPanel(Panel):
         seen = {Path(key).name for key in self.rows.visible_keys()}
         if self.rows.key:
             seen.add(Path(self.rows.key).name)
-        self.run_worker(lambda: self.look_in_thread(seen), thread=True, group="runs", exit_on_error=False)
+        everything = self.table is not None or bool(self.words)
+        look = partial(self.look_in_thread, seen, everything=everything)
+        self.run_worker(look, thread=True, group="runs", exit_on_error=False)
 
-    def look_in_thread(self, seen: set[str], force: bool = False) -> None:
-        """Poll the list of runs, and the ones named in `seen`."""
+    def look_in_thread(self, seen: set[str], force: bool = False, everything: bool = False) -> None:
+        """Poll the list of runs, and the ones named in `seen`; for a table or a search all are read, bit by bit."""
         worker = get_current_worker()
         paths: list[Path] = []
         news: dict[Path, RunSummary] = {}
         try:
             assert self.under is not None
-            paths, news = self.under.look(seen, force)
+            paths, news = self.under.look(seen, force, everything)
         finally:
             self.looking = False
         if not worker.is_cancelled and self.is_attached:
@@ -138,7 +159,7 @@ class RunsPanel(Panel):
         elif self.unlisted is not None:  # a look that began before the run was there
             paths = [self.unlisted, *paths]
         again = shared(run.handle for path in paths if (run := self.glances.get(path)) is not None)
-        if paths != self.paths or again != self.shared:
+        if paths != self.paths or again != self.shared or (news and (self.table is not None or self.words)):
             self.paths, self.shared = paths, again
             self.fill()
             self.rows.redraw()
@@ -147,20 +168,30 @@ class RunsPanel(Panel):
         if news or not paths:
             self.say_title()
             self.post_message(self.News())
+        if (self.table is not None or self.words) and any(path not in self.glances for path in paths):
+            self.look()  # the rest
 
     def filter(self, words: list[str]) -> None:
-        """Show only runs with all of these words in their names."""
+        """Show only the runs that all of these words describe (see overview.is_meant)."""
         self.words, self.started = words, ""
         self.fill()
+        self.look()
 
     def matches(self, path: Path) -> bool:
         run = self.glances.get(path)
-        text = f"{path.name} {run.handle} {run.label.note}".lower() if run else path.name.lower()
-        return str(path) == self.started or all(word in text for word in self.words)
+        if str(path) == self.started:
+            return True
+        return is_meant(run, self.words) if run else all(word in path.name.lower() for word in self.words)
 
     def fill(self) -> None:
         self.rows.empty = "no run matches" if self.words and self.paths else NO_RUNS
-        self.rows.set_items([Item(str(path), height=2) for path in self.paths if self.matches(path)])
+        paths = [path for path in self.paths if self.matches(path)]
+        if self.table is None:
+            self.rows.set_items([Item(str(path), height=2) for path in paths])
+            return
+        known = [self.told_apart(run) for path in paths if (run := self.glances.get(path)) is not None]
+        self.rows.set_items(self.table.fill(known, [path for path in paths if path not in self.glances]))
+        self.say_header()
 
     def select_started(self, path: Path) -> None:
         """List a run that was started just now, and select it: what is opened next is this one."""
@@ -176,6 +207,11 @@ class RunsPanel(Panel):
         going = sum(run.going for run in self.glances.values())
         known = f"   {count(len(self.paths))}" if self.paths else ""
         alive = f", {going} running" if going else ""
+        if self.table is not None or self.words:
+            read = sum(path in self.glances for path in self.paths)
+            alive += f", {count(read)} read" if read < len(self.paths) else ""
+        if self.table is not None and self.table.group:
+            alive += f"   by {self.table.group}"
         said = Content.assemble(Content.styled("Runs", "bold"), Content.styled(known + alive, "$quiet"))
         self.query_one("#runs-title", Words).say(said, layout=False)
 
@@ -183,9 +219,71 @@ class RunsPanel(Panel):
         path = Path(item.key or "")
         focused, ascii = self.rows.has_focus, bool(getattr(self.app, "ascii", False))
         run = self.glances.get(path)
-        if run is not None and run.handle in self.shared and run.created:
-            run = replace(run, handle=f"{run.handle} {time.strftime('%d %b %H:%M:%S', time.localtime(run.created))}")
-        return run_lines(path, run, width, chosen, focused, ascii)
+        if run is not None:
+            run = self.told_apart(run)
+        if self.table is None:
+            return run_lines(path, run, width, chosen, focused, ascii)
+        signs = glyphs(ascii)
+        if item.key is None:
+            return [[(fit(item.text, width, ellipsis=signs.ellipsis), "heading")]]
+        cursor: tuple[str, StyleName] = (f"{signs.cursor if chosen else ' '} ", "accent" if focused else "quiet")
+        if run is None:
+            return [[cursor, (fit(visible(path.name), max(1, width - 2)), "quiet")]]
+        state: tuple[str, StyleName] = (f"{status_glyph(run.status, signs)} ", STYLES.get(run.status, "quiet"))
+        return [[cursor, *self.table.line(run, width, state, chosen and focused, signs)]]
+
+    def told_apart(self, run: RunSummary) -> RunSummary:
+        """The run with the time of its start in its name, if another one is called the same."""
+        if run.handle not in self.shared or not run.created:
+            return run
+        return replace(run, handle=f"{run.handle} {time.strftime('%d %b %H:%M:%S', time.localtime(run.created))}")
+
+    # The table.
+
+    @on(Input.Changed, "#runs-filter")
+    def searched(self, event: Input.Changed) -> None:
+        event.stop()
+        self.filter(event.value.split())
+
+    def say_header(self) -> None:
+        if self.table is None:
+            return
+        signs = glyphs(bool(getattr(self.app, "ascii", False)))
+        parts = self.table.header(self.rows.scrollable_content_region.width - 1, signs, self.rows.has_focus)
+        said = [Content.styled(text, "bold $accent" if here else "$quiet") for text, here in parts]
+        self.query_one("#runs-header", Words).say(Content.assemble(*said), layout=False)
+
+    def action_table(self) -> None:
+        """Change between the list and the table."""
+        self.table = RunTable() if self.table is None else None
+        self.search.value = ""
+        self.set_class(self.table is not None, "-table")
+        self.fill()
+        self.post_message(self.Shape())
+        self.look()
+        self.call_after_refresh(self.say_header)
+
+    def action_column(self, by: int) -> None:
+        if self.table is not None:
+            self.table.move(by)
+            self.say_header()
+            self.rows.redraw()
+
+    def action_order(self) -> None:
+        if self.table is not None:
+            self.table.order()
+            self.fill()
+            self.rows.redraw()
+
+    def action_group(self) -> None:
+        if self.table is not None:
+            self.table.next_group()
+            self.fill()
+            self.rows.redraw()
+            self.say_title()
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self.say_header)
 
     # Actions.
 
@@ -198,13 +296,21 @@ class RunsPanel(Panel):
             "lab.attach": not self.in_use,  # enter does it
             "lab.resume": ours and status in CAN_GO_ON,
             "lab.stop": ours and status in GOING,
-            "lab.delete": status in (*ENDED, "lost"),
+            "lab.delete": status in (*ENDED, "lost") and run is not None and not run.source,
             "lab.name": self.in_use,
+            "lab.table": self.in_use,
+            **dict.fromkeys(("lab.order", "lab.group", "lab.column-left"), self.table is not None),
         }
+        if binding.id == "lab.table" and self.table is not None:
+            return "list"
         return binding.description if useful.get(binding.id or "") else ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Runs are stopped and deleted only where the keys act on them; they can be opened from the other list, too."""
+        if action == "table":
+            return True
+        if action in ("order", "group", "column"):
+            return self.table is not None
         run = self.chosen
         if run is None:
             return False
@@ -283,11 +389,16 @@ class RunsPanel(Panel):
             return
         from txlab.tui.screens.dialogs import Confirm
 
+        if run.source:
+            self.tell(f"{run.handle} is a log of {run.source}, which is only read here", "warning")
+            return
         if run.status not in (*ENDED, "lost"):
             self.tell(f"{run.name} is {STATES.get(run.status, run.status)}: stop it first (x)", "warning")
             return
         self.app.push_screen(
-            Confirm(f"Delete {run.name}?", f"{run.path} with its curves, frames and checkpoints, for ever.", "delete"),
+            Confirm(
+                f"Delete {run.name}?", f"{run.path} with its curves, frames and checkpoints, permanently.", "delete"
+            ),
             lambda sure: self.delete(run.path) if sure else None,
         )
 
@@ -314,6 +425,7 @@ def status_glyph(status: str, signs: Glyphs) -> str:
         "stopped": signs.stopped,
         "interrupted": signs.stopped,
         "failed": signs.failed,
+        "silent": signs.dot,
     }.get(status, signs.lost)
 
 
@@ -325,9 +437,19 @@ def run_lines(path: Path, run: RunSummary | None, width: int, chosen: bool, focu
         return [[cursor, (fit(visible(path.name), max(1, width - 2)), "quiet")], []]
     far = how_far(run)
     state: tuple[str, StyleName] = (f"{status_glyph(run.status, signs)} ", STYLES.get(run.status, "quiet"))
-    name = fit(visible(run.handle), max(1, width - 5 - len(far)), ellipsis=signs.ellipsis)
-    first: Line = [cursor, state, (name, "accent" if chosen and focused else "strong"), (f" {far}", "quiet")]
+    name, origin = name_and_origin(run, max(1, width - 5 - len(far)), signs.ellipsis)
+    style: StyleName = "accent" if chosen and focused else "strong"
+    first: Line = [cursor, state, (name, style), (origin, "quiet"), (f" {far}", "quiet")]
     return [first, [("    ", "plain"), *second_line(run, max(1, width - 4), ascii)]]
+
+
+def name_and_origin(run: RunSummary, room: int, ellipsis: str) -> tuple[str, str]:
+    """Return what a run is called, and the program whose log it is, if there is room for that; together `room` wide."""
+    name = visible(run.handle)
+    taken = min(width(name), room - width(run.source) - 1)
+    if not run.source or taken < min(width(name), SHORTEST):
+        return fit(name, room, ellipsis=ellipsis), ""
+    return fit(name, taken, ellipsis=ellipsis), fit(f" {run.source}", room - taken)
 
 
 def how_far(run: RunSummary) -> str:

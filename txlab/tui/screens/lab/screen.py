@@ -27,11 +27,13 @@ class LabScreen(BenchScreen):
     AUTO_FOCUS = "#catalogue"
     HELP_ABOUT = (
         "Choose a scenario and press enter: it runs in a process of its own, and goes on when you leave. "
-        "Tab goes to the runs; enter there opens one."
+        "Tab goes to the runs; enter there opens one, and v shows them as a table, with what differs between them "
+        "as columns. The filter finds scenarios and runs by words; runs also by #tag and by comparisons, as in loss<2."
     )
     PANELS = (CataloguePanel, RunsPanel)
     KEY_ORDER = (
         *("lab.start", "lab.change", "lab.resume", "lab.stop", "lab.delete", "lab.name", "screen.why", "lab.other"),
+        *("lab.table", "lab.order", "lab.group", "lab.column-left"),
         *("lab.scroll", "lab.scroll-back", "lab.filter", "lab.attach"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -82,10 +84,17 @@ class LabScreen(BenchScreen):
             self.say_details()
         self.say_tabs()
 
+    @on(RunsPanel.Shape)
+    def other_shape(self) -> None:
+        """The table takes the whole screen; from the list, the keys of the runs work on."""
+        self.set_class(self.runs.table is not None, "-table")
+        self.show_side("runs")
+        self.call_after_refresh(self.refresh_keys)
+
     # Which list the keys act on, and the description of its row.
 
     def on_descendant_focus(self) -> None:
-        self.use("runs" if self.runs.rows.has_focus else "catalogue")
+        self.use("runs" if self.runs.rows.has_focus or self.runs.search.has_focus else "catalogue")
         self.say_tabs()
         self.say_details()
         self.refresh_keys()
@@ -159,9 +168,14 @@ class LabScreen(BenchScreen):
             self.catalogue.begin()
 
     def action_other(self) -> None:
+        if self.runs.table is not None:
+            self.runs.action_table()
         self.show_side("catalogue" if self.runs.in_use else "runs")
 
     def action_filter(self) -> None:
+        if self.runs.table is not None:
+            self.runs.search.focus()
+            return
         self.show_side("catalogue")
         self.catalogue.filter.focus()
 

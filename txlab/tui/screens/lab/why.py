@@ -13,7 +13,7 @@ from txlab.drawing.formatting import STATES, calendar, count, duration, number
 from txlab.experiments.kind import explain_metric, explain_scenario
 from txlab.runs.primary_metric import is_validation, primary_metrics
 from txlab.runs.reader import RunReader
-from txlab.tui.run_summary import summary_of
+from txlab.runs.summary import summary_of
 from txlab.tui.screens.lab.describe import what_to_do
 
 if TYPE_CHECKING:

@@ -83,7 +83,7 @@ class SeatsPanel(Panel):
         def sit(seat: Seat) -> None:
             self.game.sit({**self.game.seats, side: seat}, afresh=False)
 
-        question = "Who plays O?" if self.game.watching else "Whom do you play against?"
+        question = "Who plays O?" if self.game.watching else "Choose your opponent"
         self.ask_who(question, side, sit, people=not self.game.watching)
 
     def action_watch(self) -> None:

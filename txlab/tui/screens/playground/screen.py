@@ -24,9 +24,9 @@ from txlab.engine.feedforward.plane import CLASSES, FEATURES, REGRESSIONS
 from txlab.errors import LabError
 from txlab.experiments.kind import kind_of_run
 from txlab.experiments.protocol import Frame
+from txlab.runs.summary import GOING
 from txlab.tui.panel import ROUTED, Panel
 from txlab.tui.run_panel import RunPanel
-from txlab.tui.run_summary import GOING
 from txlab.tui.screens.base_screens import BenchScreen
 from txlab.tui.screens.dialogs import AskValue, Choose
 from txlab.tui.screens.playground import text
@@ -426,7 +426,7 @@ class PlaygroundScreen(BenchScreen):
             try:
                 found = float(typed.replace("−", "-"))
             except ValueError:
-                raise LabError(f"{typed[:30]!r} is no number; write one such as -0.5") from None
+                raise LabError(f"{typed[:30]!r} is not a number; write one such as -0.5") from None
             if not abs(found) <= 1e6:
                 raise LabError("a weight is at most a million")
             return found

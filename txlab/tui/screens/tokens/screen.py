@@ -43,8 +43,8 @@ class TokensScreen(BenchScreen):
     HELP_ABOUT = (
         "Each stretch of colour is a token; the arrows go from one to the next, w says which merges made it. What "
         "cannot be seen is written: · a space, ↵ a line feed, ⇥ a tab, ␀ NUL, ◌ before a mark without its letter, "
-        "\\xe2 a byte that is no character; above such bytes stands the character that they spell. Paste a text, press "
-        "e to write, o to open a file; c puts other tokenizers beside this one and marks what they cut otherwise. "
+        "\\xe2 a byte that is not a character; above such bytes stands the character that they spell. Paste a text, "
+        "press e to write, o to open a file; c compares it with other tokenizers and marks what they cut differently. "
         "t shows how it is learnt: space runs, . merges once, a comma takes a merge back."
     )
     PANELS: ClassVar[tuple[type[Panel], ...]] = (TrainingPanel, TextPanel, DetailPanel, LanguagesPanel)

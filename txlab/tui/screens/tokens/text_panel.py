@@ -256,7 +256,7 @@ class TextPanel(Panel):
                 self.view.edit(False)
                 self.look_at_text(path.strip(), None)
 
-        about = "any file; what is no text is shown by its bytes"
+        about = "any file; bytes that are not text are shown as such"
         self.app.push_screen(AskValue("Open which file?", about, check=there), read)
 
     # How the tokens are shown.
@@ -291,7 +291,7 @@ class TextPanel(Panel):
         def place(text: str) -> tuple[str, int]:
             kind, _, number = text.strip().rpartition(" ")
             if not number.isdecimal() or kind not in ("", "byte", "token"):
-                raise LabError(f"{text!r} is no place; write a byte, as 1200, or a token, as token 300")
+                raise LabError(f"{text!r} is not a position; write a byte, as 1200, or a token, as token 300")
             return kind or "byte", int(number)
 
         def check(text: str) -> str:

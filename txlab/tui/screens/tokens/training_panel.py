@@ -529,5 +529,5 @@ def whole_number(text: str) -> int:
     except ValueError:
         number = 0
     if not 257 <= number <= 200_000:
-        raise LabError(f"{text.strip()!r} is no vocabulary; allowed: 257 … 200000")
+        raise LabError(f"{text.strip()!r} is not a vocabulary size; allowed: 257 … 200000")
     return number

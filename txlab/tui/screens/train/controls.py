@@ -177,7 +177,7 @@ class ControlPanel(Panel):
 
         def check(text: str) -> str:
             name, value = parse_setting(text)
-            return f"{name} becomes {significant(value)} at the next step; the run says if it may"
+            return f"{name} becomes {significant(value)} at the next step; the run answers whether that is allowed"
 
         def send(text: str | None) -> None:
             if text:

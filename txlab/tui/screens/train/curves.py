@@ -15,6 +15,7 @@ from txlab.drawing.formatting import count
 from txlab.drawing.text import visible
 from txlab.errors import LabError
 from txlab.runs.directory import RunInfo
+from txlab.runs.finding import is_run
 from txlab.runs.label import read_label, told_changes
 from txlab.tui.panel import Panel
 from txlab.tui.screens.train.text import brief
@@ -167,14 +168,15 @@ class CurvePanel(Panel):
 
     def action_overlay(self) -> None:
         """Choose other runs to compare with; choosing one again removes it."""
-        from txlab.runs.finding import list_runs
+        from txlab.runs.foreign.finding import found_logs, with_logs
         from txlab.tui.screens.dialogs import Choose
 
         root: Path = self.app.root  # type: ignore[attr-defined]
         here: Path | None = self.app.current_run  # type: ignore[attr-defined]
 
         def find() -> None:
-            paths = {path.name: path.absolute() for path in list_runs(root) if path.absolute() != here}
+            every = with_logs(root, found_logs(root))
+            paths = {path.name: path.absolute() for path in every if path.absolute() != here and is_run(path)}
             rows = [(name, about_run(path), path in self.overlays) for name, path in paths.items()]
 
             def ask() -> None:

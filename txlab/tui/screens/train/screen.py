@@ -14,8 +14,8 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.content import Content
 
+from txlab.runs.summary import GOING
 from txlab.tui.run_panel import RunPanel
-from txlab.tui.run_summary import GOING
 from txlab.tui.screens.base_screens import BenchScreen, Rule
 from txlab.tui.screens.train.controls import ControlPanel
 from txlab.tui.screens.train.curves import CurvePanel

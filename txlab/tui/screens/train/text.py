@@ -46,7 +46,8 @@ def header(snap: Snapshot, at: int | None, signs: Glyphs, cells: int) -> Content
         if state.status == "paused":
             words.append(Content.styled(f"{dot}paused: space goes on, . makes one step", "$quiet"))
     else:
-        glyph = {"done": signs.done, "failed": signs.failed, "lost": signs.lost}.get(state.status, signs.stopped)
+        glyphs = {"done": signs.done, "failed": signs.failed, "lost": signs.lost, "silent": signs.dot}
+        glyph = glyphs.get(state.status, signs.stopped)
         style = (
             "bold $success"
             if state.status == "done"
@@ -56,7 +57,9 @@ def header(snap: Snapshot, at: int | None, signs: Glyphs, cells: int) -> Content
         )
         words = [Content.styled(f" {glyph} {STATES.get(state.status, visible(state.status))} ", style)]
         words.append(Content(f"at {step}{dot}{took}" if took else f"at {step}"))
-        if state.reason and state.status != "done":
+        if state.status == "silent" and state.heartbeat_age is not None:
+            words.append(Content.styled(f"{dot}last written {duration(state.heartbeat_age)} ago", "$quiet"))
+        elif state.reason and state.status != "done":
             words.append(
                 Content.styled(f"{dot}{visible(state.reason)}", "$error" if style == "bold $error" else "$quiet")
             )
@@ -171,7 +174,7 @@ def nearest_sample(steps: Sequence[int], at: int | None) -> int | None:
 NO_TEXTS = {
     "": "no samples yet: texts that the model writes while it learns appear here",
     **dict.fromkeys(("planning", "prediction", "control"), "its world, and what is known of it by now: 6 Arena"),
-    "bandits": "no texts here: the curves say it all; txlab plot RUN --sweep draws a sweep",
+    "bandits": "no texts here: see the curves; txlab plot RUN --sweep draws a sweep",
     "self-play": "the board, and players to play against: 6 Arena, then tic-tac-toe",
 }
 """kind of experiment → the text in place of its samples; the first one is the default."""

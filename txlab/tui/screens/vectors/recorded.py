@@ -21,7 +21,7 @@ from txlab.runs.embeddings import embedding_of_state, objectives_of
 from txlab.runs.finding import is_run
 from txlab.runs.label import handle_of, read_label
 from txlab.runs.reader import RunReader
-from txlab.tui.run_summary import scenario_name
+from txlab.runs.summary import scenario_name
 from txlab.tui.screens.vectors.picture import Look, embedding_of_frame, vectors_of
 
 if TYPE_CHECKING:

@@ -28,10 +28,10 @@ from txlab.drawing.text import visible
 from txlab.engine.embeddings.neighbours import explain_similarity
 from txlab.engine.embeddings.plane import Projection
 from txlab.errors import LabError
+from txlab.runs.summary import GOING
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import ROUTED
 from txlab.tui.run_panel import RunPanel
-from txlab.tui.run_summary import GOING
 from txlab.tui.screens.base_screens import BenchScreen, Rule
 from txlab.tui.screens.dialogs import AskValue
 from txlab.tui.screens.vectors import text

@@ -1,7 +1,8 @@
-"""A run in the list of the Lab: its state, its progress, its loss as a small curve.
+"""A run in a list: its state, its progress, its settings, its primary metric as a small curve.
 
-Notable: no run is read in full (a light reader takes the tail and some samples of the log); one that has ended is read
-once, and of the running ones only those on the screen are. A thousand runs cost a thousand names.
+Notable: no run is read in full (a light reader takes the tail and some samples of the log, .8 ms); one that has ended
+is read once, and of the running ones only those on the screen are. Runs are read several at once, because on a network
+disk a call of the file system takes tens of milliseconds and most of the time is waiting.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +18,17 @@ import numpy as np
 
 from txlab.errors import LabError
 from txlab.runs.directory import RunDirectory
-from txlab.runs.finding import list_runs
+from txlab.runs.finding import each_at_once
+from txlab.runs.foreign.finding import found_logs, with_logs
+from txlab.runs.foreign.mirror import TITLES, Mirror, mirror_path
 from txlab.runs.label import Label, handle_of, read_label, told_changes
 from txlab.runs.primary_metric import primary_metrics
 from txlab.runs.reader import RunReader
 
+SEARCH_EVERY = 10.0  # seconds between searches for other programs' logs
 POINTS = 64  # of the small curve
 FIRST_LOOK = 24  # runs read before the list has said which ones are on the screen
+FURTHER = 250  # runs read in one look when all are asked for: a fifth of a second
 ENDED = ("done", "stopped", "interrupted", "failed", "unreadable")
 GOING = ("created", "running", "paused")
 
@@ -54,11 +60,23 @@ class RunSummary:
     label: Label = field(default_factory=Label)
     handle: str = ""
     """What the run is called: its given name, or its scenario and what was changed."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Dotted key → value: what was changed against the scenario, or the configuration of a recorded run."""
+    values: dict[str, float] = field(default_factory=dict)
+    """The latest finite value of each metric."""
+    tags: tuple[str, ...] = ()
+    group: str = ""
 
     @property
     def recorded(self) -> bool:
         """Whether another program recorded it."""
         return self.kind == "recorded"
+
+    @property
+    def source(self) -> str:
+        """The program whose log this is, as people write it; "" = a run of our own."""
+        told = self.facts.get("source")
+        return TITLES.get(str(told.get("program")), "") if isinstance(told, dict) else ""
 
     @property
     def going(self) -> bool:
@@ -74,7 +92,7 @@ def summary_of(reader: RunReader) -> RunSummary:
     left = reader.latest("seconds_left")
     return RunSummary(
         path,
-        path.name,
+        info.name if info.source else path.name,
         scenario_name(path, info.scenario),
         info.title,
         "unreadable" if reader.problem else state.status,
@@ -93,7 +111,17 @@ def summary_of(reader: RunReader) -> RunSummary:
         told_changes(info.changes),
         label := read_label(path),
         handle_of(info, label, scenario_name(path, info.scenario)),
+        {**info.config, **info.changes},
+        {name: value for name in names if (value := reader.latest(name)) is not None and math.isfinite(value)},
+        tuple(str(tag) for tag in info.tags),
+        info.group,
     )
+
+
+def unreadable(path: Path, reason: str) -> RunSummary:
+    """Return what can be said of a run that cannot be read."""
+    name = scenario_name(path, "")
+    return RunSummary(path, path.name, name, status="unreadable", reason=reason, handle=name)
 
 
 def resampled(steps: np.ndarray[Any, Any], values: np.ndarray[Any, Any], points: int = POINTS) -> tuple[float, ...]:
@@ -125,9 +153,16 @@ class RunsUnder:
         self.stamps: dict[Path, int] = {}  # when run.json or heartbeat were last replaced, for runs that have ended
         self.scanned = self.changed = 0.0
         self.stamp = -1
+        self.mirrors: dict[Path, Mirror] = {}  # of other programs' logs
+        self.searched = 0.0
 
-    def look(self, seen: set[str], force: bool = False) -> tuple[list[Path], dict[Path, RunSummary]]:
-        """Return (runs, newest first; new or changed summaries); `seen` names the runs on the screen."""
+    def look(
+        self, seen: set[str], force: bool = False, everything: bool = False
+    ) -> tuple[list[Path], dict[Path, RunSummary]]:
+        """Return (runs, newest first; new or changed summaries); `seen` names the runs on the screen.
+
+        With `everything`, some of the runs that were never read are read as well; look again until there are none.
+        """
         now = time.monotonic()
         try:
             stamp = self.root.stat().st_mtime_ns
@@ -138,20 +173,31 @@ class RunsUnder:
         # A folder appears before its run.json, and network disks report times late: poll again a while after a change.
         due = now - self.scanned > 10 or (now - self.changed < 3 and now - self.scanned > 0.5)
         if force or due or not self.scanned:
-            self.paths, self.scanned = list_runs(self.root), now
+            if self.scanned and now - self.searched > SEARCH_EVERY:  # our own runs are shown first
+                logs = {mirror_path(log): log for log in found_logs(self.root)}
+                self.mirrors = {path: self.mirrors.get(path) or Mirror(log) for path, log in logs.items()}
+                self.searched = time.monotonic()
+            logs_now = [mirror.log for mirror in self.mirrors.values()]
+            self.paths, self.scanned = with_logs(self.root, logs_now, known=self.known), now
             for gone in self.known.keys() - set(self.paths):
                 self.known.pop(gone)
                 self.readers.pop(gone, None)
         seen = seen or {path.name for path in self.paths[:FIRST_LOOK]}
-        news = {}
-        for path in self.paths:
-            if path.name in seen and (fresh := self.fresh(path)) is not None:
-                self.known[path] = news[path] = fresh
+        wanted = [path for path in self.paths if path.name in seen]
+        if everything:
+            unread = (path for path in self.paths if path not in self.known and path.name not in seen)
+            wanted += islice(unread, FURTHER)
+        news = {path: fresh for path, fresh in each_at_once(self.fresh, wanted) if fresh is not None}
+        self.known.update(news)
         return list(self.paths), news
 
     def fresh(self, path: Path) -> RunSummary | None:
         """Return the summary of a run if anything is new; a run that cannot be read gets a summary that says so."""
         known = self.known.get(path)
+        if (mirror := self.mirrors.get(path)) is not None:
+            mirror.look()
+            if not (path / "run.json").exists():
+                return None  # it is being made
         if known is not None and path not in self.readers and not self.restarted(path, known):
             return None
         try:
@@ -159,8 +205,7 @@ class RunsUnder:
             reader.poll()
             now = summary_of(reader)
         except LabError as error:
-            name = scenario_name(path, "")
-            return RunSummary(path, path.name, name, status="unreadable", reason=str(error), handle=name)
+            return unreadable(path, str(error))
         if now.going:
             self.readers[path] = reader
         else:

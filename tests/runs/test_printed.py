@@ -1,0 +1,331 @@
+"""What scripts of many frameworks print is read as it was meant, and nothing else is taken for a number of training."""
+
+from __future__ import annotations
+
+import json
+import math
+import string
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import txlab
+from txlab.runs.printed import Printed, Steps, plain, read_line
+from txlab.runs.reader import RunReader
+from txlab.runs.watching import PlainLog, PrintedRun
+
+# (line, counter and n or epoch or None, values that must be among those read)
+LINES: list[tuple[str, Any, dict[str, float]]] = [
+    ("step 10 loss 0.3", ("step", 10), {"loss": 0.3}),
+    ("iter 100: loss 2.5123, time 35.10ms, mfu 12.3%", ("iter", 100), {"loss": 2.5123, "mfu": 12.3}),  # nanoGPT
+    ("step 250: train loss 2.1000, val loss 2.3000", ("step", 250), {"train_loss": 2.1, "val_loss": 2.3}),
+    (  # llm.c
+        "step    1/18865 | loss 10.9 (+nanz)| norm 15.3 (+nanz)| lr 8.57e-07 | 3056.36 ms | 171000 tok/s",
+        ("step", 1, 18865),
+        {"loss": 10.9, "norm": 15.3, "lr": 8.57e-07},
+    ),
+    (  # nanochat
+        "step 00010/21400 (0.05%) | loss: 9.7 | lrm: 1.00 | dt: 1030.1ms | tok/sec: 508,000 | mfu: 47.8",
+        ("step", 10, 21400),
+        {"loss": 9.7, "lrm": 1.0, "dt": 1030.1, "tok/sec": 508000.0, "mfu": 47.8},
+    ),
+    (  # fairseq
+        (
+            "2023-05-01 10:00:00 | INFO | train_inner | epoch 001:    100 / 1000 loss=9.5, ppl=724.0, wps=1.2k,"
+            " num_updates=100, lr=0.0005"
+        ),
+        ("num_updates", 100),
+        {"loss": 9.5, "ppl": 724.0, "wps": 1200.0, "lr": 0.0005},
+    ),
+    ("Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.300039", ("fraction", 640, 60000), {"Loss": 2.300039}),  # PyTorch, MNIST
+    ("Test set: Average loss: 0.0513, Accuracy: 9830/10000 (98%)", None, {"Average_loss": 0.0513, "Accuracy": 0.983}),
+    (  # PyTorch, ImageNet
+        "Epoch: [0][  10/5005]\tTime  0.5 ( 1.2)\tData 0.0 ( 0.3)\tLoss 6.9 (7.0)\tAcc@1 0.00 ( 0.10)",
+        ("fraction", 10, 5005),
+        {"Loss": 6.9, "Acc@1": 0.0},
+    ),
+    (  # PyTorch, word language model
+        "| epoch   1 |   200/ 2983 batches | lr 20.00 | ms/batch 12.3 | loss  7.63 | ppl  2057.23",
+        ("fraction", 200, 2983),
+        {"lr": 20.0, "loss": 7.63, "ppl": 2057.23},
+    ),
+    (  # detectron2
+        "[11/20 10:00:00 d2.utils.events]:  eta: 0:10:00  iter: 19  total_loss: 2.3  loss_cls: 1.0  max_mem: 3000M",
+        ("iter", 19),
+        {"total_loss": 2.3, "loss_cls": 1.0},
+    ),
+    (  # mmengine
+        "11/20 10:00:00 - mmengine - INFO - Epoch(train)  [1][  50/3074]  lr: 1.0e-03  eta: 1:00:00  loss: 1.5",
+        ("fraction", 50, 3074),
+        {"lr": 0.001, "loss": 1.5},
+    ),
+    ("[10]\ttrain-rmse:0.5123\teval-rmse:0.6", ("line", 10), {"train-rmse": 0.5123, "eval-rmse": 0.6}),  # XGBoost
+    ("[10]\tvalid_0's binary_logloss: 0.5", ("line", 10), {"binary_logloss": 0.5}),  # LightGBM
+    (
+        "10:\tlearn: 0.5\ttest: 0.6\tbest: 0.5 (10)\tremaining: 10s",
+        ("line", 10),
+        {"learn": 0.5, "test": 0.6},
+    ),  # CatBoost
+    (  # torchtitan
+        (
+            "[titan] 2024-10-01 10:00:00,123 - root - INFO - step:  1  loss: 12.2541  grad_norm: 1.7817  memory: "
+            " 3.73GiB(4.69%)  tps: 100  mfu: 10.5%"
+        ),
+        ("step", 1),
+        {"loss": 12.2541, "grad_norm": 1.7817, "tps": 100.0, "mfu": 10.5},
+    ),
+    (  # Megatron
+        (
+            " iteration       10/  500 | consumed samples:          160 | learning rate: 1.000E-04 | lm loss: 9.5E+00"
+            " | grad norm: 1.234"
+        ),
+        ("iteration", 10, 500),
+        {"learning_rate": 1e-4, "lm_loss": 9.5, "grad_norm": 1.234},
+    ),
+    ("global_step=1234, episodic_return=20.0", ("global_step", 1234), {"episodic_return": 20.0}),  # CleanRL
+    ("Episode 100\tAverage Score: 12.30", ("episode", 100), {"Average_Score": 12.3}),
+    ("train epoch: 1, loss: 0.5, accuracy: 85.2", 1.0, {"loss": 0.5, "accuracy": 85.2}),  # Flax
+    ("epoch 3, train loss 0.25, val acc 93.1%", 3.0, {"train_loss": 0.25, "val_acc": 93.1}),
+    (
+        "{'loss': 2.5, 'grad_norm': 1.25, 'learning_rate': 4e-05, 'epoch': 0.1}",
+        0.1,
+        {"loss": 2.5, "learning_rate": 4e-5},
+    ),
+    ("{'loss': '2.513', 'grad_norm': '1.25', 'epoch': '0.1'}", 0.1, {"loss": 2.513, "grad_norm": 1.25}),  # Trainer 5
+    ("{'eval_loss': nan, 'eval_runtime': 1.5, 'epoch': 1.0}", 1.0, {"eval_loss": math.nan, "eval_runtime": 1.5}),
+    ('{"step": 10, "train": {"loss": 0.3}, "lr": 1e-4, "msg": "x"}', ("step", 10), {"train.loss": 0.3, "lr": 1e-4}),
+    (  # tqdm
+        "Epoch 3/10: 45%|████▌     | 45/100 [00:10<00:12,  4.43it/s, loss=0.512, acc=0.9]",
+        ("bar", 45, 100),
+        {"loss": 0.512, "acc": 0.9},
+    ),
+    (  # Lightning's bar
+        "Epoch 0:  50%|█████     | 32/64 [00:01<00:01, 20.5it/s, v_num=0, train_loss=0.5]",
+        ("bar", 32, 64),
+        {"train_loss": 0.5},
+    ),
+    ("  3%|▎         | 3/100 [00:00<00:12,  8.43it/s]", ("bar", 3, 100), {}),
+    ("45it [00:10,  4.43it/s, loss=0.5]", ("bar", 45), {"loss": 0.5}),
+    (  # Keras 3, Keras 2
+        "1/5 ━━━━━━━━━━━━━━━━━━━━ 3s 2ms/step - accuracy: 0.89 - loss: 0.35",
+        ("fraction", 1, 5),
+        {"accuracy": 0.89, "loss": 0.35},
+    ),
+    (
+        "1875/1875 [==============================] - 3s 2ms/step - loss: 0.2912 - val_loss: 0.14",
+        ("fraction", 1875, 1875),
+        {"loss": 0.2912, "val_loss": 0.14},
+    ),
+    ("Epoch 1/5", 1.0, {}),
+    ("loss=nan", None, {"loss": math.nan}),
+    ("loss: -inf", None, {"loss": -math.inf}),
+    ("INFO:root:loss: 0.5", None, {"loss": 0.5}),
+    ("alpha=1.0 beta=2.0", None, {"alpha": 1.0, "beta": 2.0}),
+]
+
+NOTHING = """
+Loaded 50000 images from 3 folders at 10:31:02
+Using seed: 42
+Number of parameters: 124M
+Note: 3 files were skipped
+saved /data/run_3/loss=0.3/model-epoch=3-step=400.ckpt
+torch 2.1.0 on port: 6006
+TensorBoard 2.15.1 at http://localhost:6006/ (Press CTRL+C to quit)
+  File "/home/ann/train.py", line 30, in <module>
+Namespace(epochs=5, lr=0.1, width=128)
+AdamW(lr=0.001, weight_decay=0.1)
+We saw a loss of 0.3 in 12 of 30 cases
+the accuracy was 0.9 and it took 3 minutes
+2024-11-20 10:00:00,123 INFO started worker 3
+192.168.0.1:8080 connected at 2024-11-20T10:00:00
+GPU 0: NVIDIA H100 80GB, 700W
+100 %
+3.14159
+$ pip install numpy==1.26.4
+Copyright 2024
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize(("line", "place", "values"), LINES, ids=[line[:40] for line, _, _ in LINES])
+def test_lines_of_many_frameworks_are_read(line: str, place: Any, values: dict[str, float]) -> None:
+    said = read_line(line)
+    assert said is not None
+    found = {name: value for name, value in said.values.items() if name in values}
+    assert repr(found) == repr({name: values[name] for name in found})  # NaN is NaN
+    assert found.keys() == values.keys()
+    if isinstance(place, tuple):
+        assert (said.counter, said.n, said.total)[: len(place)] == place
+    else:
+        assert (said.counter, said.epoch) == ("", place)
+
+
+@pytest.mark.parametrize("line", NOTHING, ids=[line[:30] for line in NOTHING])
+def test_numbers_in_sentences_times_paths_and_settings_are_nothing(line: str) -> None:
+    assert read_line(line) is None
+
+
+@given(
+    st.text(max_size=400)
+    | st.text(alphabet=string.printable, max_size=400)
+    | st.text(alphabet="0123456789/%|:=[] .,-ek\"'{}lost", max_size=200)
+)
+def test_any_text_is_read_without_an_error(line: str) -> None:
+    said = read_line(plain(line))
+    if said is not None:
+        assert all(isinstance(value, float) and name for name, value in said.values.items())
+        placed = Steps().place(said)
+        assert placed.step >= 0
+
+
+@given(st.integers(0, 10**9), st.floats(allow_nan=False, allow_infinity=False), st.sampled_from(["=", ": ", " "]))
+def test_what_python_prints_of_a_loss_is_read_back(step: int, loss: float, sign: str) -> None:
+    said = read_line(f"step {step} loss{sign}{loss}")
+    assert said == Printed({"loss": loss}, "step", step)
+    assert read_line(json.dumps({"step": step, "loss": loss})) == said
+
+
+def placed(*lines: str) -> list[tuple[int, dict[str, float]]]:
+    steps, found = Steps(), []
+    for line in lines:
+        if (said := read_line(line)) is not None:
+            at = steps.place(said)
+            if at.values:
+                found.append((at.step, at.values))
+    return found
+
+
+def bar(n: int, total: int, epoch: int = 0, rest: str = "") -> str:
+    head = f"Epoch {epoch}/3: " if epoch else ""
+    return f"{head}{100 * n // total}%|██| {n}/{total} [00:10<00:12,  4.43it/s{rest}]"
+
+
+def test_a_bar_that_begins_anew_in_each_epoch_goes_on_counting() -> None:
+    steps = Steps()
+    found = []
+    for epoch in (1, 2, 3):
+        for n in (0, 50, 100):
+            said = read_line(bar(n, 100, epoch, f", loss={epoch}.5"))
+            assert said is not None
+            at = steps.place(said)
+            found.append(at.step)
+            assert at.steps == 300
+    assert found == [0, 50, 100, 100, 150, 200, 200, 250, 300]
+
+
+def test_the_time_left_counts_the_epochs_to_come() -> None:
+    steps = Steps()
+    said = read_line(bar(50, 100, 1))
+    assert said is not None
+    assert steps.place(said).left == pytest.approx(12 + 2 * 24)
+
+
+def test_a_line_without_a_step_stands_where_the_bar_is() -> None:
+    assert placed(bar(7, 100), "{'loss': 0.5, 'epoch': 0.1}", bar(20, 100), "eval_loss: 0.4") == [
+        (7, {"loss": 0.5}),
+        (20, {"eval_loss": 0.4}),
+    ]
+
+
+def test_a_bar_that_prepares_the_data_does_not_count_and_one_that_evaluates_does_not_lead() -> None:
+    lines = [
+        "Map: " + bar(5000, 5000),
+        bar(1, 300),
+        "loss: 0.5",
+        bar(20, 300),
+        bar(3, 20),
+        "loss: 0.4",
+        bar(21, 300),
+        "loss=1",
+    ]
+    assert placed(*lines) == [(1, {"loss": 0.5}), (20, {"loss": 0.4}), (21, {"loss": 1.0})]
+
+
+def test_lines_with_an_epoch_only_count_epochs_and_lines_with_nothing_count_themselves() -> None:
+    assert placed("Epoch 1/5", "epoch 1 loss: 3", "epoch 2 loss: 2") == [(1, {"loss": 3.0}), (2, {"loss": 2.0})]
+    assert placed("loss 3", "acc: 0.5", "loss 2", "loss 1", "acc: 0.6") == [
+        *[(0, {"loss": 3.0}), (0, {"acc": 0.5}), (1, {"loss": 2.0}), (2, {"loss": 1.0}), (1, {"acc": 0.6})]
+    ]
+
+
+def test_a_printed_step_that_begins_anew_goes_on() -> None:
+    assert [step for step, _ in placed(*(f"step {n} loss 1" for n in (0, 5, 9, 0, 5)))] == [0, 5, 9, 10, 15]
+
+
+# Bytes → run
+
+
+@pytest.fixture
+def printed(tmp_path: Path) -> PrintedRun:
+    return PrintedRun(txlab.record("it", root=tmp_path))
+
+
+def series(run: PrintedRun, name: str) -> list[tuple[int, float]]:
+    reader = RunReader(run.run.path)
+    reader.poll()
+    found = reader.series(name)
+    return list(zip(found.steps.tolist(), found.values.tolist(), strict=True))
+
+
+def test_pieces_of_any_size_give_the_same_run(printed: PrintedRun, tmp_path: Path) -> None:
+    text = "".join(f"\r{bar(n, 9, rest=f', loss={n}.5')}" for n in range(10)) + "\r\ndone\r\nval_loss: 0.25 é\n"
+    for piece in [bytes([byte]) for byte in text.encode()]:
+        printed.feed(piece)
+    printed.close("done")
+    other = PrintedRun(txlab.record("it", root=tmp_path))
+    other.feed(text.encode())
+    other.close("done")
+    assert series(printed, "loss") == series(other, "loss") == [(n, n + 0.5) for n in range(10)]
+    assert series(printed, "val_loss") == [(9, 0.25)]
+    logs = [(run.run.path / "log.txt").read_text() for run in (printed, other)]
+    assert logs[0] == logs[1] == f"{bar(9, 9, rest=', loss=9.5')}\ndone\nval_loss: 0.25 é\n"
+
+
+def test_a_bar_that_nothing_follows_is_read_when_the_output_pauses(printed: PrintedRun) -> None:
+    printed.feed(("\r" + bar(4, 9, rest=", loss=0.5")).encode())
+    assert printed.numbers == 0
+    printed.idle()
+    assert printed.numbers == 1
+    printed.feed(("\r" + bar(5, 9, rest=", loss=0.4")).encode())
+    printed.close("done")
+    assert series(printed, "loss") == [(4, 0.5), (5, 0.4)]
+
+
+def test_a_dictionary_that_tqdm_writes_stands_at_the_bar_that_is_drawn_right_after(printed: PrintedRun) -> None:
+    printed.feed(("\r" + bar(3, 40) + "\r" + " " * 40 + "\r{'loss': '0.5', 'epoch': '0.1'}\n\r" + bar(4, 40)).encode())
+    printed.idle()
+    printed.close("done")
+    assert series(printed, "loss") == [(4, 0.5)]
+
+
+def test_colours_and_titles_are_not_part_of_a_line(printed: PrintedRun) -> None:
+    printed.feed(b"\x1b]0;a title 3\x07\x1b[1;32mstep 3\x1b[0m loss \x1b[31m0.5\x1b[0m\r\n")
+    printed.close("done")
+    assert series(printed, "loss") == [(3, 0.5)]
+    assert (printed.run.path / "log.txt").read_text() == "step 3 loss 0.5\n"
+
+
+def test_the_log_is_bounded_and_keeps_its_beginning_and_its_end(
+    printed: PrintedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, size in (("LARGEST_LOG", 4000), ("KEPT_FIRST", 500), ("KEPT_LAST", 1000)):
+        monkeypatch.setattr(f"txlab.runs.watching.{name}", size)
+    log = PlainLog(printed.run)
+    for number in range(1000):
+        log.add(f"line {number}")
+        log.flush()
+    text = (printed.run.path / "log.txt").read_text()
+    assert len(text) < 4100
+    assert text.startswith("line 0\n")
+    assert text.endswith("line 999\n")
+    assert "bytes left out" in text
+    printed.close("done")
+
+
+def test_names_without_end_are_bounded(printed: PrintedRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("txlab.runs.watching.MOST_NAMES", 5)
+    printed.feed("".join(f"step {n} loss_{n}=1\n" for n in range(50)).encode())
+    printed.close("done")
+    assert printed.numbers == 5

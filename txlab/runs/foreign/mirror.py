@@ -1,0 +1,345 @@
+"""A run directory that mirrors another program's log, so that every screen and command reads it like any run.
+
+It lies in the user's cache, one for each log, and is brought up to date by whoever looks at it: at once for a command,
+by one thread for the console, which stops when nobody looks any more. Processes take turns by a lock.
+
+Notable: no process is known to compute the run. Its heartbeat is the time when the log was last written, and from that
+`state_of` concludes "running" or "silent"; that it has ended is said only where the log itself says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from txlab.errors import LabError
+from txlab.files import OpenFolder, write_whole
+from txlab.runs.directory import SILENT_AFTER, RunDirectory, RunInfo
+from txlab.runs.events import Replaced, encode_row
+from txlab.runs.foreign.log import ForeignLog, Logged, LogReader
+from txlab.runs.label import LONGEST_NAME
+from txlab.runs.live_rows import MEASURED
+
+STATE = "source.json"
+LARGEST_STATE = 4 << 20
+POLL_EVERY = 0.5  # seconds
+MOST_BEGINNINGS = 3  # in one update
+LOOKED_AT = 10.0  # seconds for which a mirror is kept up to date after somebody has looked
+FORGOTTEN = 30 * 86400.0  # seconds after which the mirror of a log that is gone is deleted
+BESIDE = 1.0  # seconds between scalars of a step that are written as one row
+
+TITLES = {"tensorboard": "TensorBoard", "wandb": "W&B", "trackio": "trackio", "lightning": "Lightning"}
+
+
+def mirrors() -> Path:
+    """The folder of all mirrors."""
+    import platformdirs
+
+    return platformdirs.user_cache_path("txlab") / "mirrors" / "logs"
+
+
+def mirror_path(log: ForeignLog) -> Path:
+    """Where the mirror of a log lies, whether or not it exists."""
+    key = hashlib.sha256(os.fsencode(f"{log.program}\0{log.path}\0{log.part}")).hexdigest()[:16]
+    plain = re.sub(r"[^\w.-]+", "-", log.name).strip(".-")[:80] or "log"
+    return mirrors() / key / plain
+
+
+def mirror_at(path: Path) -> Mirror | None:
+    """The mirror whose run directory this is; None if it is something else.
+
+    A run of somebody else may claim to mirror any file, so only what lies where its log's mirror belongs is one.
+    """
+    try:
+        if path.absolute().parent.parent != mirrors():
+            return None
+        said = orjson.loads(RunDirectory(path).read(STATE, LARGEST_STATE))
+        log = ForeignLog(str(said["program"]), Path(said["path"]), str(said["part"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return Mirror(log) if log.program in TITLES and mirror_path(log) == path.absolute() else None
+
+
+def reader_of(log: ForeignLog, position: dict[str, Any] | None) -> LogReader:
+    """The reader of a log from a position on, or from its start."""
+    if log.program == "trackio":
+        from txlab.runs.foreign.trackio import TrackioLog
+
+        return TrackioLog(log.path, log.part, position)
+    if log.program == "tensorboard":
+        from txlab.runs.foreign.tensorboard import TensorBoardLog
+
+        return TensorBoardLog(log.path, position)
+    if log.program == "wandb":
+        from txlab.runs.foreign.weights_and_biases import WandbLog
+
+        return WandbLog(log.path, position)
+    from txlab.runs.foreign.lightning import LightningLog
+
+    return LightningLog(log.path, position)
+
+
+class Mirror:
+    """The mirror of one log; `path` is its run directory. Methods may be called from any thread."""
+
+    def __init__(self, log: ForeignLog) -> None:
+        self.log, self.path = log, mirror_path(log)
+        self.run = RunDirectory(self.path)
+        self.wanted = 0.0  # when somebody last looked, by the monotonic clock
+        self._turn = threading.Lock()
+        self._reader: LogReader | None = None
+        self._size = self._step = -1  # of events.jsonl, and the run's step: they belong to the reader's position
+        self._mark: object = None  # of the state file, as this process knows it
+        self._seen: object = None  # of the log, when all of it had been read
+        self._told: object = None  # what the files beside the log were written for
+
+    # Bringing it up to date
+
+    def update(self, seconds: float = float("inf")) -> bool:
+        """Read what is new for so many seconds; True if everything has been read. Whoever cannot have the lock waits.
+
+        Raises LabError if the log or the cache cannot be read or written.
+        """
+        until = time.monotonic() + seconds
+        try:
+            with self._turn, self._locked(until) as ours:
+                return ours and self._update(until)
+        except OSError as error:
+            self._reader = None  # it may be further than what has been written
+            where = error.filename or self.log.path
+            raise LabError(f"{where} cannot be read: {error.strerror or error}") from None
+
+    @contextlib.contextmanager
+    def _locked(self, until: float) -> Iterator[bool]:
+        mirrors().mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.path.mkdir(parents=True, exist_ok=True)
+        with OpenFolder.at(self.path) as folder:
+            descriptor = folder.open("lock", os.O_RDWR | os.O_CREAT)
+        try:
+            while True:
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > until:
+                        yield False
+                        return
+                    time.sleep(0.02)
+            yield True
+        finally:
+            os.close(descriptor)
+
+    def _update(self, until: float) -> bool:
+        self._resume()
+        assert self._reader is not None
+        try:
+            seen = self._reader.mark()
+        except Replaced:
+            self._start_over()
+            seen = self._reader.mark()
+        if seen != self._seen:
+            events, begun = self._open_events(), 0
+            try:
+                while True:
+                    try:
+                        logged = self._reader.read()
+                    except Replaced:
+                        if (begun := begun + 1) > MOST_BEGINNINGS:
+                            raise OSError(0, "it is replaced all the time", str(self.log.path)) from None
+                        os.close(events)
+                        self._start_over()
+                        events = self._open_events()
+                        continue
+                    if logged is None:
+                        self._seen = seen
+                        break
+                    self._append(events, logged)
+                    self._keep_state()
+                    if time.monotonic() > until:
+                        break
+            finally:
+                os.close(events)
+        changed = self._reader.about.changed
+        silent = bool(self._reader.about.status) or time.time() - changed > SILENT_AFTER
+        if (told := (seen, silent, self._mark)) != self._told:
+            self._keep_info(changed, silent)
+            self._told = told
+        return self._seen == seen
+
+    def _resume(self) -> None:
+        """Take up the position that was reached last, perhaps by another process."""
+        mark = None
+        with contextlib.suppress(OSError):
+            about = (self.path / STATE).stat(follow_symlinks=False)
+            mark = (about.st_ino, about.st_mtime_ns, about.st_size)
+        if self._reader is not None and mark == self._mark:
+            return
+        said: dict[str, Any] = {}
+        with contextlib.suppress(OSError, ValueError):
+            said = orjson.loads(self.run.read(STATE, LARGEST_STATE))
+        self._seen, self._mark = None, mark
+        try:
+            size = int(said["size"])
+            if self.run.events.stat(follow_symlinks=False).st_size < size:
+                raise ValueError
+            self._reader, self._size, self._step = reader_of(self.log, said["position"]), size, int(said["step"])
+            for name, value in said["about"].items():
+                setattr(self._reader.about, name, value)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            self._start_over()
+
+    def _start_over(self) -> None:
+        """Forget what was read: the log is new, or another one."""
+        with OpenFolder.at(self.path) as folder:
+            for name in ("events.jsonl", "scenario.toml"):
+                with contextlib.suppress(FileNotFoundError):
+                    folder.unlink(name)  # not truncated: readers see by the new inode that it is another log
+        self._reader, self._size, self._step, self._seen = reader_of(self.log, None), 0, -1, None
+        self._keep_state()
+
+    def _open_events(self) -> int:
+        with OpenFolder.at(self.path) as folder:
+            descriptor = folder.open("events.jsonl", os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        if os.fstat(descriptor).st_size > self._size:  # written by a process that did not live to keep its position
+            os.ftruncate(descriptor, self._size)
+        return descriptor
+
+    def _append(self, events: int, logged: list[Logged]) -> None:
+        rows, self._step = rows_of(logged, self._step)
+        data = b"".join(map(encode_row, rows))
+        write_whole(events, data)
+        self._size += len(data)
+
+    def _keep_state(self) -> None:
+        assert self._reader is not None
+        said = {
+            "program": self.log.program,
+            "path": str(self.log.path),
+            "part": self.log.part,
+            "size": self._size,
+            "step": self._step,
+            "position": self._reader.position,
+            "about": vars(self._reader.about),
+        }
+        with OpenFolder.at(self.path) as folder:
+            folder.write(STATE, orjson.dumps(said, option=orjson.OPT_NON_STR_KEYS))
+            about = folder.stat(STATE)
+        self._mark = (about.st_ino, about.st_mtime_ns, about.st_size)
+
+    def _keep_info(self, changed: float, silent: bool) -> None:
+        """Write run.json, heartbeat and scenario.toml."""
+        import tomli_w
+
+        from txlab.runs.recording import LARGEST_CONFIG, as_toml, flattened
+
+        assert self._reader is not None
+        about, program = self._reader.about, TITLES[self.log.program]
+        info = RunInfo(
+            name=(about.name or self.log.name)[:LONGEST_NAME],
+            scenario=(about.name or self.log.name)[:LONGEST_NAME],
+            kind="recorded",
+            title=f"{program}: {self.log.path}" + (f", {self.log.part}" if self.log.part else ""),
+            status=about.status or "running",
+            reason=about.reason or about.problem,
+            host=about.host,
+            created=about.started or changed,
+            started=about.started or None,
+            ended=changed if silent else None,
+            step=max(0, self._step),
+        )
+        info.facts = {"source": {"program": self.log.program, "path": str(self.log.path), "part": self.log.part}}
+        info.facts |= {"note": about.note} if about.note else {}
+        settings = as_toml(about.config)
+        info.config = dict(islice(flattened(settings), LARGEST_CONFIG))
+        info.tags, info.group = about.tags, about.group
+        beat = {"time": changed, "step": info.step, "status": "running", "pid": 0, "host": about.host}
+        config = {"kind": "recorded", "name": info.name, "config": settings}
+        with OpenFolder.at(self.path) as folder:
+            folder.write("scenario.toml", tomli_w.dumps(config).encode())
+            folder.write("heartbeat", orjson.dumps(beat))
+            folder.write("run.json", info.encoded())
+
+    # Being kept up to date
+
+    def look(self) -> None:
+        """Keep it up to date from now on, in a thread of this process, until nobody has looked for a while."""
+        self.wanted = time.monotonic()
+        with _lock:
+            _followed[self.path] = self
+            if not _threads:
+                _threads.append(threading.Thread(target=_keep_up, name="mirrors", daemon=True))
+                _threads[0].start()
+
+
+def rows_of(logged: list[Logged], step_now: int) -> tuple[list[dict[str, Any]], int]:
+    """The rows of a slice, and the run's step after them; `step_now` is the one before.
+
+    Scalars of one step and about the same time become one row, and what is behind the run's step has "at", as the
+    recorder would have written it.
+    """
+    rows: list[dict[str, Any]] = []
+    last: dict[str, Any] | None = None  # the row that may still take scalars
+    for event, step, when, said in logged:
+        beside = event == "metrics" and last is not None and step == last["step"] and abs(when - last["time"]) < BESIDE
+        if beside and last is not None and last["values"].keys().isdisjoint(said):
+            last["values"].update(said)
+            continue
+        row: dict[str, Any] = {"event": event, "time": when, "step": step}
+        if event == "rewind":
+            row |= {"from": step_now, **said, "explicit": True}
+            step_now = step
+        else:
+            row |= {"values": said} if event in MEASURED else said
+            if step < step_now:
+                row["at"] = step_now
+            step_now = max(step_now, step)
+        rows.append(row)
+        last = row if event == "metrics" else None
+    return rows, step_now
+
+
+_lock = threading.Lock()
+_followed: dict[Path, Mirror] = {}
+_threads: list[threading.Thread] = []
+
+
+def _keep_up() -> None:
+    """Bring the followed mirrors up to date in turn, half a second each at most, until none is followed."""
+    forget_old()
+    while True:
+        with _lock:
+            now = time.monotonic()
+            for path in [path for path, each in _followed.items() if now - each.wanted > LOOKED_AT]:
+                del _followed[path]
+            if not _followed:
+                _threads.clear()
+                return
+            each_one = list(_followed.values())
+        behind = False
+        for mirror in each_one:
+            with contextlib.suppress(LabError):  # told where somebody asks for the run; tried again
+                behind |= not mirror.update(seconds=0.5)
+        time.sleep(0.01 if behind else POLL_EVERY)
+
+
+def forget_old() -> None:
+    """Delete mirrors of logs that have been gone for long."""
+    with contextlib.suppress(OSError):
+        for key in mirrors().iterdir():
+            for path in key.iterdir():
+                mirror = mirror_at(path)
+                if mirror and not mirror.log.path.exists() and time.time() - path.stat().st_mtime > FORGOTTEN:
+                    shutil.rmtree(key)
+                    break

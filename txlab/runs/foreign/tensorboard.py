@@ -1,0 +1,338 @@
+"""TensorBoard's event files: scalars of the old form (simple_value) and the new one (tensors), texts, hyperparameters.
+
+A folder with event files is a run; its files follow each other by name, which begins with the time. Each record is
+length (u64), its masked CRC-32C, the Event, its masked CRC-32C.
+
+Notable: the CRCs of a whole slice are computed together, a column of bytes at a time, at 0.3 µs a record (a loop over
+bytes takes 10), so every header and every record up to 4 KiB is checked; longer ones are pictures, graphs and texts, of
+which only texts are kept. Two things drop what came before, as in TensorBoard: a session that begins at a step, and a
+newer file of a resumed run whose leading tag goes back.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import struct
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from txlab.files import open_regular
+from txlab.runs.events import Replaced
+from txlab.runs.foreign.log import (
+    EVENTS,
+    LARGEST_RECORD,
+    LONGEST_TEXT,
+    SLICE,
+    About,
+    Logged,
+    Names,
+    usable_step,
+)
+from txlab.runs.foreign.protobuf import BYTES, double, fields, message, number, of, signed, text
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+CHECKED = 4096  # bytes of a record whose CRC is computed
+MOST_FILES = 10_000
+STARTED = 1  # SessionLog.START
+
+_HEADER = struct.Struct("<Q")
+_FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
+_NUMBERS = {1: "<f4", 2: "<f8", 3: "<i4", 4: "<u1", 6: "<i1", 9: "<i8", 10: "?", 19: "<f2"}  # DataType → NumPy's
+_STRING = 7
+_LISTED = {5: "<f4", 6: "<f8"}  # TensorProto.float_val, double_val; integers are varints
+
+
+def _table() -> npt.NDArray[np.uint32]:
+    found = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        found = np.where(found & 1, (found >> 1) ^ np.uint32(0x82F63B78), found >> 1)
+    return found
+
+
+_CRC = _table()
+
+
+def masked_crcs(block: npt.NDArray[np.uint8], starts: Ints, lengths: Ints) -> npt.NDArray[np.uint32]:
+    """The masked CRC-32C of each of these stretches of a block.
+
+    >>> hex(masked_crcs(np.frombuffer(b"123456789", np.uint8), np.array([0]), np.array([9]))[0])
+    '0xc78ab0e5'
+    """
+    order = np.argsort(-lengths, kind="stable")
+    starts, sizes = starts[order], -lengths[order]  # ascending, so that those that still go on stand first
+    crc = np.full(len(starts), 0xFFFF_FFFF, np.uint32)
+    for column in range(-int(sizes[0]) if len(sizes) else 0):
+        going = crc[: np.searchsorted(sizes, -column, "left")]
+        going[:] = _CRC[(going ^ block[starts[: len(going)] + column]) & 0xFF] ^ (going >> 8)
+    crc ^= 0xFFFF_FFFF
+    found = np.empty_like(crc)
+    found[order] = ((crc >> 15) | (crc << 17)) + np.uint32(0xA282EAD8)
+    return found
+
+
+class TensorBoardLog:
+    """The event files of one folder.
+
+    position  {"files": {name: offset}, "reached": {tag: its last step}, "step": the furthest one, "time": the latest}
+    """
+
+    def __init__(self, folder: Path, position: dict[str, Any] | None = None) -> None:
+        self.folder, self.about = folder, About()
+        self.position = position or {"files": {}, "reached": {}, "step": -1, "time": 0.0}
+        self.files: dict[str, int] = self.position["files"]
+        self.reached: dict[str, int] = self.position["reached"]
+        self.names = Names()
+        self.opening = self.resumed = ""  # the file read last from its start, and whether it is that of a resumed run
+        self.stuck: dict[str, tuple[int, int]] = {}  # size and time of files that could not be read on
+        self.trouble: dict[str, str] = {}  # why
+        self._tags: dict[bytes, str] = {}
+
+    def listed(self) -> list[tuple[str, os.stat_result]]:
+        found: list[tuple[str, os.stat_result]] = []
+        with os.scandir(self.folder) as entries:
+            for entry in entries:
+                if EVENTS in entry.name and entry.is_file() and len(found) < MOST_FILES:
+                    found.append((entry.name, entry.stat()))
+        return sorted(found)
+
+    def mark(self) -> object:
+        listed = self.listed()
+        if any(name not in dict(listed) for name in self.files):
+            raise Replaced(self.folder)
+        self.about.changed = max((about.st_mtime for _, about in listed), default=0.0)
+        return tuple((name, about.st_size, about.st_mtime_ns) for name, about in listed)
+
+    def read(self) -> list[Logged] | None:
+        for name, about in self.listed():
+            offset = self.files.get(name, 0)
+            if about.st_size < offset:
+                raise Replaced(self.folder / name)
+            mark = (about.st_size, about.st_mtime_ns)
+            if about.st_size == offset or self.stuck.get(name) == mark:
+                continue
+            self.trouble.pop(name, None)
+            found = self.read_file(name, offset, about.st_size)
+            self.about.problem = next(iter(self.trouble.values()), "")
+            if self.files.get(name, 0) > offset:
+                return found
+            self.stuck[name] = mark
+        return None
+
+    def read_file(self, name: str, offset: int, size: int) -> list[Logged]:
+        """Read the next records of a file; its entry in `files` does not move if there is none yet."""
+        descriptor = open_regular(self.folder / name)
+        try:
+            block = os.pread(descriptor, SLICE, offset)
+            if len(block) >= 12 and (needed := 16 + _HEADER.unpack_from(block)[0]) > len(block):
+                array = np.frombuffer(block, np.uint8)
+                if self.headers_right(array, np.zeros(1, np.int64)) == 0:
+                    self.damaged(name, offset)
+                    return []
+                if needed > LARGEST_RECORD:
+                    if offset + needed <= size:
+                        self.files[name] = offset + needed
+                    return []
+                block = os.pread(descriptor, needed, offset)
+        finally:
+            os.close(descriptor)
+        starts, lengths, at = [], [], 0
+        while at + 12 <= len(block):
+            length = _HEADER.unpack_from(block, at)[0]
+            if length > len(block) - at - 16:
+                break
+            starts.append(at)
+            lengths.append(length)
+            at += 16 + length
+        if not starts:
+            return []
+        array = np.frombuffer(block, np.uint8)
+        places, sizes = np.array(starts, np.int64), np.array(lengths, np.int64)
+        right = self.headers_right(array, places)
+        if right < len(places):
+            self.damaged(name, offset + starts[right])
+        good = self.payloads_right(array, places[:right], sizes[:right])
+        found: list[Logged] = []
+        if name not in self.files:
+            self.files[name] = 0
+            self.opening = name
+        for place, length, sound in zip(starts[:right], lengths[:right], good.tolist(), strict=True):
+            if not sound:
+                self.trouble[name] = f"{self.folder / name} has a damaged record at byte {offset + place}"
+                continue
+            self.take(name, block, place + 12, place + 12 + length, found)
+        if right:
+            self.files[name] = offset + starts[right - 1] + 16 + lengths[right - 1]
+        return found
+
+    def damaged(self, name: str, at: int) -> None:
+        self.trouble[name] = f"{self.folder / name} is damaged at byte {at}; what comes behind it cannot be read"
+
+    @staticmethod
+    def headers_right(block: npt.NDArray[np.uint8], places: Ints) -> int:
+        """How many records in a row have a header whose CRC is right: after a wrong one nothing can be found."""
+        told = as_u32(block, places + 8)
+        wrong = told != masked_crcs(block, places, np.full(len(places), 8, np.int64))
+        return int(wrong.argmax()) if wrong.any() else len(places)
+
+    @staticmethod
+    def payloads_right(block: npt.NDArray[np.uint8], places: Ints, sizes: Ints) -> npt.NDArray[np.bool_]:
+        found = np.ones(len(places), bool)
+        which = np.flatnonzero(sizes <= CHECKED)
+        starts, lengths = places[which] + 12, sizes[which]
+        found[which] = as_u32(block, starts + lengths) == masked_crcs(block, starts, lengths)
+        return found
+
+    # One event
+
+    def take(self, name: str, data: bytes, at: int, end: int, found: list[Logged]) -> None:
+        """Add what one Event says."""
+        try:
+            if (quick := self.scalar(data, at, end)) is not None:
+                self.add(name, *quick, found)
+                return
+            when, step = 0.0, 0
+            summary: list[bytes] = []
+            session: bytes | None = None
+            for which, kind, value in fields(data, at, end):
+                if which == 1:
+                    when = double(value)
+                elif which == 2 and isinstance(value, int):
+                    step = signed(value)
+                elif which == 5 and isinstance(value, bytes):
+                    summary.append(value)
+                elif which == 7 and kind == BYTES and isinstance(value, bytes):
+                    session = value
+            if not math.isfinite(when) or not usable_step(step):
+                return
+            if session is not None and number(message(session), 1) == STARTED and self.position["step"] >= step:
+                self.rewind(step - 1, when, "a session began here", found)
+            for one in summary:
+                for which, _, value in fields(one):
+                    if which == 1 and isinstance(value, bytes):
+                        self.value(name, message(value), step, when, found)
+        except (ValueError, struct.error):
+            self.trouble[name] = f"{self.folder / name} has a record that is no event"
+
+    def scalar(self, data: bytes, at: int, end: int) -> tuple[str, int, float, float] | None:
+        """(tag, step, time, value) of an Event in the order in which everybody writes it: time, step, one simple value;
+        None for all others. It is what nearly all events are, and takes a third of the time."""
+        if end - at < 20 or data[at] != 0x09:
+            return None
+        when = _DOUBLE.unpack_from(data, at + 1)[0]
+        at += 9
+        step = 0
+        if data[at] == 0x10:
+            shift = 0
+            while True:
+                at += 1
+                byte = data[at]
+                step |= (byte & 0x7F) << shift
+                shift += 7
+                if byte < 0x80:
+                    break
+                if at >= end or shift > 56:
+                    return None
+            at += 1
+        # Summary, Value and tag are each shorter than 128 bytes, and end where the event does.
+        if end - at < 12 or data[at] != 0x2A or data[at + 1] != end - at - 2 or data[at + 2] != 0x0A:
+            return None
+        size = data[at + 5]
+        if data[at + 3] != end - at - 4 or data[at + 4] != 0x0A or at + 6 + size + 5 != end or data[end - 5] != 0x15:
+            return None
+        raw = data[at + 6 : end - 5]
+        tag = self._tags.get(raw)
+        if tag is None:
+            tag = raw.decode("utf-8", "replace")
+            if len(self._tags) < 2 * len(self.names.known) + 1000:
+                self._tags[raw] = tag
+        return (tag, step, when, _FLOAT.unpack_from(data, end - 4)[0]) if usable_step(step) and when == when else None
+
+    def value(self, name: str, value: dict[int, Any], step: int, when: float, found: list[Logged]) -> None:
+        tag, plugin = text(value, 1), message(of(message(of(value, 9)), 1))
+        told = text(plugin, 1)
+        if (simple := value.get(2)) is not None:
+            if isinstance(simple, bytes) and len(simple) == 4:
+                self.add(name, tag, step, when, _FLOAT.unpack(simple)[0], found)
+        elif told == "hparams":
+            self.about.config |= hyperparameters(of(plugin, 2))
+        elif 8 in value:
+            tensor = message(of(value, 8))
+            if number(tensor, 1) == _STRING:
+                if told in ("text", "") and (said := b"\n".join(v for v in strings_in(of(value, 8)))):
+                    prompt = self.names.take(tag.removesuffix("/text_summary"))
+                    shown = said.decode("utf-8", "replace")[:LONGEST_TEXT]
+                    found.append(("sample", step, when, {"prompt": f"{prompt}\n" if prompt else "", "text": shown}))
+            elif told in ("scalars", "") and (single := one_number(tensor)) is not None:
+                self.add(name, tag, step, when, single, found)
+
+    def add(self, name: str, tag: str, step: int, when: float, value: float, found: list[Logged]) -> None:
+        tag = self.names.take(tag)
+        if not tag:
+            return
+        self.about.started = self.about.started or when
+        position = self.position
+        last, step_now = self.reached.get(tag, -1), position["step"]
+        if self.opening == name:  # a file that begins while another one still grows is a second writer
+            self.opening, self.resumed = "", name if len(self.files) > 1 and when >= position["time"] else ""
+        if step < last and last == step_now and self.resumed == name:
+            self.rewind(step - 1, when, f"{tag} goes on from step {step} in a new file", found)
+            step_now = step - 1
+        self.reached[tag] = step
+        if step > step_now:
+            position["step"] = step
+        if when > position["time"]:
+            position["time"] = when
+        found.append(("metrics", step, when, {tag: value}))
+
+    def rewind(self, step: int, when: float, reason: str, found: list[Logged]) -> None:
+        for tag, last in self.reached.items():
+            self.reached[tag] = min(last, step)
+        self.position["step"] = min(self.position["step"], step)
+        found.append(("rewind", step, when, {"reason": reason}))
+
+
+def as_u32(block: npt.NDArray[np.uint8], places: Ints) -> npt.NDArray[np.uint32]:
+    """The little-endian numbers at these places."""
+    return np.ascontiguousarray(block[places[:, None] + np.arange(4)]).view("<u4")[:, 0]
+
+
+def one_number(tensor: dict[int, Any]) -> float | None:
+    """The number of a tensor that has only one; None if it has several, or none that is a number."""
+    kind = _NUMBERS.get(number(tensor, 1))
+    content = of(tensor, 4)
+    for which, listed in _LISTED.items():
+        if not content and (content := of(tensor, which)):
+            kind = listed
+    if kind is not None and content and len(content) == np.dtype(kind).itemsize:
+        return float(np.frombuffer(content, kind)[0])
+    for which in (7, 10, 11):  # int_val, int64_val, bool_val: one number, packed or not
+        value = tensor.get(which)
+        if isinstance(value, int):
+            return float(signed(value))
+        if isinstance(value, bytes) and 0 < len(value) <= 10 and all(byte >= 0x80 for byte in value[:-1]):
+            return float(signed(sum((byte & 0x7F) << 7 * i for i, byte in enumerate(value)) & (1 << 64) - 1))
+    return None
+
+
+def strings_in(tensor: bytes) -> list[bytes]:
+    return [value for which, _, value in fields(tensor) if which == 8 and isinstance(value, bytes)]
+
+
+def hyperparameters(content: bytes) -> dict[str, Any]:
+    """What SummaryWriter.add_hparams was given: HParamsPluginData.session_start_info.hparams, a map of Values."""
+    found: dict[str, Any] = {}
+    for which, _, entry in fields(of(message(content), 3)):
+        if which == 1 and isinstance(entry, bytes):
+            pair = message(entry)
+            for kind, _, value in fields(of(pair, 2)):
+                if kind == 2:
+                    found[text(pair, 1)] = double(value)
+                elif kind == 3 and isinstance(value, bytes):
+                    found[text(pair, 1)] = value.decode("utf-8", "replace")
+                elif kind == 4:
+                    found[text(pair, 1)] = bool(value)
+    return found

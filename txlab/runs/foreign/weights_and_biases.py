@@ -1,0 +1,224 @@
+"""W&B's transaction log, run-ID.wandb, of offline runs and of those that are synchronized as they run.
+
+7 bytes of header, then LevelDB's log format: blocks of 32 KiB with chunks of CRC-32 (u32), length (u16), type (u8), a
+record being one chunk or several; the CRC is IEEE's, over type and data, without LevelDB's mask. A record is a protocol
+buffer, `wandb_internal.proto` has its fields. Notable: W&B writes whole blocks, so a live file is a block behind.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from txlab.files import open_regular
+from txlab.runs.events import Replaced
+from txlab.runs.foreign.log import LARGEST_RECORD, LONGEST_TEXT, SLICE, About, Logged, Names, usable_step
+from txlab.runs.foreign.protobuf import fields, message, number, of, text
+
+MAGIC = b":W&B"
+HEADER, BLOCK = 7, 32 * 1024
+FULL, FIRST, MIDDLE, LAST = 1, 2, 3, 4
+HISTORY, SUMMARY, CONFIG, STATS, ALERT, RUN, EXIT = 2, 3, 5, 7, 10, 17, 18  # fields of Record
+MOST_SETTINGS = 2000
+_CHUNK = struct.Struct("<IHB")
+
+
+class WandbLog:
+    """One .wandb file.
+
+    position  {"offset": of the next record, "step", "time": of the last row, "names": of what has been logged,
+              "summary": values that no row has}
+    """
+
+    def __init__(self, path: Path, position: dict[str, Any] | None = None) -> None:
+        self.path, self.about = path, About()
+        self.position = position or {"offset": HEADER, "step": 0, "time": 0.0, "names": [], "summary": {}}
+        self.names = Names()
+        self.logged = set(self.position["names"])
+
+    def mark(self) -> tuple[int, int]:
+        about = self.path.stat()
+        if about.st_size < self.position["offset"] > HEADER:
+            raise Replaced(self.path)
+        self.about.changed = about.st_mtime
+        return about.st_size, about.st_mtime_ns
+
+    def read(self) -> list[Logged] | None:
+        for limit in (SLICE, LARGEST_RECORD):
+            descriptor = open_regular(self.path)
+            try:
+                offset, size = self.position["offset"], os.fstat(descriptor).st_size
+                if size <= HEADER:
+                    return None
+                if os.pread(descriptor, len(MAGIC), 0) != MAGIC:
+                    self.about.problem = f"{self.path} is not a log of W&B: it does not begin with {MAGIC.decode()}"
+                    return None
+                data = os.pread(descriptor, limit, offset)
+            finally:
+                os.close(descriptor)
+            records, behind = self.records(data, offset, size)
+            if behind > offset:
+                self.position["offset"] = behind
+                found: list[Logged] = []
+                for record in records:
+                    try:
+                        self.take(record, found)
+                    except (ValueError, struct.error):
+                        self.about.problem = f"{self.path} has a record that is none of W&B's"
+                return found
+            if offset + len(data) >= size:
+                return None
+        # A record that is longer than any that is read: go on behind what was seen of it.
+        self.position["offset"] = (offset + len(data)) // BLOCK * BLOCK
+        return []
+
+    def records(self, data: bytes, offset: int, size: int) -> tuple[list[bytes], int]:
+        """The complete records in the data that stand at `offset` of a file, and the offset after the last one."""
+        found: list[bytes] = []
+        parts: list[bytes] | None = None
+        at, behind, end = 0, offset, len(data)
+        while at < end:
+            left = BLOCK - (offset + at) % BLOCK
+            if left < HEADER:
+                at += left
+                continue
+            if at + HEADER > end:
+                break
+            crc, length, kind = _CHUNK.unpack_from(data, at)
+            stop = at + HEADER + length
+            if length + HEADER > left or zlib.crc32(data[at + 6 : stop]) != crc or not FULL <= kind <= LAST:
+                if stop > end and length + HEADER <= left:
+                    break  # its end has not arrived
+                if offset + at + left >= size:
+                    break  # the last block: it may still be being written
+                self.about.problem = f"{self.path} has a damaged block at byte {offset + at}"
+                parts, at = None, at + left
+                behind = offset + at if at <= end else behind
+                continue
+            if kind == FULL:
+                found.append(data[at + HEADER : stop])
+            elif kind == FIRST:
+                parts = [data[at + HEADER : stop]]
+            elif parts is not None:
+                parts.append(data[at + HEADER : stop])
+            if kind == LAST and parts is not None:
+                found.append(b"".join(parts))
+            at = stop
+            if kind in (FULL, LAST) or parts is None:
+                parts, behind = None, offset + at
+        return found, behind
+
+    # One record
+
+    def take(self, record: bytes, found: list[Logged]) -> None:
+        for which, _, value in fields(record):
+            if not isinstance(value, bytes):
+                continue
+            if which == HISTORY:
+                self.history(value, found)
+            elif which == SUMMARY:
+                kept = self.position["summary"]
+                for name, told in pairs(value):
+                    name = self.names.take(name)
+                    if not name.startswith("_") and name not in self.logged and (one := number_in(told)) is not None:
+                        kept[name] = one
+            elif which == STATS:
+                values = {f"system/{name}": one for name, v in pairs(value, 3) if (one := number_in(v)) is not None}
+                if values := {known: one for name, one in values.items() if (known := self.names.take(name))}:
+                    found.append(("machine", self.position["step"], self.time_of(message(value), 2), values))
+            elif which == CONFIG:
+                self.configure(value)
+            elif which == RUN:
+                self.describe(message(value), value)
+            elif which == ALERT:
+                alert = message(value)
+                said = ": ".join(part for part in (text(alert, 1), text(alert, 2)) if part)[:LONGEST_TEXT]
+                found.append(("note", self.position["step"], self.position["time"], {"text": said}))
+            elif which == EXIT:
+                code = number(message(value), 1)
+                self.about.status = "failed" if code else "done"
+                self.about.reason = f"exit status {code}" if code else ""
+                if rest := {n: v for n, v in self.position["summary"].items() if n not in self.logged}:
+                    found.append(("metrics", self.position["step"], self.position["time"], rest))
+                    self.position["summary"] = {}
+
+    def history(self, row: bytes, found: list[Logged]) -> None:
+        step, when = self.position["step"], self.position["time"]
+        values: dict[str, float] = {}
+        for name, told in pairs(row):
+            one = number_in(told)
+            if one is None:
+                continue
+            if not name.startswith("_"):
+                if known := self.names.take(name):
+                    values[known] = one
+            elif name == "_step":
+                step = int(one)
+            elif name == "_timestamp":
+                when = one
+        if not usable_step(step) or when != when:
+            return
+        self.position["step"], self.position["time"] = step, when
+        self.about.started = self.about.started or when
+        if values:
+            if new := values.keys() - self.logged:
+                self.logged |= new
+                self.position["names"] = sorted(self.logged)
+            found.append(("metrics", step, when, values))
+
+    def configure(self, record: bytes) -> None:
+        for name, told in pairs(record):
+            if not name.startswith("_wandb") and len(self.about.config) < MOST_SETTINGS:
+                try:
+                    self.about.config[name] = orjson.loads(told)
+                except orjson.JSONDecodeError:  # a bare NaN
+                    self.about.config[name] = told.decode("utf-8", "replace")[:LONGEST_TEXT]
+
+    def describe(self, run: dict[int, Any], record: bytes) -> None:
+        about = self.about
+        project, name = text(run, 3), text(run, 8) or text(run, 1)
+        about.name = "/".join(part for part in (project, name) if part)
+        about.group, about.note, about.host = text(run, 6), text(run, 9)[:LONGEST_TEXT], text(run, 13)
+        about.tags = [v.decode("utf-8", "replace") for n, _, v in fields(record) if n == 10 and isinstance(v, bytes)]
+        about.started = self.time_of(run, 17)
+        self.configure(of(run, 4))
+
+    def time_of(self, found: dict[int, Any], which: int) -> float:
+        """A google.protobuf.Timestamp, or when the last row was logged."""
+        told = message(of(found, which))
+        return number(told, 1) + number(told, 2) / 1e9 if told else float(self.position["time"])
+
+
+def pairs(record: bytes, which: int = 1) -> list[tuple[str, bytes]]:
+    """(name, JSON) of the items of a record of history, summary, configuration or statistics: an item has its key in
+    field 1, or the parts of a nested one in field 2."""
+    found = []
+    for number_, _, item in fields(record):
+        if number_ != which or not isinstance(item, bytes):
+            continue
+        key, told = "", b""
+        for part, _, value in fields(item):
+            if not isinstance(value, bytes):
+                continue
+            if part in (1, 2):
+                said = value.decode("utf-8", "replace")
+                key = f"{key}.{said}" if key and part == 2 else said
+            elif part == 16:
+                told = value
+        found.append((key, told))
+    return found
+
+
+def number_in(told: bytes) -> float | None:
+    """The number that a JSON value is; None if it is something else."""
+    if told[:1] not in b"-0123456789NI" or not told:
+        return None
+    try:
+        return float(told)
+    except ValueError:
+        return None
