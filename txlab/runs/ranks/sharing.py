@@ -12,6 +12,7 @@ so that what reaches a parameter otherwise than through the model (a penalty on 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -138,6 +139,8 @@ class Sharded(Replicated):
 
         from txlab.engine.transformer.blocks import Block
 
+        # What an in-place operation on its outputs would do; nothing here makes one.
+        warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view tensor")
         for root in roots(model):
             for block in [module for module in root.modules() if isinstance(module, Block)]:
                 fully_shard(block, mesh=self.mesh)
