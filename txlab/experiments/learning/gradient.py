@@ -231,7 +231,7 @@ class GradientExperiment(Generic[Model]):
         """
         dropout = self.adjusted.get("dropout", 0.0) > 0
         if dropout:
-            self.seed_dropout("dropout", update)
+            self.seed_masks("dropout", update)
         total: Measured = {}
         for tensors in map(self.share.part, micro_batches):
             # Dropout draws from one generator, in one order, so with dropout the batch is not split between threads.
@@ -244,7 +244,7 @@ class GradientExperiment(Generic[Model]):
                     total[name] = total[name] + value if name in total else value
         return self.share.summed(total)
 
-    def seed_dropout(self, purpose: str, update: int) -> None:
+    def seed_masks(self, purpose: str, update: int) -> None:
         """The masks of update n are a function of (seed, n), and of the process, whose rows are others."""
         rank = self.share.rank
         torch.manual_seed(derived_seed(self.scenario.seed, f"{purpose} of process {rank}" if rank else purpose, update))
@@ -366,7 +366,7 @@ class GradientExperiment(Generic[Model]):
         there = value.clone().to(parameter.device)
         return self.share.laid_out(there, parameter) if value.shape == parameter.shape else there
 
-    def whole(self) -> AbstractContextManager[None]:
+    def put_together(self) -> AbstractContextManager[None]:
         """Within it, the model's parameters lie in this process as a whole: for inspection, and where it writes."""
         return self.share.whole(self.model)
 

@@ -59,7 +59,7 @@ class Divided:
         self.experiment.verify()
 
     def _whole(self) -> AbstractContextManager[Any]:
-        return getattr(self.experiment, "whole", nullcontext)()  # type: ignore[no-any-return]
+        return getattr(self.experiment, "put_together", nullcontext)()  # type: ignore[no-any-return]
 
     def _by_rank_0(self, what: Callable[[], Any], otherwise: Any) -> Any:
         with self.ranks.explaining(), self._whole():

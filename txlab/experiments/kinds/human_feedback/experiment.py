@@ -175,10 +175,10 @@ class HumanFeedback:
 
     # Inspection
 
-    def whole(self) -> AbstractContextManager[None]:
+    def put_together(self) -> AbstractContextManager[None]:
         """See GradientExperiment."""
         stage = self.stage
-        return nullcontext() if isinstance(stage, BestOfN) else stage.whole()
+        return nullcontext() if isinstance(stage, BestOfN) else stage.put_together()
 
     def model(self) -> GPT:
         """The language model as it is now."""

@@ -68,7 +68,7 @@ class Imitation(GradientExperiment[GPT]):
 
     def gradients(self, update: int) -> Measured:
         if self.adjusted["dropout"] > 0:
-            self.seed_dropout(f"dropout {self.name}", update)
+            self.seed_masks(f"dropout {self.name}", update)
         loss = answer_loss(self.model, self.batch(update))
         loss.backward()  # type: ignore[no-untyped-call]
         return {"loss": loss.detach()}
