@@ -39,7 +39,7 @@ def test_what_a_person_has_set_stays() -> None:
     resolved = KIND.resolve(scenario(device="cpu", dtype="float32", threads=1, attention="sdpa"))
     assert resolved.compute.model_dump() == {
         "device": "cpu", "dtype": "float32", "attention": "sdpa", "threads": 1, "share": "operations",
-        "compile": False, "graphs": False,
+        "compile": False, "graphs": False, "processes": 1, "parallel": "ddp", "timeout": 600.0,
     }  # fmt: skip
 
 

@@ -63,12 +63,24 @@ def run(
         raise LabError(f"give a SCENARIO or --like RUN, not both {scenario!r} and {like!r}")
     from txlab.runs.finding import default_root, first_existing
     from txlab.runs.process import prepare
+    from txlab.runs.ranks import place
+    from txlab.runs.ranks.restarts import begun_by, counted
     from txlab.runs.scenario import load_scenario
 
+    here = place()
+    if here is not None:
+        follow_rank_0()
+        if detach:
+            raise LabError("torchrun waits for the processes that it started; leave --detach out")
+        if here.restarts and (again := begun_by(here, out)) is not None:
+            start(again, detach, json)
+            return
     if like is not None:
         loaded = load_like(like, overrides or [], seed, device)
     else:
         loaded = load_scenario(scenario or "", overrides or [], seed=seed, device=device)
+    if here is not None:
+        loaded = counted(loaded, here)
     check_device(loaded)
     check_data(loaded, detach)
     text = standard_input(loaded)
@@ -140,6 +152,9 @@ def resume(
     in_new_run: Annotated[
         bool, typer.Option("--branch", help="in a new run, which begins with this one's log; this one stays as it is")
     ] = False,
+    processes: Annotated[
+        int | None, typer.Option("--processes", metavar="N", help="in so many processes from here on", min=1)
+    ] = None,
     detach: Detach = False,
     json: Json = False,
 ) -> None:
@@ -151,19 +166,40 @@ def resume(
     from txlab.runs.directory import RunDirectory, info_of, state_of
     from txlab.runs.events import LARGEST_STEP
     from txlab.runs.finding import find_run
+    from txlab.runs.ranks.restarts import set_processes
 
+    follow_rank_0()
     directory = find_run(name)
     RunDirectory(directory).require_own()
     RunDirectory(directory).require_here()
     if in_new_run:
-        start(branch(directory, checkpoint_before(directory, LARGEST_STEP if step is None else step)), detach, json)
+        directory = branch(directory, checkpoint_before(directory, LARGEST_STEP if step is None else step))
+        if processes is not None:
+            set_processes(directory, processes)
+        start(directory, detach, json)
         return
     state = state_of(directory, info_of(RunDirectory(directory)))
     if state.status in ("running", "paused"):
         raise LabError(f"{directory.name} is {state.status} (process {state.pid} on {state.host}); nothing to resume")
     if state.status == "done" and step is None:
         raise LabError(f"{directory.name} is done at step {state.step}; --from STEP computes its last part again")
+    if processes is not None:
+        set_processes(directory, processes)
     start(directory, detach, json, None if step is None else checkpoint_before(directory, step))
+
+
+def follow_rank_0() -> None:
+    """In each of the processes that torchrun started but the first, compute a part of what that one says, and exit."""
+    from txlab.runs.ranks import leave, many
+
+    here = many()
+    if here is not None and not here.leads:
+        from txlab.runs.process import set_thread_environment
+
+        set_thread_environment()  # before torch is imported
+        from txlab.runs.ranks.computing import follow
+
+        leave(follow(here))
 
 
 def checkpoint_before(directory: Path, step: int) -> int:
@@ -182,6 +218,7 @@ def checkpoint_before(directory: Path, step: int) -> int:
 def start(directory: Path, detach: bool, json: bool, rewind_to: int | None = None) -> None:
     """Execute a prepared run in this process or a detached one; raises typer.Exit if the exit status is not 0."""
     from txlab.runs import process
+    from txlab.runs.ranks import leave, many, place
 
     if detach:
         pid = process.start_detached(directory, rewind_to=rewind_to)
@@ -202,20 +239,23 @@ def start(directory: Path, detach: bool, json: bool, rewind_to: int | None = Non
             report(directory, info)
     if info.status == "failed":
         raise RunFailed(f"{info.name} failed: {info.reason} (its directory: {directory})")
-    raise typer.Exit(EXIT_STATUS.get(info.status, 1))
+    if many() is not None:  # to torchrun, everything but 0 is a process that failed, to be started again
+        leave(0)
+    raise typer.Exit(0 if place() is not None else EXIT_STATUS.get(info.status, 1))
 
 
 def wait_until_taken(directory: Path, pid: int) -> None:
-    """Wait (about half a second) until the new process has written its pid into run.json.
+    """Wait (about half a second) until the new process, or the first of those it starts, has written run.json.
 
     A following command, such as `txlab stop` in a script, then finds it running. Raises RunFailed if it ends before.
     """
-    from txlab.runs.directory import RunInfo, process_is_alive
+    from txlab.runs.directory import ALIVE, RunInfo, process_is_alive
 
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
         alive = process_is_alive(pid)  # checked first: it may write and end in between
-        if RunInfo.load(directory).pid == pid:
+        info = RunInfo.load(directory)
+        if info.pid == pid or info.status in ALIVE:
             return
         if not alive:
             raise RunFailed(f"{directory.name} could not begin; {directory / 'log.txt'} says why")

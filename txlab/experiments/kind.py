@@ -127,6 +127,13 @@ class Kind:
         """
         return None
 
+    def require_divisible(self, scenario: Any, count: int) -> None:
+        """Raise LabError if `count` > 1 processes cannot compute the scenario together."""
+        raise LabError(
+            f"compute.processes = {count}: an experiment of the kind {self.name} cannot be split between processes; "
+            "allowed: 1"
+        )
+
     def require_possible(self, scenario: Any) -> None:
         """Raise LabError if this machine could never compute the scenario; called before anything is written."""
 

@@ -83,6 +83,13 @@ class Compute(Section):
     graphs: bool | Literal["auto"] = Field(
         "auto", description="whole training steps as CUDA graphs: for small models, which are bound by launches"
     )
+    processes: PositiveInt = Field(1, description="that compute the run together, each a part of every batch")
+    parallel: Literal["ddp", "fsdp"] = Field(
+        "ddp", description="what each of several processes holds: the whole model, or a part of each parameter"
+    )
+    timeout: float = Field(
+        600.0, ge=1, le=1e6, description="seconds after which a process that does not finish a step ends the run"
+    )
 
 
 class Start(Section):

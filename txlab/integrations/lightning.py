@@ -22,7 +22,7 @@ except ImportError:  # the package under its other name
     from pytorch_lightning.utilities import rank_zero_only
 
 from txlab.errors import LabError
-from txlab.runs import ranks
+from txlab.runs import agreement
 from txlab.runs.record import record
 from txlab.runs.recording import Recording
 
@@ -120,7 +120,7 @@ class TxlabCallback(Callback):  # type: ignore[misc]
         self.step = trainer.global_step
         if self.step % trainer.log_every_n_steps == 0 and trainer.optimizers:
             self.run.add(self.step, {"lr": trainer.optimizers[0].param_groups[0]["lr"]})
-        if not self.run.poll(self.step, together=ranks.several()):
+        if not self.run.poll(self.step, together=agreement.several()):
             trainer.should_stop = True
             trainer.fit_loop.min_epochs = trainer.fit_loop.epoch_loop.min_steps = None  # which would put it off
 

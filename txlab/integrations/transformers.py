@@ -14,7 +14,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from txlab.runs import ranks
+from txlab.runs import agreement
 from txlab.runs.record import record
 from txlab.runs.recording import Recording
 
@@ -52,7 +52,7 @@ class TxlabCallback(TrainerCallback):  # type: ignore[misc]
 
     def on_step_end(self, args: Any, state: Any, control: Any, **around: Any) -> None:
         if self.run is not None:
-            control.should_training_stop |= not self.run.poll(state.global_step, together=ranks.several())
+            control.should_training_stop |= not self.run.poll(state.global_step, together=agreement.several())
             control.should_save |= self.saving
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Mapping[str, Any] | None = None, **_: Any) -> None:

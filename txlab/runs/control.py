@@ -142,6 +142,8 @@ def change(adjustable: Mapping[str, Adjustable], adjust: Callable[[str, float], 
 class Inbox:
     """The reading end of a run's inbox. take() costs a directory listing (about 20 µs) when the inbox is empty."""
 
+    polled = True  # whether looking at it costs something, so that it is done 20 times a second and not at every step
+
     def __init__(self, run: RunDirectory) -> None:
         self.run = run
         self.stuck: set[str] = set()  # names of files that could be neither removed nor moved
@@ -156,6 +158,10 @@ class Inbox:
                 self._put_away(inbox, name, junk=request.request == "unreadable")
                 requests.append(request)
         return requests
+
+    def late(self) -> list[Request]:
+        """Return the requests that came too late to be carried out."""
+        return self.take()
 
     def clear(self) -> int:
         """Move requests meant for an earlier process out of the way and return how many there were."""

@@ -145,6 +145,7 @@ class RunInfo:
     config    of a recorded run: dotted key → value of its configuration
     tags, group  words by which a list of runs is searched and grouped
     alerts    {"count", "level", "title", "step", "time"}: how many there were, the worst level, and the last of them
+    launch    names the torchrun that began it
     """
 
     name: str
@@ -173,6 +174,7 @@ class RunInfo:
     tags: list[str] = field(default_factory=list)
     group: str = ""
     alerts: dict[str, Any] = field(default_factory=dict)
+    launch: str = ""
     format: int = FORMAT
 
     @classmethod
@@ -228,7 +230,7 @@ class RunInfo:
     def encoded(self) -> bytes:
         """The bytes of run.json: indented JSON, "format" first."""
         rest = asdict(self)
-        for name in ("changes", "command", "git", "branched", "config", "tags", "group", "alerts"):
+        for name in ("changes", "command", "git", "branched", "config", "tags", "group", "alerts", "launch"):
             if not rest[name]:
                 del rest[name]
         first = {"format": rest.pop("format")}

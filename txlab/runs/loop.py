@@ -49,13 +49,18 @@ def drive(
     interrupted: Callable[[], str | None] = lambda: None,
     pending: Sequence[Mapping[str, Any]] = (),
     val_loss: float | None = None,
+    due: Callable[[], bool] | None = None,
+    people: Callable[[Any, RunDirectory], People] = People,
 ) -> RunOutcome:
     """Run the experiment until it ends, is stopped, gets a signal or fails; writes everything but the end row.
 
     `interrupted` returns the name of a received signal; `pending` are control rows to repeat at their steps;
     `val_loss` is the last one known. Never raises: an error becomes the outcome, and its traceback goes to log.txt.
+    `due` says when values on a device are fetched, and `people` makes what asks them, where several processes compute
+    the run and have to agree.
     """
-    loop = _Loop(experiment, recorder, inbox, record, interrupted, list(pending), val_loss)
+    due = due or (lambda: recorder.due)
+    loop = _Loop(experiment, recorder, inbox, record, interrupted, list(pending), val_loss, due, people)
     try:
         outcome = loop.run()
     except BaseException as error:
@@ -63,7 +68,7 @@ def drive(
         if not isinstance(error, RunFailed) and not recorder.lost:
             write_traceback(recorder.run, error)
     with contextlib.suppress(Exception):  # the disk that ended the run may refuse this too
-        for request in inbox.take():  # answer late requests, so that nobody waits for them
+        for request in inbox.late():  # answer late requests, so that nobody waits for them
             recorder.control(loop.step, request, f"the run has ended ({outcome.status})")
     return outcome
 
@@ -82,6 +87,8 @@ class _Loop:
     interrupted: Callable[[], str | None]
     pending: list[Mapping[str, Any]]
     val_loss: float | None
+    due: Callable[[], bool]
+    make_people: Callable[[Any, RunDirectory], People]
     paused: bool = False
     granted: int = 0
     polled: float = -math.inf
@@ -90,7 +97,8 @@ class _Loop:
     def __post_init__(self) -> None:
         self.saved_at = self.experiment.step_count or -1
         self.speed = Speed(self.experiment.facts(), self.experiment.steps)
-        self.people = People(self.experiment, self.recorder.run) if isinstance(self.experiment, Asking) else None
+        asks = isinstance(self.experiment, Asking)
+        self.people = self.make_people(self.experiment, self.recorder.run) if asks else None
         self.waiting = ""
 
     @property
@@ -149,7 +157,7 @@ class _Loop:
             self.recorder.metrics(step, values)
         else:
             self.recorder.step = step
-        if self.recorder.due:
+        if self.due():
             self.experiment.verify()
             self.recorder.flush()
         with self.speed.aside():
@@ -214,7 +222,7 @@ class _Loop:
 
     def _take_requests(self) -> RunOutcome | None:
         now = time.monotonic()
-        if now - self.polled < POLL_EVERY:
+        if self.inbox.polled and now - self.polled < POLL_EVERY:
             return None
         self.polled = now
         stop = None

@@ -34,14 +34,17 @@ from txlab.runs.events import Row, each_row
 from txlab.runs.finding import create_run_directory
 from txlab.runs.loop import RunOutcome, drive, write_traceback
 from txlab.runs.origin import command_line, commit_of
+from txlab.runs.ranks import leave, many, place
 from txlab.runs.recorder import Listener, Recorder, is_disk_full
 
 if TYPE_CHECKING:
     from txlab.experiments.schema import Scenario
+    from txlab.runs.ranks.computing import Lead
     from txlab.runs.scenario import LoadedScenario
 
 SILENT_FOR = 6.0  # seconds, three heartbeats: how long to watch a run that another host claims to compute
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+OF_CLUSTERS = (signal.SIGUSR1,)  # what Slurm is usually asked to send before the time is over
 EXIT_STATUS = {"done": 0, "stopped": 0, "interrupted": 130}
 PACKAGES = ("txlab", "torch", "numpy", "safetensors")
 
@@ -85,7 +88,10 @@ def prepare(loaded: LoadedScenario, out: Path | None = None, root: Path | None =
 
     scenario = loaded.scenario
     start = find_start(scenario, root)
-    kind_named(scenario.kind).require_possible(start.scenario if start else scenario)
+    kind = kind_named(scenario.kind)
+    kind.require_possible(start.scenario if start else scenario)
+    if scenario.compute.processes > 1:
+        kind.require_divisible(scenario, scenario.compute.processes)
     run = create_run_directory(root, loaded.name, out)
     try:
         if start is not None:
@@ -95,6 +101,8 @@ def prepare(loaded: LoadedScenario, out: Path | None = None, root: Path | None =
         info = new_info(run, loaded.name, scenario.kind, scenario.about.title, scenario.length())
         info.changes = dict(loaded.changes)
         info.command, info.git = command_line(), commit_of(Path.cwd())
+        if (here := place()) is not None:
+            info.launch = here.launch
         info.save(run)
     except OSError as error:
         shutil.rmtree(run.path, ignore_errors=True)
@@ -108,7 +116,8 @@ def execute(
     rewind_to: int | None = None,
     keep_requests: bool = False,
 ) -> RunInfo:
-    """Compute a prepared, stopped or killed run to its end in this process; returns its final run.json.
+    """Compute a prepared, stopped or killed run to its end in this process, or in the several that its scenario asks
+    for; returns its final run.json.
 
     Continues from the newest sound checkpoint, or from that of `rewind_to`, dropping everything later. `observer` gets
     every row. Requests left for an earlier process of the run are moved away, unless they are meant for this one
@@ -118,6 +127,13 @@ def execute(
     """
     run = RunDirectory.of(run).held()
     info_of(run)  # something that is not a run is refused before anything is written
+    if (here := place()) is None and (asked := processes_of(run)) > 1:
+        from txlab.runs.ranks.launch import launch
+
+        require_divisible(run, asked)
+        return launch(run, asked, observer, rewind_to, keep_requests)
+    if here is not None:
+        require_divisible(run, here.count)
     with writing(run), Signals() as signals:
         info = info_of(run)
         if info.recorded:
@@ -137,16 +153,29 @@ def execute(
             recorder = Recorder(run, info, scenario.record.frames_mb, [observer] if observer else [])
         except OSError as error:
             raise LabError(f"{run.path} cannot be written to: {error.strerror}") from None
+        lead = _lead(info, recorder, signals)
         try:
-            outcome = _compute(run, info, scenario, recorder, signals, rewind_to)
+            outcome = _compute(run, info, scenario, recorder, signals, rewind_to, lead)
         except LabError as error:
             recorder.finish("failed", one_line(error))
             raise
+        if lead is not None:
+            lead.end(outcome)
         lost = recorder.lost
         recorder.finish(outcome.status, outcome.reason)
         if lost:
             raise RunFailed(lost)
     return info
+
+
+def _lead(info: RunInfo, recorder: Recorder, signals: Signals) -> Lead | None:
+    """What the first of several processes does for the others; None if there are none."""
+    here = many()
+    if here is None:
+        return None
+    from txlab.runs.ranks.computing import Lead
+
+    return Lead(here, info, recorder, signals)
 
 
 def begin(run: RunDirectory, info: RunInfo) -> None:
@@ -170,21 +199,27 @@ def _compute(
     recorder: Recorder,
     signals: Signals,
     rewind_to: int | None,
+    lead: Lead | None,
 ) -> RunOutcome:
     """Build the experiment, restore its state, and drive it."""
     from txlab.runs.starting import read_start, start_of, told
 
     try:
         with signals.at_once():
-            experiment = build(run, scenario, lambda text: recorder.note(max(0, info.step), text))
+            if lead is not None:
+                lead.join(scenario)
+            experiment = build(run, scenario, lambda text: recorder.note(max(0, info.step), text), lead)
         checkpoint, damaged = checkpoints.read_newest(run, rewind_to)
         log_bytes = checkpoint.about.log_bytes if checkpoint else 0
         rows, newest = rows_behind(run, log_bytes)
         step = checkpoint.about.step if checkpoint else -1
         pending = [] if rewind_to is not None else pending_changes(checkpoint.about.pending if checkpoint else (), rows)
+        weights = None if checkpoint else read_start(run, scenario)
+        if lead is not None:
+            experiment = lead.shared(experiment, checkpoint.state if checkpoint else None, weights, pending)
         if checkpoint:  # restoring may fail (the text has changed): until then nothing is dropped
             experiment.load_state_dict(checkpoint.state)
-        elif (weights := read_start(run, scenario)) is not None:
+        elif weights is not None:
             experiment.start_from(weights)
             recorder.note(0, f"begins with the weights of {told(start_of(scenario))}")
         for bad, why in damaged.items():
@@ -209,6 +244,8 @@ def _compute(
             host=info.host,
             resumed_from=checkpoint.about.step if checkpoint else None,
         )
+        if lead is not None:
+            recorder.note(experiment.step_count, lead.said(scenario))
         facts = experiment.facts()
         info.facts, info.steps = dict(facts), experiment.steps
         compute = facts.get("compute")
@@ -229,15 +266,21 @@ def _compute(
     return drive(
         experiment,
         recorder,
-        Inbox(run),
+        Inbox(run) if lead is None else lead.inbox(run),
         scenario.record,
-        interrupted=lambda: signals.received,
+        interrupted=(lambda: signals.received) if lead is None else lead.interrupted,
         pending=pending,
         val_loss=checkpoint.about.val_loss if checkpoint else None,
+        due=None if lead is None else lead.due,
     )
 
 
-def build(run: RunDirectory, scenario: Scenario, say: Callable[[str], None] = lambda text: None) -> Any:
+def build(
+    run: RunDirectory,
+    scenario: Scenario,
+    say: Callable[[str], None] = lambda text: None,
+    lead: Lead | None = None,
+) -> Any:
     """Build the experiment of a scenario. Settings that are `auto` are decided first, once, and written into
     scenario.toml, which then repeats the run: `txlab run RUN/scenario.toml`.
 
@@ -251,7 +294,27 @@ def build(run: RunDirectory, scenario: Scenario, say: Callable[[str], None] = la
     resolved = kind.resolve(scenario, say)
     if resolved != scenario:
         run.write("scenario.toml", dump_scenario(portable(resolved, run)).encode(), durable=True)
-    return kind.build(resolved)
+    return kind.build(resolved if lead is None else lead.take_part(resolved))
+
+
+def processes_of(run: RunDirectory) -> int:
+    """How many processes the scenario of a run asks for; 1 if it cannot be read, which is said later."""
+    from txlab.runs.scenario import load_scenario
+
+    try:
+        return load_scenario(run.scenario_file).scenario.compute.processes
+    except LabError:
+        return 1
+
+
+def require_divisible(run: RunDirectory, count: int) -> None:
+    """Raise LabError if so many processes cannot compute the run together."""
+    from txlab.experiments.kind import kind_named
+    from txlab.runs.scenario import load_scenario
+
+    scenario = load_scenario(run.scenario_file).scenario
+    if count > 1:
+        kind_named(scenario.kind).require_divisible(scenario, count)
 
 
 def rows_behind(run: RunDirectory, offset: int) -> tuple[list[Row], int | None]:
@@ -384,7 +447,7 @@ class Signals:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            for number in SIGNALS:
+            for number in SIGNALS if place() is None else SIGNALS + OF_CLUSTERS:
                 if signal.getsignal(number) is not signal.SIG_IGN:
                     self._before[number] = signal.signal(number, self._note)
         return self
@@ -442,15 +505,29 @@ def start_detached(run: Path | RunDirectory, rewind_to: int | None = None) -> in
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The detached command: RUN [--rewind-to STEP]. Exit status as `txlab run`: 0, 1 failed, 2 wrong input, 130."""
+    """The detached command: RUN [--rewind-to STEP]. Exit status as `txlab run`: 0, 1 failed, 2 wrong input, 130.
+
+    It is also the command of each of several processes, which then ends with 0 if it was interrupted: to their
+    launcher, everything else is a failure.
+    """
+    if (here := many()) is not None and not here.leads:
+        from txlab.runs.ranks.computing import follow
+
+        return follow(here)
     rewind_to = int(arguments[2]) if len(arguments) == 3 and arguments[1] == "--rewind-to" else None
     try:
         info = execute(Path(arguments[0]), rewind_to=rewind_to, keep_requests=True)
     except LabError as error:
         print(error, file=sys.stderr)
+        if place() is not None:
+            from txlab.runs.ranks.launch import tell
+
+            tell(error)
         return error.exit_status
-    return EXIT_STATUS.get(info.status, 1)
+    status = EXIT_STATUS.get(info.status, 1)
+    return 0 if place() is not None and info.status == "interrupted" else status
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    ended_with = main(sys.argv[1:])
+    leave(ended_with) if many() is not None else sys.exit(ended_with)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from txlab.errors import LabError
-from txlab.runs import ranks
+from txlab.runs import agreement
 from txlab.runs.control import Inbox
 from txlab.runs.directory import RunDirectory, info_of, new_info, tables_of
 from txlab.runs.events import each_row, live_branch
@@ -58,7 +58,7 @@ def record(
     if id and not re.fullmatch(r"\w[\w.-]{0,79}", id, re.ASCII):
         raise LabError(f"id {id[:60]!r}: an id is 1 to 80 letters, digits, dots, dashes and underscores")
     folder = (Path(root) if root is not None else default_root()).resolve()
-    if ranks.rank() > 0:
+    if agreement.rank() > 0:
         return Recording(RunDirectory(folder / (id or name)), None, contextlib.ExitStack(), config or {})
     known = bool(id) and is_run(folder / id)
     if known and not resume:

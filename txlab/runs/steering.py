@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, SupportsFloat
 
 from txlab.errors import LabError, one_line
 from txlab.experiments.protocol import Adjustable
-from txlab.runs import ranks
+from txlab.runs import agreement
 from txlab.runs.control import Request, change
 from txlab.runs.loop import POLL_EVERY
 
@@ -55,7 +55,7 @@ class Steering:
         self.paused = self.polled = self.alone = False
         self.granted = 0
         self.stopping = ""
-        self.news: list[ranks.News] = []
+        self.news: list[agreement.News] = []
         self.looked = -math.inf
 
     # What the loop declares
@@ -94,18 +94,18 @@ class Steering:
 
     def poll(self, step: int, together: bool) -> bool:
         """Carry out what was requested, wait while the run is paused, and return whether the loop should go on."""
-        self.alone = not together and ranks.several()
+        self.alone = not together and agreement.several()
         while True:
-            verdict = self._verdict(step) if not self.run.silent else ranks.GO
-            if together and ranks.several():
+            verdict = self._verdict(step) if not self.run.silent else agreement.GO
+            if together and agreement.several():
                 news, self.news = self.news, []
-                verdict, news = ranks.agree(verdict, news)
+                verdict, news = agreement.agree(verdict, news)
                 if self.run.silent:
                     self._follow(news)
-            if verdict == ranks.STOP:
+            if verdict == agreement.STOP:
                 self.stopping = self.stopping or f"asked for at step {step}"
                 return False
-            if verdict == ranks.GO:
+            if verdict == agreement.GO:
                 self.granted = max(0, self.granted - 1)
                 break
             time.sleep(POLL_EVERY)
@@ -114,7 +114,7 @@ class Steering:
     def _verdict(self, step: int) -> int:
         """Take the requests, and return whether to go on, wait or stop. If the directory is gone the loop goes on."""
         if not self.run.open:
-            return ranks.GO
+            return agreement.GO
         if not self.polled:
             self.say()
         now = time.monotonic()
@@ -123,15 +123,15 @@ class Steering:
             for request in self.run.requests():
                 self._do(step, request)
         if self.stopping:
-            return ranks.STOP
+            return agreement.STOP
         if not self.paused or self.granted:
-            return ranks.GO
+            return agreement.GO
         with self.run.turn:
             if self.run.open:
                 self.run.recorder.flush()
-        return ranks.WAIT
+        return agreement.WAIT
 
-    def _follow(self, news: list[ranks.News]) -> None:
+    def _follow(self, news: list[agreement.News]) -> None:
         """Do what the process that records has done."""
         for name, value in news:
             if not name and self.save is not None:

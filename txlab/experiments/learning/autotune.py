@@ -21,7 +21,8 @@ from txlab.engine.cores import cores
 from txlab.engine.device import choose_device, describe, synchronise
 from txlab.engine.transformer.attention import Kernel
 from txlab.errors import one_line
-from txlab.experiments.learning.step_graph import StepGraph, is_alone
+from txlab.experiments.learning.share import present_share
+from txlab.experiments.learning.step_graph import StepGraph
 from txlab.experiments.learning.timing import LONG, WORTH, Dtype, Setting, Share, Trial, compare, spoken
 from txlab.experiments.schema import Compute, Scenario
 
@@ -89,24 +90,15 @@ def known(asked: Compute, device: torch.device, uncompiled: str = "") -> tuple[C
     dtype = asked.dtype if asked.dtype != "auto" else "bfloat16" if has_bfloat16 else "float32"
     attention = asked.attention if asked.attention != "auto" else "sdpa"
     compile_it = asked.compile if asked.compile != "auto" else device.type == "cuda" and not uncompiled
-    threads = asked.threads or min(4, cores())
+    threads = asked.threads or min(4, own_cores())
     why = [
         f"{device}: {describe(device)}",
         f"{dtype}: the GPU {'has' if has_bfloat16 else 'lacks'} bfloat16",
         f"{attention} attention: torch picks its fused kernel",
         f"compile {'on' if compile_it else 'off'}{f': {uncompiled}' if uncompiled and not compile_it else ''}",
     ]
-    decided = asked.model_copy(
-        update={
-            "device": str(device),
-            "dtype": dtype,
-            "attention": attention,
-            "threads": threads,
-            "share": "operations",
-            "compile": compile_it,
-        }
-    )
-    return decided, why
+    found = {"device": str(device), "dtype": dtype, "attention": attention, "threads": threads, "compile": compile_it}
+    return asked.model_copy(update={**found, "share": "operations"}), why
 
 
 def with_graphs(
@@ -116,7 +108,7 @@ def with_graphs(
     the same steps as one CUDA graph. They are timed without torch's compiler, which would take a minute."""
     if device.type != "cuda":
         ungraphed = f"{device.type} has no CUDA graphs"
-    elif not is_alone():
+    elif present_share().count > 1:
         ungraphed = "several processes add up their gradients"
     elif compute.graphs != "auto":
         return compute, f"graphs {'on' if compute.graphs else 'off'}: as asked"
@@ -186,15 +178,9 @@ def decide(
             compile_it = best.compiled
     finally:
         torch.set_num_threads(threads_before)
-    decided = Compute(
-        device="cpu",
-        dtype=best.dtype,
-        attention=best.attention,
-        threads=best.threads,
-        share=best.share,
-        compile=compile_it,
-        graphs=asked.graphs is True,
-    )
+    found: dict[str, object] = {"dtype": best.dtype, "attention": best.attention, "threads": best.threads}
+    found |= {"share": best.share, "device": "cpu", "compile": compile_it, "graphs": asked.graphs is True}
+    decided = asked.model_copy(update=found)
     why = [f"cpu: {'as asked' if asked.device == 'cpu' else 'torch sees no CUDA device here'} ({describe_cpu()})"]
     plain = replace(best, compiled=False)
     if plain in seconds:
@@ -255,9 +241,14 @@ def describe_cpu() -> str:
     return f"{cores()} cores, {describe(torch.device('cpu'))}"
 
 
+def own_cores() -> int:
+    """The processors that there are for each of the processes that compute together on this machine."""
+    return max(1, cores() // present_share().beside)
+
+
 def _thread_counts() -> list[int]:
     """1, 2, 4 … and all cores, at most 16: small matrices gain nothing from more."""
-    most = min(16, cores())
+    most = min(16, own_cores())
     return sorted({1 << n for n in range(most.bit_length())} | {most})
 
 

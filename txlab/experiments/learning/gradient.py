@@ -15,7 +15,7 @@ it, by a flag on the device that fused optimizers read and `verify` reports.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from math import isfinite
 from typing import Any, Generic, TypeAlias, TypeVar, cast
@@ -31,7 +31,7 @@ from txlab.errors import LabError, nearest
 from txlab.experiments.learning.batch_threads import BatchThreads
 from txlab.experiments.learning.prefetch import Prefetch
 from txlab.experiments.learning.schema import Train, clip_factor, factor
-from txlab.experiments.learning.step_graph import is_alone
+from txlab.experiments.learning.share import present_share
 from txlab.experiments.learning.whole_steps import WholeSteps
 from txlab.experiments.protocol import Adjustable, Budget, Frame, NotFinite, Sample, State
 from txlab.experiments.randomness import derived_seed
@@ -98,10 +98,8 @@ class GradientExperiment(Generic[Model]):
         train, compute = scenario.train, scenario.compute
         self.scenario = scenario
         self.device = choose_device(compute.device)
-        # The constructors of torch's modules draw from the global generator, whose state is restored.
-        with torch.random.fork_rng(devices=[]):
-            model = make(torch.Generator().manual_seed(derived_seed(scenario.seed, "weights", 0)))
-        self.model: Model = model.to(self.device)
+        self.share, self.make = present_share(), make
+        self.model: Model = self.share.placed(self.made().to(self.device))
         self.optimizers: Sequence[Optimizer] = self.make_optimizers()
         fused = all(optimizer.defaults.get("fused") for optimizer in self.optimizers)
         self.tells_late = self.device.type == "cuda" and fused
@@ -124,8 +122,14 @@ class GradientExperiment(Generic[Model]):
         self.refused = torch.zeros((), device=self.device)
         self.first_refused = torch.full((), -1, device=self.device)
         self.whole = None
-        if compute.graphs is True and in_batches and fused and is_alone():
+        if compute.graphs is True and in_batches and fused and self.share.count == 1:
             self.whole, self.tells_late = WholeSteps(self), True
+
+    def made(self) -> Model:
+        """The model before its first update."""
+        # The constructors of torch's modules draw from the global generator, whose state is restored.
+        with torch.random.fork_rng(devices=[]):
+            return self.make(torch.Generator().manual_seed(derived_seed(self.scenario.seed, "weights", 0)))
 
     def make_optimizers(self) -> Sequence[Optimizer]:
         """One AdamW for all parameters. A group's "lr_scale" multiplies the scheduled learning rate."""
@@ -222,12 +226,19 @@ class GradientExperiment(Generic[Model]):
             self.seed_dropout(update)
         for parameter in self.model.parameters():
             parameter.grad = None
-        measured = gradients(update)
+        with self.share.splitting(self.model):
+            measured = gradients(update)
         self.threads.add_gradients()
         for parameter in self.model.parameters():
             if parameter.grad is None and parameter.requires_grad:
                 parameter.grad = torch.zeros_like(parameter)
-        return measured, [torch.linalg.vector_norm(torch.cat(flat_gradients(each))) for each in self.optimizers]
+        self.share.add_gradients(self.model.parameters())
+        flat = [torch.cat([gradient.flatten() for gradient in self._gradients(each)]) for each in self.optimizers]
+        return measured, [self.share.norm(torch.linalg.vector_norm(each)) for each in flat]
+
+    def _gradients(self, optimizer: Optimizer) -> list[Tensor]:
+        """The gradients of an optimizer's parameters, as far as they lie here."""
+        return [self.share.here(cast(Tensor, p.grad)) for group in optimizer.param_groups for p in group["params"]]
 
     def _clip(self, optimizer: Optimizer, norm: Tensor, clip: float) -> None:
         """Scale gradients by `clip_factor`; on a GPU the factor is computed on the device, without waiting."""
@@ -236,16 +247,18 @@ class GradientExperiment(Generic[Model]):
         else:
             scale = clip_factor(float(norm), clip)
         if isinstance(scale, Tensor) or scale < 1:
-            torch._foreach_mul_([p.grad for group in optimizer.param_groups for p in group["params"]], scale)
+            torch._foreach_mul_(self._gradients(optimizer), scale)
 
     def learning_rate(self, update: int) -> float:
         """Peak × schedule; a change of the peak scales the rest of the schedule."""
         train = self.scenario.train
         return self.adjusted["lr"] * factor(update, train.warmup, train.steps, train.final, train.decay)
 
-    def seed_dropout(self, update: int) -> None:
+    def seed_dropout(self, update: int, purpose: str = "dropout") -> None:
+        """The masks of update n are a function of (seed, n), and of the process, whose rows are others."""
         if self.adjusted.get("dropout", 0.0) > 0:
-            torch.manual_seed(derived_seed(self.scenario.seed, "dropout", update))
+            purpose = f"{purpose} of process {self.share.rank}" if self.share.rank else purpose
+            torch.manual_seed(derived_seed(self.scenario.seed, purpose, update))
 
     def accumulate(self, work: Callable[..., Measured], micro_batches: Iterable[Sequence[Tensor]]) -> Measured:
         """Run `work(model, *tensors)`, which makes the backward pass, on all parts; return the sums that it measures.
@@ -255,7 +268,7 @@ class GradientExperiment(Generic[Model]):
         """
         dropout = self.adjusted.get("dropout", 0.0) > 0
         total: Measured = {}
-        for tensors in micro_batches:
+        for tensors in map(self.share.part, micro_batches):
             # Dropout draws from one generator, in one order, so with dropout the batch is not split between threads.
             parts = (
                 [work(self.model, *tensors)] if dropout else self.threads.each(work, *tensors, in_turn=self.to_compile)
@@ -264,7 +277,7 @@ class GradientExperiment(Generic[Model]):
             for part in parts:
                 for name, value in part.items():
                     total[name] = total[name] + value if name in total else value
-        return total
+        return self.share.summed(total)
 
     # Refusing updates that are not finite
 
@@ -272,11 +285,13 @@ class GradientExperiment(Generic[Model]):
         """Raise NotFinite naming the loss, else the first gradient that is not finite, else the norm."""
         name, value = "loss", loss
         if isfinite(float(loss)):
-            gradients = [(name, p.grad) for name, p in self.model.named_parameters() if p.grad is not None]
-            bad = [(name, gradient) for name, gradient in gradients if not bool(gradient.isfinite().all())]
-            if not bad:
+            found = [(name, self.share.here(p.grad)) for name, p in self.model.named_parameters() if p.grad is not None]
+            bad = self.share.anywhere(torch.stack([~gradient.isfinite().all() for _, gradient in found]))
+            if not bool(bad.any()):
                 raise NotFinite(update, "grad_norm", "Infinity")
-            name, value = f"the gradient of {bad[0][0]}", bad[0][1][~bad[0][1].isfinite()][0]
+            name, gradient = found[int(bad.int().argmax())]
+            # The element itself may lie in another process.
+            name, value = f"the gradient of {name}", next(iter(gradient[~gradient.isfinite()]), torch.tensor(torch.nan))
         number = float(value)
         raise NotFinite(update, name, "NaN" if number != number else "Infinity" if number > 0 else "-Infinity")
 
@@ -387,7 +402,7 @@ class GradientExperiment(Generic[Model]):
             for p in (p for group in optimizer.param_groups for p in group["params"]):
                 optimizer.state.pop(p, None)
                 if moments := saved.get(names[p]):
-                    optimizer.state[p] = {key: put_back(value, p.device) for key, value in moments.items()}
+                    optimizer.state[p] = {key: self._put_back(value, p) for key, value in moments.items()}
         if self.whole:
             self.whole.graph.forget()  # it has the addresses of the moments before
         self.watch_anew()
@@ -396,19 +411,24 @@ class GradientExperiment(Generic[Model]):
         self.step_count = int(state["step"])
         self.why = list(state["why"]) or self.why
 
+    def _put_back(self, value: Any, parameter: Tensor) -> Any:
+        """A copy of a part of a parameter's moments, on its device and laid out as it is."""
+        if not isinstance(value, Tensor):
+            return value
+        there = value.clone().to(parameter.device)
+        return self.share.laid_out(there, parameter) if value.shape == parameter.shape else there
+
+    def put_together(self) -> AbstractContextManager[None]:
+        """Within it, the model's parameters lie in this process as a whole: for inspection, and where it writes."""
+        return self.share.whole(self.model)
+
+    def learnt(self) -> Model:
+        """The model with all of its parameters in this process."""
+        return self.share.copied(self.model, lambda: self.made().to(self.device))
+
     def start_from(self, weights: Mapping[str, Tensor]) -> None:
         """Start from these weights instead of random ones, with no updates made and nothing else taken over."""
         load_weights(self.model, weights)
-
-
-def flat_gradients(optimizer: Optimizer) -> list[Tensor]:
-    """The gradients of an optimizer's parameters, each as a vector."""
-    return [cast(Tensor, p.grad).flatten() for group in optimizer.param_groups for p in group["params"]]
-
-
-def put_back(value: Any, device: torch.device) -> Any:
-    """A copy of a part of an optimizer's state, on the device."""
-    return value.clone().to(device) if isinstance(value, Tensor) else value
 
 
 def made_again(make: Callable[[], Model], weights: Mapping[str, Tensor]) -> Model:
@@ -425,10 +445,12 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     Weights saved under the names of an earlier version are renamed.
     """
     weights = {current_name(name): tensor for name, tensor in weights.items()}
-    shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    own = model.state_dict()
+    shapes = {name: tuple(tensor.shape) for name, tensor in own.items()}
     for name, tensor in weights.items():
         if shapes.pop(name, None) != tuple(tensor.shape):
             raise LabError(f"the checkpoint's {name} {tuple(tensor.shape)} does not fit this scenario's [model]")
     if shapes:
         raise LabError(f"the checkpoint lacks {next(iter(shapes))}, which this scenario's [model] has")
-    model.load_state_dict(weights)
+    share = present_share()
+    model.load_state_dict({name: share.laid_out(tensor, own[name]) for name, tensor in weights.items()})

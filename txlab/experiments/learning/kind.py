@@ -57,7 +57,17 @@ class GradientKind(Kind):
             raise LabError(f"compute.compile = true is not for {self.unfit}; allowed: auto, false")
         if self.ungraphed and scenario.compute.graphs is True:
             raise LabError(f"compute.graphs = true is not for {self.name}: {self.ungraphed}; allowed: auto, false")
-        return super().resolve(resolve(scenario, self.mathematics().trial_of, say, self.uncompiled, self.ungraphed))
+        uncompiled = self.uncompiled
+        if scenario.compute.processes > 1 and scenario.compute.parallel == "fsdp":
+            uncompiled = "blocks are put together while they compute"
+            shared = scenario.compute.model_copy(update={"share": "operations"})
+            scenario = scenario.model_copy(update={"compute": shared})
+        return super().resolve(resolve(scenario, self.mathematics().trial_of, say, uncompiled, self.ungraphed))
+
+    def require_divisible(self, scenario: Any, count: int) -> None:
+        train = scenario.train
+        require_rows(count, train.batch // train.accumulate, "train.batch / train.accumulate")
+        require_whole_models(scenario)
 
     def build(self, scenario: Any) -> Experiment:
         from txlab.experiments.learning.gradient import prepare
@@ -99,6 +109,24 @@ class GradientKind(Kind):
         if not isfinite(values[name]):
             return None
         return explain_step(scenario, self.mean, name, values, step, facts)
+
+
+def require_rows(count: int, rows: int, setting: str) -> None:
+    """Raise LabError if there is not at least one row of a batch for each of several processes."""
+    if rows < count:
+        raise LabError(
+            f"compute.processes = {count}: a batch of {rows} ({setting}) cannot be split between them; "
+            f"allowed: at most {rows}"
+        )
+
+
+def require_whole_models(scenario: Any) -> None:
+    """Raise LabError if threads were to share a batch, which takes whole models, where each process has only a part."""
+    if scenario.compute.parallel == "fsdp" and scenario.compute.share == "batch":
+        raise LabError(
+            'compute.share = "batch" needs the whole model, of which compute.parallel = "fsdp" leaves each process a '
+            "part; allowed: auto, operations"
+        )
 
 
 SOURCE = "Kaplan et al. 2020, §2.1; Chowdhery et al. 2022, appendix B"

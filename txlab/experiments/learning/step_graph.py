@@ -14,7 +14,6 @@ steps go on without, and `refused` says why. On a CPU nothing is recorded, every
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 import torch
@@ -23,11 +22,6 @@ from torch import Tensor
 from txlab.errors import one_line
 
 WARM_UP = 3  # as torch's own make_graphed_callables
-
-
-def is_alone() -> bool:
-    """Whether no other process adds its gradients to ours, which a recorded step does not wait for."""
-    return int(os.environ.get("WORLD_SIZE", "1")) == 1
 
 
 class StepGraph:

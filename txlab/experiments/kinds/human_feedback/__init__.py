@@ -240,9 +240,20 @@ class HumanFeedbackKind(Kind):
         chosen = {"dtype": "float32", "attention": "sdpa", "share": "operations", "compile": False, "graphs": False}
         chosen = {name: value for name, value in chosen.items() if getattr(compute, name) == "auto"}
         device = "cpu" if compute.device == "auto" else compute.device
-        threads = compute.threads or min(2, cores())
+        threads = compute.threads or max(1, min(2, cores() // compute.processes))
         decided = compute.model_copy(update={**chosen, "device": device, "threads": threads})
         return scenario.model_copy(update={"compute": decided})
+
+    def require_divisible(self, scenario: Any, count: int) -> None:
+        from txlab.experiments.learning.kind import require_rows, require_whole_models
+
+        for name in ("pretraining", "demonstrations", "policy"):
+            section = getattr(scenario, name)
+            if section.steps:
+                parts = getattr(section, "minibatches", 1)
+                given = f"{name}.batch" + (f" / {name}.minibatches" if parts > 1 else "")
+                require_rows(count, section.batch // parts, given)
+        require_whole_models(scenario)
 
     def require_possible(self, scenario: Any) -> None:
         """LabError if the instruction records or the rankings that it names cannot be read."""

@@ -7,6 +7,7 @@ those of every other kind; a checkpoint holds the present stage's state and the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -124,10 +125,10 @@ class HumanFeedback:
         """Freeze what a finished stage has made, for those that follow."""
         stage = self.stage
         if isinstance(stage, Imitation):
-            self.handed.fine_tuned = frozen(stage.model)
+            self.handed.fine_tuned = frozen(stage.learnt())
         elif isinstance(stage, RewardLearning):
             self.handed.normaliser = stage.normaliser()
-            self.handed.reward = frozen(stage.model)
+            self.handed.reward = frozen(stage.learnt())
             self.handed.rankings = tuple(stage.rankings)
 
     def verify(self) -> None:
@@ -173,6 +174,11 @@ class HumanFeedback:
         return stage.waiting
 
     # Inspection
+
+    def put_together(self) -> AbstractContextManager[None]:
+        """See GradientExperiment."""
+        stage = self.stage
+        return nullcontext() if isinstance(stage, BestOfN) else stage.put_together()
 
     def model(self) -> GPT:
         """The language model as it is now."""

@@ -14,7 +14,6 @@ from txlab.engine.transformer.gpt import GPT
 from txlab.experiments.kinds.human_feedback.materials import Handed, Texts, copied
 from txlab.experiments.learning.gradient import GradientExperiment, Measured
 from txlab.experiments.learning.schema import Optimizer, TransformerSection
-from txlab.experiments.randomness import derived_seed
 from txlab.experiments.schema import Compute
 
 HELD_OUT = 128  # texts of the validation loss
@@ -68,8 +67,7 @@ class Imitation(GradientExperiment[GPT]):
         return self.packed([(prompt, self.texts.task.demonstrate(draws, prompt)) for prompt in prompts])
 
     def gradients(self, update: int) -> Measured:
-        if self.adjusted["dropout"] > 0:
-            torch.manual_seed(derived_seed(self.scenario.seed, f"dropout {self.name}", update))
+        self.seed_dropout(update, f"dropout {self.name}")
         loss = answer_loss(self.model, self.batch(update))
         loss.backward()  # type: ignore[no-untyped-call]
         return {"loss": loss.detach()}

@@ -151,7 +151,8 @@ class PolicyLearning(GradientExperiment[nn.ModuleDict]):
     def step(self) -> Mapping[str, float | Tensor]:
         """Draw answers, learn from them in epochs × minibatches updates; means over the updates, and of the answers."""
         section, number = self.section, self.step_count + 1
-        self.rollout = self.collect(number)
+        with self.put_together():
+            self.rollout = self.collect(number)
         metrics = self.update_on(self.parts(number), self.gradients_on)
         metrics |= self.told(self.rollout)
         if section.kl_target:

@@ -109,10 +109,11 @@ class PairBatch:
 
     @property
     def source_mask(self) -> Mask:
-        """The padding mask of the sources; nothing is masked if all are equally long."""
+        """The padding mask of the sources; nothing is masked if there is no padding. A part of a batch is as wide as
+        the whole, so that all of its sources may have padding behind them."""
         from txlab.engine.transformer.attention import NO_MASK, Padding
 
-        return NO_MASK if min(self.lengths) == max(self.lengths) else Padding(self.lengths)
+        return NO_MASK if min(self.lengths) == self.source.shape[1] else Padding(self.lengths)
 
     @property
     def scored(self) -> int:
