@@ -293,7 +293,9 @@ def test_graphs_are_off_with_a_reason_where_they_cannot_be_had(monkeypatch: pyte
     compute, why = decided(monkeypatch, fails)
     assert compute.graphs is False
     assert why == "graphs off: they do not work here (operation not permitted when stream is capturing)"
-    monkeypatch.setenv("WORLD_SIZE", "2")
+    shared = Share()
+    shared.count = 2
+    monkeypatch.setattr(autotune, "present_share", lambda: shared)
     assert decided(monkeypatch, lambda *_: (4e-3, 1e-3))[1] == "graphs off: several processes add up their gradients"
     with pytest.raises(LabError, match=r"graphs = true is not for translation: batches have many shapes; allowed"):
         kind_named("translation").resolve(
