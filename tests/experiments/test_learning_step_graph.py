@@ -15,6 +15,7 @@ from txlab.errors import LabError
 from txlab.experiments.kind import kind_named
 from txlab.experiments.learning import autotune, step_graph
 from txlab.experiments.learning.prefetch import Prefetch
+from txlab.experiments.learning.share import Share
 from txlab.experiments.learning.step_graph import StepGraph
 from txlab.experiments.protocol import NotFinite
 from txlab.experiments.schema import Compute
