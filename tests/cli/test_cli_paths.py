@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from typer.main import get_command
 
 from txlab.cli import app
@@ -72,6 +73,10 @@ READING = """
     words evaluate RUN @
     words export @ made.txt
 """
+FOLLOWING = """
+    watch --file=@
+    serve @
+"""
 WRITING = """
     --runs=@ runs
     --runs=@ doctor
@@ -86,6 +91,7 @@ WRITING = """
     tokenizer train SOURCE --vocabulary=257 --name=@
     tokenizer export bytes --form=txlab --out=@
     tokenizer export bytes --form=txlab --out=@ --replace
+    watch --name=@ -- true
     words export RUN @
 """
 OF_A_RUN = ("run.json", "events.jsonl", "scenario.toml", "heartbeat", "lock")
@@ -200,7 +206,7 @@ def lines_of(table: str) -> list[str]:
 
 
 def test_every_parameter_that_names_a_place_is_in_the_table() -> None:
-    table = [f"{line} " for line in lines_of(READING + WRITING)]
+    table = [f"{line} " for line in lines_of(READING + FOLLOWING + WRITING)]
     for command, about in commands(BUILT):
         for parameter in about.params:
             word = "@" if parameter.param_type_name == "argument" else f"{parameter.opts[0]}=@"
@@ -239,6 +245,29 @@ def test_what_is_read_is_refused_in_one_sentence(
         assert said.status == 2 or (said.status == 0 and place in fine), (place, said)
         if said.status == 2:
             assert said.refused.startswith("txlab: "), place
+
+
+@pytest.mark.parametrize("line", lines_of(FOLLOWING))
+def test_what_is_followed_is_a_regular_file(
+    line: str, ask: Ask, places: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A regular file of any size and content is followed, and a run served, until ctrl-c, which comes at once here."""
+
+    def interrupted(*_: object) -> None:
+        raise typer.Exit(0)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(import_module("txlab.cli.watch"), "begin", interrupted)
+    monkeypatch.setattr(import_module("txlab.cli.serve"), "listen", interrupted)
+    regular = (
+        set()
+        if "serve" in line
+        else {"garbage", *(f"{kind}{end}" for kind in ("unreadable", "huge", "endless") for end in ("", ".toml"))}
+    )
+    for place in places:
+        said = asked(ask, line, places[place])
+        assert said.status == 2 or (said.status == 0 and place in regular), (place, said)
+        assert said.status == 0 or said.refused.startswith("txlab: "), place
 
 
 @pytest.mark.parametrize("line", lines_of(WRITING))

@@ -153,7 +153,7 @@ def test_what_cannot_be_changed_is_said_in_a_sentence_and_changes_nothing() -> N
         (lambda one: one.switch("out"), "the output cannot be switched off"),
         (lambda one: one.set_weight("h1_1", "h1_2", 1.0), "takes nothing from"),
         (lambda one: one.describe("a = x\nb = y"), "a and b lead nowhere"),
-        (lambda one: one.use_data("moons"), "no set of points"),
+        (lambda one: one.use_data("moons"), "not a set of points"),
         (lambda one: one.remove_point(0, 0), "no point was added"),
     ]
     for change, said in wrong:

@@ -134,7 +134,7 @@ def test_a_player_comes_back_from_a_frame_and_from_a_state(rule: str, seeds: int
 def test_what_is_no_record_of_a_player_is_refused() -> None:
     experiment = build(made())
     frame = experiment.frame()
-    with pytest.raises(LabError, match="no record of self-play"):
+    with pytest.raises(LabError, match="not a record of self-play"):
         player_of(Frame(0, {"attention/pattern": np.zeros(3)}))
     with pytest.raises(LabError, match="without its table"):
         player_of(Frame(0, {}, facts=frame.facts))

@@ -147,7 +147,7 @@ async def test_an_impossible_edit_is_refused_and_nothing_is_lost(tmp_path: Path)
         assert screen.world.layout.marks.get((0, 0)) == "H"
         await pilot.press("r")
         await pilot.press(*["backspace"] * 3, *"no", "enter")
-        assert "no number" in text_of(app)
+        assert "not a number" in text_of(app)
         await pilot.press(*["backspace"] * 2, "minus", "3", "enter")
         await settle(pilot, lambda: quiet(screen))
         assert screen.world.map is not None

@@ -140,7 +140,7 @@ async def test_a_weight_is_chosen_with_tab_and_typed(tmp_path: Path) -> None:
         box = app.screen.query_one(Input)
         box.value = "much"
         await pilot.pause()
-        assert "no number" in text_of(app)
+        assert "not a number" in text_of(app)
         box.value = "-2.5"
         shown = await press(pilot, screen, "enter")
         assert dict(shown.incoming(name))[source] == -2.5

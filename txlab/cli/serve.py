@@ -52,6 +52,11 @@ def serve(
     port: Annotated[int, typer.Option("--port", metavar="N", help="the port on 127.0.0.1", min=1, max=65535)] = 8023,
 ) -> None:
     """The console in a browser, for whoever has its address."""
+    if run is not None:  # a name that is wrong is said here, not in a browser
+        from txlab.runs.directory import RunDirectory, info_of
+        from txlab.runs.finding import find_run
+
+        info_of(RunDirectory(find_run(run)))
     console = [sys.executable, "-m", "txlab", *(["attach", "--", run] if run else [])]
     token = secrets.token_urlsafe(24)
     try:

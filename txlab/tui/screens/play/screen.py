@@ -325,4 +325,4 @@ def unexplained(title: str, values: Mapping[int, float], position: Position, squ
         many = len(tictactoe.legal(position))
         return f"{visible(title)} sees nothing: each of the {many} free squares is as likely as another.\n{best}"
     said = f"{visible(title)} expects {value_text(values[square])} of {where}, from the view of {sign}."
-    return f"{said}\nOnly the values of its table were kept, not the updates that made them.\n{best}"
+    return f"{said}\nOnly the table's values were kept, not the updates that made them.\n{best}"
