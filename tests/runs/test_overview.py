@@ -44,11 +44,11 @@ def test_a_setting_is_named_by_its_end_and_before_a_metric_of_the_same_name() ->
         require_column("los", [one])
 
 
-def test_a_run_of_two_tags_is_in_both_groups() -> None:
-    runs = [run("a", tags=("x", "y")), run("b", tags=("y",)), run("c")]
+def test_each_run_is_in_one_group() -> None:
+    runs = [run("a", tags=("x", "y")), run("b", tags=("y",)), run("c"), run("d", tags=("y",))]
     assert [(name, [each.name for each in members]) for name, members in grouped(runs, "tags")] == [
-        ("x", ["a"]),
-        ("y", ["a", "b"]),
+        ("x y", ["a"]),
+        ("y", ["b", "d"]),
         ("", ["c"]),
     ]
 
@@ -119,3 +119,20 @@ def test_for_a_table_all_runs_are_read_bit_by_bit(tmp_path: Path, monkeypatch: p
     assert sizes == [5, 5, 2, 0]
     assert settings_in(list(under.known.values())) == ["lr"]
     assert {run.settings["model.width"] for run in under.known.values()} == {2}
+
+
+def test_a_loss_that_is_not_a_number_is_said_in_the_list(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import json
+
+    from txlab.cli.runs import runs
+
+    monkeypatch.setenv("TXLAB_RUNS", str(tmp_path))
+    with txlab.record("job", root=tmp_path) as recording:
+        recording.log(1, loss=2.0)
+        recording.log(2, loss=float("nan"))
+    runs()
+    assert "loss    NaN" in capsys.readouterr().out
+    runs(json=True)
+    assert json.loads(capsys.readouterr().out)["value"] == "NaN"

@@ -154,8 +154,9 @@ def facts_and_summary(path: Path) -> tuple[dict[str, Any], RunSummary]:
 def facts(reader: RunReader, summary: RunSummary) -> dict[str, Any]:
     """Return the list entry of one run."""
     from txlab.runs.directory import ALIVE
+    from txlab.runs.events import name_of
 
-    info, state = reader.info, reader.state
+    info, state, value = reader.info, reader.state, summary.value
     series = reader.series(summary.metric)
     # The heartbeat reports the step only every two seconds; the log is more recent.
     step = max([state.step, *series.steps[-1:].tolist()]) if state.status in ALIVE else state.step
@@ -184,7 +185,7 @@ def facts(reader: RunReader, summary: RunSummary) -> dict[str, Any]:
         "started": info.started,
         "ended": info.ended,
         "metric": summary.metric,
-        "value": summary.values.get(summary.metric),
+        "value": value if value is None or math.isfinite(value) else name_of(value),
         "values": summary.values,
         "curve": curve[:: max(1, len(curve) // 256)],
     }
@@ -216,7 +217,7 @@ def print_table(rows: list[dict[str, Any]], further: Sequence[Sequence[str]], ti
         if row["status"] == "lost" and row.get("heartbeat_age") is not None:
             word += f" {duration(row['heartbeat_age'])}"
         paint[i, 1 + far] = colour
-        value = row.get("value")
+        value = None if row.get("value") is None else float(row["value"])  # "NaN" as in the log
         step = f"{row['step']}/{row['steps']}" if row.get("steps") else str(row.get("step", ""))
         curve = spark(np.array(row["curve"]), SPARK, ascii_only())
         metric = "" if value is None else cut(shown(row["metric"]), METRIC)

@@ -50,7 +50,7 @@ def encode_row(row: Row) -> bytes:
 def _finite(value: Any) -> Any:
     """The same JSON value with non-finite floats replaced by their names."""
     if isinstance(value, float):
-        return value if math.isfinite(value) else _name_of(value)
+        return value if math.isfinite(value) else name_of(value)
     if isinstance(value, dict):
         return {key: _finite(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
@@ -58,7 +58,8 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _name_of(value: float) -> str:
+def name_of(value: float) -> str:
+    """The name of a number that is not finite, as rows and lists have it."""
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 

@@ -99,12 +99,10 @@ def _order(value: Any) -> tuple[int, float, str]:
 
 
 def grouped(runs: Sequence[RunSummary], column: str) -> list[tuple[str, list[RunSummary]]]:
-    """(name of the group, its runs) in the order in which the groups appear; a run of several tags is in each."""
+    """(name of the group, its runs) in the order in which the groups appear. By tags, runs of the same tags are one."""
     found: dict[str, list[RunSummary]] = {}
     for run in runs:
-        names = list(run.tags) if column == "tags" else [str(value_of(run, column) or "")]
-        for name in names or [""]:
-            found.setdefault(name, []).append(run)
+        found.setdefault(str(value_of(run, column) or ""), []).append(run)
     return list(found.items())
 
 
