@@ -49,6 +49,7 @@ settings.register_profile("txlab", deadline=None, derandomize=bool(os.environ.ge
 settings.load_profile("txlab")
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Two workers a core: the tests of screens mostly wait for threads and timers, and use a third of a core each."""
     return 2 * len(os.sched_getaffinity(0))

@@ -133,6 +133,6 @@ def test_a_loss_that_is_not_a_number_is_said_in_the_list(
         recording.log(1, loss=2.0)
         recording.log(2, loss=float("nan"))
     runs()
-    assert "loss    NaN" in capsys.readouterr().out
+    assert "loss NaN" in " ".join(capsys.readouterr().out.split())
     runs(json=True)
     assert json.loads(capsys.readouterr().out)["value"] == "NaN"
