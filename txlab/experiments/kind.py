@@ -65,10 +65,11 @@ class Kind:
 
         `say` is called with a line before a long measurement.
         """
-        if scenario.compute.share != "auto":
+        usual = {"share": "operations", "graphs": False}
+        left = {name: value for name, value in usual.items() if getattr(scenario.compute, name) == "auto"}
+        if not left:
             return scenario
-        shared = scenario.compute.model_copy(update={"share": "operations"})
-        return scenario.model_copy(update={"compute": shared})
+        return scenario.model_copy(update={"compute": scenario.compute.model_copy(update=left)})
 
     def build(self, scenario: Any) -> Experiment:
         """Build the experiment of a validated scenario, before its first step; a remaining `auto` is decided first."""

@@ -82,6 +82,7 @@ class RunMirror:
         self.known_marks: dict[str, Any] = {}
         self.outstanding = 0  # what was sent and is not acknowledged yet
         self.label = self._known_label()  # the label as the other side has it
+        self.label_sent = False  # whether one is on its way
         self.answered: set[str] = set()  # ids of requests that the log has answered
         self.unsure: dict[str, float] = {}  # names of requests sent over a line that was lost before the answer
         self.waiting: set[str] = set()  # names of requests that are on their way
@@ -268,6 +269,9 @@ class RunMirror:
         """Write one of the small files."""
         if len(body) > SMALL[name]:
             raise ValueError(f"{name} is too large")
+        if name == "label.json" and (self.label_sent or self._mark(name) != self.label):
+            self.known_marks[name] = mark  # one was written here and is not known to have arrived: it is the newer
+            return
         body = moved(name, body, offset)
         self.top.write(name, body)
         if name == "heartbeat" and isinstance(mark, list):  # the reader goes by the time of the file as well
@@ -337,11 +341,11 @@ class RunMirror:
                 self.waiting.add(name)
                 self.outstanding += 1
                 yield {"run": self.state.run, "file": "inbox", "name": name}, body, self._after(name)
-        if (mark := self._mark("label.json")) != self.label and mark is not None:
-            self.label = mark
+        if not self.label_sent and (mark := self._mark("label.json")) != self.label and mark is not None:
             with contextlib.suppress(OSError):
                 body = self.top.read("label.json", SMALL["label.json"])
                 self.outstanding += 1
+                self.label_sent = True
                 yield {"run": self.state.run, "file": "label.json"}, body, partial(self._label_taken, mark)
         if self.followed and time.monotonic() - self.stands_since > SETTLED:
             for name in SHARED:
@@ -362,6 +366,7 @@ class RunMirror:
 
     def _label_taken(self, mark: tuple[int, int], taken: bool) -> None:
         self.outstanding -= 1
+        self.label_sent = False
         self._keep_label(mark)
 
     def _keep_label(self, mark: tuple[int, int] | None) -> None:
@@ -413,7 +418,7 @@ class RunMirror:
         """What was on its way may have arrived; two seconds after the next connection that will be known."""
         self.unsure |= dict.fromkeys(self.waiting, float("inf"))
         self.waiting.clear()
-        self.outstanding, self.followed = 0, False
+        self.outstanding, self.label_sent, self.followed = 0, False, False
         for name in SHARED:  # lines on their way may be lost: all are compared again
             self.known[name] = self.read[name] = 0
             for each in (self.theirs[name], self.ours[name], self.unsent[name]):

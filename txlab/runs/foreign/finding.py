@@ -18,7 +18,8 @@ from txlab.runs.foreign.log import EVENTS, METRICS, WANDB, ForeignLog
 from txlab.runs.foreign.mirror import Mirror, mirror_path
 from txlab.runs.label import read_label
 
-DEEPEST = 6
+DEEPEST = 6  # levels below a usual place
+NAMED_DEEPEST = 2  # levels below a folder that somebody names: its runs, and not another project's
 MOST_ENTRIES = 20_000
 MOST_LOGS = 1000
 OURS = ("run.json", "events.jsonl")
@@ -73,10 +74,11 @@ def logs_among(folder: Path, entries: Iterable[os.DirEntry[str]]) -> Iterator[Fo
 
 
 def logs_at(path: Path) -> list[ForeignLog]:
-    """The logs that a path means: those in a folder and below it, or the one that a file belongs to. LabError if it is
-    a database that cannot be read."""
+    """The logs that a path means: those in a folder and not far below it, or the one that a file belongs to. LabError
+    if it is a database that cannot be read."""
     if path.is_dir():
-        return logs_under(path)
+        whole_disk = path.resolve().parent == path.resolve()
+        return logs_under(path, 0 if whole_disk else NAMED_DEEPEST)
     if not path.is_file():
         return []
     if path.suffix == ".db":
