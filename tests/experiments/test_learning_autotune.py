@@ -45,7 +45,14 @@ def test_what_a_person_has_set_stays() -> None:
 
 def test_a_decided_scenario_is_not_timed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing.Trial, "time", lambda *_: pytest.fail("timed"))
-    settled = {"device": "cpu", "dtype": "float32", "threads": 1, "share": "operations", "attention": "sdpa"}
+    settled = {
+        "device": "cpu",
+        "dtype": "float32",
+        "threads": 1,
+        "share": "operations",
+        "attention": "sdpa",
+        "graphs": False,
+    }
     decided = scenario(**settled, compile=False)
     assert KIND.resolve(decided) is decided
 
