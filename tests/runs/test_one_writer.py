@@ -195,8 +195,19 @@ class TestTwoThatWantTheSameRun:
     ) -> None:
         run = made(tmp_path)
         send(run, Request("step", count=20))
-        with pytest.raises(RunFailed, match=r"process 5 on \. computes .* as well, so this one ends"):
-            execute(run, observer=at_step(20, lambda: heartbeat(run, 0, host=".")))
+        ended = threading.Event()
+
+        def beat() -> None:  # again and again, as a process does: one heartbeat may be written over by ours
+            while not ended.wait(0.02):
+                heartbeat(run, 0, host=".")
+
+        other = threading.Thread(target=beat)
+        try:
+            with pytest.raises(RunFailed, match=r"process 5 on \. computes .* as well, so this one ends"):
+                execute(run, observer=at_step(20, other.start))
+        finally:
+            ended.set()
+            other.join()
         assert RunInfo.load(run).status != "failed"
         assert read_rows(run.events)[0][-1]["event"] != "end"
         assert json.loads(run.heartbeat.read_bytes())["host"] == "."
