@@ -31,11 +31,11 @@ from torch import Tensor, nn
 
 from txlab.engine.interpret.activation_cache import run_with_cache
 from txlab.engine.interpret.sites import Text
-from txlab.engine.transformer.attention import LayerCache
 from txlab.engine.transformer.bert import Bert, BertShape, mask_tokens
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
 from txlab.engine.transformer.generation import generate
 from txlab.engine.transformer.gpt import GPT, GPTShape
+from txlab.engine.transformer.key_value_cache import LayerCache
 from txlab.engine.transformer.positions import sinusoids
 
 Work = Callable[[], object]

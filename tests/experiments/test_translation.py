@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from txlab.engine.transformer.attention import pattern, scores
+from txlab.engine.transformer.blocks import pattern, scores
 from txlab.engine.transformer.hooks import keeping
 from txlab.errors import LabError
 from txlab.experiments.kind import explain_metric, kind_named

@@ -18,8 +18,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from txlab.engine.transformer import attention
-from txlab.engine.transformer.blocks import LayerNorm, RMSNorm
+from txlab.engine.transformer import blocks
+from txlab.engine.transformer.norms import LayerNorm, RMSNorm
 from txlab.engine.transformer.weights import FAMILIES, Loaded
 
 transformers = pytest.importorskip("transformers")
@@ -114,7 +114,7 @@ def mutate(name: str, loaded: Loaded, patch: pytest.MonkeyPatch) -> None:
         for module in changed:
             module.activation = other[module.activation]
     elif name == "no 1/√K":
-        patch.setattr(attention, "scores", lambda q, k, bias=None: q @ k.transpose(-2, -1))
+        patch.setattr(blocks, "scores", lambda q, k, bias=None: q @ k.transpose(-2, -1))
     elif name == "the other ε":
         for module in model.modules():
             if isinstance(module, LayerNorm | RMSNorm):

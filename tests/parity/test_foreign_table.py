@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import foreign_models
 
-from txlab.engine.transformer import blocks
+from txlab.engine.transformer import norms
 
 
 def test_the_table_says_who_agrees_and_who_does_not(
@@ -20,6 +20,6 @@ def test_the_table_says_who_agrees_and_who_does_not(
     assert len(list(foreign_models.cases())) >= 60
     foreign_models.main(["qwen2, tied"])
     assert "1 of 1 agree" in capsys.readouterr().out
-    monkeypatch.setattr(blocks.F, "rms_norm", lambda x, shape, w, e: x * w)
+    monkeypatch.setattr(norms.F, "rms_norm", lambda x, shape, w, e: x * w)
     foreign_models.main(["qwen2, tied"])
     assert "0 of 1 agree" in capsys.readouterr().out

@@ -13,10 +13,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from txlab.engine.transformer import attention as module
-from txlab.engine.transformer.attention import CAUSAL, NO_MASK, Every, GraphMask, Mask, MultiHeadAttention, Padding
-from txlab.engine.transformer.blocks import ACTIVATIONS, Block
+from txlab.engine.transformer import blocks as module
+from txlab.engine.transformer.blocks import ACTIVATIONS, Block, MultiHeadAttention
 from txlab.engine.transformer.hooks import keeping
+from txlab.engine.transformer.masks import CAUSAL, NO_MASK, Every, GraphMask, Mask, Padding
 
 D, H, F, B, T, S = 24, 4, 56, 3, 9, 7
 PRECISION = {torch.float64: 1e-10, torch.float32: 2e-5}

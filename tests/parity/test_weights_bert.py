@@ -23,9 +23,9 @@ from random_models import (
     transformers,
 )
 
-from txlab.engine.transformer.attention import Padding
 from txlab.engine.transformer.bert import Bert, BertShape
 from txlab.engine.transformer.hooks import keeping
+from txlab.engine.transformer.masks import Padding
 from txlab.engine.transformer.weights import Loaded, load_model, save_model
 from txlab.errors import LabError
 

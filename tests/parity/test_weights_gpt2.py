@@ -23,10 +23,10 @@ from random_models import (
     transformers,
 )
 
-from txlab.engine.transformer.attention import CAUSAL, Every, Padding
 from txlab.engine.transformer.generation import generate
 from txlab.engine.transformer.gpt import GPT, GPTShape
 from txlab.engine.transformer.hooks import keeping
+from txlab.engine.transformer.masks import CAUSAL, Every, Padding
 from txlab.engine.transformer.weights import Loaded, load_model, save_model
 from txlab.errors import LabError
 

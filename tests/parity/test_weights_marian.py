@@ -23,10 +23,10 @@ from random_models import (
     transformers,
 )
 
-from txlab.engine.transformer.attention import Padding
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
 from txlab.engine.transformer.generation import generate_target
 from txlab.engine.transformer.hooks import keeping
+from txlab.engine.transformer.masks import Padding
 from txlab.engine.transformer.weights import Loaded, load_model, save_model
 from txlab.errors import LabError
 

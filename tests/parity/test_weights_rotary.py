@@ -29,7 +29,7 @@ from transformers.models.llama import modeling_llama
 from transformers.models.mistral import modeling_mistral
 from transformers.models.qwen2 import modeling_qwen2
 
-from txlab.engine.transformer import blocks, positions
+from txlab.engine.transformer import norms, positions
 from txlab.engine.transformer.generation import generate
 from txlab.engine.transformer.gpt import GPT, GPTShape
 from txlab.engine.transformer.hooks import keeping
@@ -145,7 +145,7 @@ def unstretched(patch: pytest.MonkeyPatch) -> None:
 
 
 def centred(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(blocks.F, "rms_norm", lambda x, shape, w, e: F.layer_norm(x, shape, w, None, e))
+    patch.setattr(norms.F, "rms_norm", lambda x, shape, w, e: F.layer_norm(x, shape, w, None, e))
 
 
 def gate_and_up_exchanged(patch: pytest.MonkeyPatch) -> None:

@@ -20,9 +20,9 @@ from txlab.engine.interpret.interventions import (
     intervening,
 )
 from txlab.engine.interpret.sites import Text, run
-from txlab.engine.transformer.blocks import LayerNorm
 from txlab.engine.transformer.gpt import GPT, GPTShape
 from txlab.engine.transformer.hooks import keeping
+from txlab.engine.transformer.norms import LayerNorm
 from txlab.errors import LabError
 
 CLOSE = {"atol": 1e-12, "rtol": 0}

@@ -30,8 +30,8 @@ from txlab.engine.interpret.interventions import (
     together,
 )
 from txlab.engine.interpret.sites import Model, Text, attention_at, run, sites
-from txlab.engine.transformer.attention import GraphMask
 from txlab.engine.transformer.hooks import keeping
+from txlab.engine.transformer.masks import GraphMask
 from txlab.errors import LabError
 
 CLOSE = {"atol": 1e-11, "rtol": 0}

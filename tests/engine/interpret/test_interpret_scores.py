@@ -6,9 +6,10 @@ import torch
 
 from txlab.engine.interpret.activation_cache import induction_scores, previous_token_scores, run_with_cache
 from txlab.engine.interpret.sites import Text
-from txlab.engine.transformer.attention import CAUSAL, attention
+from txlab.engine.transformer.blocks import attention
 from txlab.engine.transformer.gpt import GPT, GPTShape
 from txlab.engine.transformer.hooks import keeping
+from txlab.engine.transformer.masks import CAUSAL
 
 
 def test_the_recorded_patterns_are_those_that_made_the_logits() -> None:

@@ -20,10 +20,11 @@ from txlab.engine.recurrent.translation import (
     flops_per_pair,
 )
 from txlab.engine.recurrent.why_translation import explain_additive
-from txlab.engine.transformer.attention import Kernel, Padding
 from txlab.engine.transformer.beam import beam_search
+from txlab.engine.transformer.blocks import Kernel
 from txlab.engine.transformer.costs import costs
 from txlab.engine.transformer.generation import generate_target
+from txlab.engine.transformer.masks import Padding
 from txlab.engine.transformer.scoring import score_target
 from txlab.errors import LabError
 

@@ -8,16 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txlab.engine.interpret.why import explain_weight
-from txlab.engine.transformer.attention import (
-    CAUSAL,
-    NO_MASK,
-    Every,
-    GraphMask,
-    Padding,
-    attention,
-    pattern,
-    scores,
-)
+from txlab.engine.transformer.blocks import attention, pattern, scores
+from txlab.engine.transformer.masks import CAUSAL, NO_MASK, Every, GraphMask, Padding
 
 KERNELS = ("matmul", "sdpa")
 

@@ -5,9 +5,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from txlab.engine.transformer.attention import Padding
 from txlab.engine.transformer.bert import NOT_ASKED, Bert, BertShape, mask_tokens
 from txlab.engine.transformer.hooks import keeping
+from txlab.engine.transformer.masks import Padding
 
 IDS = torch.tensor([[3, 1, 4, 1, 5, 9], [2, 7, 1, 8, 2, 8]])
 SEGMENTS = torch.tensor([[0, 0, 0, 1, 1, 1], [0, 0, 0, 0, 0, 1]])

@@ -11,9 +11,10 @@ from txlab.engine.interpret.circuits import (
     head_weights,
     virtual_head,
 )
-from txlab.engine.transformer.attention import CAUSAL, NO_MASK, GraphMask, MultiHeadAttention, Padding
-from txlab.engine.transformer.blocks import Block, LayerNorm, Placement
+from txlab.engine.transformer.blocks import Block, MultiHeadAttention, Placement
 from txlab.engine.transformer.hooks import Hooks
+from txlab.engine.transformer.masks import CAUSAL, NO_MASK, GraphMask, Padding
+from txlab.engine.transformer.norms import LayerNorm
 
 
 def randomise(module: nn.Module, seed: int = 1) -> None:

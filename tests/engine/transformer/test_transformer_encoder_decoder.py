@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from txlab.engine.transformer.attention import CAUSAL, Padding
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
 from txlab.engine.transformer.hooks import Hooks, keeping
+from txlab.engine.transformer.masks import CAUSAL, Padding
 from txlab.engine.transformer.positions import sinusoids
 
 POSITIONS = ("sinusoidal", "learned", "rotary")

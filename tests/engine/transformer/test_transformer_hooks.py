@@ -3,10 +3,11 @@
 import pytest
 import torch
 
-from txlab.engine.transformer.attention import CAUSAL, Every, LayerCache, Padding
 from txlab.engine.transformer.blocks import Block
 from txlab.engine.transformer.gpt import GPT, GPTShape
 from txlab.engine.transformer.hooks import Hooks, keeping
+from txlab.engine.transformer.key_value_cache import LayerCache
+from txlab.engine.transformer.masks import CAUSAL, Every, Padding
 
 SHAPE = GPTShape(layers=2, heads=2, width=8, context=6, vocabulary=11)
 

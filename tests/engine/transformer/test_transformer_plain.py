@@ -3,9 +3,9 @@
 import torch
 
 from txlab.engine.transformer import plain
-from txlab.engine.transformer.attention import CAUSAL, attention
-from txlab.engine.transformer.blocks import Block
+from txlab.engine.transformer.blocks import Block, attention
 from txlab.engine.transformer.gpt import GPT, GPTShape
+from txlab.engine.transformer.masks import CAUSAL
 
 EXACT = {"atol": 1e-12, "rtol": 0}
 

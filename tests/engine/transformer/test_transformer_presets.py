@@ -13,9 +13,9 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from txlab.engine.transformer import positions as positions_module
-from txlab.engine.transformer.blocks import LayerNorm
 from txlab.engine.transformer.costs import costs
 from txlab.engine.transformer.gpt import GPT, GPTShape
+from txlab.engine.transformer.norms import LayerNorm
 from txlab.engine.transformer.positions import bucket
 from txlab.engine.transformer.presets import (
     PRESETS,

@@ -9,12 +9,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from txlab.engine.transformer.attention import CAUSAL, NO_MASK, Padding
 from txlab.engine.transformer.bert import Bert, BertShape
-from txlab.engine.transformer.blocks import Block, LayerNorm
+from txlab.engine.transformer.blocks import Block
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
 from txlab.engine.transformer.gpt import GPT, GPTShape
 from txlab.engine.transformer.hooks import Hooks, keeping
+from txlab.engine.transformer.masks import CAUSAL, NO_MASK, Padding
+from txlab.engine.transformer.norms import LayerNorm
 from txlab.engine.transformer.variants import VARIANTS, switched_on, together, unfit
 from txlab.engine.transformer.vision import VisionShape, VisionTransformer
 from txlab.errors import LabError

@@ -23,8 +23,9 @@ from torch import Tensor
 
 from txlab.engine.interpret.interventions import Intervention, intervening
 from txlab.engine.interpret.sites import Model, Site, Text, run, sites, stream_of
-from txlab.engine.transformer.attention import Causal, pattern, scores
+from txlab.engine.transformer.blocks import pattern, scores
 from txlab.engine.transformer.hooks import NO_HOOKS, Hooks, keeping, together
+from txlab.engine.transformer.masks import Causal
 from txlab.errors import LabError
 
 ALL = slice(None)

@@ -32,9 +32,10 @@ from txlab.engine.interpret.sites import (
     stream_of,
     unembedding,
 )
-from txlab.engine.transformer.attention import Mask, MultiHeadAttention, pattern
-from txlab.engine.transformer.blocks import Norm
+from txlab.engine.transformer.blocks import MultiHeadAttention, pattern
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
+from txlab.engine.transformer.masks import Mask
+from txlab.engine.transformer.norms import Norm
 from txlab.errors import LabError
 
 

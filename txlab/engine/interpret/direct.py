@@ -17,9 +17,10 @@ from torch import Tensor
 from txlab.engine.interpret.effects import check_position
 from txlab.engine.interpret.interventions import Erratum, Intervention, intervening
 from txlab.engine.interpret.sites import Model, ResidualStream, Text, run, stream_of, unembedding
-from txlab.engine.transformer.blocks import Block, Norm
+from txlab.engine.transformer.blocks import Block
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
 from txlab.engine.transformer.hooks import keeping, together
+from txlab.engine.transformer.norms import Norm
 from txlab.engine.transformer.variants import NORMS
 from txlab.errors import LabError
 

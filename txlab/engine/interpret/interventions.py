@@ -18,9 +18,9 @@ import torch
 from torch import Tensor, nn
 
 from txlab.engine.interpret.sites import Model, Site, Text, block_at, head_of, run, sites
-from txlab.engine.transformer.attention import pattern
-from txlab.engine.transformer.blocks import current_name
+from txlab.engine.transformer.blocks import pattern
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
+from txlab.engine.transformer.former_names import current_name
 from txlab.engine.transformer.hooks import NO_HOOKS, Hook, Hooks, keeping, together
 from txlab.engine.transformer.variants import VARIANTS, switched_on
 from txlab.errors import LabError, nearest

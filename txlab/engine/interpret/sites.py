@@ -16,12 +16,13 @@ import torch
 from torch import Tensor, nn
 
 from txlab.engine.recurrent.translation import RecurrentTranslator
-from txlab.engine.transformer.attention import CAUSAL, NO_MASK, Mask, MultiHeadAttention
 from txlab.engine.transformer.bert import Bert
-from txlab.engine.transformer.blocks import Block, Norm, NormedStack
+from txlab.engine.transformer.blocks import Block, MultiHeadAttention, NormedStack
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
 from txlab.engine.transformer.gpt import GPT
 from txlab.engine.transformer.hooks import NO_HOOKS, Hooks
+from txlab.engine.transformer.masks import CAUSAL, NO_MASK, Mask
+from txlab.engine.transformer.norms import Norm
 from txlab.errors import LabError
 
 Model = GPT | Bert | EncoderDecoder

@@ -22,8 +22,9 @@ from txlab.engine.interpret.direct import DirectEffects, LogitTerm
 from txlab.engine.interpret.effects import Effect, Lens
 from txlab.engine.interpret.interventions import Edge, Erratum, Patch, with_edges
 from txlab.engine.interpret.sites import Model, attention_at, block_at, head_of, run
-from txlab.engine.transformer.attention import Mask, pattern, scores
+from txlab.engine.transformer.blocks import pattern, scores
 from txlab.engine.transformer.hooks import keeping
+from txlab.engine.transformer.masks import Mask
 from txlab.errors import LabError
 
 Names = Callable[[int], str]

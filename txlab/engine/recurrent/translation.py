@@ -18,11 +18,11 @@ from torch import Tensor, nn
 
 from txlab.engine.recurrent.cells import CELLS, State
 from txlab.engine.recurrent.network import Recurrent, Steps
-from txlab.engine.transformer.attention import NO_MASK, Kernel, Mask, Padding, pattern
-from txlab.engine.transformer.attention import scores as dot_scores
-from txlab.engine.transformer.blocks import set_dropout
+from txlab.engine.transformer.blocks import Kernel, pattern, set_dropout
+from txlab.engine.transformer.blocks import scores as dot_scores
 from txlab.engine.transformer.costs import Costs, costs
 from txlab.engine.transformer.encoder_decoder import initialise_glorot
+from txlab.engine.transformer.masks import NO_MASK, Mask, Padding
 
 Attention = Literal["additive", "dot"]
 

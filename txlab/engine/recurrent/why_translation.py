@@ -9,7 +9,7 @@ from torch import Tensor
 from txlab.engine.explain import Explanation, Operand, Step, bracketed, number
 from txlab.engine.interpret.why import softmax_steps
 from txlab.engine.recurrent.translation import additive_scores
-from txlab.engine.transformer.attention import pattern
+from txlab.engine.transformer.blocks import pattern
 
 
 def explain_additive(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import torch
 
-from txlab.engine.transformer.attention import Kernel
+from txlab.engine.transformer.blocks import Kernel
 from txlab.engine.transformer.generation import (
     FREE,
     Reading,

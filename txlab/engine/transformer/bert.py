@@ -14,17 +14,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from txlab.engine.transformer.attention import NO_MASK, Kernel, Mask
-from txlab.engine.transformer.blocks import (
-    ACTIVATIONS,
-    Activation,
-    Block,
-    LayerNorm,
-    NormedStack,
-    Placement,
-    set_dropout,
-)
+from txlab.engine.transformer.blocks import ACTIVATIONS, Activation, Block, Kernel, NormedStack, Placement, set_dropout
 from txlab.engine.transformer.hooks import NO_HOOKS, Hooks
+from txlab.engine.transformer.masks import NO_MASK, Mask
+from txlab.engine.transformer.norms import LayerNorm
 
 NOT_ASKED = -100  # the target of a position that is not predicted: torch's cross entropy ignores it
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import singledispatch
 
-from txlab.engine.transformer.attention import biased
 from txlab.engine.transformer.bert import BertShape
+from txlab.engine.transformer.blocks import biased
 from txlab.engine.transformer.encoder_decoder import EncoderDecoderShape
 from txlab.engine.transformer.gpt import GPTShape
 from txlab.engine.transformer.positions import BUCKETS

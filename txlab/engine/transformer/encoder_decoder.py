@@ -15,9 +15,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from txlab.engine.transformer.attention import CAUSAL, NO_MASK, Kernel, LayerCache, Mask
-from txlab.engine.transformer.blocks import Activation, Block, LayerNorm, NormedStack, Placement, set_dropout
+from txlab.engine.transformer.blocks import Activation, Block, Kernel, NormedStack, Placement, set_dropout
 from txlab.engine.transformer.hooks import NO_HOOKS, Hooks
+from txlab.engine.transformer.key_value_cache import LayerCache
+from txlab.engine.transformer.masks import CAUSAL, NO_MASK, Mask
+from txlab.engine.transformer.norms import LayerNorm
 from txlab.engine.transformer.positions import rotary_angles, sinusoids
 
 

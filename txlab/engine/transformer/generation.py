@@ -21,9 +21,11 @@ import torch
 from torch import Tensor
 
 from txlab.engine.recurrent.translation import DecoderCache, RecurrentTranslator
-from txlab.engine.transformer.attention import CAUSAL, NO_MASK, Every, Kernel, LayerCache, Mask, Padding
+from txlab.engine.transformer.blocks import Kernel
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
 from txlab.engine.transformer.gpt import GPT
+from txlab.engine.transformer.key_value_cache import LayerCache
+from txlab.engine.transformer.masks import CAUSAL, NO_MASK, Every, Mask, Padding
 from txlab.errors import LabError
 
 if TYPE_CHECKING:

@@ -16,18 +16,21 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from txlab.engine.tokenizers.tokenizer import embedding_product
-from txlab.engine.transformer.attention import CAUSAL, Biased, GraphMask, Kernel, LayerCache, Mask
 from txlab.engine.transformer.blocks import (
     Activation,
+    Biased,
     Block,
-    Normalisation,
+    Kernel,
     Order,
     Placement,
     Stack,
-    norm_of,
+    biased,
     set_dropout,
 )
 from txlab.engine.transformer.hooks import NO_HOOKS, Hooks, together
+from txlab.engine.transformer.key_value_cache import LayerCache
+from txlab.engine.transformer.masks import CAUSAL, GraphMask, Mask
+from txlab.engine.transformer.norms import Normalisation, norm_of
 from txlab.engine.transformer.positions import BUCKETS, TURNED, Rotary, bucket, rotary_angles, sinusoids
 
 
@@ -141,7 +144,9 @@ class GPT(nn.Module):
             )
             for _ in range(shape.layers)
         )
-        self.final_norm = norm_of(shape.normalisation, D, shape.bias, shape.epsilon) if shape.norm == "pre" else None
+        self.final_norm = (
+            norm_of(shape.normalisation, D, biased(shape.bias, "norm"), shape.epsilon) if shape.norm == "pre" else None
+        )
         self.unembed = None if shape.tied else nn.Linear(D, shape.vocabulary, bias=False)  # W_U (V, D)
         initialise(self, generator)
 

@@ -16,9 +16,10 @@ from math import sqrt
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from txlab.engine.transformer.attention import LayerCache, MultiHeadAttention
-from txlab.engine.transformer.blocks import Block, LayerNorm
+from txlab.engine.transformer.blocks import Block, MultiHeadAttention
 from txlab.engine.transformer.hooks import NO_HOOKS, Hook, Hooks, together
+from txlab.engine.transformer.key_value_cache import LayerCache
+from txlab.engine.transformer.norms import LayerNorm
 from txlab.errors import LabError, nearest
 
 

@@ -14,9 +14,10 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from txlab.engine.transformer.attention import NO_MASK, Kernel
-from txlab.engine.transformer.blocks import Activation, Block, LayerNorm, Stack, set_dropout
+from txlab.engine.transformer.blocks import Activation, Block, Kernel, Stack, set_dropout
 from txlab.engine.transformer.hooks import NO_HOOKS, Hooks
+from txlab.engine.transformer.masks import NO_MASK
+from txlab.engine.transformer.norms import LayerNorm
 
 Pooling = Literal["class", "mean"]
 

@@ -19,7 +19,7 @@ import torch
 
 from txlab.engine.cores import cores
 from txlab.engine.device import choose_device, describe, synchronise
-from txlab.engine.transformer.attention import Kernel
+from txlab.engine.transformer.blocks import Kernel
 from txlab.errors import one_line
 from txlab.experiments.learning.share import present_share
 from txlab.experiments.learning.step_graph import StepGraph

@@ -73,7 +73,7 @@ def _weight(frame: Frame, site: str, layer: int, head: int, i: int, j: int) -> E
     import torch
 
     from txlab.engine.interpret.why import explain_weight
-    from txlab.engine.transformer.attention import CAUSAL, NO_MASK, GraphMask, Mask
+    from txlab.engine.transformer.masks import CAUSAL, NO_MASK, GraphMask, Mask
 
     masks: dict[str, Mask] = {mask.name: mask for mask in (CAUSAL, NO_MASK)}
     fixed = {"encoder": NO_MASK.name, "decoder": CAUSAL.name, "cross": NO_MASK.name}

@@ -25,8 +25,8 @@ from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
 from txlab.engine.device import DTYPES, choose_device, data_sheet_peak, describe, measure_peak, repeat_exactly
-from txlab.engine.transformer.attention import Kernel
-from txlab.engine.transformer.blocks import current_name
+from txlab.engine.transformer.blocks import Kernel
+from txlab.engine.transformer.former_names import current_name
 from txlab.errors import LabError, nearest
 from txlab.experiments.learning.batch_threads import BatchThreads
 from txlab.experiments.learning.prefetch import Prefetch

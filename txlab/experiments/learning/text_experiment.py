@@ -18,10 +18,11 @@ from torch import Tensor, nn
 from txlab.engine.interpret.activation_cache import induction_scores, previous_token_scores, run_with_cache
 from txlab.engine.interpret.sites import Text
 from txlab.engine.recurrent.language_model import RecurrentShape
-from txlab.engine.transformer.attention import Kernel, Mask
 from txlab.engine.transformer.bert import Bert, BertShape
+from txlab.engine.transformer.blocks import Kernel
 from txlab.engine.transformer.costs import costs
 from txlab.engine.transformer.gpt import GPT, GPTShape
+from txlab.engine.transformer.masks import Mask
 from txlab.experiments.learning.gradient import GradientExperiment, Measured, Model
 from txlab.experiments.learning.schema import Train
 from txlab.experiments.learning.text_data import NOT_SCORED, Batch, Tally, TextData, identity, refuse_other

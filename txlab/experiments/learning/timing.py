@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from txlab.engine.device import DTYPES
-from txlab.engine.transformer.attention import Kernel
 from txlab.engine.transformer.bert import BertShape
+from txlab.engine.transformer.blocks import Kernel
 from txlab.engine.transformer.costs import costs
 from txlab.engine.transformer.gpt import GPTShape
 from txlab.engine.transformer.vision import VisionShape

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from txlab.engine.transformer.attention import biased
+from txlab.engine.transformer.blocks import biased
 from txlab.engine.transformer.gpt import GPT, GPTShape
 from txlab.engine.transformer.weights.families import (
     LONGEST,

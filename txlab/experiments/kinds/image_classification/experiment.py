@@ -16,9 +16,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from txlab.engine.convolution import ConvShape
-from txlab.engine.transformer.attention import NO_MASK, Kernel, pattern, scores
+from txlab.engine.transformer.blocks import Kernel, pattern, scores
 from txlab.engine.transformer.costs import costs
 from txlab.engine.transformer.hooks import keeping
+from txlab.engine.transformer.masks import NO_MASK
 from txlab.engine.transformer.vision import VisionShape, VisionTransformer, patch_names
 from txlab.experiments.kinds.image_classification import ImageScenario
 from txlab.experiments.kinds.image_classification.shapes import Images, as_tensors, draw

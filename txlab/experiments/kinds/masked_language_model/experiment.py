@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor
 
 from txlab.engine.interpret.sites import Text, run
-from txlab.engine.transformer.attention import NO_MASK
 from txlab.engine.transformer.bert import Bert
+from txlab.engine.transformer.masks import NO_MASK
 from txlab.errors import LabError
 from txlab.experiments.corpora import load_corpus
 from txlab.experiments.kinds.masked_language_model import MaskedLanguageModelScenario

@@ -30,7 +30,7 @@ from txlab.experiments.tokenizer_store import fingerprint
 if TYPE_CHECKING:
     import torch
 
-    from txlab.engine.transformer.attention import Mask
+    from txlab.engine.transformer.masks import Mask
 
 PAD, START, END = 0, 1, 2
 SPECIAL = {PAD: "<pad>", START: "<start>", END: "<end>"}
@@ -111,7 +111,7 @@ class PairBatch:
     def source_mask(self) -> Mask:
         """The padding mask of the sources; nothing is masked if there is no padding. A part of a batch is as wide as
         the whole, so that all of its sources may have padding behind them."""
-        from txlab.engine.transformer.attention import NO_MASK, Padding
+        from txlab.engine.transformer.masks import NO_MASK, Padding
 
         return NO_MASK if min(self.lengths) == self.source.shape[1] else Padding(self.lengths)
 

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from txlab.engine.interpret.activation_cache import previous_token_scores, run_with_cache
 from txlab.engine.interpret.sites import Text
-from txlab.engine.transformer.attention import Kernel
 from txlab.engine.transformer.beam import beam_search
+from txlab.engine.transformer.blocks import Kernel
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
 from txlab.engine.transformer.generation import Translating, generate_target
 from txlab.errors import LabError
