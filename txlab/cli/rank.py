@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import itertools
 import json as json_
-import socket
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -49,6 +47,8 @@ def rank(
 
     Rankings teach its reward model. A comparison is blind: whose answer is whose is told when it is judged.
     """
+    import socket
+
     from txlab.runs.directory import RunDirectory, info_of, user_name
     from txlab.runs.finding import find_run
     from txlab.runs.preferences import Answers
@@ -270,6 +270,8 @@ def print_status(answers: Answers, json: bool) -> None:
 def seconds_each(times: list[float]) -> float | None:
     """The median time between a person's rankings, breaks left out; None if there are fewer than two."""
     gaps = [gap for one, other in itertools.pairwise(times) if 0 < (gap := other - one) < PAUSE]
+    from statistics import median
+
     return round(median(gaps), 1) if gaps else None
 
 
