@@ -60,7 +60,7 @@ DOWN, UP, LEFT, RIGHT, ESCAPE = "\x1b[B", "\x1b[A", "\x1b[D", "\x1b[C", "\x1b"
 GROUPS = [
     ("Lab: down, up", "1", (DOWN, UP)),
     ("Lab: tab to the runs and back", "1", ("\t", "\t")),
-    ("Lab: text down, up", "1" + DOWN + DOWN, ("J", "K")),
+    ("Lab: text down, up", "1/grokking\r", ("J", "K")),  # whose text is longer than its pane
     ("Train: facts down, up", "3", (DOWN, UP)),
     # The cursor starts at the newest step, where right would change nothing.
     ("Train: cursor left, right", "3" + 3 * LEFT, (LEFT, LEFT, RIGHT, RIGHT)),
