@@ -23,7 +23,7 @@ if wanted["care"]:
     set_thread_environment()
 import torch
 from txlab.experiments.kinds.language_model import KIND
-from txlab.experiments.kinds.language_model import LanguageModelScenario
+from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 scenario = LanguageModelScenario.model_validate(
     {"train": {"batch": 12, "steps": 10**6}, "compute": {"device": "cpu", **wanted["compute"]}}
 )

@@ -40,7 +40,8 @@ from torch import Tensor, nn
 
 from txlab.engine.device import DTYPES, choose_device, describe, measure_peak, synchronise
 from txlab.engine.transformer.costs import costs
-from txlab.experiments.kinds.language_model import KIND, LanguageModelScenario
+from txlab.experiments.kinds.language_model import KIND
+from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 from txlab.experiments.learning.autotune import reasons
 from txlab.experiments.learning.text_experiment import expected_tokens
 from txlab.experiments.learning.timing import SHARED

@@ -47,8 +47,9 @@ from txlab.engine.transformer.generation import generate_batch
 from txlab.engine.transformer.gpt import GPT, GPTShape
 from txlab.errors import one_line
 from txlab.experiments.kind import kind_named
-from txlab.experiments.kinds.language_model import KIND, LanguageModelScenario
+from txlab.experiments.kinds.language_model import KIND
 from txlab.experiments.kinds.language_model.experiment import LanguageModelExperiment
+from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 from txlab.experiments.learning.autotune import reasons
 from txlab.experiments.learning.gradient import prepare
 from txlab.experiments.learning.text_data import Batch, TextData

@@ -30,9 +30,10 @@ from typing import Any
 import torch
 
 from txlab.engine.transformer.generation import generate_batch
-from txlab.experiments.kinds.human_feedback import KIND, HumanFeedbackScenario
+from txlab.experiments.kinds.human_feedback import KIND
 from txlab.experiments.kinds.human_feedback.experiment import HumanFeedback
 from txlab.experiments.kinds.human_feedback.policy import PolicyLearning
+from txlab.experiments.kinds.human_feedback.schema import HumanFeedbackScenario
 
 
 def at_the_policy() -> HumanFeedback:

@@ -29,8 +29,9 @@ import numpy as np
 import torch
 
 from txlab.engine.embeddings.neighbours import unit
-from txlab.experiments.kinds.word_vectors import KIND, WordText, WordVectorScenario
+from txlab.experiments.kinds.word_vectors import KIND
 from txlab.experiments.kinds.word_vectors.experiment import WordVectors
+from txlab.experiments.kinds.word_vectors.schema import WordText, WordVectorScenario
 from txlab.experiments.kinds.word_vectors.text import sentences_of
 from txlab.experiments.schema import Record
 from txlab.runs.control import Inbox

@@ -15,8 +15,9 @@ from txlab.engine.rl.exact_values import solved
 from txlab.engine.rl.process import Outcome, compiled
 from txlab.engine.rl.worlds import world_named
 from txlab.errors import LabError
-from txlab.experiments.kinds.actor_critic import KIND, ActorCriticScenario
+from txlab.experiments.kinds.actor_critic import KIND
 from txlab.experiments.kinds.actor_critic.experiment import ActorCritic
+from txlab.experiments.kinds.actor_critic.schema import ActorCriticScenario
 
 SMALL: dict[str, Any] = {
     "seed": 3,

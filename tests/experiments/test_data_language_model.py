@@ -13,9 +13,9 @@ import torch
 
 from txlab.engine.tokenizers.training import count_chunks, train_tokenizer, trained
 from txlab.errors import LabError
-from txlab.experiments.kinds.language_model import LanguageModelScenario
 from txlab.experiments.kinds.language_model import data as data_module
 from txlab.experiments.kinds.language_model.data import CorpusData, build_data, held_out, spread
+from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 from txlab.experiments.kinds.language_model.symbols import InductionData, alphabet
 from txlab.experiments.learning.text_data import NOT_SCORED
 from txlab.experiments.tokenizer_store import trained_tokenizer

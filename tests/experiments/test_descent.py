@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from txlab.experiments.kinds.descent import KIND, DescentScenario
+from txlab.experiments.kinds.descent import KIND
 from txlab.experiments.kinds.descent.experiment import Descent
+from txlab.experiments.kinds.descent.schema import DescentScenario
 
 
 def made(f: str, start: list[float], *methods: dict[str, Any], **descent: Any) -> Descent:

@@ -17,10 +17,11 @@ from txlab.engine.rlhf.tasks import TASKS, task_named
 from txlab.engine.rlhf.tasks.reviews import gold
 from txlab.engine.transformer.gpt import GPT
 from txlab.errors import LabError
-from txlab.experiments.kinds.human_feedback import KIND, HumanFeedbackScenario
+from txlab.experiments.kinds.human_feedback import KIND
 from txlab.experiments.kinds.human_feedback.experiment import HumanFeedback
 from txlab.experiments.kinds.human_feedback.imitation import answer_loss
 from txlab.experiments.kinds.human_feedback.policy import PolicyLearning
+from txlab.experiments.kinds.human_feedback.schema import HumanFeedbackScenario
 
 SMALL: dict[str, Any] = {
     "kind": "human-feedback",

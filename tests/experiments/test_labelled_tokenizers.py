@@ -10,8 +10,7 @@ from txlab.engine.tokenizers.tokenizer import Tokenizer
 from txlab.errors import LabError
 from txlab.experiments.kinds.language_model.few_shot import FewShotTokenizer
 from txlab.experiments.kinds.language_model.symbols import SymbolTokenizer
-from txlab.experiments.kinds.translation import PairTask
-from txlab.experiments.kinds.translation.data import tokenizers_for
+from txlab.experiments.kinds.translation.tokens import tokenizers_for
 
 
 @pytest.mark.parametrize(
@@ -20,8 +19,8 @@ from txlab.experiments.kinds.translation.data import tokenizers_for
         (NumberTokenizer(20), "3 1 14", ["3", "1", "14"]),
         (SymbolTokenizer(30), "abca", ["a", "b", "c", "a"]),
         (FewShotTokenizer(9), "aBcA", ["a", "B", "c", "A"]),
-        (tokenizers_for(PairTask(task="dates"), False)[1], "2021-03-05", list("2021-03-05")),
-        (tokenizers_for(PairTask(task="language"), False)[0], "the old dog", ["the", "old", "dog"]),
+        (tokenizers_for("dates", False)[1], "2021-03-05", list("2021-03-05")),
+        (tokenizers_for("language", False)[0], "the old dog", ["the", "old", "dog"]),
     ],
 )
 def test_texts_bytes_and_labels_agree(tokenizer: Tokenizer, text: str, pieces: list[str]) -> None:

@@ -18,8 +18,9 @@ import torch.nn.functional as F
 from txlab.engine.interpret.activation_cache import run_with_cache
 from txlab.engine.interpret.sites import Text
 from txlab.errors import LabError
-from txlab.experiments.kinds.language_model import KIND, LanguageModelScenario
+from txlab.experiments.kinds.language_model import KIND
 from txlab.experiments.kinds.language_model.experiment import LanguageModelExperiment
+from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 from txlab.experiments.learning.schema import factor
 from txlab.experiments.protocol import NotFinite
 
@@ -226,7 +227,7 @@ SECOND_HALF = """
 import json, sys
 from pathlib import Path
 from txlab.experiments.kinds.language_model import KIND
-from txlab.experiments.kinds.language_model import LanguageModelScenario
+from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory
 answers = []

@@ -12,7 +12,8 @@ import pytest
 
 from txlab.errors import LabError
 from txlab.experiments.kind import explain_metric, explain_scenario
-from txlab.experiments.kinds.language_model import KIND, LanguageModelScenario
+from txlab.experiments.kinds.language_model import KIND
+from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 from txlab.experiments.learning.explanations import explain_attention
 from txlab.experiments.protocol import Frame
 

@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from txlab.errors import LabError
-from txlab.experiments.kinds.language_model import KIND, LanguageModelScenario
+from txlab.experiments.kinds.language_model import KIND
 from txlab.experiments.kinds.language_model.data import build_data
 from txlab.experiments.kinds.language_model.few_shot import FewShotData, best_possible
+from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 from txlab.experiments.learning.text_data import NOT_SCORED
 
 

@@ -17,7 +17,8 @@ from txlab.engine.interpret.why import why_pattern
 from txlab.engine.transformer.generation import generate
 from txlab.engine.transformer.scoring import score_text
 from txlab.errors import LabError
-from txlab.experiments.kinds.language_model import KIND, LanguageModelScenario
+from txlab.experiments.kinds.language_model import KIND
+from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 from txlab.experiments.kinds.language_model.symbols import origins
 from txlab.experiments.learning.explanations import explain_attention
 from txlab.experiments.learning.text_data import NOT_SCORED

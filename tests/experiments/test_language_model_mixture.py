@@ -11,8 +11,9 @@ import torch
 import torch.nn.functional as F
 
 from txlab.errors import LabError
-from txlab.experiments.kinds.language_model import KIND, LanguageModelScenario
+from txlab.experiments.kinds.language_model import KIND
 from txlab.experiments.kinds.language_model.data import BLOCK, MixtureData, build_data, part_names
+from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 from txlab.runs.process import prepare
 from txlab.runs.scenario import load_scenario
 

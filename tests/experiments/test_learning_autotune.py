@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from txlab.errors import LabError
-from txlab.experiments.kinds.language_model import KIND, LanguageModelScenario
+from txlab.experiments.kinds.language_model import KIND
 from txlab.experiments.kinds.language_model.experiment import trial_of
+from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 from txlab.experiments.learning import autotune as probe
 from txlab.experiments.learning import timing
 

@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 
 from txlab.engine.transformer.gpt import GPT, GPTShape
-from txlab.experiments.kinds.language_model import LanguageModelScenario
 from txlab.experiments.kinds.language_model.experiment import LanguageModelExperiment, experiment_of
+from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 from txlab.experiments.learning.batch_threads import BatchThreads
 from txlab.experiments.learning.gradient import adamw
 from txlab.experiments.learning.schema import Train

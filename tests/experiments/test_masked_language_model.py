@@ -14,8 +14,9 @@ import torch.nn.functional as F
 from txlab.engine.tokenizers.elementary import ByteTokenizer
 from txlab.engine.tokenizers.training import train_tokenizer
 from txlab.errors import LabError
-from txlab.experiments.kinds.masked_language_model import KIND, MaskedLanguageModelScenario
+from txlab.experiments.kinds.masked_language_model import KIND
 from txlab.experiments.kinds.masked_language_model.data import decoded, encoded, special_of
+from txlab.experiments.kinds.masked_language_model.schema import MaskedLanguageModelScenario
 from txlab.experiments.learning.text_data import NOT_SCORED
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory

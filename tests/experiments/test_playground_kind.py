@@ -11,8 +11,9 @@ import torch
 
 from txlab.engine.feedforward.graph import read, written
 from txlab.errors import LabError
-from txlab.experiments.kinds.playground import KIND, PlaygroundScenario
+from txlab.experiments.kinds.playground import KIND
 from txlab.experiments.kinds.playground.experiment import VIEWS, Playground, explain_square
+from txlab.experiments.kinds.playground.schema import PlaygroundScenario
 from txlab.runs.scenario import load_scenario
 
 Change = Callable[[Playground], object]

@@ -19,8 +19,9 @@ from txlab.engine.rl.prediction import METHODS
 from txlab.engine.rl.rollouts import Rollouts
 from txlab.errors import LabError
 from txlab.experiments.kind import explain_metric, kind_named, kind_of_run
-from txlab.experiments.kinds.prediction import KIND, PredictionScenario
+from txlab.experiments.kinds.prediction import KIND
 from txlab.experiments.kinds.prediction.episodes import EpisodeExperiment, seeds_of
+from txlab.experiments.kinds.prediction.schema import PredictionScenario
 from txlab.experiments.kinds.prediction.transitions import TransitionExperiment
 from txlab.experiments.protocol import Experiment
 from txlab.runs import checkpoints

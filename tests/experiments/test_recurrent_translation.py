@@ -18,9 +18,11 @@ import torch.nn.functional as F
 from txlab.engine.transformer.generation import generate_target
 from txlab.errors import LabError
 from txlab.experiments.kind import explain_metric, explain_scenario
-from txlab.experiments.kinds.recurrent_translation import KIND, RecurrentTranslationScenario
+from txlab.experiments.kinds.recurrent_translation import KIND
 from txlab.experiments.kinds.recurrent_translation.experiment import RecurrentTranslationExperiment
-from txlab.experiments.kinds.translation.data import END, START, PairData
+from txlab.experiments.kinds.recurrent_translation.schema import RecurrentTranslationScenario
+from txlab.experiments.kinds.translation.data import PairData
+from txlab.experiments.kinds.translation.tokens import END, START
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory
 from txlab.runs.models import open_model
@@ -119,7 +121,8 @@ def test_padding_and_threads_change_no_gradient() -> None:
 SECOND_HALF = """
 import json, sys
 from pathlib import Path
-from txlab.experiments.kinds.recurrent_translation import KIND, RecurrentTranslationScenario
+from txlab.experiments.kinds.recurrent_translation import KIND
+from txlab.experiments.kinds.recurrent_translation.schema import RecurrentTranslationScenario
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory
 answers = []

@@ -16,8 +16,8 @@ from txlab.engine.tokenizers.elementary import ByteTokenizer, CharacterTokenizer
 from txlab.engine.tokenizers.files import export_tokenizer, save_tokenizer
 from txlab.engine.tokenizers.training import train_tokenizer
 from txlab.errors import LabError
-from txlab.experiments.kinds.language_model import LanguageModelScenario
 from txlab.experiments.kinds.language_model.data import build_data
+from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 from txlab.experiments.tokenizer_store import (
     files_by_name,
     find_tokenizer,

@@ -19,9 +19,10 @@ from txlab.engine.transformer.blocks import pattern, scores
 from txlab.engine.transformer.hooks import keeping
 from txlab.errors import LabError
 from txlab.experiments.kind import explain_metric, kind_named
-from txlab.experiments.kinds.translation import KIND, TranslationScenario
-from txlab.experiments.kinds.translation.data import END, START
+from txlab.experiments.kinds.translation import KIND
 from txlab.experiments.kinds.translation.experiment import TranslationExperiment, flops_per_pair
+from txlab.experiments.kinds.translation.schema import TranslationScenario
+from txlab.experiments.kinds.translation.tokens import END, START
 from txlab.experiments.learning.explanations import explain_attention
 from txlab.experiments.protocol import NotFinite
 
@@ -218,7 +219,7 @@ SECOND_HALF = """
 import json, sys
 from pathlib import Path
 from txlab.experiments.kinds.translation import KIND
-from txlab.experiments.kinds.translation import TranslationScenario
+from txlab.experiments.kinds.translation.schema import TranslationScenario
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory
 answers = []

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 from txlab.errors import LabError
-from txlab.experiments.kinds.translation import TranslationScenario, dates, language, lexicon
-from txlab.experiments.kinds.translation.data import END, NOT_SCORED, PAD, START, PairData, tokenizers_for
+from txlab.experiments.kinds.translation import dates, language, lexicon
+from txlab.experiments.kinds.translation.data import NOT_SCORED, PairData
 from txlab.experiments.kinds.translation.experiment import EXAMPLES
 from txlab.experiments.kinds.translation.pairs import Pair, drawn_pairs, is_held_out, split_pairs
+from txlab.experiments.kinds.translation.schema import TranslationScenario
+from txlab.experiments.kinds.translation.tokens import END, PAD, START, tokenizers_for
 
 VERBS = lexicon.TRANSITIVE + lexicon.INTRANSITIVE
 NOUNS = lexicon.BEINGS + lexicon.THINGS + lexicon.PLACES
@@ -86,7 +88,7 @@ def test_every_sentence_is_translated_as_a_reader_of_english_would() -> None:
 
 
 def test_the_written_out_example_is_what_the_grammar_says() -> None:
-    _, tokenizer = tokenizers_for(TranslationScenario().data, shared=False)
+    _, tokenizer = tokenizers_for(TranslationScenario().data.task, shared=False)
     english, veshal = (line.strip() for line in (language.__doc__ or "").splitlines()[2:4])
     assert tokenizer.decode(tokenizer.ids(Reader(english.split()).translation())) == veshal
     english, veshal = EXAMPLES["language"]
@@ -191,7 +193,7 @@ def scenario(task: str = "language", **train: int) -> TranslationScenario:
 @pytest.mark.parametrize("task", ["language", "dates"])
 @pytest.mark.parametrize("shared", [False, True])
 def test_texts_come_back_from_their_tokens(task: str, shared: bool) -> None:
-    source, target = tokenizers_for(scenario(task).data, shared)
+    source, target = tokenizers_for(scenario(task).data.task, shared)
     for text, translated in (EXAMPLES[task],):
         assert source.decode([START, *source.encode(text), END, PAD]) == text
         assert target.decode(target.encode(translated)) == translated
@@ -200,7 +202,7 @@ def test_texts_come_back_from_their_tokens(task: str, shared: bool) -> None:
 
 
 def test_an_unknown_word_is_refused_with_the_nearest() -> None:
-    source, _ = tokenizers_for(scenario().data, shared=False)
+    source, _ = tokenizers_for(scenario().data.task, shared=False)
     with pytest.raises(LabError, match=r"'rivver' is not known.*river"):
         source.encode("the rivver")
 

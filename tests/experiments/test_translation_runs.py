@@ -10,8 +10,9 @@ from test_translation_pairs import Reader, read
 
 from txlab.engine.transformer.generation import generate_target
 from txlab.experiments.kind import kind_named
-from txlab.experiments.kinds.translation import TranslationScenario
-from txlab.experiments.kinds.translation.data import PairData, tokenizers_for
+from txlab.experiments.kinds.translation.data import PairData
+from txlab.experiments.kinds.translation.schema import TranslationScenario
+from txlab.experiments.kinds.translation.tokens import tokenizers_for
 from txlab.runs.models import open_model
 from txlab.runs.process import execute, prepare
 from txlab.runs.reader import RunReader
@@ -127,7 +128,7 @@ def test_a_shipped_scenario_fits_its_pairs_and_looks_at_a_right_one(name: str) -
     assert (scenario.model.encoder_layers, scenario.data.pairs) == (2, 20_000)
     data = PairData(scenario)
     assert len(data.unseen) >= 500
-    _, tokenizer = tokenizers_for(scenario.data, scenario.model.shared)
+    _, tokenizer = tokenizers_for(scenario.data.task, scenario.model.shared)
     look = scenario.look
     if name == "translate":
         wanted = tokenizer.decode(tokenizer.ids(Reader(look.source.split()).translation()))

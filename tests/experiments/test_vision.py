@@ -18,8 +18,9 @@ from pydantic import ValidationError
 from txlab.engine.transformer.hooks import keeping
 from txlab.errors import LabError
 from txlab.experiments.kind import kind_named
-from txlab.experiments.kinds.image_classification import KIND, NAMES, ImageScenario, ShapeImages
+from txlab.experiments.kinds.image_classification import KIND
 from txlab.experiments.kinds.image_classification.experiment import ImageExperiment
+from txlab.experiments.kinds.image_classification.schema import NAMES, ImageScenario, ShapeImages
 from txlab.experiments.kinds.image_classification.shapes import CONTRAST, draw
 from txlab.experiments.learning.explanations import explain_attention
 from txlab.experiments.protocol import NotFinite

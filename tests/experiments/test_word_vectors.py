@@ -16,8 +16,8 @@ from txlab.engine.embeddings.neighbours import nearest, unit
 from txlab.engine.embeddings.windows import BOUNDARY
 from txlab.errors import LabError
 from txlab.experiments.kind import explain_metric, kind_named
-from txlab.experiments.kinds.word_vectors import WordText
 from txlab.experiments.kinds.word_vectors.experiment import WordVectors, alike
+from txlab.experiments.kinds.word_vectors.schema import WordText
 from txlab.experiments.kinds.word_vectors.text import encoded, planted_words, sentences_of
 from txlab.runs.scenario import load_scenario
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from txlab.errors import LabError
 from txlab.experiments.kind import explain_scenario
 from txlab.experiments.kinds.control import ControlScenario
-from txlab.experiments.kinds.language_model import LanguageModelScenario
+from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 from txlab.runs.scenario import LARGEST_FILE, catalogue, dump_scenario, load_scenario, parse_override, shipped
 from txlab.runs.scenario_errors import Complaint, allowed, every_key, locate
 

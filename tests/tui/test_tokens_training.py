@@ -182,8 +182,8 @@ async def test_what_is_saved_is_used_by_a_scenario_at_once(tmp_path: Path) -> No
         assert screen.text.trained is not None
         assert tokenizer_named("mine").encode(TEXT) == screen.text.trained.encode(TEXT)
         said = ["data.tokenizer=mine", f"data.text={tmp_path / 'text.txt'}"]
-        from txlab.experiments.kinds.language_model import LanguageModelScenario
         from txlab.experiments.kinds.language_model.data import build_data
+        from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 
         scenario = load_scenario("gpt-tiny", [*said, "model.context=8"]).scenario
         assert isinstance(scenario, LanguageModelScenario)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from txlab.engine.embeddings.embedding import Embedding
 from txlab.engine.embeddings.formats import read_vectors
 from txlab.errors import LabError, nearest
-from txlab.experiments.kinds.word_vectors import ObjectiveName
+from txlab.experiments.kinds.word_vectors.schema import ObjectiveName
 from txlab.experiments.protocol import State
 from txlab.runs.directory import RunDirectory, info_of
 from txlab.runs.finding import is_run
@@ -29,7 +29,7 @@ from txlab.runs.models import (
 )
 
 if TYPE_CHECKING:
-    from txlab.experiments.kinds.word_vectors import WordVectorScenario
+    from txlab.experiments.kinds.word_vectors.schema import WordVectorScenario
 
 OBJECTIVE = re.compile(rf"(.+):({'|'.join(get_args(ObjectiveName))})", re.DOTALL)
 

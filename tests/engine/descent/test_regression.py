@@ -11,8 +11,9 @@ import torch
 from txlab.engine.descent.methods import gradient_of
 from txlab.engine.descent.regression import LineData, line_data, sample_at
 from txlab.errors import LabError
-from txlab.experiments.kinds.descent import KIND, DescentScenario
+from txlab.experiments.kinds.descent import KIND
 from txlab.experiments.kinds.descent.experiment import Descent
+from txlab.experiments.kinds.descent.schema import DescentScenario
 
 
 def made(*methods: dict[str, Any], seed: int = 1, steps: int = 2000, **data: Any) -> Descent:

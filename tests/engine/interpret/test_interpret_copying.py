@@ -11,7 +11,8 @@ from txlab.engine.interpret.effects import effect
 from txlab.engine.interpret.interventions import Edge, Intervention, ScaleHead
 from txlab.engine.interpret.sites import Text
 from txlab.engine.transformer.gpt import GPT
-from txlab.experiments.kinds.language_model import KIND, LanguageModelScenario
+from txlab.experiments.kinds.language_model import KIND
+from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 from txlab.runs.scenario import load_scenario
 
 FIXED = {"device": "cpu", "dtype": "float32", "attention": "matmul", "threads": 1, "compile": False}

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from txlab.engine.transformer.costs import AnyShape, StepMemory, step_memory
+from torch import nn
+
+from txlab.engine.transformer.costs import AnyShape, step_memory
 from txlab.experiments.protocol import Budget
 
-if TYPE_CHECKING:
-    from txlab.experiments.learning.gradient import GradientExperiment
 
-
-def budget_of(experiment: GradientExperiment[Any]) -> Budget:
-    """Weights, gradients and moments as the model has them; activations as well, if its `shape` is a transformer's."""
-    scenario, train, compute = experiment.scenario, experiment.scenario.train, experiment.scenario.compute
-    shape = getattr(experiment, "shape", None)
+def budget_of(scenario: Any, model: nn.Module, shape: Any) -> Budget:
+    """Weights, gradients and moments as the model has them; activations as well, if its shape is a transformer's."""
+    train, compute = scenario.train, scenario.compute
     accumulate = getattr(train, "accumulate", 1)
     sequences = getattr(train, "batch", 1) // accumulate
-    weights = sum(parameter.numel() * parameter.element_size() for parameter in experiment.model.parameters())
+    weights = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
     parts = {"weights": weights, "gradients": weights, "moments of the optimizer": 2 * weights}
     of = f"batches of {sequences}"
     if isinstance(shape, AnyShape):
         needed = step_memory(
             shape, sequences, bfloat16=compute.dtype == "bfloat16", pattern=compute.attention == "matmul"
         )
-        parts |= activations(needed)
+        parts |= {"weights in bfloat16": needed.copies} if needed.copies else {}
+        parts["activations"] = needed.activations
         of = f"{sequences} × {shape.context} positions, width {shape.width}"
     of += f", {compute.dtype}, {compute.attention} attention"
     context = getattr(getattr(scenario, "model", None), "context", 0)
@@ -38,7 +37,3 @@ def budget_of(experiment: GradientExperiment[Any]) -> Budget:
         *(["lower model.layers or model.width"] if hasattr(scenario, "model") else []),
     ]
     return Budget(of, parts, lower)
-
-
-def activations(needed: StepMemory) -> dict[str, int]:
-    return {**({"weights in bfloat16": needed.copies} if needed.copies else {}), "activations": needed.activations}

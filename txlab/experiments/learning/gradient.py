@@ -76,7 +76,7 @@ class GradientExperiment(Generic[Model]):
     how         attention kernel and dtype to compute in
     adjusted    current values of the adjustable parameters; lr is the *peak*: warm-up and cosine scale with it
     step_count  updates made so far
-    why         one sentence for each decision of [compute]
+    why         one sentence for each decision of [compute] that was made by a measurement
     whole       makes whole steps, if they are CUDA graphs
     refused, first_refused   on the device: 1 once an update was refused, and its number; −1 = none was
 
@@ -93,8 +93,6 @@ class GradientExperiment(Generic[Model]):
         make       the model, its weights drawn with a generator of the scenario's seed
         further    other adjustable parameters of this kind: name → (value, highest value allowed)
         """
-        from txlab.experiments.learning.autotune import reasons  # which times steps with this file's AdamW
-
         train, compute = scenario.train, scenario.compute
         self.scenario = scenario
         self.device = choose_device(compute.device)
@@ -108,7 +106,7 @@ class GradientExperiment(Generic[Model]):
         self.threads = BatchThreads(self.model, compute.threads if compute.share == "batch" else 1)
         self.how: tuple[Kernel, torch.dtype] = (cast(Kernel, compute.attention), DTYPES[compute.dtype])
         self.to_compile = compute.compile is True
-        self.why = reasons(scenario)
+        self.why: list[str] = []
         dropout = getattr(getattr(scenario, "model", None), "dropout", None)
         self.adjusted: dict[str, float] = {
             "lr": train.learning_rate,
@@ -358,7 +356,7 @@ class GradientExperiment(Generic[Model]):
         """The memory that a step is computed to need."""
         from txlab.experiments.learning.budget import budget_of  # only a run that had too little asks
 
-        return budget_of(self)
+        return budget_of(self.scenario, self.model, getattr(self, "shape", None))
 
     # Adjustable parameters
 

@@ -24,6 +24,7 @@ from txlab.experiments.tokenizer_store import tokenizer_named
 if TYPE_CHECKING:
     from txlab.engine.recurrent.translation import RecurrentTranslatorShape
     from txlab.engine.transformer.costs import AnyShape, Costs
+    from txlab.experiments.learning.gradient import GradientExperiment
     from txlab.experiments.loaded_model import LoadedModel
     from txlab.experiments.protocol import Experiment, State
 
@@ -70,11 +71,13 @@ class GradientKind(Kind):
         require_whole_models(scenario)
 
     def build(self, scenario: Any) -> Experiment:
+        from txlab.experiments.learning.autotune import reasons
         from txlab.experiments.learning.gradient import prepare
 
         resolved = self.resolve(scenario)
         prepare(resolved.compute)
-        experiment: Experiment = self.mathematics().experiment_of(resolved)
+        experiment: GradientExperiment[Any] = self.mathematics().experiment_of(resolved)
+        experiment.why = reasons(resolved)
         return experiment
 
     def open_model(self, scenario: Any, state: State) -> LoadedModel:

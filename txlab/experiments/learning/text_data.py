@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from txlab.experiments.kinds.language_model import ProbeText
+    from txlab.experiments.kinds.language_model.schema import ProbeText
 
 Tally: TypeAlias = "Mapping[str, tuple[float, int]]"  # name of a metric → (sum, how many it is the sum of)
 

@@ -7,16 +7,35 @@ which is then made anew.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import torch
 from torch import Tensor
+from torch.optim import Optimizer
 
+from txlab.experiments.learning.prefetch import Prefetch
 from txlab.experiments.learning.step_graph import StepGraph
 
-if TYPE_CHECKING:
-    from txlab.experiments.learning.gradient import GradientExperiment
+
+class Updated(Protocol):
+    """What a recorded update needs of an experiment; see GradientExperiment, whose update it is."""
+
+    device: torch.device
+    optimizers: Sequence[Optimizer]
+    batches: Prefetch
+    adjusted: dict[str, float]
+    step_count: int
+
+    def learning_rate(self, update: int) -> float: ...
+    def seed_dropout(self, update: int) -> None: ...
+    def gradients_of(self, *batch: Tensor) -> dict[str, Tensor]: ...
+    def measured_with_norms(
+        self, gradients: Callable[[int], dict[str, Tensor]]
+    ) -> tuple[dict[str, Tensor], list[Tensor]]: ...
+    def watch(self, loss: Tensor, norm: Tensor, update: int | Tensor) -> None: ...
+    def descend(self, norms: Sequence[Tensor], rate: float | Tensor) -> None: ...
+    def verify(self) -> None: ...
 
 
 class WholeSteps:
@@ -25,7 +44,7 @@ class WholeSteps:
     told      the reason for a recording that failed, once it has been told
     """
 
-    def __init__(self, experiment: GradientExperiment[Any]) -> None:
+    def __init__(self, experiment: Updated) -> None:
         self.experiment, device = experiment, experiment.device
         for group in (group for optimizer in experiment.optimizers for group in optimizer.param_groups):
             group["capturable"] = device.type == "cuda"  # says so to torch; a fused step is the same

@@ -20,7 +20,8 @@ def final_gap(world: str, seed: int) -> float:
     """(J* − J(π)) / |J*| of the policy after all updates."""
     from txlab.engine.rl.dynamic_programming import from_start
     from txlab.engine.rl.exact_values import solved
-    from txlab.experiments.kinds.actor_critic import KIND, ActorCriticScenario
+    from txlab.experiments.kinds.actor_critic import KIND
+    from txlab.experiments.kinds.actor_critic.schema import ActorCriticScenario
 
     asked = {"seed": seed, "world": {"name": world}, "train": WORLDS[world], "compute": {"threads": 1}}
     learner: Any = KIND.build(ActorCriticScenario.model_validate(asked))

@@ -70,7 +70,8 @@ def outcome(seed: int, say: Say = lambda text: None) -> Outcome:
 
 def built(changes: dict[str, Any]) -> Any:
     """The experiment of the default scenario with these changes, on one thread."""
-    from txlab.experiments.kinds.human_feedback import KIND, HumanFeedbackScenario
+    from txlab.experiments.kinds.human_feedback import KIND
+    from txlab.experiments.kinds.human_feedback.schema import HumanFeedbackScenario
 
     return KIND.build(HumanFeedbackScenario.model_validate({**changes, "compute": {"threads": 1}}))
 

@@ -19,7 +19,7 @@ from txlab.engine.rl.dynamic_programming import best_policy, from_start, likely_
 from txlab.engine.rl.exact_values import check_values_exist, solved
 from txlab.engine.rlhf.kl import k3
 from txlab.errors import LabError
-from txlab.experiments.kinds.actor_critic import ActorCriticScenario
+from txlab.experiments.kinds.actor_critic.schema import ActorCriticScenario
 from txlab.experiments.learning.gradient import GradientExperiment, Measured
 from txlab.experiments.protocol import Frame, State
 from txlab.experiments.randomness import generator

@@ -6,7 +6,7 @@ from __future__ import annotations
 import torch
 
 from txlab.engine.convolution import ConvNet, brightness
-from txlab.experiments.kinds.convolution import ConvolutionScenario
+from txlab.experiments.kinds.convolution.schema import ConvolutionScenario
 from txlab.experiments.kinds.image_classification.experiment import ImageExperiment, summed_loss
 from txlab.experiments.kinds.image_classification.shapes import as_tensors, draw
 from txlab.experiments.learning.timing import Trial

@@ -21,7 +21,7 @@ from txlab.engine.descent.methods import METHODS, Method, State, Step, cycle, gr
 from txlab.engine.descent.regression import LineData, line_data, sample_at
 from txlab.engine.explain import Explanation
 from txlab.errors import LabError
-from txlab.experiments.kinds.descent import DescentScenario, MethodSection
+from txlab.experiments.kinds.descent.schema import DescentScenario, MethodSection
 from txlab.experiments.protocol import Adjustable, Frame, Sample
 from txlab.experiments.protocol import State as Checkpoint
 from txlab.experiments.randomness import generator

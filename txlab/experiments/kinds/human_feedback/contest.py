@@ -15,8 +15,8 @@ from torch import Tensor
 
 from txlab.engine.rlhf.comparisons import Contestant
 from txlab.engine.transformer.gpt import GPT
-from txlab.experiments.kinds.human_feedback import HumanFeedbackScenario
 from txlab.experiments.kinds.human_feedback.materials import Texts
+from txlab.experiments.kinds.human_feedback.schema import HumanFeedbackScenario
 from txlab.experiments.learning.gradient import made_again
 
 BLOCK = 8  # pairs whose answers are drawn in one batch

@@ -14,9 +14,9 @@ from txlab.engine.rlhf.kl import exact_kl
 from txlab.engine.rlhf.rollouts import Episodes
 from txlab.engine.transformer.gpt import GPT
 from txlab.errors import LabError
-from txlab.experiments.kinds.human_feedback import HumanFeedbackScenario
 from txlab.experiments.kinds.human_feedback.imitation import StageScenario
 from txlab.experiments.kinds.human_feedback.materials import DRAWN_AT_ONCE, Handed, Texts, copied
+from txlab.experiments.kinds.human_feedback.schema import HumanFeedbackScenario
 from txlab.experiments.learning.gradient import GradientExperiment, Measured
 from txlab.experiments.protocol import State
 

@@ -19,12 +19,12 @@ from txlab.engine.rlhf.preferences import Line, Question, Ranking
 from txlab.engine.rlhf.reward import Normaliser, ScalarGPT
 from txlab.engine.transformer.gpt import GPT
 from txlab.errors import LabError, nearest
-from txlab.experiments.kinds.human_feedback import HumanFeedbackScenario
 from txlab.experiments.kinds.human_feedback.direct import BestOfN, DirectPreference
 from txlab.experiments.kinds.human_feedback.imitation import Imitation, StageScenario
 from txlab.experiments.kinds.human_feedback.materials import Handed, Texts, frozen, task_of, tokenizer_of
 from txlab.experiments.kinds.human_feedback.policy import PolicyLearning
 from txlab.experiments.kinds.human_feedback.ranking import RewardLearning, given_rankings
+from txlab.experiments.kinds.human_feedback.schema import HumanFeedbackScenario
 from txlab.experiments.learning.gradient import load_weights, made_again
 from txlab.experiments.loaded_model import LoadedModel, Special, differing
 from txlab.experiments.protocol import Adjustable, Frame, Sample, State

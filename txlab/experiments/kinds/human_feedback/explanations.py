@@ -8,7 +8,7 @@ from math import exp, isfinite, log, sqrt
 from typing import Any
 
 from txlab.engine.explain import Explanation, Operand, Step, computed
-from txlab.experiments.kinds.human_feedback import HumanFeedbackScenario
+from txlab.experiments.kinds.human_feedback.schema import HumanFeedbackScenario
 from txlab.experiments.learning.explanations import MeanLoss, explain_step
 from txlab.experiments.learning.schema import Train
 

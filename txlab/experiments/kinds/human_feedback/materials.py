@@ -18,7 +18,7 @@ from txlab.engine.rlhf.tasks import END, Task, task_named
 from txlab.engine.tokenizers.elementary import ByteTokenizer, CharacterTokenizer
 from txlab.engine.transformer.gpt import GPT
 from txlab.errors import LabError
-from txlab.experiments.kinds.human_feedback import FeedbackTask, HumanFeedbackScenario
+from txlab.experiments.kinds.human_feedback.schema import FeedbackTask, HumanFeedbackScenario
 from txlab.experiments.randomness import derived_seed, generator
 
 Tokenizer = ByteTokenizer | CharacterTokenizer

@@ -33,9 +33,9 @@ from txlab.engine.rlhf.kl import AdaptiveKL, exact_kl, k1, k2, k3, token_rewards
 from txlab.engine.rlhf.reward import ScalarGPT
 from txlab.engine.rlhf.rollouts import Episodes
 from txlab.engine.transformer.gpt import GPT
-from txlab.experiments.kinds.human_feedback import HumanFeedbackScenario
 from txlab.experiments.kinds.human_feedback.imitation import StageScenario, answer_loss
 from txlab.experiments.kinds.human_feedback.materials import Handed, Texts, copied
+from txlab.experiments.kinds.human_feedback.schema import HumanFeedbackScenario
 from txlab.experiments.learning.gradient import GradientExperiment, Measured, adamw
 
 

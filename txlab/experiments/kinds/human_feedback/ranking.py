@@ -22,9 +22,9 @@ from txlab.engine.rlhf.preferences import Line, Question, Ranking, Skip, Undo, r
 from txlab.engine.rlhf.reward import Normaliser, RankingLoss, ScalarGPT, choice_loss, ranking_loss
 from txlab.engine.rlhf.rollouts import Episodes
 from txlab.errors import LabError
-from txlab.experiments.kinds.human_feedback import HumanFeedbackScenario
 from txlab.experiments.kinds.human_feedback.imitation import StageScenario
 from txlab.experiments.kinds.human_feedback.materials import Handed, Texts
+from txlab.experiments.kinds.human_feedback.schema import HumanFeedbackScenario
 from txlab.experiments.learning.gradient import GradientExperiment, Measured
 from txlab.experiments.learning.schema import factor
 from txlab.experiments.protocol import State

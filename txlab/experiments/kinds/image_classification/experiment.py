@@ -21,7 +21,7 @@ from txlab.engine.transformer.costs import costs
 from txlab.engine.transformer.hooks import keeping
 from txlab.engine.transformer.masks import NO_MASK
 from txlab.engine.transformer.vision import VisionShape, VisionTransformer, patch_names
-from txlab.experiments.kinds.image_classification import ImageScenario
+from txlab.experiments.kinds.image_classification.schema import ImageScenario
 from txlab.experiments.kinds.image_classification.shapes import Images, as_tensors, draw
 from txlab.experiments.learning.gradient import GradientExperiment, Measured, Model
 from txlab.experiments.learning.timing import Trial, as_asked, fitting

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from txlab.experiments.kinds.image_classification import Name, ShapeImages
+from txlab.experiments.kinds.image_classification.schema import Name, ShapeImages
 from txlab.experiments.randomness import generator
 
 if TYPE_CHECKING:

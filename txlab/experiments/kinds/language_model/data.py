@@ -38,7 +38,7 @@ from txlab.experiments.randomness import generator
 from txlab.experiments.tokenizer_store import fingerprint, tokenizer_for
 
 if TYPE_CHECKING:
-    from txlab.experiments.kinds.language_model import LanguageModelScenario, TextOrTask
+    from txlab.experiments.kinds.language_model.schema import LanguageModelScenario, TextOrTask
 
 BLOCK = 1024  # steps whose texts are drawn together
 

@@ -17,9 +17,9 @@ from txlab.engine.tokenizers.tokenizer import Tokenizer
 from txlab.engine.transformer.generation import generate
 from txlab.engine.transformer.gpt import GPT, GPTShape
 from txlab.errors import LabError
-from txlab.experiments.kinds.language_model import LanguageModelScenario, TextOrTask
 from txlab.experiments.kinds.language_model.data import build_data, training_text
 from txlab.experiments.kinds.language_model.few_shot import FewShotTokenizer
+from txlab.experiments.kinds.language_model.schema import LanguageModelScenario, TextOrTask
 from txlab.experiments.kinds.language_model.symbols import SymbolTokenizer
 from txlab.experiments.learning.gradient import made_again
 from txlab.experiments.learning.text_data import TextData, tokenizer_of_state

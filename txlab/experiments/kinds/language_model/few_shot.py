@@ -32,7 +32,7 @@ from txlab.experiments.randomness import generator
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from txlab.experiments.kinds.language_model import LanguageModelScenario
+    from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 
 SMALLEST_VOCABULARY = 6  # two letters, four capitals
 LARGEST_VOCABULARY = 39  # thirteen letters, 26 capitals

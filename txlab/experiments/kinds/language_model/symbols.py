@@ -38,7 +38,7 @@ from txlab.experiments.randomness import generator
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from txlab.experiments.kinds.language_model import LanguageModelScenario
+    from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 
 SMALLEST_CONTEXT = 8
 SMALLEST_VOCABULARY = 8

@@ -21,7 +21,7 @@ from txlab.engine.tokenizers.tokenizer import Tokenizer
 from txlab.engine.transformer.bert import mask_tokens
 from txlab.errors import LabError
 from txlab.experiments.corpora import load_corpus
-from txlab.experiments.kinds.masked_language_model import MaskedLanguageModelScenario
+from txlab.experiments.kinds.masked_language_model.schema import MaskedLanguageModelScenario
 from txlab.experiments.learning.text_data import (
     NOT_SCORED,
     Batch,

@@ -15,8 +15,8 @@ from txlab.engine.transformer.bert import Bert
 from txlab.engine.transformer.masks import NO_MASK
 from txlab.errors import LabError
 from txlab.experiments.corpora import load_corpus
-from txlab.experiments.kinds.masked_language_model import MaskedLanguageModelScenario
 from txlab.experiments.kinds.masked_language_model.data import SPECIAL, MaskedData, special_of
+from txlab.experiments.kinds.masked_language_model.schema import MaskedLanguageModelScenario
 from txlab.experiments.learning.gradient import made_again
 from txlab.experiments.learning.text_data import tokenizer_of_state
 from txlab.experiments.learning.text_experiment import MOST, TextExperiment, expected_tokens, trial_on_ids

@@ -19,7 +19,7 @@ from torch.optim import Optimizer
 
 from txlab.engine.recurrent.cells import CELLS, Cell
 from txlab.engine.recurrent.network import Recurrent, Steps
-from txlab.experiments.kinds.memory import MemoryScenario, Remembering
+from txlab.experiments.kinds.memory.schema import MemoryScenario, Remembering
 from txlab.experiments.learning.gradient import GradientExperiment, Measured, adamw
 from txlab.experiments.protocol import Frame
 from txlab.experiments.randomness import generator

@@ -16,7 +16,7 @@ from txlab.engine.interpret.activation_cache import run_with_cache
 from txlab.engine.interpret.sites import Text
 from txlab.engine.transformer.costs import costs
 from txlab.engine.transformer.gpt import GPT
-from txlab.experiments.kinds.modular_addition import STRONGEST, AdditionScenario
+from txlab.experiments.kinds.modular_addition.schema import STRONGEST, AdditionScenario
 from txlab.experiments.learning.gradient import GradientExperiment, Measured
 from txlab.experiments.protocol import Frame
 from txlab.experiments.randomness import generator

@@ -21,7 +21,7 @@ from txlab.engine.feedforward.graph import Graph, read, written
 from txlab.engine.feedforward.network import FeedForward
 from txlab.engine.feedforward.why import explain_neuron
 from txlab.errors import LabError
-from txlab.experiments.kinds.playground import DATA, PlaygroundScenario, described
+from txlab.experiments.kinds.playground.schema import DATA, PlaygroundScenario, described
 from txlab.experiments.learning.batch_threads import BatchThreads
 from txlab.experiments.learning.gradient import GradientExperiment, Measured
 from txlab.experiments.protocol import Frame, State

@@ -24,8 +24,8 @@ from txlab.engine.rl.off_policy import (
 )
 from txlab.engine.rl.worlds import baird
 from txlab.errors import LabError
-from txlab.experiments.kinds.prediction import PredictionScenario
 from txlab.experiments.kinds.prediction.episodes import curve_side, seeds_of
+from txlab.experiments.kinds.prediction.schema import PredictionScenario
 from txlab.experiments.protocol import Adjustable, Frame, State
 from txlab.experiments.randomness import generator
 from txlab.experiments.tabular.frames import facts_of

@@ -22,7 +22,7 @@ from txlab.engine.rl.prediction import METHODS
 from txlab.engine.rl.prediction_sweep import PredictionSettings, PredictionSweep
 from txlab.engine.rl.rollouts import Rollouts
 from txlab.errors import LabError
-from txlab.experiments.kinds.prediction import CurveSection, Method, PredictionScenario, PredictSection, depth_of
+from txlab.experiments.kinds.prediction.schema import CurveSection, Method, PredictionScenario, PredictSection, depth_of
 from txlab.experiments.protocol import Frame, State
 from txlab.experiments.randomness import derived_seed
 from txlab.experiments.tabular.frames import facts_of, side_of

@@ -17,7 +17,7 @@ from txlab.engine.rl.dynamic_programming import even
 from txlab.engine.rl.exact_values import solved
 from txlab.engine.rl.prediction import METHODS, Learned, why_update
 from txlab.errors import LabError
-from txlab.experiments.kinds.prediction import KINDS, LETTERS, OFF_POLICY, PredictionScenario, depth_of
+from txlab.experiments.kinds.prediction.schema import KINDS, LETTERS, OFF_POLICY, PredictionScenario, depth_of
 from txlab.experiments.protocol import Frame
 from txlab.experiments.tabular.world import WorldSection, world_of
 

@@ -15,8 +15,8 @@ from txlab.engine.rl.prediction import Learned, OnlineTD, terms_of
 from txlab.engine.rl.prediction_sweep import rms_error
 from txlab.engine.rl.rollouts import Rollouts
 from txlab.errors import LabError
-from txlab.experiments.kinds.prediction import KINDS, PredictionScenario
 from txlab.experiments.kinds.prediction.episodes import LearntPrediction, curve_side, seeds_of, title_of
+from txlab.experiments.kinds.prediction.schema import KINDS, PredictionScenario
 from txlab.experiments.protocol import Adjustable, Frame, State
 from txlab.experiments.tabular.frames import facts_of, last_of
 from txlab.experiments.tabular.kind import world_facts

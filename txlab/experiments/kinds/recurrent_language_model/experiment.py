@@ -20,7 +20,7 @@ from txlab.experiments.protocol import Frame, State
 from txlab.experiments.recurrent_states import place
 
 if TYPE_CHECKING:
-    from txlab.experiments.kinds.recurrent_language_model import RecurrentScenario
+    from txlab.experiments.kinds.recurrent_language_model.schema import RecurrentScenario
 
 
 def experiment_of(scenario: Any) -> LanguageModelExperiment[RecurrentLM]:

@@ -11,7 +11,7 @@ from torch import Tensor
 from txlab.engine.interpret.sites import looking
 from txlab.engine.recurrent.cells import CELLS
 from txlab.engine.recurrent.translation import RecurrentTranslator, flops_per_pair
-from txlab.experiments.kinds.recurrent_translation import RecurrentTranslationScenario
+from txlab.experiments.kinds.recurrent_translation.schema import RecurrentTranslationScenario
 from txlab.experiments.kinds.translation.data import PairData
 from txlab.experiments.kinds.translation.experiment import TranslationExperiment, open_model, trial_of
 from txlab.experiments.recurrent_states import place

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from txlab.experiments.kinds.superposition import KEPT, SuperpositionScenario
+from txlab.experiments.kinds.superposition.schema import KEPT, SuperpositionScenario
 from txlab.experiments.learning.gradient import GradientExperiment, Measured
 from txlab.experiments.protocol import Frame
 from txlab.experiments.randomness import generator

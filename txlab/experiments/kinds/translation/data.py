@@ -2,27 +2,25 @@
 
 Notable: pairs are sorted by length and cut into strata; a step draws one pair, and fills its batch from that pair's
 stratum. So every pair is equally likely, a batch needs little padding (4 to 6 % of its tokens instead of a third),
-and no state is kept between steps. All words, or characters, are known beforehand; any other is refused with a LabError
-that suggests the nearest known one.
+and no state is kept between steps.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from txlab.engine.tokenizers.elementary import Labelled
-from txlab.engine.tokenizers.tokenizer import unknown_token
-from txlab.errors import LabError, nearest
-from txlab.experiments.kinds.translation import PairScenario, PairTask, dates, language
+from txlab.errors import LabError
+from txlab.experiments.kinds.translation import dates, language
 from txlab.experiments.kinds.translation.pairs import HELD_OUT, Pair, split_pairs
+from txlab.experiments.kinds.translation.schema import PairScenario
+from txlab.experiments.kinds.translation.tokens import END, PAD, START, tokenizers_for
 from txlab.experiments.learning.text_data import NOT_SCORED
 from txlab.experiments.randomness import generator
 from txlab.experiments.tokenizer_store import fingerprint
@@ -32,66 +30,10 @@ if TYPE_CHECKING:
 
     from txlab.engine.transformer.masks import Mask
 
-PAD, START, END = 0, 1, 2
-SPECIAL = {PAD: "<pad>", START: "<start>", END: "<end>"}
 STRATA = 8  # at most; each has at least eight batches
 RULES = 1  # incremented when the same scenario would give other pairs
 Ids = tuple[list[int], list[int]]
 MAKERS = {"language": language.pair, "dates": dates.pair}
-
-
-@dataclass(frozen=True)
-class ListedTokenizer(Labelled):
-    """One token for each symbol, after the special ones.
-
-    symbols   words, endings that begin with a hyphen, or characters
-    spaced    words are separated by a space, with endings right after their word; characters are not separated
-
-    >>> tokenizer = ListedTokenizer(("borv", "do", "-o"), spaced=True)
-    >>> tokenizer.encode("do borv-o"), tokenizer.decode([4, 3, 5, 2])
-    ([4, 3, 5], 'do borv-o')
-    """
-
-    symbols: tuple[str, ...]
-    spaced: bool
-
-    @property
-    def kind(self) -> str:
-        return "words" if self.spaced else "characters"
-
-    @property
-    def vocabulary(self) -> int:
-        return len(SPECIAL) + len(self.symbols)
-
-    @cached_property
-    def token_of(self) -> dict[str, int]:
-        return {symbol: len(SPECIAL) + i for i, symbol in enumerate(self.symbols)}
-
-    def ids(self, symbols: Iterable[str]) -> list[int]:
-        """LabError for a symbol that is not in the list."""
-        symbols = list(symbols)
-        for symbol in symbols:
-            if symbol not in self.token_of:
-                what = "word" if self.spaced else "character"
-                allowed = f"{len(self.symbols)} words" if self.spaced else "".join(self.symbols)
-                raise LabError(f"the {what} {symbol!r} is not known{nearest(symbol, self.symbols)}; allowed: {allowed}")
-        return [self.token_of[symbol] for symbol in symbols]
-
-    def encode(self, text: str) -> list[int]:
-        return self.ids(text.replace("-", " -").split() if self.spaced else text)
-
-    def token_bytes(self, token: int) -> bytes:
-        label = self.label(token)
-        return b"" if token in SPECIAL else label.encode()
-
-    def decode(self, ids: Iterable[int]) -> str:
-        symbols = [self.label(token) for token in ids if token not in SPECIAL]
-        return " ".join(symbols).replace(" -", "-") if self.spaced else "".join(symbols)
-
-    def label(self, token: int) -> str:
-        if not 0 <= token < self.vocabulary:
-            raise unknown_token(token, self.vocabulary)
-        return SPECIAL[token] if token in SPECIAL else self.symbols[token - len(SPECIAL)]
 
 
 @dataclass(frozen=True)
@@ -169,17 +111,6 @@ def as_batch(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> PairBatch:
     )
 
 
-def tokenizers_for(data: PairTask, shared: bool) -> tuple[ListedTokenizer, ListedTokenizer]:
-    """The tokenizers of source and target, the same one if they share a table. They follow from the task alone."""
-    spaced = data.task == "language"
-    source = language.english_words() if spaced else dates.source_characters()
-    target = language.veshal_tokens() if spaced else dates.target_characters()
-    if shared:
-        both = ListedTokenizer((*source, *(symbol for symbol in target if symbol not in set(source))), spaced)
-        return both, both
-    return ListedTokenizer(source, spaced), ListedTokenizer(target, spaced)
-
-
 class PairData:
     """Generated pairs for training and testing, as ids."""
 
@@ -188,7 +119,7 @@ class PairData:
         train, data = scenario.train, scenario.data
         self.seed, self.batch, self.task = scenario.seed, train.batch, data.task
         self.at_once = train.batch // train.accumulate
-        self.source_tokenizer, self.target_tokenizer = tokenizers_for(data, scenario.model.shared)
+        self.source_tokenizer, self.target_tokenizer = tokenizers_for(data.task, scenario.model.shared)
         learnt, tested = split_pairs(
             MAKERS[data.task], scenario.seed, data.pairs, train.validation_batches * train.batch
         )

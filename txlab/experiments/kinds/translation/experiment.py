@@ -22,21 +22,10 @@ from txlab.engine.transformer.blocks import Kernel
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
 from txlab.engine.transformer.generation import Translating, generate_target
 from txlab.errors import LabError
-from txlab.experiments.kinds.translation import PairScenario
-from txlab.experiments.kinds.translation.data import (
-    END,
-    MAKERS,
-    PAD,
-    SPECIAL,
-    START,
-    Ids,
-    PairBatch,
-    PairData,
-    as_batch,
-    lengths,
-    tokenizers_for,
-)
+from txlab.experiments.kinds.translation.data import MAKERS, Ids, PairBatch, PairData, as_batch, lengths
 from txlab.experiments.kinds.translation.pairs import drawn_pairs
+from txlab.experiments.kinds.translation.schema import PairScenario
+from txlab.experiments.kinds.translation.tokens import END, PAD, SPECIAL, START, tokenizers_for
 from txlab.experiments.learning.gradient import GradientExperiment, Measured, made_again
 from txlab.experiments.learning.text_data import NOT_SCORED
 from txlab.experiments.learning.timing import Trial
@@ -307,7 +296,7 @@ def flops_per_pair(shape: EncoderDecoderShape, lengths: Iterable[tuple[int, int]
 
 def trial_of(scenario: PairScenario) -> Trial[Translating]:
     """A trial step: as many pairs as a micro-batch has, newly drawn, of similar length as in training."""
-    source, target = tokenizers_for(scenario.data, scenario.model.shared)
+    source, target = tokenizers_for(scenario.data.task, scenario.model.shared)
     size = scenario.train.batch // scenario.train.accumulate
     pairs = drawn_pairs(MAKERS[scenario.data.task], 0)
     made = sorted((next(pairs) for _ in range(8 * size)), key=lambda pair: len(pair.source))
@@ -335,7 +324,7 @@ EXAMPLES = {
 
 def open_model(scenario: PairScenario, state: State) -> LoadedModel:
     """The model and tokenizers of a checkpoint; LabError if they do not belong to this scenario."""
-    source, target = tokenizers_for(scenario.data, scenario.model.shared)
+    source, target = tokenizers_for(scenario.data.task, scenario.model.shared)
     model = made_again(scenario.network, state["model"])
     example, translated = EXAMPLES[scenario.data.task]
     if scenario.look.source:

@@ -17,7 +17,7 @@ from txlab.engine.embeddings.neighbours import analogy, nearest, unit
 from txlab.engine.embeddings.windows import Windows, windows
 from txlab.engine.embeddings.word2vec import Method, Objective, Word2Vec
 from txlab.errors import LabError
-from txlab.experiments.kinds.word_vectors import WordVectorScenario
+from txlab.experiments.kinds.word_vectors.schema import WordVectorScenario
 from txlab.experiments.kinds.word_vectors.text import PlantedWord, encoded, planted_words
 from txlab.experiments.protocol import Adjustable, Frame, NotFinite, Sample, State
 from txlab.experiments.randomness import derived_seed, generator

@@ -20,7 +20,7 @@ from txlab.engine.embeddings.vocabulary import Vocabulary, count_words
 from txlab.engine.embeddings.windows import BOUNDARY
 from txlab.errors import LabError
 from txlab.experiments.corpora import EMBEDDED, begins_as_text, load_corpus, relative_files
-from txlab.experiments.kinds.word_vectors import WordText
+from txlab.experiments.kinds.word_vectors.schema import WordText
 from txlab.experiments.randomness import generator
 from txlab.files import expanded, open_regular
 
