@@ -29,8 +29,7 @@ def compare(run: Path, against: str, by: str, lines: Iterator[str], status: bool
 
 
 def ask(comparing: Comparing, lines: Iterator[str], json: bool) -> None:
-    from txlab.cli import complain
-    from txlab.cli.terminal import shown
+    from txlab.cli.terminal import complain, shown
 
     while True:
         pair = comparing.next()

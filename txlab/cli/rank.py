@@ -104,7 +104,7 @@ class Asker:
                     self.keep(question, line)
                     break
                 except LabError as error:
-                    from txlab.cli import complain
+                    from txlab.cli.terminal import complain
 
                     complain(str(error))
         self.say(f"{self.answers.run.name} asks nothing more; {self.given} by {self.by}", {})

@@ -6,6 +6,7 @@ without a terminal, with NO_COLOR, and on a dumb one.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -15,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.text import Text as Line
+
+    from txlab.engine.explain import Explanation
 
 # Status → (glyph, glyph in ASCII, SGR colour). The word is always shown beside it.
 GLYPHS = {
@@ -140,3 +143,24 @@ def print_lines(lines: list[Line]) -> None:
     console = Console(file=sys.stdout, color_system=system, force_terminal=True, highlight=False, width=10_000)
     for line in lines:
         console.print(line, soft_wrap=True)
+
+
+def complain(message: str) -> None:
+    """Write one line to stderr, safe for the terminal."""
+    with contextlib.suppress(OSError):
+        print(f"txlab: {shown(message)}", file=sys.stderr, flush=True)
+
+
+def print_explanation(explanation: Explanation) -> None:
+    from txlab.drawing.explanation import explanation_lines
+
+    style = {
+        "question": "bold",
+        "equation": "",
+        "quiet": "dim",
+        "heading": "bold",
+        "name": "cyan",
+        "value": "",
+        "asked": "bold yellow",
+    }
+    print_lines(explanation_lines(explanation, min(120, columns() - 1), style, ascii_only()))

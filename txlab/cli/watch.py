@@ -87,7 +87,7 @@ def begin(name: str, command: list[str], source: str) -> PrintedRun:
 
 
 def tell(sentence: str) -> None:
-    from txlab.cli import complain
+    from txlab.cli.terminal import complain
 
     complain(sentence)
 
