@@ -20,7 +20,7 @@ from txlab.tui.screens.arena.recorded import world_from
 from txlab.tui.screens.dialogs import AskValue, Choose
 
 if TYPE_CHECKING:
-    from txlab.tui.screens.arena.screen import ArenaScreen
+    from txlab.tui.screens.arena.interface import Arena
 
 A_FILE, OTHERS = "a file with a map…", "by name, with options…"
 MOST_RUNS = 12
@@ -32,7 +32,7 @@ class WorldChoice(Panel):
     KEYS: ClassVar = (Binding("o", "open", "world", id="arena.open"),)
     DEFAULT_CSS = "WorldChoice { display: none; }"
 
-    def __init__(self, arena: ArenaScreen) -> None:
+    def __init__(self, arena: Arena) -> None:
         super().__init__()
         self.arena = arena
         self.making = LatestTask(arena, "world", lambda sentence: self.tell(sentence, "error"))
@@ -46,7 +46,7 @@ class WorldChoice(Panel):
         self.making.want(lambda _: choices(root), self.offer)
 
     def offer(self, found: tuple[list[tuple[str, str]], dict[str, Path]]) -> None:
-        if self.app.screen is not self.arena:
+        if self.app.screen is not self.screen:
             return
         worlds, runs = found
         now = self.arena.world.name if self.arena.world is not None and not self.arena.replaying else ""

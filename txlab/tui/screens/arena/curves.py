@@ -28,7 +28,7 @@ from txlab.tui.widgets.chart import Chart, ChartSeries
 if TYPE_CHECKING:
     from txlab.engine.rl.settings import Settings
     from txlab.engine.rl.world import World
-    from txlab.tui.screens.arena.screen import ArenaScreen
+    from txlab.tui.screens.arena.interface import Arena
 
 SEEDS = 30
 LEAST_EPISODES, MOST_EPISODES = 200, 1000
@@ -51,7 +51,7 @@ class CurvesPanel(Panel):
     )
     DEFAULT_CSS = "CurvesPanel { height: 1fr; layout: vertical; }"
 
-    def __init__(self, arena: ArenaScreen) -> None:
+    def __init__(self, arena: Arena) -> None:
         super().__init__()
         self.arena = arena
         self.wanted = False  # whether a small terminal gives room to the chart, too

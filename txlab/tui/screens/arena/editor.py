@@ -18,8 +18,8 @@ from txlab.tui.screens.dialogs import AskValue
 
 if TYPE_CHECKING:
     from txlab.engine.rl.maps.drawn import Map
+    from txlab.tui.screens.arena.interface import Arena
     from txlab.tui.screens.arena.learners import LiveMatch
-    from txlab.tui.screens.arena.screen import ArenaScreen
 
 
 class EditorPanel(Panel):
@@ -38,7 +38,7 @@ class EditorPanel(Panel):
     )
     DEFAULT_CSS = "EditorPanel { display: none; }"
 
-    def __init__(self, arena: ArenaScreen) -> None:
+    def __init__(self, arena: Arena) -> None:
         super().__init__()
         self.arena = arena
         self.begins_next = False  # start as soon as the world of a recorded run is live

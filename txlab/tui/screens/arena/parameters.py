@@ -18,7 +18,7 @@ from txlab.tui.screens.arena.learners import LiveMatch, told_of
 from txlab.tui.screens.dialogs import AskValue, Choose
 
 if TYPE_CHECKING:
-    from txlab.tui.screens.arena.screen import ArenaScreen
+    from txlab.tui.screens.arena.interface import Arena
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class ParametersPanel(Panel):
     )
     DEFAULT_CSS = "ParametersPanel { display: none; }"
 
-    def __init__(self, arena: ArenaScreen) -> None:
+    def __init__(self, arena: Arena) -> None:
         super().__init__()
         self.arena = arena
 
@@ -140,12 +140,12 @@ class ParametersPanel(Panel):
         elif self.arena.live():
             self.arena.turning = 0
         self.arena.refresh_bindings()
-        self.arena.worlds.show_heads()
+        self.arena.show_heads()
         self.arena.show_header()
 
     def action_choose(self, by: int) -> None:
         self.arena.turning = ((self.arena.turning or 0) + by) % len(parameters(self.told))
-        self.arena.worlds.show_heads()
+        self.arena.show_heads()
 
     def action_turn_chosen(self, by: int) -> None:
         self.action_turn(by)

@@ -28,12 +28,13 @@ from txlab.tui.run_panel import RunPanel
 from txlab.tui.screens.arena.choosing import WorldChoice
 from txlab.tui.screens.arena.curves import CurvesPanel
 from txlab.tui.screens.arena.editor import EditorPanel
+from txlab.tui.screens.arena.layout import RULE_LINES, PanePlan, plan
 from txlab.tui.screens.arena.learners import LiveMatch, ReturnCurves, WorldFrame, told_of
 from txlab.tui.screens.arena.parameters import ParametersPanel, parameters
 from txlab.tui.screens.arena.recorded import RecordedWorlds, RunReading, explain_frame, learners_of
 from txlab.tui.screens.arena.session_panel import SessionPanel
 from txlab.tui.screens.arena.words import update_lines
-from txlab.tui.screens.arena.worlds import RULE_LINES, PanePlan, WorldsPanel, plan
+from txlab.tui.screens.arena.worlds import WorldsPanel
 from txlab.tui.screens.base_screens import BenchScreen, Rule
 from txlab.tui.screens.words import Words
 from txlab.tui.session import Picture, Session
@@ -358,6 +359,9 @@ class ArenaScreen(BenchScreen):
 
     def show_header(self) -> None:
         self.header.show()
+
+    def show_heads(self) -> None:
+        self.worlds.show_heads()
 
     def show_update(self) -> None:
         if self.world is None or self.planned is None or not self.planned.updates:

@@ -17,7 +17,7 @@ from txlab.tui.session import PACES
 from txlab.tui.theme import glyphs
 
 if TYPE_CHECKING:
-    from txlab.tui.screens.arena.screen import ArenaScreen
+    from txlab.tui.screens.arena.interface import Arena
 
 BARS, ASCII_BARS = "▁▂▃▄▅▆▇█", ".:-=+*#@"
 
@@ -34,7 +34,7 @@ class SessionPanel(Panel):
     )
     DEFAULT_CSS = "SessionPanel { height: 1; }"
 
-    def __init__(self, arena: ArenaScreen) -> None:
+    def __init__(self, arena: Arena) -> None:
         super().__init__()
         self.arena, self.session = arena, arena.session
 

@@ -1,12 +1,11 @@
 """The worlds of one or two learners side by side or stacked, the line over each, and the greedy walk.
 
-Notable: both sides share one colour scale, so that colours are comparable. The worlds are side by side wherever their
-cells are then large enough for a number; long worlds in a narrow terminal are stacked instead.
+Notable: both sides share one colour scale, so that colours are comparable.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -18,24 +17,20 @@ from textual.timer import Timer
 
 from txlab.drawing.diverging import Scale
 from txlab.drawing.update_lines import compact
-from txlab.drawing.world_scene import SHOWS, CellSize, Scene, Show, cell_size, scene_of
-from txlab.engine.rl.world import Layout
+from txlab.drawing.world_scene import SHOWS, Scene, Show, scene_of
 from txlab.tui.panel import Panel
+from txlab.tui.screens.arena.layout import PanePlan
 from txlab.tui.screens.arena.learners import GreedyWalk, told_of
 from txlab.tui.screens.arena.words import NAMES, side_head
 from txlab.tui.screens.words import Words
 from txlab.tui.widgets.world import WorldView
 
 if TYPE_CHECKING:
-    from txlab.tui.screens.arena.screen import ArenaScreen
+    from txlab.tui.screens.arena.interface import Arena
 
 WALK = 0.12  # seconds for a step of the greedy walk
 LONGEST_WALK = 8.0  # seconds; longer walks go faster
 LOST_STEPS = 60  # shown of a walk that does not arrive
-NUMBERS = 3  # CellSize.rank from which a cell has an arrow and a number
-LEAST_CHART = 8  # fewest lines for a useful chart
-BEST_CHART = 14
-RULE_LINES = 3
 
 
 class WorldsPanel(Panel):
@@ -52,7 +47,7 @@ class WorldsPanel(Panel):
     )
     DEFAULT_CSS = "WorldsPanel { layout: horizontal; height: 8; width: 1fr; padding: 0 1; }"
 
-    def __init__(self, arena: ArenaScreen) -> None:
+    def __init__(self, arena: Arena) -> None:
         super().__init__()
         self.arena = arena
         self.showing: Show = "values"
@@ -259,55 +254,3 @@ class WorldsPanel(Panel):
 
 
 # The layout of the arena.
-
-
-@dataclass(frozen=True)
-class PanePlan:
-    """`stacked`: the second side is below the first. Lines: `head` and `world` of each side, `chart` (0: none).
-    `updates`: the number of sides whose update rule has room."""
-
-    stacked: bool
-    head: int
-    world: int
-    chart: int
-    cell: CellSize
-    updates: int
-
-
-def plan(
-    layout: Layout, sides: int, columns: int, lines: int, show: Show, curves: bool, with_updates: bool = True
-) -> PanePlan:
-    """Plan `lines` lines between the header and the timeline; `curves`: the user asked for the curves; `with_updates`:
-    there are updates to show."""
-    rule = 0 if (curves and lines < 24) or not with_updates else RULE_LINES + 1
-    beside, stacked = (candidate(layout, sides, columns, lines, curves, rule, below) for below in (False, True))
-    if sides == 1:
-        return beside
-    if show in ("actions", "policy") and stacked.cell.quad and not beside.cell.quad:
-        return stacked
-    if stacked.chart >= BEST_CHART and stacked.cell.rank > beside.cell.rank:  # larger cells rather than a taller chart
-        return stacked
-    return stacked if beside.cell.rank < min(NUMBERS, stacked.cell.rank) else beside
-
-
-def candidate(layout: Layout, sides: int, columns: int, lines: int, curves: bool, rule: int, stacked: bool) -> PanePlan:
-    many = sides if stacked else 1
-    wide = columns if stacked or sides == 1 else (columns - 3) // 2
-    head = 1 if stacked or wide >= 84 else 2
-    room = max(1, lines - rule - many * head)
-    for kept in (BEST_CHART, LEAST_CHART, 0):
-        cell = cell_size(layout.height, layout.width, wide, (room - kept) // many)
-        smaller = cell.rank < cell_size(layout.height, layout.width, wide, room // many).rank
-        too_tall = cell.tall * layout.height * many > room - kept
-        if kept == 0 or (curves and kept == LEAST_CHART) or not (smaller or too_tall):
-            break
-    tall = cell.tall * layout.height
-    if layout.height == 1 and cell.kind == "sign":  # drawn as bars
-        tall = 10
-    world = max(1, min(tall, (room - (LEAST_CHART if curves else 0)) // many))
-    left = room - many * world
-    chart = left if left >= LEAST_CHART else 0
-    both = sides > 1 and rule and left - RULE_LINES >= (LEAST_CHART + 1 if chart else 0)
-    if both and chart:
-        chart -= RULE_LINES
-    return PanePlan(stacked, head, world, chart, cell, (2 if both else 1) if rule else 0)

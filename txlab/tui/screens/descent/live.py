@@ -13,8 +13,8 @@ from txlab.engine.descent.known import Known, safe_rate
 from txlab.engine.descent.methods import METHODS, State, Step, told
 from txlab.engine.explain import Explanation
 from txlab.errors import LabError
-from txlab.experiments.kinds.descent import DescentScenario
 from txlab.experiments.kinds.descent.experiment import Descent, function_of
+from txlab.experiments.kinds.descent.schema import DescentScenario
 from txlab.experiments.protocol import Frame
 
 STEPS = 5000  # after which it pauses

@@ -50,7 +50,7 @@ class DescriptionDialog(Dialog[str]):
         self.judge()
 
     def judge(self) -> bool:
-        from txlab.experiments.kinds.playground import described
+        from txlab.experiments.kinds.playground.schema import described
 
         try:
             graph = described(self.query_one(TextArea).text)
