@@ -71,7 +71,7 @@ async def test_the_palette_offers_the_actions_of_the_screen_and_does_them(
     app = app_on(root)
     async with app.run_test(size=(100, 40)) as pilot:
         await pilot.press("3")
-        titles = [command.title for command in commands_of(app)]
+        titles = [command.title for command in commands_of(app, app.entries, app.report)]
         assert {"save a picture of this screen (SVG)", "Lab"} <= set(titles)
         await pilot.press("colon", *"lab", "enter")
         await settle(pilot, lambda: app.current_mode == "lab" and len(app.screen_stack) == 1)

@@ -70,7 +70,7 @@ async def test_a_screen_of_another_package_has_its_key_and_its_place(
         await settle(pilot, lambda: "F11 Toy" in text_of(app) or " F11 " in text_of(app))
         await pilot.press("f11")
         await settle(pilot, lambda: "a toy on the bench" in text_of(app))
-        assert any(command.title == "Toy" for command in commands_of(app))
+        assert any(command.title == "Toy" for command in commands_of(app, app.entries, app.report))
         await pilot.press("q")
         await settle(pilot, lambda: app.current_mode == "lab")
 

@@ -157,7 +157,7 @@ class TxlabApp(QuietApp):
     def warm_up(self) -> None:
         from txlab.tui.preload import prepare_screens
 
-        self.run_worker(prepare_screens(self), group="preload", exit_on_error=False)
+        self.run_worker(prepare_screens(self, self.add_screens, self.report), group="preload", exit_on_error=False)
         if not self.is_headless:
             self.set_timer(2.0, idle_gc.take_over)
             self.set_interval(idle_gc.LOOK, self.tidy_up)
@@ -246,7 +246,7 @@ class TxlabApp(QuietApp):
         """List every action by its name."""
         from txlab.tui.palette import open_palette
 
-        open_palette(self)
+        open_palette(self, self.entries, self.report)
 
 
 def write_traceback(error: BaseException) -> Path:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from textual.app import App
 
 from txlab.errors import LabError
 from txlab.tui.dialog_cache import put_in_front
 from txlab.tui.phrases import GROUPS, SYNONYMS, group_of, phrase_of
+from txlab.tui.screen_registry import ScreenEntry
 from txlab.tui.settings import save_theme
 
-if TYPE_CHECKING:
-    from txlab.tui.app import TxlabApp
+Report = Callable[[LabError], None]
 
 LISTED_OTHERWISE = ("room.", "list.", "app.", "screen.palette")
 
@@ -28,7 +30,7 @@ class Command:
     synonyms: str = ""
 
 
-def commands_of(app: TxlabApp) -> list[Command]:
+def commands_of(app: App[None], entries: Sequence[ScreenEntry], report: Report) -> list[Command]:
     """The possible actions of the screen in front, as the help groups them; then the screens, themes, and quitting."""
     screen = app.screen
     word_for = getattr(screen, "word_for", lambda binding: binding.description)
@@ -50,24 +52,26 @@ def commands_of(app: TxlabApp) -> list[Command]:
         Command(
             entry.title,
             f"key {entry.label.partition(' ')[0]}" if entry.key else "",
-            partial(app.action_open_screen, entry.name),
+            partial(app.run_action, f"app.open_screen({entry.name!r})"),
         )
-        for entry in app.entries
+        for entry in entries
     ]
     last = [
-        Command("change the colours (theme)", "", partial(choose_theme, app), SYNONYMS["theme"]),
-        Command("quit txlab; runs go on without it", "key ^q", app.action_quit, SYNONYMS["app.quit"]),
+        Command("change the colours (theme)", "", partial(choose_theme, app, report), SYNONYMS["theme"]),
+        Command(
+            "quit txlab; runs go on without it", "key ^q", partial(app.run_action, "app.quit"), SYNONYMS["app.quit"]
+        ),
     ]
     return [*found.values(), *screens, *last]
 
 
-def open_palette(app: TxlabApp) -> None:
-    """List every action by its name."""
+def open_palette(app: App[None], entries: Sequence[ScreenEntry], report: Report) -> None:
+    """List every action by its name, and these screens; `report` takes what goes wrong."""
     from txlab.tui.screens.dialogs import Choose
 
     if len(app.screen_stack) > 1:
         return
-    commands = {command.title: command for command in commands_of(app)}
+    commands = {command.title: command for command in commands_of(app, entries, report)}
 
     def run(title: str | None) -> None:
         if title in commands:
@@ -80,7 +84,7 @@ def open_palette(app: TxlabApp) -> None:
     put_in_front(app, "palette", lambda: Choose("Commands", []), begin, run)
 
 
-def choose_theme(app: TxlabApp) -> None:
+def choose_theme(app: App[None], report: Report) -> None:
     """Ask for the colours and keep them in the settings."""
     from txlab.tui.screens.dialogs import Choose
 
@@ -91,7 +95,7 @@ def choose_theme(app: TxlabApp) -> None:
         try:
             where = save_theme(name)
         except LabError as error:
-            app.report(error)
+            report(error)
         else:
             app.notify(f"kept in {where}", markup=False)
 

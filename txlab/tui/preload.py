@@ -8,17 +8,15 @@ are answered. A key that comes before its screen is ready waits once, as it woul
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from textual.app import App
 
 from txlab.errors import LabError
-from txlab.tui.screen_registry import SCREENS, installed_screens
+from txlab.tui.screen_registry import SCREENS, ScreenEntry, installed_screens
 from txlab.tui.textual_internals import make_ready, read_style_sheets
-
-if TYPE_CHECKING:
-    from txlab.tui.app import TxlabApp
 
 BEGIN = 0.4  # seconds after the first paint
 PAUSE = 0.1  # seconds between two steps
@@ -37,13 +35,15 @@ def style_sheets() -> Iterator[Path]:
     yield from sorted((Path(__file__).parent / "screens").rglob("*.tcss"))
 
 
-async def prepare_screens(app: TxlabApp) -> None:
-    """Prepare what the next keys may ask for."""
+async def prepare_screens(
+    app: App[None], add: Callable[[Sequence[ScreenEntry]], None], report: Callable[[LabError], None]
+) -> None:
+    """Prepare what the next keys may ask for; `add` takes the screens of other packages."""
     await asyncio.sleep(BEGIN)
     try:
-        app.add_screens(await asyncio.to_thread(lambda: list(installed_screens())))
+        add(await asyncio.to_thread(lambda: list(installed_screens())))
     except LabError as error:
-        app.report(error)
+        report(error)
     await asyncio.to_thread(import_all)
     read_style_sheets(app, style_sheets())
     for screen in SCREENS:

@@ -23,7 +23,7 @@ from txlab.tui.screens.attention.source import Edit, concerns
 from txlab.tui.screens.dialogs import AskValue, Choose
 
 if TYPE_CHECKING:
-    from txlab.tui.screens.attention.screen import AttentionScreen
+    from txlab.tui.screens.attention.interface import Viewer
 
 SCALE = 0.25  # change of a head's factor by + and −
 A_TEXT, UNEDITED = "another text", "without the edits"
@@ -51,7 +51,7 @@ class ModelPanel(Panel):
     )
     DEFAULT_CSS = "ModelPanel { display: none; }"
 
-    def __init__(self, viewer: AttentionScreen) -> None:
+    def __init__(self, viewer: Viewer) -> None:
         super().__init__()
         self.viewer = viewer
         self.workbench, self.second_workbench = Workbench(), Workbench()
@@ -81,7 +81,7 @@ class ModelPanel(Panel):
             return
         old, self.live = self.live, live
         if old is not None and old.opened is not live.opened:
-            self.viewer.side.say_result("")
+            self.viewer.say_result("")
         if live.note:
             self.tell(f"{live.opened.name} reads its own text: {live.note}", "warning")
         self.wanted = live.task if self.wanted == live.asked else self.wanted
@@ -120,7 +120,7 @@ class ModelPanel(Panel):
         self.wanted = self.live = None
         self.working.forget()
         self.waiting.clear()
-        self.viewer.side.say_result("")
+        self.viewer.say_result("")
 
     def with_model(self, then: Callable[[LiveAttention], Any]) -> None:
         """Call `then` with the open model, opening it first if frames are shown."""
@@ -164,7 +164,7 @@ class ModelPanel(Panel):
             if target is not None:
                 self.viewer.compare(None)  # with a text that would no longer be this one
                 if translates and not target:
-                    self.viewer.patterns.wanted_site = "cross"
+                    self.viewer.want_site("cross")
                 self.do(replace(task, source=text, target=target, written=(), translate=translates and not target))
 
         def ask_target(text: str | None) -> None:

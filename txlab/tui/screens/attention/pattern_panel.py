@@ -44,7 +44,7 @@ from txlab.tui.widgets.terminal import is_ascii, is_dark
 from txlab.tui.widgets.thumbnails import Thumbnails
 
 if TYPE_CHECKING:
-    from txlab.tui.screens.attention.screen import AttentionScreen
+    from txlab.tui.screens.attention.interface import Viewer
 
 
 class PatternPanel(Panel):
@@ -61,7 +61,7 @@ class PatternPanel(Panel):
         Binding("n", "numbers", "numbers", id="attention.numbers"),
     )
 
-    def __init__(self, viewer: AttentionScreen, beside: Widget) -> None:
+    def __init__(self, viewer: Viewer, beside: Widget) -> None:
         super().__init__(id="panels")
         self.viewer, self.beside = viewer, beside
         self.heads = Thumbnails(id="heads")

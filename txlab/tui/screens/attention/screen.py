@@ -155,6 +155,13 @@ class AttentionScreen(BenchScreen):
         self.patterns.compare(second)
         self.looked_at("window")
 
+    def say_result(self, sentence: str) -> None:
+        self.side.say_result(sentence)
+
+    def want_site(self, site: str) -> None:
+        """Show this attention (self or cross) from the next picture on."""
+        self.patterns.wanted_site = site
+
     def say_empty(self, sentences: Sequence[str]) -> None:
         """Say, in place of the panels, why there is nothing to show and what would change that."""
         cells = max((width(line) for line in sentences), default=0)

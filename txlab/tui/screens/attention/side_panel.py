@@ -23,7 +23,7 @@ from txlab.tui.widgets.table import Table
 from txlab.tui.widgets.tabs import TabLine
 
 if TYPE_CHECKING:
-    from txlab.tui.screens.attention.screen import AttentionScreen
+    from txlab.tui.screens.attention.interface import Viewer
 
 # Which changes require a new table, by tab; a new source requires one for every tab.
 FOLLOWS = {"heads": ("head", "scores"), "lens": ("cell",), "direct": ("cell",), "circuits": ("head",)}
@@ -35,7 +35,7 @@ class SidePanel(Panel):
 
     KEYS: ClassVar = (Binding("i", "tab", "side", id="attention.tab"),)
 
-    def __init__(self, viewer: AttentionScreen) -> None:
+    def __init__(self, viewer: Viewer) -> None:
         super().__init__(id="side")
         self.viewer = viewer
         self.next, self.second, self.rows = Bars(id="next"), Bars(id="next-second"), Table(id="rows")

@@ -11,12 +11,14 @@ from textual.binding import Binding
 from txlab.engine.descent.expressions import expression
 from txlab.engine.descent.known import KNOWN, Known
 from txlab.tui.panel import Panel
+from txlab.tui.screens.descent.shown import camera_around, camera_of
 from txlab.tui.screens.dialogs import AskValue, Choose
 
 if TYPE_CHECKING:
     from txlab.drawing.scatter import Camera
+    from txlab.tui.screens.descent.interface import Descent
     from txlab.tui.screens.descent.live import LiveDescent
-    from txlab.tui.screens.descent.screen import DescentScreen
+    from txlab.tui.screens.descent.map import MapPanel
 
 
 class FunctionPanel(Panel):
@@ -28,9 +30,9 @@ class FunctionPanel(Panel):
     )
     DEFAULT_CSS = "FunctionPanel { display: none; }"
 
-    def __init__(self, descent: DescentScreen) -> None:
+    def __init__(self, descent: Descent, map: MapPanel) -> None:
         super().__init__()
-        self.descent = descent
+        self.descent, self.map = descent, map
 
     def action_type(self) -> None:
         shown = self.descent.shown
@@ -46,8 +48,6 @@ class FunctionPanel(Panel):
 
     def typed(self, text: str) -> None:
         """Go down a function that passed the check, from the present start if that fits it."""
-        from txlab.tui.screens.descent.screen import camera_around
-
         shown = self.descent.shown
         two = "y" in expression(text).variables
         start = shown.walkers[0].path[0].tolist() if shown is not None else []
@@ -65,7 +65,7 @@ class FunctionPanel(Panel):
         screen = self.descent
         if screen.replaying:
             screen.back_to_the_methods()
-        screen.map.cursor = None
+        self.map.cursor = None
         screen.begin(make, camera)
 
     def action_open(self) -> None:
@@ -76,8 +76,6 @@ class FunctionPanel(Panel):
         self.app.push_screen(Choose("Which function?", rows), lambda name: self.open(name) if name else None)
 
     def open(self, name: str) -> None:
-        from txlab.tui.screens.descent.screen import camera_of
-
         known: Known = next(each for each in KNOWN if each.name == name)
 
         def make(_: LiveDescent) -> LiveDescent:

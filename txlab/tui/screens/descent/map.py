@@ -17,7 +17,7 @@ from txlab.tui.screens.descent.view import PlaneView
 from txlab.tui.screens.words import Words
 
 if TYPE_CHECKING:
-    from txlab.tui.screens.descent.screen import DescentScreen
+    from txlab.tui.screens.descent.interface import Descent
 
 View = Literal["map", "curves", "data"]
 SMALLEST, LARGEST = 1e-9, 1e7  # half the height that a camera sees
@@ -38,7 +38,7 @@ class MapPanel(Panel):
         Binding("home", "whole", "the first view", id="descent.whole", show=False),
     )
 
-    def __init__(self, descent: DescentScreen) -> None:
+    def __init__(self, descent: Descent) -> None:
         super().__init__()
         self.descent = descent
         self.view = PlaneView(id="plane")

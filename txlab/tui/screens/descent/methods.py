@@ -17,8 +17,10 @@ from txlab.tui.screens.words import Words
 from txlab.tui.widgets.terminal import colours, is_dark
 
 if TYPE_CHECKING:
+    from txlab.tui.screens.descent.interface import Descent
     from txlab.tui.screens.descent.live import LiveDescent
-    from txlab.tui.screens.descent.screen import DescentScreen
+    from txlab.tui.screens.descent.map import MapPanel
+    from txlab.tui.screens.descent.session_panel import SessionPanel
 
 LEAST, MOST = 7, 20  # lines of the small drawing below the methods
 SHARES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999)
@@ -44,10 +46,9 @@ class MethodsPanel(Panel):
         Binding("plus,equals_sign", "turn(1)", "more", id="descent.more", key_display="+", show=False),
     )
 
-    def __init__(self, descent: DescentScreen) -> None:
+    def __init__(self, descent: Descent, map: MapPanel, header: SessionPanel) -> None:
         super().__init__()
-        self.descent = descent
-        self.turned = ""
+        self.descent, self.map, self.header = descent, map, header
         self.small, self.small_height = PlaneView(id="small"), 0
 
     def compose(self) -> ComposeResult:
@@ -58,7 +59,7 @@ class MethodsPanel(Panel):
     def word_for(self, binding: Binding) -> str:
         if self.descent.replaying and binding.id != "descent.next":
             return ""
-        if binding.id == "descent.less" and not self.turned:
+        if binding.id == "descent.less" and not self.descent.turned:
             return "speed"
         return binding.description
 
@@ -67,8 +68,8 @@ class MethodsPanel(Panel):
         if shown is None:
             return
         walker = shown.walkers[self.descent.chosen]
-        if self.turned not in walker.settings:
-            self.turned = ""
+        if self.descent.turned not in walker.settings:
+            self.descent.turned = ""
         inks = lines(colours(self), is_dark(self))
 
         def colour(number: int) -> str:
@@ -76,7 +77,7 @@ class MethodsPanel(Panel):
             return "" if ink is None else "#{:02x}{:02x}{:02x}".format(*ink)
 
         size, ascii, chosen = self.size, self.descent.ascii, self.descent.chosen
-        rows = side_rows(shown, chosen, self.turned, colour, max(10, size.width), size.height, ascii)
+        rows = side_rows(shown, chosen, self.descent.turned, colour, max(10, size.width), size.height, ascii)
         self.query_one("#methods", Words).say(styled(rows, ascii), layout=False)
         self.show_small(size.height - len(rows) - 2)
 
@@ -88,7 +89,7 @@ class MethodsPanel(Panel):
             self.small_height = self.small.styles.height = height  # type: ignore[assignment]
             self.call_after_refresh(self.show_small, lines)  # with the room that it has then
         elif height:
-            title, sheet = self.descent.map.other(self.small.room)
+            title, sheet = self.map.other(self.small.room)
             self.query_one("#small-title", Words).say(formula(title, self.descent.ascii), layout=False)
             self.small.show(sheet)
 
@@ -110,7 +111,9 @@ class MethodsPanel(Panel):
         if shown is None or not self.descent.live():
             return
         known = ["", *shown.walkers[self.descent.chosen].settings]
-        self.turned = known[(known.index(self.turned) + 1) % len(known)] if self.turned in known else ""
+        self.descent.turned = (
+            known[(known.index(self.descent.turned) + 1) % len(known)] if self.descent.turned in known else ""
+        )
         self.descent.show_all()
         self.descent.refresh_bindings()
 
@@ -119,10 +122,10 @@ class MethodsPanel(Panel):
         if shown is None or not self.descent.live():
             return
         walker = shown.walkers[self.descent.chosen]
-        if self.turned not in walker.settings:
-            self.descent.header.turn(by)
+        if self.descent.turned not in walker.settings:
+            self.header.turn(by)
             return
-        number, setting = walker.number, self.turned
+        number, setting = walker.number, self.descent.turned
 
         def work(methods: LiveDescent) -> None:
             now = methods.settings(number)[setting]

@@ -6,9 +6,8 @@ Notable: f and every step are computed in threads; the event loop only draws.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from textual.app import ComposeResult
@@ -16,7 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 
 from txlab.drawing.scatter import Camera
-from txlab.engine.descent.known import KNOWN, Known
+from txlab.engine.descent.known import KNOWN
 from txlab.errors import LabError
 from txlab.experiments.kind import kind_of_run
 from txlab.runs.summary import GOING
@@ -28,7 +27,16 @@ from txlab.tui.screens.descent.functions import FunctionPanel
 from txlab.tui.screens.descent.map import MapPanel
 from txlab.tui.screens.descent.methods import MethodsPanel
 from txlab.tui.screens.descent.session_panel import SessionPanel
-from txlab.tui.screens.descent.shown import Ground, Shown, following, ground_of, shown_of
+from txlab.tui.screens.descent.shown import (
+    Ground,
+    RunReading,
+    Shown,
+    camera_around,
+    camera_of,
+    following,
+    ground_of,
+    shown_of,
+)
 from txlab.tui.screens.descent.view import LABELS
 from txlab.tui.session import Picture, Session
 from txlab.tui.widgets.why import ask_why
@@ -40,19 +48,6 @@ if TYPE_CHECKING:
 
 FIRST_STEPS = 60  # made before the first picture, so that there is something to see
 PACE = 15.0
-
-
-@dataclass(frozen=True)
-class RunReading:
-    """A recorded run at a step."""
-
-    status: str
-    steps: np.ndarray
-    edge: int
-    total: int
-    scenario: Mapping[str, Any]
-    shown: Shown | None = None
-    trouble: str = ""
 
 
 class DescentScreen(BenchScreen):
@@ -91,8 +86,10 @@ class DescentScreen(BenchScreen):
         self.home = self.camera = camera_of(KNOWN[0])
         self.chosen = 0
         self.reading: RunReading | None = None  # of the recorded run that is shown
-        self.header, self.map, self.methods = SessionPanel(self), MapPanel(self), MethodsPanel(self)
-        self.functions, self.run_panel = FunctionPanel(self), RunPanel(self)
+        self.turned = ""  # what - and + turn: a parameter of the chosen method; "" = the pace
+        self.run_panel = RunPanel(self)
+        self.header, self.map = SessionPanel(self), MapPanel(self)
+        self.methods, self.functions = MethodsPanel(self, self.map, self.header), FunctionPanel(self, self.map)
 
     def compose_body(self) -> ComposeResult:
         yield self.header
@@ -312,15 +309,3 @@ class DescentScreen(BenchScreen):
             return found or "its parameters were turned while it ran, so that its steps cannot be made again"
 
         ask_why(self.app, again, "making its steps again…")
-
-
-def camera_of(known: Known) -> Camera:
-    return Camera(known.middle[0], known.middle[-1] if len(known.middle) > 1 else 0.0, known.half, known.half)
-
-
-def camera_around(points: Sequence[np.ndarray], half: float = 2.5) -> Camera:
-    """A camera that sees the origin and these points."""
-    x = [0.0, *(float(point[0]) for point in points)]
-    y = [0.0, *(float(point[1]) for point in points if len(point) > 1)]
-    across, up = (max(half, 0.75 * (max(each) - min(each))) for each in (x, y))
-    return Camera((min(x) + max(x)) / 2, (min(y) + max(y)) / 2, across, up)

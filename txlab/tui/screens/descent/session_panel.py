@@ -15,7 +15,7 @@ from txlab.tui.screens.words import Words
 from txlab.tui.theme import glyphs
 
 if TYPE_CHECKING:
-    from txlab.tui.screens.descent.screen import DescentScreen
+    from txlab.tui.screens.descent.interface import Descent
 
 PACES = (2.0, 5.0, 15.0, 60.0, 250.0)
 """Steps a second to choose from. Without a limit it would be some 400, and keys would wait three times as long."""
@@ -33,7 +33,7 @@ class SessionPanel(Panel):
     )
     DEFAULT_CSS = "SessionPanel { height: 1; }"
 
-    def __init__(self, descent: DescentScreen) -> None:
+    def __init__(self, descent: Descent) -> None:
         super().__init__()
         self.descent, self.session = descent, descent.session
 
@@ -90,7 +90,7 @@ class SessionPanel(Panel):
         """The pace, which − and + turn unless a parameter is chosen; the step, and whether it runs."""
         signs, bars, at = glyphs(ascii), ASCII_BARS if ascii else BARS, PACES.index(self.session.pace)
         shown, pace = self.descent.shown, self.session.pace
-        turned = self.descent.methods.turned == ""
+        turned = self.descent.turned == ""
         words = f"{count(pace)} steps/s"
         running = self.session.running
         step = count(shown.frame.step) if shown is not None else "0"

@@ -25,6 +25,7 @@ from txlab.drawing.plane import (
     window_of,
 )
 from txlab.drawing.scatter import Camera
+from txlab.engine.descent.known import Known
 from txlab.engine.descent.tangent import Tangent
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
@@ -276,3 +277,28 @@ def value_at(ground: Ground, x: float, default: float) -> float:
     """f of one variable at x, between the values that were computed."""
     found = float(np.interp(x, ground.x, ground.values))
     return found if np.isfinite(found) else default
+
+
+@dataclass(frozen=True)
+class RunReading:
+    """A recorded run at a step."""
+
+    status: str
+    steps: np.ndarray
+    edge: int
+    total: int
+    scenario: Mapping[str, Any]
+    shown: Shown | None = None
+    trouble: str = ""
+
+
+def camera_of(known: Known) -> Camera:
+    return Camera(known.middle[0], known.middle[-1] if len(known.middle) > 1 else 0.0, known.half, known.half)
+
+
+def camera_around(points: Sequence[np.ndarray], half: float = 2.5) -> Camera:
+    """A camera that sees the origin and these points."""
+    x = [0.0, *(float(point[0]) for point in points)]
+    y = [0.0, *(float(point[1]) for point in points if len(point) > 1)]
+    across, up = (max(half, 0.75 * (max(each) - min(each))) for each in (x, y))
+    return Camera((min(x) + max(x)) / 2, (min(y) + max(y)) / 2, across, up)

@@ -7,9 +7,9 @@ after a short pause, so that its move can be told from the user's; a key pressed
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -25,9 +25,6 @@ from txlab.engine.games.players import MaskPlayer, perfect_player, random_player
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.widgets.board import Board
-
-if TYPE_CHECKING:
-    from txlab.tui.screens.play.screen import PlayScreen
 
 ANSWER = 0.3  # seconds until an agent answers the user
 PACES = (0.5, 1.0, 2.0, 5.0, 20.0)  # moves a second when agents play each other
@@ -83,9 +80,9 @@ class GamePanel(Panel):
     )
     DEFAULT_CSS = "GamePanel { width: 1fr; height: 1fr; }"
 
-    def __init__(self, play: PlayScreen) -> None:
+    def __init__(self, changed: Callable[[], None]) -> None:
         super().__init__()
-        self.play = play
+        self.changed = changed  # shows the game anew
         self.board = Board(id="board")
         self.solution: Solution | None = None
         self.perfect: MaskPlayer | None = None
@@ -100,7 +97,7 @@ class GamePanel(Panel):
         self.pace = 1
         self.clock: Timer | None = None
         self.chance = random.Random(0)
-        self.preparing = LatestTask(play, "solving", lambda sentence: self.tell(sentence, "error"))
+        self.preparing = LatestTask(self, "solving", lambda sentence: self.tell(sentence, "error"))
 
     def compose(self) -> ComposeResult:
         yield self.board
@@ -184,7 +181,7 @@ class GamePanel(Panel):
                 self.clock = self.set_timer(pause, self.let_agent_move)
             elif self.ended and self.watching:
                 self.clock = self.set_timer(max(0.2, SEEN * pause), self.begin_again)
-        self.play.show_game()
+        self.changed()
 
     def seen(self) -> None:
         self.proceed()
@@ -220,7 +217,7 @@ class GamePanel(Panel):
             self.begin_again()
         else:
             self.proceed()
-        self.play.refresh_bindings()
+        self.screen.refresh_bindings()
 
     def renew_seats(self, seats: list[Seat]) -> None:
         """Update the seats with the present state of the same players."""
@@ -298,7 +295,7 @@ class GamePanel(Panel):
         self.hinted = [] if self.hinted else hints(self.solution, self.position)
         if self.hinted and self.board.cursor not in self.hinted:
             self.board.go(self.hinted[0])
-        self.play.show_game()
+        self.changed()
 
     def hint_words(self) -> str:
         """Return the hinted moves as `centre: wins in 2`."""
@@ -320,13 +317,13 @@ class GamePanel(Panel):
     def action_values(self) -> None:
         """Cycle what the free squares show: the agent's values, the true ones, nothing."""
         self.view = VIEWS[(VIEWS.index(self.view) + 1) % len(VIEWS)]
-        self.play.show_game()
+        self.changed()
 
     def action_run(self) -> None:
         """Let the agents play on, or pause them."""
         self.running = not self.running
         self.proceed()
-        self.play.refresh_bindings()
+        self.screen.refresh_bindings()
 
     def action_one(self) -> None:
         """Make one move of the agents, or start the next game."""
@@ -335,7 +332,7 @@ class GamePanel(Panel):
             self.begin_again()
         else:
             self.let_agent_move()
-        self.play.refresh_bindings()
+        self.screen.refresh_bindings()
 
     def action_pace(self, by: int) -> None:
         self.pace = max(0, min(self.pace + by, len(PACES) - 1))

@@ -30,7 +30,8 @@ from txlab.tui.session import Picture, Session
 from txlab.tui.widgets.chart import Chart, ChartSeries
 
 if TYPE_CHECKING:
-    from txlab.tui.screens.play.screen import PlayScreen
+    from txlab.tui.screens.play.game import GamePanel
+    from txlab.tui.screens.play.interface import Play
 
 MARKS = (0, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
 """Numbers of games after which a snapshot is kept."""
@@ -98,14 +99,14 @@ class LearningPanel(Panel):
 
     KEYS: ClassVar = (Binding("l", "learn", "learn", id="play.learn"),)
 
-    def __init__(self, play: PlayScreen) -> None:
+    def __init__(self, play: Play, game: GamePanel) -> None:
         super().__init__(id="learning")
-        self.play = play
+        self.play, self.game = play, game
         self.lesson = Lesson()
         self.course: Course | None = None
         self.courses: dict[str, Course] = {}  # by the title of the learner
         self.session: Session[Course] = Session(
-            play, self.took, lambda sentence: self.tell(sentence, "error"), pictures=PICTURES, record=False
+            self, self.took, lambda sentence: self.tell(sentence, "error"), pictures=PICTURES, record=False
         )
 
     def compose(self) -> ComposeResult:
@@ -121,7 +122,7 @@ class LearningPanel(Panel):
 
     def action_learn(self) -> None:
         """Ask what to learn, and start."""
-        if self.play.game.solution is None:
+        if self.game.solution is None:
             return
         if self.learning:
             self.tell("one learns already; x ends that, and what it has learnt stays")

@@ -20,7 +20,9 @@ from txlab.tui.panel import Panel
 from txlab.tui.widgets.table import Column, Table
 
 if TYPE_CHECKING:
-    from txlab.tui.screens.play.screen import PlayScreen
+    from txlab.tui.screens.play.game import GamePanel
+    from txlab.tui.screens.play.interface import Play
+    from txlab.tui.screens.play.seats import SeatsPanel
 
 GAMES = 1_000
 """Games between every two players: a rating is then known to about 10 points."""
@@ -36,9 +38,9 @@ class RatingsPanel(Panel):
         Binding("shift+down", "row(1)", "player below", id="play.row-down", show=False),
     )
 
-    def __init__(self, play: PlayScreen) -> None:
+    def __init__(self, play: Play, game: GamePanel, seats: SeatsPanel) -> None:
         super().__init__()
-        self.play = play
+        self.play, self.game, self.seats = play, game, seats
         self.standings: Standings | None = None
         self.rows: list[Standing] = []
         self.row = 0
@@ -60,12 +62,12 @@ class RatingsPanel(Panel):
         return not self.rating.idle
 
     def action_tournament(self) -> None:
-        if self.play.game.solution is None or self.contest:
+        if self.game.solution is None or self.contest:
             return
         self.play.show_tab("ratings")
-        seats = {seat.title: seat for seat in self.play.seats.at_hand}
+        seats = {seat.title: seat for seat in self.seats.at_hand}
         players = [replace(seat.player, name=title) for title, seat in seats.items() if seat.player is not None]
-        seed = self.play.game.chance.randrange(1 << 30)
+        seed = self.game.chance.randrange(1 << 30)
 
         def compete(lane: LatestTask) -> Standings | None:
             return tournament(
@@ -75,7 +77,7 @@ class RatingsPanel(Panel):
         self.played = (0, 1)
         self.rating.want(compete, self.rated)
         self.show()
-        self.play.refresh_bindings()
+        self.screen.refresh_bindings()
 
     def went_on(self, done: int, all: int) -> None:
         self.played = (done, all)

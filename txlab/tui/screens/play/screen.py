@@ -67,9 +67,9 @@ class PlayScreen(BenchScreen):
         super().__init__()
         self.tab = "moves"
         self.exact: tuple[MaskPlayer, MaskPlayer, str] | None = None  # (the two players, the sentence)
-        self.game = GamePanel(self)
+        self.game = GamePanel(self.show_game)
         self.seats = SeatsPanel(self.game)
-        self.lessons, self.ratings = LearningPanel(self), RatingsPanel(self)
+        self.lessons, self.ratings = LearningPanel(self, self.game), RatingsPanel(self, self.game, self.seats)
 
     def compose_body(self) -> ComposeResult:
         yield Words(id="headline")

@@ -39,7 +39,7 @@ class SeatsPanel(Panel):
         self.game = game
         self.learners: list[Seat] = []  # those that learnt here, newest first
         self.recorded: list[Seat] = []  # players of runs that were chosen before
-        self.finding = LatestTask(game.play, "finding runs", lambda sentence: self.tell(sentence, "error"))
+        self.finding = LatestTask(self, "finding runs", lambda sentence: self.tell(sentence, "error"))
 
     def word_for(self, binding: Binding) -> str:
         return "play" if binding.id == "play.watch" and self.game.watching else binding.description

@@ -5,11 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.content import Content
+from textual.geometry import Size
 
 from txlab.drawing.formatting import significant
 from txlab.engine.feedforward.graph import ACTIVATIONS
@@ -17,11 +18,10 @@ from txlab.engine.feedforward.layers import MOST_LAYERS, MOST_WIDE
 from txlab.tui.panel import Panel
 from txlab.tui.screens.playground.shown import Shown
 from txlab.tui.screens.words import Words
-from txlab.tui.session import PACES
+from txlab.tui.session import PACES, Session
 
 if TYPE_CHECKING:
     from txlab.experiments.kinds.playground.experiment import Playground
-    from txlab.tui.screens.playground.screen import PlaygroundScreen
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,18 @@ KNOBS = (
 )
 
 
+class Bench(Protocol):
+    """What the knobs see of their screen: the network that learns, what is shown of it, and the neuron chosen."""
+
+    session: Session[Playground]
+    shown: Shown | None
+    cursor: str
+
+    @property
+    def size(self) -> Size: ...
+    def live(self) -> bool: ...
+
+
 class KnobsPanel(Panel):
     """One line with all of them; the chosen one is marked."""
 
@@ -63,7 +75,7 @@ class KnobsPanel(Panel):
     )
     DEFAULT_CSS = "KnobsPanel { height: 1; } KnobsPanel Words { padding: 0 1; text-wrap: nowrap; text-overflow: clip; }"
 
-    def __init__(self, playground: PlaygroundScreen) -> None:
+    def __init__(self, playground: Bench) -> None:
         super().__init__()
         self.playground = playground
         self.at = 0

@@ -1,0 +1,46 @@
+"""What the panels of Descent see of the screen that they belong to, and ask of it: the panels know no screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from textual.geometry import Size
+
+from txlab.drawing.scatter import Camera
+from txlab.tui.run_panel import RunPanel
+from txlab.tui.screens.descent.shown import Ground, RunReading, Shown
+from txlab.tui.session import Session
+
+if TYPE_CHECKING:
+    from txlab.tui.screens.descent.live import LiveDescent
+
+
+class Descent(Protocol):
+    """What is shown, and below what can be asked; DescentScreen documents both."""
+
+    session: Session[LiveDescent]
+    run_panel: RunPanel
+    shown: Shown | None
+    ground: Ground | None
+    reading: RunReading | None
+    camera: Camera
+    home: Camera
+    chosen: int
+    turned: str
+
+    @property
+    def ascii(self) -> bool: ...
+    @property
+    def size(self) -> Size: ...
+    @property
+    def replaying(self) -> bool: ...
+
+    def live(self) -> bool: ...
+    def begin(
+        self, make: Callable[[LiveDescent], LiveDescent], camera: Camera | None = None, run: bool = True
+    ) -> None: ...
+    def back_to_the_methods(self) -> None: ...
+    def want_ground(self) -> None: ...
+    def show_all(self) -> None: ...
+    def refresh_bindings(self) -> None: ...

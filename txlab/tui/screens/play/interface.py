@@ -1,0 +1,25 @@
+"""What the panels of tic-tac-toe see of the screen that they belong to, and ask of it: the panels know no screen."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from textual.geometry import Size
+
+from txlab.tui.screens.play.game import Seat
+
+
+class Play(Protocol):
+    """The open tab, and below what can be asked; PlayScreen documents both."""
+
+    tab: str
+
+    @property
+    def ascii(self) -> bool: ...
+    @property
+    def size(self) -> Size: ...
+
+    def show_game(self) -> None: ...
+    def show_tab(self, name: str) -> None: ...
+    def learner_is(self, seats: list[Seat]) -> None: ...
+    def give_seat_to_learner(self, key: str) -> None: ...
