@@ -9,26 +9,45 @@ merging is used.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from functools import cache, cached_property
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 import regex
 import tiktoken
 
-from txlab.engine.tokenizers.bases import Bytes
+from txlab.engine.tokenizers.bases import Base, Bytes
 from txlab.engine.tokenizers.patterns import PATTERNS, TRUSTED, cut, expression
 from txlab.engine.tokenizers.tokenizer import Ids, utf8
-
-if TYPE_CHECKING:
-    from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 
 PART = 1 << 20
 CLASS = regex.compile(r"\\[pP]\{[^}]*\}|\\[sSdDwW]")
 
 
+class Merging(Protocol):
+    """What is needed of the encoding that is imitated; see BytePairTokenizer."""
+
+    pattern: str
+    base: Base
+    merges: list[tuple[int, int]]
+    bytes_of: list[bytes]
+
+    @property
+    def in_order(self) -> bool: ...
+    @property
+    def first_rank(self) -> Mapping[int, int]: ...
+    @property
+    def whole_token(self) -> Mapping[bytes, int]: ...
+
+    def last_rank(self, data: bytes) -> int: ...
+    def merged(self, data: bytes) -> list[int]: ...
+    def encode_chunk(self, data: bytes) -> list[int]: ...
+    def stretches(self, text: str) -> Iterable[tuple[str, list[int]]]: ...
+
+
 class FastEncoder:
-    def __init__(self, tokenizer: BytePairTokenizer, ranks: dict[bytes, int] | None = None) -> None:
+    def __init__(self, tokenizer: Merging, ranks: dict[bytes, int] | None = None) -> None:
         """`ranks`: tiktoken's own, if the tokenizer was read from them; a rank is then the token."""
         self.tokenizer, self.given = tokenizer, ranks
         self.expression = expression(tokenizer.pattern)
@@ -73,7 +92,7 @@ class FastEncoder:
         return table
 
 
-def tiktoken_ranks(tokenizer: BytePairTokenizer) -> dict[bytes, int] | None:
+def tiktoken_ranks(tokenizer: Merging) -> dict[bytes, int] | None:
     """Bytes → rank, with which tiktoken produces the tokens of this encoding; None if no ranks do.
 
     A rank is the byte's value, or 256 + the rank of a merge. Why it works: as long as both ends of a stretch of bytes
