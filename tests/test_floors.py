@@ -1,4 +1,4 @@
-"""The floors of the house: imports go down only, and what is quick does not import what is slow."""
+"""The floors of the house: imports go down only and in no circle, and what is quick does not import what is slow."""
 
 from __future__ import annotations
 
@@ -57,3 +57,14 @@ def test_imports_only_go_down() -> None:
     linter = Path(sys.executable).parent / "lint-imports"
     done = subprocess.run([linter, "--no-cache"], capture_output=True, text=True, cwd=REPOSITORY, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Counted with all imports: also those inside functions and those for types alone."""
+    grimp = pytest.importorskip("grimp")  # import-linter's graph
+    graph = grimp.build_graph("txlab", cache_dir=None)
+    below = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    for module, beneath in below.items():
+        for other in beneath:
+            path = graph.find_shortest_chain(other, module)
+            assert path is None, " imports ".join((module, *path))

@@ -311,7 +311,7 @@ def test_the_scenarios_of_planning_settle_as_they_say() -> None:
 def test_the_schema_needs_no_torch_and_nothing_is_left_open() -> None:
     assert kind_named("planning").schema is PlanningScenario
     program = (
-        "import sys; import txlab.experiments.kinds.planning, txlab.experiments.tabular.kind;"
+        "import sys; import txlab.experiments.kinds.planning, txlab.experiments.tabular.explaining;"
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -18,8 +18,8 @@ from txlab.errors import LabError
 from txlab.experiments.protocol import Frame, NotFinite, State
 from txlab.experiments.randomness import generator
 from txlab.experiments.schema import PositiveInt, Scenario, Section, several
+from txlab.experiments.small import SmallExperiment, SmallKind
 from txlab.experiments.tabular.bands import spread
-from txlab.experiments.tabular.kind import TabularExperiment, TabularKind
 
 LETTERS = {"epsilon": "ε", "c": "c", "alpha": "α", "initial": "Q₁"}
 SETTINGS: dict[Method, tuple[str, ...]] = {
@@ -125,7 +125,7 @@ class BanditScenario(Scenario):
         return rows
 
 
-class BanditExperiment(TabularExperiment):
+class BanditExperiment(SmallExperiment):
     """See protocol.Experiment; `table[i][j]`: agent i with power j, None for an impossible setting (ε above 1)."""
 
     fixed = "while agents are compared"
@@ -253,7 +253,7 @@ EQUATIONS: dict[Method, str] = {
 }
 
 
-class BanditsKind(TabularKind):
+class BanditsKind(SmallKind):
     name = "bandits"
     title = "Bandits"
     schema = BanditScenario

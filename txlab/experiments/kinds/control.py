@@ -25,10 +25,10 @@ from txlab.engine.rl.sweeps import policies, sweep_in
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame, State
 from txlab.experiments.schema import PositiveInt, Scenario, Section, grouped, several
+from txlab.experiments.small import SmallExperiment, SmallKind
 from txlab.experiments.tabular.bands import spread
 from txlab.experiments.tabular.frames import facts_of, learner_side
-from txlab.experiments.tabular.kind import TabularExperiment, TabularKind, world_facts, world_row
-from txlab.experiments.tabular.world import WorldSection, limited, world_of
+from txlab.experiments.tabular.world import WorldSection, limited, world_facts, world_of, world_row
 
 
 def steers(rule: str) -> str:
@@ -186,7 +186,7 @@ def told(learner: LearnerSection, swept: Sequence[str]) -> str:
 MOST_BYTES = 8 << 30
 
 
-class ControlExperiment(TabularExperiment):
+class ControlExperiment(SmallExperiment):
     """See protocol.Experiment; in `scenario` nothing is "auto".
 
     An agent's number is ((learner · points) + point) · runs + run; `points` are those of the sweep, 1 without a sweep.
@@ -409,7 +409,7 @@ def filled(q: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(q).all(axis=1, keepdims=True), 0.0, q)
 
 
-class ControlKind(TabularKind):
+class ControlKind(SmallKind):
     name = "control"
     title = "Control: learning to act"
     schema = ControlScenario

@@ -35,9 +35,9 @@ from txlab.engine.rl.exact_values import check_values_exist
 from txlab.errors import LabError, nearest
 from txlab.experiments.protocol import Adjustable, Frame, State
 from txlab.experiments.schema import NonNegativeInt, PositiveInt, Scenario, Section, several
+from txlab.experiments.small import SmallExperiment, SmallKind
 from txlab.experiments.tabular.frames import facts_of, side_of
-from txlab.experiments.tabular.kind import TabularExperiment, TabularKind, world_facts, world_row
-from txlab.experiments.tabular.world import WorldSection, world_of
+from txlab.experiments.tabular.world import WorldSection, world_facts, world_of, world_row
 
 Method = Literal["evaluation", "value-iteration", "policy-iteration"]
 
@@ -101,7 +101,7 @@ class PlanningScenario(Scenario):
 BOUNDS = {"gamma": (0.0, 1.0), "epsilon": (0.0, 1.0), "tolerance": (0.0, 1e6)}
 
 
-class PlanningExperiment(TabularExperiment):
+class PlanningExperiment(SmallExperiment):
     """See protocol.Experiment; in `scenario` nothing is "auto".
 
     v, policy   the values (S), and the policy (S, A) being evaluated; value iteration has none
@@ -296,7 +296,7 @@ class PlanningExperiment(TabularExperiment):
         self.judged, self.finished = state["judged"], state["finished"]
 
 
-class PlanningKind(TabularKind):
+class PlanningKind(SmallKind):
     name = "planning"
     title = "Planning by dynamic programming"
     schema = PlanningScenario

@@ -28,7 +28,7 @@ from txlab.engine.games.population import Population, first_table
 from txlab.errors import LabError
 from txlab.experiments.protocol import Adjustable, Frame, State
 from txlab.experiments.schema import PositiveInt, Scenario, Section, grouped, several
-from txlab.experiments.tabular.kind import TabularExperiment, TabularKind
+from txlab.experiments.small import SmallExperiment, SmallKind
 
 GAMES: dict[str, Game] = {tictactoe.NAME: tictactoe}
 """The games that can be learnt here, by name."""
@@ -129,7 +129,7 @@ class SelfPlayScenario(Scenario):
         ]
 
 
-class SelfPlayExperiment(TabularExperiment):
+class SelfPlayExperiment(SmallExperiment):
     """See protocol.Experiment; in `scenario` nothing is "auto"."""
 
     def __init__(self, scenario: SelfPlayScenario) -> None:
@@ -303,7 +303,7 @@ def player_of(kept: Frame | Mapping[str, Any]) -> MaskPlayer:
     return named_player(graph, settings, table, int(told["games"]))
 
 
-class SelfPlayKind(TabularKind):
+class SelfPlayKind(SmallKind):
     name = "self-play"
     title = "Self-play of a board game"
     schema = SelfPlayScenario

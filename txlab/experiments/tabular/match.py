@@ -24,12 +24,12 @@ from txlab.engine.rl.why import Rule, why_value
 from txlab.engine.rl.world import World
 from txlab.errors import LabError
 from txlab.experiments.protocol import Adjustable, Frame, State
+from txlab.experiments.small import SmallExperiment
 from txlab.experiments.tabular.frames import facts_of, last_of, learner_side
-from txlab.experiments.tabular.kind import TabularExperiment, world_facts
-from txlab.experiments.tabular.world import limited
+from txlab.experiments.tabular.world import limited, world_facts
 
 
-class Match(TabularExperiment):
+class Match(SmallExperiment):
     """`agents` learn in `world`, whose [world] table is `table`; `changes` lists what was changed, and when.
 
     An experiment like any other (see protocol.Experiment), except that its length is open.

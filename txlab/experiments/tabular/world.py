@@ -8,6 +8,7 @@ table, so that a run can be repeated and viewed without that file.
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -193,3 +194,21 @@ def with_its_map(section: WorldSection) -> WorldSection:
         return section
     text = text_of(section.file, f"world.file = {section.file[:200]!a}")
     return section.model_copy(update={"map": text, "file": ""})
+
+
+def world_facts(world: World, unit: str, headline: Sequence[str], units_per_step: int = 1) -> dict[str, Any]:
+    """The facts of run.json that all experiments in a world share."""
+    return {
+        "unit": unit,
+        "units_per_step": units_per_step,
+        "states": world.process.size,
+        "world": world.title,
+        "notes": list(world.notes),
+        "headline": list(headline),
+        "compute": {"device": "cpu", "dtype": "float64"},
+    }
+
+
+def world_row(section: WorldSection) -> tuple[str, str]:
+    """The row of an outline that names the world."""
+    return "World", section.name or section.file or "a map of its own"

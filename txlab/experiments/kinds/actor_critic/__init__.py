@@ -11,7 +11,7 @@ from txlab.experiments.kind import Label
 from txlab.experiments.kinds.actor_critic.schema import ActorCriticScenario
 from txlab.experiments.learning.explanations import MeanLoss, explain_step
 from txlab.experiments.protocol import Experiment
-from txlab.experiments.tabular.kind import TabularKind
+from txlab.experiments.small import SmallKind
 
 MEANINGS = {
     "return": ("J(π) = Σₛ P(an episode begins in s) V^π(s)", "M1, M8",
@@ -32,7 +32,7 @@ MEANINGS = {
 }  # fmt: skip
 
 
-class ActorCriticKind(TabularKind):
+class ActorCriticKind(SmallKind):
     name = "actor-critic"
     title = "Actor and critic: PPO in a known world"
     schema = ActorCriticScenario

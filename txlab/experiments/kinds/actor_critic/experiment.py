@@ -24,8 +24,7 @@ from txlab.experiments.learning.gradient import GradientExperiment, Measured
 from txlab.experiments.protocol import Frame, State
 from txlab.experiments.randomness import generator
 from txlab.experiments.tabular.frames import facts_of, side_of
-from txlab.experiments.tabular.kind import world_facts
-from txlab.experiments.tabular.world import world_of
+from txlab.experiments.tabular.world import world_facts, world_of
 
 IMPOSSIBLE = -1e9  # the logit of an action that is not allowed: its probability is 0, and 0 · log 0 stays 0
 

@@ -8,8 +8,7 @@ from pydantic import Field, model_validator
 
 from txlab.experiments.learning import schema as learning
 from txlab.experiments.schema import PositiveInt, Scenario, Section, several
-from txlab.experiments.tabular.kind import world_row
-from txlab.experiments.tabular.world import WorldSection
+from txlab.experiments.tabular.world import WorldSection, world_row
 
 Share = Annotated[float, Field(ge=0, le=1)]
 

@@ -13,12 +13,12 @@ from txlab.experiments.kinds.descent.schema import (
     DescentScenario,
 )
 from txlab.experiments.protocol import Experiment
-from txlab.experiments.tabular.kind import TabularKind
+from txlab.experiments.small import SmallKind
 
 EQUATIONS = {"value": "f(x)", "gradient": "‖∇f(x)‖ = √Σ (∂f/∂xᵢ)²", "x": "", "y": ""}
 
 
-class DescentKind(TabularKind):
+class DescentKind(SmallKind):
     name = "descent"
     title = "Descent: roots and minima of a function"
     schema = DescentScenario

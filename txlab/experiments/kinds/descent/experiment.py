@@ -26,13 +26,13 @@ from txlab.experiments.protocol import Adjustable, Frame, Sample
 from txlab.experiments.protocol import State as Checkpoint
 from txlab.experiments.randomness import generator
 from txlab.experiments.schema import several
-from txlab.experiments.tabular.kind import TabularExperiment
+from txlab.experiments.small import SmallExperiment
 
 ARRIVED = "arrived"
 HIGHEST = {"rate": 1e6, "momentum": 0.9999, "beta1": 0.9999, "beta2": 0.99999, "noise": 1e6}
 
 
-class Descent(TabularExperiment):
+class Descent(SmallExperiment):
     """See protocol.Experiment. Of each method: `sections`, its settings now; `states`; `trouble`, why it rests, "" = it
     goes on; `paths`, all its points; `last`, its last step, None = it has made none since it was restored. The first
     method is number `first` of its scenario: noise depends on the number."""

@@ -13,7 +13,7 @@ from txlab.experiments.kind import Label
 from txlab.experiments.kinds.memory.schema import MemoryScenario
 from txlab.experiments.learning.explanations import MeanLoss, explain_step
 from txlab.experiments.protocol import Experiment
-from txlab.experiments.tabular.kind import TabularKind
+from txlab.experiments.small import SmallKind
 
 MEANINGS = {
     "loss": ("L = −(1/B) Σ ln p(symbol | x₁ … x_T)", "R1", "of this batch, before the update; chance is ln K"),
@@ -28,7 +28,7 @@ MEANINGS = {
 }
 
 
-class MemoryKind(TabularKind):
+class MemoryKind(SmallKind):
     name = "memory"
     title = "Memory: cells and their gradients"
     schema = MemoryScenario

@@ -13,7 +13,7 @@ from txlab.experiments.kind import Label
 from txlab.experiments.kinds.modular_addition.schema import STRONGEST, AdditionScenario
 from txlab.experiments.learning.explanations import MeanLoss, explain_attention, explain_step
 from txlab.experiments.protocol import Experiment, Frame
-from txlab.experiments.tabular.kind import TabularKind
+from txlab.experiments.small import SmallKind
 
 MEANINGS = {
     "accuracy": ("share of the pairs whose sum is the likeliest", "T9", "of the pairs it learns from; chance is 1/p"),
@@ -26,7 +26,7 @@ MEANINGS = {
 }
 
 
-class ModularAdditionKind(TabularKind):
+class ModularAdditionKind(SmallKind):
     name = "modular-addition"
     any_device = True
     title = "Modular addition"

@@ -14,7 +14,7 @@ from txlab.experiments.kinds.playground.schema import (
 )
 from txlab.experiments.learning.explanations import MeanLoss, explain_step
 from txlab.experiments.protocol import Experiment, Frame
-from txlab.experiments.tabular.kind import TabularKind
+from txlab.experiments.small import SmallKind
 
 LOSSES = {
     True: ("L = mean of ln(1 + e^(−y z)),  y = ±1", "F5, F6", "z is the answer of the network; nats"),
@@ -22,7 +22,7 @@ LOSSES = {
 }
 
 
-class PlaygroundKind(TabularKind):
+class PlaygroundKind(SmallKind):
     name = "playground"
     title = "Playground: a small network in the plane"
     schema = PlaygroundScenario

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from txlab.experiments.tabular.kind import TabularKind
+from txlab.experiments.small import SmallKind
 
 if TYPE_CHECKING:
     from txlab.engine.explain import Explanation
@@ -21,7 +21,7 @@ from txlab.experiments.kinds.prediction.schema import (
 """The methods that learn at every step, and their traces; TD(0) is λ = 0."""
 
 
-class PredictionKind(TabularKind):
+class PredictionKind(SmallKind):
     name = "prediction"
     title = "Prediction: learning values"
     schema = PredictionScenario

@@ -28,9 +28,9 @@ from txlab.experiments.kinds.prediction.episodes import curve_side, seeds_of
 from txlab.experiments.kinds.prediction.schema import PredictionScenario
 from txlab.experiments.protocol import Adjustable, Frame, State
 from txlab.experiments.randomness import generator
+from txlab.experiments.small import SmallExperiment
 from txlab.experiments.tabular.frames import facts_of
-from txlab.experiments.tabular.kind import TabularExperiment, world_facts
-from txlab.experiments.tabular.world import world_of
+from txlab.experiments.tabular.world import world_facts, world_of
 
 SHOWN = (1, 7, 8)  # w₁ … w₆ are alike in the sweeps
 
@@ -44,7 +44,7 @@ def problem_of(scenario: PredictionScenario) -> OffPolicy:
     return off_policy(process, baird.features(), target, behaviour, weighting, process.discount)
 
 
-class CounterexampleExperiment(TabularExperiment):
+class CounterexampleExperiment(SmallExperiment):
     """See protocol.Experiment; `at`: weights of each curve; `stands`: the states of those learning step by step."""
 
     def __init__(self, scenario: PredictionScenario) -> None:

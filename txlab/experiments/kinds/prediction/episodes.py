@@ -25,9 +25,9 @@ from txlab.errors import LabError
 from txlab.experiments.kinds.prediction.schema import CurveSection, Method, PredictionScenario, PredictSection, depth_of
 from txlab.experiments.protocol import Frame, State
 from txlab.experiments.randomness import derived_seed
+from txlab.experiments.small import SmallExperiment
 from txlab.experiments.tabular.frames import facts_of, side_of
-from txlab.experiments.tabular.kind import TabularExperiment, world_facts
-from txlab.experiments.tabular.world import world_of
+from txlab.experiments.tabular.world import world_facts, world_of
 
 if TYPE_CHECKING:
     from txlab.engine.rl.network import NetworkSweep
@@ -108,7 +108,7 @@ def title_of(method: Method) -> str:
     return METHODS[method].title if method in METHODS else "TD(λ) with a network"
 
 
-class LearntPrediction(TabularExperiment):
+class LearntPrediction(SmallExperiment):
     """What both experiments that learn from episodes share: the world, its true values, the features of its states.
 
     true (S)   the values of the policy that chooses evenly      counted   states in which an episode goes on

@@ -8,8 +8,7 @@ from pydantic import Field, model_validator
 
 from txlab.engine.rl.prediction import METHODS
 from txlab.experiments.schema import NonNegativeInt, PositiveInt, Scenario, Section, several
-from txlab.experiments.tabular.kind import world_row
-from txlab.experiments.tabular.world import WorldSection
+from txlab.experiments.tabular.world import WorldSection, world_row
 
 if TYPE_CHECKING:
     pass

@@ -19,7 +19,7 @@ from txlab.experiments.kinds.prediction.episodes import LearntPrediction, curve_
 from txlab.experiments.kinds.prediction.schema import KINDS, PredictionScenario
 from txlab.experiments.protocol import Adjustable, Frame, State
 from txlab.experiments.tabular.frames import facts_of, last_of
-from txlab.experiments.tabular.kind import world_facts
+from txlab.experiments.tabular.world import world_facts
 
 BOUNDS = {"alpha": (0.0, 100.0), "lam": (0.0, 1.0)}
 

@@ -17,7 +17,7 @@ from txlab.experiments.kinds.superposition.schema import (
 )
 from txlab.experiments.learning.explanations import MeanLoss, explain_step
 from txlab.experiments.protocol import Experiment, Frame
-from txlab.experiments.tabular.kind import TabularKind
+from txlab.experiments.small import SmallKind
 
 MEANINGS = {
     "loss": (
@@ -32,7 +32,7 @@ MEANINGS = {
 }
 
 
-class SuperpositionKind(TabularKind):
+class SuperpositionKind(SmallKind):
     name = "superposition"
     any_device = True
     title = "Superposition of features"

@@ -21,7 +21,7 @@ from txlab.experiments.kinds.word_vectors.schema import WordVectorScenario
 from txlab.experiments.kinds.word_vectors.text import PlantedWord, encoded, planted_words
 from txlab.experiments.protocol import Adjustable, Frame, NotFinite, Sample, State
 from txlab.experiments.randomness import derived_seed, generator
-from txlab.experiments.tabular.kind import TabularExperiment
+from txlab.experiments.small import SmallExperiment
 
 LOWEST = 1e-4  # the share of alpha that the rate ends at
 QUESTIONS = 500  # analogies asked of a planted text
@@ -29,7 +29,7 @@ ALIKE = 10  # neighbours of a word that objectives are compared by
 COSINES = 4_000_000  # of that comparison, at most
 
 
-class WordVectors(TabularExperiment):
+class WordVectors(SmallExperiment):
     """See protocol.Experiment; `model` has the vectors, `text` the words and their ids.
 
     `models` has the vectors of all objectives, `model` first. They begin at the same numbers and see the same windows.
