@@ -21,7 +21,7 @@ from txlab.runs import checkpoints
 from txlab.runs.control import Request, send
 from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.process import prepare
-from txlab.runs.ranks.restarts import set_processes
+from txlab.runs.ranks.launch import set_processes
 from txlab.runs.scenario import load_scenario
 
 torch = pytest.importorskip("torch")

@@ -14,7 +14,7 @@ from txlab.errors import LabError
 from txlab.files import OpenFolder
 from txlab.runs import checkpoints
 from txlab.runs.directory import FILES_OF_PEOPLE, FILES_OF_START, RunDirectory, info_of, new_info
-from txlab.runs.finding import create_run_directory
+from txlab.runs.folder import create_run_directory
 from txlab.runs.origin import command_line, commit_of
 
 PIECE = 1 << 20

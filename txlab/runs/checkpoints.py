@@ -288,6 +288,12 @@ def newest(run: RunDirectory) -> int | None:
     return next(reversed(sound(run)), None)
 
 
+def last_good(run: RunDirectory) -> str:
+    """How the sentence about a run that failed ends: from which checkpoint it can go on."""
+    saved = newest(run)
+    return "there is no checkpoint yet" if saved is None else f"last good checkpoint {saved}"
+
+
 def sound(run: RunDirectory) -> list[int]:
     """The steps whose checkpoint files exist and have the right size, ascending."""
     found = []

@@ -17,7 +17,7 @@ from txlab.errors import LabError, nearest
 from txlab.experiments.kinds.word_vectors import ObjectiveName
 from txlab.experiments.protocol import State
 from txlab.runs.directory import RunDirectory, info_of
-from txlab.runs.finding import is_run
+from txlab.runs.folder import is_run
 from txlab.runs.models import (
     OpenModel,
     find_model,

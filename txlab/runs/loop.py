@@ -292,8 +292,7 @@ def _reason(error: BaseException, loop: _Loop, recorder: Recorder) -> str:
     """The reason of the failure in one sentence for run.json; it names the last usable checkpoint."""
     if lost := recorder.lost:
         return lost
-    saved = checkpoints.newest(recorder.run)
-    back = "there is no checkpoint yet" if saved is None else f"last good checkpoint {saved}"
+    back = checkpoints.last_good(recorder.run)
     if is_disk_full(error):
         return f"no space left on the disk that holds {recorder.run.path}; {back.replace('good ', '')}"
     if isinstance(error, NotFinite):

@@ -18,7 +18,8 @@ from txlab.experiments.loaded_model import LoadedModel, ModelKind, Special
 from txlab.runs import checkpoints
 from txlab.runs.directory import ALIVE, RunDirectory, RunInfo, info_of, state_of
 from txlab.runs.far.state import far_state
-from txlab.runs.finding import find_run, is_run
+from txlab.runs.finding import find_run
+from txlab.runs.folder import is_run
 from txlab.runs.frames import FrameIndex
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from txlab.errors import LabError
 from txlab.files import open_regular
 from txlab.runs.directory import RunDirectory, RunInfo, RunState, state_of, tables_of
 from txlab.runs.events import LONGEST, LineCursor, Replaced, Row, place_of
-from txlab.runs.finding import is_run
+from txlab.runs.folder import is_run
 from txlab.runs.foreign.mirror import mirror_at
 from txlab.runs.frames import FrameIndex
 from txlab.runs.live_rows import MEASURED, Branch, Series, parse

@@ -16,6 +16,7 @@ from txlab.runs.far.address import Address, mirror_of
 from txlab.runs.far.coarse import APPROXIMATE
 from txlab.runs.far.host import LISTED_EVERY, Host
 from txlab.runs.far.state import far_state
+from txlab.runs.folder import find_in, is_run, list_runs, not_found
 from txlab.runs.frames import FrameIndex
 
 DATED = re.compile(r"\d{4}-\d\d-\d\d_\d{6}_.*")
@@ -74,8 +75,6 @@ def open_run(address: Address, whole: bool = False, timeout: float = OPENS_WITHI
 
     Without a connection it is the mirror of an earlier one. Raises LabError if there is none, or no such run.
     """
-    from txlab.runs.finding import is_run
-
     known = offline(address)
     host = host_at(split(address, known) if known is not None else address)
     while not host.connected.wait(0.02):
@@ -116,15 +115,12 @@ def open_run(address: Address, whole: bool = False, timeout: float = OPENS_WITHI
 
 def found_in_list(host: Host, run: str) -> str:
     """The directory of a run that only the list of runs tells. Raises LabError if there is none."""
-    from txlab.runs.finding import find_run, list_runs
-
     folder, where = listed(host.address), f"{host.address.host}:{host.root}"
     if not list_runs(folder):
         raise LabError(f"there are no runs in {where}")
-    try:
-        return find_run(run or "latest", root=folder).name
-    except LabError as error:
-        raise LabError(str(error).replace(f"in {folder}", f"on {where}")) from None
+    if (found := find_in(folder, run or "latest")) is None:
+        raise LabError(str(not_found(folder, run)).replace(f"in {folder}", f"on {where}"))
+    return found.name
 
 
 def split(address: Address, known: Path) -> Address:
@@ -134,17 +130,12 @@ def split(address: Address, known: Path) -> Address:
 
 def offline(address: Address) -> Path | None:
     """The mirror that an address means, as far as an earlier connection has left one."""
-    from txlab.runs.finding import find_run, is_run
-
     if address.path:
         folder, _, run = address.path.rpartition("/")
         path = Address(address.host, folder or "/").mirrors / run
         if run and is_run(path):
             return path
-    try:
-        return find_run(address.run or "latest", root=address.mirrors)
-    except LabError:
-        return None
+    return find_in(address.mirrors, address.run or "latest")
 
 
 def named(run: str, names: list[str]) -> str:

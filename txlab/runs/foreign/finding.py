@@ -14,6 +14,7 @@ from pathlib import Path
 
 from txlab.errors import Guess, LabError
 from txlab.runs.directory import RunInfo
+from txlab.runs.folder import created, date_in, list_runs
 from txlab.runs.foreign.log import EVENTS, METRICS, WANDB, ForeignLog
 from txlab.runs.foreign.mirror import Mirror, mirror_path
 from txlab.runs.label import read_label
@@ -112,8 +113,6 @@ def found_logs(root: Path) -> list[ForeignLog]:
 def with_logs(root: Path, logs: Iterable[ForeignLog], known: Container[Path] = ()) -> list[Path]:
     """The runs under `root`, and where the mirrors of these logs lie: by the time when a run was created, or a log was
     last written, the newest first."""
-    from txlab.runs.finding import created, date_in, list_runs
-
     ours = [(created(path) if (date := date_in(path.name)) is None else date, path) for path in list_runs(root, known)]
     theirs = [(log.changed, mirror_path(log)) for log in logs]
     return [path for _, path in sorted([*ours, *theirs], key=lambda each: each[0], reverse=True)]

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -25,16 +25,14 @@ from txlab.experiments.schema import Scenario
 from txlab.runs import checkpoints
 from txlab.runs.control import Inbox, Request
 from txlab.runs.directory import RunDirectory, RunInfo
+from txlab.runs.loop import RunOutcome, drive, write_traceback
 from txlab.runs.people import Asking, People
 from txlab.runs.ranks import Place
 from txlab.runs.ranks.group import Ranks
 from txlab.runs.ranks.launch import tell
 from txlab.runs.ranks.sharing import Replicated, Sharded, gathered, is_divided
 from txlab.runs.recorder import Recorder
-
-if TYPE_CHECKING:
-    from txlab.runs.loop import RunOutcome
-    from txlab.runs.process import Signals
+from txlab.runs.writing import Signals, keep_freed_memory, set_thread_environment
 
 
 class Divided:
@@ -278,8 +276,7 @@ class Lead:
 
     def _missed(self, reason: str) -> None:
         """End the run from the thread: the main thread waits for a process that is gone, perhaps for ever."""
-        saved = checkpoints.newest(self.recorder.run)
-        back = "there is no checkpoint yet" if saved is None else f"last good checkpoint {saved}"
+        back = checkpoints.last_good(self.recorder.run)
         error = RunFailed(f"step {self.recorder.step}: {reason}; {back}")
         self.recorder.finish("failed", str(error))
         tell(error)
@@ -309,9 +306,6 @@ def free(experiment: Any) -> None:
 
 def follow(here: Place) -> int:
     """What every process but rank 0 does from its start to its end; returns its exit status."""
-    from txlab.runs.loop import drive, write_traceback
-    from txlab.runs.process import Signals, keep_freed_memory, set_thread_environment
-
     with Signals() as signals:
         set_thread_environment()
         keep_freed_memory()
