@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, SupportsFloat, SupportsIndex, TypeAlias, get_args
 from weakref import WeakKeyDictionary
 
-from txlab.errors import LabError
+from txlab.errors import LabError, one_line
 from txlab.experiments.protocol import Frame
 from txlab.runs import ending
 from txlab.runs.alerts import LEVELS, Alert
@@ -36,7 +36,7 @@ from txlab.runs.steering import Number, Parameter, Steering
 
 if TYPE_CHECKING:
     from txlab.experiments.protocol import Array
-    from txlab.runs.watched_model import WatchedModel
+    from txlab.runs.watched_model import Look, WatchedModel
 
 ANSWER_EVERY = 0.5  # seconds between checks of the inbox
 Status: TypeAlias = Literal["done", "stopped", "interrupted", "failed"]
@@ -66,6 +66,7 @@ class Recording:
         self.framed = 0  # the step of the last frame
         self.steering = Steering(self)
         self._watched: WatchedModel | None = None
+        self._blind = False  # whether a look into the watched model has failed, which is noted once
         if recorder is not None:
             self.recorder = recorder
             self.framed = max([0, *recorder.frames.steps])
@@ -120,7 +121,7 @@ class Recording:
             if time.monotonic() - self._answered >= ANSWER_EVERY:
                 self._answer()
         if self._watched is not None:
-            self._watched.look(step)
+            self._look(self._watched, step)
 
     def flush(self) -> None:
         """Write the values that still wait on a device."""
@@ -138,7 +139,9 @@ class Recording:
     ) -> None:
         """Record a frame: named arrays, rows of labels, texts, and facts that say how to read them. What is recorded of
         the same step later is added to it."""
-        frame = Frame(whole(step), tensors, tokens or {}, texts or {}, facts or {})
+        self._frame(Frame(whole(step), tensors, tokens or {}, texts or {}, facts or {}))
+
+    def _frame(self, frame: Frame) -> None:
         with self.turn:
             if self._ignores():
                 return
@@ -254,7 +257,7 @@ class Recording:
             raise LabError(self._refusal)
         at = whole(step) if step is not None else 0 if self.silent else self.recorder.step
         if self._watched is not None:
-            self._watched.look(at)
+            self._look(self._watched, at)
         return self.steering.poll(at, together)
 
     def watch(
@@ -278,7 +281,27 @@ class Recording:
         from txlab.runs.watched_model import WatchedModel
 
         if not self.silent:
-            self._watched = WatchedModel(self, model, probe, every, tokens, tokenizer)
+            watched = WatchedModel(model, probe, self.recorder.step, every, tokens, tokenizer)
+            self._seen(self.recorder.step, watched.first)
+            self._watched = watched
+
+    def _look(self, watched: WatchedModel, step: int) -> None:
+        """Look into a watched model if it is time. A look that fails is noted once, and never ends the loop."""
+        try:
+            if (look := watched.look(step)) is not None:
+                self._seen(step, look)
+        except Exception as error:
+            if not self._blind:
+                self._blind = True
+                self.note(step, f"the model could not be looked into: {type(error).__name__}: {one_line(error)}")
+
+    def _seen(self, step: int, look: Look) -> None:
+        if look.note:
+            self.note(step, look.note)
+        if look.frame is not None:
+            self._frame(look.frame)
+        if look.values:
+            self.log(step, look.values)
 
     def rewind(self, step: SupportsIndex, reason: str = "") -> None:
         """Record that the loop went back to `step`: later values no longer count, for any metric."""

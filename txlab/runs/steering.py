@@ -10,18 +10,17 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, SupportsFloat
+from typing import Protocol, SupportsFloat
 
 from txlab.errors import LabError, one_line
 from txlab.experiments.protocol import Adjustable
 from txlab.runs import agreement
 from txlab.runs.control import Request, change
 from txlab.runs.loop import POLL_EVERY
-
-if TYPE_CHECKING:
-    from txlab.runs.recording import Recording
+from txlab.runs.recorder import Recorder
 
 Number = SupportsFloat | Callable[[], SupportsFloat]
 ALONE = "this loop runs in several processes, of which only one asks; run.poll(together=True) in all of them takes this"
@@ -40,6 +39,27 @@ class Parameter:
         return float(self.value() if callable(self.value) else self.value)
 
 
+class Steered(Protocol):
+    """The recording of a loop that takes requests.
+
+    silent  whether another process records
+    open    whether it is recorded still; only then is there a recorder, which is used within `turn`
+    """
+
+    silent: bool
+    open: bool
+    recorder: Recorder
+
+    @property
+    def turn(self) -> AbstractContextManager[None]: ...
+
+    def requests(self) -> list[Request]: ...
+
+    def note(self, step: int, text: str) -> None: ...
+
+    def checkpoint(self, step: int, path: str | Path = "") -> None: ...
+
+
 class Steering:
     """The requests of one recorded run, and whether it is paused.
 
@@ -48,7 +68,7 @@ class Steering:
     news      what the other processes have not been told yet
     """
 
-    def __init__(self, run: Recording) -> None:
+    def __init__(self, run: Steered) -> None:
         self.run = run
         self.parameters: dict[str, Parameter] = {}
         self.save: Callable[[int], object] | None = None
