@@ -181,10 +181,15 @@ class Inbox:
             if not junk:
                 inbox.unlink(name)
                 return
-            with inbox.folder("rejected", make=True) as rejected:
-                inbox.rename(name, f"{time.time_ns()}-{name}"[:250], to=rejected)
+            reject(inbox, name)
         except OSError:
             self.stuck.add(name)
+
+
+def reject(inbox: OpenFolder, name: str) -> None:
+    """Put a request away that is not carried out. Raises OSError."""
+    with inbox.folder("rejected", make=True) as rejected:
+        inbox.rename(name, f"{time.time_ns()}-{name}"[:250], to=rejected)
 
 
 def _read(inbox: OpenFolder, name: str) -> tuple[Any, str | None]:

@@ -22,7 +22,7 @@ from typing import Any
 import orjson
 
 from txlab.errors import LabError
-from txlab.files import OpenFolder, open_regular
+from txlab.files import OpenFolder, closing, open_regular
 
 Row = dict[str, Any]
 
@@ -272,17 +272,12 @@ class LineCursor:
     def look(self) -> None:
         """Record the current state of the file, for a cursor that begins in the middle of it. Never raises."""
         try:
-            descriptor = open_regular(self.path, follow=False)
+            with closing(open_regular(self.path, follow=False)) as descriptor:
+                about = os.fstat(descriptor)
+                seam = min(SEAM, self.offset)
+                self._seam = os.pread(descriptor, seam, self.offset - seam)
         except OSError:
             return
-        try:
-            about = os.fstat(descriptor)
-            seam = min(SEAM, self.offset)
-            self._seam = os.pread(descriptor, seam, self.offset - seam)
-        except OSError:
-            return
-        finally:
-            os.close(descriptor)
         self.identity, self.size = (about.st_dev, about.st_ino), about.st_size
 
     def read(self, limit: int = SLICE) -> list[bytes]:
@@ -300,12 +295,9 @@ class LineCursor:
             return []
         lines: list[bytes] = []
         try:
-            descriptor = open_regular(self.path, follow=False)
-            try:
+            with closing(open_regular(self.path, follow=False)) as descriptor:
                 while not lines and self._advance(descriptor, limit, lines):
                     pass  # only blank lines so far
-            finally:
-                os.close(descriptor)
         except OSError:  # deleted, a stale handle of a network file system, or not a regular file
             self.reachable = False
         return lines

@@ -163,11 +163,19 @@ def find_in(root: Path, given: str) -> Path | None:
     if not named and given == "latest":
         named = runs
     if not named:
-        pattern = re.compile(rf"\d{{4}}-\d\d-\d\d_\d{{6}}_{re.escape(given)}(-\d+)?")
-        named = [path for path in runs if pattern.fullmatch(path.name)]
+        named = [path for path in runs if is_of(path.name, given)]
     if not named and given:
         named = [path for path in runs if read_label(path).name == given]
     return named[0].resolve() if named else None
+
+
+def is_of(name: str, scenario: str) -> bool:
+    """Whether the name of a run directory is that of a run of this scenario.
+
+    >>> is_of("2026-11-20_143012_gpt-tiny-2", "gpt-tiny")
+    True
+    """
+    return re.fullmatch(rf"\d{{4}}-\d\d-\d\d_\d{{6}}_{re.escape(scenario)}(-\d+)?", name) is not None
 
 
 def not_found(root: Path, given: str) -> LabError:

@@ -24,7 +24,7 @@ from txlab.experiments.schema import Record
 from txlab.runs import checkpoints, out_of_memory
 from txlab.runs.control import Inbox, Request, change
 from txlab.runs.directory import RunDirectory
-from txlab.runs.people import Asking, People
+from txlab.runs.preferences import Asking, People
 from txlab.runs.recorder import Recorder, is_disk_full, number
 
 POLL_EVERY = 0.05  # seconds between checks of the inbox: 20 Hz

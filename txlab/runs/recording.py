@@ -31,8 +31,9 @@ from txlab.runs.directory import RunDirectory
 from txlab.runs.frames import FrameIndex
 from txlab.runs.loop import write_traceback
 from txlab.runs.loop_values import configured, encodable, listed, metric, whole
+from txlab.runs.pictures import counts_of, pixels_of
 from txlab.runs.recorder import Recorder
-from txlab.runs.steering import Number, Parameter, Steering
+from txlab.runs.steering import LearningRate, Number, Parameter, Steering
 
 if TYPE_CHECKING:
     from txlab.experiments.protocol import Array
@@ -157,38 +158,25 @@ class Recording:
     def image(self, step: SupportsIndex, name: str, image: Array) -> None:
         """Record a picture: (H, W), (H, W, 3) or (3, H, W), bytes, numbers from 0 to 1, or any others, which are spread
         from their least to their greatest. Sides beyond 512 pixels are averaged down."""
-        from txlab.runs.pictures import pixels_of
-
         pixels, span = pixels_of(image)
         self.frame(step, {f"image/{encodable(name)}": pixels}, facts={"image": {encodable(name): span}})
 
     def histogram(self, step: SupportsIndex, name: str, values: Array, bins: int = 64) -> None:
         """Record how the values of a tensor or an array are spread; they are counted on their device."""
-        from txlab.runs.pictures import counts_of
-
         counts, span = counts_of(values, bins)
         self.frame(step, {f"histogram/{encodable(name)}": counts}, facts={"histogram": {encodable(name): span}})
 
     def sample(self, step: SupportsIndex, prompt: str, text: str) -> None:
         """Record a text that the model generated."""
-        step = whole(step)
-        with self.turn:
-            if not self._ignores():
-                self.recorder.row("sample", step, prompt=prompt, text=text)
+        self._row("sample", step, prompt=prompt, text=text)
 
     def text(self, step: SupportsIndex, name: str, text: str) -> None:
         """Record a text under a name: a translation, a table, whatever is to be read."""
-        step = whole(step)
-        with self.turn:
-            if not self._ignores():
-                self.recorder.row("sample", step, prompt="", text=text, name=name)
+        self._row("sample", step, prompt="", text=text, name=name)
 
     def note(self, step: SupportsIndex, text: str) -> None:
         """Record a remark."""
-        step = whole(step)
-        with self.turn:
-            if not self._ignores():
-                self.recorder.note(step, text)
+        self._row("note", step, text=text)
 
     def alert(self, title: str, text: str = "", level: str = "warning", step: SupportsIndex | None = None) -> None:
         """Tell people: a row of the log, a sign on the screens, and the user's own command if there is one.
@@ -215,10 +203,13 @@ class Recording:
 
     def checkpoint(self, step: SupportsIndex, path: str | Path = "") -> None:
         """Record that the loop has saved a checkpoint, and where."""
+        self._row("checkpoint", step, **({"path": str(path)} if path else {}))
+
+    def _row(self, event: str, step: SupportsIndex, **said: str) -> None:
         step = whole(step)
         with self.turn:
             if not self._ignores():
-                self.recorder.row("checkpoint", step, **({"path": str(path)} if path else {}))
+                self.recorder.row(event, step, **said)
 
     # Requests
 
@@ -235,8 +226,6 @@ class Recording:
     ) -> None:
         """Declare the learning rate of a torch optimizer as adjustable. With its scheduler, what is changed is the peak
         that the schedule is a share of."""
-        from txlab.runs.learning_rate import LearningRate
-
         rate = LearningRate(optimizer, scheduler)
         self.adjustable(name, rate.value, low, high, rate.set)
 

@@ -22,6 +22,7 @@ from typing import Any, Self
 import orjson
 
 from txlab.errors import LabError
+from txlab.files import closing
 from txlab.runs.directory import ALIVE, RunDirectory, RunInfo, read_heartbeat, user_name
 from txlab.runs.ranks import place
 
@@ -49,7 +50,7 @@ def writing(run: RunDirectory) -> Iterator[None]:
             descriptor = top.open("lock", os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise LabError(f"{run.lock} cannot be opened: {error.strerror}") from None
-    try:
+    with closing(descriptor):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -63,8 +64,6 @@ def writing(run: RunDirectory) -> Iterator[None]:
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, orjson.dumps({"pid": os.getpid(), "host": socket.gethostname()}), 0)
         yield
-    finally:
-        os.close(descriptor)
 
 
 def require_silence(run: RunDirectory) -> None:

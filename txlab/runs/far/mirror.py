@@ -22,8 +22,8 @@ from typing import Any
 import orjson
 
 from txlab.errors import LabError
-from txlab.files import OpenFolder, write_whole
-from txlab.runs.control import BYTES
+from txlab.files import OpenFolder, closing, write_whole
+from txlab.runs.control import BYTES, reject
 from txlab.runs.directory import LARGEST_HEARTBEAT, LARGEST_INFO
 from txlab.runs.far.coarse import FarFrames, is_exact
 from txlab.runs.far.line import NONSENSE, LineLost
@@ -140,15 +140,10 @@ class RunMirror:
     def _seam(self, name: str) -> int:
         """The checksum of the last 64 bytes of a log, which tells whether the other side still has the same one."""
         held = WHOLE if name == "events.jsonl" and self.partial and self.at == self.whole else name
-        try:
-            descriptor = self.top.open(held)
-        except OSError:
-            return 0
-        try:
+        with contextlib.suppress(OSError), closing(self.top.open(held)) as descriptor:
             size = os.fstat(descriptor).st_size
             return zlib.crc32(os.pread(descriptor, min(64, size), max(0, size - 64)))
-        finally:
-            os.close(descriptor)
+        return 0
 
     # What the other side says
 
@@ -189,13 +184,10 @@ class RunMirror:
             self._hear_answers(body)
 
     def _write_on(self, name: str, body: bytes) -> None:
-        descriptor = self.top.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        try:
+        with closing(self.top.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT)) as descriptor:
             if name in SHARED:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
             write_whole(descriptor, body)
-        finally:
-            os.close(descriptor)
 
     def _new_lines(self, name: str, body: bytes) -> bytes:
         """The lines that are not here yet."""
@@ -255,11 +247,7 @@ class RunMirror:
         body = body[: self.at - at]
         if not body:
             raise LineLost(f"the log of {self.state.run} became shorter")
-        descriptor = self.top.open(WHOLE, os.O_WRONLY | os.O_APPEND)
-        try:
-            write_whole(descriptor, body)
-        finally:
-            os.close(descriptor)
+        self._write_on(WHOLE, body)
         self.whole += len(body)
         if self.whole == self.at:
             self.top.rename(WHOLE, "events.jsonl")
@@ -397,8 +385,7 @@ class RunMirror:
                 return True  # its answer may still come
             del self.unsure[name]
         if late:
-            with inbox.folder("rejected", make=True) as rejected:
-                inbox.rename(name, f"{time.time_ns()}-{name}"[:250], to=rejected)
+            reject(inbox, name)
         return late
 
     def _after(self, name: str) -> Callable[[bool], None]:
@@ -407,8 +394,7 @@ class RunMirror:
                 if taken:
                     inbox.unlink(name)
                 else:
-                    with inbox.folder("rejected", make=True) as rejected:
-                        inbox.rename(name, f"{time.time_ns()}-{name}"[:250], to=rejected)
+                    reject(inbox, name)
             self.waiting.discard(name)
             self.outstanding -= 1
 
@@ -431,13 +417,10 @@ class RunMirror:
     def _look_at_ours(self, name: str) -> None:
         """Note the lines of a shared file here that came since the last look."""
         try:
-            descriptor = self.top.open(name)
+            with closing(self.top.open(name)) as descriptor:
+                data = os.pread(descriptor, 8 << 20, self.read[name])
         except OSError:
             return
-        try:
-            data = os.pread(descriptor, 8 << 20, self.read[name])
-        finally:
-            os.close(descriptor)
         end = data.rfind(b"\n") + 1
         self.read[name] += end
         lines = [line for line in data[:end].split(b"\n") if id_of(line)]

@@ -16,7 +16,7 @@ from txlab.runs.far.address import Address, mirror_of
 from txlab.runs.far.coarse import APPROXIMATE
 from txlab.runs.far.host import LISTED_EVERY, Host
 from txlab.runs.far.state import far_state
-from txlab.runs.folder import find_in, is_run, list_runs, not_found
+from txlab.runs.folder import find_in, is_of, is_run, list_runs, not_found
 from txlab.runs.frames import FrameIndex
 
 DATED = re.compile(r"\d{4}-\d\d-\d\d_\d{6}_.*")
@@ -76,7 +76,7 @@ def open_run(address: Address, whole: bool = False, timeout: float = OPENS_WITHI
     Without a connection it is the mirror of an earlier one. Raises LabError if there is none, or no such run.
     """
     known = offline(address)
-    host = host_at(split(address, known) if known is not None else address)
+    host = host_at((mirror_of(known) if known is not None else None) or address)
     while not host.connected.wait(0.02):
         if host.failed.is_set():
             if known is None:
@@ -123,11 +123,6 @@ def found_in_list(host: Host, run: str) -> str:
     return found.name
 
 
-def split(address: Address, known: Path) -> Address:
-    """The address with its path being that of the folder of runs, as an earlier connection found."""
-    return mirror_of(known) or address
-
-
 def offline(address: Address) -> Path | None:
     """The mirror that an address means, as far as an earlier connection has left one."""
     if address.path:
@@ -145,8 +140,7 @@ def named(run: str, names: list[str]) -> str:
     dated = sorted(filter(DATED.fullmatch, names), reverse=True)
     if run == "latest":
         return dated[0] if dated and len(dated) == len(names) else ""
-    pattern = re.compile(rf"\d{{4}}-\d\d-\d\d_\d{{6}}_{re.escape(run)}(-\d+)?")
-    return next((name for name in dated if pattern.fullmatch(name)), "")
+    return next((name for name in dated if is_of(name, run)), "")
 
 
 def is_approximate(path: Path, step: int) -> bool:

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from txlab.files import open_regular
+from txlab.files import closing, open_regular
 from txlab.runs.events import Replaced
 from txlab.runs.foreign.log import (
     EVENTS,
@@ -124,8 +124,7 @@ class TensorBoardLog:
 
     def read_file(self, name: str, offset: int, size: int) -> list[Logged]:
         """Read the next records of a file; its entry in `files` does not move if there is none yet."""
-        descriptor = open_regular(self.folder / name)
-        try:
+        with closing(open_regular(self.folder / name)) as descriptor:
             block = os.pread(descriptor, SLICE, offset)
             if len(block) >= 12 and (needed := 16 + _HEADER.unpack_from(block)[0]) > len(block):
                 array = np.frombuffer(block, np.uint8)
@@ -137,8 +136,6 @@ class TensorBoardLog:
                         self.files[name] = offset + needed
                     return []
                 block = os.pread(descriptor, needed, offset)
-        finally:
-            os.close(descriptor)
         starts, lengths, at = [], [], 0
         while at + 12 <= len(block):
             length = _HEADER.unpack_from(block, at)[0]

@@ -26,7 +26,7 @@ from txlab.runs import checkpoints
 from txlab.runs.control import Inbox, Request
 from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.loop import RunOutcome, drive, write_traceback
-from txlab.runs.people import Asking, People
+from txlab.runs.preferences import Asking, People
 from txlab.runs.ranks import Place
 from txlab.runs.ranks.group import Ranks
 from txlab.runs.ranks.launch import tell
