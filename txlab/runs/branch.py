@@ -30,8 +30,7 @@ def branch(run: RunDirectory | Path, step: int, root: Path | None = None, out: P
     info = info_of(old)
     if info.recorded:
         raise LabError(f"{old.path} was recorded by another program, which alone can go on with it")
-    checkpoints.read(old, step)  # refuse a damaged one before anything is made
-    about = checkpoints.look(old, step)
+    about = checkpoints.read(old, step).about  # refuses a damaged one before anything is made
     new = create_run_directory(root or old.path.parent, f"{info.scenario or old.name}-from-{step}", out)
     try:
         with old.folder() as source, new.folder() as target:

@@ -251,11 +251,7 @@ class FrameWriter:
     def rewind(self, step: int) -> None:
         """Remove every frame later than `step`."""
         self.condemned = []
-        for later in [single for single in self.singles if single > step]:
-            self._remove(single_name(later))
-        for name, steps in list(self.packs.items()):
-            if steps[-1] > step:
-                self._keep(name, {kept for kept in steps if kept <= step})
+        self.drop({later for later in self.steps if later > step})
 
     def drop(self, steps: set[int]) -> None:
         """Remove the frames of these steps."""

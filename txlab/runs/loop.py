@@ -242,13 +242,10 @@ class _Loop:
             case "set" | "scale":
                 self._set(request)
                 return None
-            case "pause":
-                self._pause(True)
-            case "resume":
-                self._pause(False)
-            case "step":
-                self.granted = request.count
-                self._pause(True)
+            case "pause" | "resume" | "step":
+                if request.request == "step":
+                    self.granted = request.count
+                self._pause(request.request != "resume")
             case "checkpoint":
                 self.saved_at = -1  # a change may have been made since the checkpoint of this step
         self.recorder.control(self.step, request)

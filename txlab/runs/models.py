@@ -222,8 +222,8 @@ def digest_of(weights: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def open_model(name: str, root: Path | None = None, step: int | None = None, device: str = "cpu") -> OpenModel:
-    """Open a model by name, in eval mode.
+def open_model(name: str, root: Path | None = None, step: int | None = None) -> OpenModel:
+    """Open a model by name, in eval mode, on the CPU.
 
     name  "latest", a run's name or directory, "RUN@1200" (its checkpoint nearest to that step), a checkpoint's
           directory, or a folder with config.json and *.safetensors
@@ -233,15 +233,13 @@ def open_model(name: str, root: Path | None = None, step: int | None = None, dev
     """
     place, asked = find_model(name, root)
     step = asked if step is None else step
-    opened = open_checkpoint(RunDirectory(place), step) if is_run(place) else open_folder(place)
-    if device != "cpu":
-        opened.model.to(device)
-    return opened
+    return open_checkpoint(RunDirectory(place), step) if is_run(place) else open_folder(place)
 
 
 def find_model(name: str, root: Path | None = None) -> tuple[Path, int | None]:
     """The run or folder that a name refers to, and the requested step."""
-    folder = folder_named(name)
+    path = named(name)
+    folder = path.resolve() if path is not None and path.is_dir() else None
     in_checkpoints = folder is not None and folder.parent.name == "checkpoints" and folder.name.isdecimal()
     if folder is not None and in_checkpoints and is_run(folder.parents[1]):
         return folder.parents[1], int(folder.name)
@@ -260,11 +258,11 @@ def find_model(name: str, root: Path | None = None) -> tuple[Path, int | None]:
         raise
 
 
-def folder_named(name: str) -> Path | None:
-    """The folder at that path, or None; accepts any string."""
+def named(name: str) -> Path | None:
+    """The path of that name, if something is there; accepts any string."""
     try:
         path = Path(name).expanduser()
-        return path.resolve() if name and path.is_dir() else None
+        return path if name and path.exists() else None
     except (OSError, ValueError, RuntimeError):
         return None
 

@@ -15,7 +15,6 @@ import numpy as np
 from txlab.errors import LabError
 
 LARGEST_SIDE = 512  # pixels; a larger image is averaged down, since no terminal shows more
-BINS = 64
 LARGEST = 1 << 28  # elements
 
 Array = np.ndarray[Any, Any]
@@ -75,7 +74,7 @@ def smaller(image: Array) -> Array:
     return found
 
 
-def counts_of(values: Any, bins: int = BINS) -> tuple[Array, list[float]]:
+def counts_of(values: Any, bins: int = 64) -> tuple[Array, list[float]]:
     """The counts (bins) of values in equal steps, and [from, to, how many are not finite]; computed where they are.
 
     Raises LabError for something else than numbers, and for a number of bins outside of 1 to 512.

@@ -20,7 +20,7 @@ from txlab.runs.folder import find_in, is_of, is_run, list_runs, not_found
 from txlab.runs.frames import FrameIndex
 
 DATED = re.compile(r"\d{4}-\d\d-\d\d_\d{6}_.*")
-OPENS_WITHIN = 60.0  # seconds from connecting to the first rows
+OPENS_WITHIN = 60.0  # seconds from connecting to the first rows, and from asking for a frame to its digits
 
 _hosts: dict[Path, Host] = {}
 _lock = threading.Lock()
@@ -56,21 +56,21 @@ def follow(path: Path) -> Host | None:
     return host
 
 
-def listed(address: Address, timeout: float = OPENS_WITHIN) -> Path:
+def listed(address: Address) -> Path:
     """The folder of mirrors of all runs in a folder on another machine, listed now. Raises LabError."""
     host = host_at(address)
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + OPENS_WITHIN
     while time.monotonic() - host.listed_at > LISTED_EVERY:
         host.want_list()
         time.sleep(0.02)
         if host.failed.is_set() and not host.connected.is_set():
             raise LabError(host.why)
         if time.monotonic() > deadline:
-            raise LabError(f"{address.host} has not listed its runs within {timeout:.0f} s")
+            raise LabError(f"{address.host} has not listed its runs within {OPENS_WITHIN:.0f} s")
     return host.folder
 
 
-def open_run(address: Address, whole: bool = False, timeout: float = OPENS_WITHIN) -> Path:
+def open_run(address: Address, whole: bool = False) -> Path:
     """Mirror a run and return its directory here once it can be read; `whole` waits for every row of its log.
 
     Without a connection it is the mirror of an earlier one. Raises LabError if there is none, or no such run.
@@ -95,7 +95,7 @@ def open_run(address: Address, whole: bool = False, timeout: float = OPENS_WITHI
     path = host.folder / name
     host.patient = host.patient or whole
     host.want(name)
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + OPENS_WITHIN
     while not (
         name in host.mirrors and host.mirrors[name].followed and is_run(path) and not (whole and host.mirrors[name].gap)
     ):
@@ -108,7 +108,7 @@ def open_run(address: Address, whole: bool = False, timeout: float = OPENS_WITHI
                 break
             raise LabError(host.why)
         if time.monotonic() > deadline and not (whole and name in host.mirrors and host.mirrors[name].followed):
-            raise LabError(f"{address} was not there within {timeout:.0f} s")
+            raise LabError(f"{address} was not there within {OPENS_WITHIN:.0f} s")
         time.sleep(0.01)
     return path
 
@@ -148,12 +148,12 @@ def is_approximate(path: Path, step: int) -> bool:
     return APPROXIMATE in FrameIndex(path / "frames").read(step, ()).facts
 
 
-def exact_frame(path: Path, step: int, timeout: float = 60.0) -> None:
+def exact_frame(path: Path, step: int) -> None:
     """Fetch all digits of a frame of a mirror. Raises LabError if that is not possible."""
     host = follow(path)
     if host is None:
         return
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + OPENS_WITHIN
     while (mirror := host.mirrors.get(path.name)) is None or step not in mirror.exactly:
         if host.line in ("lost", "closed"):
             raise LabError(f"the exact numbers are on {host.address.host}, and the line to it is lost")
