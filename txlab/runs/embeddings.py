@@ -61,8 +61,8 @@ def open_embedding(what: str, root: Path | None = None, step: int | None = None)
     run = RunDirectory(place)
     if info_of(run).kind != "word-vectors":
         return embedding_of_model(open_checkpoint(run, step))
-    if objective:
-        require_objective(run, objective)
+    if objective and objective not in (known := objectives_of(run)):
+        raise LabError(f"{run.name} has no vectors by {objective}; allowed: {', '.join(known)}")
     found, state, _ = load_checkpoint(run, step, arrays=True)
     return embedding_of_state(state, f"{run.name}@{found}{objective and f':{objective}'}", objective)
 
@@ -93,12 +93,6 @@ def objectives_of(run: RunDirectory) -> tuple[str, ...]:
     """The objectives that a run of word vectors learns by, the first one first. LabError if its scenario is damaged."""
     scenario: WordVectorScenario = scenario_of(run)  # type: ignore[assignment]
     return scenario.vectors.objective, *scenario.vectors.beside
-
-
-def require_objective(run: RunDirectory, objective: str) -> None:
-    known = objectives_of(run)
-    if objective not in known:
-        raise LabError(f"{run.name} has no vectors by {objective}; allowed: {', '.join(known)}")
 
 
 def embedding_of_state(state: State, title: str = "", objective: str = "") -> Embedding:

@@ -17,7 +17,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from txlab.errors import LabError, choices
+from txlab.errors import LabError, choices, refused
 from txlab.files import atomic_write, open_regular
 from txlab.runs.directory import RunDirectory
 from txlab.runs.events import LineCursor, Replaced, Row, place_of
@@ -116,11 +116,9 @@ def write_csv(run: str | Path, out: str | Path, *, wide: bool = False, names: Se
     """
     out = Path(out)
     chosen = metric_names(run, names)
-    try:
+    with refused(f"{out} cannot be written"):
         out.parent.mkdir(parents=True, exist_ok=True)
         atomic_write(out, encoded(wide_lines(run, chosen) if wide else long_lines(run, chosen)))
-    except OSError as error:
-        raise LabError(f"{out} cannot be written: {error.strerror}") from None
     return out
 
 
@@ -174,11 +172,9 @@ def write_tensorboard(
         raise LabError(f"{out} already holds TensorBoard event files; name another folder")
     chosen = None if names is None else set(metric_names(run, names))
     require_log(RunDirectory(run).events)
-    try:
+    with refused(f"{out} cannot be written"):
         out.mkdir(parents=True, exist_ok=True)
         write_events(run, out, chosen, images)
-    except OSError as error:
-        raise LabError(f"{out} cannot be written: {error.strerror}") from None
     return out
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, runtime_checkable
 from uuid import uuid4
 
 from txlab.engine.rlhf.preferences import Line, Question, Ranking, Skip, Undo, encoded, line_of, row_of, standing
-from txlab.errors import LabError
+from txlab.errors import LabError, refused
 from txlab.files import closing, write_whole
 from txlab.runs.directory import RunDirectory
 from txlab.runs.events import LineCursor, Replaced
@@ -32,15 +32,16 @@ QUESTIONS, PREFERENCES = "questions.jsonl", "preferences.jsonl"
 
 def append(run: RunDirectory, name: str, lines: Iterable[bytes]) -> None:
     """Append whole lines under the file's lock, on disk when it returns. LabError if the disk refuses."""
-    try:
-        with run.folder() as top, closing(top.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT)) as descriptor:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            size = os.fstat(descriptor).st_size
-            torn = size and os.pread(descriptor, 1, size - 1) != b"\n"
-            write_whole(descriptor, (b"\n" if torn else b"") + b"".join(lines))
-            os.fsync(descriptor)
-    except OSError as error:
-        raise LabError(f"{run.path / name} cannot be written: {error.strerror}") from None
+    with (
+        refused(f"{run.path / name} cannot be written"),
+        run.folder() as top,
+        closing(top.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT)) as descriptor,
+    ):
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        size = os.fstat(descriptor).st_size
+        torn = size and os.pread(descriptor, 1, size - 1) != b"\n"
+        write_whole(descriptor, (b"\n" if torn else b"") + b"".join(lines))
+        os.fsync(descriptor)
 
 
 def new_id() -> str:
@@ -92,11 +93,6 @@ class SharedLines(Generic[Read]):
                     self.lines.append(line)
 
 
-def question_of(data: bytes) -> Question:
-    """The question of one line. LabError, one sentence, for anything else."""
-    return Question.of_row(row_of(data))
-
-
 class Answers:
     """What people have said in a run, as far as this reader has seen: call `refresh` for more.
 
@@ -106,7 +102,7 @@ class Answers:
 
     def __init__(self, run: RunDirectory) -> None:
         self.run = run
-        self._questions = SharedLines(run, QUESTIONS, question_of)
+        self._questions = SharedLines(run, QUESTIONS, lambda data: Question.of_row(row_of(data)))
         self._preferences: SharedLines[Line] = SharedLines(run, PREFERENCES, line_of)
         self.questions, self.lines = self._questions.lines, self._preferences.lines
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from txlab.errors import LabError, RunFailed, one_line
+from txlab.errors import LabError, RunFailed, one_line, refused
 from txlab.runs import checkpoints
 from txlab.runs.control import Inbox
 from txlab.runs.directory import ALIVE, RunDirectory, RunInfo, info_of, new_info
@@ -104,10 +104,8 @@ def execute(
         if info.status != "created" and not keep_requests:
             Inbox(run).clear()
         begin(run, info)
-        try:
+        with refused(f"{run.path} cannot be written to"):
             recorder = Recorder(run, info, scenario.record.frames_mb, [observer] if observer else [])
-        except OSError as error:
-            raise LabError(f"{run.path} cannot be written to: {error.strerror}") from None
         lead = None
         if (group := many()) is not None:
             from txlab.runs.ranks.computing import Lead

@@ -25,8 +25,7 @@ from txlab.errors import LabError, RunFailed, one_line
 from txlab.experiments.protocol import Metrics, State
 from txlab.files import closing, write_whole
 from txlab.runs import checkpoints
-from txlab.runs.alert_command import AlertCommand
-from txlab.runs.alerts import LEVELS, Alarms, Alert
+from txlab.runs.alerts import LEVELS, Alarms, Alert, AlertCommand
 from txlab.runs.control import Request
 from txlab.runs.directory import RunDirectory, RunInfo, read_heartbeat
 from txlab.runs.events import EventWriter, Row

@@ -21,7 +21,7 @@ from typing import Any, Self
 
 import orjson
 
-from txlab.errors import LabError
+from txlab.errors import LabError, refused
 from txlab.files import closing
 from txlab.runs.directory import ALIVE, RunDirectory, RunInfo, read_heartbeat, user_name
 from txlab.runs.ranks import place
@@ -45,11 +45,8 @@ def writing(run: RunDirectory) -> Iterator[None]:
     """
     run.require_own()
     run.require_here()
-    try:
-        with run.folder() as top:
-            descriptor = top.open("lock", os.O_RDWR | os.O_CREAT)
-    except OSError as error:
-        raise LabError(f"{run.lock} cannot be opened: {error.strerror}") from None
+    with refused(f"{run.lock} cannot be opened"), run.folder() as top:
+        descriptor = top.open("lock", os.O_RDWR | os.O_CREAT)
     with closing(descriptor):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -94,10 +91,8 @@ def begin(run: RunDirectory, info: RunInfo) -> None:
     info.host, info.user = socket.gethostname(), user_name()
     info.started, info.ended = time.time(), None
     info.versions = versions()
-    try:
+    with refused(f"{run.run_file} cannot be written"):
         info.save(run)
-    except OSError as error:
-        raise LabError(f"{run.run_file} cannot be written: {error.strerror}") from None
 
 
 def versions() -> dict[str, str]:
@@ -188,16 +183,13 @@ def started(run: RunDirectory, module: str, *words: str, **environment: str) -> 
         str(Path(__file__).resolve().parents[2]),
         *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)),
     ]
-    try:
-        with run.log_file() as log:
-            return subprocess.Popen(
-                [sys.executable, "-P", "-m", module, *words],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd="/",
-                start_new_session=True,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(search), "PYTHONUNBUFFERED": "1"} | environment,
-            )
-    except OSError as error:
-        raise LabError(f"no process can be started for {run.path}: {error.strerror}") from None
+    with refused(f"no process can be started for {run.path}"), run.log_file() as log:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", module, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            start_new_session=True,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(search), "PYTHONUNBUFFERED": "1"} | environment,
+        )

@@ -150,6 +150,13 @@ class Host:
         for mirror in self.mirrors.values():
             mirror.say(line=line, why=self.why, seen=self.seen, retry=self.retry, offset=self.offset)
 
+    def mirror(self, run: str) -> RunMirror | None:
+        """A new mirror of a run; None if another process keeps it."""
+        state = FarState(self.address.host, self.root, run, "connected", seen=self.seen, offset=self.offset)
+        with suppress(BlockingIOError):
+            return RunMirror(self.folder, state)
+        return None
+
     def keep_line(self) -> None:
         """Say beside the listed runs whether what is listed is fresh."""
         listing = self.listed.is_set() and time.monotonic() - self.looked_at < 2 * LISTED_EVERY
@@ -280,12 +287,10 @@ class Conversation:
             wanted = [run for run in host._wanted if run not in self.followed and run not in host.trouble]
         for run in wanted:
             if run not in host.mirrors:
-                state = FarState(host.address.host, host.root, run, "connected", seen=host.seen, offset=host.offset)
-                try:
-                    host.mirrors[run] = RunMirror(host.folder, state)
-                except BlockingIOError:
-                    host.elsewhere.add(run)  # another process keeps it
+                if (made := host.mirror(run)) is None:
+                    host.elsewhere.add(run)
                     continue
+                host.mirrors[run] = made
                 host.elsewhere.discard(run)
                 host.mirrors[run].say()
             mirror = host.mirrors[run]
@@ -466,10 +471,7 @@ def keep_listing(host: Host, runs: Any, body: bytes, known: dict[str, Any]) -> N
                 raise LineLost(f"{host.address.host} lists a file that no run has: {str(file)[:80]!r}")
             files[file], place = body[place : place + size], place + size
         if files and name not in host.mirrors:
-            state = FarState(host.address.host, host.root, name, "connected", seen=host.seen, offset=host.offset)
-            try:
-                mirror = RunMirror(host.folder, state)
-            except BlockingIOError:
+            if (mirror := host.mirror(name)) is None:
                 continue
             for file, content in files.items():
                 if file != "events.jsonl":

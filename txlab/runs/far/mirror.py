@@ -21,7 +21,7 @@ from typing import Any
 
 import orjson
 
-from txlab.errors import LabError
+from txlab.errors import refused
 from txlab.files import OpenFolder, closing, write_whole
 from txlab.runs.control import BYTES, reject
 from txlab.runs.directory import LARGEST_HEARTBEAT, LARGEST_INFO
@@ -54,15 +54,13 @@ class RunMirror:
     def __init__(self, folder: Path, state: FarState) -> None:
         """Raises LabError if the directory cannot be made; OSError (BlockingIOError) if another process holds it."""
         self.path, self.state = folder / state.run, state
-        try:
+        with refused(f"the mirror {self.path} cannot be made"):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             with OpenFolder.at(folder, follow=True) as there:
                 self.top = there.folder(state.run, make=True)
             for name in ("frames", "inbox", "checkpoints"):
                 self.top.folder(name, make=True).close()
             self.lock = self.top.open(LOCK, os.O_RDWR | os.O_CREAT)
-        except OSError as error:
-            raise LabError(f"the mirror {self.path} cannot be made: {error.strerror}") from None
         try:
             fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

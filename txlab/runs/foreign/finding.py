@@ -12,7 +12,7 @@ from collections.abc import Container, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from txlab.errors import Guess, LabError
+from txlab.errors import Guess, LabError, refused
 from txlab.runs.directory import RunInfo
 from txlab.runs.folder import created, date_in, list_runs
 from txlab.runs.foreign.log import EVENTS, METRICS, WANDB, ForeignLog
@@ -85,10 +85,8 @@ def logs_at(path: Path) -> list[ForeignLog]:
     if path.suffix == ".db":
         from txlab.runs.foreign.trackio import logs_in
 
-        try:
+        with refused(f"{path} cannot be read"):
             return logs_in(path)
-        except OSError as error:
-            raise LabError(f"{path} cannot be read: {error.strerror}") from None
     with os.scandir(path.parent) as listed:
         return list(logs_among(path.parent, [entry for entry in listed if entry.name == path.name]))
 

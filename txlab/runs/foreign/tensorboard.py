@@ -259,7 +259,8 @@ class TensorBoardLog:
         elif 8 in value:
             tensor = message(of(value, 8))
             if number(tensor, 1) == _STRING:
-                if told in ("text", "") and (said := b"\n".join(v for v in strings_in(of(value, 8)))):
+                lines = (v for which, _, v in fields(of(value, 8)) if which == 8 and isinstance(v, bytes))
+                if told in ("text", "") and (said := b"\n".join(lines)):
                     prompt = self.names.take(tag.removesuffix("/text_summary"))
                     shown = said.decode("utf-8", "replace")[:LONGEST_TEXT]
                     found.append(("sample", step, when, {"prompt": f"{prompt}\n" if prompt else "", "text": shown}))
@@ -313,10 +314,6 @@ def one_number(tensor: dict[int, Any]) -> float | None:
         if isinstance(value, bytes) and 0 < len(value) <= 10 and all(byte >= 0x80 for byte in value[:-1]):
             return float(signed(sum((byte & 0x7F) << 7 * i for i, byte in enumerate(value)) & (1 << 64) - 1))
     return None
-
-
-def strings_in(tensor: bytes) -> list[bytes]:
-    return [value for which, _, value in fields(tensor) if which == 8 and isinstance(value, bytes)]
 
 
 def hyperparameters(content: bytes) -> dict[str, Any]:

@@ -164,15 +164,12 @@ class Ranks:
                     if not is_an_echo:
                         return word
                     echo = echo or word
-                elif self._is_gone(rank):
-                    return f"process {rank} of {self.count} died without a word (killed, or out of memory)"
+                else:
+                    host, _, pid = (self._said(f"process/{rank}") or "").rpartition(" ")
+                    if host == socket.gethostname() and not process_is_alive(int(pid)):
+                        return f"process {rank} of {self.count} died without a word (killed, or out of memory)"
             time.sleep(0.1)
         return echo
-
-    def _is_gone(self, rank: int) -> bool:
-        """Whether a process of this host has ended."""
-        host, _, pid = (self._said(f"process/{rank}") or "").rpartition(" ")
-        return host == socket.gethostname() and not process_is_alive(int(pid))
 
     def _said(self, key: str) -> str | None:
         with contextlib.suppress(Exception):
