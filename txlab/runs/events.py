@@ -35,6 +35,15 @@ SEAM = 64  # bytes before the cursor that must still be the same
 PATIENCE = 3.0  # seconds
 
 
+def json_object(data: bytes | str) -> dict[str, Any]:
+    """The JSON object that a text is; {} if it is none."""
+    try:
+        found = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def encode_row(row: Row) -> bytes:
     """Encode a row as one line of JSON with its newline; non-finite numbers become "NaN", "Infinity", "-Infinity".
 

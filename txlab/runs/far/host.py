@@ -19,6 +19,7 @@ import orjson
 
 from txlab.errors import LabError
 from txlab.files import atomic_write
+from txlab.runs.events import json_object
 from txlab.runs.far.address import Address
 from txlab.runs.far.line import NONSENSE, Line, LineLost
 from txlab.runs.far.mirror import AT_ONCE, RunMirror
@@ -449,11 +450,9 @@ class Conversation:
 
 def known_marks(folder: Path) -> dict[str, Any]:
     """The marks of the runs as they were last listed."""
-    try:
-        found = orjson.loads((folder / LISTING).read_bytes())
-    except (OSError, orjson.JSONDecodeError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    with suppress(OSError):
+        return json_object((folder / LISTING).read_bytes())
+    return {}
 
 
 def keep_listing(host: Host, runs: Any, body: bytes, known: dict[str, Any]) -> None:

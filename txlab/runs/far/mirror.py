@@ -25,6 +25,7 @@ from txlab.errors import refused
 from txlab.files import OpenFolder, closing, write_whole
 from txlab.runs.control import BYTES, reject
 from txlab.runs.directory import LARGEST_HEARTBEAT, LARGEST_INFO
+from txlab.runs.events import json_object
 from txlab.runs.far.coarse import FarFrames, is_exact
 from txlab.runs.far.line import NONSENSE, LineLost
 from txlab.runs.far.state import FILE, REFRESH_EVERY, FarState
@@ -428,22 +429,15 @@ class RunMirror:
 
 def id_of(line: bytes) -> str:
     """The id of a row of JSON, "" if it has none."""
-    try:
-        found = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return ""
-    identity = found.get("id") if isinstance(found, dict) else None
+    identity = json_object(line).get("id")
     return identity if isinstance(identity, str) else ""
 
 
 def moved(name: str, body: bytes, offset: float) -> bytes:
     """run.json or a heartbeat with its times by this machine's clock; other files, and garbage, as they are."""
     keys = {"run.json": ("created", "started", "ended"), "heartbeat": ("time",)}.get(name, ())
-    try:
-        found = orjson.loads(body) if keys else None
-    except orjson.JSONDecodeError:
-        return body
-    if not isinstance(found, dict):
+    found = json_object(body) if keys else {}
+    if not found:
         return body
     for key in keys:
         if isinstance(found.get(key), float | int) and not isinstance(found[key], bool):

@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 import orjson
 
-from txlab.runs.events import Replaced
+from txlab.runs.events import Replaced, json_object
 from txlab.runs.foreign.log import LARGEST_RECORD, LONGEST_TEXT, SLICE, About, ForeignLog, Logged, Names, usable_step
 
 MOST_RUNS = 500
@@ -177,11 +177,10 @@ class TrackioLog:
 
     def configure(self, database: sqlite3.Connection) -> None:
         assert self.where is not None
-        with contextlib.suppress(sqlite3.Error, orjson.JSONDecodeError, TypeError):
+        with contextlib.suppress(sqlite3.Error, TypeError):
             condition, value = self.where
             row = database.execute(f"SELECT config FROM configs WHERE {condition} LIMIT 1", (value,)).fetchone()
-            said = orjson.loads(row[0])
-            if isinstance(said, dict):
+            if said := json_object(row[0]):
                 self.about.group = as_text(said.get("_Group") or "")
                 self.about.config = {key: value for key, value in said.items() if not key.startswith("_")}
 

@@ -26,7 +26,7 @@ from txlab.errors import LabError, RunFailed, one_line
 from txlab.runs import checkpoints
 from txlab.runs.control import Inbox
 from txlab.runs.directory import ALIVE, RunDirectory, RunInfo, info_of
-from txlab.runs.events import each_row
+from txlab.runs.events import each_row, json_object
 from txlab.runs.folder import default_root
 from txlab.runs.ranks import Place
 from txlab.runs.recorder import Listener, Recorder
@@ -104,10 +104,8 @@ def tell(error: LabError) -> None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    with contextlib.suppress(OSError, ValueError):
-        found = orjson.loads(path.read_bytes())
-        if isinstance(found, dict):
-            return found
+    with contextlib.suppress(OSError):
+        return json_object(path.read_bytes())
     return {}
 
 
