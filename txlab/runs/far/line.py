@@ -38,6 +38,11 @@ OPTIONS = (
 )
 
 
+_parsing = (
+    threading.Lock()
+)  # two threads at once raise SystemError in Python 3.11 (github.com/python/cpython/issues/106905)
+
+
 class LineLost(LabError):
     """The connection could not be made, or has ended; one sentence."""
 
@@ -53,7 +58,8 @@ def ssh_command(host: str) -> list[str]:
 
 def agent() -> bytes:
     """The program that runs on the other side, without comments and annotations, compressed."""
-    tree = ast.parse(Path(__file__).with_name("agent.py").read_text(encoding="utf-8"))
+    with _parsing:
+        tree = ast.parse(Path(__file__).with_name("agent.py").read_text(encoding="utf-8"))
     return zlib.compress(ast.unparse(Bare().visit(tree)).encode() + b"\nmain()\n", 9)
 
 
