@@ -36,7 +36,7 @@ PATIENCE = 3.0  # seconds
 
 
 def json_object(data: bytes | str) -> dict[str, Any]:
-    """The JSON object that a text is; {} if it is none."""
+    """The JSON object that a text is; {} if it is not one."""
     try:
         found = orjson.loads(data)
     except orjson.JSONDecodeError:

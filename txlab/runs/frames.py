@@ -238,7 +238,8 @@ class FrameWriter:
         name = single_name(frame.step)
         held = next((pack for pack, steps in self.packs.items() if frame.step in steps), None)
         data = encode_frame(frame)
-        self._put(name, data)
+        self.folder.write(name, data)
+        self.sizes[name] = len(data)
         if frame.step not in self.singles:
             self.singles.append(frame.step)
         if held:
@@ -260,10 +261,6 @@ class FrameWriter:
         for name, held in list(self.packs.items()):
             if not steps.isdisjoint(held):
                 self._keep(name, set(held) - steps)
-
-    def _put(self, name: str, data: bytes) -> None:
-        self.folder.write(name, data)
-        self.sizes[name] = len(data)
 
     def _remove(self, name: str) -> None:
         with contextlib.suppress(FileNotFoundError):

@@ -346,20 +346,7 @@ def held_out_text(opened: OpenModel) -> tuple[str, str]:
 
 
 def opened_as(opened: LoadedModel, name: str, origin: Path, step: int | None, steps: tuple[int, ...]) -> OpenModel:
-    return OpenModel(
-        name=name,
-        kind=opened.kind,
-        model=opened.model,  # type: ignore[arg-type]  # one that reads pictures says so when it is given a text
-        tokenizer=opened.tokenizer,
-        target_tokenizer=opened.target_tokenizer,
-        step=step,
-        origin=origin,
-        steps=steps,
-        special=opened.special,
-        example=opened.example,
-        example_target=opened.example_target,
-        beside=opened.beside,
-    )
+    return OpenModel(name=name, origin=origin, step=step, steps=steps, **vars(opened))
 
 
 def open_folder(folder: Path) -> OpenModel:

@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 
 def as_array(values: Any) -> Array:
-    """Any array, tensor or nested list as an array of numbers in memory. Raises LabError if it is none."""
+    """Any array, tensor or nested list as an array of numbers in memory. Raises LabError for anything else."""
     if hasattr(values, "detach"):
         values = values.detach()
         values = (values.float() if values.dtype.is_floating_point else values).cpu().numpy()

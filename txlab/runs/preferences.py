@@ -59,8 +59,8 @@ Read = TypeVar("Read", bound=HasId)
 class SharedLines(Generic[Read]):
     """The lines of a file that several programs append to, each id once, as far as this reader has seen.
 
-    parse    makes one of the file's lines; LabError for a line that is none
-    lines    in the order of the file          garbled  how many lines were none
+    parse    makes one of the file's lines; LabError for anything else
+    lines    in the order of the file          garbled  how many lines could not be read
     """
 
     def __init__(self, run: RunDirectory, name: str, parse: Callable[[bytes], Read]) -> None:
@@ -97,7 +97,7 @@ class Answers:
     """What people have said in a run, as far as this reader has seen: call `refresh` for more.
 
     lines    rankings, skips and undos in the order of the file
-    garbled  how many lines of both files were none of what belongs there
+    garbled  how many lines of both files could not be read
     """
 
     def __init__(self, run: RunDirectory) -> None:

@@ -438,7 +438,7 @@ class Agent:
         return None, b""
 
     def summary(self, name: str, known: Any) -> Any:
-        """(name, mark, files) of a run; no files if nothing changed since `known`; None if it is no run."""
+        """(name, mark, files) of a run; no files if nothing changed since `known`; None if it is not a run."""
         with within(self.root, name) as folder:
             marks = [mark_of(folder, file) for file in ("run.json", "heartbeat", "events.jsonl", "label.json")]
             if marks[0] is None and marks[2] is None:

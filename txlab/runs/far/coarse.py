@@ -25,7 +25,7 @@ class FarFrames:
 
     def decode(self, blob: bytes, remember: bool = True) -> Frame:
         """The frame; later ones may refer to it unless it was asked for exactly. Raises KeyError if it refers to one
-        that is not known, ValueError, or another of NONSENSE, for what is no frame."""
+        that is not known, ValueError, or another of NONSENSE, for anything that is not a frame."""
         inflate = zlib.decompressobj()
         try:
             data = inflate.decompress(blob, LARGEST_FRAME + LARGEST_HEADER)

@@ -463,7 +463,7 @@ def keep_listing(host: Host, runs: Any, body: bytes, known: dict[str, Any]) -> N
     allowed = {"run.json", "heartbeat", "label.json", "events.jsonl"}
     for name, mark, parts in runs:
         if not isinstance(name, str) or not NAME.fullmatch(name) or name not in host.names:
-            raise LineLost(f"{host.address.host} lists what is no run: {str(name)[:80]!r}")
+            raise LineLost(f"{host.address.host} lists something that is not a run: {str(name)[:80]!r}")
         files: dict[str, bytes] = {}
         for file, size in parts:
             if file not in allowed or type(size) is not int or not 0 <= size <= 1 << 20:

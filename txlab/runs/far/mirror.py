@@ -156,7 +156,9 @@ class RunMirror:
             elif said["file"] in LOGS:
                 self.append(said["file"], said["at"], said["end"], body, bool(said.get("thin")))
         except NONSENSE as error:
-            raise LineLost(f"{self.state.host} says about {self.state.run} what makes no sense ({error})") from None
+            raise LineLost(
+                f"{self.state.host} says something about {self.state.run} that makes no sense ({error})"
+            ) from None
         except OSError as error:
             raise LineLost(f"the mirror {self.path} cannot be written: {error.strerror}") from None
 

@@ -89,9 +89,7 @@ def open_run(address: Address, whole: bool = False) -> Path:
             _hosts.pop(host.folder, None)
         address, host = inner, host_at(inner)
         host.connected.wait(OPENS_WITHIN)
-    name = named(address.run or "latest", host.names)
-    if not name:
-        name = found_in_list(host, address.run)
+    name = named(address.run or "latest", host.names) or found_in_list(host, address.run)
     path = host.folder / name
     host.patient = host.patient or whole
     host.want(name)

@@ -212,7 +212,7 @@ class TensorBoardLog:
                     if which == 1 and isinstance(value, bytes):
                         self.value(name, message(value), step, when, found)
         except (ValueError, struct.error):
-            self.trouble[name] = f"{self.folder / name} has a record that is no event"
+            self.trouble[name] = f"{self.folder / name} has a record that is not an event"
 
     def scalar(self, data: bytes, at: int, end: int) -> tuple[str, int, float, float] | None:
         """(tag, step, time, value) of an Event in the order in which everybody writes it: time, step, one simple value;

@@ -37,7 +37,7 @@ def home() -> Path:
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """The database, to be read. Raises OSError if it is none, is busy or is damaged."""
+    """The database, opened for reading. Raises OSError if it is not one of trackio, is busy, or is damaged."""
     log, memory = (path.with_name(path.name + end) for end in ("-wal", "-shm"))
     with_log = log.exists() and log.stat().st_size > 0 and memory.exists()
     how = "mode=ro&readonly_shm=1" if with_log else "mode=ro&immutable=1"
@@ -206,7 +206,7 @@ def number_in(value: Any) -> float | None:
 
 
 def unix_time(told: Any) -> float:
-    """An ISO time as Unix seconds; 0 if it is none."""
+    """An ISO time as Unix seconds; 0 if it is not one."""
     try:
         when = datetime.datetime.fromisoformat(str(told))
         return (when if when.tzinfo else when.replace(tzinfo=datetime.UTC)).timestamp()

@@ -66,7 +66,7 @@ class WandbLog:
                     try:
                         self.take(record, found)
                     except (ValueError, struct.error):
-                        self.about.problem = f"{self.path} has a record that is none of W&B's"
+                        self.about.problem = f"{self.path} has a record that is not one of W&B's"
                 return found
             if offset + len(data) >= size:
                 return None

@@ -19,7 +19,7 @@ import torch.distributed as dist
 from txlab.engine.rlhf.preferences import Line, encoded, line_of
 from txlab.errors import LabError, RunFailed
 from txlab.experiments.kind import kind_named
-from txlab.experiments.learning.share import ALONE, Share, take_share
+from txlab.experiments.learning.share import ALONE, take_share
 from txlab.experiments.protocol import Adjustable, Frame, Metrics, Sample, State
 from txlab.experiments.schema import Scenario
 from txlab.runs import checkpoints
@@ -189,7 +189,8 @@ def take_part(scenario: Any, here: Place, ranks: Ranks) -> Any:
             )
         compute = compute.model_copy(update={"device": f"cuda:{here.local}"})
     share = Sharded(torch.device(compute.device)) if compute.parallel == "fsdp" else Replicated()
-    take_share(beside(share, here))
+    share.beside = here.beside
+    take_share(share)
     return scenario.model_copy(update={"compute": compute})
 
 
@@ -204,7 +205,9 @@ class Lead:
     def join(self, scenario: Scenario) -> None:
         """Wait for the others."""
         self.ranks = Ranks(self.here, scenario.compute.timeout)
-        take_share(beside(Replicated(), self.here))  # for those who divide the processors of this machine
+        share = Replicated()
+        share.beside = self.here.beside  # for those who divide the processors of this machine
+        take_share(share)
         self.ranks.missed, self.ranks.alarmed = self._missed, lambda: self.signals.received
         self.ranks.due = lambda: self.recorder.due
 
@@ -253,11 +256,6 @@ class Lead:
         self.recorder.finish("failed", str(error))
         tell(error)
         os._exit(1)
-
-
-def beside(share: Share, here: Place) -> Share:
-    share.beside = here.beside
-    return share
 
 
 def free(experiment: Divided) -> None:
