@@ -66,6 +66,17 @@ def rank(process: subprocess.Popen[bytes], wanted: int) -> psutil.Process:
     raise AssertionError(f"there is no process {wanted}")
 
 
+def test_several_processes_begin_with_the_weights_of_another_run(tmp_path: Path) -> None:
+    short = ["train.steps=3", "record.checkpoint_every=3"]
+    first = made(tmp_path, "first", short)
+    assert ended(start(first)) == 0
+    second = made(tmp_path, "second", [*short, f"start.run={first.path}", "train.learning_rate=1e-12"])
+    assert ended(start(second)) == 0
+    assert RunInfo.load(second).status == "done"
+    for name, weight in checkpoints.load(first, 3)["model"].items():
+        torch.testing.assert_close(checkpoints.load(second, 3)["model"][name], weight, rtol=0, atol=1e-6)
+
+
 def test_killed_and_resumed_by_as_many_it_is_the_same_and_by_others_nearly(tmp_path: Path) -> None:
     whole = made(tmp_path, "whole")
     assert ended(start(whole)) == 0

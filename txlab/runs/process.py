@@ -110,7 +110,7 @@ def execute(
         if (group := many()) is not None:
             from txlab.runs.ranks.computing import Lead
 
-            lead = Lead(group, info, recorder, signals)
+            lead = Lead(group, recorder, signals)
         try:
             outcome = _compute(run, info, scenario, recorder, signals, rewind_to, lead)
         except LabError as error:

@@ -24,7 +24,7 @@ from txlab.experiments.protocol import Adjustable, Frame, Metrics, Sample, State
 from txlab.experiments.schema import Scenario
 from txlab.runs import checkpoints
 from txlab.runs.control import Inbox, Request
-from txlab.runs.directory import RunDirectory, RunInfo
+from txlab.runs.directory import RunDirectory
 from txlab.runs.loop import RunOutcome, drive, write_traceback
 from txlab.runs.preferences import People
 from txlab.runs.ranks import Place
@@ -34,7 +34,7 @@ from txlab.runs.ranks.sharing import Replicated, Sharded, gathered, is_divided
 from txlab.runs.recorder import Recorder
 from txlab.runs.writing import Signals, keep_freed_memory, set_thread_environment
 
-AS_IT_IS = ("verify", "measured", "adjustable", "adjust", "load_state_dict", "asked", "given", "waiting")
+AS_IT_IS = ("verify", "measured", "adjustable", "adjust", "load_state_dict", "start_from", "asked", "given", "waiting")
 
 
 class Divided:
@@ -178,7 +178,7 @@ class Silent:
 # The beginning, in each process
 
 
-def take_part(scenario: Any, here: Place, ranks: Ranks) -> Any:
+def take_part(scenario: Any, here: Place) -> Any:
     """Compute a part of what is built from now on; returns the scenario with this process's own device."""
     compute = scenario.compute
     if compute.device.startswith("cuda"):
@@ -197,8 +197,8 @@ def take_part(scenario: Any, here: Place, ranks: Ranks) -> Any:
 class Lead:
     """Rank 0's side of a run that several processes compute; it is the one that writes the run."""
 
-    def __init__(self, here: Place, info: RunInfo, recorder: Recorder, signals: Signals) -> None:
-        self.here, self.info, self.recorder, self.signals = here, info, recorder, signals
+    def __init__(self, here: Place, recorder: Recorder, signals: Signals) -> None:
+        self.here, self.recorder, self.signals = here, recorder, signals
         self.ranks: Ranks
         self.experiment: Divided | None = None
 
@@ -221,7 +221,7 @@ class Lead:
         """Tell the others the scenario, of which nothing is open any more; returns it with this process's device."""
         run = str(self.recorder.run.path)
         self.ranks.told({"run": run, "kind": resolved.kind, "scenario": resolved.model_dump_json()})
-        return take_part(resolved, self.here, self.ranks)  # type: ignore[no-any-return]
+        return take_part(resolved, self.here)  # type: ignore[no-any-return]
 
     def shared(self, experiment: Any, state: Any, weights: Any, pending: Sequence[Mapping[str, Any]]) -> Divided:
         """Tell the others what the run begins with."""
@@ -275,12 +275,12 @@ def follow(here: Place) -> int:
             told = ranks.told()
             scenario = kind_named(told["kind"]).schema.model_validate_json(told["scenario"])
             run = RunDirectory(told["run"])
-            experiment = Divided(kind_named(told["kind"]).build(take_part(scenario, here, ranks)), ranks)
+            experiment = Divided(kind_named(told["kind"]).build(take_part(scenario, here)), ranks)
             start = ranks.told()
             if start["state"] is not None:
                 experiment.load_state_dict(start["state"])
             elif start["weights"] is not None:
-                experiment.experiment.start_from(start["weights"])
+                experiment.start_from(start["weights"])
             outcome = drive(
                 experiment,
                 Silent(run, experiment.step_count),  # type: ignore[arg-type]
