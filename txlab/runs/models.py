@@ -301,15 +301,14 @@ def load_checkpoint(
         if state_of(run, info).status in ALIVE:
             advice = f"; it runs, and txlab control {run.name} checkpoint makes one"
         raise LabError(f"{run.name} has no checkpoint yet, so there is no model to open{advice}")
-    error: LabError | None = None
+    damage: list[LabError] = []
     for found in wanted:
         # A checkpoint that a running process removes meanwhile, or that is damaged, is skipped as if it were absent.
         try:
             return found, checkpoints.load(run, found, arrays), tuple(sorted(wanted))
-        except LabError as damage:
-            error = error or damage
-    assert error is not None
-    raise error
+        except LabError as error:
+            damage.append(error)
+    raise damage[0]
 
 
 def scenario_of(run: RunDirectory) -> Scenario:

@@ -66,7 +66,7 @@ class Host:
         self.trouble: dict[str, str] = {}  # why a run cannot be followed
         self.patient = False  # whether somebody waits for whole logs, so that pieces may be large
         self.received = 0  # bytes, over all connections
-        self._wanted: dict[str, float] = {}  # runs to be mirrored
+        self._wanted: set[str] = set()  # runs to be mirrored
         self._exact: list[tuple[str, int]] = []  # frames to be fetched with all their digits
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -95,7 +95,7 @@ class Host:
         if not NAME.fullmatch(run):
             raise LabError(f"{run[:80]!r} is not the name of a run on {self.address.host}")
         with self._lock:
-            self._wanted.setdefault(run, time.monotonic())
+            self._wanted.add(run)
 
     def want_exact(self, run: str, step: int) -> None:
         """Fetch a frame with all its digits."""
@@ -198,7 +198,7 @@ class Conversation:
         self.fetching = False
         self.turn = 0
         self.piece, self.round_trip = 8 << 10, float("inf")
-        self.nexts: dict[str, float] = {}  # runs of which the next frame has been asked for
+        self.nexts: set[str] = set()  # runs of which the next frame has been asked for
         self.least = float("inf")
 
     def ask(self, request: dict[str, Any], then: Then, body: bytes = b"") -> int:
@@ -285,7 +285,7 @@ class Conversation:
     def follow_wanted(self) -> None:
         host = self.host
         with host._lock:
-            wanted = [run for run in host._wanted if run not in self.followed and run not in host.trouble]
+            wanted = [run for run in sorted(host._wanted) if run not in self.followed and run not in host.trouble]
         for run in wanted:
             if run not in host.mirrors:
                 if (made := host.mirror(run)) is None:
@@ -297,7 +297,7 @@ class Conversation:
             mirror = host.mirrors[run]
             mirror.line_stands()
             self.followed.add(run)
-            self.nexts.pop(run, None)
+            self.nexts.discard(run)
 
             def told(said: dict[str, Any], body: bytes, run: str = run) -> None:
                 if "error" in said:
@@ -385,7 +385,7 @@ class Conversation:
             mirror = self.host.mirrors[run]
             if run in self.nexts or not mirror.followed:
                 continue
-            self.nexts[run] = time.monotonic()
+            self.nexts.add(run)
             base = max(mirror.decoder.kept, default=None)
             after = max(mirror.frames.steps, default=None)
             request = {"do": "next", "run": run, "after": after, "base": base, "n": self.piece, "most": AT_ONCE}
@@ -440,7 +440,7 @@ class Conversation:
 
     def frame_done(self, run: str, step: Any, exactly: bool, live: bool) -> None:
         if live:
-            self.nexts.pop(run, None)
+            self.nexts.discard(run)
         else:
             self.fetching = False
         if exactly:
