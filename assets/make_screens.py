@@ -39,7 +39,7 @@ from txlab.engine.games.learner import SelfPlaySettings as Rules  # noqa: E402
 from txlab.engine.tokenizers.trees import merge_tree  # noqa: E402
 from txlab.errors import LabError  # noqa: E402
 from txlab.runs.directory import RunInfo  # noqa: E402
-from txlab.runs.finding import list_runs  # noqa: E402
+from txlab.runs.folder import list_runs  # noqa: E402
 from txlab.tui.app import TxlabApp  # noqa: E402
 from txlab.tui.screens.arena.screen import ArenaScreen  # noqa: E402
 from txlab.tui.screens.attention.screen import AttentionScreen  # noqa: E402

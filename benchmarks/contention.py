@@ -19,7 +19,7 @@ CHILD = """
 import json, sys, time
 wanted = json.loads(sys.argv[1])
 if wanted["care"]:
-    from txlab.runs.process import set_thread_environment
+    from txlab.runs.writing import set_thread_environment
     set_thread_environment()
 import torch
 from txlab.experiments.kinds.language_model import KIND

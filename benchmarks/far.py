@@ -24,7 +24,7 @@ import txlab
 from txlab.runs.far import host as host_module
 from txlab.runs.far import line, mirroring
 from txlab.runs.far.address import Address
-from txlab.runs.finding import list_runs
+from txlab.runs.folder import list_runs
 from txlab.runs.reader import RunReader
 
 GENERATOR = np.random.default_rng(0)

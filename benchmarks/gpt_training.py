@@ -28,7 +28,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from txlab.runs.process import keep_freed_memory, set_thread_environment
+from txlab.runs.writing import keep_freed_memory, set_thread_environment
 
 if sys.argv[1:3] != ["--child", "lean"]:  # as `txlab run` begins, before torch is imported
     set_thread_environment()
@@ -167,7 +167,7 @@ def recorded_loop(scenario: LanguageModelScenario, folder: Path) -> None:
     """The loop of `txlab run`: requests, rows, heartbeat, frames, and checkpoints at the cadence of the schema."""
     from txlab.runs.control import Inbox
     from txlab.runs.directory import new_info
-    from txlab.runs.finding import create_run_directory
+    from txlab.runs.folder import create_run_directory
     from txlab.runs.loop import drive
     from txlab.runs.recorder import Recorder
 

@@ -180,7 +180,7 @@ def recording(asked: Asked) -> Iterator[Row]:
     """Bare and recorded stretches of one experiment take turns."""
     from txlab.runs.control import Inbox
     from txlab.runs.directory import new_info
-    from txlab.runs.finding import create_run_directory
+    from txlab.runs.folder import create_run_directory
     from txlab.runs.loop import drive
     from txlab.runs.recorder import Recorder
 

@@ -24,7 +24,7 @@ from pathlib import Path
 import orjson
 
 import txlab
-from txlab.runs.finding import DATED, list_runs
+from txlab.runs.folder import DATED, list_runs
 from txlab.runs.summary import RunsUnder
 
 

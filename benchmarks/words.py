@@ -36,7 +36,7 @@ from txlab.experiments.kinds.word_vectors.text import sentences_of
 from txlab.experiments.schema import Record
 from txlab.runs.control import Inbox
 from txlab.runs.directory import new_info
-from txlab.runs.finding import create_run_directory
+from txlab.runs.folder import create_run_directory
 from txlab.runs.loop import drive
 from txlab.runs.recorder import Recorder
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from txlab.runs.control import Request, send
 from txlab.runs.directory import state_of
 from txlab.runs.events import Row, read_rows
-from txlab.runs.finding import list_runs
+from txlab.runs.folder import list_runs
 
 LONGEST = 60.0
 

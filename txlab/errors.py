@@ -34,6 +34,15 @@ def located(where: object) -> Iterator[None]:
         raise LabError(f"{where}: {error}") from None
 
 
+@contextmanager
+def refused(what: object) -> Iterator[None]:
+    """Raise an OSError inside as a LabError: "notes.txt cannot be read: Permission denied"."""
+    try:
+        yield
+    except OSError as error:
+        raise LabError(f"{what}: {error.strerror}") from None
+
+
 def nearest(given: str, allowed: Iterable[str]) -> str:
     """Return ' (nearest: X)' for the closest of the allowed names, or '' if none is close.
 

@@ -16,7 +16,7 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Self
 
@@ -48,9 +48,7 @@ def expanded(path: str | Path) -> Path:
         raise FileNotFoundError(errno.ENOENT, "its home belongs to nobody here", str(path)) from None
 
 
-def open_regular(
-    path: str | Path, flags: int = os.O_RDONLY, *, follow: bool = True, folder: int | None = None, mode: int = 0o666
-) -> int:
+def open_regular(path: str | Path, flags: int = os.O_RDONLY, *, follow: bool = True, folder: int | None = None) -> int:
     """Open a regular file without blocking and return its descriptor.
 
     follow  whether the last part of `path` may be a symbolic link
@@ -60,7 +58,7 @@ def open_regular(
     """
     flags |= os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW)
     try:
-        descriptor = os.open(path, flags, mode, dir_fd=folder)
+        descriptor = os.open(path, flags, 0o666, dir_fd=folder)
     except OSError as error:
         if error.errno == errno.ELOOP and not follow:
             raise OSError(errno.ELOOP, "it is a symbolic link", str(path)) from None
@@ -73,6 +71,15 @@ def open_regular(
         number = errno.EISDIR if stat.S_ISDIR(kind) else errno.EINVAL
         raise OSError(number, f"it is {kind_of(kind)}", str(path))
     return descriptor
+
+
+@contextlib.contextmanager
+def closing(descriptor: int) -> Iterator[int]:
+    """Close a descriptor at the end of `with`."""
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def kind_of(mode: int) -> str:
@@ -94,12 +101,9 @@ def read_regular(path: str | Path, largest: int, *, follow: bool = True, folder:
                 pieces.append(piece)
                 size += len(piece)
     if size > largest:
-        raise OSError(errno.EFBIG, f"it is larger than {_readable(largest)}", str(path))
+        shift, unit = (20, "MiB") if largest >= 1 << 20 else (10, "KiB") if largest >= 1 << 10 else (0, "bytes")
+        raise OSError(errno.EFBIG, f"it is larger than {largest >> shift} {unit}", str(path))
     return b"".join(pieces)
-
-
-def _readable(size: int) -> str:
-    return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB" if size >= 1 << 10 else f"{size} bytes"
 
 
 def write_whole(descriptor: int, data: bytes | memoryview) -> None:
@@ -179,14 +183,11 @@ class OpenFolder:
         aside = f".{name}.{os.getpid()}.{time.monotonic_ns()}"
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            descriptor = os.open(aside, flags, 0o666, dir_fd=self.descriptor)
-            try:
+            with closing(os.open(aside, flags, 0o666, dir_fd=self.descriptor)) as descriptor:
                 for piece in [data] if isinstance(data, bytes) else data:
                     write_whole(descriptor, piece)
                 if durable:
                     os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
             os.replace(aside, name, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
         except BaseException:
             with contextlib.suppress(OSError):

@@ -10,7 +10,8 @@ import txlab
 from txlab.experiments.learning import autotune as probe
 from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.events import encode_row, read_rows
-from txlab.runs.finding import find_run, list_runs
+from txlab.runs.finding import find_run
+from txlab.runs.folder import list_runs
 from txlab.runs.process import execute, prepare
 from txlab.runs.scenario import load_scenario
 

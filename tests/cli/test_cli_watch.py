@@ -20,7 +20,7 @@ import pytest
 
 from txlab.cli.watch import name_of
 from txlab.runs.directory import RunInfo
-from txlab.runs.finding import list_runs
+from txlab.runs.folder import list_runs
 from txlab.runs.reader import RunReader
 
 WATCH = [sys.executable, "-m", "txlab", "watch"]

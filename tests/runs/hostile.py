@@ -154,7 +154,7 @@ def asked(run: Path) -> str:
 
 
 def deleted(run: Path) -> str:
-    from txlab.runs.finding import delete_run
+    from txlab.runs.folder import delete_run
 
     delete_run(run, run.parent)
     return "still there" if run.exists() else "deleted"
@@ -164,11 +164,11 @@ def detached(run: Path) -> str:
     """Everything in start_detached except the process."""
     import subprocess
 
-    from txlab.runs import process
+    from txlab.runs.process import start_detached
 
     real, subprocess.Popen = subprocess.Popen, _NoProcess  # type: ignore[misc, assignment]
     try:
-        return f"process {process.start_detached(run)}"
+        return f"process {start_detached(run)}"
     finally:
         subprocess.Popen = real  # type: ignore[misc]
 
@@ -191,7 +191,8 @@ def read(run: Path) -> str:
     from txlab.runs.directory import RunDirectory, info_of, state_of
     from txlab.runs.events import read_rows
     from txlab.runs.export import write_csv
-    from txlab.runs.finding import find_run, list_runs
+    from txlab.runs.finding import find_run
+    from txlab.runs.folder import list_runs
     from txlab.runs.reader import RunReader
     from txlab.runs.summary import RunsUnder
     from txlab.tui.history import history
@@ -288,11 +289,11 @@ def sound_run(root: Path) -> Path:
 
 def main(group: str, folder: Path) -> None:
     from txlab.errors import LabError
-    from txlab.runs import process
+    from txlab.runs import writing
     from txlab.runs.directory import RunDirectory
 
     sys.path.insert(0, str(Path(__file__).parent))
-    process.versions = dict  # looking them up takes as long as everything else
+    writing.versions = dict  # looking them up takes as long as everything else
     os.fsync = os.fdatasync = lambda descriptor: None  # type: ignore[assignment]  # no power is cut here
     sound = sound_run(folder / "sound")
     for way, _ in GROUPS.values():  # so that all imports happen now

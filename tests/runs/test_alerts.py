@@ -12,8 +12,7 @@ import pytest
 
 import txlab
 from txlab.errors import LabError
-from txlab.runs.alert_command import command
-from txlab.runs.alerts import Alarms, Alert
+from txlab.runs.alerts import Alarms, Alert, command
 from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.events import Row, read_rows
 
@@ -186,7 +185,7 @@ def test_a_command_that_cannot_be_started_is_noted_once_and_harms_nothing(
 def test_the_command_comes_from_the_users_settings_and_never_from_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("txlab.runs.alert_command.settings_file", lambda: tmp_path / "config.toml")
+    monkeypatch.setattr("txlab.runs.alerts.settings_file", lambda: tmp_path / "config.toml")
     monkeypatch.delenv("TXLAB_ALERT_COMMAND", raising=False)
     assert command() == []
     (tmp_path / "config.toml").write_text("alert_command = \"notify-send 'a run'\"\n")

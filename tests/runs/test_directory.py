@@ -13,7 +13,8 @@ import pytest
 from txlab.errors import LabError
 from txlab.files import atomic_write
 from txlab.runs.directory import RunDirectory, RunInfo, new_info, read_heartbeat, state_of
-from txlab.runs.finding import create_run_directory, find_run, list_runs
+from txlab.runs.finding import find_run
+from txlab.runs.folder import create_run_directory, list_runs
 
 
 def made(root: Path, name: str, created: float, **said: object) -> RunDirectory:

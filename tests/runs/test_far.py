@@ -30,7 +30,8 @@ from txlab.runs.far.host import Conversation, Host
 from txlab.runs.far.line import NONSENSE, Line, LineLost
 from txlab.runs.far.mirror import RunMirror
 from txlab.runs.far.state import FarState, far_state
-from txlab.runs.finding import find_run, list_runs
+from txlab.runs.finding import find_run
+from txlab.runs.folder import list_runs
 from txlab.runs.label import read_label, write_label
 from txlab.runs.preferences import append
 from txlab.runs.reader import RunReader

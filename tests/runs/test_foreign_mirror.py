@@ -17,7 +17,8 @@ from txlab.errors import Guess, LabError
 from txlab.runs.directory import RunDirectory, RunInfo, state_of
 from txlab.runs.events import read_rows
 from txlab.runs.export import live_rows
-from txlab.runs.finding import delete_run, find_run
+from txlab.runs.finding import find_run
+from txlab.runs.folder import delete_run
 from txlab.runs.foreign import mirror as mirrors
 from txlab.runs.foreign.finding import found_logs, logs_at, logs_under, with_logs
 from txlab.runs.foreign.log import ForeignLog

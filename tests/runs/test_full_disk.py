@@ -15,7 +15,7 @@ from txlab.experiments.schema import Record
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory, RunInfo, state_of
 from txlab.runs.events import read_rows
-from txlab.runs.finding import list_runs
+from txlab.runs.folder import list_runs
 from txlab.runs.frames import FrameIndex
 from txlab.runs.process import execute, prepare
 from txlab.runs.reader import RunReader

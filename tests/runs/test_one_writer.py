@@ -19,7 +19,7 @@ from regression_kind import RegressionScenario, Train, register
 from txlab.errors import LabError, RunFailed
 from txlab.experiments.schema import Record
 from txlab.files import atomic_write
-from txlab.runs import checkpoints, directory, process, recorder
+from txlab.runs import checkpoints, directory, process, recorder, writing
 from txlab.runs.control import Request, send
 from txlab.runs.directory import RunDirectory, RunInfo, state_of
 from txlab.runs.events import read_rows
@@ -55,7 +55,7 @@ def delete(run: RunDirectory) -> None:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorder, "SYNC_EVERY", 0.01)
     monkeypatch.setattr(recorder, "HEARTBEAT_EVERY", 0.01)
-    monkeypatch.setattr(process, "SILENT_FOR", 0.2)
+    monkeypatch.setattr(writing, "SILENT_FOR", 0.2)
 
 
 class TestADirectoryThatGoes:

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 import txlab
 from txlab.errors import LabError
-from txlab.runs import finding, summary
-from txlab.runs.finding import list_runs
+from txlab.runs import summary
+from txlab.runs.directory import RunInfo
+from txlab.runs.folder import list_runs
 from txlab.runs.overview import arranged, columns_in, grouped, is_meant, require_column, settings_in, value_of
 from txlab.runs.summary import RunSummary, RunsUnder
 
@@ -99,9 +100,9 @@ def test_a_thousand_runs_are_listed_without_opening_each(tmp_path: Path, monkeyp
         folder.mkdir()
         (folder / "run.json").write_text("{}")
     opened: list[Path] = []
-    monkeypatch.setattr(finding.RunInfo, "load", lambda path: opened.append(path))
+    monkeypatch.setattr(RunInfo, "load", lambda path: opened.append(path))
     looked: list[Path] = []
-    monkeypatch.setattr(finding, "is_run", lambda path: looked.append(path) or True)
+    monkeypatch.setattr("txlab.runs.folder.is_run", lambda path: looked.append(path) or True)
     runs = list_runs(tmp_path)
     assert len(runs) == len(looked) == 60
     assert not opened

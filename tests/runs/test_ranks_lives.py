@@ -21,7 +21,7 @@ from txlab.runs import checkpoints
 from txlab.runs.control import Request, send
 from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.process import prepare
-from txlab.runs.ranks.restarts import set_processes
+from txlab.runs.ranks.launch import set_processes
 from txlab.runs.scenario import load_scenario
 
 torch = pytest.importorskip("torch")
@@ -64,6 +64,17 @@ def rank(process: subprocess.Popen[bytes], wanted: int) -> psutil.Process:
             if child.environ().get("RANK") == str(wanted):
                 return child
     raise AssertionError(f"there is no process {wanted}")
+
+
+def test_several_processes_begin_with_the_weights_of_another_run(tmp_path: Path) -> None:
+    short = ["train.steps=3", "record.checkpoint_every=3"]
+    first = made(tmp_path, "first", short)
+    assert ended(start(first)) == 0
+    second = made(tmp_path, "second", [*short, f"start.run={first.path}", "train.learning_rate=1e-12"])
+    assert ended(start(second)) == 0
+    assert RunInfo.load(second).status == "done"
+    for name, weight in checkpoints.load(first, 3)["model"].items():
+        torch.testing.assert_close(checkpoints.load(second, 3)["model"][name], weight, rtol=0, atol=1e-6)
 
 
 def test_killed_and_resumed_by_as_many_it_is_the_same_and_by_others_nearly(tmp_path: Path) -> None:

@@ -233,14 +233,14 @@ def test_the_detached_command_outlives_its_parent_and_its_session(tmp_path: Path
     kind = Path(__file__).with_name("regression_kind.py")
     run = made(tmp_path, wait_ms=2.0, steps=100)
     script = f"""
-import os, sys
+import os, subprocess, sys
 sys.path.insert(0, {str(kind.parent)!r})
 import regression_kind; regression_kind.register()
 import txlab.runs.process as process
-popen = process.subprocess.Popen
+popen = subprocess.Popen
 def of_the_test(command, **rest):
     return popen([sys.executable, {str(kind)!r}, *command[4:]], **rest)
-process.subprocess.Popen = of_the_test
+subprocess.Popen = of_the_test
 print(process.start_detached({str(run.path)!r}))
 """
     inherited = os.open(tmp_path, os.O_RDONLY)

@@ -15,7 +15,7 @@ from textual.widgets import Input
 
 from txlab.errors import LabError
 from txlab.runs.directory import RunDirectory, RunInfo
-from txlab.runs.finding import delete_run
+from txlab.runs.folder import delete_run
 from txlab.runs.label import Label, read_label
 from txlab.runs.scenario import catalogue
 from txlab.runs.summary import RunsUnder, resampled

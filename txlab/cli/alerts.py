@@ -31,7 +31,8 @@ def alerts(
     from txlab.cli.terminal import shown
     from txlab.drawing.formatting import calendar
     from txlab.runs.directory import RunDirectory, info_of
-    from txlab.runs.finding import find_run, list_runs
+    from txlab.runs.finding import find_run
+    from txlab.runs.folder import list_runs
 
     after = moment(since, time.time()) if since is not None else 0.0
     if name is not None:

@@ -63,7 +63,7 @@ def scenarios(context: Context, incomplete: str) -> list[Item]:
 
 def runs(context: Context, incomplete: str) -> list[Item]:
     """Runs by the names given to them, by their directories without the date (the newest of these), and in full."""
-    from txlab.runs.finding import list_runs
+    from txlab.runs.folder import list_runs
     from txlab.runs.label import read_label
 
     found = list_runs()

@@ -126,7 +126,7 @@ def memory() -> Finding:
 
 def disk() -> Finding:
     """Check the free space where runs are written, and whether the folder is writable."""
-    from txlab.runs.finding import default_root, first_existing
+    from txlab.runs.folder import default_root, first_existing
 
     root = default_root().absolute()
     there = first_existing(root)

@@ -52,7 +52,7 @@ def opened(name: str, special: bool = False) -> OpenModel:
     `special`: in the input, the texts of special tokens become these tokens.
     """
     from txlab.runs.models import open_model
-    from txlab.runs.process import set_thread_environment
+    from txlab.runs.writing import set_thread_environment
 
     set_thread_environment()
     model = open_model(name)

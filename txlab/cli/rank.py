@@ -111,7 +111,7 @@ class Asker:
 
     def warn_if_simulated(self) -> None:
         """Say so if the run goes on without this person."""
-        from txlab.runs.people import human_ranks
+        from txlab.runs.preferences import human_ranks
         from txlab.runs.reader import RunReader
 
         reader = RunReader(self.answers.run.path, light=True)

@@ -61,10 +61,10 @@ def run(
         )
     if scenario is not None and like is not None:
         raise LabError(f"give a SCENARIO or --like RUN, not both {scenario!r} and {like!r}")
-    from txlab.runs.finding import default_root, first_existing
+    from txlab.runs.folder import default_root, first_existing
     from txlab.runs.process import prepare
     from txlab.runs.ranks import place
-    from txlab.runs.ranks.restarts import begun_by, counted
+    from txlab.runs.ranks.launch import begun_by, counted
     from txlab.runs.scenario import load_scenario
 
     here = place()
@@ -109,8 +109,9 @@ def load_like(name: str, overrides: list[str], seed: int | None, device: str | N
     from txlab.cli.terminal import shown
     from txlab.runs.directory import RunDirectory, info_of
     from txlab.runs.finding import find_run
-    from txlab.runs.process import pending_changes, rows_behind, versions
+    from txlab.runs.process import pending_changes, rows_behind
     from txlab.runs.scenario import load_scenario
+    from txlab.runs.writing import versions
 
     directory = find_run(name)
     info = info_of(RunDirectory(directory))
@@ -166,7 +167,7 @@ def resume(
     from txlab.runs.directory import RunDirectory, info_of, state_of
     from txlab.runs.events import LARGEST_STEP
     from txlab.runs.finding import find_run
-    from txlab.runs.ranks.restarts import set_processes
+    from txlab.runs.ranks.launch import set_processes
 
     follow_rank_0()
     directory = find_run(name)
@@ -194,7 +195,7 @@ def follow_rank_0() -> None:
 
     here = many()
     if here is not None and not here.leads:
-        from txlab.runs.process import set_thread_environment
+        from txlab.runs.writing import set_thread_environment
 
         set_thread_environment()  # before torch is imported
         from txlab.runs.ranks.computing import follow
@@ -280,7 +281,7 @@ def report(directory: Path, info: RunInfo) -> None:
     from txlab.cli.terminal import ascii_only, columns, numeral, print_lines, shown, status_word
     from txlab.drawing.formatting import duration
     from txlab.drawing.text import cut, visible_lines
-    from txlab.runs.finding import default_root
+    from txlab.runs.folder import default_root
     from txlab.runs.primary_metric import primary_metrics
     from txlab.runs.reader import RunReader
 
@@ -331,7 +332,7 @@ def check_device(loaded: LoadedScenario) -> None:
     """Check that a requested device is available before anything is created."""
     device = loaded.scenario.compute.device
     if device not in ("auto", "cpu"):
-        from txlab.runs.process import set_thread_environment
+        from txlab.runs.writing import set_thread_environment
 
         set_thread_environment()
         from txlab.engine.device import choose_device

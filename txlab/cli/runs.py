@@ -43,7 +43,7 @@ def runs(
 
     txlab runs gpt "val_loss<2" --sort val_loss --settings
     """
-    from txlab.runs.finding import default_root, each_at_once
+    from txlab.runs.folder import default_root, each_at_once
     from txlab.runs.foreign.finding import found_logs, with_logs
     from txlab.runs.foreign.mirror import Mirror, mirror_path
     from txlab.runs.overview import arranged, grouped, is_meant, require_column, settings_in
@@ -101,7 +101,7 @@ def runs_of_hosts(hosts: str) -> list[Path]:
     from txlab.runs.directory import RunInfo
     from txlab.runs.far.address import host_and_folder
     from txlab.runs.far.mirroring import host_at, listed
-    from txlab.runs.finding import list_runs
+    from txlab.runs.folder import list_runs
 
     addresses = [host_and_folder(name.strip()) for name in hosts.split(",") if name.strip()]
     for address in addresses:

@@ -36,7 +36,7 @@ ContextOption = Annotated[
 
 def opened(name: str, context: bool) -> Embedding:
     from txlab.runs.embeddings import open_embedding
-    from txlab.runs.process import set_thread_environment
+    from txlab.runs.writing import set_thread_environment
 
     set_thread_environment()
     embedding = open_embedding(name)
@@ -142,8 +142,8 @@ def explain(
 
     if update:
         from txlab.runs.embeddings import objective_asked
-        from txlab.runs.process import set_thread_environment
         from txlab.runs.word_updates import open_updates
+        from txlab.runs.writing import set_thread_environment
 
         set_thread_environment()
         run, objective = objective_asked(name)

@@ -23,7 +23,7 @@ SHOWN = 8  # images of a batch, side by side
 
 
 class SummaryWriter:
-    """What torch.utils.tensorboard.SummaryWriter is; `run` is the recording, for everything that that has not.
+    """What torch.utils.tensorboard.SummaryWriter is; `run` is the recording, for everything that torch's writer lacks.
 
     `log_dir` is where the run is made: its last part is the run's name, the folder above it the folder of runs.
     """

@@ -14,7 +14,7 @@ from txlab.errors import LabError
 from txlab.files import OpenFolder
 from txlab.runs import checkpoints
 from txlab.runs.directory import FILES_OF_PEOPLE, FILES_OF_START, RunDirectory, info_of, new_info
-from txlab.runs.finding import create_run_directory
+from txlab.runs.folder import create_run_directory
 from txlab.runs.origin import command_line, commit_of
 
 PIECE = 1 << 20
@@ -30,8 +30,7 @@ def branch(run: RunDirectory | Path, step: int, root: Path | None = None, out: P
     info = info_of(old)
     if info.recorded:
         raise LabError(f"{old.path} was recorded by another program, which alone can go on with it")
-    checkpoints.read(old, step)  # refuse a damaged one before anything is made
-    about = checkpoints.look(old, step)
+    about = checkpoints.read(old, step).about  # refuses a damaged one before anything is made
     new = create_run_directory(root or old.path.parent, f"{info.scenario or old.name}-from-{step}", out)
     try:
         with old.folder() as source, new.folder() as target:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from txlab.errors import LabError
 from txlab.experiments.protocol import State
-from txlab.files import OpenFolder
+from txlab.files import OpenFolder, closing
 from txlab.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
@@ -288,6 +288,12 @@ def newest(run: RunDirectory) -> int | None:
     return next(reversed(sound(run)), None)
 
 
+def last_good(run: RunDirectory) -> str:
+    """How the sentence about a run that failed ends: from which checkpoint it can go on."""
+    saved = newest(run)
+    return "there is no checkpoint yet" if saved is None else f"last good checkpoint {saved}"
+
+
 def sound(run: RunDirectory) -> list[int]:
     """The steps whose checkpoint files exist and have the right size, ascending."""
     found = []
@@ -314,12 +320,9 @@ def read(run: RunDirectory, step: int, arrays: bool = False) -> Checkpoint:
 
     about, said = _look(run, step)
     try:
-        with run.folder("checkpoints", f"{step:08d}") as folder:
-            descriptor = folder.open(TENSORS)
-        try:
-            tensors = load_tensors(descriptor, int(said["tensors"]["crc32"]), not arrays and _has_tensor(said["state"]))
-        finally:
-            os.close(descriptor)
+        as_torch = not arrays and _has_tensor(said["state"])
+        with run.folder("checkpoints", f"{step:08d}") as folder, closing(folder.open(TENSORS)) as descriptor:
+            tensors = load_tensors(descriptor, int(said["tensors"]["crc32"]), as_torch)
         state = put_together(said["state"], tensors)
     except Exception as error:  # damage may raise anything
         raise LabError(f"checkpoint {step} in {run.path} is damaged: {_line(error)}") from None

@@ -21,7 +21,7 @@ from typing import Any, TypeGuard
 
 import orjson
 
-from txlab.errors import LabError, nearest, one_line
+from txlab.errors import LabError, nearest, one_line, refused
 from txlab.experiments.protocol import Adjustable
 from txlab.files import OpenFolder
 from txlab.runs.directory import RunDirectory, user_name
@@ -68,11 +68,8 @@ def send(run: RunDirectory | str | Path, request: Request) -> str:
     if checked.error:
         raise LabError(checked.error)
     run.require_own()
-    try:
-        with run.folder("inbox") as inbox:
-            inbox.write(f"{time.time_ns()}-{checked.id}.json", orjson.dumps(row))
-    except OSError as error:
-        raise LabError(f"the inbox of {run.path} cannot be written to: {error.strerror}") from None
+    with refused(f"the inbox of {run.path} cannot be written to"), run.folder("inbox") as inbox:
+        inbox.write(f"{time.time_ns()}-{checked.id}.json", orjson.dumps(row))
     return checked.id
 
 
@@ -181,10 +178,15 @@ class Inbox:
             if not junk:
                 inbox.unlink(name)
                 return
-            with inbox.folder("rejected", make=True) as rejected:
-                inbox.rename(name, f"{time.time_ns()}-{name}"[:250], to=rejected)
+            reject(inbox, name)
         except OSError:
             self.stuck.add(name)
+
+
+def reject(inbox: OpenFolder, name: str) -> None:
+    """Put a request away that is not carried out. Raises OSError."""
+    with inbox.folder("rejected", make=True) as rejected:
+        inbox.rename(name, f"{time.time_ns()}-{name}"[:250], to=rejected)
 
 
 def _read(inbox: OpenFolder, name: str) -> tuple[Any, str | None]:

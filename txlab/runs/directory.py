@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from txlab.errors import LabError
+from txlab.errors import LabError, refused
 from txlab.files import OpenFolder
 from txlab.runs.events import each_row
 from txlab.runs.far.state import FarState, far_state
@@ -75,10 +75,8 @@ class RunDirectory:
         Raises LabError if the directory does not exist.
         """
         path = self.path.resolve()
-        try:
+        with refused(f"{path} is not a run"):
             return RunDirectory(path, OpenFolder.at(path))
-        except OSError as error:
-            raise LabError(f"{path} is not a run: {error.strerror}") from None
 
     def folder(self, *names: str, make: bool = False) -> OpenFolder:
         """Open the directory, or one inside it; the caller closes it. `make` creates it if missing. Raises OSError."""

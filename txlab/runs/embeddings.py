@@ -17,12 +17,12 @@ from txlab.errors import LabError, nearest
 from txlab.experiments.kinds.word_vectors.schema import ObjectiveName
 from txlab.experiments.protocol import State
 from txlab.runs.directory import RunDirectory, info_of
-from txlab.runs.finding import is_run
+from txlab.runs.folder import is_run
 from txlab.runs.models import (
     OpenModel,
     find_model,
-    folder_named,
     load_checkpoint,
+    named,
     open_checkpoint,
     open_folder,
     scenario_of,
@@ -44,13 +44,14 @@ def open_embedding(what: str, root: Path | None = None, step: int | None = None)
 
     LabError, one sentence, if there is no match, or it has no words.
     """
-    if (file := file_named(what)) is not None:
+    if (file := named(what)) is not None and file.is_file():
         return read_vectors(file)
     what, objective = objective_asked(what)
     try:
         place, asked = find_model(what, root)
     except LabError:
-        if folder_named(what) is None and ("/" in what or Path(what).suffix.lower() in SUFFIXES):
+        there = named(what)
+        if not (there and there.is_dir()) and ("/" in what or Path(what).suffix.lower() in SUFFIXES):
             said = f"{what} does not exist: it is neither a file of word vectors nor a run"
             raise LabError(said + similar_file(what)) from None
         raise
@@ -60,8 +61,8 @@ def open_embedding(what: str, root: Path | None = None, step: int | None = None)
     run = RunDirectory(place)
     if info_of(run).kind != "word-vectors":
         return embedding_of_model(open_checkpoint(run, step))
-    if objective:
-        require_objective(run, objective)
+    if objective and objective not in (known := objectives_of(run)):
+        raise LabError(f"{run.name} has no vectors by {objective}; allowed: {', '.join(known)}")
     found, state, _ = load_checkpoint(run, step, arrays=True)
     return embedding_of_state(state, f"{run.name}@{found}{objective and f':{objective}'}", objective)
 
@@ -94,12 +95,6 @@ def objectives_of(run: RunDirectory) -> tuple[str, ...]:
     return scenario.vectors.objective, *scenario.vectors.beside
 
 
-def require_objective(run: RunDirectory, objective: str) -> None:
-    known = objectives_of(run)
-    if objective not in known:
-        raise LabError(f"{run.name} has no vectors by {objective}; allowed: {', '.join(known)}")
-
-
 def embedding_of_state(state: State, title: str = "", objective: str = "") -> Embedding:
     """The word vectors of a checkpoint, of the first objective or of one beside it. With hierarchical softmax u belongs
     to the nodes of the tree, and is left out.
@@ -111,15 +106,6 @@ def embedding_of_state(state: State, title: str = "", objective: str = "") -> Em
     if len(words) != len(v) or len(set(words)) != len(words):
         raise LabError(f"{title} has {len(v)} vectors for {len(set(words))} words")
     return Embedding(words, v, state["counts"], u if u.shape == v.shape else None, title)
-
-
-def file_named(name: str) -> Path | None:
-    """The file at that path, or None; accepts any string."""
-    try:
-        path = Path(name).expanduser()
-        return path if path.is_file() else None
-    except (OSError, ValueError, RuntimeError):
-        return None
 
 
 def embedding_of_model(opened: OpenModel) -> Embedding:

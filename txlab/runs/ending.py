@@ -16,17 +16,33 @@ import sys
 import threading
 from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from txlab.errors import one_line
-
-if TYPE_CHECKING:
-    from txlab.runs.recording import Recording
 
 WATCHED = (signal.SIGTERM, signal.SIGHUP)
 
 
-_open: list[Recording] = []
+class Ends(Protocol):
+    """A run that ends when its program does.
+
+    signal  the name of a signal that the program's own handler received, "" = none
+    busy    whether the calling thread is writing the run
+    """
+
+    signal: str
+
+    @property
+    def busy(self) -> bool: ...
+
+    def signalled(self, name: str) -> None: ...
+
+    def end(self, status: str, reason: str = "", error: BaseException | None = None) -> None: ...
+
+    def disown(self) -> None: ...
+
+
+_open: list[Ends] = []
 _handlers: dict[int, Handler] = {}
 _late: list[tuple[Handler, FrameType | None]] = []  # signals that arrived while a run was being written
 _exit_before: Callable[..., NoReturn] | None = None
@@ -34,7 +50,7 @@ _error_before: BaseException | None = None  # an error shown at a prompt before 
 _statuses: list[Any] = []  # what the interpreter read from the SystemExit that ends it
 
 
-def watch(run: Recording) -> None:
+def watch(run: Ends) -> None:
     """End `run` when the program ends."""
     global _exit_before, _error_before
     if not _open:
@@ -46,7 +62,7 @@ def watch(run: Recording) -> None:
     _open.append(run)
 
 
-def forget(run: Recording) -> None:
+def forget(run: Ends) -> None:
     """Stop watching a run that has ended; the hooks are removed with the last one."""
     if run in _open:
         _open.remove(run)
@@ -153,7 +169,7 @@ def _at_exit() -> None:
         end_with(run, error)
 
 
-def end_with(run: Recording, error: BaseException | None) -> None:
+def end_with(run: Ends, error: BaseException | None) -> None:
     """End a run with the status that the program's end implies; `error` None = nothing went wrong."""
     # A CancelledError ends an asyncio task from outside: on ctrl-c, or because the program cancels it.
     cancelled = getattr(sys.modules.get("asyncio"), "CancelledError", KeyboardInterrupt)

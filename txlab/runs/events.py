@@ -22,7 +22,7 @@ from typing import Any
 import orjson
 
 from txlab.errors import LabError
-from txlab.files import OpenFolder, open_regular
+from txlab.files import OpenFolder, closing, open_regular
 
 Row = dict[str, Any]
 
@@ -33,6 +33,15 @@ LONGEST = 8 << 20  # bytes of a row; a longer one is garbage (parsing may take 2
 SLICE = 256 * 1024  # bytes handed out at a time: about 1 700 rows, 6 ms of parsing
 SEAM = 64  # bytes before the cursor that must still be the same
 PATIENCE = 3.0  # seconds
+
+
+def json_object(data: bytes | str) -> dict[str, Any]:
+    """The JSON object that a text is; {} if it is not one."""
+    try:
+        found = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def encode_row(row: Row) -> bytes:
@@ -272,17 +281,12 @@ class LineCursor:
     def look(self) -> None:
         """Record the current state of the file, for a cursor that begins in the middle of it. Never raises."""
         try:
-            descriptor = open_regular(self.path, follow=False)
+            with closing(open_regular(self.path, follow=False)) as descriptor:
+                about = os.fstat(descriptor)
+                seam = min(SEAM, self.offset)
+                self._seam = os.pread(descriptor, seam, self.offset - seam)
         except OSError:
             return
-        try:
-            about = os.fstat(descriptor)
-            seam = min(SEAM, self.offset)
-            self._seam = os.pread(descriptor, seam, self.offset - seam)
-        except OSError:
-            return
-        finally:
-            os.close(descriptor)
         self.identity, self.size = (about.st_dev, about.st_ino), about.st_size
 
     def read(self, limit: int = SLICE) -> list[bytes]:
@@ -300,12 +304,9 @@ class LineCursor:
             return []
         lines: list[bytes] = []
         try:
-            descriptor = open_regular(self.path, follow=False)
-            try:
+            with closing(open_regular(self.path, follow=False)) as descriptor:
                 while not lines and self._advance(descriptor, limit, lines):
                     pass  # only blank lines so far
-            finally:
-                os.close(descriptor)
         except OSError:  # deleted, a stale handle of a network file system, or not a regular file
             self.reachable = False
         return lines

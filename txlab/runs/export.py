@@ -6,23 +6,24 @@ float32. Only the live branch is exported; steps that were rewound would make an
 """
 
 import csv
+import io
 import math
 import os
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from heapq import merge
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-from txlab.errors import LabError, choices
-from txlab.files import open_regular
+from txlab.errors import LabError, choices, refused
+from txlab.files import atomic_write, open_regular
 from txlab.runs.directory import RunDirectory
 from txlab.runs.events import LineCursor, Replaced, Row, place_of
 from txlab.runs.frames import FrameIndex
 from txlab.runs.live_rows import MEASURED, as_number, parse
+from txlab.runs.loop_values import encodable
 
 
 def every_row(run: str | Path) -> Iterator[Row]:
@@ -115,20 +116,32 @@ def write_csv(run: str | Path, out: str | Path, *, wide: bool = False, names: Se
     """
     out = Path(out)
     chosen = metric_names(run, names)
-    with written_aside(out) as file:
-        writer = csv.writer(file, lineterminator="\n")
-        if wide:
-            writer.writerow(["step", "time", *chosen])
-            for step, group in groupby(measurements(run, chosen), key=lambda entry: entry[0]):
-                for time, values in merged(group):
-                    writer.writerow(
-                        [step, repr(time), *(repr(values[name]) if name in values else "" for name in chosen)]
-                    )
-        else:
-            writer.writerow(["step", "name", "value", "time"])
-            for step, time, values in measurements(run, chosen):
-                writer.writerows([step, name, repr(value), repr(time)] for name, value in values.items())
+    with refused(f"{out} cannot be written"):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        atomic_write(out, encoded(wide_lines(run, chosen) if wide else long_lines(run, chosen)))
     return out
+
+
+def long_lines(run: str | Path, chosen: Sequence[str]) -> Iterator[Sequence[object]]:
+    yield "step", "name", "value", "time"
+    for step, time, values in measurements(run, chosen):
+        yield from ((step, name, repr(value), repr(time)) for name, value in values.items())
+
+
+def wide_lines(run: str | Path, chosen: Sequence[str]) -> Iterator[Sequence[object]]:
+    yield "step", "time", *chosen
+    for step, group in groupby(measurements(run, chosen), key=lambda entry: entry[0]):
+        for time, values in merged(group):
+            yield step, repr(time), *(repr(values[name]) if name in values else "" for name in chosen)
+
+
+def encoded(lines: Iterable[Sequence[object]]) -> Iterator[bytes]:
+    """Lines as the bytes of a CSV file, a thousand at a time."""
+    lines = iter(lines)
+    while some := list(islice(lines, 1000)):
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(some)
+        yield text.getvalue().encode()
 
 
 def merged(group: Iterator[tuple[int, float, dict[str, float]]]) -> Iterator[tuple[float, dict[str, float]]]:
@@ -142,29 +155,6 @@ def merged(group: Iterator[tuple[int, float, dict[str, float]]]) -> Iterator[tup
         line |= values
     if line:
         yield begun, line
-
-
-@contextmanager
-def written_aside(out: Path) -> Iterator[TextIO]:
-    """A text file that appears under its name once complete. Raises LabError if it cannot be written."""
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, aside = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
-    except OSError as error:
-        raise LabError(f"{out} cannot be written: {error.strerror}") from None
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
-            yield file
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(aside).chmod(0o666 & ~umask)  # mkstemp creates it private
-        Path(aside).replace(out)
-    except OSError as error:
-        Path(aside).unlink(missing_ok=True)
-        raise LabError(f"{out} cannot be written: {error.strerror}") from None
-    except BaseException:
-        Path(aside).unlink(missing_ok=True)
-        raise
 
 
 def write_tensorboard(
@@ -182,11 +172,9 @@ def write_tensorboard(
         raise LabError(f"{out} already holds TensorBoard event files; name another folder")
     chosen = None if names is None else set(metric_names(run, names))
     require_log(RunDirectory(run).events)
-    try:
+    with refused(f"{out} cannot be written"):
         out.mkdir(parents=True, exist_ok=True)
         write_events(run, out, chosen, images)
-    except OSError as error:
-        raise LabError(f"{out} cannot be written: {error.strerror}") from None
     return out
 
 
@@ -216,11 +204,6 @@ def write_events(run: str | Path, out: Path, chosen: set[str] | None, images: bo
                 add_patterns(writer, frames, step)
     finally:
         writer.close()
-
-
-def encodable(text: str) -> str:
-    """The text without lone surrogates, which protocol buffers reject."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def single(value: float) -> float:

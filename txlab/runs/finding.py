@@ -1,159 +1,11 @@
-"""The folder of runs: creating a run directory, listing runs by age, finding the one that a person means, deleting one.
-
-A directory is a run because of the files in it; its name is only a date and the scenario, for people.
-"""
+"""The run that a person means: here, on another machine, or in another program's log."""
 
 from __future__ import annotations
 
 import math
-import os
-import re
-import shutil
-import time
-from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from itertools import count
 from pathlib import Path
-from typing import TypeVar
 
-from txlab.errors import LabError, nearest
-from txlab.files import OpenFolder
-from txlab.runs.directory import RunDirectory, RunInfo, state_of
-from txlab.runs.label import read_label
-
-DATED = "%Y-%m-%d_%H%M%S"  # how the name of a run directory begins
-SLOW, AT_ONCE = 0.02, 32  # seconds for one run that tell a slow disk; how many are then looked at together
-
-T = TypeVar("T")
-
-
-def default_root() -> Path:
-    """$TXLAB_RUNS, or ./runs."""
-    return Path(os.environ.get("TXLAB_RUNS") or "runs")
-
-
-def first_existing(path: Path) -> Path:
-    """The path, or its nearest parent that exists."""
-    path = path.absolute()
-    for place in (path, *path.parents):
-        with suppress(OSError):  # a name that is too long: creating it will say so
-            if place.exists():
-                return place
-    return Path("/")
-
-
-def create_run_directory(root: Path | None, scenario_name: str, out: Path | None = None) -> RunDirectory:
-    """Create `out`, or root/2026-11-20_143012_name (with -2, -3 … if two start within a second), and its folders.
-
-    Raises LabError if `out` exists and is not an empty directory, or a directory cannot be created.
-    """
-    try:
-        if out is not None:
-            if out.exists() and (not out.is_dir() or any(out.iterdir())):
-                raise LabError(f"{out} exists already and is not an empty directory; name another one with --out")
-            out.mkdir(parents=True, exist_ok=True)
-            run = RunDirectory(out.resolve())
-        else:
-            there = Path(root or default_root()).resolve()
-            there.mkdir(parents=True, exist_ok=True)
-            # Safe as part of a file name: letters, digits, dot, dash; never empty, never hidden, never a path.
-            plain = re.sub(r"[^\w.-]+", "-", scenario_name).strip(".-")[:80] or "run"
-            name = f"{time.strftime(DATED)}_{plain}"
-            for number in count(1):
-                run = RunDirectory(there / (name if number == 1 else f"{name}-{number}"))
-                with suppress(FileExistsError):
-                    run.path.mkdir()
-                    break
-        for folder in (run.frames, run.checkpoints, run.inbox):
-            folder.mkdir()
-    except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name; a loop of links
-        where = getattr(error, "filename", None) or out or root or default_root()
-        reason = getattr(error, "strerror", None) or "it is not a valid file name"
-        raise LabError(f"the run directory {where} cannot be made: {reason}") from None
-    return run
-
-
-def list_runs(root: Path | None = None, known: Container[Path] = ()) -> list[Path]:
-    """The runs directly under `root`, newest first; an absent root has none. `known` are not looked into again.
-
-    A run is dated by the name of its directory, or else by its run.json; one whose run.json is garbled, by its
-    directory. On a network disk a thousand runs would otherwise take minutes.
-    """
-    try:
-        with os.scandir(root or default_root()) as entries:
-            paths = [Path(entry.path) for entry in entries if not entry.name.startswith(".") and is_folder(entry)]
-    except OSError:
-        return []
-    looked_into = each_at_once(is_run, [path for path in paths if path not in known])
-    no_runs = {path for path, found in looked_into if not found}
-    runs = [path for path in paths if path not in no_runs]
-    dates = {path: date_in(path.name) for path in runs}
-    times = Counter(dates.values())  # of several that began within one second only run.json knows the order
-    exact = dict(each_at_once(created, [path for path in runs if dates[path] is None or times[dates[path]] > 1]))
-
-    def age(path: Path) -> tuple[float, float, str]:
-        date = dates[path]
-        return exact[path] if date is None else date, exact.get(path, 0.0), path.name
-
-    return sorted(runs, key=age, reverse=True)
-
-
-def is_folder(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:  # a loop of links, or deleted meanwhile
-        return False
-
-
-def date_in(name: str) -> float | None:
-    """The time in the name of a run directory, in Unix seconds; None if there is none.
-
-    >>> date_in("gpt-tiny"), date_in("2026-11-20_143012_gpt-tiny") == time.mktime((2026, 11, 20, 14, 30, 12, 0, 0, -1))
-    (None, True)
-    """
-    if len(name) < 18 or name[17] != "_":
-        return None
-    with suppress(ValueError, OverflowError):
-        return time.mktime(time.strptime(name[:17], DATED))
-    return None
-
-
-def created(path: Path) -> float:
-    """When a run was created, as its run.json says; if that is garbled, when its directory was last changed."""
-    try:
-        return RunInfo.load(path).created
-    except LabError:
-        with suppress(OSError):
-            return path.stat().st_mtime
-    return 0.0
-
-
-def each_at_once(work: Callable[[Path], T], paths: Sequence[Path]) -> list[tuple[Path, T]]:
-    """Return (path, work(path)) of each; on a slow disk, where most of it is waiting, many at a time.
-
-    On a fast one threads would only wait for each other: the list of 1 000 runs takes .73 s, and 1.6 s with threads.
-    """
-    found: list[tuple[Path, T]] = []
-    for done, path in enumerate(paths, 1):
-        began = time.perf_counter()
-        found.append((path, work(path)))
-        if time.perf_counter() - began > SLOW:
-            with ThreadPoolExecutor(AT_ONCE, "txlab runs") as pool:
-                return found + list(zip(paths[done:], pool.map(work, paths[done:]), strict=True))
-    return found
-
-
-def is_run(path: Path) -> bool:
-    """Whether a directory has the files that make it a run; accepts any string."""
-    for name in ("run.json", "events.jsonl"):
-        try:
-            (path / name).stat(follow_symlinks=False)
-            return True  # whatever it is: reading it will say what is wrong
-        except (OSError, ValueError):  # a name that is too long, or has a NUL
-            continue
-    return False
+from txlab.runs.folder import default_root, find_in, is_run, not_found
 
 
 def find_run(name_or_path: str | Path, root: Path | None = None, seconds: float = math.inf) -> Path:
@@ -168,50 +20,18 @@ def find_run(name_or_path: str | Path, root: Path | None = None, seconds: float 
     root = Path(root or default_root())
     if given and is_run(Path(given)):
         return Path(given).resolve()
-    if ":" in given and not (root / given).exists():
+    if ":" in given and not (root / given).exists():  # 25 ms to import, which few names need
         from txlab.runs.far.address import address_of
         from txlab.runs.far.mirroring import open_run
 
         if (address := address_of(given)) is not None:
             return open_run(address, whole=seconds == math.inf)
-    from txlab.runs.foreign import finding as foreign
+    from txlab.runs.foreign.finding import at_path, by_name
 
-    if given and (mirror := foreign.at_path(given, seconds)) is not None:
+    if given and (mirror := at_path(given, seconds)) is not None:
         return mirror
-    runs = list_runs(root)
-    by_name: Mapping[str, Path] = {path.name: path for path in runs}
-    if given in by_name:
-        return by_name[given].resolve()
-    if given == "latest" and runs:
-        return runs[0].resolve()
-    for path in runs:
-        if re.fullmatch(rf"\d{{4}}-\d\d-\d\d_\d{{6}}_{re.escape(given)}(-\d+)?", path.name):
-            return path.resolve()
-    for path in runs:
-        if given and read_label(path).name == given:
-            return path.resolve()
-    if given and (mirror := foreign.by_name(given, root, seconds)) is not None:
+    if (run := find_in(root, given)) is not None:
+        return run
+    if given and (mirror := by_name(given, root, seconds)) is not None:
         return mirror
-    if not runs:
-        raise LabError(f"there is no run {given!r}: no runs in {root.absolute()} yet; txlab run gpt-tiny makes one")
-    raise LabError(f"there is no run {given!r} in {root}{nearest(given, [*by_name, 'latest'])}")
-
-
-def delete_run(path: Path, root: Path) -> None:
-    """Delete a run permanently. Raises LabError unless it is a run, directly inside `root`, not a link, and not alive.
-
-    Links inside it are removed, never followed: given a descriptor, `rmtree` walks by descriptors.
-    """
-    if path.is_symlink() or path.resolve().parent != root.resolve() or not is_run(path):
-        raise LabError(f"{path} is not deleted: it is not a run directly inside {root}")
-    try:
-        status = state_of(path).status
-    except LabError:
-        status = "unreadable"
-    if status not in ("done", "stopped", "interrupted", "failed", "unreadable", "lost", "created"):
-        raise LabError(f"{path.name} is {status}: stop it first")
-    try:
-        with OpenFolder.at(root, follow=True) as runs:
-            shutil.rmtree(path.resolve().name, dir_fd=runs.descriptor)
-    except OSError as error:
-        raise LabError(f"{error.filename} cannot be deleted: {error.strerror}") from error
+    raise not_found(root, given)

@@ -238,7 +238,8 @@ class FrameWriter:
         name = single_name(frame.step)
         held = next((pack for pack, steps in self.packs.items() if frame.step in steps), None)
         data = encode_frame(frame)
-        self._put(name, data)
+        self.folder.write(name, data)
+        self.sizes[name] = len(data)
         if frame.step not in self.singles:
             self.singles.append(frame.step)
         if held:
@@ -251,11 +252,7 @@ class FrameWriter:
     def rewind(self, step: int) -> None:
         """Remove every frame later than `step`."""
         self.condemned = []
-        for later in [single for single in self.singles if single > step]:
-            self._remove(single_name(later))
-        for name, steps in list(self.packs.items()):
-            if steps[-1] > step:
-                self._keep(name, {kept for kept in steps if kept <= step})
+        self.drop({later for later in self.steps if later > step})
 
     def drop(self, steps: set[int]) -> None:
         """Remove the frames of these steps."""
@@ -264,10 +261,6 @@ class FrameWriter:
         for name, held in list(self.packs.items()):
             if not steps.isdisjoint(held):
                 self._keep(name, set(held) - steps)
-
-    def _put(self, name: str, data: bytes) -> None:
-        self.folder.write(name, data)
-        self.sizes[name] = len(data)
 
     def _remove(self, name: str) -> None:
         with contextlib.suppress(FileNotFoundError):

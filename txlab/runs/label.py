@@ -16,6 +16,7 @@ import orjson
 
 from txlab.errors import LabError
 from txlab.runs.directory import RunDirectory, RunInfo
+from txlab.runs.events import json_object
 from txlab.runs.scenario_errors import escaped, given
 
 LONGEST_NAME, LONGEST_NOTE = 60, 2000  # characters
@@ -33,10 +34,10 @@ class Label:
 def read_label(run: RunDirectory | str | Path) -> Label:
     """Return the label of a run, an empty one if it has none that can be read."""
     try:
-        found = orjson.loads(RunDirectory.of(run).read("label.json", LARGEST_FILE))
-    except (OSError, ValueError):
+        found = json_object(RunDirectory.of(run).read("label.json", LARGEST_FILE))
+    except OSError:
         return Label()
-    texts = {key: found.get(key) for key in ("name", "note")} if isinstance(found, dict) else {}
+    texts = {key: found.get(key) for key in ("name", "note")}
     return Label(**{key: escaped(text) for key, text in texts.items() if isinstance(text, str)})
 
 

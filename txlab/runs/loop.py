@@ -24,7 +24,7 @@ from txlab.experiments.schema import Record
 from txlab.runs import checkpoints, out_of_memory
 from txlab.runs.control import Inbox, Request, change
 from txlab.runs.directory import RunDirectory
-from txlab.runs.people import Asking, People
+from txlab.runs.preferences import Asking, People
 from txlab.runs.recorder import Recorder, is_disk_full, number
 
 POLL_EVERY = 0.05  # seconds between checks of the inbox: 20 Hz
@@ -242,13 +242,10 @@ class _Loop:
             case "set" | "scale":
                 self._set(request)
                 return None
-            case "pause":
-                self._pause(True)
-            case "resume":
-                self._pause(False)
-            case "step":
-                self.granted = request.count
-                self._pause(True)
+            case "pause" | "resume" | "step":
+                if request.request == "step":
+                    self.granted = request.count
+                self._pause(request.request != "resume")
             case "checkpoint":
                 self.saved_at = -1  # a change may have been made since the checkpoint of this step
         self.recorder.control(self.step, request)
@@ -292,8 +289,7 @@ def _reason(error: BaseException, loop: _Loop, recorder: Recorder) -> str:
     """The reason of the failure in one sentence for run.json; it names the last usable checkpoint."""
     if lost := recorder.lost:
         return lost
-    saved = checkpoints.newest(recorder.run)
-    back = "there is no checkpoint yet" if saved is None else f"last good checkpoint {saved}"
+    back = checkpoints.last_good(recorder.run)
     if is_disk_full(error):
         return f"no space left on the disk that holds {recorder.run.path}; {back.replace('good ', '')}"
     if isinstance(error, NotFinite):

@@ -38,15 +38,15 @@ def listed(config: Mapping[str, Any]) -> dict[str, Any]:
     return dict(islice(flattened(as_toml(config)), LARGEST_CONFIG))
 
 
-def flattened(config: Mapping[str, Any], under: str = "") -> Iterator[tuple[str, Any]]:
-    """The entries of nested tables by dotted keys; a list is an entry.
+def flattened(config: Mapping[str, Any], under: str = "", deepest: int = 500) -> Iterator[tuple[str, Any]]:
+    """The entries of nested tables by dotted keys; a list is an entry, and so is a table that is nested too deeply.
 
     >>> dict(flattened({"lr": 0.1, "model": {"width": 64}}))
     {'lr': 0.1, 'model.width': 64}
     """
     for key, value in config.items():
-        if isinstance(value, Mapping):
-            yield from flattened(value, f"{under}{key}.")
+        if isinstance(value, Mapping) and deepest:
+            yield from flattened(value, f"{under}{key}.", deepest - 1)
         else:
             yield f"{under}{key}", value
 

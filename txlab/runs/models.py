@@ -18,7 +18,8 @@ from txlab.experiments.loaded_model import LoadedModel, ModelKind, Special
 from txlab.runs import checkpoints
 from txlab.runs.directory import ALIVE, RunDirectory, RunInfo, info_of, state_of
 from txlab.runs.far.state import far_state
-from txlab.runs.finding import find_run, is_run
+from txlab.runs.finding import find_run
+from txlab.runs.folder import is_run
 from txlab.runs.frames import FrameIndex
 
 if TYPE_CHECKING:
@@ -221,8 +222,8 @@ def digest_of(weights: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def open_model(name: str, root: Path | None = None, step: int | None = None, device: str = "cpu") -> OpenModel:
-    """Open a model by name, in eval mode.
+def open_model(name: str, root: Path | None = None, step: int | None = None) -> OpenModel:
+    """Open a model by name, in eval mode, on the CPU.
 
     name  "latest", a run's name or directory, "RUN@1200" (its checkpoint nearest to that step), a checkpoint's
           directory, or a folder with config.json and *.safetensors
@@ -232,15 +233,13 @@ def open_model(name: str, root: Path | None = None, step: int | None = None, dev
     """
     place, asked = find_model(name, root)
     step = asked if step is None else step
-    opened = open_checkpoint(RunDirectory(place), step) if is_run(place) else open_folder(place)
-    if device != "cpu":
-        opened.model.to(device)
-    return opened
+    return open_checkpoint(RunDirectory(place), step) if is_run(place) else open_folder(place)
 
 
 def find_model(name: str, root: Path | None = None) -> tuple[Path, int | None]:
     """The run or folder that a name refers to, and the requested step."""
-    folder = folder_named(name)
+    path = named(name)
+    folder = path.resolve() if path is not None and path.is_dir() else None
     in_checkpoints = folder is not None and folder.parent.name == "checkpoints" and folder.name.isdecimal()
     if folder is not None and in_checkpoints and is_run(folder.parents[1]):
         return folder.parents[1], int(folder.name)
@@ -259,11 +258,11 @@ def find_model(name: str, root: Path | None = None) -> tuple[Path, int | None]:
         raise
 
 
-def folder_named(name: str) -> Path | None:
-    """The folder at that path, or None; accepts any string."""
+def named(name: str) -> Path | None:
+    """The path of that name, if something is there; accepts any string."""
     try:
         path = Path(name).expanduser()
-        return path.resolve() if name and path.is_dir() else None
+        return path if name and path.exists() else None
     except (OSError, ValueError, RuntimeError):
         return None
 
@@ -302,15 +301,14 @@ def load_checkpoint(
         if state_of(run, info).status in ALIVE:
             advice = f"; it runs, and txlab control {run.name} checkpoint makes one"
         raise LabError(f"{run.name} has no checkpoint yet, so there is no model to open{advice}")
-    error: LabError | None = None
+    damage: list[LabError] = []
     for found in wanted:
         # A checkpoint that a running process removes meanwhile, or that is damaged, is skipped as if it were absent.
         try:
             return found, checkpoints.load(run, found, arrays), tuple(sorted(wanted))
-        except LabError as damage:
-            error = error or damage
-    assert error is not None
-    raise error
+        except LabError as error:
+            damage.append(error)
+    raise damage[0]
 
 
 def scenario_of(run: RunDirectory) -> Scenario:
@@ -347,20 +345,7 @@ def held_out_text(opened: OpenModel) -> tuple[str, str]:
 
 
 def opened_as(opened: LoadedModel, name: str, origin: Path, step: int | None, steps: tuple[int, ...]) -> OpenModel:
-    return OpenModel(
-        name=name,
-        kind=opened.kind,
-        model=opened.model,  # type: ignore[arg-type]  # one that reads pictures says so when it is given a text
-        tokenizer=opened.tokenizer,
-        target_tokenizer=opened.target_tokenizer,
-        step=step,
-        origin=origin,
-        steps=steps,
-        special=opened.special,
-        example=opened.example,
-        example_target=opened.example_target,
-        beside=opened.beside,
-    )
+    return OpenModel(name=name, origin=origin, step=step, steps=steps, **vars(opened))
 
 
 def open_folder(folder: Path) -> OpenModel:

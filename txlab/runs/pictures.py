@@ -15,14 +15,13 @@ import numpy as np
 from txlab.errors import LabError
 
 LARGEST_SIDE = 512  # pixels; a larger image is averaged down, since no terminal shows more
-BINS = 64
 LARGEST = 1 << 28  # elements
 
 Array = np.ndarray[Any, Any]
 
 
 def as_array(values: Any) -> Array:
-    """Any array, tensor or nested list as an array of numbers in memory. Raises LabError if it is none."""
+    """Any array, tensor or nested list as an array of numbers in memory. Raises LabError for anything else."""
     if hasattr(values, "detach"):
         values = values.detach()
         values = (values.float() if values.dtype.is_floating_point else values).cpu().numpy()
@@ -75,7 +74,7 @@ def smaller(image: Array) -> Array:
     return found
 
 
-def counts_of(values: Any, bins: int = BINS) -> tuple[Array, list[float]]:
+def counts_of(values: Any, bins: int = 64) -> tuple[Array, list[float]]:
     """The counts (bins) of values in equal steps, and [from, to, how many are not finite]; computed where they are.
 
     Raises LabError for something else than numbers, and for a number of bins outside of 1 to 512.

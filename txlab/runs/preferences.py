@@ -14,35 +14,34 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from random import Random
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, runtime_checkable
 from uuid import uuid4
 
 from txlab.engine.rlhf.preferences import Line, Question, Ranking, Skip, Undo, encoded, line_of, row_of, standing
-from txlab.errors import LabError
-from txlab.files import write_whole
+from txlab.errors import LabError, refused
+from txlab.files import closing, write_whole
 from txlab.runs.directory import RunDirectory
 from txlab.runs.events import LineCursor, Replaced
+
+if TYPE_CHECKING:
+    from txlab.runs.reader import RunReader
 
 QUESTIONS, PREFERENCES = "questions.jsonl", "preferences.jsonl"
 
 
 def append(run: RunDirectory, name: str, lines: Iterable[bytes]) -> None:
     """Append whole lines under the file's lock, on disk when it returns. LabError if the disk refuses."""
-    try:
-        with run.folder() as top:
-            descriptor = top.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            size = os.fstat(descriptor).st_size
-            torn = size and os.pread(descriptor, 1, size - 1) != b"\n"
-            write_whole(descriptor, (b"\n" if torn else b"") + b"".join(lines))
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        raise LabError(f"{run.path / name} cannot be written: {error.strerror}") from None
+    with (
+        refused(f"{run.path / name} cannot be written"),
+        run.folder() as top,
+        closing(top.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT)) as descriptor,
+    ):
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        size = os.fstat(descriptor).st_size
+        torn = size and os.pread(descriptor, 1, size - 1) != b"\n"
+        write_whole(descriptor, (b"\n" if torn else b"") + b"".join(lines))
+        os.fsync(descriptor)
 
 
 def new_id() -> str:
@@ -60,8 +59,8 @@ Read = TypeVar("Read", bound=HasId)
 class SharedLines(Generic[Read]):
     """The lines of a file that several programs append to, each id once, as far as this reader has seen.
 
-    parse    makes one of the file's lines; LabError for a line that is none
-    lines    in the order of the file          garbled  how many lines were none
+    parse    makes one of the file's lines; LabError for anything else
+    lines    in the order of the file          garbled  how many lines could not be read
     """
 
     def __init__(self, run: RunDirectory, name: str, parse: Callable[[bytes], Read]) -> None:
@@ -94,21 +93,16 @@ class SharedLines(Generic[Read]):
                     self.lines.append(line)
 
 
-def question_of(data: bytes) -> Question:
-    """The question of one line. LabError, one sentence, for anything else."""
-    return Question.of_row(row_of(data))
-
-
 class Answers:
     """What people have said in a run, as far as this reader has seen: call `refresh` for more.
 
     lines    rankings, skips and undos in the order of the file
-    garbled  how many lines of both files were none of what belongs there
+    garbled  how many lines of both files could not be read
     """
 
     def __init__(self, run: RunDirectory) -> None:
         self.run = run
-        self._questions = SharedLines(run, QUESTIONS, question_of)
+        self._questions = SharedLines(run, QUESTIONS, lambda data: Question.of_row(row_of(data)))
         self._preferences: SharedLines[Line] = SharedLines(run, PREFERENCES, line_of)
         self.questions, self.lines = self._questions.lines, self._preferences.lines
 
@@ -176,8 +170,65 @@ def shown_order(question: Question, by: str) -> list[int]:
     return order
 
 
-def open_answers(path: Path) -> Answers:
-    """The questions and answers of a run. LabError if the run has never asked."""
-    answers = Answers(RunDirectory(path))
-    answers.refresh()
-    return answers
+# The run's side
+
+
+@runtime_checkable
+class Asking(Protocol):
+    """An experiment that may need people's judgements. It may be killed at any time and is then as it was: questions
+    are functions of (seed, number), and the checkpoint says which of the answers were taken.
+
+    asked    every question so far, in order
+    given    rankings that the experiment made itself (a simulated labeller), to be kept beside those of people
+    waiting  what the next step waits for, in one sentence; "" = nothing. Asks what there is to ask.
+    """
+
+    @property
+    def asked(self) -> Sequence[Question]: ...
+
+    @property
+    def given(self) -> Sequence[Ranking]: ...
+
+    @property
+    def waiting(self) -> str: ...
+
+    def offer(self, lines: Sequence[Line]) -> None:
+        """Lines of the preferences file, in its order, each once."""
+
+
+class People:
+    """The files' side of an asking experiment; used by the loop between steps."""
+
+    def __init__(self, experiment: Asking, run: RunDirectory) -> None:
+        self.experiment, self.run, self.answers = experiment, run, Answers(run)
+        self.offered = 0  # lines
+        self._read()
+
+    def exchange(self) -> str:
+        """Write what is asked, read what was answered; returns what the next step waits for, "" = nothing."""
+        waiting = self.experiment.waiting
+        there = {question.id for question in self.answers.questions}  # after a rewind the same ones are asked again
+        if asked := [question for question in self.experiment.asked if question.id not in there]:
+            append(self.run, QUESTIONS, map(encoded, asked))
+        known = {line.id for line in self.answers.lines}
+        if given := [ranking for ranking in self.experiment.given if ranking.id not in known]:
+            append(self.run, PREFERENCES, map(encoded, given))
+        return self.experiment.waiting if self._read() else waiting
+
+    def _read(self) -> bool:
+        """Offer the lines that are new; whether there were any."""
+        self.answers.refresh()
+        new = self.answers.lines[self.offered :]
+        self.offered += len(new)
+        self.experiment.offer(new)
+        return bool(new)
+
+
+def human_ranks(reader: RunReader) -> bool:
+    """Whether a person ranks: what the scenario says, or what was asked of the run since."""
+    section = reader.scenario.get("rankings")
+    human = isinstance(section, dict) and section.get("labeller") == "human"
+    for row in reader.rows("control"):
+        if row.get("request") == "set" and row.get("key") == "human" and row.get("applied") is not False:
+            human = row.get("to") == 1
+    return human

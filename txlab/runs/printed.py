@@ -23,6 +23,8 @@ from typing import Any
 
 import orjson
 
+from txlab.runs.loop_values import flattened
+
 LONGEST_LINE = 4000  # characters that are looked at
 MOST_VALUES = 100  # of a line
 MOST_FORMS = 1000  # kinds of lines that are counted
@@ -163,7 +165,7 @@ def _of_json(line: str) -> Printed | None:
             return None
     values: dict[str, float] = {}
     counter, n, epoch = "", 0, None
-    for name, value in _flat(said):
+    for name, value in flattened(said, deepest=4):
         number = _number(value)
         if number is None:
             continue
@@ -178,16 +180,6 @@ def _of_json(line: str) -> Printed | None:
     if not values or not (counter or epoch is not None or any(map(is_of_training, values))):
         return None
     return Printed(values, counter, n, epoch=epoch)
-
-
-def _flat(said: Any, prefix: str = "", depth: int = 0) -> list[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
-    for name, value in said.items() if isinstance(said, dict) else ():
-        if isinstance(value, dict) and depth < 4:
-            found += _flat(value, f"{prefix}{name}.", depth + 1)
-        else:
-            found.append((f"{prefix}{name}", value))
-    return found
 
 
 def _number(value: Any) -> float | None:

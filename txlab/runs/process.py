@@ -7,73 +7,31 @@ shell. Nothing here depends on the experiment; torch is imported when it is buil
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import fcntl
-import importlib.metadata
-import os
-import platform
 import shutil
-import signal
-import socket
-import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-import orjson
-
-from txlab.errors import LabError, RunFailed, one_line
+from txlab.errors import LabError, RunFailed, one_line, refused
 from txlab.runs import checkpoints
 from txlab.runs.control import Inbox
-from txlab.runs.directory import ALIVE, RunDirectory, RunInfo, info_of, new_info, read_heartbeat, user_name
+from txlab.runs.directory import ALIVE, RunDirectory, RunInfo, info_of, new_info
 from txlab.runs.events import Row, each_row
-from txlab.runs.finding import create_run_directory
+from txlab.runs.folder import create_run_directory
 from txlab.runs.loop import RunOutcome, drive, write_traceback
 from txlab.runs.origin import command_line, commit_of
 from txlab.runs.ranks import leave, many, place
 from txlab.runs.recorder import Listener, Recorder, is_disk_full
+from txlab.runs.writing import Signals, begin, keep_freed_memory, set_thread_environment, started, writing
 
 if TYPE_CHECKING:
     from txlab.experiments.schema import Scenario
     from txlab.runs.ranks.computing import Lead
     from txlab.runs.scenario import LoadedScenario
 
-SILENT_FOR = 6.0  # seconds, three heartbeats: how long to watch a run that another host claims to compute
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-OF_CLUSTERS = (signal.SIGUSR1,)  # what Slurm is usually asked to send before the time is over
 EXIT_STATUS = {"done": 0, "stopped": 0, "interrupted": 130}
-PACKAGES = ("txlab", "torch", "numpy", "safetensors")
-
-
-def set_thread_environment() -> None:
-    """Environment variables that must be set before torch is imported.
-
-    GOMP_SPINCOUNT: how many iterations waiting threads spin before they sleep. Long spinning is best on an idle machine
-    and ruinous on a busy one, where it burns the time of others. A bfloat16 step of a GPT of 809 k parameters, 2
-    threads on 2 cores, in ms, alone and beside three busy processes: default (about 300 000) 23.6 and 166; 10 000 23.6
-    and 126; 1 000 26.1 and 94.
-    """
-    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
-
-
-def keep_freed_memory() -> None:
-    """Let the allocator keep freed memory, since the next step needs the same again.
-
-    glibc returns every large block to the system and faults it in again, zeroed page by page: 3 100 faults per step of
-    a GPT of 809 k parameters in bfloat16, and 32.4 instead of 27.3 ms (float32: 44.9 instead of 42.2). The price is
-    that the process never shrinks. Does nothing without glibc.
-    """
-    mmap_threshold, trim_threshold = -3, -1  # M_MMAP_THRESHOLD, M_TRIM_THRESHOLD of malloc.h
-    with contextlib.suppress(OSError, AttributeError):
-        libc = ctypes.CDLL(None)
-        for most in (1 << 30, 1 << 25):  # every version accepts 32 MB
-            if libc.mallopt(mmap_threshold, most):
-                break
-        libc.mallopt(trim_threshold, (1 << 31) - 1)
 
 
 def prepare(loaded: LoadedScenario, out: Path | None = None, root: Path | None = None) -> Path:
@@ -127,13 +85,10 @@ def execute(
     """
     run = RunDirectory.of(run).held()
     info_of(run)  # something that is not a run is refused before anything is written
-    if (here := place()) is None and (asked := processes_of(run)) > 1:
+    if (count := processes_of(run)) > 1 and place() is None:
         from txlab.runs.ranks.launch import launch
 
-        require_divisible(run, asked)
-        return launch(run, asked, observer, rewind_to, keep_requests)
-    if here is not None:
-        require_divisible(run, here.count)
+        return launch(run, count, observer, rewind_to, keep_requests)
     with writing(run), Signals() as signals:
         info = info_of(run)
         if info.recorded:
@@ -149,11 +104,13 @@ def execute(
         if info.status != "created" and not keep_requests:
             Inbox(run).clear()
         begin(run, info)
-        try:
+        with refused(f"{run.path} cannot be written to"):
             recorder = Recorder(run, info, scenario.record.frames_mb, [observer] if observer else [])
-        except OSError as error:
-            raise LabError(f"{run.path} cannot be written to: {error.strerror}") from None
-        lead = _lead(info, recorder, signals)
+        lead = None
+        if (group := many()) is not None:
+            from txlab.runs.ranks.computing import Lead
+
+            lead = Lead(group, recorder, signals)
         try:
             outcome = _compute(run, info, scenario, recorder, signals, rewind_to, lead)
         except LabError as error:
@@ -166,30 +123,6 @@ def execute(
         if lost:
             raise RunFailed(lost)
     return info
-
-
-def _lead(info: RunInfo, recorder: Recorder, signals: Signals) -> Lead | None:
-    """What the first of several processes does for the others; None if there are none."""
-    here = many()
-    if here is None:
-        return None
-    from txlab.runs.ranks.computing import Lead
-
-    return Lead(here, info, recorder, signals)
-
-
-def begin(run: RunDirectory, info: RunInfo) -> None:
-    """Record in run.json that this process now computes the run."""
-    beat = read_heartbeat(run)  # of a process that was killed, and wrote no end
-    info.spent = info.seconds(until=beat["time"] if beat else None)
-    info.status, info.reason, info.pid = "running", "", os.getpid()
-    info.host, info.user = socket.gethostname(), user_name()
-    info.started, info.ended = time.time(), None
-    info.versions = versions()
-    try:
-        info.save(run)
-    except OSError as error:
-        raise LabError(f"{run.run_file} cannot be written: {error.strerror}") from None
 
 
 def _compute(
@@ -298,23 +231,22 @@ def build(
 
 
 def processes_of(run: RunDirectory) -> int:
-    """How many processes the scenario of a run asks for; 1 if it cannot be read, which is said later."""
-    from txlab.runs.scenario import load_scenario
+    """How many processes compute a run: as many as torchrun has started, else as many as its scenario asks for.
 
-    try:
-        return load_scenario(run.scenario_file).scenario.compute.processes
-    except LabError:
-        return 1
-
-
-def require_divisible(run: RunDirectory, count: int) -> None:
-    """Raise LabError if so many processes cannot compute the run together."""
+    LabError if they cannot compute it together; of a scenario that cannot be read that is said later.
+    """
     from txlab.experiments.kind import kind_named
     from txlab.runs.scenario import load_scenario
 
-    scenario = load_scenario(run.scenario_file).scenario
+    try:
+        scenario = load_scenario(run.scenario_file).scenario
+    except LabError:
+        return 1
+    here = place()
+    count = scenario.compute.processes if here is None else here.count
     if count > 1:
         kind_named(scenario.kind).require_divisible(scenario, count)
+    return count
 
 
 def rows_behind(run: RunDirectory, offset: int) -> tuple[list[Row], int | None]:
@@ -351,118 +283,6 @@ def pending_changes(known: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> 
     return sorted(changes, key=lambda change: change["step"])
 
 
-def versions() -> dict[str, str]:
-    """The versions of the software that the numbers depend on."""
-    found = {"python": platform.python_version()}
-    for package in PACKAGES:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[package] = importlib.metadata.version(package)
-    return found
-
-
-# One writer
-
-
-@contextlib.contextmanager
-def writing(run: RunDirectory) -> Iterator[None]:
-    """Hold the run's lock, an flock, which the system releases however the process ends.
-
-    Notable: this is reliable on one host, and across hosts if their file system shares locks (NFS does unless mounted
-    with nolock or local_lock). If it does not, there are two more safeguards: a run that another host claims to compute
-    is watched for some seconds first, and a process that finds the heartbeat of another process in its run ends (see
-    Recorder). Two that start at the same moment may then compute side by side for those seconds.
-
-    Raises LabError naming the process that holds the lock, or the entry that does not belong in a run.
-    """
-    run.require_own()
-    run.require_here()
-    try:
-        with run.folder() as top:
-            descriptor = top.open("lock", os.O_RDWR | os.O_CREAT)
-    except OSError as error:
-        raise LabError(f"{run.lock} cannot be opened: {error.strerror}") from None
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            holder = "another process"
-            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-                said = orjson.loads(os.pread(descriptor, 1024, 0))
-                holder = f"process {said['pid']} on {said['host']}"
-            raise LabError(f"{run.path} is being written by {holder}") from None
-        require_silence(run)
-        with contextlib.suppress(OSError):  # naming the holder is a courtesy; a full disk must not prevent the lock
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, orjson.dumps({"pid": os.getpid(), "host": socket.gethostname()}), 0)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def require_silence(run: RunDirectory) -> None:
-    """Raise LabError if another host computes the run; if one claims to, watch the run for three heartbeats.
-
-    Its clock or ours may be wrong, so an old heartbeat proves nothing; the absence of a new one does.
-    """
-    before = read_heartbeat(run)
-    try:
-        info = RunInfo.load(run)
-        host = info.host if info.status in ALIVE else ""
-    except LabError:
-        host = before["host"] if before else ""
-    if host in ("", socket.gethostname()):
-        return
-    end = time.monotonic() + SILENT_FOR
-    while time.monotonic() < end:
-        time.sleep(min(0.5, SILENT_FOR))
-        if (beat := read_heartbeat(run)) and beat != before:
-            raise LabError(f"{run.path} is being written by process {beat['pid']} on {host}: its heartbeat goes on")
-
-
-class Signals:
-    """A context in which `received` is the name of the first signal received ("SIGTERM"), or None.
-
-    The loop reads it at a step boundary; nothing is raised into a computation, except within `at_once`. A signal that
-    was ignored when the process started stays ignored, so that `nohup` and shells without job control work as usual.
-    Outside the main thread, where Python allows no handlers, it does nothing. On exit the previous handlers are
-    restored.
-    """
-
-    def __init__(self) -> None:
-        self.received: str | None = None
-        self.raising = False
-        self._before: dict[int, Any] = {}
-
-    @contextlib.contextmanager
-    def at_once(self) -> Iterator[None]:
-        """Raise KeyboardInterrupt for a signal: while a run is prepared (read, probed, compiled) nothing can be lost,
-        and no step boundary comes for a long time."""
-        self.raising = True
-        try:
-            if self.received:
-                raise KeyboardInterrupt
-            yield
-        finally:
-            self.raising = False
-
-    def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():
-            for number in SIGNALS if place() is None else SIGNALS + OF_CLUSTERS:
-                if signal.getsignal(number) is not signal.SIG_IGN:
-                    self._before[number] = signal.signal(number, self._note)
-        return self
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        self.received = self.received or signal.Signals(number).name
-        if self.raising:
-            raise KeyboardInterrupt
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
-        self._before.clear()
-
-
 # A process of its own
 
 
@@ -482,23 +302,7 @@ def start_detached(run: Path | RunDirectory, rewind_to: int | None = None) -> in
         with contextlib.suppress(OSError):  # unchanged or rebuilt: whoever waits for the process reads it
             info.save(run)
     rewind = [] if rewind_to is None else ["--rewind-to", str(rewind_to)]
-    # cwd is / so that no mount is held busy; -P keeps / out of sys.path; the package is found where this one was.
-    home = str(Path(__file__).resolve().parents[2])
-    search = [home, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    try:
-        with run.log_file() as log:
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "txlab.runs.process", str(run.path), *rewind],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd="/",
-                start_new_session=True,
-                close_fds=True,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(search), "PYTHONUNBUFFERED": "1"},
-            )
-    except OSError as error:
-        raise LabError(f"no process can be started for {run.path}: {error.strerror}") from None
+    process = started(run, "txlab.runs.process", str(run.path), *rewind)
     # Reap the child when it ends, if this process lives longer: otherwise it would remain a zombie.
     threading.Thread(target=process.wait, name="txlab child", daemon=True).start()
     return process.pid

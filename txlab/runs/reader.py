@@ -20,7 +20,7 @@ from txlab.errors import LabError
 from txlab.files import open_regular
 from txlab.runs.directory import RunDirectory, RunInfo, RunState, state_of, tables_of
 from txlab.runs.events import LONGEST, LineCursor, Replaced, Row, place_of
-from txlab.runs.finding import is_run
+from txlab.runs.folder import is_run
 from txlab.runs.foreign.mirror import mirror_at
 from txlab.runs.frames import FrameIndex
 from txlab.runs.live_rows import MEASURED, Branch, Series, parse
@@ -49,6 +49,10 @@ class RunReader:
 
     Arrays in a Series are read-only and do not change when the run continues. All methods are thread-safe.
 
+    info     run.json as last read successfully     state  of the run, as of the last poll
+    version  increases whenever the reader's answers have changed
+    problem  why run.json could not be read, or which entry of the directory does not belong to a run
+
     Raises LabError if the directory does not exist or is not a run.
     """
 
@@ -56,7 +60,7 @@ class RunReader:
         self.directory = RunDirectory(path)
         self.light, self.background = light, background and not light
         self._catcher: threading.Thread | None = None
-        self.version = 0  # increases whenever the reader's answers have changed
+        self.version = 0
         self._told = 0  # the version at the last poll; catching up increases `version` too
         self._polling = threading.Lock()  # one thread polls at a time
         self._lock = threading.Lock()  # guards the branch and the cursor; never held for more than a few slices
@@ -65,15 +69,14 @@ class RunReader:
         self._scenario: dict[str, Any] = {}
         self._files: dict[Path, Any] = {}
         self._start_over()
-        self._info = RunInfo(name=self.directory.name)
+        self.info = RunInfo(name=self.directory.name)
         if not self.directory.path.is_dir():
             raise LabError(f"{self.directory.path} is not a run: there is no such directory")
         if not is_run(self.directory.path):
             raise LabError(f"{self.directory.path} is not a run: it has neither run.json nor events.jsonl")
         self._mirror = mirror_at(self.directory.path)
-        self.problem = ""  # why run.json could not be read, or which entry of the directory does not belong to a run
-        self._garbled = self._misplaced = ""
-        self._state = RunState("created", None, 0, 0, "", None, "")
+        self.problem = self._garbled = self._misplaced = ""
+        self.state = RunState("created", None, 0, 0, "", None, "")
         self._look()
 
     def _start_over(self) -> None:
@@ -110,10 +113,10 @@ class RunReader:
 
     def _look(self) -> bool:
         """Read run.json and heartbeat."""
-        before = (self._info, self._state.status, self._state.step, self.problem)
+        before = (self.info, self.state.status, self.state.step, self.problem)
         if self._renewed(self.directory.run_file):
             try:
-                self._info, self._garbled = RunInfo.load(self.directory), ""
+                self.info, self._garbled = RunInfo.load(self.directory), ""
             except LabError as error:  # garbled or gone: keep what is known and try again later
                 self._garbled = str(error)
                 self._files.pop(self.directory.run_file, None)
@@ -121,8 +124,8 @@ class RunReader:
             wrong = self.directory.misplaced()
             self._misplaced = f"{wrong}, which no run of txlab has" if wrong else ""
         self.problem = self._garbled or self._misplaced
-        self._state = state_of(self.directory, self._info)
-        return before != (self._info, self._state.status, self._state.step, self.problem)
+        self.state = state_of(self.directory, self.info)
+        return before != (self.info, self.state.status, self.state.step, self.problem)
 
     def _renewed(self, path: Path, follow: bool = False) -> bool:
         """Whether a directory, or a file that is replaced by renaming, has changed since the last call."""
@@ -219,16 +222,6 @@ class RunReader:
         return self._catcher
 
     # Results
-
-    @property
-    def info(self) -> RunInfo:
-        """run.json as last read successfully."""
-        return self._info
-
-    @property
-    def state(self) -> RunState:
-        """The state of the run, as of the last poll."""
-        return self._state
 
     @property
     def scenario(self) -> dict[str, Any]:

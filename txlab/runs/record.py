@@ -18,13 +18,13 @@ from txlab.runs import agreement
 from txlab.runs.control import Inbox
 from txlab.runs.directory import RunDirectory, info_of, new_info, tables_of
 from txlab.runs.events import each_row, live_branch
-from txlab.runs.finding import create_run_directory, default_root, is_run
+from txlab.runs.folder import create_run_directory, default_root, is_run
 from txlab.runs.label import write_label
 from txlab.runs.loop_values import configured, encodable, listed
 from txlab.runs.origin import command_line, commit_of, program_folder
-from txlab.runs.process import begin, writing
 from txlab.runs.recorder import Recorder
 from txlab.runs.recording import Recording
+from txlab.runs.writing import begin, writing
 
 MOST_TAGS, LONGEST_TAG = 32, 60
 

@@ -23,10 +23,9 @@ import orjson
 
 from txlab.errors import LabError, RunFailed, one_line
 from txlab.experiments.protocol import Metrics, State
-from txlab.files import write_whole
+from txlab.files import closing, write_whole
 from txlab.runs import checkpoints
-from txlab.runs.alert_command import AlertCommand
-from txlab.runs.alerts import LEVELS, Alarms, Alert
+from txlab.runs.alerts import LEVELS, Alarms, Alert, AlertCommand
 from txlab.runs.control import Request
 from txlab.runs.directory import RunDirectory, RunInfo, read_heartbeat
 from txlab.runs.events import EventWriter, Row
@@ -240,13 +239,9 @@ class Recorder:
             try:
                 self.run.write("run.json", data, durable=True)
             except OSError:  # still no room for a second file: overwrite the old one, whose blocks are allocated
-                with self.run.folder() as top:
-                    descriptor = top.open("run.json", os.O_WRONLY)
-                try:
+                with self.run.folder() as top, closing(top.open("run.json", os.O_WRONLY)) as descriptor:
                     write_whole(descriptor, data)
                     os.ftruncate(descriptor, len(data))
-                finally:
-                    os.close(descriptor)
         self._beat()
         self.events.close()
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, SupportsFloat, SupportsIndex, TypeAlias, get_args
 from weakref import WeakKeyDictionary
 
-from txlab.errors import LabError
+from txlab.errors import LabError, one_line
 from txlab.experiments.protocol import Frame
 from txlab.runs import ending
 from txlab.runs.alerts import LEVELS, Alert
@@ -31,12 +31,13 @@ from txlab.runs.directory import RunDirectory
 from txlab.runs.frames import FrameIndex
 from txlab.runs.loop import write_traceback
 from txlab.runs.loop_values import configured, encodable, listed, metric, whole
+from txlab.runs.pictures import counts_of, pixels_of
 from txlab.runs.recorder import Recorder
-from txlab.runs.steering import Number, Parameter, Steering
+from txlab.runs.steering import LearningRate, Number, Parameter, Steering
 
 if TYPE_CHECKING:
     from txlab.experiments.protocol import Array
-    from txlab.runs.watched_model import WatchedModel
+    from txlab.runs.watched_model import Look, WatchedModel
 
 ANSWER_EVERY = 0.5  # seconds between checks of the inbox
 Status: TypeAlias = Literal["done", "stopped", "interrupted", "failed"]
@@ -66,6 +67,7 @@ class Recording:
         self.framed = 0  # the step of the last frame
         self.steering = Steering(self)
         self._watched: WatchedModel | None = None
+        self._blind = False  # whether a look into the watched model has failed, which is noted once
         if recorder is not None:
             self.recorder = recorder
             self.framed = max([0, *recorder.frames.steps])
@@ -120,7 +122,7 @@ class Recording:
             if time.monotonic() - self._answered >= ANSWER_EVERY:
                 self._answer()
         if self._watched is not None:
-            self._watched.look(step)
+            self._look(self._watched, step)
 
     def flush(self) -> None:
         """Write the values that still wait on a device."""
@@ -138,7 +140,9 @@ class Recording:
     ) -> None:
         """Record a frame: named arrays, rows of labels, texts, and facts that say how to read them. What is recorded of
         the same step later is added to it."""
-        frame = Frame(whole(step), tensors, tokens or {}, texts or {}, facts or {})
+        self._frame(Frame(whole(step), tensors, tokens or {}, texts or {}, facts or {}))
+
+    def _frame(self, frame: Frame) -> None:
         with self.turn:
             if self._ignores():
                 return
@@ -154,38 +158,25 @@ class Recording:
     def image(self, step: SupportsIndex, name: str, image: Array) -> None:
         """Record a picture: (H, W), (H, W, 3) or (3, H, W), bytes, numbers from 0 to 1, or any others, which are spread
         from their least to their greatest. Sides beyond 512 pixels are averaged down."""
-        from txlab.runs.pictures import pixels_of
-
         pixels, span = pixels_of(image)
         self.frame(step, {f"image/{encodable(name)}": pixels}, facts={"image": {encodable(name): span}})
 
     def histogram(self, step: SupportsIndex, name: str, values: Array, bins: int = 64) -> None:
         """Record how the values of a tensor or an array are spread; they are counted on their device."""
-        from txlab.runs.pictures import counts_of
-
         counts, span = counts_of(values, bins)
         self.frame(step, {f"histogram/{encodable(name)}": counts}, facts={"histogram": {encodable(name): span}})
 
     def sample(self, step: SupportsIndex, prompt: str, text: str) -> None:
         """Record a text that the model generated."""
-        step = whole(step)
-        with self.turn:
-            if not self._ignores():
-                self.recorder.row("sample", step, prompt=prompt, text=text)
+        self._row("sample", step, prompt=prompt, text=text)
 
     def text(self, step: SupportsIndex, name: str, text: str) -> None:
         """Record a text under a name: a translation, a table, whatever is to be read."""
-        step = whole(step)
-        with self.turn:
-            if not self._ignores():
-                self.recorder.row("sample", step, prompt="", text=text, name=name)
+        self._row("sample", step, prompt="", text=text, name=name)
 
     def note(self, step: SupportsIndex, text: str) -> None:
         """Record a remark."""
-        step = whole(step)
-        with self.turn:
-            if not self._ignores():
-                self.recorder.note(step, text)
+        self._row("note", step, text=text)
 
     def alert(self, title: str, text: str = "", level: str = "warning", step: SupportsIndex | None = None) -> None:
         """Tell people: a row of the log, a sign on the screens, and the user's own command if there is one.
@@ -212,10 +203,13 @@ class Recording:
 
     def checkpoint(self, step: SupportsIndex, path: str | Path = "") -> None:
         """Record that the loop has saved a checkpoint, and where."""
+        self._row("checkpoint", step, **({"path": str(path)} if path else {}))
+
+    def _row(self, event: str, step: SupportsIndex, **said: str) -> None:
         step = whole(step)
         with self.turn:
             if not self._ignores():
-                self.recorder.row("checkpoint", step, **({"path": str(path)} if path else {}))
+                self.recorder.row(event, step, **said)
 
     # Requests
 
@@ -232,8 +226,6 @@ class Recording:
     ) -> None:
         """Declare the learning rate of a torch optimizer as adjustable. With its scheduler, what is changed is the peak
         that the schedule is a share of."""
-        from txlab.runs.learning_rate import LearningRate
-
         rate = LearningRate(optimizer, scheduler)
         self.adjustable(name, rate.value, low, high, rate.set)
 
@@ -254,7 +246,7 @@ class Recording:
             raise LabError(self._refusal)
         at = whole(step) if step is not None else 0 if self.silent else self.recorder.step
         if self._watched is not None:
-            self._watched.look(at)
+            self._look(self._watched, at)
         return self.steering.poll(at, together)
 
     def watch(
@@ -278,7 +270,27 @@ class Recording:
         from txlab.runs.watched_model import WatchedModel
 
         if not self.silent:
-            self._watched = WatchedModel(self, model, probe, every, tokens, tokenizer)
+            watched = WatchedModel(model, probe, self.recorder.step, every, tokens, tokenizer)
+            self._seen(self.recorder.step, watched.first)
+            self._watched = watched
+
+    def _look(self, watched: WatchedModel, step: int) -> None:
+        """Look into a watched model if it is time. A look that fails is noted once, and never ends the loop."""
+        try:
+            if (look := watched.look(step)) is not None:
+                self._seen(step, look)
+        except Exception as error:
+            if not self._blind:
+                self._blind = True
+                self.note(step, f"the model could not be looked into: {type(error).__name__}: {one_line(error)}")
+
+    def _seen(self, step: int, look: Look) -> None:
+        if look.note:
+            self.note(step, look.note)
+        if look.frame is not None:
+            self._frame(look.frame)
+        if look.values:
+            self.log(step, look.values)
 
     def rewind(self, step: SupportsIndex, reason: str = "") -> None:
         """Record that the loop went back to `step`: later values no longer count, for any metric."""

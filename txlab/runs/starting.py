@@ -7,14 +7,14 @@ digest of the weights, which is checked when they are read.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from txlab.errors import LabError, one_line
+from txlab.errors import LabError, located, one_line
 from txlab.experiments.schema import Scenario, Start
+from txlab.files import closing
 from txlab.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def find_start(scenario: Scenario, root: Path | None = None) -> Found | None:
 
 def opened_start(start: Start, root: Path | None) -> OpenModel:
     """The model that [start] names."""
-    from txlab.runs.finding import default_root
+    from txlab.runs.folder import default_root
     from txlab.runs.models import find_model, open_model
     from txlab.runs.scenario import shipped
 
@@ -100,10 +100,8 @@ def opened_start(start: Start, root: Path | None) -> OpenModel:
             raise LabError(f"{said}: {error}") from None
         where = Path(root or default_root()).absolute()
         raise LabError(f"{said}: no run of it is in {where} yet; first run it: txlab run {start.run}") from None
-    try:
+    with located(said):
         model = open_model(start.run, root, start.step or None)
-    except LabError as error:
-        raise LabError(f"{said}: {error}") from None
     if start.step and model.step != start.step:
         there = ", ".join(map(str, model.steps)) or "none; it is not a run"
         raise LabError(f"start.step = {start.step} is not a checkpoint of {model.name}; there are: {there}")
@@ -137,12 +135,8 @@ def read_start(run: RunDirectory, scenario: Scenario) -> dict[str, torch.Tensor]
 
     path = run.path / WEIGHTS
     try:
-        with run.folder() as top:
-            descriptor = top.open(WEIGHTS)
-        try:
+        with run.folder() as top, closing(top.open(WEIGHTS)) as descriptor:
             weights = load_tensors(descriptor, None, as_torch=True)
-        finally:
-            os.close(descriptor)
     except Exception as error:  # damage may raise anything
         missing = isinstance(error, FileNotFoundError)
         reason = "it is not there" if missing else f"{type(error).__name__}: {one_line(error)[:200]}"

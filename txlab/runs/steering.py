@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, SupportsFloat
+from typing import Any, Protocol, SupportsFloat
 
 from txlab.errors import LabError, one_line
 from txlab.experiments.protocol import Adjustable
 from txlab.runs import agreement
 from txlab.runs.control import Request, change
 from txlab.runs.loop import POLL_EVERY
-
-if TYPE_CHECKING:
-    from txlab.runs.recording import Recording
+from txlab.runs.recorder import Recorder
 
 Number = SupportsFloat | Callable[[], SupportsFloat]
 ALONE = "this loop runs in several processes, of which only one asks; run.poll(together=True) in all of them takes this"
@@ -40,6 +39,27 @@ class Parameter:
         return float(self.value() if callable(self.value) else self.value)
 
 
+class Steered(Protocol):
+    """The recording of a loop that takes requests.
+
+    silent  whether another process records
+    open    whether it is recorded still; only then is there a recorder, which is used within `turn`
+    """
+
+    silent: bool
+    open: bool
+    recorder: Recorder
+
+    @property
+    def turn(self) -> AbstractContextManager[None]: ...
+
+    def requests(self) -> list[Request]: ...
+
+    def note(self, step: int, text: str) -> None: ...
+
+    def checkpoint(self, step: int, path: str | Path = "") -> None: ...
+
+
 class Steering:
     """The requests of one recorded run, and whether it is paused.
 
@@ -48,7 +68,7 @@ class Steering:
     news      what the other processes have not been told yet
     """
 
-    def __init__(self, run: Recording) -> None:
+    def __init__(self, run: Steered) -> None:
         self.run = run
         self.parameters: dict[str, Parameter] = {}
         self.save: Callable[[int], object] | None = None
@@ -140,32 +160,33 @@ class Steering:
                 self._apply(name, value)
 
     def _do(self, step: int, request: Request) -> None:
-        if error := request.error or (self.alone and ALONE) or (self.stopping and "the run was stopped before this"):
-            self._answer(step, request, error)
-            return
-        match request.request:
-            case "set" | "scale":
-                known = {n: Adjustable(n, p.now(), p.low, p.high) for n, p in self.parameters.items()}
-                made = change(known, self._apply, request)
-                if not made.error and made.to is not None:
-                    self.news.append((request.key or "", made.to))
-                self._answer(
-                    step, replace(request, request="set", value=made.to), made.error or None, made.before, made.to
-                )
-            case "sample":
-                self._answer(step, request, "this loop takes no requests for samples")
-            case "checkpoint":
-                self._answer(step, request, self._saved(step))
-            case "stop":
-                unsaved = self._saved(step) if self.save is not None else None
-                self.stopping = f"{request.by or 'somebody'} asked for it at step {step}"
-                self._answer(step, request)
-                if unsaved:
-                    self.run.note(step, unsaved)
-            case _:  # pause, resume, step
-                self.granted = request.count if request.request == "step" else 0
-                self._pause(request.request != "resume")
-                self._answer(step, request)
+        """Carry out a request, and answer it."""
+        error = request.error or (self.alone and ALONE) or (self.stopping and "the run was stopped before this") or None
+        before = after = unsaved = None
+        if not error:
+            match request.request:
+                case "set" | "scale":
+                    known = {n: Adjustable(n, p.now(), p.low, p.high) for n, p in self.parameters.items()}
+                    made = change(known, self._apply, request)
+                    error, before, after = made.error or None, made.before, made.to
+                    if not error and after is not None:
+                        self.news.append((request.key or "", after))
+                    request = replace(request, request="set", value=after)
+                case "sample":
+                    error = "this loop takes no requests for samples"
+                case "checkpoint":
+                    error = self._saved(step)
+                case "stop":
+                    unsaved = self._saved(step) if self.save is not None else None
+                    self.stopping = f"{request.by or 'somebody'} asked for it at step {step}"
+                case _:  # pause, resume, step
+                    self.granted = request.count if request.request == "step" else 0
+                    self._pause(request.request != "resume")
+        with self.run.turn:
+            if self.run.open:
+                self.run.recorder.control(step, request, error, before, after)
+        if unsaved:
+            self.run.note(step, unsaved)
 
     def _apply(self, name: str, value: float) -> None:
         parameter = self.parameters[name]
@@ -192,14 +213,67 @@ class Steering:
                 self.run.recorder.flush()
                 self.run.recorder.status("paused" if paused else "running")
 
-    def _answer(
-        self,
-        step: int,
-        request: Request,
-        error: str | None = None,
-        before: float | None = None,
-        after: float | None = None,
-    ) -> None:
-        with self.run.turn:
-            if self.run.open:
-                self.run.recorder.control(step, request, error, before, after)
+
+# The parameter that most loops have
+
+KEYS = ("lr", "initial_lr", "max_lr", "min_lr")  # of a group; the last two are OneCycleLR's
+
+
+class LearningRate:
+    """The learning rate of a torch optimizer as one number: the peak rate of its first group, and with a scheduler what
+    the schedule is a share of.
+
+    Notable: a scheduler computes each rate from what it keeps of its own, so a value written into the optimizer's
+    groups is undone by its next step. A change is therefore a factor that everything is multiplied by: the groups,
+    their peaks, and the base rates of the scheduler and of those inside it. Groups keep their ratios to each other.
+    """
+
+    def __init__(self, optimizer: Any, scheduler: Any = None) -> None:
+        self.optimizer, self.scheduler = optimizer, scheduler
+        if not getattr(optimizer, "param_groups", None):
+            raise LabError(f"{type(optimizer).__name__} has no param_groups, so its learning rate cannot be changed")
+
+    def value(self) -> float:
+        for scheduler in self._schedulers():
+            if bases := getattr(scheduler, "base_lrs", None):
+                return float(bases[0])
+        return float(self.optimizer.param_groups[0]["lr"])
+
+    def set(self, value: float) -> None:
+        """Multiply everything so that the peak becomes `value`; takes effect at once. LabError if the peak is 0."""
+        now = self.value()
+        if now == 0:
+            raise LabError("the learning rate is 0, and no factor changes that")
+        factor = value / now
+        changed: set[int] = set()  # tensors, which a group and its scheduler may share
+
+        def scaled(rate: Any) -> Any:
+            if not hasattr(rate, "mul_"):
+                return rate * factor
+            if id(rate) not in changed:  # of a capturable optimizer: changed in place, since a graph may read it
+                changed.add(id(rate))
+                rate.mul_(factor)
+            return rate
+
+        for group in self.optimizer.param_groups:
+            for key in KEYS:
+                if key in group:
+                    group[key] = scaled(group[key])
+        for scheduler in self._schedulers():
+            for name in ("base_lrs", "min_lrs", "_last_lr"):
+                held = getattr(scheduler, name, None)
+                if isinstance(held, list):
+                    setattr(scheduler, name, [scaled(rate) for rate in held])
+            if isinstance(getattr(scheduler, "eta_min", None), float):  # the floor of a cosine
+                scheduler.eta_min *= factor
+
+    def _schedulers(self) -> Iterator[Any]:
+        """The scheduler and those inside it: SequentialLR, ChainedScheduler, and accelerate's wrapper."""
+        waiting, seen = [self.scheduler], set()
+        while waiting:
+            scheduler = waiting.pop(0)
+            if scheduler is None or id(scheduler) in seen:
+                continue
+            seen.add(id(scheduler))
+            yield scheduler
+            waiting += [getattr(scheduler, "scheduler", None), *getattr(scheduler, "_schedulers", ())]

@@ -18,7 +18,7 @@ import numpy as np
 
 from txlab.errors import LabError
 from txlab.runs.directory import RunDirectory
-from txlab.runs.finding import each_at_once
+from txlab.runs.folder import each_at_once
 from txlab.runs.foreign.finding import found_logs, with_logs
 from txlab.runs.foreign.mirror import TITLES, Mirror, mirror_path
 from txlab.runs.label import Label, handle_of, read_label, told_changes

@@ -25,7 +25,7 @@ import orjson
 
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
-from txlab.files import OpenFolder, write_whole
+from txlab.files import OpenFolder, closing, write_whole
 
 if TYPE_CHECKING:
     import torch
@@ -33,20 +33,14 @@ if TYPE_CHECKING:
     Named: TypeAlias = Mapping[str, "torch.Tensor | np.ndarray[Any, Any]"]
 
 LARGEST_HEADER = 16 << 20  # parsing may take 25 times as much memory; our headers have some 100 bytes per tensor
-SIZES = {
-    "BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "U16": 2, "I16": 2, "F16": 2, "BF16": 2, "U32": 4,
-    "I32": 4, "F32": 4, "U64": 8, "I64": 8, "F64": 8, "C64": 8,
-}  # fmt: skip
 TYPES = {
     "BOOL": "?", "U8": "u1", "I8": "i1", "U16": "<u2", "I16": "<i2", "U32": "<u4", "I32": "<i4", "U64": "<u8",
     "I64": "<i8", "F16": "<f2", "F32": "<f4", "F64": "<f8", "BF16": "<u2", "C64": "<c8",
 }  # fmt: skip
+SIZES = {name: np.dtype(code).itemsize for name, code in TYPES.items()} | {"F8_E4M3": 1, "F8_E5M2": 1}
 NAMES = {np.dtype(code): name for name, code in TYPES.items() if name != "BF16"}
-OF_TORCH = {
-    "BOOL": "bool", "U8": "uint8", "I8": "int8", "U16": "uint16", "I16": "int16", "U32": "uint32", "I32": "int32",
-    "U64": "uint64", "I64": "int64", "F16": "float16", "F32": "float32", "F64": "float64", "BF16": "bfloat16",
-    "C64": "complex64", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2",
-}  # fmt: skip
+OF_TORCH = {name: np.dtype(code).name for name, code in TYPES.items()}
+OF_TORCH |= {"BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2"}
 NAMES_OF_TORCH = {f"torch.{theirs}": name for name, theirs in OF_TORCH.items()}
 
 TensorPlace = tuple[str, list[int], int, int]  # type, shape, first byte in the file, byte after the last
@@ -125,15 +119,12 @@ def save_tensors(folder: OpenFolder, name: str, tensors: Named) -> tuple[int, in
     head, pieces, size = laid_out(tensors, {})
     if len(head) > LARGEST_HEADER:
         raise ValueError(f"{len(tensors)} tensors are too many for one file")
-    descriptor = folder.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     checksum = 0
-    try:
+    with closing(folder.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)) as descriptor:
         for piece in (memoryview(head), *pieces):
             checksum = zlib.crc32(piece, checksum)
             write_whole(descriptor, piece)
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
     return len(head) + size, checksum
 
 
@@ -219,16 +210,19 @@ def read_header(descriptor: int, single: int | None) -> Stored:
 
 
 def read_arrays(descriptor: int, places: Mapping[str, TensorPlace]) -> dict[str, np.ndarray[Any, Any]]:
-    """Read tensors as NumPy arrays; bfloat16, which NumPy lacks, is widened to float32 without loss."""
+    """Read tensors as NumPy arrays."""
     if sum(end - begin for _, _, begin, end in places.values()) > LARGEST_FRAME:
         raise ValueError(f"the tensors of a frame have more than {LARGEST_FRAME >> 20} MiB")
     arrays = {}
     for name, (kind, shape, begin, end) in places.items():
-        flat = np.frombuffer(os.pread(descriptor, end - begin, begin), dtype=TYPES[kind])
-        if kind == "BF16":
-            flat = (flat.astype(np.uint32) << 16).view(np.float32)
-        arrays[name] = flat.reshape(shape)
+        arrays[name] = numbers_of(kind, os.pread(descriptor, end - begin, begin)).reshape(shape)
     return arrays
+
+
+def numbers_of(kind: str, data: bytes) -> np.ndarray[Any, Any]:
+    """The bytes of a tensor as numbers; bfloat16, which NumPy lacks, is widened to float32 without loss."""
+    flat = np.frombuffer(data, TYPES[kind])
+    return (flat.astype(np.uint32) << 16).view(np.float32) if kind == "BF16" else flat
 
 
 def steps_in(folder: OpenFolder, name: str) -> list[int]:
@@ -248,8 +242,7 @@ def opened(
 
     Raises the exceptions in DAMAGE.
     """
-    descriptor = folder.open(name)
-    try:
+    with closing(folder.open(name)) as descriptor:
         about = os.fstat(descriptor)
         key = (name, (about.st_mtime_ns, about.st_size, about.st_ino))
         header = known.get(key) if known is not None else None
@@ -260,8 +253,6 @@ def opened(
             known[key] = header
             known.move_to_end(key)
         yield descriptor, header
-    finally:
-        os.close(descriptor)
 
 
 def encode_frame(frame: Frame) -> bytes:

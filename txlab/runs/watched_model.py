@@ -1,24 +1,24 @@
 """A module of somebody's loop that is looked into every so many steps, on one short input.
 
 Notable: gradients are gone when a loop logs (it zeroes them first, or last), but they are complete whenever an
-optimizer steps; so their norms are taken there, by a hook that does nothing at any step but the one before a look. A
-look that fails is noted once and never ends the loop.
+optimizer steps; so their norms are taken there, by a hook that does nothing at any step but the one before a look.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from txlab.errors import LabError, one_line
+from txlab.experiments.protocol import Frame
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
     from txlab.engine.interpret.any_module import Seen
-    from txlab.runs.recording import Recording
 
 LARGEST = 8 << 20  # bytes of the patterns in a frame
 EXPLAINED = 1 << 20  # bytes of the queries and keys in a frame, from which `w` explains a weight
@@ -31,17 +31,20 @@ SITES = {
 }  # of a module → the prefix of its tensors in a frame, and the names of its row and column tokens
 
 
+@dataclass(frozen=True)
+class Look:
+    """What a look has found: patterns as a frame, norms as metrics, and what a person should know."""
+
+    frame: Frame | None
+    values: Mapping[str, Any]
+    note: str = ""
+
+
 class WatchedModel:
-    """Looks into `model` when `look(step)` says that it is time; see Recording.watch."""
+    """Looks into `model` when `look(step)` says that it is time, and once at `step`; see Recording.watch."""
 
     def __init__(
-        self,
-        run: Recording,
-        model: Any,
-        probe: Any,
-        every: int,
-        tokens: Sequence[str] | None,
-        tokenizer: Any,
+        self, model: Any, probe: Any, step: int, every: int, tokens: Sequence[str] | None, tokenizer: Any
     ) -> None:
         import torch
         from torch.optim.optimizer import register_optimizer_step_pre_hook
@@ -52,13 +55,12 @@ class WatchedModel:
             raise LabError(f"watch takes a torch module, not {type(model).__name__}")
         if isinstance(every, bool) or not isinstance(every, int) or every < 1:
             raise LabError(f"watch looks every so many steps, from 1 on, not {every!r}")
-        self.run, self.model, self.every, self.tokenizer = run, plain(model), every, tokenizer
+        self.model, self.every, self.tokenizer = plain(model), every, tokenizer
         self.args, self.kwargs = called_with(probe, tokenizer)
         self.tokens = list(tokens) if tokens is not None else None
         self.thread = threading.get_ident()
         self.norms: dict[str, Tensor] = {}  # of the gradients, by the layers, as of the last update before a look
-        self.armed = self.noted = False
-        step = run.recorder.step
+        self.armed = False
         self.seen_at, self.due = step, step - step % every + every
         try:
             seen = self._seen()
@@ -76,33 +78,27 @@ class WatchedModel:
         self.parameters = {layer: list(self.model.get_submodule(layer).parameters()) for layer in self.layers}
         self.optimizers: dict[int, bool] = {}  # id → whether it updates this model
         self.hook = register_optimizer_step_pre_hook(self._before_update)
-        if not seen.patterns:
-            run.note(step, "no attention was seen in the model: norms of activations and gradients alone are recorded")
-        elif seen.left_out:
-            run.note(step, seen.left_out)
-        self._record(step, seen)
+        none = "no attention was seen in the model: norms of activations and gradients alone are recorded"
+        self.first = self._found(step, seen, seen.left_out if seen.patterns else none)
 
     def leave(self) -> None:
         self.hook.remove()
 
-    def look(self, step: int) -> None:
-        """Look into the model if it is time; called for each step, from any thread."""
+    def look(self, step: int) -> Look | None:
+        """Look into the model if it is time; called for each step, from any thread. What the model raises is raised."""
         if step <= self.seen_at or threading.get_ident() != self.thread:
-            return
+            return None
         stride, self.seen_at = step - self.seen_at, step
         due = step >= self.due
         if due:
             self.due = step - step % self.every + self.every
-            try:
-                self._record(step, self._seen())
-            except Exception as error:
-                if not self.noted:
-                    self.noted = True
-                    self.run.note(
-                        step, f"the model could not be looked into: {type(error).__name__}: {one_line(error)}"
-                    )
-            self.norms = {}
         self.armed = step + stride >= self.due
+        if not due:
+            return None
+        try:
+            return self._found(step, self._seen())
+        finally:
+            self.norms = {}
 
     def _seen(self) -> Seen:
         import torch
@@ -130,16 +126,16 @@ class WatchedModel:
                 if grads := [each.grad for each in parameters if each.grad is not None and not each.grad.is_sparse]:
                     self.norms[layer] = torch.stack([norm.float() for norm in torch._foreach_norm(grads)]).norm()
 
-    def _record(self, step: int, seen: Seen) -> None:
+    def _found(self, step: int, seen: Seen, note: str = "") -> Look:
+        frame = None
         if seen.patterns:
             tensors, tokens, facts = self._frame(seen)
             texts = {"probe": "".join(tokens["probe"])} if "probe" in tokens else {}
-            self.run.frame(step, tensors, tokens, texts, facts)
+            frame = Frame(step, tensors, tokens, texts, facts)
         values: dict[str, Any] = {f"gradient_norm/{self.names[layer]}": norm for layer, norm in self.norms.items()}
         if step:  # a metric of step 0 would come before those that the loop itself names
             values |= {f"activation_norm/{self.names[layer]}": norm for layer, norm in seen.norms.items()}
-        if values:
-            self.run.log(step, values)
+        return Look(frame, values, note)
 
     def _frame(self, seen: Seen) -> tuple[dict[str, Any], dict[str, list[str]], dict[str, Any]]:
         """Tensors, labels and facts, by the names that the Attention screen reads."""

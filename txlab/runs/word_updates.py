@@ -16,7 +16,7 @@ from txlab.errors import LabError, nearest
 from txlab.experiments.kinds.word_vectors import KIND
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory, info_of, state_of
-from txlab.runs.finding import is_run
+from txlab.runs.folder import is_run
 from txlab.runs.models import find_model, scenario_of
 from txlab.runs.process import pending_changes, rows_behind
 

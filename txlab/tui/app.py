@@ -136,7 +136,7 @@ class TxlabApp(QuietApp):
     @property
     def root(self) -> Path:
         """The folder of runs."""
-        from txlab.runs.finding import default_root
+        from txlab.runs.folder import default_root
 
         return self.given_root or default_root()
 

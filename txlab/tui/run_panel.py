@@ -129,7 +129,7 @@ class RunPanel(Panel):
     def _open_newest(self) -> None:
         from txlab.experiments.kind import kind_of_run
         from txlab.runs.directory import RunDirectory, RunInfo
-        from txlab.runs.finding import list_runs
+        from txlab.runs.folder import list_runs
 
         def choose(path: Path) -> None:
             if self.app.current_run is None and self.visible_now:  # type: ignore[attr-defined]

@@ -58,27 +58,26 @@ def checked(name: Any) -> str:
     return name
 
 
-def folder_in(place: int, name: str) -> int:
-    return os.open(checked(name), FOLDER | os.O_NOFOLLOW, dir_fd=place)
+class Closing:
+    """A descriptor that is closed by `with`."""
 
-
-class Within:
-    """The descriptor of a directory under the root; closed by `with`."""
-
-    def __init__(self, root: str, *names: str) -> None:
-        self.at = os.open(root, FOLDER)
-        for name in names:
-            outer = self.at
-            try:
-                self.at = folder_in(outer, name)
-            finally:
-                os.close(outer)
+    def __init__(self, at: int) -> None:
+        self.at = at
 
     def __enter__(self) -> int:
         return self.at
 
     def __exit__(self, *_: object) -> None:
         os.close(self.at)
+
+
+def within(root: str, *names: str) -> Closing:
+    """A directory under the root."""
+    at = os.open(root, FOLDER)
+    for name in names:
+        with Closing(at) as outer:
+            at = os.open(checked(name), FOLDER | os.O_NOFOLLOW, dir_fd=outer)
+    return Closing(at)
 
 
 def opened(place: int, name: str) -> int:
@@ -92,16 +91,12 @@ def opened(place: int, name: str) -> int:
 def contents(place: int, name: str, most: int) -> Optional[bytes]:
     """All bytes of a small file, of a larger log.txt its end; None if there is none that may be read."""
     try:
-        descriptor = opened(place, name)
+        file = Closing(opened(place, name))
     except OSError:
         return None
-    try:
+    with file as descriptor:
         size = os.fstat(descriptor).st_size
-        if size > most and name != "log.txt":
-            return None
-        return os.pread(descriptor, most, max(0, size - most))
-    finally:
-        os.close(descriptor)
+        return os.pread(descriptor, most, max(0, size - most)) if size <= most or name == "log.txt" else None
 
 
 def mark_of(place: int, name: str) -> Optional[List[int]]:
@@ -187,14 +182,11 @@ class Frames:
 
     def header(self, place: int, name: str, mark: Optional[List[int]]) -> Tuple[Dict[str, Any], int]:
         if name not in self.known or self.known[name][0] != mark:
-            descriptor = opened(place, name)
-            try:
+            with Closing(opened(place, name)) as descriptor:
                 (length,) = struct.unpack("<Q", os.pread(descriptor, 8, 0))
                 if length > 16 << 20:
                     raise ValueError("the header is too long")
                 head = json.loads(os.pread(descriptor, length, 8).decode())
-            finally:
-                os.close(descriptor)
             self.known[name] = mark, head, 8 + length
         _, head, begin = self.known[name]
         return head, begin
@@ -233,8 +225,7 @@ class Frames:
         head, begin = self.header(place, name, mark_of(place, name))
         before, now = self.sent.get(base, {}), {"": head["__metadata__"][key]}
         tensors, pieces = [], []
-        descriptor = opened(place, name)
-        try:
+        with Closing(opened(place, name)) as descriptor:
             for full in sorted(head):
                 if full == "__metadata__" or not full.startswith(prefix):
                     continue
@@ -245,8 +236,6 @@ class Frames:
                     said, data, now[full[len(prefix) :]] = coarse(kind, data, before.get(full[len(prefix) :]))
                 tensors.append([full[len(prefix) :], kind, shape, said, len(data)])
                 pieces.append(data)
-        finally:
-            os.close(descriptor)
         about = {"step": step, "base": base if before else None, "tensors": tensors}
         about["text"] = None if before and before[""] == now[""] else now[""]
         if not exact:
@@ -299,7 +288,7 @@ class Follow:
         self.at = {name: max(0, int(at)) for name, at in asked["at"].items() if name in GROWING}
         self.marks = dict(asked.get("marks") or {})
         self.checks, self.first = asked.get("seams") or {}, int(asked.get("first") or 1 << 40)
-        self.folder = Within(root, self.run).at
+        self.folder = within(root, self.run).at
         self.files: Dict[str, int] = {}
         self.seen: Dict[str, Any] = {}  # marks of the logs when all of them had been sent
         self.frames, self.blob = Frames(), b""
@@ -375,7 +364,7 @@ class Follow:
 
     def look_at_frames(self, mark: List[int]) -> None:
         """Push the list of frames if it has changed, and the newest frame if it is waited for."""
-        with Within(self.root, self.run, "frames") as place:
+        with within(self.root, self.run, "frames") as place:
             steps = self.frames.steps(place)
             said = [[step] + steps[step][1:] for step in sorted(steps)]
             if said != self.marks.get("frames"):
@@ -413,7 +402,7 @@ class Agent:
                 root, run = parent, name
         self.root = os.path.realpath(root)
         names = []
-        with Within(self.root) as place:
+        with within(self.root) as place:
             names = [name for name in os.listdir(place) if name[0] != "." and encodable(name)]
         names.sort(reverse=True)
         said = {"root": self.root, "run": run, "names": names[:100000], "python": sys.version.split()[0]}
@@ -449,8 +438,8 @@ class Agent:
         return None, b""
 
     def summary(self, name: str, known: Any) -> Any:
-        """(name, mark, files) of a run; no files if nothing changed since `known`; None if it is no run."""
-        with Within(self.root, name) as folder:
+        """(name, mark, files) of a run; no files if nothing changed since `known`; None if it is not a run."""
+        with within(self.root, name) as folder:
             marks = [mark_of(folder, file) for file in ("run.json", "heartbeat", "events.jsonl", "label.json")]
             if marks[0] is None and marks[2] is None:
                 return None
@@ -462,9 +451,8 @@ class Agent:
                 if data is not None:
                     parts.append((file, data))
             if marks[2] is not None:
-                descriptor = opened(folder, "events.jsonl")
-                parts.append(("events.jsonl", thinned(descriptor, 0, marks[2][1], 2048, 16)))
-                os.close(descriptor)
+                with Closing(opened(folder, "events.jsonl")) as log:
+                    parts.append(("events.jsonl", thinned(log, 0, marks[2][1], 2048, 16)))
             return name, marks, parts
 
     def do_follow(self, asked: Asked) -> Answer:
@@ -482,17 +470,13 @@ class Agent:
     def do_read(self, asked: Asked) -> Answer:
         names = asked["path"].split("/")
         most, at = min(int(asked["n"]), 1 << 20), max(0, int(asked["at"]))
-        with Within(self.root, *map(checked, names[:-1])) as place:
-            descriptor = opened(place, names[-1])
-        try:
+        with within(self.root, *names[:-1]) as place, Closing(opened(place, names[-1])) as descriptor:
             return {"at": at, "size": os.fstat(descriptor).st_size}, os.pread(descriptor, most, at)
-        finally:
-            os.close(descriptor)
 
     def do_frame(self, asked: Asked) -> Answer:
         run = asked["run"]
         frames = self.follows[run].frames if run in self.follows else self.frames.setdefault(run, Frames())
-        with Within(self.root, run, "frames") as place:
+        with within(self.root, run, "frames") as place:
             blob = frames.encoded(place, int(asked["step"]), asked.get("base"), bool(asked.get("exact")))
         self.blobs = {asked["id"]: blob}
         return {"size": len(blob)}, blob[: int(asked["n"])]
@@ -524,7 +508,7 @@ class Agent:
             return self.append(run, file, body)
         else:
             raise OSError(1, "nothing of that name is taken")
-        with Within(self.root, *names) as place:
+        with within(self.root, *names) as place:
             aside = ".%s.%d" % (name[:200], os.getpid())
             descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666, dir_fd=place)
             with os.fdopen(descriptor, "wb") as target:
@@ -535,9 +519,8 @@ class Agent:
     def append(self, run: str, file: str, body: bytes) -> Answer:
         import fcntl
 
-        with Within(self.root, run) as place:
-            descriptor = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o666, dir_fd=place)
-        try:
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+        with within(self.root, run) as place, Closing(os.open(file, flags, 0o666, dir_fd=place)) as descriptor:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode) or os.fstat(descriptor).st_nlink > 1:
                 raise OSError(1, "not a file of its own: " + file)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -545,8 +528,6 @@ class Agent:
             torn = size and os.pread(descriptor, 1, size - 1) != b"\n"
             os.write(descriptor, (b"\n" if torn else b"") + body)
             os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
         return {}, b""
 
     def do_beat(self, asked: Asked) -> Answer:

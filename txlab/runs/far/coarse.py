@@ -10,7 +10,7 @@ import numpy as np
 import orjson
 
 from txlab.experiments.protocol import Frame
-from txlab.runs.tensor_files import LARGEST_FRAME, LARGEST_HEADER, SIZES, TYPES
+from txlab.runs.tensor_files import LARGEST_FRAME, LARGEST_HEADER, SIZES, TYPES, numbers_of
 
 APPROXIMATE = "approximate"  # a fact of a mirrored frame: the names of tensors that have only 253 levels
 LEVELS = 252
@@ -25,7 +25,7 @@ class FarFrames:
 
     def decode(self, blob: bytes, remember: bool = True) -> Frame:
         """The frame; later ones may refer to it unless it was asked for exactly. Raises KeyError if it refers to one
-        that is not known, ValueError, or another of NONSENSE, for what is no frame."""
+        that is not known, ValueError, or another of NONSENSE, for anything that is not a frame."""
         inflate = zlib.decompressobj()
         try:
             data = inflate.decompress(blob, LARGEST_FRAME + LARGEST_HEADER)
@@ -50,7 +50,9 @@ class FarFrames:
             if type(name) is not str or len(piece) != size or any(type(n) is not int or n < 0 for n in shape):
                 raise ValueError("a tensor of a frame is cut off")
             if coarse is None:
-                tensors[name] = exact(kind, piece, count).reshape(shape)
+                if size != SIZES[kind] * count:
+                    raise ValueError("a tensor of a frame has another size than its shape")
+                tensors[name] = numbers_of(kind, piece).reshape(shape)
                 continue
             low, high, differs = float(coarse[0]), float(coarse[1]), coarse[2]
             if size != count or kind not in ("F16", "F32", "F64"):
@@ -72,14 +74,6 @@ class FarFrames:
         tokens = {str(key): [str(each) for each in row] for key, row in described["tokens"].items()}
         texts = {str(key): str(each) for key, each in described["texts"].items()}
         return Frame(step, tensors, tokens, texts, facts)
-
-
-def exact(kind: str, piece: bytes, count: int) -> Array:
-    """The bytes of a tensor as they lie in the file; bfloat16 is widened to float32."""
-    if len(piece) != SIZES[kind] * count:
-        raise ValueError("a tensor of a frame has another size than its shape")
-    flat = np.frombuffer(piece, TYPES[kind])
-    return (flat.astype(np.uint32) << 16).view(np.float32) if kind == "BF16" else flat
 
 
 def numbers(codes: Array, low: float, high: float) -> Array:

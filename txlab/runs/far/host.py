@@ -19,6 +19,7 @@ import orjson
 
 from txlab.errors import LabError
 from txlab.files import atomic_write
+from txlab.runs.events import json_object
 from txlab.runs.far.address import Address
 from txlab.runs.far.line import NONSENSE, Line, LineLost
 from txlab.runs.far.mirror import AT_ONCE, RunMirror
@@ -65,7 +66,7 @@ class Host:
         self.trouble: dict[str, str] = {}  # why a run cannot be followed
         self.patient = False  # whether somebody waits for whole logs, so that pieces may be large
         self.received = 0  # bytes, over all connections
-        self._wanted: dict[str, float] = {}  # runs to be mirrored
+        self._wanted: set[str] = set()  # runs to be mirrored
         self._exact: list[tuple[str, int]] = []  # frames to be fetched with all their digits
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -94,7 +95,7 @@ class Host:
         if not NAME.fullmatch(run):
             raise LabError(f"{run[:80]!r} is not the name of a run on {self.address.host}")
         with self._lock:
-            self._wanted.setdefault(run, time.monotonic())
+            self._wanted.add(run)
 
     def want_exact(self, run: str, step: int) -> None:
         """Fetch a frame with all its digits."""
@@ -150,6 +151,13 @@ class Host:
         for mirror in self.mirrors.values():
             mirror.say(line=line, why=self.why, seen=self.seen, retry=self.retry, offset=self.offset)
 
+    def mirror(self, run: str) -> RunMirror | None:
+        """A new mirror of a run; None if another process keeps it."""
+        state = FarState(self.address.host, self.root, run, "connected", seen=self.seen, offset=self.offset)
+        with suppress(BlockingIOError):
+            return RunMirror(self.folder, state)
+        return None
+
     def keep_line(self) -> None:
         """Say beside the listed runs whether what is listed is fresh."""
         listing = self.listed.is_set() and time.monotonic() - self.looked_at < 2 * LISTED_EVERY
@@ -190,7 +198,7 @@ class Conversation:
         self.fetching = False
         self.turn = 0
         self.piece, self.round_trip = 8 << 10, float("inf")
-        self.nexts: dict[str, float] = {}  # runs of which the next frame has been asked for
+        self.nexts: set[str] = set()  # runs of which the next frame has been asked for
         self.least = float("inf")
 
     def ask(self, request: dict[str, Any], then: Then, body: bytes = b"") -> int:
@@ -277,21 +285,19 @@ class Conversation:
     def follow_wanted(self) -> None:
         host = self.host
         with host._lock:
-            wanted = [run for run in host._wanted if run not in self.followed and run not in host.trouble]
+            wanted = [run for run in sorted(host._wanted) if run not in self.followed and run not in host.trouble]
         for run in wanted:
             if run not in host.mirrors:
-                state = FarState(host.address.host, host.root, run, "connected", seen=host.seen, offset=host.offset)
-                try:
-                    host.mirrors[run] = RunMirror(host.folder, state)
-                except BlockingIOError:
-                    host.elsewhere.add(run)  # another process keeps it
+                if (made := host.mirror(run)) is None:
+                    host.elsewhere.add(run)
                     continue
+                host.mirrors[run] = made
                 host.elsewhere.discard(run)
                 host.mirrors[run].say()
             mirror = host.mirrors[run]
             mirror.line_stands()
             self.followed.add(run)
-            self.nexts.pop(run, None)
+            self.nexts.discard(run)
 
             def told(said: dict[str, Any], body: bytes, run: str = run) -> None:
                 if "error" in said:
@@ -379,7 +385,7 @@ class Conversation:
             mirror = self.host.mirrors[run]
             if run in self.nexts or not mirror.followed:
                 continue
-            self.nexts[run] = time.monotonic()
+            self.nexts.add(run)
             base = max(mirror.decoder.kept, default=None)
             after = max(mirror.frames.steps, default=None)
             request = {"do": "next", "run": run, "after": after, "base": base, "n": self.piece, "most": AT_ONCE}
@@ -434,7 +440,7 @@ class Conversation:
 
     def frame_done(self, run: str, step: Any, exactly: bool, live: bool) -> None:
         if live:
-            self.nexts.pop(run, None)
+            self.nexts.discard(run)
         else:
             self.fetching = False
         if exactly:
@@ -444,11 +450,9 @@ class Conversation:
 
 def known_marks(folder: Path) -> dict[str, Any]:
     """The marks of the runs as they were last listed."""
-    try:
-        found = orjson.loads((folder / LISTING).read_bytes())
-    except (OSError, orjson.JSONDecodeError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    with suppress(OSError):
+        return json_object((folder / LISTING).read_bytes())
+    return {}
 
 
 def keep_listing(host: Host, runs: Any, body: bytes, known: dict[str, Any]) -> None:
@@ -459,17 +463,14 @@ def keep_listing(host: Host, runs: Any, body: bytes, known: dict[str, Any]) -> N
     allowed = {"run.json", "heartbeat", "label.json", "events.jsonl"}
     for name, mark, parts in runs:
         if not isinstance(name, str) or not NAME.fullmatch(name) or name not in host.names:
-            raise LineLost(f"{host.address.host} lists what is no run: {str(name)[:80]!r}")
+            raise LineLost(f"{host.address.host} lists something that is not a run: {str(name)[:80]!r}")
         files: dict[str, bytes] = {}
         for file, size in parts:
             if file not in allowed or type(size) is not int or not 0 <= size <= 1 << 20:
                 raise LineLost(f"{host.address.host} lists a file that no run has: {str(file)[:80]!r}")
             files[file], place = body[place : place + size], place + size
         if files and name not in host.mirrors:
-            state = FarState(host.address.host, host.root, name, "connected", seen=host.seen, offset=host.offset)
-            try:
-                mirror = RunMirror(host.folder, state)
-            except BlockingIOError:
+            if (mirror := host.mirror(name)) is None:
                 continue
             for file, content in files.items():
                 if file != "events.jsonl":

@@ -38,6 +38,11 @@ OPTIONS = (
 )
 
 
+_parsing = (
+    threading.Lock()
+)  # two threads at once raise SystemError in Python 3.11 (github.com/python/cpython/issues/106905)
+
+
 class LineLost(LabError):
     """The connection could not be made, or has ended; one sentence."""
 
@@ -53,7 +58,8 @@ def ssh_command(host: str) -> list[str]:
 
 def agent() -> bytes:
     """The program that runs on the other side, without comments and annotations, compressed."""
-    tree = ast.parse(Path(__file__).with_name("agent.py").read_text(encoding="utf-8"))
+    with _parsing:
+        tree = ast.parse(Path(__file__).with_name("agent.py").read_text(encoding="utf-8"))
     return zlib.compress(ast.unparse(Bare().visit(tree)).encode() + b"\nmain()\n", 9)
 
 
@@ -101,11 +107,9 @@ class Line:
             )
         except OSError as error:
             raise LineLost(f"ssh cannot be started: {error.strerror} ({error.filename})") from None
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        assert self.process.stderr is not None
-        self.source, self.complaints = self.process.stdout.fileno(), self.process.stderr.fileno()
-        self.sink = self.process.stdin.fileno()
+        pipes = (self.process.stdin, self.process.stdout, self.process.stderr)
+        self.stdin, self.stdout, self.stderr = (pipe for pipe in pipes if pipe is not None)
+        self.sink, self.source, self.complaints = self.stdin.fileno(), self.stdout.fileno(), self.stderr.fileno()
         os.set_blocking(self.sink, False)
         self.opened = self.heard = time.monotonic()
         self.started = False  # whether the magic word has come
@@ -124,17 +128,16 @@ class Line:
         self._flush()
 
     def _flush(self) -> None:
-        with suppress(BlockingIOError):
-            while self._out:
-                try:
-                    count = os.write(self.sink, self._out[: 1 << 16])
-                except BlockingIOError:
-                    raise
-                except OSError:  # the reason is on stderr, and found by reading
-                    self._out.clear()
-                    return
-                self.sent += count
-                del self._out[:count]
+        while self._out:
+            try:
+                count = os.write(self.sink, self._out[: 1 << 16])
+            except BlockingIOError:
+                return
+            except OSError:  # the reason is on stderr, and found by reading
+                self._out.clear()
+                return
+            self.sent += count
+            del self._out[:count]
 
     def wait(self, seconds: float) -> list[Message]:
         """The messages that arrive within so many seconds, as soon as there is one. Raises LineLost."""
@@ -229,16 +232,13 @@ class Line:
         """End ssh and with it the other side. Safe to call twice, and from any thread."""
         with self._lock:
             if self.process.poll() is None:
-                for pipe in (self.process.stdin,):
-                    with suppress(OSError):
-                        if pipe is not None:
-                            pipe.close()
+                with suppress(OSError):
+                    self.stdin.close()
                 try:
                     self.process.wait(0.5)
                 except subprocess.TimeoutExpired:
                     self.process.kill()
                     self.process.wait()
-            for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            for pipe in (self.stdin, self.stdout, self.stderr):
                 with suppress(OSError):
-                    if pipe is not None:
-                        pipe.close()
+                    pipe.close()

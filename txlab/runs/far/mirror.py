@@ -21,10 +21,11 @@ from typing import Any
 
 import orjson
 
-from txlab.errors import LabError
-from txlab.files import OpenFolder, write_whole
-from txlab.runs.control import BYTES
+from txlab.errors import refused
+from txlab.files import OpenFolder, closing, write_whole
+from txlab.runs.control import BYTES, reject
 from txlab.runs.directory import LARGEST_HEARTBEAT, LARGEST_INFO
+from txlab.runs.events import json_object
 from txlab.runs.far.coarse import FarFrames, is_exact
 from txlab.runs.far.line import NONSENSE, LineLost
 from txlab.runs.far.state import FILE, REFRESH_EVERY, FarState
@@ -54,15 +55,13 @@ class RunMirror:
     def __init__(self, folder: Path, state: FarState) -> None:
         """Raises LabError if the directory cannot be made; OSError (BlockingIOError) if another process holds it."""
         self.path, self.state = folder / state.run, state
-        try:
+        with refused(f"the mirror {self.path} cannot be made"):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             with OpenFolder.at(folder, follow=True) as there:
                 self.top = there.folder(state.run, make=True)
             for name in ("frames", "inbox", "checkpoints"):
                 self.top.folder(name, make=True).close()
             self.lock = self.top.open(LOCK, os.O_RDWR | os.O_CREAT)
-        except OSError as error:
-            raise LabError(f"the mirror {self.path} cannot be made: {error.strerror}") from None
         try:
             fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -140,15 +139,10 @@ class RunMirror:
     def _seam(self, name: str) -> int:
         """The checksum of the last 64 bytes of a log, which tells whether the other side still has the same one."""
         held = WHOLE if name == "events.jsonl" and self.partial and self.at == self.whole else name
-        try:
-            descriptor = self.top.open(held)
-        except OSError:
-            return 0
-        try:
+        with contextlib.suppress(OSError), closing(self.top.open(held)) as descriptor:
             size = os.fstat(descriptor).st_size
             return zlib.crc32(os.pread(descriptor, min(64, size), max(0, size - 64)))
-        finally:
-            os.close(descriptor)
+        return 0
 
     # What the other side says
 
@@ -162,7 +156,9 @@ class RunMirror:
             elif said["file"] in LOGS:
                 self.append(said["file"], said["at"], said["end"], body, bool(said.get("thin")))
         except NONSENSE as error:
-            raise LineLost(f"{self.state.host} says about {self.state.run} what makes no sense ({error})") from None
+            raise LineLost(
+                f"{self.state.host} says something about {self.state.run} that makes no sense ({error})"
+            ) from None
         except OSError as error:
             raise LineLost(f"the mirror {self.path} cannot be written: {error.strerror}") from None
 
@@ -189,13 +185,10 @@ class RunMirror:
             self._hear_answers(body)
 
     def _write_on(self, name: str, body: bytes) -> None:
-        descriptor = self.top.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        try:
+        with closing(self.top.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT)) as descriptor:
             if name in SHARED:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
             write_whole(descriptor, body)
-        finally:
-            os.close(descriptor)
 
     def _new_lines(self, name: str, body: bytes) -> bytes:
         """The lines that are not here yet."""
@@ -255,11 +248,7 @@ class RunMirror:
         body = body[: self.at - at]
         if not body:
             raise LineLost(f"the log of {self.state.run} became shorter")
-        descriptor = self.top.open(WHOLE, os.O_WRONLY | os.O_APPEND)
-        try:
-            write_whole(descriptor, body)
-        finally:
-            os.close(descriptor)
+        self._write_on(WHOLE, body)
         self.whole += len(body)
         if self.whole == self.at:
             self.top.rename(WHOLE, "events.jsonl")
@@ -397,8 +386,7 @@ class RunMirror:
                 return True  # its answer may still come
             del self.unsure[name]
         if late:
-            with inbox.folder("rejected", make=True) as rejected:
-                inbox.rename(name, f"{time.time_ns()}-{name}"[:250], to=rejected)
+            reject(inbox, name)
         return late
 
     def _after(self, name: str) -> Callable[[bool], None]:
@@ -407,8 +395,7 @@ class RunMirror:
                 if taken:
                     inbox.unlink(name)
                 else:
-                    with inbox.folder("rejected", make=True) as rejected:
-                        inbox.rename(name, f"{time.time_ns()}-{name}"[:250], to=rejected)
+                    reject(inbox, name)
             self.waiting.discard(name)
             self.outstanding -= 1
 
@@ -431,13 +418,10 @@ class RunMirror:
     def _look_at_ours(self, name: str) -> None:
         """Note the lines of a shared file here that came since the last look."""
         try:
-            descriptor = self.top.open(name)
+            with closing(self.top.open(name)) as descriptor:
+                data = os.pread(descriptor, 8 << 20, self.read[name])
         except OSError:
             return
-        try:
-            data = os.pread(descriptor, 8 << 20, self.read[name])
-        finally:
-            os.close(descriptor)
         end = data.rfind(b"\n") + 1
         self.read[name] += end
         lines = [line for line in data[:end].split(b"\n") if id_of(line)]
@@ -447,22 +431,15 @@ class RunMirror:
 
 def id_of(line: bytes) -> str:
     """The id of a row of JSON, "" if it has none."""
-    try:
-        found = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return ""
-    identity = found.get("id") if isinstance(found, dict) else None
+    identity = json_object(line).get("id")
     return identity if isinstance(identity, str) else ""
 
 
 def moved(name: str, body: bytes, offset: float) -> bytes:
     """run.json or a heartbeat with its times by this machine's clock; other files, and garbage, as they are."""
     keys = {"run.json": ("created", "started", "ended"), "heartbeat": ("time",)}.get(name, ())
-    try:
-        found = orjson.loads(body) if keys else None
-    except orjson.JSONDecodeError:
-        return body
-    if not isinstance(found, dict):
+    found = json_object(body) if keys else {}
+    if not found:
         return body
     for key in keys:
         if isinstance(found.get(key), float | int) and not isinstance(found[key], bool):

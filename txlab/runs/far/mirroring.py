@@ -16,10 +16,11 @@ from txlab.runs.far.address import Address, mirror_of
 from txlab.runs.far.coarse import APPROXIMATE
 from txlab.runs.far.host import LISTED_EVERY, Host
 from txlab.runs.far.state import far_state
+from txlab.runs.folder import find_in, is_of, is_run, list_runs, not_found
 from txlab.runs.frames import FrameIndex
 
 DATED = re.compile(r"\d{4}-\d\d-\d\d_\d{6}_.*")
-OPENS_WITHIN = 60.0  # seconds from connecting to the first rows
+OPENS_WITHIN = 60.0  # seconds from connecting to the first rows, and from asking for a frame to its digits
 
 _hosts: dict[Path, Host] = {}
 _lock = threading.Lock()
@@ -55,29 +56,27 @@ def follow(path: Path) -> Host | None:
     return host
 
 
-def listed(address: Address, timeout: float = OPENS_WITHIN) -> Path:
+def listed(address: Address) -> Path:
     """The folder of mirrors of all runs in a folder on another machine, listed now. Raises LabError."""
     host = host_at(address)
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + OPENS_WITHIN
     while time.monotonic() - host.listed_at > LISTED_EVERY:
         host.want_list()
         time.sleep(0.02)
         if host.failed.is_set() and not host.connected.is_set():
             raise LabError(host.why)
         if time.monotonic() > deadline:
-            raise LabError(f"{address.host} has not listed its runs within {timeout:.0f} s")
+            raise LabError(f"{address.host} has not listed its runs within {OPENS_WITHIN:.0f} s")
     return host.folder
 
 
-def open_run(address: Address, whole: bool = False, timeout: float = OPENS_WITHIN) -> Path:
+def open_run(address: Address, whole: bool = False) -> Path:
     """Mirror a run and return its directory here once it can be read; `whole` waits for every row of its log.
 
     Without a connection it is the mirror of an earlier one. Raises LabError if there is none, or no such run.
     """
-    from txlab.runs.finding import is_run
-
     known = offline(address)
-    host = host_at(split(address, known) if known is not None else address)
+    host = host_at((mirror_of(known) if known is not None else None) or address)
     while not host.connected.wait(0.02):
         if host.failed.is_set():
             if known is None:
@@ -90,13 +89,11 @@ def open_run(address: Address, whole: bool = False, timeout: float = OPENS_WITHI
             _hosts.pop(host.folder, None)
         address, host = inner, host_at(inner)
         host.connected.wait(OPENS_WITHIN)
-    name = named(address.run or "latest", host.names)
-    if not name:
-        name = found_in_list(host, address.run)
+    name = named(address.run or "latest", host.names) or found_in_list(host, address.run)
     path = host.folder / name
     host.patient = host.patient or whole
     host.want(name)
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + OPENS_WITHIN
     while not (
         name in host.mirrors and host.mirrors[name].followed and is_run(path) and not (whole and host.mirrors[name].gap)
     ):
@@ -109,42 +106,29 @@ def open_run(address: Address, whole: bool = False, timeout: float = OPENS_WITHI
                 break
             raise LabError(host.why)
         if time.monotonic() > deadline and not (whole and name in host.mirrors and host.mirrors[name].followed):
-            raise LabError(f"{address} was not there within {timeout:.0f} s")
+            raise LabError(f"{address} was not there within {OPENS_WITHIN:.0f} s")
         time.sleep(0.01)
     return path
 
 
 def found_in_list(host: Host, run: str) -> str:
     """The directory of a run that only the list of runs tells. Raises LabError if there is none."""
-    from txlab.runs.finding import find_run, list_runs
-
     folder, where = listed(host.address), f"{host.address.host}:{host.root}"
     if not list_runs(folder):
         raise LabError(f"there are no runs in {where}")
-    try:
-        return find_run(run or "latest", root=folder).name
-    except LabError as error:
-        raise LabError(str(error).replace(f"in {folder}", f"on {where}")) from None
-
-
-def split(address: Address, known: Path) -> Address:
-    """The address with its path being that of the folder of runs, as an earlier connection found."""
-    return mirror_of(known) or address
+    if (found := find_in(folder, run or "latest")) is None:
+        raise LabError(str(not_found(folder, run)).replace(f"in {folder}", f"on {where}"))
+    return found.name
 
 
 def offline(address: Address) -> Path | None:
     """The mirror that an address means, as far as an earlier connection has left one."""
-    from txlab.runs.finding import find_run, is_run
-
     if address.path:
         folder, _, run = address.path.rpartition("/")
         path = Address(address.host, folder or "/").mirrors / run
         if run and is_run(path):
             return path
-    try:
-        return find_run(address.run or "latest", root=address.mirrors)
-    except LabError:
-        return None
+    return find_in(address.mirrors, address.run or "latest")
 
 
 def named(run: str, names: list[str]) -> str:
@@ -154,8 +138,7 @@ def named(run: str, names: list[str]) -> str:
     dated = sorted(filter(DATED.fullmatch, names), reverse=True)
     if run == "latest":
         return dated[0] if dated and len(dated) == len(names) else ""
-    pattern = re.compile(rf"\d{{4}}-\d\d-\d\d_\d{{6}}_{re.escape(run)}(-\d+)?")
-    return next((name for name in dated if pattern.fullmatch(name)), "")
+    return next((name for name in dated if is_of(name, run)), "")
 
 
 def is_approximate(path: Path, step: int) -> bool:
@@ -163,12 +146,12 @@ def is_approximate(path: Path, step: int) -> bool:
     return APPROXIMATE in FrameIndex(path / "frames").read(step, ()).facts
 
 
-def exact_frame(path: Path, step: int, timeout: float = 60.0) -> None:
+def exact_frame(path: Path, step: int) -> None:
     """Fetch all digits of a frame of a mirror. Raises LabError if that is not possible."""
     host = follow(path)
     if host is None:
         return
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + OPENS_WITHIN
     while (mirror := host.mirrors.get(path.name)) is None or step not in mirror.exactly:
         if host.line in ("lost", "closed"):
             raise LabError(f"the exact numbers are on {host.address.host}, and the line to it is lost")

@@ -7,9 +7,8 @@ the file, and one that has not been refreshed says only what was known then.
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -94,10 +93,8 @@ def far_state(run: Path) -> FarState | None:
 def _read(path: Path) -> FarState | None:
     try:
         found = orjson.loads(read_regular(path, LARGEST, follow=False))
-        kinds: dict[str, Any] = {"seen": float, "written": float, "retry": float, "offset": float}
-        return FarState(
-            **{key: kinds.get(key, str)(found[key]) for key in FarState.__dataclass_fields__ if key in found}
-        )
+        known = [each.name for each in fields(FarState) if each.name in found]
+        return FarState(**{name: type(getattr(FarState, name))(found[name]) for name in known})
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError):

@@ -12,8 +12,9 @@ from collections.abc import Container, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from txlab.errors import Guess, LabError
+from txlab.errors import Guess, LabError, refused
 from txlab.runs.directory import RunInfo
+from txlab.runs.folder import created, date_in, list_runs
 from txlab.runs.foreign.log import EVENTS, METRICS, WANDB, ForeignLog
 from txlab.runs.foreign.mirror import Mirror, mirror_path
 from txlab.runs.label import read_label
@@ -84,10 +85,8 @@ def logs_at(path: Path) -> list[ForeignLog]:
     if path.suffix == ".db":
         from txlab.runs.foreign.trackio import logs_in
 
-        try:
+        with refused(f"{path} cannot be read"):
             return logs_in(path)
-        except OSError as error:
-            raise LabError(f"{path} cannot be read: {error.strerror}") from None
     with os.scandir(path.parent) as listed:
         return list(logs_among(path.parent, [entry for entry in listed if entry.name == path.name]))
 
@@ -112,8 +111,6 @@ def found_logs(root: Path) -> list[ForeignLog]:
 def with_logs(root: Path, logs: Iterable[ForeignLog], known: Container[Path] = ()) -> list[Path]:
     """The runs under `root`, and where the mirrors of these logs lie: by the time when a run was created, or a log was
     last written, the newest first."""
-    from txlab.runs.finding import created, date_in, list_runs
-
     ours = [(created(path) if (date := date_in(path.name)) is None else date, path) for path in list_runs(root, known)]
     theirs = [(log.changed, mirror_path(log)) for log in logs]
     return [path for _, path in sorted([*ours, *theirs], key=lambda each: each[0], reverse=True)]

@@ -18,14 +18,13 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from txlab.errors import LabError
-from txlab.files import OpenFolder, write_whole
+from txlab.files import OpenFolder, closing, write_whole
 from txlab.runs.directory import SILENT_AFTER, RunDirectory, RunInfo
 from txlab.runs.events import Replaced, encode_row
 from txlab.runs.foreign.log import ForeignLog, Logged, LogReader
@@ -125,9 +124,7 @@ class Mirror:
     def _locked(self, until: float) -> Iterator[bool]:
         mirrors().mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path.mkdir(parents=True, exist_ok=True)
-        with OpenFolder.at(self.path) as folder:
-            descriptor = folder.open("lock", os.O_RDWR | os.O_CREAT)
-        try:
+        with OpenFolder.at(self.path) as folder, closing(folder.open("lock", os.O_RDWR | os.O_CREAT)) as descriptor:
             while True:
                 try:
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -138,8 +135,6 @@ class Mirror:
                         return
                     time.sleep(0.02)
             yield True
-        finally:
-            os.close(descriptor)
 
     def _update(self, until: float) -> bool:
         self._resume()
@@ -240,9 +235,7 @@ class Mirror:
 
     def _keep_info(self, changed: float, silent: bool) -> None:
         """Write run.json, heartbeat and scenario.toml."""
-        import tomli_w
-
-        from txlab.runs.loop_values import LARGEST_CONFIG, as_toml, flattened
+        from txlab.runs.loop_values import configured, listed
 
         assert self._reader is not None
         about, program = self._reader.about, TITLES[self.log.program]
@@ -261,13 +254,10 @@ class Mirror:
         )
         info.facts = {"source": {"program": self.log.program, "path": str(self.log.path), "part": self.log.part}}
         info.facts |= {"note": about.note} if about.note else {}
-        settings = as_toml(about.config)
-        info.config = dict(islice(flattened(settings), LARGEST_CONFIG))
-        info.tags, info.group = about.tags, about.group
+        info.config, info.tags, info.group = listed(about.config), about.tags, about.group
         beat = {"time": changed, "step": info.step, "status": "running", "pid": 0, "host": about.host}
-        config = {"kind": "recorded", "name": info.name, "config": settings}
         with OpenFolder.at(self.path) as folder:
-            folder.write("scenario.toml", tomli_w.dumps(config).encode())
+            folder.write("scenario.toml", configured(info.name, about.config))
             folder.write("heartbeat", orjson.dumps(beat))
             folder.write("run.json", info.encoded())
 

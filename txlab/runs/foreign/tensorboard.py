@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from txlab.files import open_regular
+from txlab.files import closing, open_regular
 from txlab.runs.events import Replaced
 from txlab.runs.foreign.log import (
     EVENTS,
@@ -124,8 +124,7 @@ class TensorBoardLog:
 
     def read_file(self, name: str, offset: int, size: int) -> list[Logged]:
         """Read the next records of a file; its entry in `files` does not move if there is none yet."""
-        descriptor = open_regular(self.folder / name)
-        try:
+        with closing(open_regular(self.folder / name)) as descriptor:
             block = os.pread(descriptor, SLICE, offset)
             if len(block) >= 12 and (needed := 16 + _HEADER.unpack_from(block)[0]) > len(block):
                 array = np.frombuffer(block, np.uint8)
@@ -137,8 +136,6 @@ class TensorBoardLog:
                         self.files[name] = offset + needed
                     return []
                 block = os.pread(descriptor, needed, offset)
-        finally:
-            os.close(descriptor)
         starts, lengths, at = [], [], 0
         while at + 12 <= len(block):
             length = _HEADER.unpack_from(block, at)[0]
@@ -215,7 +212,7 @@ class TensorBoardLog:
                     if which == 1 and isinstance(value, bytes):
                         self.value(name, message(value), step, when, found)
         except (ValueError, struct.error):
-            self.trouble[name] = f"{self.folder / name} has a record that is no event"
+            self.trouble[name] = f"{self.folder / name} has a record that is not an event"
 
     def scalar(self, data: bytes, at: int, end: int) -> tuple[str, int, float, float] | None:
         """(tag, step, time, value) of an Event in the order in which everybody writes it: time, step, one simple value;
@@ -262,7 +259,8 @@ class TensorBoardLog:
         elif 8 in value:
             tensor = message(of(value, 8))
             if number(tensor, 1) == _STRING:
-                if told in ("text", "") and (said := b"\n".join(v for v in strings_in(of(value, 8)))):
+                lines = (v for which, _, v in fields(of(value, 8)) if which == 8 and isinstance(v, bytes))
+                if told in ("text", "") and (said := b"\n".join(lines)):
                     prompt = self.names.take(tag.removesuffix("/text_summary"))
                     shown = said.decode("utf-8", "replace")[:LONGEST_TEXT]
                     found.append(("sample", step, when, {"prompt": f"{prompt}\n" if prompt else "", "text": shown}))
@@ -316,10 +314,6 @@ def one_number(tensor: dict[int, Any]) -> float | None:
         if isinstance(value, bytes) and 0 < len(value) <= 10 and all(byte >= 0x80 for byte in value[:-1]):
             return float(signed(sum((byte & 0x7F) << 7 * i for i, byte in enumerate(value)) & (1 << 64) - 1))
     return None
-
-
-def strings_in(tensor: bytes) -> list[bytes]:
-    return [value for which, _, value in fields(tensor) if which == 8 and isinstance(value, bytes)]
 
 
 def hyperparameters(content: bytes) -> dict[str, Any]:

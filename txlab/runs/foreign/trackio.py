@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 import orjson
 
-from txlab.runs.events import Replaced
+from txlab.runs.events import Replaced, json_object
 from txlab.runs.foreign.log import LARGEST_RECORD, LONGEST_TEXT, SLICE, About, ForeignLog, Logged, Names, usable_step
 
 MOST_RUNS = 500
@@ -37,7 +37,7 @@ def home() -> Path:
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """The database, to be read. Raises OSError if it is none, is busy or is damaged."""
+    """The database, opened for reading. Raises OSError if it is not one of trackio, is busy, or is damaged."""
     log, memory = (path.with_name(path.name + end) for end in ("-wal", "-shm"))
     with_log = log.exists() and log.stat().st_size > 0 and memory.exists()
     how = "mode=ro&readonly_shm=1" if with_log else "mode=ro&immutable=1"
@@ -177,11 +177,10 @@ class TrackioLog:
 
     def configure(self, database: sqlite3.Connection) -> None:
         assert self.where is not None
-        with contextlib.suppress(sqlite3.Error, orjson.JSONDecodeError, TypeError):
+        with contextlib.suppress(sqlite3.Error, TypeError):
             condition, value = self.where
             row = database.execute(f"SELECT config FROM configs WHERE {condition} LIMIT 1", (value,)).fetchone()
-            said = orjson.loads(row[0])
-            if isinstance(said, dict):
+            if said := json_object(row[0]):
                 self.about.group = as_text(said.get("_Group") or "")
                 self.about.config = {key: value for key, value in said.items() if not key.startswith("_")}
 
@@ -207,7 +206,7 @@ def number_in(value: Any) -> float | None:
 
 
 def unix_time(told: Any) -> float:
-    """An ISO time as Unix seconds; 0 if it is none."""
+    """An ISO time as Unix seconds; 0 if it is not one."""
     try:
         when = datetime.datetime.fromisoformat(str(told))
         return (when if when.tzinfo else when.replace(tzinfo=datetime.UTC)).timestamp()

@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from txlab.files import open_regular
+from txlab.files import closing, open_regular
 from txlab.runs.events import Replaced
 from txlab.runs.foreign.log import LARGEST_RECORD, LONGEST_TEXT, SLICE, About, Logged, Names, usable_step
 from txlab.runs.foreign.protobuf import fields, message, number, of, text
@@ -50,8 +50,7 @@ class WandbLog:
 
     def read(self) -> list[Logged] | None:
         for limit in (SLICE, LARGEST_RECORD):
-            descriptor = open_regular(self.path)
-            try:
+            with closing(open_regular(self.path)) as descriptor:
                 offset, size = self.position["offset"], os.fstat(descriptor).st_size
                 if size <= HEADER:
                     return None
@@ -59,8 +58,6 @@ class WandbLog:
                     self.about.problem = f"{self.path} is not a log of W&B: it does not begin with {MAGIC.decode()}"
                     return None
                 data = os.pread(descriptor, limit, offset)
-            finally:
-                os.close(descriptor)
             records, behind = self.records(data, offset, size)
             if behind > offset:
                 self.position["offset"] = behind
@@ -69,7 +66,7 @@ class WandbLog:
                     try:
                         self.take(record, found)
                     except (ValueError, struct.error):
-                        self.about.problem = f"{self.path} has a record that is none of W&B's"
+                        self.about.problem = f"{self.path} has a record that is not one of W&B's"
                 return found
             if offset + len(data) >= size:
                 return None

@@ -1,6 +1,6 @@
 """Several processes that compute one run together. torch.distributed is used in this package and nowhere else.
 
-launch    `txlab run` starts them and waits        sharing    which rows are whose, and what is added up
+launch    how they are started, and waited for     sharing    which rows are whose, and what is added up
 group     what they tell each other                computing  how the run's loop goes in each of them
 """
 

@@ -9,39 +9,50 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from txlab.engine.rlhf.preferences import Line, Question, Ranking, encoded, line_of
+from txlab.engine.rlhf.preferences import Line, encoded, line_of
 from txlab.errors import LabError, RunFailed
 from txlab.experiments.kind import kind_named
-from txlab.experiments.learning.share import ALONE, Share, take_share
+from txlab.experiments.learning.share import ALONE, take_share
 from txlab.experiments.protocol import Adjustable, Frame, Metrics, Sample, State
 from txlab.experiments.schema import Scenario
 from txlab.runs import checkpoints
 from txlab.runs.control import Inbox, Request
-from txlab.runs.directory import RunDirectory, RunInfo
-from txlab.runs.people import Asking, People
+from txlab.runs.directory import RunDirectory
+from txlab.runs.loop import RunOutcome, drive, write_traceback
+from txlab.runs.preferences import People
 from txlab.runs.ranks import Place
 from txlab.runs.ranks.group import Ranks
 from txlab.runs.ranks.launch import tell
 from txlab.runs.ranks.sharing import Replicated, Sharded, gathered, is_divided
 from txlab.runs.recorder import Recorder
+from txlab.runs.writing import Signals, keep_freed_memory, set_thread_environment
 
-if TYPE_CHECKING:
-    from txlab.runs.loop import RunOutcome
-    from txlab.runs.process import Signals
+AS_IT_IS = ("verify", "measured", "adjustable", "adjust", "load_state_dict", "start_from", "asked", "given", "waiting")
 
 
 class Divided:
-    """An Experiment (see protocol) of which each process computes its part."""
+    """An Experiment (see protocol) of which each process computes its part. Of one that asks people, what they wrote is
+    read by rank 0 and offered to all."""
+
+    verify: Callable[[], None]
+    adjustable: Callable[[], Mapping[str, Adjustable]]
+    adjust: Callable[[str, float], None]
+    load_state_dict: Callable[[State], None]
 
     def __init__(self, experiment: Any, ranks: Ranks) -> None:
         self.experiment, self.ranks = experiment, ranks
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in AS_IT_IS:
+            raise AttributeError(name)
+        return getattr(self.experiment, name)
 
     @property
     def step_count(self) -> int:
@@ -55,14 +66,8 @@ class Divided:
         with self.ranks.explaining():
             return self.experiment.step()  # type: ignore[no-any-return]
 
-    def verify(self) -> None:
-        self.experiment.verify()
-
-    def _whole(self) -> AbstractContextManager[Any]:
-        return getattr(self.experiment, "put_together", nullcontext)()  # type: ignore[no-any-return]
-
     def _by_rank_0(self, what: Callable[[], Any], otherwise: Any) -> Any:
-        with self.ranks.explaining(), self._whole():
+        with self.ranks.explaining(), getattr(self.experiment, "put_together", nullcontext)():
             return what() if self.ranks.leads else otherwise
 
     def evaluate(self) -> Metrics:
@@ -83,44 +88,13 @@ class Divided:
             facts["peak_flops"] *= self.ranks.count
         return facts
 
-    def measured(self) -> Mapping[str, float]:
-        return getattr(self.experiment, "measured", dict)()  # type: ignore[no-any-return]
-
-    def adjustable(self) -> Mapping[str, Adjustable]:
-        return self.experiment.adjustable()  # type: ignore[no-any-return]
-
-    def adjust(self, name: str, value: float) -> None:
-        self.experiment.adjust(name, value)
-
     def state_dict(self) -> State:
         """The whole state, on rank 0; the same for every number of processes."""
         with self.ranks.explaining():
             state: State = collected(self.experiment.state_dict(), self.ranks.leads)
             return state
 
-    def load_state_dict(self, state: State) -> None:
-        self.experiment.load_state_dict(state)
-
-
-class DividedAsking(Divided):
-    """One that asks people: what they wrote is read by rank 0 and offered to all."""
-
-    @property
-    def asked(self) -> Sequence[Question]:
-        return self.experiment.asked  # type: ignore[no-any-return]
-
-    @property
-    def given(self) -> Sequence[Ranking]:
-        return self.experiment.given  # type: ignore[no-any-return]
-
-    @property
-    def waiting(self) -> str:
-        return str(self.experiment.waiting)
-
-    def offer(self, lines: Sequence[Line]) -> None:
-        self.offered(lines)
-
-    def offered(self, lines: Sequence[Line] = ()) -> bool:
+    def offer(self, lines: Sequence[Line] = ()) -> bool:
         """Offer rank 0's lines to the experiment of every process; whether there were any."""
         with self.ranks.explaining():
             rows = self.ranks.told([encoded(line) for line in lines])
@@ -131,23 +105,19 @@ class DividedAsking(Divided):
 class Listening(People):
     """The side of a process that does not see the files: it hears what rank 0 has read."""
 
-    def __init__(self, experiment: DividedAsking, run: RunDirectory) -> None:
+    def __init__(self, experiment: Divided, run: RunDirectory) -> None:
         self.listener = experiment
-        self.listener.offered()
+        self.listener.offer()
 
     def exchange(self) -> str:
-        waiting = self.listener.waiting
-        return self.listener.waiting if self.listener.offered() else waiting
-
-
-def divided(experiment: Any, ranks: Ranks) -> Divided:
-    return (DividedAsking if isinstance(experiment, Asking) else Divided)(experiment, ranks)
+        waiting: str = self.listener.waiting
+        return self.listener.waiting if self.listener.offer() else waiting
 
 
 def collected(state: Any, leads: bool) -> Any:
     """A state with its divided tensors put together, on rank 0; the others take part and keep nothing."""
     parts: list[Any] = []
-    _replaced(state, lambda part: parts.append(part))
+    _replaced(state, parts.append)
     if not parts:
         return state if leads else {}
     # A tied weight is put together once, and is one tensor again. Rank 0 knows which are the same: it has a part of
@@ -208,7 +178,7 @@ class Silent:
 # The beginning, in each process
 
 
-def take_part(scenario: Any, here: Place, ranks: Ranks) -> Any:
+def take_part(scenario: Any, here: Place) -> Any:
     """Compute a part of what is built from now on; returns the scenario with this process's own device."""
     compute = scenario.compute
     if compute.device.startswith("cuda"):
@@ -219,23 +189,26 @@ def take_part(scenario: Any, here: Place, ranks: Ranks) -> Any:
             )
         compute = compute.model_copy(update={"device": f"cuda:{here.local}"})
     share = Sharded(torch.device(compute.device)) if compute.parallel == "fsdp" else Replicated()
-    take_share(beside(share, here))
+    share.beside = here.beside
+    take_share(share)
     return scenario.model_copy(update={"compute": compute})
 
 
 class Lead:
     """Rank 0's side of a run that several processes compute; it is the one that writes the run."""
 
-    def __init__(self, here: Place, info: RunInfo, recorder: Recorder, signals: Signals) -> None:
-        self.here, self.info, self.recorder, self.signals = here, info, recorder, signals
+    def __init__(self, here: Place, recorder: Recorder, signals: Signals) -> None:
+        self.here, self.recorder, self.signals = here, recorder, signals
         self.ranks: Ranks
         self.experiment: Divided | None = None
 
     def join(self, scenario: Scenario) -> None:
         """Wait for the others."""
         self.ranks = Ranks(self.here, scenario.compute.timeout)
-        take_share(beside(Replicated(), self.here))  # for those who divide the processors of this machine
-        self.ranks.watch_over(self._missed, lambda: self.signals.received)
+        share = Replicated()
+        share.beside = self.here.beside  # for those who divide the processors of this machine
+        take_share(share)
+        self.ranks.missed, self.ranks.alarmed = self._missed, lambda: self.signals.received
         self.ranks.due = lambda: self.recorder.due
 
     def said(self, scenario: Scenario) -> str:
@@ -248,13 +221,13 @@ class Lead:
         """Tell the others the scenario, of which nothing is open any more; returns it with this process's device."""
         run = str(self.recorder.run.path)
         self.ranks.told({"run": run, "kind": resolved.kind, "scenario": resolved.model_dump_json()})
-        return take_part(resolved, self.here, self.ranks)  # type: ignore[no-any-return]
+        return take_part(resolved, self.here)  # type: ignore[no-any-return]
 
     def shared(self, experiment: Any, state: Any, weights: Any, pending: Sequence[Mapping[str, Any]]) -> Divided:
         """Tell the others what the run begins with."""
         with self.ranks.explaining():
             self.ranks.told({"state": state, "weights": weights, "pending": list(pending)})
-        self.experiment = divided(experiment, self.ranks)
+        self.experiment = Divided(experiment, self.ranks)
         return self.experiment
 
     def inbox(self, run: RunDirectory) -> Inbox:
@@ -278,40 +251,22 @@ class Lead:
 
     def _missed(self, reason: str) -> None:
         """End the run from the thread: the main thread waits for a process that is gone, perhaps for ever."""
-        saved = checkpoints.newest(self.recorder.run)
-        back = "there is no checkpoint yet" if saved is None else f"last good checkpoint {saved}"
+        back = checkpoints.last_good(self.recorder.run)
         error = RunFailed(f"step {self.recorder.step}: {reason}; {back}")
         self.recorder.finish("failed", str(error))
         tell(error)
         os._exit(1)
 
 
-def beside(share: Share, here: Place) -> Share:
-    share.beside = here.beside
-    return share
-
-
-def begun_with(experiment: Any, start: Mapping[str, Any]) -> None:
-    """Restore the state, or begin with the weights, that rank 0 has sent."""
-    if start["state"] is not None:
-        experiment.load_state_dict(start["state"])
-    elif start["weights"] is not None:
-        experiment.start_from(start["weights"])
-
-
-def free(experiment: Any) -> None:
+def free(experiment: Divided) -> None:
     """Forget models and optimizers before the group is left."""
-    if isinstance(experiment, Divided):
-        experiment.experiment = None
+    experiment.experiment = None
     take_share(ALONE)
     gc.collect()
 
 
 def follow(here: Place) -> int:
     """What every process but rank 0 does from its start to its end; returns its exit status."""
-    from txlab.runs.loop import drive, write_traceback
-    from txlab.runs.process import Signals, keep_freed_memory, set_thread_environment
-
     with Signals() as signals:
         set_thread_environment()
         keep_freed_memory()
@@ -320,9 +275,12 @@ def follow(here: Place) -> int:
             told = ranks.told()
             scenario = kind_named(told["kind"]).schema.model_validate_json(told["scenario"])
             run = RunDirectory(told["run"])
-            experiment = divided(kind_named(told["kind"]).build(take_part(scenario, here, ranks)), ranks)
+            experiment = Divided(kind_named(told["kind"]).build(take_part(scenario, here)), ranks)
             start = ranks.told()
-            begun_with(experiment.experiment, start)
+            if start["state"] is not None:
+                experiment.load_state_dict(start["state"])
+            elif start["weights"] is not None:
+                experiment.start_from(start["weights"])
             outcome = drive(
                 experiment,
                 Silent(run, experiment.step_count),  # type: ignore[arg-type]

@@ -68,7 +68,7 @@ class Ranks:
         self._known: dict[int, tuple[str, float]] = {}  # the last sign of life of each, and when it was new
         self._ended = threading.Event()
         self.missed: Callable[[str], None] = lambda reason: None  # rank 0: ends the run from the thread
-        self._alarmed: Callable[[], str | None] = lambda: None
+        self.alarmed: Callable[[], str | None] = lambda: None  # whether the launcher has sent a signal
         self._thread = threading.Thread(target=self._watch, name="txlab ranks", daemon=True)
         self._thread.start()
 
@@ -89,7 +89,10 @@ class Ranks:
 
     def meet(self, signal: str | None) -> str | None:
         """Meet all others: returns the signal that any of them got; `requests` and `flushes` are then rank 0's."""
-        self.requests += self._polled_requests()
+        now = time.monotonic()
+        if self.inbox is not None and now - self._polled >= POLL_EVERY:
+            self._polled = now
+            self.requests += self.inbox.take()
         numbers = torch.zeros(3, dtype=torch.float64)
         numbers[0] = SIGNALS.index(signal or "")
         if self.leads:
@@ -106,13 +109,6 @@ class Ranks:
         """The requests of the last meeting, once."""
         requests, self.requests = self.requests, []
         return requests
-
-    def _polled_requests(self) -> list[Request]:
-        now = time.monotonic()
-        if self.inbox is None or now - self._polled < POLL_EVERY:
-            return []
-        self._polled = now
-        return self.inbox.take()
 
     def told(self, value: Any = None) -> Any:
         """Rank 0's value, in every process: anything that a checkpoint can hold."""
@@ -168,15 +164,12 @@ class Ranks:
                     if not is_an_echo:
                         return word
                     echo = echo or word
-                elif self._is_gone(rank):
-                    return f"process {rank} of {self.count} died without a word (killed, or out of memory)"
+                else:
+                    host, _, pid = (self._said(f"process/{rank}") or "").rpartition(" ")
+                    if host == socket.gethostname() and not process_is_alive(int(pid)):
+                        return f"process {rank} of {self.count} died without a word (killed, or out of memory)"
             time.sleep(0.1)
         return echo
-
-    def _is_gone(self, rank: int) -> bool:
-        """Whether a process of this host has ended."""
-        host, _, pid = (self._said(f"process/{rank}") or "").rpartition(" ")
-        return host == socket.gethostname() and not process_is_alive(int(pid))
 
     def _said(self, key: str) -> str | None:
         with contextlib.suppress(Exception):
@@ -206,17 +199,13 @@ class Ranks:
                 if self._known.get(key, ("", 0.0))[0] != mark:
                     self._known[key] = (mark, now)
         silent = [rank for rank in range(1, self.count) if now - self._known.get(rank, ("", now))[1] > DEAD_AFTER]
-        if silent and self._alarmed():
+        if silent and self.alarmed():
             return f"{listed(silent)} of {self.count} died without a word"
         last = min(reached.values())
         slow = [rank for rank in reached if reached[rank] == last and now - self._known[-1 - rank][1] > self.timeout]
         if slow and self.meetings:
             return f"{listed(slow)} of {self.count} did not finish a step within compute.timeout = {self.timeout:g} s"
         return ""
-
-    def watch_over(self, missed: Callable[[str], None], alarmed: Callable[[], str | None]) -> None:
-        """Rank 0: how its thread ends the run, and whether the launcher has sent a signal."""
-        self.missed, self._alarmed = missed, alarmed
 
     def stop_watching(self) -> None:
         self._ended.set()

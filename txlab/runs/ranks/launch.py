@@ -1,6 +1,6 @@
 """The process that a person started, when several compute the run: it starts them, shows the run, and waits.
 
-Notable: they are started by torch's elastic launcher in a process of its own (`agent`), in a session of its own, so
+Notable: they are started by torch's elastic launcher in a process of its own (`main`), in a session of its own, so
 that ctrl-c reaches this process alone. It passes a signal on to rank 0, once: the ranks agree at which step they save
 and end, whatever time that takes. The rows that it shows are those of events.jsonl, and what it returns is run.json; if
 rank 0 died before it could write the end, this process writes it.
@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
+import signal
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import orjson
 
@@ -23,8 +26,12 @@ from txlab.errors import LabError, RunFailed, one_line
 from txlab.runs import checkpoints
 from txlab.runs.control import Inbox
 from txlab.runs.directory import ALIVE, RunDirectory, RunInfo, info_of
-from txlab.runs.events import each_row
+from txlab.runs.events import each_row, json_object
+from txlab.runs.folder import default_root
+from txlab.runs.ranks import Place
 from txlab.runs.recorder import Listener, Recorder
+from txlab.runs.scenario import LoadedScenario, dump_scenario, load_scenario
+from txlab.runs.writing import Signals, started, writing
 
 ENDING = "TXLAB_ENDING"  # a file in which rank 0 tells the process that started it the error it ends with
 LOOK_EVERY = 0.1
@@ -34,8 +41,6 @@ def launch(
     run: RunDirectory, count: int, observer: Listener | None, rewind_to: int | None, keep_requests: bool
 ) -> RunInfo:
     """Compute a run in `count` processes on this machine; returns its final run.json. Errors are those of `execute`."""
-    from txlab.runs.process import Signals, writing
-
     with Signals() as signals, tempfile.TemporaryDirectory(prefix="txlab-") as folder:
         with writing(run):
             info = info_of(run)
@@ -45,7 +50,9 @@ def launch(
                 Inbox(run).clear()
         shown = run.events.stat().st_size if run.events.exists() else 0
         before, ending = (info.pid, info.started), Path(folder) / "ending.json"
-        agent = _started(run, count, rewind_to, ending)
+        rewind = [] if rewind_to is None else ["--rewind-to", str(rewind_to)]
+        words = (str(count), str(run.path), *rewind)
+        agent = started(run, "txlab.runs.ranks.launch", *words, **{ENDING: str(ending)})
         passed_on = False
         while True:
             ended = agent.poll() is not None
@@ -70,29 +77,8 @@ def launch(
     return info
 
 
-def _started(run: RunDirectory, count: int, rewind_to: int | None, ending: Path) -> subprocess.Popen[bytes]:
-    home = str(Path(__file__).resolve().parents[3])
-    search = [home, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    rewind = [] if rewind_to is None else ["--rewind-to", str(rewind_to)]
-    try:
-        with run.log_file() as log:
-            return subprocess.Popen(
-                [sys.executable, "-P", "-m", "txlab.runs.ranks.agent", str(count), str(run.path), *rewind],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd="/",
-                start_new_session=True,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(search), "PYTHONUNBUFFERED": "1", ENDING: str(ending)},
-            )
-    except OSError as error:
-        raise LabError(f"no process can be started for {run.path}: {error.strerror}") from None
-
-
 def _pass_on(run: RunDirectory, before: tuple[int | None, float | None], name: str) -> bool:
     """Send the signal to rank 0, once it has written its number into run.json and so listens; whether it was sent."""
-    import signal
-
     with contextlib.suppress(LabError, OSError):
         info = RunInfo.load(run)
         if info.pid is not None and (info.pid, info.started) != before and info.status in ALIVE:
@@ -103,14 +89,10 @@ def _pass_on(run: RunDirectory, before: tuple[int | None, float | None], name: s
 
 def _finish(run: RunDirectory, info: RunInfo, failed: dict[str, Any]) -> None:
     """Write the end of a run whose rank 0 has died."""
-    from txlab.runs.process import writing
-
-    saved = checkpoints.newest(run)
-    back = "there is no checkpoint yet" if saved is None else f"last good checkpoint {saved}"
     reason = failed.get("0") or next(iter(failed.values()), "its processes ended without a word")
     with writing(run):
         recorder = Recorder(run, info)
-        recorder.finish("failed", f"{reason}; {back} ({run.log} may say more)")
+        recorder.finish("failed", f"{reason}; {checkpoints.last_good(run)} ({run.log} may say more)")
 
 
 def tell(error: LabError) -> None:
@@ -122,8 +104,85 @@ def tell(error: LabError) -> None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    with contextlib.suppress(OSError, ValueError):
-        found = orjson.loads(path.read_bytes())
-        if isinstance(found, dict):
-            return found
+    with contextlib.suppress(OSError):
+        return json_object(path.read_bytes())
     return {}
+
+
+# Launches by torchrun, and runs that go on with another number of processes
+
+
+def counted(loaded: LoadedScenario, here: Place) -> LoadedScenario:
+    """The scenario with as many processes as torchrun has started. LabError if it asks for another number."""
+    compute = loaded.scenario.compute
+    if compute.processes not in (1, here.count):
+        raise LabError(
+            f"compute.processes = {compute.processes}, and torchrun has started {here.count}; leave that setting out"
+        )
+    there = compute.model_copy(update={"processes": here.count})
+    return replace(loaded, scenario=loaded.scenario.model_copy(update={"compute": there}))
+
+
+def begun_by(here: Place, out: Path | None) -> Path | None:
+    """The newest run that this launch has begun, for its processes that are started again; None if there is none.
+
+    On another host than before only `out` can be recognised, which nobody else begins at the same time.
+    """
+    if out is not None:
+        return out if (out / "run.json").is_file() else None
+    with contextlib.suppress(OSError):
+        for path in sorted(default_root().iterdir(), reverse=True):
+            with contextlib.suppress(LabError):
+                if RunInfo.load(path).launch == here.launch:
+                    return path
+    return None
+
+
+def set_processes(run: Path, count: int) -> None:
+    """Let a run that nobody computes go on with so many processes. LabError if they cannot compute it together."""
+    from txlab.experiments.kind import kind_named
+
+    directory = RunDirectory(run).held()
+    with writing(directory):
+        scenario = load_scenario(directory.scenario_file).scenario
+        if count > 1:
+            kind_named(scenario.kind).require_divisible(scenario, count)
+        compute = scenario.compute.model_copy(update={"processes": count})
+        changed = dump_scenario(scenario.model_copy(update={"compute": compute}))
+        directory.write("scenario.toml", changed.encode(), durable=True)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """torch's elastic launcher, as a process of its own: COUNT RUN [--rewind-to STEP].
+
+    It says in a file which processes failed, and how: a process that was killed cannot say so itself.
+    """
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    count, *rest = arguments
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # as torchrun does; each process then sets its own number
+    config = LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=int(count),
+        run_id=uuid4().hex,
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        max_restarts=0,
+        monitor_interval=0.1,
+    )
+    try:
+        elastic_launch(config, sys.executable)("-P", "-m", "txlab.runs.process", *rest)
+    except ChildFailedError as error:
+        failed = {}
+        for rank, failure in error.failures.items():
+            how = f"was ended by {failure.signal_name()}" if failure.exitcode < 0 else f"ended with {failure.exitcode}"
+            failed[str(rank)] = f"process {rank} of {count} {how}"
+        Path(f"{os.environ[ENDING]}.agent").write_bytes(orjson.dumps(failed))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

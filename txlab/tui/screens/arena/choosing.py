@@ -108,7 +108,7 @@ def choices(root: Path) -> tuple[list[tuple[str, str]], dict[str, Path]]:
     """Return (name, title) of each world, and the recorded decision runs by name, newest first."""
     from txlab.engine.rl.worlds import worlds
     from txlab.runs.directory import RunInfo
-    from txlab.runs.finding import list_runs
+    from txlab.runs.folder import list_runs
 
     runs: dict[str, Path] = {}
     for path in list_runs(root)[:200]:

@@ -365,7 +365,7 @@ def checkpoint_at(task: Task) -> int | None:
     """Return the newest checkpoint of a run at or before the selected step; None for a folder of weights."""
     from txlab.runs import checkpoints
     from txlab.runs.directory import RunDirectory
-    from txlab.runs.finding import is_run
+    from txlab.runs.folder import is_run
     from txlab.runs.models import find_model
 
     place, _ = find_model(task.model, task.root)

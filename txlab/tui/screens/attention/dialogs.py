@@ -43,7 +43,7 @@ def offer_models(dialog: Choose, root: Path) -> None:
 
 def models_here(root: Path) -> list[tuple[str, str]]:
     """Return (name, description): runs with a checkpoint, newest first, and folders with weights under models/."""
-    from txlab.runs.finding import list_runs
+    from txlab.runs.folder import list_runs
 
     found: list[tuple[str, str]] = []
     for path in list_runs(root)[:MOST]:

@@ -21,8 +21,7 @@ from txlab.runs.control import asker
 from txlab.runs.directory import RunDirectory
 from txlab.runs.label import handle_of, read_label
 from txlab.runs.live_rows import Series
-from txlab.runs.people import human_ranks
-from txlab.runs.preferences import Answers, shown_order
+from txlab.runs.preferences import Answers, human_ranks, shown_order
 from txlab.runs.reader import RunReader
 from txlab.runs.summary import scenario_name
 

@@ -30,7 +30,7 @@ from txlab.drawing.spark import spark
 from txlab.drawing.text import cut, fit, visible, width
 from txlab.runs.far.address import Address
 from txlab.runs.far.mirroring import follow
-from txlab.runs.finding import delete_run
+from txlab.runs.folder import delete_run
 from txlab.runs.label import shared, write_label
 from txlab.runs.overview import is_meant
 from txlab.runs.primary_metric import short

@@ -140,7 +140,7 @@ class SeatsPanel(Panel):
 def self_play_runs(root: Path, stop: Callable[[], bool]) -> list[tuple[str, Path, str]]:
     """Return (name, path, title) of the runs of self-play, newest first."""
     from txlab.runs.directory import RunDirectory, RunInfo
-    from txlab.runs.finding import list_runs
+    from txlab.runs.folder import list_runs
 
     found = []
     for path in list_runs(root):

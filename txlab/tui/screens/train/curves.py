@@ -15,7 +15,7 @@ from txlab.drawing.formatting import count
 from txlab.drawing.text import visible
 from txlab.errors import LabError
 from txlab.runs.directory import RunInfo
-from txlab.runs.finding import is_run
+from txlab.runs.folder import is_run
 from txlab.runs.label import read_label, told_changes
 from txlab.tui.panel import Panel
 from txlab.tui.screens.train.text import brief

@@ -18,7 +18,7 @@ from txlab.errors import LabError
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory, info_of
 from txlab.runs.embeddings import embedding_of_state, objectives_of
-from txlab.runs.finding import is_run
+from txlab.runs.folder import is_run
 from txlab.runs.label import handle_of, read_label
 from txlab.runs.reader import RunReader
 from txlab.runs.summary import scenario_name
