@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from small_walks import some_episodes, walk
 
-from txlab.engine.rl.agent import make_agent
 from txlab.engine.rl.features import Features, aggregated, radial, tabular, tiled
 from txlab.engine.rl.prediction import (
     METHODS,
@@ -18,6 +17,7 @@ from txlab.engine.rl.prediction import (
     online_lambda_return,
 )
 from txlab.engine.rl.rollouts import Episode
+from txlab.engine.rl.rules import make_agent
 from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.worlds import world_named
 

@@ -1,4 +1,4 @@
-"""The glass box: a learner of one world that can be taken apart after any update (MATH M4–M7).
+"""What a rule is, and the glass box: a learner of one world that can be taken apart after any update (MATH M4–M7).
 
 Notable: run(1) and run(100 000) are the same loop (one per family, in rules/), in plain Python over lists. Looking at
 a learner never slows it down: rows are replaced rather than written, so a record can keep the rows that an update was
@@ -21,8 +21,9 @@ from txlab.engine.rl.dynamic_programming import greedy
 from txlab.engine.rl.environment import Environment
 from txlab.engine.rl.policies import Exploration, choose_action, exploring, probabilities, tied
 from txlab.engine.rl.process import Process
-from txlab.engine.rl.rules import Rule, rule_named
 from txlab.engine.rl.settings import Settings, checked
+from txlab.engine.rl.sweeps.arrays import Array
+from txlab.engine.rl.sweeps.tables import BatchTransition, StepState, Trail
 from txlab.engine.rl.transition_table import ENDED, SteppedTransitions, Transition, TransitionTable, process_shell
 from txlab.engine.rl.update import StepContext, Term, Update
 from txlab.errors import LabError, nearest
@@ -31,6 +32,69 @@ NEVER = 1 << 62
 BLOCK = 4096  # steps whose draws are made at once
 
 Row = list[float]
+
+
+class Rule:
+    """The properties of a rule; a subclass says how it learns.
+
+    parameters        which of `Settings` it uses besides γ; "policy" stands for ε or τ
+    traces            which kinds of eligibility traces it supports; empty = it has no traces
+    steers            whether it chooses the actions; if not, it learns the values of a given policy or of the world
+    exploring_starts  whether it may begin its episodes with any action
+    ahead             whether the action in s′ is chosen before the update, and then taken
+    off_policy        whether it learns about a policy other than the one it follows
+
+    For a sweep: `tables` that it keeps, by name (the policy chooses from "q", or from "q" + "q2"); `coin`, whether it
+    uses a draw of its own; `prefers`, whether the table holds preferences: actions are drawn from their softmax, and
+    `observation` is all that it sees.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    equation: ClassVar[str]
+    math: ClassVar[str]
+    source: ClassVar[str]
+    agent: ClassVar[type[Agent]]
+    parameters: ClassVar[tuple[str, ...]] = ("alpha", "policy")
+    traces: ClassVar[tuple[str, ...]] = ()
+    steers: ClassVar[bool] = True
+    exploring_starts: ClassVar[bool] = False
+    ahead: ClassVar[bool] = False
+    off_policy: ClassVar[bool] = False
+    tables: ClassVar[tuple[str, ...]] = ("q",)
+    coin: ClassVar[bool] = False
+    prefers: ClassVar[bool] = False
+
+    def learn(self, now: StepState, step: BatchTransition) -> None:
+        """Update the agents of a block after one step."""
+        raise NotImplementedError(f"the rule {self.name} has no form for arrays")
+
+    def teach(self, now: StepState, trail: Trail, lengths: Array) -> None:
+        """Update the agents of a block after a whole episode of `lengths` (n) steps."""
+        raise NotImplementedError(f"the rule {self.name} does not learn from whole episodes")
+
+    @property
+    def learns_each_step(self) -> bool:
+        return type(self).learn is not Rule.learn
+
+    @property
+    def has_array_form(self) -> bool:
+        """Whether thousands of its agents can learn at once; otherwise each runs as a glass box."""
+        return self.learns_each_step or type(self).teach is not Rule.teach
+
+    def checked(self, settings: Settings) -> Settings:
+        """The settings of a learner of this rule, checked; LabError says what is allowed."""
+        settings = checked(settings)
+        if settings.policy == "exploring-starts" and not self.exploring_starts:
+            raise LabError(f"exploring-starts belongs to monte-carlo; {self.name} has another policy")
+        if settings.traces == "true-online" and self.traces and "true-online" not in self.traces:
+            raise LabError(f"true-online traces belong to td-lambda; {self.name} has {' or '.join(self.traces)} ones")
+        return settings
+
+    def numbers(self, policy: str = "epsilon-greedy") -> tuple[str, ...]:
+        """The names of the numbers in `Settings` that have an effect with this policy, apart from γ."""
+        chosen = {"softmax": ("temperature",), "greedy": (), "exploring-starts": ()}.get(policy, ("epsilon",))
+        return tuple(one for name in self.parameters for one in (chosen if name == "policy" else (name,)))
 
 
 class Agent:
@@ -48,7 +112,7 @@ class Agent:
 
     def __init__(self, rule: Rule, process: Process | Environment, settings: Settings, seed: int) -> None:
         self.rule, self.seed = rule, seed
-        self.settings = checked(settings)
+        self.settings = rule.checked(settings)
         self.updates = 0
         self.returns: list[float] = []
         self.lengths: list[int] = []
@@ -295,7 +359,7 @@ class Agent:
             if not hasattr(self.settings, name):
                 names = list(Settings.__dataclass_fields__)
                 raise LabError(f"a learner has no {name!r}{nearest(name, names)}; it has {', '.join(names)}")
-        self.settings = checked(replace(self.settings, **changes))
+        self.settings = self.rule.checked(replace(self.settings, **changes))
         self.note()
 
     def closed(self, t: int) -> bool:
@@ -438,9 +502,3 @@ class Agent:
         self.visits = json.loads(state.get("visits", "null")) or self.visits
         self.world.load(state["outside"])
         self.prepare()
-
-
-def make_agent(process: Process | Environment, settings: Settings, seed: int = 0) -> Agent:
-    """Make a learner of `settings.rule` in this world, or in an environment that can only be stepped."""
-    rule = rule_named(settings.rule)
-    return rule.agent(rule, process, settings, seed)

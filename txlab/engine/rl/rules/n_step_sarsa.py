@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import Any
 
 from txlab.engine.explain import Operand, Step, bracketed, computed, number, substituted
+from txlab.engine.rl.agent import Rule
 from txlab.engine.rl.draws import Draws
 from txlab.engine.rl.policies import soft, tied
-from txlab.engine.rl.rules import Rule
 from txlab.engine.rl.rules.monte_carlo import Episodic
 from txlab.engine.rl.transition_table import ENDED
 from txlab.engine.rl.update import Update, terms

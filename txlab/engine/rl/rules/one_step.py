@@ -7,19 +7,16 @@ from top to bottom, and as fast as plain Python allows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from txlab.engine.explain import Operand, Step, computed, number
-from txlab.engine.rl.agent import Agent
+from txlab.engine.rl.agent import Agent, Rule
 from txlab.engine.rl.draws import Draws
 from txlab.engine.rl.policies import Exploration, added, soft, tied, weights
-from txlab.engine.rl.rules import Rule
+from txlab.engine.rl.sweeps.arrays import Array
+from txlab.engine.rl.sweeps.tables import BatchTransition, StepState
 from txlab.engine.rl.transition_table import ENDED
 from txlab.engine.rl.update import StepContext, Update, terms
-
-if TYPE_CHECKING:
-    from txlab.engine.rl.sweeps.arrays import Array
-    from txlab.engine.rl.sweeps.tables import BatchTransition, StepState
 
 ORDER = 1
 

@@ -19,10 +19,9 @@ from typing import Any
 import numpy as np
 
 from txlab.engine.explain import Operand, Step, substituted
-from txlab.engine.rl.agent import Agent
+from txlab.engine.rl.agent import Agent, Rule
 from txlab.engine.rl.draws import Draws
 from txlab.engine.rl.process import Process
-from txlab.engine.rl.rules import Rule
 from txlab.engine.rl.transition_table import ENDED
 from txlab.engine.rl.update import Update, terms
 

@@ -11,21 +11,18 @@ record: (step, (reward, sâ€², how it left the episode), Q before, (the row of sâ
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from txlab.engine.explain import Operand, Step, computed
-from txlab.engine.rl.agent import Agent
+from txlab.engine.rl.agent import Agent, Rule
 from txlab.engine.rl.draws import Draws
 from txlab.engine.rl.policies import soft, tied
-from txlab.engine.rl.rules import Rule
 from txlab.engine.rl.rules.one_step import Q_LEARNING, SARSA, OneStepRule
+from txlab.engine.rl.sweeps.tables import BatchTransition, StepState
 from txlab.engine.rl.transition_table import ENDED
 from txlab.engine.rl.update import Update, terms
-
-if TYPE_CHECKING:
-    from txlab.engine.rl.sweeps.tables import BatchTransition, StepState
 
 ORDER = 5
 

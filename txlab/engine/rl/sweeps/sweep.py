@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from txlab.engine.rl.agent import make_agent
 from txlab.engine.rl.environment import Environment
 from txlab.engine.rl.process import Process
-from txlab.engine.rl.rules import rule_named, rule_names
+from txlab.engine.rl.rules import make_agent, rule_named, rule_names
 from txlab.engine.rl.settings import PolicyName, Settings
 from txlab.engine.rl.sweeps.arrays import Numpy
 from txlab.engine.rl.sweeps.block import AgentBlock, Ended, Powers, live
