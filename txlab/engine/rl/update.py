@@ -91,11 +91,6 @@ class StepContext:
     def temperature(self) -> float:
         return exploring(self.settings, self.episode)[1]
 
-    @property
-    def explored(self) -> bool:
-        """Whether the action of this step was drawn from all allowed actions."""
-        return self.settings.policy == "epsilon-greedy" and float(self.draws[0]) < self.epsilon
-
     def state(self, s: int) -> str:
         return self.world.process.states[s]
 
@@ -103,7 +98,7 @@ class StepContext:
         return [self.world.process.actions[a] for a in self.world.actions[s]]
 
     def action(self, s: int, k: int) -> str:
-        return self.actions(s)[k]
+        return self.world.process.actions[self.world.actions[s][k]]
 
     def chosen(self, s: int, k: int) -> Step:
         """The line of an explanation that says which action this step took, and why that one."""
@@ -117,9 +112,9 @@ class StepContext:
             return "any action at an episode's first step, the greedy choice after it"
         if self.settings.policy == "greedy":
             return "the greedy choice"
-        sign = "<" if self.explored else "≥"
-        what = "explored: any allowed action" if self.explored else "the greedy choice"
-        return f"{what} (u₀ = {number(float(self.draws[0]))} {sign} ε = {number(self.epsilon)})"
+        u, epsilon = float(self.draws[0]), self.epsilon
+        what, sign = ("explored: any allowed action", "<") if u < epsilon else ("the greedy choice", "≥")
+        return f"{what} (u₀ = {number(u)} {sign} ε = {number(epsilon)})"
 
     def ending(self, end: int, s: int) -> str:
         """A description of whether anything follows."""

@@ -265,7 +265,7 @@ class OneByOne:
     def exploration(self) -> np.ndarray:
         """(M): ε of each agent's present episode, or τ where it chooses by softmax."""
         found = [agent.exploration for agent in self.agents]
-        return np.array([each.temperature if each.softly else each.epsilon for each in found])
+        return np.array([temperature if softly else epsilon for epsilon, temperature, softly in found])
 
     def state(self) -> dict[str, Any]:
         return {"asked": self.asked, "agents": [agent.state_dict() for agent in self.agents]}
