@@ -12,8 +12,7 @@ from txlab.engine.explain import Explanation, Operand, Step, computed
 def unit(vectors: np.ndarray) -> np.ndarray:
     """Each row at length 1; a row of zeros stays."""
     lengths = np.sqrt(np.einsum("...d,...d->...", vectors, vectors))[..., None]  # without a table of squares
-    scaled: np.ndarray = vectors / np.where(lengths == 0, 1, lengths)
-    return scaled
+    return vectors / np.where(lengths == 0, 1, lengths)
 
 
 def nearest(units: np.ndarray, query: np.ndarray, count: int, without: Sequence[int] = ()) -> list[tuple[int, float]]:

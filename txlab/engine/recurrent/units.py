@@ -68,8 +68,7 @@ def of_tokens(name: str, tokens: Sequence[bytes]) -> Floats:
     """The property at the last byte of each token of a text."""
     values = PROPERTIES[name][1](b"".join(tokens))
     ends = np.cumsum([len(token) for token in tokens]) - 1
-    found: Floats = values[np.maximum(ends, 0)] if len(values) else np.zeros(len(tokens))
-    return found
+    return values[np.maximum(ends, 0)] if len(values) else np.zeros(len(tokens))
 
 
 def correlations(states: NDArray[np.floating], values: Floats) -> Floats:

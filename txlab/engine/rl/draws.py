@@ -39,8 +39,7 @@ def uniforms(seeds: np.ndarray | int, begin: np.ndarray | int, steps: int) -> np
     # SplitMix64 adds GOLDEN for each number of the stream; (key + first·GOLDEN) is where this range begins.
     bits = mixed((key + first * GOLDEN)[:, None] + count * GOLDEN)  # (M, 2·steps)
     halves = bits.astype("<u8", copy=False).view("<u4")
-    found: np.ndarray = halves.reshape(len(bits), steps, EACH) * 2.0**-32
-    return found
+    return halves.reshape(len(bits), steps, EACH) * 2.0**-32
 
 
 class Draws:

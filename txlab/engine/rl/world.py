@@ -94,8 +94,7 @@ class Option:
         if not right:
             near = nearest(value, self.choices) if isinstance(value, str) else ""
             raise LabError(f"{name} = {ascii(value)[:60]} is not possible{near}; allowed: {self.allowed}")
-        given: Value = type(default)(value)
-        return given
+        return type(default)(value)
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,7 @@ class Numpy:
 
     def numpy(self, values: Array) -> np.ndarray:
         """The values as a numpy array."""
-        found: np.ndarray = np.array(values)
-        return found
+        return np.array(values)
 
     def copy(self, values: Array) -> Array:
         return values.copy()
