@@ -377,26 +377,19 @@ class Agent:
         """The states that the greedy policy passes through from a start state, and the return; at most `limit` steps.
         Chance (outcomes, ties) has a stream of its own, so the answer is the same each time."""
         with self.world.aside():
-            return self._greedy_path(limit)
-
-    def _greedy_path(self, limit: int) -> tuple[list[int], float]:
-        draws = Draws(self.seed ^ 0x5EED, 0, 1)
-        s, total, path, u1, draw_transition = 0, 0.0, [], draws.u1, self.world.sampler(draws)
-        for step in range(limit):
-            place = step % 256
-            if place == 0:
-                draws = Draws(self.seed ^ 0x5EED, step, 256)
-                u1, draw_transition = draws.u1, self.world.sampler(draws)
-            if step == 0:
-                s = self.world.begin(draws.u3[0])
-                path = [s]
-            row = self.acting_row(s)
-            k = tied(row, u1[place])
-            reward, s, end = self.world.moves[s][k] or draw_transition(s, k, place)
-            total += reward
-            path.append(s)
-            if end:
-                break
+            s = self.world.begin(Draws(self.seed ^ 0x5EED, 0, 1).u3[0])
+            total, path = 0.0, [s]
+            for step in range(limit):
+                place = step % 256
+                if place == 0:
+                    draws = Draws(self.seed ^ 0x5EED, step, 256)
+                    draw_transition = self.world.sampler(draws)
+                k = tied(self.acting_row(s), draws.u1[place])
+                reward, s, end = self.world.moves[s][k] or draw_transition(s, k, place)
+                total += reward
+                path.append(s)
+                if end:
+                    break
         return path, total
 
     def acting_row(self, state: int) -> Row:

@@ -77,18 +77,22 @@ def added(row: list[float]) -> float:
 
 
 def probabilities(q: np.ndarray, settings: Settings, episode: int) -> np.ndarray:
-    """π(a|s) (S, A) from Q (S, A) with NaN where an action is not allowed; a row of zeros where none is."""
+    """π(a|s) (S, A) of an episode, from Q as in `shares`."""
+    return shares(q, *exploring(settings, episode))
+
+
+def shares(q: np.ndarray, epsilon: float | np.ndarray, temperature: float | np.ndarray, softly: bool) -> np.ndarray:
+    """π(a|s) (…, A) from Q (…, A) with NaN where an action is not allowed; a row of zeros where none is."""
     allowed = ~np.isnan(q)
     filled = np.where(allowed, q, -np.inf)
-    some = allowed.any(axis=1, keepdims=True)
-    best = np.where(some, filled.max(axis=1, keepdims=True, initial=-np.inf), 0.0)
-    epsilon, temperature, softly = exploring(settings, episode)
+    some = allowed.any(axis=-1, keepdims=True)
+    best = np.where(some, filled.max(axis=-1, keepdims=True, initial=-np.inf), 0.0)
     if softly:
         raw = np.where(allowed, np.exp((filled - best) / temperature), 0.0)
-        found: np.ndarray = raw / np.maximum(raw.sum(axis=1, keepdims=True), 1e-300)
+        found: np.ndarray = raw / np.maximum(raw.sum(axis=-1, keepdims=True), 1e-300)
         return found
     greedy = allowed & (filled == best)
-    share = greedy / np.maximum(greedy.sum(axis=1, keepdims=True), 1)
-    even = allowed / np.maximum(allowed.sum(axis=1, keepdims=True), 1)
+    share = greedy / np.maximum(greedy.sum(axis=-1, keepdims=True), 1)
+    even = allowed / np.maximum(allowed.sum(axis=-1, keepdims=True), 1)
     mixed: np.ndarray = (1 - epsilon) * share + epsilon * even
     return mixed

@@ -22,7 +22,7 @@ from txlab.engine.explain import Explanation, Operand, Step, substituted
 from txlab.engine.rl.features import Features
 from txlab.engine.rl.returns import accumulating, dutch, lambda_returns, n_step_returns, replacing, returns
 from txlab.engine.rl.rollouts import Episode
-from txlab.engine.rl.update import Term, terms
+from txlab.engine.rl.update import Term, error_step, terms
 
 TraceKind = Literal["accumulating", "replacing", "true-online"]
 Rule = Callable[[np.ndarray, Features, Episode, float, float, float], np.ndarray]
@@ -288,11 +288,6 @@ FORMULAS: dict[TraceKind, str] = {
     "replacing": "V(s) ← V(s) + α [ r + γ V(s′) − V(s) ] e(s),  e ← γλ e, then e(s) ← 1",
     "true-online": "V(s) ← V(s) + α (δ + V(s) − V_old) e(s) − α (V(s) − V_old),  e(s) ← γλ e(s) + 1 − α γλ e(s)",
 }
-SOURCES: dict[TraceKind, str] = {
-    "accumulating": "Mehlig; Sutton 1988",
-    "replacing": "Singh and Sutton 1996",
-    "true-online": "van Seijen and Sutton 2014",
-}
 
 
 def terms_of(update: Learned, kind: TraceKind, alpha: float, gamma: float) -> list[Term]:
@@ -313,15 +308,11 @@ def why_update(
     here, there = names[update.state], names[update.following]
     ends = "the episode ended: nothing follows" if update.ended else f"the value of {there}, bootstrapped"
     steps = [
-        Step(
-            "δ",
-            substituted(
-                "{} + {} · {} − {}", lambda r, γ, v, w: r + γ * v - w, update.reward, gamma, update.there, update.here
-            ),
-            update.delta,
+        error_step(
+            update.reward, gamma, update.there, update.here,
             "the error of this step; every state takes its share α e of it",
         )
-    ]
+    ]  # fmt: skip
     if kind == "true-online":
         moved = update.here - update.old
         expression = substituted(
@@ -348,7 +339,7 @@ def why_update(
         question=f"why is {here} worth {update.after:.4g}?",
         equation=FORMULAS[kind],
         math="M4",
-        source=SOURCES[kind],
+        source=METHODS[kind].source,
         operands=operands,
         steps=steps,
         result=update.after,

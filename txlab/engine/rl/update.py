@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import prod
 
 import numpy as np
 
-from txlab.engine.explain import Explanation, Step, number
+from txlab.engine.explain import Explanation, Step, computed, number
 from txlab.engine.rl.draws import uniforms
 from txlab.engine.rl.policies import exploring
 from txlab.engine.rl.settings import Settings
@@ -34,6 +35,21 @@ def terms(*pieces: str | tuple[str, float]) -> list[Term]:
     [Term(letters='V', value=0.5), Term(letters='←', value=None), Term(letters='V', value=0.0)]
     """
     return [Term(piece) if isinstance(piece, str) else Term(*piece) for piece in pieces]
+
+
+def error_step(reward: float, gamma: float, value: float, known: float, note: str) -> Step:
+    """The line of an explanation for δ = r + γ V(s′) − the value that it corrects."""
+    return computed("δ", "{} + {} · {} − {}", lambda r, γ, v, q: r + γ * v - q, reward, gamma, value, known, note=note)
+
+
+def change_step(name: str, before: float, *factors: float, note: str = "") -> Step:
+    """The line for a value after its change by α δ, or α δ e.
+
+    >>> change_step("V", 1.0, 0.5, 4.0)
+    Step(name='V', expression='1 + 0.5 · 4', result=3.0, note='')
+    """
+    form = "{} + " + " · ".join(["{}"] * len(factors))
+    return computed(name, form, lambda value, *each: value + prod(each), before, *factors, note=note)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from txlab.engine.rl.process import Process
 from txlab.engine.rl.sweeps.arrays import Array
 from txlab.engine.rl.sweeps.tables import StepState, Trail
 from txlab.engine.rl.transition_table import Transition
-from txlab.engine.rl.update import Update, terms
+from txlab.engine.rl.update import Update, change_step, terms
 
 ORDER = 6
 
@@ -141,9 +141,7 @@ class MonteCarloControl(Episodic):
             ],
             [
                 computed("δ", "{} − {}", lambda g, q: g - q, returned, before, note="the error"),
-                computed(
-                    "Q(s,a)", "{} + {} · {}", lambda q, α, δ: q + α * δ, before, alpha, delta, note=f"{here}, after"
-                ),
+                change_step("Q(s,a)", before, alpha, delta, note=f"{here}, after"),
             ],
         )
 

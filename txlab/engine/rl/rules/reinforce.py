@@ -24,7 +24,7 @@ from txlab.engine.rl.rules.monte_carlo import Episodic, Lived
 from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.sweeps.arrays import Array
 from txlab.engine.rl.sweeps.tables import StepState, Trail
-from txlab.engine.rl.update import Update, terms
+from txlab.engine.rl.update import Update, change_step, terms
 
 ORDER = 7
 
@@ -144,16 +144,7 @@ class Reinforce(Episodic):
             [
                 computed("Gₜ − b", "{} − {}", lambda g, b: g - b, returned, b, note="better or worse than usual"),
                 Step("∇ ln π", f"{gap}π({a}|s)", slope, f"of {a}, when {did} was done"),
-                computed(
-                    "θ",
-                    "{} + {} · {} · {} · {}",
-                    lambda θ, α, γ, d, g: θ + α * γ * d * g,
-                    before,
-                    alpha,
-                    fade,
-                    delta,
-                    slope,
-                ),
+                change_step("θ", before, alpha, fade, delta, slope),
             ],
             labels=context.actions(state),
             asked=taken,
