@@ -77,15 +77,6 @@ def named_axes(units: np.ndarray, pairs: Sequence[tuple[int, int]]) -> np.ndarra
     return unit(np.stack([units[one] - units[other] for one, other in pairs]))
 
 
-def aligned(vectors: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """`vectors` (V, D) turned as a whole so that they lie as near to `before` as possible.
-
-    Only what moves against the others still moves in the picture.
-    """
-    turned: np.ndarray = vectors @ rotation(vectors, before)
-    return turned
-
-
 def rotation(vectors: np.ndarray, before: np.ndarray) -> np.ndarray:
     """R (D, D) = argmin ‖XR − Y‖ over orthogonal R, for X, Y (V, D): orthogonal Procrustes.
 

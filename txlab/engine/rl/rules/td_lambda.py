@@ -21,6 +21,7 @@ import numpy as np
 from txlab.engine.explain import Operand, Step, computed
 from txlab.engine.rl.agent import Agent, Rule
 from txlab.engine.rl.draws import Draws
+from txlab.engine.rl.dynamic_programming import even
 from txlab.engine.rl.process import Process
 from txlab.engine.rl.transition_table import ENDED
 from txlab.engine.rl.update import Update, change_step, error_step, terms
@@ -82,9 +83,7 @@ class TDLambda(Agent):
         return np.array(self.worth)
 
     def policy(self) -> np.ndarray:
-        allowed = self.process.allowed
-        shares: np.ndarray = allowed / np.maximum(allowed.sum(axis=1, keepdims=True), 1)
-        return shares
+        return even(self.process)
 
     greedy = policy
 
