@@ -335,14 +335,12 @@ class Agent:
         )
         return Update(
             number=context.t + 1,
-            episode=context.episode,
             state=s,
             action=actions[s][k] if k >= 0 else -1,
             reward=reward,
             next=then,
             done=end == ENDED,
             truncated=end != ENDED and self.closed(context.t),
-            next_action=actions[then][ahead] if ahead >= 0 else -1,
             before=before,
             after=after,
             delta=delta,

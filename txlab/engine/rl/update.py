@@ -54,26 +54,23 @@ def change_step(name: str, before: float, *factors: float, note: str = "") -> St
 
 @dataclass(frozen=True)
 class Update:
-    """number     which update of the learner this was, from 1; `episode` from 0
+    """number     which update of the learner this was, from 1
     state, action, reward, next   the transition; `action` is −1 for a rule without actions
     done       whether the episode ended there; `truncated`: whether it was cut off
-    next_action   the action that the rule used in the next state; −1 if it used none, or several
     before, after   the number that the table shows for (state, action), or for the state
     delta      δ, the error that was corrected
     trace      {pair number or state: e}, the traces that took part; empty for rules without
     terms      the rule with its numbers
-    explain    the complete answer to "why this number?"
+    explanation   the complete answer to "why this number?"
     """
 
     number: int
-    episode: int
     state: int
     action: int
     reward: float
     next: int
     done: bool
     truncated: bool
-    next_action: int
     before: float
     after: float
     delta: float

@@ -138,14 +138,12 @@ class ValueIteration(Agent):
                 v[then] = value
         return Update(
             number=t + 1,
-            episode=0,
             state=state,
             action=action,
             reward=reward,
             next=likeliest.next,
             done=all(then < 0 for _, then in outcomes),
             truncated=False,
-            next_action=-1,
             before=before,
             after=after,
             delta=after - before,

@@ -112,14 +112,15 @@ class AgentBlock:
         before, first_step = xp.uniforms(self.own["key"], self.place["step"] - 1, 2, True)
         self.place["state"] = state = tables.begin(before[3])
         if self.rule.ahead:
-            rows = xp.rows(self.table["q"], self.base(n) + state)
+            rows = xp.rows(self.table["q"], self.base() + state)
             self.place["action"] = choose(tables, self.policy, rows, state, first_step, self.place["exploration"])
 
     def __len__(self) -> int:
         return len(self.place["step"])
 
-    def base(self, n: int) -> Array:
-        return self.xp.array(np.arange(n) * self.tables.S, int)
+    def base(self) -> Array:
+        """(n): where the first state of each agent stands in a flattened table (A, n, S)."""
+        return self.xp.array(np.arange(len(self)) * self.tables.S, int)
 
     def exploration_of(self, lanes: Array | slice, episode: Array) -> Array:
         """ε, or τ, of these agents in an episode: max(floor, ε · decayⁿ)."""
@@ -130,10 +131,10 @@ class AgentBlock:
 
     def now(self, alpha: Array, exploration: Array) -> StepState:
         """What the rule is handed: the agents with this α and ε, or τ."""
-        n, own = len(self), self.own
+        own = self.own
         return StepState(
-            self.xp, self.tables, self.policy, self.traces, self.rule.prefers, self.table, self.base(n),
-            n * self.tables.S, alpha, own["beta"], own["gamma"], own["lam"], exploration,
+            self.xp, self.tables, self.policy, self.traces, self.rule.prefers, self.table, self.base(),
+            len(self) * self.tables.S, alpha, own["beta"], own["gamma"], own["lam"], exploration,
         )  # fmt: skip
 
     # Parts

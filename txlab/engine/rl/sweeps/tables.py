@@ -1,4 +1,5 @@
-"""A process as the sweeps store it, and how a thousand agents choose in it: ε-greedy, softmax, greedy (MATH M5, M6).
+"""A process as the sweeps store it, how a thousand agents choose in it (ε-greedy, softmax, greedy), and what their rule
+is handed: the agents of a step, their transitions, the trail of an episode (MATH M5, M6).
 
 Notable: where every action is allowed and has a single outcome no search is needed; the numbers are the same. Ties are
 broken at random among all best actions; draw 1 decides, and is used up either way, so that an agent's later draws do
@@ -25,7 +26,7 @@ class Tables:
 
     open        every action is allowed in every state that is not terminal
     ends        every outcome that ends an episode leads to a terminal state, whose row in every table stays 0
-    chancy      whether draw 2 and draw 3 are ever needed
+    every_draw  whether draw 2 and draw 3 are ever needed
     """
 
     def __init__(self, process: Process, xp: Numpy) -> None:
