@@ -40,7 +40,7 @@ from txlab.engine.device import (
     synchronise,
 )
 from txlab.engine.rl.settings import Settings
-from txlab.engine.rl.sweeps import sweep_in
+from txlab.engine.rl.sweeps.sweep import sweep_in
 from txlab.engine.rl.worlds import world_named
 from txlab.engine.tokenizers.elementary import ByteTokenizer
 from txlab.engine.transformer.generation import generate_batch

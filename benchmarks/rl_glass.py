@@ -19,8 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from txlab.engine.rl.agent import make_agent
-from txlab.engine.rl.rules import rule_names
+from txlab.engine.rl.rules import make_agent, rule_names
 from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.worlds import world_named
 

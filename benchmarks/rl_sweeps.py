@@ -19,8 +19,8 @@ import numpy as np
 
 from txlab.engine.rl.process import Process
 from txlab.engine.rl.settings import Settings
-from txlab.engine.rl.sweeps import Sweep
 from txlab.engine.rl.sweeps.arrays import Numpy
+from txlab.engine.rl.sweeps.sweep import Sweep
 from txlab.engine.rl.worlds import world_named
 
 STEPS, TURNS = 600, 3

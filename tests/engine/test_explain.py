@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txlab.engine.explain import SHOWN, Explanation, substituted
-from txlab.engine.rl.agent import make_agent
-from txlab.engine.rl.rules import rule_names
+from txlab.engine.rl.rules import make_agent, rule_names
 from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.worlds import world_named
 from txlab.experiments.kind import explain_metric

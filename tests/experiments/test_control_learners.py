@@ -14,7 +14,7 @@ import pytest
 from pydantic import ValidationError
 
 from txlab.engine.rl.settings import Settings
-from txlab.engine.rl.sweeps import Sweep
+from txlab.engine.rl.sweeps.sweep import Sweep
 from txlab.engine.rl.world import World
 from txlab.engine.rl.worlds import world_named
 from txlab.errors import LabError

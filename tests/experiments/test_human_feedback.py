@@ -10,10 +10,9 @@ import pytest
 import torch
 
 from txlab.engine.rlhf.kl import AdaptiveKL
-from txlab.engine.rlhf.labellers import SimulatedLabeller
 from txlab.engine.rlhf.reward import ScalarGPT, ranking_loss
 from txlab.engine.rlhf.rollouts import Episodes, sample
-from txlab.engine.rlhf.tasks import TASKS, task_named
+from txlab.engine.rlhf.tasks import TASKS, SimulatedLabeller, task_named
 from txlab.engine.rlhf.tasks.reviews import gold
 from txlab.engine.transformer.gpt import GPT
 from txlab.errors import LabError

@@ -156,7 +156,7 @@ RULES = ["q-learning", "expected-sarsa", "double-q", "sarsa-lambda", "monte-carl
 @pytest.mark.parametrize("rule", RULES)
 def test_a_thousand_learners_on_the_device_are_those_of_numpy(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from txlab.engine.rl.settings import Settings
-    from txlab.engine.rl.sweeps import sweep_in
+    from txlab.engine.rl.sweeps.sweep import sweep_in
     from txlab.engine.rl.worlds import world_named
 
     world = world_named("four-by-three")

@@ -7,10 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from txlab.engine.rl.agent import make_agent
 from txlab.engine.rl.gymnasium_adapter import stepped
 from txlab.engine.rl.maps.compiling import compile_map
-from txlab.engine.rl.rules import rule_named, rule_names
+from txlab.engine.rl.rules import make_agent, rule_named, rule_names
 from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.worlds import world_named
 from txlab.errors import LabError

@@ -10,7 +10,7 @@ from arena_screen import notices, opened, order, quiet, settings_of
 from picture import text_of
 from recorded import HOSTILE, app_on, make_run, settle
 
-from txlab.engine.rl.agent import make_agent
+from txlab.engine.rl.rules import make_agent
 from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.worlds import world_named
 from txlab.errors import LabError

@@ -36,13 +36,13 @@ def substituted(form: str, formula: Callable[..., Number], *operands: Number) ->
     '12.3456 − 12.3444'
     """
     exact = formula(*operands)
-    nothing = 1e-12 * max((abs(each) for each in operands), default=0.0)
+    shown = f"{exact:.{SHOWN}g}"
     for digits in range(SHOWN, 18):
-        written = formula(*(each if isinstance(each, int) else float(f"{each:.{digits}g}") for each in operands))
-        if f"{written:.{SHOWN}g}" == f"{exact:.{SHOWN}g}" or abs(written - exact) <= nothing:
+        written = formula(*[each if isinstance(each, int) else float(f"{each:.{digits}g}") for each in operands])
+        if f"{written:.{SHOWN}g}" == shown or abs(written - exact) <= 1e-12 * max(map(abs, operands)):
             break
     first, *rest = operands
-    return form.format(number(first, digits), *(bracketed(each, digits) for each in rest))
+    return form.format(number(first, digits), *[bracketed(each, digits) for each in rest])
 
 
 @dataclass(frozen=True)

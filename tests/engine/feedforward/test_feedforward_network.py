@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from txlab.engine.feedforward.graph import ACTIVATIONS, Graph, Neuron, read, written
-from txlab.engine.feedforward.network import MLP, FeedForward, mlp_as_dag
-from txlab.engine.feedforward.why import explain_neuron
+from txlab.engine.feedforward.network import MLP, FeedForward, explain_neuron, mlp_as_dag
 from txlab.errors import LabError
 
 SCALAR = {

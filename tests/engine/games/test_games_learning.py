@@ -14,7 +14,7 @@ from txlab.engine.games.learner import RULES, SelfPlaySettings, changed, make_le
 from txlab.engine.games.perfect_play import both_seats
 from txlab.engine.games.players import perfect_player, random_player
 from txlab.engine.games.population import LearnerBatch
-from txlab.engine.games.self_play_why import cell_of, explain, last_update
+from txlab.engine.games.self_play_why import cell_of, explain, explain_cell, record_of
 from txlab.engine.rl.draws import uniforms
 from txlab.errors import LabError
 
@@ -187,21 +187,20 @@ def test_the_last_update_of_every_cell_made_the_number_that_is_there(settings: S
     learner.run(100)
     told = 0
     for cell, value in enumerate(learner.table):
-        update = last_update(learner, cell)
+        update = record_of(learner, cell)
         if update is None:
             continue
         told += 1
-        assert update.after == value == update.explanation.result
-        assert update.terms[0].value == value
-        e = update.trace.get(cell, 1.0)
-        alpha = next(term.value for term in update.terms if term.letters == "α")
+        explanation = explain_cell(learner, cell)
+        assert update.after == value == explanation.result
+        assert explanation.steps[-1].result == value
+        alpha = next(operand.value for operand in explanation.operands if operand.name == "α")
         assert alpha == settings.alpha
-        assert update.before + settings.alpha * update.delta * e == value
-        assert update.next in learner.after[update.state]
-        assert update.done == bool(GRAPH.ended[update.next])
-        assert not update.done or update.reward == GRAPH.outcome[update.next]
-        if settings.rule == "sarsa" and not update.done:
-            assert update.next_action in tictactoe.legal(GRAPH.positions[update.next])
+        assert update.before + settings.alpha * update.delta * update.e == value
+        assert update.to in learner.after[update.left]
+        assert not GRAPH.ended[update.to] or update.target == GRAPH.outcome[update.to]
+        if settings.rule == "sarsa" and not GRAPH.ended[update.to]:
+            assert int(GRAPH.move[update.next_edge]) in tictactoe.legal(GRAPH.positions[update.to])
     assert told > 100
 
 

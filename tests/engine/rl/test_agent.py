@@ -10,14 +10,14 @@ import pytest
 import torch
 from sampled_process import SampledProcess
 
-from txlab.engine.rl.agent import Agent, make_agent
+from txlab.engine.rl.agent import Agent
 from txlab.engine.rl.maps.compiling import carried, compile_map
 from txlab.engine.rl.plain import Plain
 from txlab.engine.rl.process import Outcome, Process, compiled
-from txlab.engine.rl.rules import rule_named, rule_names
+from txlab.engine.rl.rules import make_agent, rule_named, rule_names
 from txlab.engine.rl.rules.reinforce import Reinforce
 from txlab.engine.rl.settings import Settings
-from txlab.engine.rl.sweeps import Sweep
+from txlab.engine.rl.sweeps.sweep import Sweep
 from txlab.engine.rl.worlds import world_named
 from txlab.errors import LabError
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from txlab.engine.rl.agent import make_agent
 from txlab.engine.rl.process import Outcome, Process, compiled
+from txlab.engine.rl.rules import make_agent
 from txlab.engine.rl.rules.one_step import OneStep
 from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.worlds import world_named

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from txlab.engine.rl.agent import make_agent
 from txlab.engine.rl.divergence import divergence, possible_values
-from txlab.engine.rl.rules import rule_named, rule_names
+from txlab.engine.rl.rules import make_agent, rule_named, rule_names
 from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.worlds import world_named
 from txlab.experiments.tabular.match import Match

@@ -7,15 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from txlab.engine.rl.agent import Agent, make_agent
+from txlab.engine.rl.agent import Agent
 from txlab.engine.rl.draws import uniforms
 from txlab.engine.rl.maps.compiling import carried, compile_map
 from txlab.engine.rl.maps.drawn import parse_map
 from txlab.engine.rl.plain import Plain
 from txlab.engine.rl.process import Process
+from txlab.engine.rl.rules import make_agent
 from txlab.engine.rl.rules.dyna_q import MEMORY
 from txlab.engine.rl.settings import Settings
-from txlab.engine.rl.sweeps import OneByOne, sweep_in
+from txlab.engine.rl.sweeps.sweep import OneByOne, sweep_in
 from txlab.engine.rl.worlds import world_named
 from txlab.errors import LabError
 

@@ -4,20 +4,20 @@ import numpy as np
 import pytest
 from small_walks import some_episodes, walk
 
-from txlab.engine.rl.agent import make_agent
 from txlab.engine.rl.features import Features, aggregated, radial, tabular, tiled
 from txlab.engine.rl.prediction import (
     METHODS,
     OnlineTD,
     TraceKind,
     monte_carlo,
-    offline_forward,
     offline_lambda_return,
     offline_sum,
     online,
-    online_lambda_return,
+    values_along,
 )
+from txlab.engine.rl.returns import lambda_returns
 from txlab.engine.rl.rollouts import Episode
+from txlab.engine.rl.rules import make_agent
 from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.worlds import world_named
 
@@ -31,6 +31,38 @@ BY_NAME = pytest.mark.parametrize("features", SEEN, ids=["tabular", "aggregated"
 
 def start(features: Features) -> np.ndarray:
     return np.random.default_rng(6).normal(size=features.size)
+
+
+def offline_forward(
+    w: np.ndarray, features: Features, episode: Episode, alpha: float, lam: float, gamma: float
+) -> np.ndarray:
+    """δw = α Σₜ [ Gₜ^λ − O(sₜ) ] x(sₜ), w fixed: the forward view of the same sum, and equal to it."""
+    values = values_along(w, features, episode)
+    errors = lambda_returns(episode.rewards, values, lam, gamma) - values[:-1]
+    found: np.ndarray = w + alpha * (errors @ features.matrix[episode.states[:-1]])
+    return found
+
+
+def online_lambda_return(
+    w: np.ndarray, features: Features, episode: Episode, alpha: float, lam: float, gamma: float
+) -> np.ndarray:
+    """Redo the whole episode after every step, with the λ-returns known by then.
+
+    w₀ʰ = w,  w^h_t+1 = w^h_t + α [ G^λ_t:h − w^h_t · x(sₜ) ] x(sₜ) for t < h, for h = 1 … T; O(sₜ) in the returns uses
+    w^t−1_t−1. It takes T² updates; true on-line TD(λ) gets the same with one per step.   Sutton and Barto 2018, 12.4
+    """
+    T = len(episode.rewards)
+    values = np.zeros(T + 1)  # values[t]: O(sₜ) under the weights when it was reached
+    newest = w.copy()
+    for h in range(1, T + 1):
+        if h < T or not episode.ended:
+            values[h] = features.matrix[episode.states[h]] @ newest
+        targets = lambda_returns(episode.rewards[:h], values[: h + 1], lam, gamma)
+        newest = w.copy()
+        for state, target in zip(episode.states, targets, strict=False):
+            x = features.matrix[state]
+            newest += (alpha * (target - newest @ x)) * x
+    return newest
 
 
 @BY_NAME

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_processes import random_process
 
-from txlab.engine.rl.agent import make_agent
 from txlab.engine.rl.dynamic_programming import backup_of, even, settled, sweep, sweeps
 from txlab.engine.rl.maps.compiling import compile_map
 from txlab.engine.rl.process import Process
+from txlab.engine.rl.rules import make_agent
 from txlab.engine.rl.rules.value_iteration import ValueIteration
 from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.worlds import world_named

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from txlab.engine.rl.agent import make_agent
 from txlab.engine.rl.draws import uniforms
 from txlab.engine.rl.process import Outcome, Process, compiled
+from txlab.engine.rl.rules import make_agent
 from txlab.engine.rl.settings import PolicyName, Settings
-from txlab.engine.rl.sweeps import Sweep
 from txlab.engine.rl.sweeps.arrays import Numpy
+from txlab.engine.rl.sweeps.sweep import Sweep
 from txlab.engine.rl.worlds import world_named
 
 ONE_STEP: list[str] = ["q-learning", "sarsa", "expected-sarsa", "double-q"]

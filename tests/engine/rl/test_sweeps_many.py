@@ -11,8 +11,8 @@ import pytest
 from txlab.engine.rl.dynamic_programming import likely_path
 from txlab.engine.rl.process import Outcome, Process, compiled
 from txlab.engine.rl.settings import Settings
-from txlab.engine.rl.sweeps import Cancelled, Sweep, greedy_returns, policies, sweep_in
 from txlab.engine.rl.sweeps.arrays import Numpy
+from txlab.engine.rl.sweeps.sweep import Cancelled, Sweep, greedy_returns, policies, sweep_in
 from txlab.engine.rl.worlds import world_named
 from txlab.errors import LabError, RunFailed
 
@@ -89,7 +89,7 @@ def test_it_can_be_cancelled() -> None:
 
 
 def test_an_episode_that_never_ends_is_told_to_whoever_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("txlab.engine.rl.sweeps.block.MOST_STEPS", 50)
+    monkeypatch.setattr("txlab.engine.rl.sweeps.tables.MOST_STEPS", 50)
     with pytest.raises(RunFailed, match="more than 50 steps"):
         Sweep(CLIFF, [Settings(rule="reinforce")], [1]).run_episodes(1)
 

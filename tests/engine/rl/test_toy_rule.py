@@ -30,10 +30,9 @@ ARRAYS = """
 
 LOOK = """
 import json
-from txlab.engine.rl.agent import make_agent
-from txlab.engine.rl.rules import rule_names
+from txlab.engine.rl.rules import make_agent, rule_names
 from txlab.engine.rl.settings import Settings
-from txlab.engine.rl.sweeps import sweep_in
+from txlab.engine.rl.sweeps.sweep import sweep_in
 from txlab.engine.rl.worlds import world_named
 
 agent = make_agent(world_named("cliff").process, Settings(rule="toy", alpha=0.5), 3)

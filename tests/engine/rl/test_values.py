@@ -10,7 +10,7 @@ import pytest
 import torch
 from sampled_process import SampledProcess
 
-from txlab.engine.rl.agent import make_agent
+from txlab.engine.rl.rules import make_agent
 from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.values import LinearValues, NetworkValues, Table, ValueLearner
 from txlab.engine.rl.worlds import world_named

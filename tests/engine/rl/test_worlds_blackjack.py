@@ -9,13 +9,13 @@ import gymnasium
 import numpy as np
 import pytest
 
-from txlab.engine.rl.agent import make_agent
 from txlab.engine.rl.draws import uniforms
 from txlab.engine.rl.dynamic_programming import best_policy, settled, sweeps
 from txlab.engine.rl.exact_values import solved
 from txlab.engine.rl.plain import Plain
+from txlab.engine.rl.rules import make_agent
 from txlab.engine.rl.settings import Settings
-from txlab.engine.rl.sweeps import Sweep
+from txlab.engine.rl.sweeps.sweep import Sweep
 from txlab.engine.rl.worlds import world_named
 from txlab.engine.rl.worlds.blackjack import dealer
 from txlab.errors import LabError

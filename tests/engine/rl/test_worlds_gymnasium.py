@@ -90,7 +90,7 @@ def test_the_taxi_is_gymnasiums_own() -> None:
 
 @pytest.mark.parametrize("name", built_in())
 def test_every_world_is_an_environment_of_gymnasiums(name: str) -> None:
-    environment = as_environment(built_in()[name].world(), "ansi")
+    environment = as_environment(world_named(name), "ansi")
     check_env(environment, skip_render_check=True)
     environment.reset(seed=1)
     picture = environment.render()

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from txlab.engine.rlhf.best_of_n import best_of_n_kl, expected_best
-from txlab.engine.rlhf.direct import dpo_loss, grpo_advantages, rloo_advantages
+from txlab.engine.rlhf.direct import best_of_n_kl, dpo_loss, expected_best, grpo_advantages, rloo_advantages
 from txlab.engine.rlhf.kl import AdaptiveKL, exact_kl, k1, k2, k3, token_rewards
 from txlab.engine.rlhf.reward import Normaliser, choice_loss, ranking_loss
 

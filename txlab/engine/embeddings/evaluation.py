@@ -228,5 +228,4 @@ def ranks(x: np.ndarray) -> np.ndarray:
     [3.5, 1.0, 3.5, 2.0]
     """
     _, group, counts = np.unique(x, return_inverse=True, return_counts=True)
-    mean: np.ndarray = (np.cumsum(counts) - (counts - 1) / 2)[group]
-    return mean
+    return (np.cumsum(counts) - (counts - 1) / 2)[group]

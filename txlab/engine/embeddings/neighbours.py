@@ -12,8 +12,7 @@ from txlab.engine.explain import Explanation, Operand, Step, computed
 def unit(vectors: np.ndarray) -> np.ndarray:
     """Each row at length 1; a row of zeros stays."""
     lengths = np.sqrt(np.einsum("...d,...d->...", vectors, vectors))[..., None]  # without a table of squares
-    scaled: np.ndarray = vectors / np.where(lengths == 0, 1, lengths)
-    return scaled
+    return vectors / np.where(lengths == 0, 1, lengths)
 
 
 def nearest(units: np.ndarray, query: np.ndarray, count: int, without: Sequence[int] = ()) -> list[tuple[int, float]]:
@@ -76,15 +75,6 @@ def principal_axes(vectors: np.ndarray, count: int = 2) -> tuple[np.ndarray, np.
 def named_axes(units: np.ndarray, pairs: Sequence[tuple[int, int]]) -> np.ndarray:
     """An axis for each pair of words, from the second to the first, at length 1: (len(pairs), D)."""
     return unit(np.stack([units[one] - units[other] for one, other in pairs]))
-
-
-def aligned(vectors: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """`vectors` (V, D) turned as a whole so that they lie as near to `before` as possible.
-
-    Only what moves against the others still moves in the picture.
-    """
-    turned: np.ndarray = vectors @ rotation(vectors, before)
-    return turned
 
 
 def rotation(vectors: np.ndarray, before: np.ndarray) -> np.ndarray:

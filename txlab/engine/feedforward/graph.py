@@ -81,10 +81,6 @@ class Graph:
                 return neuron
         raise LabError(f"there is no neuron {name!r}{choices(name, [each.name for each in self.neurons])}")
 
-    def with_neuron(self, neuron: Neuron) -> Graph:
-        """With this one in the place of the one of its name, which takes from the same ones."""
-        return replace(self, neurons=tuple(neuron if each.name == neuron.name else each for each in self.neurons))
-
     def drawn(self, normal: Callable[[], float], anew: bool = False) -> Graph:
         """With each weight that is to be drawn: w = g ε / √n, ε standard normal, n weights of the neuron, g = √2 for
         relu and gelu (He et al. 2015), else 1; biases 0. `anew` draws all of them."""

@@ -1,5 +1,5 @@
 """A feed-forward network on a labelled directed acyclic graph, and the multilayer perceptron as its special case
-(MATH F6; Becker-Kahn §2, Wang §3).
+(MATH F6; Becker-Kahn §2, Wang §3); and why a neuron answers what it does.
 
 Notable: neurons of one depth take from inputs and from neurons of smaller depth only, so each depth is one product with
 a matrix whose missing edges are held at zero by a mask. Outputs are pre-activations, so that a loss can add its own
@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from txlab.engine.explain import Explanation, Operand, Step, bracketed, number
 from txlab.engine.feedforward.graph import Graph, Neuron
 
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -124,13 +125,61 @@ def mlp_as_dag(mlp: MLP, inputs: Sequence[str]) -> FeedForward:
     """The same network as a graph: neuron j of layer l is an edge from each neuron of layer l − 1 (MATH F6)."""
     sources, neurons = list(inputs), []
     last = len(mlp.layers) - 1
-    for number, layer in enumerate(mlp.layers):
+    for depth, layer in enumerate(mlp.layers):
         weight, bias = layer.weight.tolist(), layer.bias.tolist()  # type: ignore[union-attr, operator]
-        label = "linear" if number == last else mlp.activation
+        label = "linear" if depth == last else mlp.activation
         level = [
-            Neuron(f"h{number + 1}_{row + 1}", dict(zip(sources, weights, strict=True)), bias[row], label)
+            Neuron(f"h{depth + 1}_{row + 1}", dict(zip(sources, weights, strict=True)), bias[row], label)
             for row, weights in enumerate(weight)
         ]
         neurons += level
         sources = [neuron.name for neuron in level]
     return FeedForward(Graph(tuple(inputs), tuple(neurons)), mlp.layers[0].weight.dtype)  # type: ignore[arg-type]
+
+
+LETTERS = {
+    "tanh": "tanh z", "relu": "max(0, z)", "sigmoid": "1 / (1 + e^−z)", "linear": "z", "sin": "sin z",
+    "gelu": "z Φ(z)",
+}  # fmt: skip
+
+
+@torch.no_grad()
+def explain_neuron(network: FeedForward, x: Tensor, name: str, where: str = "") -> Explanation:
+    """z = Σᵢ wᵢ aᵢ + b and a = σ(z) of a neuron at one point x (inputs), from the network's own forward pass.
+
+    where   the point in words. LabError if there is no such neuron.
+    """
+    neuron = network.present().named(name)
+    z, a = network(x[None])
+    place = {each: at for at, each in enumerate(network.names)}
+    own = place[name]
+    first = len(network.graph.inputs)
+    total, answer = float(z[0, own - first]), float(a[0, own])
+    output = name in network.graph.outputs
+    sources = list(neuron.weights)
+    values = [float(a[0, place[source]]) for source in sources]
+    weights = [float(weight) for weight in neuron.weights.values() if weight is not None]
+    products = [weight * value for weight, value in zip(weights, values, strict=True)]
+    steps = [
+        Step(source, f"{number(weight)} · {bracketed(value)}", weight * value)
+        for source, weight, value in zip(sources, weights, values, strict=True)
+    ]
+    assert neuron.bias is not None
+    operands = [Operand("w", weights), Operand("a", values, "what it takes in"), Operand("b", neuron.bias, "bias")]
+    sum_of = " + ".join(bracketed(each) if i else number(each) for i, each in enumerate([*products, neuron.bias]))
+    steps.append(Step("z", sum_of, total, "pre-activation" + (": the answer of the network" if output else "")))
+    if not output:
+        letters = LETTERS[neuron.activation].replace("−z", f"−{bracketed(total)}").replace("z", bracketed(total))
+        off = network.alive[own - first] == 0
+        steps.append(Step("a", "0" if off else letters, answer, "switched off" if off else neuron.activation))
+    result = total if output else answer
+    return Explanation(
+        question=f"why does {name} answer {number(result, 3)}{where}?",
+        equation="z = Σᵢ wᵢ aᵢ + b" + ("" if output else f",  a = {LETTERS[neuron.activation]}"),
+        math="F6",
+        source="Becker-Kahn §2; Wang §3",
+        operands=operands,
+        steps=steps,
+        result=result,
+        labels=sources,
+    )

@@ -55,8 +55,7 @@ class GameGraph:
     @cached_property
     def count(self) -> np.ndarray:
         """(N) int64: how many moves there are."""
-        found: np.ndarray = np.diff(self.first)
-        return found
+        return np.diff(self.first)
 
     @cached_property
     def ended(self) -> np.ndarray:

@@ -11,7 +11,6 @@ from operator import sub
 from txlab.engine.explain import Explanation, Operand, Step, substituted
 from txlab.engine.games.game import Position
 from txlab.engine.games.learner import OF_POSITIONS, SelfPlayLearner
-from txlab.engine.rl.update import Update, terms
 
 SOURCE = {
     "td": "Sutton and Barto 2018, sections 1.5 and 6.8",
@@ -74,39 +73,6 @@ def letters(learner: SelfPlayLearner, to: int) -> tuple[str, str, str]:
         case "q-learning":
             return "Q(s,a)", "Q(s,a)", "r" if ended else choice
     return "Q(s,a)", "Q(s,a)", "r" if ended else "Q(s′,a′)"
-
-
-def last_update(learner: SelfPlayLearner, cell: int) -> Update | None:
-    """The last update that changed this cell; None = never.
-
-    `state` is the position before the move and `next` the one after it: with traces the cell itself may lie further
-    back in that game, and `trace` is {cell: e}.
-    """
-    found = record_of(learner, cell)
-    if found is None:
-        return None
-    graph, ended = learner.graph, not learner.after[found.to]
-    own, compared, drawn_to = letters(learner, found.to)
-    of_positions, shared = learner.settings.rule in OF_POSITIONS, learner.settings.rule == "td-lambda"
-    by_trace = [("e(x)", found.e)] if shared else []
-    error = ("[", (drawn_to, found.target), "−", (compared, found.target - found.delta), "]")
-    return Update(
-        number=found.ply,
-        episode=found.game,
-        state=found.left,
-        action=-1 if of_positions else int(graph.move[cell]),
-        reward=learner.outcome[found.to] if ended else 0.0,
-        next=found.to,
-        done=ended,
-        truncated=False,
-        next_action=-1 if found.next_edge < 0 else int(graph.move[found.next_edge]),
-        before=found.before,
-        after=found.after,
-        delta=found.delta,
-        terms=terms((own, found.after), "←", (own, found.before), "+", ("α", found.alpha), *by_trace, *error),
-        explanation=explain_cell(learner, cell),
-        trace={cell: found.e} if shared else {},
-    )
 
 
 def explain(learner: SelfPlayLearner, position: Position, move: int) -> Explanation:

@@ -45,10 +45,6 @@ def since(sign: Callable[[int], bool]) -> Callable[[bytes], Floats]:
     return found
 
 
-def is_capital(text: bytes) -> Floats:
-    return np.array([65 <= byte <= 90 for byte in text], np.float64)
-
-
 def is_letter(byte: int) -> bool:
     return 65 <= byte <= 90 or 97 <= byte <= 122 or byte >= 128
 
@@ -58,7 +54,7 @@ PROPERTIES: dict[str, tuple[str, Callable[[bytes], Floats]]] = {
     "brackets": ("inside brackets ( ) [ ] { }", inside(b"([{", b")]}")),
     "line": ("position in the line", since(lambda byte: byte == 10)),
     "word": ("position in the word", since(lambda byte: not is_letter(byte))),
-    "capital": ("a capital letter", is_capital),
+    "capital": ("a capital letter", lambda text: np.array([65 <= byte <= 90 for byte in text], np.float64)),
     "space": ("a space or the end of a line", lambda text: np.array([byte in b" \n" for byte in text], np.float64)),
 }
 """name → (what it is, its value at each byte of a text)"""
@@ -68,8 +64,7 @@ def of_tokens(name: str, tokens: Sequence[bytes]) -> Floats:
     """The property at the last byte of each token of a text."""
     values = PROPERTIES[name][1](b"".join(tokens))
     ends = np.cumsum([len(token) for token in tokens]) - 1
-    found: Floats = values[np.maximum(ends, 0)] if len(values) else np.zeros(len(tokens))
-    return found
+    return values[np.maximum(ends, 0)] if len(values) else np.zeros(len(tokens))
 
 
 def correlations(states: NDArray[np.floating], values: Floats) -> Floats:

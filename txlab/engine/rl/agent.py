@@ -1,4 +1,4 @@
-"""The glass box: a learner of one world that can be taken apart after any update (MATH M4–M7).
+"""What a rule is, and the glass box: a learner of one world that can be taken apart after any update (MATH M4–M7).
 
 Notable: run(1) and run(100 000) are the same loop (one per family, in rules/), in plain Python over lists. Looking at
 a learner never slows it down: rows are replaced rather than written, so a record can keep the rows that an update was
@@ -21,8 +21,9 @@ from txlab.engine.rl.dynamic_programming import greedy
 from txlab.engine.rl.environment import Environment
 from txlab.engine.rl.policies import Exploration, choose_action, exploring, probabilities, tied
 from txlab.engine.rl.process import Process
-from txlab.engine.rl.rules import Rule, rule_named
 from txlab.engine.rl.settings import Settings, checked
+from txlab.engine.rl.sweeps.arrays import Array
+from txlab.engine.rl.sweeps.tables import BatchTransition, StepState, Trail
 from txlab.engine.rl.transition_table import ENDED, SteppedTransitions, Transition, TransitionTable, process_shell
 from txlab.engine.rl.update import StepContext, Term, Update
 from txlab.errors import LabError, nearest
@@ -31,6 +32,69 @@ NEVER = 1 << 62
 BLOCK = 4096  # steps whose draws are made at once
 
 Row = list[float]
+
+
+class Rule:
+    """The properties of a rule; a subclass says how it learns.
+
+    parameters        which of `Settings` it uses besides γ; "policy" stands for ε or τ
+    traces            which kinds of eligibility traces it supports; empty = it has no traces
+    steers            whether it chooses the actions; if not, it learns the values of a given policy or of the world
+    exploring_starts  whether it may begin its episodes with any action
+    ahead             whether the action in s′ is chosen before the update, and then taken
+    off_policy        whether it learns about a policy other than the one it follows
+
+    For a sweep: `tables` that it keeps, by name (the policy chooses from "q", or from "q" + "q2"); `coin`, whether it
+    uses a draw of its own; `prefers`, whether the table holds preferences: actions are drawn from their softmax, and
+    `observation` is all that it sees.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    equation: ClassVar[str]
+    math: ClassVar[str]
+    source: ClassVar[str]
+    agent: ClassVar[type[Agent]]
+    parameters: ClassVar[tuple[str, ...]] = ("alpha", "policy")
+    traces: ClassVar[tuple[str, ...]] = ()
+    steers: ClassVar[bool] = True
+    exploring_starts: ClassVar[bool] = False
+    ahead: ClassVar[bool] = False
+    off_policy: ClassVar[bool] = False
+    tables: ClassVar[tuple[str, ...]] = ("q",)
+    coin: ClassVar[bool] = False
+    prefers: ClassVar[bool] = False
+
+    def learn(self, now: StepState, step: BatchTransition) -> None:
+        """Update the agents of a block after one step."""
+        raise NotImplementedError(f"the rule {self.name} has no form for arrays")
+
+    def teach(self, now: StepState, trail: Trail, lengths: Array) -> None:
+        """Update the agents of a block after a whole episode of `lengths` (n) steps."""
+        raise NotImplementedError(f"the rule {self.name} does not learn from whole episodes")
+
+    @property
+    def learns_each_step(self) -> bool:
+        return type(self).learn is not Rule.learn
+
+    @property
+    def has_array_form(self) -> bool:
+        """Whether thousands of its agents can learn at once; otherwise each runs as a glass box."""
+        return self.learns_each_step or type(self).teach is not Rule.teach
+
+    def checked(self, settings: Settings) -> Settings:
+        """The settings of a learner of this rule, checked; LabError says what is allowed."""
+        settings = checked(settings)
+        if settings.policy == "exploring-starts" and not self.exploring_starts:
+            raise LabError(f"exploring-starts belongs to monte-carlo; {self.name} has another policy")
+        if settings.traces == "true-online" and self.traces and "true-online" not in self.traces:
+            raise LabError(f"true-online traces belong to td-lambda; {self.name} has {' or '.join(self.traces)} ones")
+        return settings
+
+    def numbers(self, policy: str = "epsilon-greedy") -> tuple[str, ...]:
+        """The names of the numbers in `Settings` that have an effect with this policy, apart from γ."""
+        chosen = {"softmax": ("temperature",), "greedy": (), "exploring-starts": ()}.get(policy, ("epsilon",))
+        return tuple(one for name in self.parameters for one in (chosen if name == "policy" else (name,)))
 
 
 class Agent:
@@ -48,7 +112,7 @@ class Agent:
 
     def __init__(self, rule: Rule, process: Process | Environment, settings: Settings, seed: int) -> None:
         self.rule, self.seed = rule, seed
-        self.settings = checked(settings)
+        self.settings = rule.checked(settings)
         self.updates = 0
         self.returns: list[float] = []
         self.lengths: list[int] = []
@@ -271,14 +335,12 @@ class Agent:
         )
         return Update(
             number=context.t + 1,
-            episode=context.episode,
             state=s,
             action=actions[s][k] if k >= 0 else -1,
             reward=reward,
             next=then,
             done=end == ENDED,
             truncated=end != ENDED and self.closed(context.t),
-            next_action=actions[then][ahead] if ahead >= 0 else -1,
             before=before,
             after=after,
             delta=delta,
@@ -295,7 +357,7 @@ class Agent:
             if not hasattr(self.settings, name):
                 names = list(Settings.__dataclass_fields__)
                 raise LabError(f"a learner has no {name!r}{nearest(name, names)}; it has {', '.join(names)}")
-        self.settings = checked(replace(self.settings, **changes))
+        self.settings = self.rule.checked(replace(self.settings, **changes))
         self.note()
 
     def closed(self, t: int) -> bool:
@@ -313,26 +375,19 @@ class Agent:
         """The states that the greedy policy passes through from a start state, and the return; at most `limit` steps.
         Chance (outcomes, ties) has a stream of its own, so the answer is the same each time."""
         with self.world.aside():
-            return self._greedy_path(limit)
-
-    def _greedy_path(self, limit: int) -> tuple[list[int], float]:
-        draws = Draws(self.seed ^ 0x5EED, 0, 1)
-        s, total, path, u1, draw_transition = 0, 0.0, [], draws.u1, self.world.sampler(draws)
-        for step in range(limit):
-            place = step % 256
-            if place == 0:
-                draws = Draws(self.seed ^ 0x5EED, step, 256)
-                u1, draw_transition = draws.u1, self.world.sampler(draws)
-            if step == 0:
-                s = self.world.begin(draws.u3[0])
-                path = [s]
-            row = self.acting_row(s)
-            k = tied(row, u1[place])
-            reward, s, end = self.world.moves[s][k] or draw_transition(s, k, place)
-            total += reward
-            path.append(s)
-            if end:
-                break
+            s = self.world.begin(Draws(self.seed ^ 0x5EED, 0, 1).u3[0])
+            total, path = 0.0, [s]
+            for step in range(limit):
+                place = step % 256
+                if place == 0:
+                    draws = Draws(self.seed ^ 0x5EED, step, 256)
+                    draw_transition = self.world.sampler(draws)
+                k = tied(self.acting_row(s), draws.u1[place])
+                reward, s, end = self.world.moves[s][k] or draw_transition(s, k, place)
+                total += reward
+                path.append(s)
+                if end:
+                    break
         return path, total
 
     def acting_row(self, state: int) -> Row:
@@ -438,9 +493,3 @@ class Agent:
         self.visits = json.loads(state.get("visits", "null")) or self.visits
         self.world.load(state["outside"])
         self.prepare()
-
-
-def make_agent(process: Process | Environment, settings: Settings, seed: int = 0) -> Agent:
-    """Make a learner of `settings.rule` in this world, or in an environment that can only be stepped."""
-    rule = rule_named(settings.rule)
-    return rule.agent(rule, process, settings, seed)

@@ -19,11 +19,11 @@ FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 def mixed(z: np.ndarray) -> np.ndarray:
     """Apply SplitMix64's finalizer to uint64, in place."""
-    z ^= z >> np.uint64(30)
+    z ^= z >> 30
     z *= FIRST
-    z ^= z >> np.uint64(27)
+    z ^= z >> 27
     z *= SECOND
-    z ^= z >> np.uint64(31)
+    z ^= z >> 31
     return z
 
 
@@ -33,14 +33,13 @@ def uniforms(seeds: np.ndarray | int, begin: np.ndarray | int, steps: int) -> np
     seeds (M), begin (M) or one for all. Number 2t + j of the stream gives draws 2j and 2j + 1 of step t, from its low
     and high half. They have 32 bits, so that pair + u (see Process.cumulative) is exact below 2²¹ pairs.
     """
-    key = mixed(np.atleast_1d(np.asarray(seeds)).astype(np.uint64) * GOLDEN + GOLDEN)  # (M)
-    first = np.atleast_1d(np.asarray(begin)).astype(np.uint64) * np.uint64(2)
+    key = mixed(np.array(seeds, ndmin=1).astype(np.uint64) * GOLDEN + GOLDEN)  # (M)
+    first = np.array(begin, ndmin=1).astype(np.uint64) * np.uint64(2)
     count = np.arange(2 * steps, dtype=np.uint64)
     # SplitMix64 adds GOLDEN for each number of the stream; (key + first·GOLDEN) is where this range begins.
-    bits = mixed((key + first * GOLDEN)[:, None] + (count * GOLDEN)[None, :])  # (M, 2·steps)
+    bits = mixed((key + first * GOLDEN)[:, None] + count * GOLDEN)  # (M, 2·steps)
     halves = bits.astype("<u8", copy=False).view("<u4")
-    found: np.ndarray = halves.reshape(len(bits), steps, EACH) * 2.0**-32
-    return found
+    return halves.reshape(len(bits), steps, EACH) * 2.0**-32
 
 
 class Draws:

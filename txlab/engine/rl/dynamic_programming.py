@@ -74,8 +74,7 @@ def values(q: np.ndarray, policy: np.ndarray | None = None, epsilon: float = 0.0
     best = np.where(allowed, q, -np.inf).max(axis=-1)
     if epsilon:
         best = (1 - epsilon) * best + epsilon * known.sum(axis=-1) / np.maximum(allowed.sum(axis=-1), 1)
-    found: np.ndarray = np.where(allowed.any(axis=-1), best, 0.0)
-    return found
+    return np.where(allowed.any(axis=-1), best, 0.0)
 
 
 def even(process: Process) -> np.ndarray:

@@ -220,8 +220,7 @@ def ends_only(listed: Mapping[tuple[int, int], Sequence[Outcome]], start: np.nda
             elif not entered[each.next]:
                 entered[each.next] = True
                 waiting.append(each.next)
-    over: np.ndarray = ended & ~entered
-    return over
+    return ended & ~entered
 
 
 def layout_of(inner: Any, states: int) -> tuple[Layout, list[str]]:

@@ -22,7 +22,7 @@ from txlab.engine.explain import Explanation, Operand, Step, substituted
 from txlab.engine.rl.features import Features
 from txlab.engine.rl.returns import accumulating, dutch, lambda_returns, n_step_returns, replacing, returns
 from txlab.engine.rl.rollouts import Episode
-from txlab.engine.rl.update import Term, terms
+from txlab.engine.rl.update import Term, error_step, terms
 
 TraceKind = Literal["accumulating", "replacing", "true-online"]
 Rule = Callable[[np.ndarray, Features, Episode, float, float, float], np.ndarray]
@@ -136,38 +136,6 @@ def offline_sum(
         e = accumulating(e, features.matrix[state], gamma * lam)
         change += delta * e
     return w + alpha * change
-
-
-def offline_forward(
-    w: np.ndarray, features: Features, episode: Episode, alpha: float, lam: float, gamma: float
-) -> np.ndarray:
-    """δw = α Σₜ [ Gₜ^λ − O(sₜ) ] x(sₜ), w fixed: the forward view of the same sum, and equal to it."""
-    values = values_along(w, features, episode)
-    errors = lambda_returns(episode.rewards, values, lam, gamma) - values[:-1]
-    found: np.ndarray = w + alpha * (errors @ features.matrix[episode.states[:-1]])
-    return found
-
-
-def online_lambda_return(
-    w: np.ndarray, features: Features, episode: Episode, alpha: float, lam: float, gamma: float
-) -> np.ndarray:
-    """Redo the whole episode after every step, with the λ-returns known by then.
-
-    w₀ʰ = w,  w^h_t+1 = w^h_t + α [ G^λ_t:h − w^h_t · x(sₜ) ] x(sₜ) for t < h, for h = 1 … T; O(sₜ) in the returns uses
-    w^t−1_t−1. It takes T² updates; true on-line TD(λ) gets the same with one per step.   Sutton and Barto 2018, 12.4
-    """
-    T = len(episode.rewards)
-    values = np.zeros(T + 1)  # values[t]: O(sₜ) under the weights when it was reached
-    newest = w.copy()
-    for h in range(1, T + 1):
-        if h < T or not episode.ended:
-            values[h] = features.matrix[episode.states[h]] @ newest
-        targets = lambda_returns(episode.rewards[:h], values[: h + 1], lam, gamma)
-        newest = w.copy()
-        for state, target in zip(episode.states, targets, strict=False):
-            x = features.matrix[state]
-            newest += (alpha * (target - newest @ x)) * x
-    return newest
 
 
 def n_step_td(w: np.ndarray, features: Features, episode: Episode, alpha: float, n: float, gamma: float) -> np.ndarray:
@@ -288,11 +256,6 @@ FORMULAS: dict[TraceKind, str] = {
     "replacing": "V(s) ← V(s) + α [ r + γ V(s′) − V(s) ] e(s),  e ← γλ e, then e(s) ← 1",
     "true-online": "V(s) ← V(s) + α (δ + V(s) − V_old) e(s) − α (V(s) − V_old),  e(s) ← γλ e(s) + 1 − α γλ e(s)",
 }
-SOURCES: dict[TraceKind, str] = {
-    "accumulating": "Mehlig; Sutton 1988",
-    "replacing": "Singh and Sutton 1996",
-    "true-online": "van Seijen and Sutton 2014",
-}
 
 
 def terms_of(update: Learned, kind: TraceKind, alpha: float, gamma: float) -> list[Term]:
@@ -313,15 +276,11 @@ def why_update(
     here, there = names[update.state], names[update.following]
     ends = "the episode ended: nothing follows" if update.ended else f"the value of {there}, bootstrapped"
     steps = [
-        Step(
-            "δ",
-            substituted(
-                "{} + {} · {} − {}", lambda r, γ, v, w: r + γ * v - w, update.reward, gamma, update.there, update.here
-            ),
-            update.delta,
+        error_step(
+            update.reward, gamma, update.there, update.here,
             "the error of this step; every state takes its share α e of it",
         )
-    ]
+    ]  # fmt: skip
     if kind == "true-online":
         moved = update.here - update.old
         expression = substituted(
@@ -348,7 +307,7 @@ def why_update(
         question=f"why is {here} worth {update.after:.4g}?",
         equation=FORMULAS[kind],
         math="M4",
-        source=SOURCES[kind],
+        source=METHODS[kind].source,
         operands=operands,
         steps=steps,
         result=update.after,

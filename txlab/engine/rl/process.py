@@ -77,8 +77,7 @@ class Process:
     @cached_property
     def terminal(self) -> np.ndarray:
         """(S) bool: the states without actions."""
-        terminal: np.ndarray = np.logical_not(self.allowed.any(axis=1))
-        return terminal
+        return np.logical_not(self.allowed.any(axis=1))
 
     @cached_property
     def pair(self) -> np.ndarray:
@@ -102,8 +101,7 @@ class Process:
     @cached_property
     def expected_reward(self) -> np.ndarray:
         """(S·A) float64: r(s, a) = Σ p r; 0 where an action is not allowed."""
-        paid: np.ndarray = np.bincount(self.pair, self.probability * self.reward, minlength=len(self.first) - 1)
-        return paid
+        return np.bincount(self.pair, self.probability * self.reward, minlength=len(self.first) - 1)
 
     @cached_property
     def onward(self) -> np.ndarray:

@@ -16,6 +16,8 @@ import numpy as np
 
 from txlab.engine.rl.draws import uniforms
 from txlab.engine.rl.process import Process
+from txlab.engine.rl.sweeps.arrays import Numpy
+from txlab.engine.rl.sweeps.tables import Tables
 from txlab.errors import LabError
 
 CHUNK = 64  # steps whose draws are made at once: the 19-state walk lasts 100 on average
@@ -66,20 +68,12 @@ class Rollouts:
         self.process = process
         self.seeds = np.asarray(seeds)
         self.begin = np.zeros(len(self.seeds), dtype=np.int64)
-        self._starts = np.cumsum(process.start)
-        self._starts[np.flatnonzero(process.start)[-1] :] = 1.0
-        self._many = process.allowed.sum(axis=1)  # (S)
-        # (S, A): the numbers of the allowed actions of a state come first
-        self._allowed = np.argsort(~process.allowed, axis=1, kind="stable")
-        self.start = self.started(uniforms(self.seeds, -1, 1)[:, 0, 3])
-
-    def started(self, u: np.ndarray) -> np.ndarray:
-        """The start states selected by u in [0, 1)."""
-        return np.searchsorted(self._starts, u, side="right")
+        self.tables = Tables(process, Numpy())
+        self.start = self.tables.begin(uniforms(self.seeds, -1, 1)[:, 0, 3])
 
     def episodes(self) -> Episodes:
         """The next episode of every run. LabError if one does not end."""
-        process, M = self.process, len(self.seeds)
+        tables, M = self.tables, len(self.seeds)
         states, rewards = [self.start], []
         lengths, ended = np.zeros(M, dtype=np.int64), np.zeros(M, dtype=bool)
         alive, state, restart = np.arange(M), self.start, self.start.copy()
@@ -90,23 +84,21 @@ class Rollouts:
                 draws = uniforms(self.seeds[alive], self.begin[alive] + t, CHUNK)  # (alive, CHUNK, 4)
                 drawn = np.arange(len(alive))
             u = draws[drawn, t % CHUNK]  # (alive, 4)
-            action = self._allowed[state, (u[:, 1] * self._many[state]).astype(np.int64)]
-            outcome = np.searchsorted(process.cumulative, state * process.choices + action + u[:, 2], side="right")
-            state = process.next[outcome]
-            done = process.done[outcome] | process.terminal[state]
+            first = state * tables.A
+            action = tables.listed[first + (u[:, 1] * tables.count[state]).astype(np.int64)]
+            outcome = tables.outcome(first + action, u[:, 2])
+            state, done = tables.next[outcome], tables.over[outcome]
             states.append(np.zeros(M, dtype=np.int64))
             rewards.append(np.zeros(M))
-            reward = process.reward[outcome]
-            if process.noise is not None:  # a normal number by Box and Muller (1958)
-                reward = reward + process.noise[outcome] * np.sqrt(-2 * np.log1p(-u[:, 2])) * np.cos(
-                    2 * np.pi * u[:, 3]
-                )
+            reward = tables.reward[outcome]
+            if tables.noise is not None:
+                reward = reward + tables.noise[outcome] * tables.xp.normal(u[:, 2], u[:, 3])
             states[-1][alive], rewards[-1][alive] = state, reward
-            over = done | (t + 1 == process.limit)
+            over = done | (t + 1 == self.process.limit)
             if over.any():
                 finished = alive[over]
                 lengths[finished], ended[finished] = t + 1, done[over]
-                restart[finished] = self.started(u[over, 3])
+                restart[finished] = tables.begin(u[over, 3])
                 alive, state, drawn = alive[~over], state[~over], drawn[~over]
                 if not len(alive):
                     break

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from math import inf, isfinite
 from typing import Literal, get_args
 
-from txlab.engine.rl.rules import rule_named
 from txlab.errors import LabError, nearest
 
 PolicyName = Literal["epsilon-greedy", "softmax", "greedy", "exploring-starts"]
@@ -67,7 +66,7 @@ WHOLE = ("n", "planning")
 
 
 def checked(settings: Settings) -> Settings:
-    """The settings, checked; LabError says what is allowed."""
+    """The settings, each checked by itself; LabError says what is allowed. `Rule.checked` is about their rule, too."""
     for name, (low, high) in BOUNDS.items():
         value = getattr(settings, name)
         if value is None and name == "gamma":
@@ -85,9 +84,4 @@ def checked(settings: Settings) -> Settings:
         value = getattr(settings, name)
         if value not in names:
             raise LabError(f"{name} is {value!r}{nearest(str(value), names)}; allowed are {', '.join(names)}")
-    rule = rule_named(settings.rule)
-    if settings.policy == "exploring-starts" and not rule.exploring_starts:
-        raise LabError(f"exploring-starts belongs to monte-carlo; {rule.name} has another policy")
-    if settings.traces == "true-online" and rule.traces and "true-online" not in rule.traces:
-        raise LabError(f"true-online traces belong to td-lambda; {rule.name} has {' or '.join(rule.traces)} ones")
     return settings

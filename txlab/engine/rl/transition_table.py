@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -49,8 +49,7 @@ class TransitionTable:
         self.first = [[first[s * self.choices + a] for a in row] for s, row in enumerate(self.actions)]
         self.last = [[first[s * self.choices + a + 1] for a in row] for s, row in enumerate(self.actions)]
         self.cumulative: list[float] = process.cumulative.tolist()
-        noise = getattr(process, "noise", None)
-        self.noise: list[float] | None = None if noise is None else noise.tolist()
+        self.noise: list[float] | None = None if process.noise is None else process.noise.tolist()
         self.moves: list[list[Transition | None]] = [
             [self.outcomes[o] if self.sure(o, end) else None for o, end in zip(*each, strict=True)]
             for each in zip(self.first, self.last, strict=True)
@@ -69,9 +68,14 @@ class TransitionTable:
     def load(self, state: dict[str, Any]) -> None:
         return
 
-    def aside(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def aside(self) -> Iterator[None]:
         """A context for a walk that leaves no trace."""
-        return nullcontext()
+        before = self.state()
+        try:
+            yield
+        finally:
+            self.load(before)
 
     def begin(self, u: float) -> int:
         """The start state: the first whose cumulative probability is above u."""
@@ -146,11 +150,3 @@ class SteppedTransitions(TransitionTable):
 
     def load(self, state: dict[str, Any]) -> None:
         self.environment.load(state)
-
-    @contextmanager
-    def aside(self) -> Iterator[None]:
-        before = self.environment.state()
-        try:
-            yield
-        finally:
-            self.environment.load(before)

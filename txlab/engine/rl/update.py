@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import prod
 
 import numpy as np
 
-from txlab.engine.explain import Explanation, Step, number
+from txlab.engine.explain import Explanation, Step, computed, number
 from txlab.engine.rl.draws import uniforms
 from txlab.engine.rl.policies import exploring
 from txlab.engine.rl.settings import Settings
@@ -36,28 +37,40 @@ def terms(*pieces: str | tuple[str, float]) -> list[Term]:
     return [Term(piece) if isinstance(piece, str) else Term(*piece) for piece in pieces]
 
 
+def error_step(reward: float, gamma: float, value: float, known: float, note: str) -> Step:
+    """The line of an explanation for δ = r + γ V(s′) − the value that it corrects."""
+    return computed("δ", "{} + {} · {} − {}", lambda r, γ, v, q: r + γ * v - q, reward, gamma, value, known, note=note)
+
+
+def change_step(name: str, before: float, *factors: float, note: str = "") -> Step:
+    """The line for a value after its change by α δ, or α δ e.
+
+    >>> change_step("V", 1.0, 0.5, 4.0)
+    Step(name='V', expression='1 + 0.5 · 4', result=3.0, note='')
+    """
+    form = "{} + " + " · ".join(["{}"] * len(factors))
+    return computed(name, form, lambda value, *each: value + prod(each), before, *factors, note=note)
+
+
 @dataclass(frozen=True)
 class Update:
-    """number     which update of the learner this was, from 1; `episode` from 0
+    """number     which update of the learner this was, from 1
     state, action, reward, next   the transition; `action` is −1 for a rule without actions
     done       whether the episode ended there; `truncated`: whether it was cut off
-    next_action   the action that the rule used in the next state; −1 if it used none, or several
     before, after   the number that the table shows for (state, action), or for the state
     delta      δ, the error that was corrected
     trace      {pair number or state: e}, the traces that took part; empty for rules without
     terms      the rule with its numbers
-    explain    the complete answer to "why this number?"
+    explanation   the complete answer to "why this number?"
     """
 
     number: int
-    episode: int
     state: int
     action: int
     reward: float
     next: int
     done: bool
     truncated: bool
-    next_action: int
     before: float
     after: float
     delta: float
@@ -91,11 +104,6 @@ class StepContext:
     def temperature(self) -> float:
         return exploring(self.settings, self.episode)[1]
 
-    @property
-    def explored(self) -> bool:
-        """Whether the action of this step was drawn from all allowed actions."""
-        return self.settings.policy == "epsilon-greedy" and float(self.draws[0]) < self.epsilon
-
     def state(self, s: int) -> str:
         return self.world.process.states[s]
 
@@ -103,7 +111,7 @@ class StepContext:
         return [self.world.process.actions[a] for a in self.world.actions[s]]
 
     def action(self, s: int, k: int) -> str:
-        return self.actions(s)[k]
+        return self.world.process.actions[self.world.actions[s][k]]
 
     def chosen(self, s: int, k: int) -> Step:
         """The line of an explanation that says which action this step took, and why that one."""
@@ -117,9 +125,9 @@ class StepContext:
             return "any action at an episode's first step, the greedy choice after it"
         if self.settings.policy == "greedy":
             return "the greedy choice"
-        sign = "<" if self.explored else "≥"
-        what = "explored: any allowed action" if self.explored else "the greedy choice"
-        return f"{what} (u₀ = {number(float(self.draws[0]))} {sign} ε = {number(self.epsilon)})"
+        u, epsilon = float(self.draws[0]), self.epsilon
+        what, sign = ("explored: any allowed action", "<") if u < epsilon else ("the greedy choice", "≥")
+        return f"{what} (u₀ = {number(u)} {sign} ε = {number(epsilon)})"
 
     def ending(self, end: int, s: int) -> str:
         """A description of whether anything follows."""

@@ -20,7 +20,7 @@ from txlab.engine.rl.policies import Exploration, choose_action, exploring
 from txlab.engine.rl.rules import rule_named
 from txlab.engine.rl.rules.one_step import OneStepRule
 from txlab.engine.rl.rules.with_traces import TraceRule
-from txlab.engine.rl.settings import Settings, checked
+from txlab.engine.rl.settings import Settings
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class ValueLearner:
         rule = rule_named(settings.rule)
         if not isinstance(rule, OneStepRule | TraceRule) or not rule.runs_on_values:
             raise LabError(f"{rule.title} keeps tables of its own; values of other forms need a rule of one step")
-        self.rule, self.settings = rule, checked(settings)
+        self.rule, self.settings = rule, rule.checked(settings)
         self.world, self.values, self.encode, self.seed = world, values, encode, seed
         self.updates, self.total, self.delta = 0, 0.0, 0.0
         self.returns: list[float] = []

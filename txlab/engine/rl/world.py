@@ -6,17 +6,15 @@ The algorithms use only the process. The layout is for display and for editing a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from txlab.engine.rl.environment import Environment
+from txlab.engine.rl.maps.drawn import Map
 from txlab.engine.rl.process import Process
 from txlab.errors import LabError, nearest
-
-if TYPE_CHECKING:
-    from txlab.engine.rl.environment import Environment
-    from txlab.engine.rl.maps.drawn import Map
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,8 +94,7 @@ class Option:
         if not right:
             near = nearest(value, self.choices) if isinstance(value, str) else ""
             raise LabError(f"{name} = {ascii(value)[:60]} is not possible{near}; allowed: {self.allowed}")
-        given: Value = type(default)(value)
-        return given
+        return type(default)(value)
 
 
 @dataclass(frozen=True)
@@ -115,15 +112,10 @@ class NamedWorld:
     make: Callable[..., World | Map]
     options: Mapping[str, Option] = field(default_factory=dict)
 
-    def world(self, **given: Any) -> World:
-        """The world with these options, the others at their defaults. LabError for an invalid option."""
-        from txlab.engine.rl.maps.compiling import compile_map  # imported late: compiling imports this module
-
+    def made(self, given: Mapping[str, Any]) -> World | Map:
+        """What `make` returns with these options, the others at their defaults. LabError for an invalid option."""
         for name in given:
             if name not in self.options:
                 has = f"it has {', '.join(self.options)}" if self.options else "it has none"
                 raise LabError(f"{self.name} has no option {name}{nearest(name, self.options)}; {has}")
-        made = self.make(**{key: each.checked(key, given.get(key, each.default)) for key, each in self.options.items()})
-        if not isinstance(made, World):
-            return compile_map(made, self.name, made.title or self.title, self.source)
-        return replace(made, name=self.name, title=made.title or self.title, source=made.source or self.source)
+        return self.make(**{key: each.checked(key, given.get(key, each.default)) for key, each in self.options.items()})

@@ -20,8 +20,8 @@ from txlab.engine.explain import Explanation, Operand, Step, substituted
 from txlab.engine.rl.divergence import divergence
 from txlab.engine.rl.dynamic_programming import likely_path
 from txlab.engine.rl.rules import rule_named
-from txlab.engine.rl.settings import PolicyName, Settings, checked
-from txlab.engine.rl.sweeps import policies, sweep_in
+from txlab.engine.rl.settings import PolicyName, Settings
+from txlab.engine.rl.sweeps.sweep import policies, sweep_in
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame, State
 from txlab.experiments.schema import PositiveInt, Scenario, Section, grouped, several
@@ -75,7 +75,7 @@ class LearnerSection(Section):
 
     @model_validator(mode="after")
     def settings_are_possible(self) -> Self:
-        checked(self.settings())
+        rule_named(self.rule).checked(self.settings())
         return self
 
     @model_validator(mode="after")

@@ -15,7 +15,7 @@ import numpy as np
 from txlab.engine.rl.dynamic_programming import even, from_start, settled, sweeps
 from txlab.engine.rl.exact_values import solved
 from txlab.engine.rl.settings import Settings
-from txlab.engine.rl.sweeps import Sweep, greedy_returns, sweep_in
+from txlab.engine.rl.sweeps.sweep import Sweep, greedy_returns, sweep_in
 from txlab.engine.rl.worlds import world_named
 from txlab.experiments.reference_numbers import Figures, Measured, Say, computed, derived, printed
 

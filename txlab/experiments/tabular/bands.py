@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from txlab.engine.rl.settings import Settings
-from txlab.engine.rl.sweeps import Cancelled, sweep_in
+from txlab.engine.rl.sweeps.sweep import Cancelled, sweep_in
 from txlab.engine.rl.world import World
 from txlab.experiments.tabular.world import limited
 

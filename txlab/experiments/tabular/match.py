@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from txlab.engine.explain import Explanation, Step
-from txlab.engine.rl.agent import Agent, make_agent
+from txlab.engine.rl.agent import Agent
 from txlab.engine.rl.divergence import divergence
 from txlab.engine.rl.maps.compiling import carried
-from txlab.engine.rl.rules import rule_named
+from txlab.engine.rl.rules import make_agent, rule_named
 from txlab.engine.rl.settings import BOUNDS, Settings
 from txlab.engine.rl.update import Update
 from txlab.engine.rl.why import Rule, why_value

@@ -117,8 +117,7 @@ def starts_of(drawn: Map, ground: Ground) -> np.ndarray:
             f"the map has {len(where)} starts, at ({a},{b}) and ({c},{d})"
             f"{' and elsewhere' if len(where) > 2 else ''}; only one is allowed unless its head says `start: any`"
         )
-    starts: np.ndarray = ground.state[where[:, 0], where[:, 1]]
-    return starts
+    return ground.state[where[:, 0], where[:, 1]]
 
 
 def moved(

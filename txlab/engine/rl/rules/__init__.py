@@ -1,4 +1,4 @@
-"""What a rule is, and how rules are found (MATH M2, M4–M7).
+"""The rules, how they are found by name, and the learner that one makes (MATH M2, M4–M7).
 
 Every module of this folder lists its rules as objects in `RULES`. An installed distribution adds one by an entry point
 of the group `txlab.rules`, "module:object"; entry points are read only when a name is not built in, or to list all.
@@ -11,72 +11,15 @@ from __future__ import annotations
 import pkgutil
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, ClassVar
 
+from txlab.engine.rl.agent import Agent, Rule
+from txlab.engine.rl.environment import Environment
+from txlab.engine.rl.process import Process
+from txlab.engine.rl.settings import Settings
 from txlab.errors import LabError, choices
 from txlab.plugins import load_plugin, plugins
 
-if TYPE_CHECKING:
-    from txlab.engine.rl.agent import Agent
-    from txlab.engine.rl.sweeps.arrays import Array
-    from txlab.engine.rl.sweeps.block import AgentBlock, Trail
-    from txlab.engine.rl.sweeps.tables import BatchTransition, StepState
-
 ENTRY_POINTS = "txlab.rules"
-
-
-class Rule:
-    """The properties of a rule; a subclass says how it learns.
-
-    parameters        which of `Settings` it uses besides γ; "policy" stands for ε or τ
-    traces            which kinds of eligibility traces it supports; empty = it has no traces
-    steers            whether it chooses the actions; if not, it learns the values of a given policy or of the world
-    exploring_starts  whether it may begin its episodes with any action
-    ahead             whether the action in s′ is chosen before the update, and then taken
-    off_policy        whether it learns about a policy other than the one it follows
-
-    For a sweep: `tables` that it keeps, by name (the policy chooses from "q", or from "q" + "q2"); `coin`, whether it
-    uses a draw of its own; `prefers`, whether the table holds preferences: actions are drawn from their softmax, and
-    `observation` is all that it sees.
-    """
-
-    name: ClassVar[str]
-    title: ClassVar[str]
-    equation: ClassVar[str]
-    math: ClassVar[str]
-    source: ClassVar[str]
-    agent: ClassVar[type[Agent]]
-    parameters: ClassVar[tuple[str, ...]] = ("alpha", "policy")
-    traces: ClassVar[tuple[str, ...]] = ()
-    steers: ClassVar[bool] = True
-    exploring_starts: ClassVar[bool] = False
-    ahead: ClassVar[bool] = False
-    off_policy: ClassVar[bool] = False
-    tables: ClassVar[tuple[str, ...]] = ("q",)
-    coin: ClassVar[bool] = False
-    prefers: ClassVar[bool] = False
-
-    def learn(self, now: StepState, step: BatchTransition) -> None:
-        """Update the agents of a block after one step."""
-        raise NotImplementedError(f"the rule {self.name} has no form for arrays")
-
-    def teach(self, block: AgentBlock, trail: Trail, lengths: Array) -> None:
-        """Update the agents of a block after a whole episode of `lengths` (n) steps."""
-        raise NotImplementedError(f"the rule {self.name} does not learn from whole episodes")
-
-    @property
-    def learns_each_step(self) -> bool:
-        return type(self).learn is not Rule.learn
-
-    @property
-    def has_array_form(self) -> bool:
-        """Whether thousands of its agents can learn at once; otherwise each runs as a glass box."""
-        return self.learns_each_step or type(self).teach is not Rule.teach
-
-    def numbers(self, policy: str = "epsilon-greedy") -> tuple[str, ...]:
-        """The names of the numbers in `Settings` that have an effect with this policy, apart from γ."""
-        chosen = {"softmax": ("temperature",), "greedy": (), "exploring-starts": ()}.get(policy, ("epsilon",))
-        return tuple(one for name in self.parameters for one in (chosen if name == "policy" else (name,)))
 
 
 @cache
@@ -105,3 +48,9 @@ def rule_named(name: str) -> Rule:
     if rule.name != name:
         raise LabError(f"the rule {name!r} of {installed[name].value!r} calls itself {rule.name!r}")
     return rule
+
+
+def make_agent(process: Process | Environment, settings: Settings, seed: int = 0) -> Agent:
+    """Make a learner of `settings.rule` in this world, or in an environment that can only be stepped."""
+    rule = rule_named(settings.rule)
+    return rule.agent(rule, process, settings, seed)

@@ -9,7 +9,7 @@ on the sum of both, and shows their mean.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,11 +17,9 @@ from txlab.engine.explain import Step
 from txlab.engine.rl.draws import Draws
 from txlab.engine.rl.policies import probabilities, soft, tied
 from txlab.engine.rl.rules.one_step import OneStep, OneStepRule
+from txlab.engine.rl.sweeps.tables import BatchTransition, StepState
 from txlab.engine.rl.transition_table import ENDED
 from txlab.engine.rl.update import StepContext, Term, Update
-
-if TYPE_CHECKING:
-    from txlab.engine.rl.sweeps.tables import BatchTransition, StepState
 
 ORDER = 2
 

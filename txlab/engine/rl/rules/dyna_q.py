@@ -81,8 +81,7 @@ class DynaQ(OneStep):
         """Two draws for each planning update of a step."""
         begins = (first + np.arange(steps)) * (2 * MOST // EACH)
         draws = uniforms(np.full(steps, self.seed ^ MEMORY), begins, -(-2 * planning // EACH))
-        found: list[list[float]] = draws.reshape(steps, -1).tolist()
-        return found
+        return draws.reshape(steps, -1).tolist()
 
     def correct(self, t: int, s: int, k: int, transition: Transition, imagined: bool) -> None:
         """Q(s,a) ← Q(s,a) + α [ r + γ maxₐ′ Q(s′,a′) − Q(s,a) ]"""

@@ -10,22 +10,19 @@ earned.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from txlab.engine.explain import Operand, computed
-from txlab.engine.rl.agent import Agent
+from txlab.engine.rl.agent import Agent, Rule
 from txlab.engine.rl.draws import Draws
 from txlab.engine.rl.policies import soft, tied
 from txlab.engine.rl.process import Process
-from txlab.engine.rl.rules import Rule
+from txlab.engine.rl.sweeps.arrays import Array
+from txlab.engine.rl.sweeps.tables import StepState, Trail
 from txlab.engine.rl.transition_table import Transition
-from txlab.engine.rl.update import Update, terms
-
-if TYPE_CHECKING:
-    from txlab.engine.rl.sweeps.arrays import Array
-    from txlab.engine.rl.sweeps.block import AgentBlock, Trail
+from txlab.engine.rl.update import Update, change_step, terms
 
 ORDER = 6
 
@@ -144,9 +141,7 @@ class MonteCarloControl(Episodic):
             ],
             [
                 computed("δ", "{} − {}", lambda g, q: g - q, returned, before, note="the error"),
-                computed(
-                    "Q(s,a)", "{} + {} · {}", lambda q, α, δ: q + α * δ, before, alpha, delta, note=f"{here}, after"
-                ),
+                change_step("Q(s,a)", before, alpha, delta, note=f"{here}, after"),
             ],
         )
 
@@ -157,12 +152,12 @@ class MonteCarlo(Rule):
     equation = "Q(s,a) ← Q(s,a) + α [ Gₜ − Q(s,a) ],  Gₜ = Σ γᵏ rₜ₊ₖ₊₁"
     math, source = "M3, M5", "Sutton and Barto 2018, §5.4, with a constant α"
 
-    def teach(self, block: AgentBlock, trail: Trail, lengths: Array) -> None:
-        xp, q, base, stride = block.xp, block.table["q"], block.base(len(block)), len(block) * block.tables.S
-        for state, action, returned, here in trail.backwards(block, lengths):
-            cell = action * stride + (base + state)
+    def teach(self, now: StepState, trail: Trail, lengths: Array) -> None:
+        xp, q = now.xp, now.table["q"]
+        for state, action, returned, here in trail.backwards(now, lengths):
+            cell = action * now.stride + (now.base + state)
             old = xp.take(q, cell)
-            xp.put(q, cell, old + xp.where(here, block.own["alpha"], 0.0) * (returned - old))
+            xp.put(q, cell, old + xp.where(here, now.alpha, 0.0) * (returned - old))
 
 
 RULES = (MonteCarlo(),)

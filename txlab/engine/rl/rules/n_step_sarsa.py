@@ -12,12 +12,12 @@ from __future__ import annotations
 from typing import Any
 
 from txlab.engine.explain import Operand, Step, bracketed, computed, number, substituted
+from txlab.engine.rl.agent import Rule
 from txlab.engine.rl.draws import Draws
 from txlab.engine.rl.policies import soft, tied
-from txlab.engine.rl.rules import Rule
 from txlab.engine.rl.rules.monte_carlo import Episodic
 from txlab.engine.rl.transition_table import ENDED
-from txlab.engine.rl.update import Update, terms
+from txlab.engine.rl.update import Update, change_step, terms
 
 ORDER = 3
 
@@ -99,7 +99,7 @@ class NStep(Episodic):
                 last,
             ),
             computed("δ", "{} − {}", lambda g, q: g - q, returned, before, note="the error"),
-            computed("Q(s,a)", "{} + {} · {}", lambda q, α, δ: q + α * δ, before, alpha, delta, note=f"{here}, after"),
+            change_step("Q(s,a)", before, alpha, delta, note=f"{here}, after"),
         ]
         q, known = ("Q(s,a)", new), ("Q(s,a)", before)
         return self.make_update(

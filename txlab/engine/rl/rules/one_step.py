@@ -7,19 +7,16 @@ from top to bottom, and as fast as plain Python allows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from txlab.engine.explain import Operand, Step, computed, number
-from txlab.engine.rl.agent import Agent
+from txlab.engine.explain import Operand, Step, number
+from txlab.engine.rl.agent import Agent, Rule
 from txlab.engine.rl.draws import Draws
 from txlab.engine.rl.policies import Exploration, added, soft, tied, weights
-from txlab.engine.rl.rules import Rule
+from txlab.engine.rl.sweeps.arrays import Array
+from txlab.engine.rl.sweeps.tables import BatchTransition, StepState
 from txlab.engine.rl.transition_table import ENDED
-from txlab.engine.rl.update import StepContext, Update, terms
-
-if TYPE_CHECKING:
-    from txlab.engine.rl.sweeps.arrays import Array
-    from txlab.engine.rl.sweeps.tables import BatchTransition, StepState
+from txlab.engine.rl.update import StepContext, Update, change_step, error_step, terms
 
 ORDER = 1
 
@@ -119,17 +116,8 @@ class OneStep(Agent):
         steps = [
             *([] if ended else rule.explain_target(context, record)),
             Step(rule.letters, "0" if ended else "", value, context.ending(end, then)),
-            computed(
-                "δ",
-                "{} + {} · {} − {}",
-                lambda r, γ, v, q: r + γ * v - q,
-                reward,
-                gamma,
-                value,
-                before,
-                note="the error",
-            ),
-            computed("Q(s,a)", "{} + {} · {}", lambda q, α, δ: q + α * δ, before, alpha, delta, note=f"{here}, after"),
+            error_step(reward, gamma, value, before, "the error"),
+            change_step("Q(s,a)", before, alpha, delta, note=f"{here}, after"),
         ]
         q, known = ("Q(s,a)", new), ("Q(s,a)", before)
         bracket = (("r", reward), "+", ("γ", gamma), (rule.letters, value), "−", known)

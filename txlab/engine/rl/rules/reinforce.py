@@ -11,22 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from txlab.engine.explain import Operand, Step, computed, number
+from txlab.engine.rl.agent import Rule
 from txlab.engine.rl.environment import Environment
 from txlab.engine.rl.policies import probabilities, weights
 from txlab.engine.rl.process import Process
-from txlab.engine.rl.rules import Rule
 from txlab.engine.rl.rules.monte_carlo import Episodic, Lived
 from txlab.engine.rl.settings import Settings
-from txlab.engine.rl.update import Update, terms
-
-if TYPE_CHECKING:
-    from txlab.engine.rl.sweeps.arrays import Array
-    from txlab.engine.rl.sweeps.block import AgentBlock, Trail
+from txlab.engine.rl.sweeps.arrays import Array
+from txlab.engine.rl.sweeps.tables import StepState, Trail
+from txlab.engine.rl.update import Update, change_step, terms
 
 ORDER = 7
 
@@ -146,16 +144,7 @@ class Reinforce(Episodic):
             [
                 computed("Gₜ − b", "{} − {}", lambda g, b: g - b, returned, b, note="better or worse than usual"),
                 Step("∇ ln π", f"{gap}π({a}|s)", slope, f"of {a}, when {did} was done"),
-                computed(
-                    "θ",
-                    "{} + {} · {} · {} · {}",
-                    lambda θ, α, γ, d, g: θ + α * γ * d * g,
-                    before,
-                    alpha,
-                    fade,
-                    delta,
-                    slope,
-                ),
+                change_step("θ", before, alpha, fade, delta, slope),
             ],
             labels=context.actions(state),
             asked=taken,
@@ -175,23 +164,22 @@ class ReinforceRule(Rule):
     equation = "θ(s,·) ← θ(s,·) + α γᵗ (Gₜ − b(s)) ∇ ln π(a|s)"
     math, source = "M7", "Williams 1992; Sutton and Barto 2018, §13.3"
 
-    def teach(self, block: AgentBlock, trail: Trail, lengths: Array) -> None:
+    def teach(self, now: StepState, trail: Trail, lengths: Array) -> None:
         """Make one update per time step, in order, each with the result of the one before it."""
-        xp, own, tables, theta, w = block.xp, block.own, block.tables, block.table["q"], block.table["w"]
-        base, stride = block.base(len(block)), len(block) * tables.S
+        xp, theta, w = now.xp, now.table["q"], now.table["w"]
         fade = xp.where(lengths > 0, 1.0, 0.0)  # γᵗ
-        for state, action, returned, here in reversed(trail.backwards(block, lengths)):
-            seen = base + tables.seen(state)
+        for state, action, returned, here in reversed(trail.backwards(now, lengths)):
+            seen = now.base + now.tables.seen(state)
             known = xp.take(w, seen)
-            xp.put(w, seen, known + xp.where(here, own["beta"], 0.0) * (returned - known))
+            xp.put(w, seen, known + xp.where(here, now.beta, 0.0) * (returned - known))
             delta = returned - (known if self.baseline else 0.0)
             rows = xp.rows(theta, seen)
             raw = xp.exp(rows - xp.top(rows))
             pi = raw / xp.total(raw)
-            size = xp.where(here, own["alpha"], 0.0) * fade * delta
+            size = xp.where(here, now.alpha, 0.0) * fade * delta
             for a in range(len(rows)):
-                xp.put(theta, a * stride + seen, rows[a] + size * (xp.where(action == a, 1.0, 0.0) - pi[a]))
-            fade = fade * own["gamma"]
+                xp.put(theta, a * now.stride + seen, rows[a] + size * (xp.where(action == a, 1.0, 0.0) - pi[a]))
+            fade = fade * now.gamma
 
 
 class ReinforceWithBaseline(ReinforceRule):

@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from txlab.engine.explain import Operand, Step, substituted
-from txlab.engine.rl.agent import Agent
+from txlab.engine.explain import Operand, Step, computed
+from txlab.engine.rl.agent import Agent, Rule
 from txlab.engine.rl.draws import Draws
+from txlab.engine.rl.dynamic_programming import even
 from txlab.engine.rl.process import Process
-from txlab.engine.rl.rules import Rule
 from txlab.engine.rl.transition_table import ENDED
-from txlab.engine.rl.update import Update, terms
+from txlab.engine.rl.update import Update, change_step, error_step, terms
 
 ORDER = 8
 
@@ -83,9 +83,7 @@ class TDLambda(Agent):
         return np.array(self.worth)
 
     def policy(self) -> np.ndarray:
-        allowed = self.process.allowed
-        shares: np.ndarray = allowed / np.maximum(allowed.sum(axis=1, keepdims=True), 1)
-        return shares
+        return even(self.process)
 
     greedy = policy
 
@@ -145,29 +143,15 @@ class TDLambda(Agent):
         s, here = context.state(state), state == was
         steps = [
             Step("V(s′)", "0" if ended else "", value, context.ending(end, then)),
-            Step(
-                "δ",
-                substituted("{} + {} · {} − {}", lambda r, γ, v, q: r + γ * v - q, reward, gamma, value, error),
-                delta,
-                "" if here else f"made in {context.state(was)}, passed later",
-            ),
+            error_step(reward, gamma, value, error, "" if here else f"made in {context.state(was)}, passed later"),
         ]
         if context.settings.traces == "true-online":
             steps.append(Step("late", "V(s) − what it was as s′", late, "the on-line correction"))
-        steps.append(
-            Step(
-                "V",
-                substituted("{} + {} · {} · {}", lambda q, α, δ, e: q + α * δ * e, old, alpha, delta + late, e)
-                if not correction
-                else substituted(
-                    "{} + {} · {} · {} − {}",
-                    lambda q, α, δ, e, c: q + α * δ * e - c,
-                    *(old, alpha, delta + late, e, correction),
-                ),
-                new,
-                f"{s}, after",
-            )
-        )
+        if correction:
+            form, formula = "{} + {} · {} · {} − {}", lambda q, α, δ, e, c: q + α * δ * e - c
+            steps.append(computed("V", form, formula, old, alpha, delta + late, e, correction, note=f"{s}, after"))
+        else:
+            steps.append(change_step("V", old, alpha, delta + late, e, note=f"{s}, after"))
         bracket = (("r", reward), "+", ("γ", gamma), ("V(s′)", value), "−", ("V(s)", error))
         corrected = ("+", ("late", alpha * late * e - correction)) if late else ()
         return self.make_update(

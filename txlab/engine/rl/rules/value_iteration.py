@@ -17,13 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from txlab.engine.rl.agent import Agent, Row
+from txlab.engine.rl.agent import Agent, Row, Rule
 from txlab.engine.rl.draws import Draws
 from txlab.engine.rl.dynamic_programming import even
 from txlab.engine.rl.environment import Environment
 from txlab.engine.rl.exact_values import check_values_exist
 from txlab.engine.rl.process import Process
-from txlab.engine.rl.rules import Rule
 from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.update import Update, terms
 from txlab.engine.rl.why import why_value
@@ -139,14 +138,12 @@ class ValueIteration(Agent):
                 v[then] = value
         return Update(
             number=t + 1,
-            episode=0,
             state=state,
             action=action,
             reward=reward,
             next=likeliest.next,
             done=all(then < 0 for _, then in outcomes),
             truncated=False,
-            next_action=-1,
             before=before,
             after=after,
             delta=after - before,

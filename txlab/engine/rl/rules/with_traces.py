@@ -11,21 +11,18 @@ record: (step, (reward, s′, how it left the episode), Q before, (the row of s�
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from txlab.engine.explain import Operand, Step, computed
-from txlab.engine.rl.agent import Agent
+from txlab.engine.explain import Operand, Step
+from txlab.engine.rl.agent import Agent, Rule
 from txlab.engine.rl.draws import Draws
 from txlab.engine.rl.policies import soft, tied
-from txlab.engine.rl.rules import Rule
 from txlab.engine.rl.rules.one_step import Q_LEARNING, SARSA, OneStepRule
+from txlab.engine.rl.sweeps.tables import BatchTransition, StepState
 from txlab.engine.rl.transition_table import ENDED
-from txlab.engine.rl.update import Update, terms
-
-if TYPE_CHECKING:
-    from txlab.engine.rl.sweeps.tables import BatchTransition, StepState
+from txlab.engine.rl.update import Update, change_step, error_step, terms
 
 ORDER = 5
 
@@ -140,19 +137,8 @@ class WithTraces(Agent):
         steps = [
             *([] if ended else self.rule.one_step.explain_target(context, (*record[:3], after, value, ahead))),
             Step(letters, "0" if ended else "", value, context.ending(end, then)),
-            computed(
-                "δ", "{} + {} · {} − {}", lambda r, γ, v, q: r + γ * v - q, reward, gamma, value, error, note=there
-            ),
-            computed(
-                "Q(s,a)",
-                "{} + {} · {} · {}",
-                lambda q, α, δ, e: q + α * δ * e,
-                old,
-                alpha,
-                delta,
-                e,
-                note=f"{here}, after",
-            ),
+            error_step(reward, gamma, value, error, there),
+            change_step("Q(s,a)", old, alpha, delta, e, note=f"{here}, after"),
         ]
         pairs = {
             x * self.world.choices + self.world.actions[x][y]: shared[4]

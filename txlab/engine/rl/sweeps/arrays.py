@@ -34,8 +34,7 @@ class Numpy:
 
     def numpy(self, values: Array) -> np.ndarray:
         """The values as a numpy array."""
-        found: np.ndarray = np.array(values)
-        return found
+        return np.array(values)
 
     def copy(self, values: Array) -> Array:
         return values.copy()
@@ -72,7 +71,7 @@ class Numpy:
         return condition.nonzero()[0]
 
     def floor(self, values: Array) -> Array:
-        """Non-negative values rounded down, as int64."""
+        """Non-negative values, or conditions, rounded down as int64."""
         return values.astype(np.int64)
 
     def top(self, rows: Array) -> Array:
@@ -81,7 +80,7 @@ class Numpy:
 
     def total(self, rows: Array) -> Array:
         """The sum of each column of (A, n), from action 0 on, (n)."""
-        total = rows[0].copy()
+        total = self.copy(rows[0])
         for row in rows[1:]:
             total += row
         return total
@@ -103,8 +102,8 @@ class Numpy:
 
     def first_above(self, rows: Array, bound: Array) -> Array:
         """The first action where the running sum over (A, n) exceeds `bound` (n); the last if rounding prevents it."""
-        running = rows[0].copy()
-        place = (running <= bound).astype(np.int64)
+        running = self.copy(rows[0])
+        place = self.floor(running <= bound)
         for row in rows[1:-1]:
             running += row
             place += running <= bound

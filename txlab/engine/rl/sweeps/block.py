@@ -16,48 +16,18 @@ import numpy as np
 from txlab.engine.rl.rules import rule_named
 from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.sweeps.arrays import Array, Numpy
-from txlab.engine.rl.sweeps.tables import BatchTransition, StepState, Tables, choose
-from txlab.errors import LabError, RunFailed
+from txlab.engine.rl.sweeps.tables import BatchTransition, StepState, Tables, Trail, choose
+from txlab.errors import LabError
 
 DRAWS = 1 << 16  # numbers drawn at a time, so that they stay in the cache (benchmarks/rl_sweeps.py)
 MOST = 512  # steps between two checks for cancellation: some 30 ms
 FEWEST = 24  # with fewer agents, leaving some out saves nothing
-MOST_STEPS = 100_000  # of an episode that is learned from as a whole
 
 PLACE = ("state", "action", "step", "earned", "length", "episode", "exploration")
 """The part of an agent's state that is kept while it stands still."""
 
 
 COLDEST = 1e-9  # the lowest temperature: softmax is greedy there, and there is no division by 0
-
-
-@dataclass
-class Trail:
-    """What the agents of a block did in one episode: for each step, which agents, state, action, reward."""
-
-    moves: list[tuple[Array, Array, Array, Array]] = field(default_factory=list)
-
-    def add(self, lanes: Array, state: Array, action: Array, reward: Array) -> None:
-        if len(self.moves) >= MOST_STEPS:
-            raise RunFailed(
-                f"an episode took more than {MOST_STEPS} steps; world.limit cuts it off, or take a smaller α"
-            )
-        self.moves.append((lanes, state, action, reward))
-
-    def backwards(self, block: AgentBlock, lengths: Array) -> list[tuple[Array, Array, Array, Array]]:
-        """(state, action, Gₜ, whether the episode had this step) of all agents (n), from the last step to the first:
-        G ← r + γ G (MATH M3)."""
-        xp, zeros = block.xp, block.xp.array([0] * len(block), int)
-        coming = xp.array([0.0] * len(block))
-        found = []
-        for k in range(len(self.moves) - 1, -1, -1):
-            lanes, state, action, reward = self.moves[k]
-            row_state, row_action, row_reward = xp.copy(zeros), xp.copy(zeros), xp.copy(coming)
-            row_state[lanes], row_action[lanes], row_reward[lanes] = state, action, reward
-            here = lengths > k
-            coming = xp.where(here, row_reward + block.own["gamma"] * coming, 0.0)
-            found.append((row_state, row_action, coming, here))
-        return found
 
 
 class Powers:
@@ -142,14 +112,15 @@ class AgentBlock:
         before, first_step = xp.uniforms(self.own["key"], self.place["step"] - 1, 2, True)
         self.place["state"] = state = tables.begin(before[3])
         if self.rule.ahead:
-            rows = xp.rows(self.table["q"], self.base(n) + state)
+            rows = xp.rows(self.table["q"], self.base() + state)
             self.place["action"] = choose(tables, self.policy, rows, state, first_step, self.place["exploration"])
 
     def __len__(self) -> int:
         return len(self.place["step"])
 
-    def base(self, n: int) -> Array:
-        return self.xp.array(np.arange(n) * self.tables.S, int)
+    def base(self) -> Array:
+        """(n): where the first state of each agent stands in a flattened table (A, n, S)."""
+        return self.xp.array(np.arange(len(self)) * self.tables.S, int)
 
     def exploration_of(self, lanes: Array | slice, episode: Array) -> Array:
         """ε, or τ, of these agents in an episode: max(floor, ε · decayⁿ)."""
@@ -157,6 +128,14 @@ class AgentBlock:
         if self.decays:
             value = value * self.powers.of(self.own["decay"][lanes], episode)
         return self.xp.where(value < floor, floor, value)
+
+    def now(self, alpha: Array, exploration: Array) -> StepState:
+        """What the rule is handed: the agents with this α and ε, or τ."""
+        own = self.own
+        return StepState(
+            self.xp, self.tables, self.policy, self.traces, self.rule.prefers, self.table, self.base(),
+            len(self) * self.tables.S, alpha, own["beta"], own["gamma"], own["lam"], exploration,
+        )  # fmt: skip
 
     # Parts
 
@@ -247,7 +226,7 @@ def one_episode(block: AgentBlock, ended: Ended, agents: Array, cancelled: Calla
     if whole:
         order, lengths = xp.joined(own.agent), xp.array([0] * len(block), int)
         lengths[order] = xp.joined(own.length)
-        block.rule.teach(block, block.trail, lengths)
+        block.rule.teach(block.now(block.own["alpha"], block.place["exploration"]), block.trail, lengths)
         ended.add(agents[order], xp.joined(own.earned), lengths[order])
     block.trail = None
     return whole
@@ -262,10 +241,7 @@ def march(block: AgentBlock, ended: Ended, agents: Array, steps: int, left: Arra
     alpha = own["alpha"]
     if left is not None:
         alpha = xp.where(left > 0, alpha, 0.0)
-    now = StepState(
-        rule, xp, tables, block.policy, block.traces, block.table, block.base(n), n * tables.S,
-        alpha, own["gamma"], own["lam"], at["exploration"],
-    )  # fmt: skip
+    now = block.now(alpha, at["exploration"])
     every = tables.every_draw or rule.coin
     draws = xp.uniforms(own["key"], at["step"], steps + ahead, every)
     state, action = at["state"], at["action"]

@@ -75,9 +75,6 @@ class Torch(Numpy):
     def take(self, values: Array, index: Array) -> Array:
         return values.view(-1).index_select(0, index)
 
-    def put(self, values: Array, index: Array, new: Array) -> None:
-        values.view(-1)[index] = new
-
     def where(self, condition: Array, yes: Array | float, no: Array | float) -> Array:
         return torch.where(condition, yes, no)
 
@@ -90,12 +87,6 @@ class Torch(Numpy):
     def top(self, rows: Array) -> Array:
         return rows.amax(dim=0)
 
-    def total(self, rows: Array) -> Array:
-        total = rows[0].clone()
-        for row in rows[1:]:
-            total += row
-        return total
-
     def exp(self, values: Array) -> Array:
         return torch.exp(values)
 
@@ -105,14 +96,6 @@ class Torch(Numpy):
     def among_best(self, rows: Array, best: Array, u: Array) -> Array:
         running = (rows == best).cumsum(0)
         return (running <= (u * running[-1]).to(torch.int64)).sum(0)
-
-    def first_above(self, rows: Array, bound: Array) -> Array:
-        running = rows[0].clone()
-        place = (running <= bound).to(torch.int64)
-        for row in rows[1:-1]:
-            running += row
-            place += running <= bound
-        return place
 
     def column(self, rows: Array, index: Array) -> Array:
         return rows.gather(0, index[None])[0]

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from txlab.engine.rl.agent import make_agent
 from txlab.engine.rl.environment import Environment
+from txlab.engine.rl.policies import shares
 from txlab.engine.rl.process import Process
-from txlab.engine.rl.rules import rule_named, rule_names
+from txlab.engine.rl.rules import make_agent, rule_named, rule_names
 from txlab.engine.rl.settings import PolicyName, Settings
 from txlab.engine.rl.sweeps.arrays import Numpy
 from txlab.engine.rl.sweeps.block import AgentBlock, Ended, Powers, live
@@ -266,7 +266,7 @@ class OneByOne:
     def exploration(self) -> np.ndarray:
         """(M): ε of each agent's present episode, or τ where it chooses by softmax."""
         found = [agent.exploration for agent in self.agents]
-        return np.array([each.temperature if each.softly else each.epsilon for each in found])
+        return np.array([temperature if softly else epsilon for epsilon, temperature, softly in found])
 
     def state(self) -> dict[str, Any]:
         return {"asked": self.asked, "agents": [agent.state_dict() for agent in self.agents]}
@@ -343,14 +343,5 @@ def greedy_returns(
 
 def policies(process: Process, q: np.ndarray, exploration: np.ndarray, policy: PolicyName) -> np.ndarray:
     """(M, S, A): π(a|s) of tables (M, S, A), NaN where an action is not allowed; `exploration` (M): ε or τ."""
-    allowed = process.allowed
-    values = np.where(allowed, q, -np.inf)
-    best = np.where(process.terminal, 0.0, values.max(axis=2))[:, :, None]
     warm = exploration[:, None, None]
-    if policy == "softmax":
-        raw = np.where(allowed, np.exp((values - best) / warm), 0.0)
-        return np.asarray(raw / np.maximum(raw.sum(axis=2, keepdims=True), 1e-300))
-    ties = allowed & (values == best)
-    share = ties / np.maximum(ties.sum(axis=2, keepdims=True), 1)
-    even = allowed / np.maximum(allowed.sum(axis=1, keepdims=True), 1)
-    return share if policy == "greedy" else np.asarray((1 - warm) * share + warm * even)
+    return shares(np.where(process.allowed, q, np.nan), 0.0 if policy == "greedy" else warm, warm, policy == "softmax")

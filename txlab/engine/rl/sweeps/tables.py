@@ -1,4 +1,5 @@
-"""A process as the sweeps store it, and how a thousand agents choose in it: ε-greedy, softmax, greedy (MATH M5, M6).
+"""A process as the sweeps store it, how a thousand agents choose in it (ε-greedy, softmax, greedy), and what their rule
+is handed: the agents of a step, their transitions, the trail of an episode (MATH M5, M6).
 
 Notable: where every action is allowed and has a single outcome no search is needed; the numbers are the same. Ties are
 broken at random among all best actions; draw 1 decides, and is used up either way, so that an agent's later draws do
@@ -8,14 +9,16 @@ after the other, so that the numbers agree to the last bit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from txlab.engine.rl.process import Process
-from txlab.engine.rl.rules import Rule
 from txlab.engine.rl.settings import PolicyName, Traces
 from txlab.engine.rl.sweeps.arrays import Array, Numpy
+from txlab.errors import RunFailed
+
+MOST_STEPS = 100_000  # of an episode that is learned from as a whole
 
 
 class Tables:
@@ -23,7 +26,7 @@ class Tables:
 
     open        every action is allowed in every state that is not terminal
     ends        every outcome that ends an episode leads to a terminal state, whose row in every table stays 0
-    chancy      whether draw 2 and draw 3 are ever needed
+    every_draw  whether draw 2 and draw 3 are ever needed
     """
 
     def __init__(self, process: Process, xp: Numpy) -> None:
@@ -119,15 +122,16 @@ class StepState:
     In a table (A, n, S), flattened, the entry (a, m, s) is at a·stride + base[m] + s. `exploration` is ε, or τ.
     """
 
-    rule: Rule
     xp: Numpy
     tables: Tables
     policy: PolicyName
     traces: Traces
+    prefers: bool
     table: dict[str, Array]
     base: Array
     stride: int
     alpha: Array
+    beta: Array
     gamma: Array
     lam: Array
     exploration: Array
@@ -158,7 +162,7 @@ class StepState:
         if lanes is not None:  # for rules that choose ahead, which have one table
             rows = self.xp.rows(self.table["q"], self.base[lanes] + states)
             return choose(self.tables, self.policy, rows, states, u[:, lanes], self.exploration[lanes])
-        place = self.base + (self.tables.seen(states) if self.rule.prefers else states)
+        place = self.base + (self.tables.seen(states) if self.prefers else states)
         rows = self.xp.rows(self.table["q"], place)
         if "q2" in self.table:
             rows = rows + self.xp.rows(self.table["q2"], place)
@@ -176,3 +180,32 @@ class BatchTransition:
     over: Array
     u: Array
     ahead: Array
+
+
+@dataclass
+class Trail:
+    """What the agents of a block did in one episode: for each step, which agents, state, action, reward."""
+
+    moves: list[tuple[Array, Array, Array, Array]] = field(default_factory=list)
+
+    def add(self, lanes: Array, state: Array, action: Array, reward: Array) -> None:
+        if len(self.moves) >= MOST_STEPS:
+            raise RunFailed(
+                f"an episode took more than {MOST_STEPS} steps; world.limit cuts it off, or take a smaller α"
+            )
+        self.moves.append((lanes, state, action, reward))
+
+    def backwards(self, now: StepState, lengths: Array) -> list[tuple[Array, Array, Array, Array]]:
+        """(state, action, Gₜ, whether the episode had this step) of all agents (n), from the last step to the first:
+        G ← r + γ G (MATH M3)."""
+        xp, n = now.xp, len(now.base)
+        zeros, coming = xp.array([0] * n, int), xp.array([0.0] * n)
+        found = []
+        for k in range(len(self.moves) - 1, -1, -1):
+            lanes, state, action, reward = self.moves[k]
+            row_state, row_action, row_reward = xp.copy(zeros), xp.copy(zeros), xp.copy(coming)
+            row_state[lanes], row_action[lanes], row_reward[lanes] = state, action, reward
+            here = lengths > k
+            coming = xp.where(here, row_reward + now.gamma * coming, 0.0)
+            found.append((row_state, row_action, coming, here))
+        return found

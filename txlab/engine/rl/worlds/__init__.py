@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from txlab.engine.rl.maps.compiling import compile_map
-from txlab.engine.rl.maps.drawn import parse_map
+from txlab.engine.rl.maps.drawn import Map, parse_map
 from txlab.engine.rl.process import check
 from txlab.engine.rl.world import NamedWorld, World
 from txlab.errors import LabError, choices
@@ -73,7 +73,11 @@ def world_named(name: str, **options: Any) -> World:
     if found is None:
         known = worlds()
         raise LabError(f"{name[:60]!a} is not a world{choices(name[:60], known)}")
-    return found.world(**options)
+    made = found.made(options)
+    title = made.title or found.title
+    if isinstance(made, Map):
+        return compile_map(made, found.name, title, found.source)
+    return replace(made, name=found.name, title=title, source=made.source or found.source)
 
 
 def changed(world: World, discount: float | None = None, limit: int | None = None, slip: float | None = None) -> World:

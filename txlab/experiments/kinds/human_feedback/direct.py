@@ -8,8 +8,7 @@ from math import sqrt
 import torch
 from torch import Tensor
 
-from txlab.engine.rlhf.best_of_n import best_of_n_kl, expected_best
-from txlab.engine.rlhf.direct import dpo_loss
+from txlab.engine.rlhf.direct import best_of_n_kl, dpo_loss, expected_best
 from txlab.engine.rlhf.kl import exact_kl
 from txlab.engine.rlhf.rollouts import Episodes
 from txlab.engine.transformer.gpt import GPT

@@ -17,10 +17,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from txlab.engine.rlhf.labellers import SimulatedLabeller
 from txlab.engine.rlhf.preferences import Line, Question, Ranking, Skip, Undo, read_file, standing
 from txlab.engine.rlhf.reward import Normaliser, RankingLoss, ScalarGPT, choice_loss, ranking_loss
 from txlab.engine.rlhf.rollouts import Episodes
+from txlab.engine.rlhf.tasks import SimulatedLabeller
 from txlab.errors import LabError
 from txlab.experiments.kinds.human_feedback.imitation import StageScenario
 from txlab.experiments.kinds.human_feedback.materials import Handed, Texts

@@ -18,8 +18,7 @@ from torch import Tensor
 from txlab.engine.explain import Explanation, Operand
 from txlab.engine.feedforward import layers, plane
 from txlab.engine.feedforward.graph import Graph, read, written
-from txlab.engine.feedforward.network import FeedForward
-from txlab.engine.feedforward.why import explain_neuron
+from txlab.engine.feedforward.network import FeedForward, explain_neuron
 from txlab.errors import LabError
 from txlab.experiments.kinds.playground.schema import DATA, PlaygroundScenario, described
 from txlab.experiments.learning.batch_threads import BatchThreads

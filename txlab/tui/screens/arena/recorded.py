@@ -185,8 +185,7 @@ def learners_of(facts: Mapping[str, Any]) -> tuple[list[Settings], str]:
 
 def learner_of(side: Mapping[str, Any]) -> tuple[Settings, bool]:
     """Return the side of a frame as a learner of the arena, and whether its rule is the same."""
-    from txlab.engine.rl.rules import rule_names
-    from txlab.engine.rl.settings import checked
+    from txlab.engine.rl.rules import rule_named, rule_names
 
     rule = str(side.get("rule"))
     if rule in PLANNED or "sweep" in side:
@@ -195,7 +194,7 @@ def learner_of(side: Mapping[str, Any]) -> tuple[Settings, bool]:
             rule if rule in rule_names() else "value-iteration",
             gamma=float(gamma) if isinstance(gamma, (int, float)) else None,
         )
-        return checked(planner), rule == planner.rule
+        return rule_named(planner.rule).checked(planner), rule == planner.rule
     known = rule in rule_names()
     same, settings = known or rule in PREDICTED, Settings(rule if known else "td-lambda")
     wanted: dict[str, Any] = {name: float(side[name]) for name in NUMBERS if isinstance(side.get(name), (int, float))}
@@ -203,7 +202,7 @@ def learner_of(side: Mapping[str, Any]) -> tuple[Settings, bool]:
     wanted |= PREDICTED.get(rule, {})
     for name, value in wanted.items():
         try:
-            settings = checked(replace(settings, **{name: value}))
+            settings = rule_named(settings.rule).checked(replace(settings, **{name: value}))
         except LabError:
             continue  # a parameter that this rule lacks
     return settings, same
