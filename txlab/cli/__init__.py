@@ -37,7 +37,7 @@ from txlab.cli.runs import name as name_run
 from txlab.cli.runs import runs
 from txlab.cli.score import score
 from txlab.cli.serve import serve
-from txlab.cli.terminal import ascii_only, has_screen, shown
+from txlab.cli.terminal import ascii_only, complain, has_screen
 from txlab.cli.tokenize import tokenize
 from txlab.cli.tokenizer import export as export_tokenizer
 from txlab.cli.tokenizer import listed, train
@@ -209,12 +209,6 @@ def usage_sentence(error: Any) -> str:
         return f"{where}: {choice[1]!r} is not allowed{close}; allowed: {choice[2]}"
     path = getattr(getattr(error, "ctx", None), "command_path", "")
     return f"{message}; {path} --help says more" if path else message
-
-
-def complain(message: str) -> None:
-    """Write one line to stderr, safe for the terminal."""
-    with contextlib.suppress(OSError):
-        print(f"txlab: {shown(message)}", file=sys.stderr, flush=True)
 
 
 def silence(descriptor: int) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from txlab.errors import LabError
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from txlab.cli.reading import Reading
     from txlab.engine.interpret.circuits import Circuit, Composition
-    from txlab.engine.interpret.direct import Neurons
+    from txlab.engine.interpret.direct import DirectEffects, Neurons
     from txlab.engine.interpret.sites import Site
     from txlab.runs.models import OpenModel
 
@@ -105,8 +106,7 @@ def explain_all(model: OpenModel, site: Site, layer: int | None, json: bool) -> 
 
 def explain_one(model: OpenModel, site: Site, layer: int, head: int, json: bool) -> dict[str, Any]:
     """Print what one head does, or return it for JSON."""
-    from txlab.cli.explain import explanation_json, print_explanation
-    from txlab.cli.models import shares
+    from txlab.cli.models import print_explanation, shares
     from txlab.cli.terminal import Column, ascii_only, columns, table
     from txlab.drawing.text import formula
     from txlab.engine.interpret.circuits import circuit, composition
@@ -136,7 +136,7 @@ def explain_one(model: OpenModel, site: Site, layer: int, head: int, json: bool)
             "ov": pairs(ov.eigenvalues),
             "composition": None if composed is None else composition_json(composed, layer, head),
             "alone": alone or None,
-            "explanation": None if explanation is None else explanation_json(explanation),
+            "explanation": None if explanation is None else asdict(explanation),
         }
     print(title)
     for name, found in (("λ of W_OV", ov), ("λ of W_QK", qk)):
@@ -206,14 +206,10 @@ def largest(found: Circuit, most: int, room: int = 1000) -> str:
 # Neurons.
 
 
-def neurons_of(
-    reading: Reading, position: int | None, following: str | None, against: str | None, layer: int | None
-) -> Neurons:
+def neurons_of(reading: Reading, effects: DirectEffects, layer: int | None) -> Neurons:
     """Return the neurons of a block (from 0), by default the one whose feed-forward layer changes the logit most."""
-    from txlab.cli.explain import direct_of
     from txlab.engine.interpret.direct import neurons
 
-    effects = direct_of(reading, position, following, against)
     if layer is None:
         parts = [part for part in effects.parts if part.kind == "feed_forward"]
         layer = max(parts, key=lambda part: abs(part.value)).layer or 0 if parts else 0

@@ -6,8 +6,8 @@ explained. `--lens` and `--direct` print a table first, each line of which can b
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -99,7 +99,7 @@ def explain(
     json: JsonOption = False,
 ) -> None:
     """Why a number of a model is what it is."""
-    from txlab.cli.models import about, print_json
+    from txlab.cli.models import about, print_explanation, print_json
 
     wishes = Wishes.of(second, off=off, scale=scale, cut=cut, allow=allow, patch=patch, edit=edit, erratum=erratum)
     asked = only_one(
@@ -136,7 +136,7 @@ def explain(
     if asked == "neurons":
         from txlab.cli.circuits import neurons_json, neurons_of, print_neurons
 
-        moved = neurons_of(reading, position, following, against, layer_index)
+        moved = neurons_of(reading, direct_of(reading, position, following, against), layer_index)
         if json:
             print_json({"model": about(reading.model), **reading.answer(), "neurons": neurons_json(reading, moved)})
         else:
@@ -165,7 +165,7 @@ def explain(
     else:
         explanation = why_of_next(reading, position, following)
     if json:
-        print_json({"model": about(reading.model), **reading.answer(), "explanation": explanation_json(explanation)})
+        print_json({"model": about(reading.model), **reading.answer(), "explanation": asdict(explanation)})
     else:
         print_explanation(explanation)
 
@@ -358,27 +358,6 @@ def token_of(reading: Reading, option: str, given: str | None) -> int | None:
 
 
 # Output.
-
-
-def print_explanation(explanation: Explanation) -> None:
-    from txlab.cli.terminal import ascii_only, columns, print_lines
-    from txlab.drawing.explanation import explanation_lines
-
-    style = {
-        "question": "bold",
-        "equation": "",
-        "quiet": "dim",
-        "heading": "bold",
-        "name": "cyan",
-        "value": "",
-        "asked": "bold yellow",
-    }
-    print_lines(explanation_lines(explanation, min(120, columns() - 1), style, ascii_only()))
-
-
-def explanation_json(explanation: Explanation) -> dict[str, Any]:
-    """Return the explanation for JSON; non-finite numbers are null."""
-    return dataclasses.asdict(explanation)
 
 
 def print_lens(reading: Reading, found: Lens) -> None:

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from txlab.cli.terminal import ascii_only, coloured, numeral, shown
+from txlab.cli.terminal import ascii_only, coloured, columns, numeral, print_lines, shown
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
+    from txlab.engine.explain import Explanation
     from txlab.runs.models import OpenModel
 
 Name = Annotated[
@@ -117,6 +118,15 @@ def finite(value: Any) -> Any:
     if isinstance(value, str) or not isinstance(value, Iterable):
         return value
     return [finite(entry) for entry in value]
+
+
+def print_explanation(explanation: Explanation) -> None:
+    """Print why a number is what it is, as the console's `w` shows it."""
+    from txlab.drawing.explanation import explanation_lines
+
+    style = {"question": "bold", "equation": "", "quiet": "dim", "heading": "bold"}
+    style |= {"name": "cyan", "value": "", "asked": "bold yellow"}
+    print_lines(explanation_lines(explanation, min(120, columns() - 1), style, ascii_only()))
 
 
 def token_label(text: str, cells: int = 0) -> str:

@@ -14,10 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from txlab.cli import complain
-from txlab.cli.explain import explanation_json, print_explanation
-from txlab.cli.models import print_json
-from txlab.cli.terminal import Column, ascii_only, coloured, is_terminal, shown, table
+from txlab.cli.models import print_explanation, print_json
+from txlab.cli.terminal import Column, ascii_only, coloured, complain, is_terminal, shown, table
 from txlab.cli.tokenize import spaced
 from txlab.drawing.formatting import plain
 from txlab.drawing.tictactoe import (
@@ -246,7 +244,7 @@ class InJson(OnPipe):
         self.tell("hint", squares=squares, leads_to=what)
 
     def explains(self, explanation: Explanation) -> None:
-        self.tell("why", **explanation_json(explanation))
+        self.tell("why", **asdict(explanation))
 
     def wrong(self, sentence: str) -> None:
         self.tell("wrong", sentence=sentence)

@@ -6,6 +6,7 @@ without a terminal, with NO_COLOR, and on a dumb one.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -66,6 +67,12 @@ def shown(text: str) -> str:
     from txlab.drawing.text import visible
 
     return visible(text, ascii_only())
+
+
+def complain(message: str) -> None:
+    """Write one line to stderr, safe for the terminal."""
+    with contextlib.suppress(OSError):
+        print(f"txlab: {shown(message)}", file=sys.stderr, flush=True)
 
 
 def numeral(value: float) -> str:

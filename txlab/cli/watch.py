@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from txlab.cli.terminal import complain
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
@@ -82,14 +83,8 @@ def begin(name: str, command: list[str], source: str) -> PrintedRun:
     run = record(name, {"command": shlex.join(command)} if command else {"file": source}, title=source)
     run.recorder.info.command = command or run.recorder.info.command
     run.recorder.info.save(run.recorder.run)
-    tell(f"recorded as {run.path.name}; txlab attach shows it")
+    complain(f"recorded as {run.path.name}; txlab attach shows it")
     return PrintedRun(run)
-
-
-def tell(sentence: str) -> None:
-    from txlab.cli import complain
-
-    complain(sentence)
 
 
 def run_program(command: list[str], name: str) -> int:
@@ -108,7 +103,7 @@ def run_program(command: list[str], name: str) -> int:
     status, reason = child.outcome()
     printed.close(status, reason)
     if not printed.numbers:
-        tell("nothing that it printed was read as numbers of a training")
+        complain("nothing that it printed was read as numbers of a training")
     return child.code if child.code >= 0 else 128 - child.code
 
 

@@ -137,7 +137,7 @@ def explain(
     json: JsonOption = False,
 ) -> None:
     """Why two words are as similar as they are; with --update, what moved them last."""
-    from txlab.cli.explain import explanation_json, print_explanation
+    from txlab.cli.models import print_explanation
     from txlab.engine.embeddings.neighbours import explain_similarity
 
     if update:
@@ -154,7 +154,7 @@ def explain(
         rows = embedding.row(one), embedding.row(other)
         told = explain_similarity((one, other), embedding.vectors[rows[0]], embedding.vectors[rows[1]])
     if json:
-        print_json({"explanation": explanation_json(told)})
+        print_json({"explanation": dataclasses.asdict(told)})
     else:
         print_explanation(told)
 
