@@ -12,6 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
+from txlab.cli.terminal import shown
+from txlab.drawing.formatting import calendar
 from txlab.errors import LabError
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -28,8 +30,6 @@ def alerts(
     json: Annotated[bool, typer.Option("--json", help="one JSON object a line")] = False,
 ) -> None:
     """What went wrong in a run, or in all of them."""
-    from txlab.cli.terminal import shown
-    from txlab.drawing.formatting import calendar
     from txlab.runs.directory import RunDirectory, info_of
     from txlab.runs.finding import find_run, list_runs
 

@@ -13,6 +13,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from txlab.cli.models import about, bar, opened, print_explanation, print_json, print_model, shares, token_label
+from txlab.cli.terminal import Column, ascii_only, columns, numeral, table
+from txlab.drawing.formatting import complex_number
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
@@ -33,7 +36,6 @@ NEURONS = 12  # lines
 
 def explain_circuits(name: str, site: str | None, layer: int | None, head: int | None, json: bool) -> None:
     """Explain all heads in a table (those of `layer`, if given), or one head and the heads that compose with it."""
-    from txlab.cli.models import about, opened, print_json, print_model
     from txlab.engine.interpret.sites import head_of, site_named
 
     model = opened(name)
@@ -63,8 +65,6 @@ def told(layers: Iterable[list[Circuit]], what: str, many: int) -> Iterator[list
 
 def explain_all(model: OpenModel, site: Site, layer: int | None, json: bool) -> dict[str, Any]:
     """Print the table, or return it for JSON."""
-    from txlab.cli.models import shares
-    from txlab.cli.terminal import Column, ascii_only, table
     from txlab.drawing.text import formula
     from txlab.engine.interpret.circuits import circuits
 
@@ -106,8 +106,6 @@ def explain_all(model: OpenModel, site: Site, layer: int | None, json: bool) -> 
 
 def explain_one(model: OpenModel, site: Site, layer: int, head: int, json: bool) -> dict[str, Any]:
     """Print what one head does, or return it for JSON."""
-    from txlab.cli.models import print_explanation, shares
-    from txlab.cli.terminal import Column, ascii_only, columns, table
     from txlab.drawing.text import formula
     from txlab.engine.interpret.circuits import circuit, composition
     from txlab.engine.interpret.why import why_copying
@@ -195,7 +193,6 @@ def pairs(values: Tensor) -> list[list[float]]:
 
 def largest(found: Circuit, most: int, room: int = 1000) -> str:
     """Format the eigenvalues of largest |λ|, a conjugate pair once; as many as fit."""
-    from txlab.drawing.formatting import complex_number
 
     values = [complex_number(value) for value in found.eigenvalues.tolist() if value.imag >= 0][:most]
     while len(values) > 1 and len("  ".join(values)) > room:
@@ -229,8 +226,6 @@ def by_effect(found: Neurons) -> list[int]:
 
 
 def print_neurons(reading: Reading, found: Neurons) -> None:
-    from txlab.cli.models import bar, print_model, shares, token_label
-    from txlab.cli.terminal import Column, ascii_only, columns, numeral, table
     from txlab.drawing.text import formula
 
     shown, many = by_effect(found)[:NEURONS], len(found.effects)

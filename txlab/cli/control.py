@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from txlab.cli.terminal import shown
 from txlab.errors import LabError, RunFailed
 from txlab.files import open_regular
 
@@ -103,7 +104,6 @@ def request_of(request: Asked, argument: str | None) -> Request:
 def ask(directory: Path, request: Request, timeout: float, json: bool) -> dict[str, Any]:
     """Send, wait, print. Raises LabError if the run has ended or refuses, RunFailed if it does not answer."""
     from txlab.cli.progress import answer
-    from txlab.cli.terminal import shown
     from txlab.runs.control import send
     from txlab.runs.directory import state_of
 

@@ -21,6 +21,13 @@ from txlab.cli.models import (
     SpecialOption,
     TargetOption,
     TextArgument,
+    about,
+    bar,
+    print_explanation,
+    print_json,
+    print_model,
+    shares,
+    token_label,
 )
 from txlab.cli.reading import (
     SCORES,
@@ -37,6 +44,7 @@ from txlab.cli.reading import (
     head_asked,
     read,
 )
+from txlab.cli.terminal import Column, ascii_only, columns, numeral, table
 from txlab.errors import LabError, nearest
 
 if TYPE_CHECKING:
@@ -99,7 +107,6 @@ def explain(
     json: JsonOption = False,
 ) -> None:
     """Why a number of a model is what it is."""
-    from txlab.cli.models import about, print_explanation, print_json
 
     wishes = Wishes.of(second, off=off, scale=scale, cut=cut, allow=allow, patch=patch, edit=edit, erratum=erratum)
     asked = only_one(
@@ -361,8 +368,6 @@ def token_of(reading: Reading, option: str, given: str | None) -> int | None:
 
 
 def print_lens(reading: Reading, found: Lens) -> None:
-    from txlab.cli.models import print_model, token_label
-    from txlab.cli.terminal import Column, ascii_only, numeral, table
     from txlab.drawing.text import formula
 
     rows = []
@@ -405,8 +410,6 @@ def lens_json(reading: Reading, found: Lens) -> dict[str, Any]:
 
 
 def print_direct(reading: Reading, effects: DirectEffects) -> None:
-    from txlab.cli.models import bar, print_model, shares, token_label
-    from txlab.cli.terminal import Column, ascii_only, columns, numeral, table
     from txlab.drawing.text import formula
 
     parts: Sequence[LogitTerm] = effects.largest(PARTS)

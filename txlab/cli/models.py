@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from txlab.cli.terminal import ascii_only, coloured, columns, numeral, print_lines, shown
+from txlab.cli.tokenize import given_bytes
+from txlab.drawing.formatting import aligned
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
@@ -64,7 +66,6 @@ def opened(name: str, special: bool = False) -> OpenModel:
 
 def given_text(text: str | None, file: Path | None, needed: bool = True) -> str | None:
     """Return the argument, a file or standard input, which must be UTF-8; None if nothing is given nor needed."""
-    from txlab.cli.tokenize import given_bytes
 
     data = given_bytes(text, file, needed)
     if data is None:
@@ -158,7 +159,6 @@ def write_text(text: str) -> None:
 
 def shares(values: Sequence[float]) -> list[str]:
     """Format probabilities with aligned decimal points."""
-    from txlab.drawing.formatting import aligned
 
     return aligned([numeral(value) for value in values])
 

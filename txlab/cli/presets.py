@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from txlab.cli.terminal import Column, ascii_only, columns, shown, table
+from txlab.drawing.formatting import count
 
 if TYPE_CHECKING:
     from txlab.engine.transformer.costs import AnyShape
@@ -131,8 +132,6 @@ def print_all(chosen: list[Preset]) -> None:
 
 
 def print_one(preset: Preset) -> None:
-    from txlab.drawing.formatting import count
-
     told = facts(preset)
     room, work, width = told["memory"], told["flops"], min(columns() - 1, 100)
     print(f"{preset.name}: {preset.title}")
@@ -174,8 +173,6 @@ def print_one(preset: Preset) -> None:
 
 
 def spoken_shape(shape: dict[str, Any]) -> str:
-    from txlab.drawing.formatting import count
-
     layers = shape["N"]
     stacks = f"{layers[0]} + {layers[1]} layers" if isinstance(layers, list) else f"{layers} layers"
     context = f"T {shape['T']} positions" if shape["T"] else "context not published"

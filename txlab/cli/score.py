@@ -30,6 +30,7 @@ from txlab.cli.models import (
     token_label,
 )
 from txlab.cli.terminal import Column, ascii_only, columns, numeral, table
+from txlab.cli.tokenize import plural, spaced
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
@@ -159,7 +160,6 @@ def answer(model: OpenModel, found: Score, labels: list[str], size: int) -> dict
 
 def print_table(model: OpenModel, found: Score, labels: list[str], most: int | None) -> None:
     """Print each token, log p, p as a number and a bar, its rank, and the model's own prediction."""
-    from txlab.cli.tokenize import spaced
 
     tokens = found.tokens[:most]
     if not tokens:
@@ -185,7 +185,6 @@ def print_table(model: OpenModel, found: Score, labels: list[str], most: int | N
 
 
 def print_totals(model: OpenModel, found: Score, size: int) -> None:
-    from txlab.cli.tokenize import plural, spaced
     from txlab.drawing.text import formula
 
     if not found.scored:

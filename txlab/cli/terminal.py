@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from txlab.drawing.formatting import number, plain
+
 if TYPE_CHECKING:
     from rich.text import Text as Line
 
@@ -77,8 +79,6 @@ def complain(message: str) -> None:
 
 def numeral(value: float) -> str:
     """Format a number as on the screens, in ASCII where needed."""
-    from txlab.drawing.formatting import number, plain
-
     return plain(number(value)) if ascii_only() else number(value)
 
 

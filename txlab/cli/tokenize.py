@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from txlab.cli.terminal import Column, ascii_only, numeral, shown, table
+from txlab.drawing.formatting import count, plain
 from txlab.errors import Guess, LabError, nearest
 from txlab.files import read_regular
 
@@ -159,8 +161,6 @@ def standard_input() -> bytes:
 
 def spaced(number: float) -> str:
     """Format a whole number with spaces between thousands."""
-    from txlab.cli.terminal import ascii_only
-    from txlab.drawing.formatting import count, plain
 
     return plain(count(number)) if ascii_only() else count(number)
 
@@ -221,7 +221,6 @@ def answer(
 
 def print_table(pieces: Sequence[TokenSpan]) -> None:
     """Print each token's id, text with invisible characters made visible, bytes, and positions as slices."""
-    from txlab.cli.terminal import Column, ascii_only, table
     from txlab.drawing.text import cut, label
     from txlab.engine.tokenizers.tokenizer import legible
 
@@ -241,7 +240,6 @@ def print_table(pieces: Sequence[TokenSpan]) -> None:
 
 
 def print_totals(name: str, tokenizer: Tokenizer, totals: Statistics) -> None:
-    from txlab.cli.terminal import numeral, shown
     from txlab.experiments.tokenizer_store import kind_of
 
     print(
