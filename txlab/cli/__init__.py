@@ -108,26 +108,18 @@ COMMANDS: dict[str, list[Callable[..., Any]]] = {
     "Work with tokenizers": [tokenize],
     "Look up, and play": [scenarios, formulas, presets, verify, doctor, play, serve],
 }
-OF_TOKENIZER: dict[str, Callable[..., Any]] = {
-    "train": train,
-    "compare": compare,
-    "export": export_tokenizer,
-    "list": listed,
-}
+
+
+def gather(family: typer.Typer, **members: Callable[..., Any]) -> None:
+    for name, member in members.items():
+        family.command(name, cls=Command)(member)
+
+
 tokenizer = typer.Typer(help="Learn tokenizers, compare them, write them for other programs.", rich_markup_mode=None)
-for name, member in OF_TOKENIZER.items():
-    tokenizer.command(name, cls=Command)(member)
-OF_WORDS: dict[str, Callable[..., Any]] = {
-    "neighbours": neighbours,
-    "analogy": analogy,
-    "similarity": similarity,
-    "evaluate": evaluate,
-    "explain": explain_words,
-    "export": export_words,
-}
+gather(tokenizer, train=train, compare=compare, export=export_tokenizer, list=listed)
 words = typer.Typer(help="Ask word vectors, test them, write them for other programs.", rich_markup_mode=None)
-for name, member in OF_WORDS.items():
-    words.command(name, cls=Command)(member)
+gather(words, neighbours=neighbours, analogy=analogy, similarity=similarity, evaluate=evaluate)
+gather(words, explain=explain_words, export=export_words)
 for heading, members in COMMANDS.items():
     for member in members:
         app.command(cls=Command, rich_help_panel=heading)(member)

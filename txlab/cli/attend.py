@@ -259,7 +259,6 @@ def head_scores(reading: Reading, cache: ActivationCache) -> list[dict[str, Any]
 
 def print_heads(reading: Reading, cache: ActivationCache) -> None:
     """Print the scores of all heads, and what a high score means."""
-
     site, model, found = reading.site, reading.model, head_scores(reading, cache)
     names = [name for name in SCORES if any(is_known(entry.get(name)) for entry in found)]
     rows, paint = [], {}
@@ -303,7 +302,6 @@ def titled(reading: Reading, what: str) -> str:
 
 def print_target(reading: Reading) -> None:
     """Print the target that an encoder–decoder generated itself, if none was given."""
-
     if reading.written:
         print(f"target, as the model writes it: {shown(reading.model.decode(reading.text.target))}")
 

@@ -14,9 +14,8 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
@@ -36,10 +35,8 @@ if TYPE_CHECKING:
 PICTURES = (".png", ".svg")
 
 
-class Format(StrEnum):
-    csv = "csv"
-    tensorboard = "tensorboard"
-    huggingface = "huggingface"
+Format = Literal["csv", "tensorboard", "huggingface"]
+FORMATS: tuple[Format, ...] = get_args(Format)
 
 
 def plot(
@@ -100,7 +97,7 @@ def export(
     name: Annotated[str, typer.Argument(metavar="RUN", help="a run's name or directory, or latest")],
     format: Annotated[
         str | None,
-        typer.Argument(metavar="FORMAT", help=f"{', '.join(Format)} (the model); after --format, the file or folder"),
+        typer.Argument(metavar="FORMAT", help=f"{', '.join(FORMATS)} (the model); after --format, the file or folder"),
     ] = None,
     form: Annotated[Format | None, typer.Option("--format", "--form", help="the same as FORMAT")] = None,
     out: Annotated[
@@ -112,7 +109,7 @@ def export(
 ) -> None:
     """Metrics or the model, for other programs."""
     kind, out = form_and_place(format, form, out)
-    if kind is Format.huggingface:
+    if kind == "huggingface":
         if wide or images or metric is not None:
             raise LabError("--wide, --images and --metric are for metrics; huggingface is a format of models")
         if out is None:
@@ -124,14 +121,16 @@ def export(
 
 def form_and_place(format: str | None, form: Format | None, out: Path | None) -> tuple[Format, Path | None]:
     """Return the format and the path: `FORMAT --out PATH`, or `--format FORMAT PATH`."""
-    if form is not None and format is not None:
-        if out is not None:
+    if form is not None:
+        if format is not None and out is not None:
             raise LabError(f"give one place, not both {format!r} and --out {str(out)!r}")
-        return form, Path(format)
-    if format is not None and format not in list(Format):
-        allowed = ", ".join(map(repr, map(str, Format)))
-        raise LabError(f"FORMAT: {format!r} is not allowed{nearest(format, Format)}; allowed: {allowed}")
-    return form or Format(format or Format.csv), out
+        return form, out if format is None else Path(format)
+    asked = "csv" if format is None else format
+    for known in FORMATS:
+        if asked == known:
+            return known, out
+    allowed = ", ".join(map(repr, FORMATS))
+    raise LabError(f"FORMAT: {format!r} is not allowed{nearest(asked, FORMATS)}; allowed: {allowed}")
 
 
 def export_metrics(name: str, format: Format, out: Path | None, wide: bool, images: bool, metric: str | None) -> None:
@@ -141,7 +140,7 @@ def export_metrics(name: str, format: Format, out: Path | None, wide: bool, imag
 
     directory = find_run(name)
     names = None if metric is None else [m.strip() for m in metric.split(",") if m.strip()]
-    if format is Format.tensorboard:
+    if format == "tensorboard":
         if wide:
             raise LabError("--wide is for csv; TensorBoard's event files have one shape")
         folder = write_tensorboard(directory, out or Path(f"{directory.name}-tensorboard"), names=names, images=images)

@@ -66,7 +66,6 @@ def opened(name: str, special: bool = False) -> OpenModel:
 
 def given_text(text: str | None, file: Path | None, needed: bool = True) -> str | None:
     """Return the argument, a file or standard input, which must be UTF-8; None if nothing is given nor needed."""
-
     data = given_bytes(text, file, needed)
     if data is None:
         return None
@@ -159,7 +158,6 @@ def write_text(text: str) -> None:
 
 def shares(values: Sequence[float]) -> list[str]:
     """Format probabilities with aligned decimal points."""
-
     return aligned([numeral(value) for value in values])
 
 

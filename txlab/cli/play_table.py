@@ -15,8 +15,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from txlab.cli.models import print_explanation, print_json
-from txlab.cli.terminal import Column, ascii_only, coloured, complain, is_terminal, shown, table
-from txlab.cli.tokenize import spaced
+from txlab.cli.terminal import Column, ascii_only, coloured, complain, is_terminal, shown, spaced, table
 from txlab.drawing.formatting import plain
 from txlab.drawing.tictactoe import (
     SIGN,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from txlab.cli.terminal import Column, ascii_only, complain, is_terminal, shown, table
+from txlab.cli.terminal import Column, ascii_only, complain, is_terminal, plural, shown, table
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class Asker:
 
     @property
     def given(self) -> str:
-        return counted(sum(ranking.by == self.by for ranking in self.answers.rankings), "ranking")
+        return plural(sum(ranking.by == self.by for ranking in self.answers.rankings), "ranking")
 
     def next_question(self) -> Question | None:
         """The first open question; waits while a living run has none. None if it will ask no more."""
@@ -256,12 +256,6 @@ def print_row(row: dict[str, Any]) -> None:
     print(json_.dumps(row, ensure_ascii=False), flush=True)
 
 
-def counted(number: int, thing: str) -> str:
-    from txlab.experiments.schema import several  # pydantic is loaded when it is needed
-
-    return several(number, thing)
-
-
 def typed(json: bool) -> Iterator[str]:
     """The lines of a person, who is prompted, or of a pipe."""
     prompted = is_terminal() and not json
@@ -295,7 +289,7 @@ def take_from(answers: Answers, path: Path) -> None:
     found = standing(read_file(path))
     new = [ranking for ranking in found if ranking.id not in known]
     append(answers.run, PREFERENCES, map(encoded, new))
-    print(f"{counted(len(new), 'ranking')} taken, {len(found) - len(new)} there already")
+    print(f"{plural(len(new), 'ranking')} taken, {len(found) - len(new)} there already")
 
 
 def export_to(answers: Answers, path: Path) -> None:
@@ -307,7 +301,7 @@ def export_to(answers: Answers, path: Path) -> None:
         atomic_write(path, b"".join(map(encoded, answers.rankings)))
     except OSError as error:
         raise LabError(f"{path} cannot be written: {error.strerror}") from None
-    print(f"{counted(len(answers.rankings), 'ranking')} written")
+    print(f"{plural(len(answers.rankings), 'ranking')} written")
 
 
 def print_status(answers: Answers, json: bool) -> None:
@@ -321,7 +315,7 @@ def print_status(answers: Answers, json: bool) -> None:
         told = {"questions": len(answers.questions), "rankings": len(rankings), "by": rows}
         print(json_.dumps(told | {"agreement": agreement, "pairs": pairs, "garbled": answers.garbled}))
         return
-    print(f"{counted(len(rankings), 'ranking')} of {counted(len(answers.questions), 'question')}")
+    print(f"{plural(len(rankings), 'ranking')} of {plural(len(answers.questions), 'question')}")
     if counts:
         head = [Column("by", loose=True), Column("rankings", "right"), Column("seconds each", "right")]
         quick = {by: "" if each is None else f"{each:.0f}" for by, each in seconds.items()}
@@ -329,7 +323,7 @@ def print_status(answers: Answers, json: bool) -> None:
     if agreement is not None:
         print(f"people who ranked the same answers agree on {agreement:.0%} of {pairs} pairs")
     if answers.garbled:
-        print(f"passed over: {counted(answers.garbled, 'line')}, neither ranking nor skip nor undo")
+        print(f"passed over: {plural(answers.garbled, 'line')}, neither ranking nor skip nor undo")
 
 
 def seconds_each(times: list[float]) -> float | None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from txlab.cli.terminal import ascii_only, columns, numeral, print_lines, shown, status_word
-from txlab.cli.tokenize import standard_input as all_of_it
+from txlab.cli.tokenize import standard_text
 from txlab.drawing.formatting import duration
 from txlab.errors import LabError, RunFailed
 
@@ -313,11 +313,7 @@ def standard_input(loaded: LoadedScenario) -> bytes | None:
     data = getattr(loaded.scenario, "data", None)
     if getattr(data, "text", None) != "-" or getattr(data, "source", "text") != "text":
         return None
-    text = all_of_it()
-    try:
-        text.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise LabError(f"standard input is not UTF-8 (byte {error.start}); allowed: any text in UTF-8") from None
+    text = standard_text().encode()
     if not text.strip():
         raise LabError("standard input is empty; data.text = - takes the text from it")
     return text

@@ -6,7 +6,6 @@ probability of a target given its source.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from math import exp, isfinite, log
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,8 +28,7 @@ from txlab.cli.models import (
     shares,
     token_label,
 )
-from txlab.cli.terminal import Column, ascii_only, columns, numeral, table
-from txlab.cli.tokenize import plural, spaced
+from txlab.cli.terminal import Column, ascii_only, columns, numeral, plural, spaced, table
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
@@ -65,7 +63,7 @@ def score(
     assert given is not None
     model = opened(name, special)
     found = scored(model, given, target, stride, pair)
-    labels = labels_of(model)([token.token for token in found.tokens])
+    labels = model.target_labels([token.token for token in found.tokens])
     size = scored_bytes(model, found, given if target is None else target)
     if json:
         print_json({"model": about(model), **answer(model, found, labels, size)})
@@ -97,11 +95,6 @@ def scored(model: OpenModel, text: str, target: str | None, stride: int = 0, pai
     return score_text(inner, model.ids(text), stride)
 
 
-def labels_of(model: OpenModel) -> Callable[[Sequence[int]], list[str]]:
-    """Return the labels of the tokens that the model predicts."""
-    return model.target_labels if model.kind == "encoder-decoder" else model.labels
-
-
 def scored_bytes(model: OpenModel, found: Score, text: str) -> int:
     """Return the number of UTF-8 bytes of the scored tokens; 0 where that is not defined.
 
@@ -125,7 +118,7 @@ def answer(model: OpenModel, found: Score, labels: list[str], size: int) -> dict
     """Return everything as JSON. Logarithms are in nats unless their name says bits."""
     from txlab.engine.transformer.scoring import FORMULAS
 
-    likeliest = iter(labels_of(model)([token.likeliest for token in found.tokens if token.scored]))
+    likeliest = iter(model.target_labels([token.likeliest for token in found.tokens if token.scored]))
     return {
         "score": found.name,
         "formula": FORMULAS[found.name],
@@ -160,11 +153,10 @@ def answer(model: OpenModel, found: Score, labels: list[str], size: int) -> dict
 
 def print_table(model: OpenModel, found: Score, labels: list[str], most: int | None) -> None:
     """Print each token, log p, p as a number and a bar, its rank, and the model's own prediction."""
-
     tokens = found.tokens[:most]
     if not tokens:
         return
-    likeliest = labels_of(model)([max(0, token.likeliest) for token in tokens])
+    likeliest = model.target_labels([max(0, token.likeliest) for token in tokens])
     logs = shares([token.logp for token in tokens if token.scored])
     chances = iter(zip(logs, shares([exp(token.logp) for token in tokens if token.scored]), strict=True))
     length = 10 if columns() < 96 else 20

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from txlab.drawing.formatting import number, plain
+from txlab.drawing.formatting import count, number, plain
 
 if TYPE_CHECKING:
     from rich.text import Text as Line
@@ -82,6 +82,16 @@ def numeral(value: float) -> str:
     return plain(number(value)) if ascii_only() else number(value)
 
 
+def spaced(number: float) -> str:
+    """Format a whole number with spaces between thousands."""
+    return plain(count(number)) if ascii_only() else count(number)
+
+
+def plural(number: int, noun: str) -> str:
+    """ "1 token", "2 tokens"."""
+    return f"{spaced(number)} {noun}{'' if number == 1 else 's'}"
+
+
 def coloured(text: str, colour: int) -> str:
     """Return the text in one of the 16 colours, by its SGR number, if this terminal has colours."""
     return f"\x1b[{colour}m{text}\x1b[0m" if colours() else text
@@ -124,6 +134,13 @@ def table(
         return "  ".join(parts).rstrip()
 
     return "\n".join([line([column.title for column in head], -1), *(line(row, n) for n, row in enumerate(rows))])
+
+
+def meter(share: float, cells: int, signs: str = "━╌") -> str:
+    """Draw a share as full and empty cells, to the nearest cell."""
+    full, empty = ("#", ".") if ascii_only() else (signs[0], signs[1])
+    done = round(share * cells)
+    return full * done + empty * (cells - done)
 
 
 def depth() -> Any:

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from txlab.cli.terminal import Column, ascii_only, can_redraw, columns, numeral, shown, table
-from txlab.cli.tokenize import PatternOption, guesses, pattern_named, spaced, standard_input
+from txlab.cli.terminal import Column, can_redraw, columns, meter, numeral, shown, spaced, table
+from txlab.cli.tokenize import PatternOption, guesses, pattern_named, standard_text
 from txlab.drawing.formatting import duration
 from txlab.errors import LabError
 
@@ -161,11 +161,7 @@ def read_sources(sources: Sequence[str]) -> list[Corpus]:
             corpora.append(load_corpus(source, "SOURCE"))
             refuse_too_much(corpora, "SOURCE")
             continue
-        data = standard_input()
-        try:
-            text = data.decode()
-        except UnicodeDecodeError as error:
-            raise LabError(f"standard input is not UTF-8 (byte {error.start}); allowed: any text in UTF-8") from None
+        text = standard_text()
         if not text.strip():
             raise LabError("standard input is empty; SOURCE - takes the text from it")
         corpora.append(Corpus("standard input", ["-"], [text]))
@@ -188,7 +184,6 @@ class ProgressLine:
 
     def learn(self, trainer: Trainer, vocabulary: int) -> None:
         """Merge until the vocabulary has that many tokens, or no pair occurs twice."""
-
         first, began = trainer.vocabulary, time.monotonic()
         while trainer.vocabulary < vocabulary and trainer.step() is not None:
             share = (trainer.vocabulary - first) / (vocabulary - first)
@@ -202,9 +197,7 @@ class ProgressLine:
         if not self.draws or now - self.drawn < 0.12:  # as fast as numbers can be read
             return
         self.drawn = now
-        full, empty = ("#", ".") if ascii_only() else ("━", "╌")
-        done = round(30 * share)
-        self.write("\r" + cut(f"{full * done}{empty * (30 - done)}  {words}", columns() - 1) + "\x1b[K")
+        self.write("\r" + cut(f"{meter(share, 30)}  {words}", columns() - 1) + "\x1b[K")
 
     def write(self, text: str) -> None:
         try:
@@ -231,7 +224,6 @@ def unwritable(path: Path) -> Iterator[None]:
 
 def report(trainer: Trainer, vocabulary: int, corpora: Sequence[Corpus], seconds: float) -> None:
     """Print what was learnt, from which texts, and how well it compresses them."""
-
     size = sum(len(document.encode()) for corpus in corpora for document in corpus.documents)
     names = ", ".join(corpus.name for corpus in corpora)
     took = duration(seconds) if seconds >= 1 else "less than a second"

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from txlab.cli.terminal import Column, ascii_only, columns, numeral, shown, table
-from txlab.cli.tokenize import PatternOption, given_bytes, guesses, ids_of, numbers, pattern_named, spaced
+from txlab.cli.terminal import Column, ascii_only, columns, numeral, shown, spaced, table
+from txlab.cli.tokenize import PatternOption, given_bytes, guesses, ids_of, numbers, pattern_named
 from txlab.errors import LabError
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from txlab.cli.models import JsonOption, bar, print_explanation, print_json, shares, token_label
-from txlab.cli.terminal import Column, ascii_only, coloured, columns, numeral, shown, table
-from txlab.cli.tokenize import plural, spaced
+from txlab.cli.terminal import Column, ascii_only, coloured, columns, numeral, plural, shown, spaced, table
 from txlab.cli.tokenizer import Replace, free_place
 from txlab.errors import LabError
 
@@ -79,7 +78,6 @@ def analogy(
 
 def answer(embedding: Embedding, question: dict[str, str], found: list[tuple[int, float]], json: bool) -> None:
     """Print words with their cosines, and how often they occur if that is known."""
-
     words, counts = [embedding.words[row] for row, _ in found], embedding.counts
     if json:
         answers: list[dict[str, Any]] = [{"word": embedding.words[row], "cosine": cosine} for row, cosine in found]
@@ -265,6 +263,5 @@ def about(embedding: Embedding) -> dict[str, Any]:
 
 def print_about(embedding: Embedding) -> None:
     """Say in one quiet line whose vectors these are."""
-
     count, width = embedding.vectors.shape
     print(coloured(shown(f"{embedding.title}: {spaced(count)} words, {width} numbers each"), 90))
