@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from txlab.cli.curves import PictureOption, require_picture
 from txlab.cli.models import (
     FileOption,
     JsonOption,
@@ -94,16 +95,13 @@ def attend(
     second: Second = None,
     edit: Edit = None,
     erratum: ErratumOption = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="a picture (.png or .svg) instead of the terminal")
-    ] = None,
+    out: PictureOption = None,
     json: JsonOption = False,
 ) -> None:
     """Which tokens attend to which: all heads, or one head's pattern."""
     from txlab.engine.interpret.activation_cache import run_with_cache
 
-    if out is not None and out.suffix.lower() not in (".png", ".svg"):
-        raise LabError(f"--out {out} is neither .png nor .svg")
+    require_picture(out)
     if out is not None and json:
         raise LabError("--out makes a picture and --json prints numbers; give one of them")
     site, layer, head_index = head_asked(head, layer, site)

@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from txlab.drawing.sweep import Surface
     from txlab.runs.reader import RunReader
 
-PICTURES = (".png", ".svg")
-
+PictureOption = Annotated[
+    Path | None, typer.Option("--out", metavar="FILE", help="a picture (.png or .svg) instead of the terminal")
+]
 
 Format = Literal["csv", "tensorboard", "huggingface"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -44,9 +45,7 @@ def plot(
     metric: Annotated[
         str | None, typer.Option("--metric", metavar="A,B", help="which metrics; else those that the runs are about")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="a picture (.png or .svg) instead of the terminal")
-    ] = None,
+    out: PictureOption = None,
     log_x: Annotated[bool, typer.Option("--log-x", help="logarithmic steps")] = False,
     log_y: Annotated[bool, typer.Option("--log-y", help="logarithmic values")] = False,
     smooth: Annotated[
@@ -62,8 +61,7 @@ def plot(
     x: Annotated[str | None, typer.Option("--x", metavar="AXIS", help="with --sweep: alpha, lam … along")] = None,
 ) -> None:
     """Draw metrics of one or several runs."""
-    if out is not None and out.suffix.lower() not in PICTURES:
-        raise LabError(f"--out {out} is neither .png nor .svg")
+    require_picture(out)
     if sweep or table or x is not None:
         if not sweep or len(names) > 1:
             raise LabError("--table and --x are for --sweep, and a sweep is drawn of one run")
@@ -91,6 +89,12 @@ def plot(
     print_lines(
         text_chart(found, columns() - 1, height, window=window, log_x=log_x, log_y=log_y, smoothing=smooth, **look)
     )
+
+
+def require_picture(out: Path | None) -> None:
+    """Raise LabError for a file of another form than a picture's."""
+    if out is not None and out.suffix.lower() not in (".png", ".svg"):
+        raise LabError(f"--out {out} is neither .png nor .svg")
 
 
 def export(
