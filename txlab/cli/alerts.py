@@ -36,7 +36,7 @@ def alerts(
     after = moment(since, time.time()) if since is not None else 0.0
     if name is not None:
         path = find_run(name)
-        info_of(RunDirectory(path))  # or LabError: what cannot be read is no run to be asked
+        info_of(RunDirectory(path))  # raises LabError for a run that cannot be read
         found = list(alerts_of(path, after))
     else:
         found = [row for path in list_runs() if has_alerts(path, after) for row in alerts_of(path, after)]

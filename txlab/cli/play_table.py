@@ -265,7 +265,7 @@ class AtTerminal(OnPipe):
 
     def board(self, moves: Sequence[int], values: Mapping[int, float] | None) -> None:
         squares = squares_of(moves, values)
-        for place, square in enumerate(squares):  # the corner of each has its number: a move's order would be another
+        for place, square in enumerate(squares):  # the corner of each shows its number, not the order of moves
             digit, free = str(place + 1), not square.sign
             number = square.number or digit if free else square.number
             squares[place] = replace(square, number=number, order=digit if square.number or not free else "")

@@ -1,7 +1,7 @@
 """`txlab rank RUN`: answer the questions of a run, or compare two models blindly, at a terminal or on a pipe.
 
-The run need not be alive, and may be of another machine: its questions lie in its directory, and a ranking is there too
-once its line is given.
+The run need not be alive, and may be on another machine: its questions are in its directory, and a ranking is written
+there as soon as its line has been read.
 """
 
 from __future__ import annotations

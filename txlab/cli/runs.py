@@ -248,6 +248,6 @@ def name(
     from txlab.runs.label import read_label, write_label
 
     path = find_run(run)
-    info_of(RunDirectory(path))  # or LabError: what cannot be read is no run to be named
+    info_of(RunDirectory(path))  # raises LabError for a run that cannot be read
     label = read_label(path) if name is None and note is None else write_label(path, name, note)
     print(shown(f"{path.name}: {label.name or 'no name'}" + (f"  {label.note}" if label.note else "")))

@@ -78,7 +78,7 @@ def scored(model: OpenModel, text: str, target: str | None, stride: int = 0, pai
     from txlab.engine.transformer.scoring import score_masked, score_target, score_text
 
     inner: Any = model.model
-    read = model.text(text, target, pair) if pair is not None else None  # or LabError: says which models read pairs
+    read = model.text(text, target, pair) if pair is not None else None  # only some models read pairs; LabError
     if model.kind == "encoder-decoder":
         if target is None:
             raise LabError(f"{model.title} writes a target for a source: say with --target which one to score")

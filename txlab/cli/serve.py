@@ -52,7 +52,7 @@ def serve(
     port: Annotated[int, typer.Option("--port", metavar="N", help="the port on 127.0.0.1", min=1, max=65535)] = 8023,
 ) -> None:
     """The console in a browser, for whoever has its address."""
-    if run is not None:  # a name that is wrong is said here, not in a browser
+    if run is not None:  # an unknown run is reported here, not in the browser
         from txlab.runs.directory import RunDirectory, info_of
         from txlab.runs.finding import find_run
 

@@ -2,8 +2,8 @@
 
 Notable: on a terminal the program has a terminal of its own (a pty of the same size and settings), so its bars and
 colours are those that it always has; keys go to it as they are typed, ctrl-c too, which its terminal turns into one
-signal. What is no terminal is a pipe. It is started before anything else, since its terminal is set between fork and
-exec, where no other thread may run.
+signal. Its other streams are pipes. The program is started before anything else, since its terminal is set between
+fork and exec, where no other thread may run.
 """
 
 from __future__ import annotations
