@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from clock import cpu_seconds
 
 from txlab.runs.foreign.finding import found_logs, logs_under
 from txlab.runs.foreign.mirror import Mirror, reader_of
@@ -63,13 +64,7 @@ LINES = [
 
 
 def least(repeats: int, work: Callable[[], object]) -> float:
-    """Seconds of the processor."""
-    found = []
-    for _ in range(repeats):
-        begun = time.process_time()
-        work()
-        found.append(time.process_time() - begun)
-    return min(found)
+    return min(cpu_seconds(work) for _ in range(repeats))
 
 
 def all_of(folder: Path) -> int:

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import argparse
 import random
-import time
-from collections.abc import Callable
 from statistics import median
 from typing import Any
 
 import numpy as np
+from clock import cpu_seconds
 
 from txlab.engine.games import tictactoe
 from txlab.engine.games.graph import GameGraph, compiled
@@ -84,12 +83,6 @@ class ObjectLearner:
             board = after
 
 
-def timed(work: Callable[[], object]) -> float:
-    begin = time.process_time()
-    work()
-    return time.process_time() - begin
-
-
 def quality(graph: GameGraph, table: np.ndarray) -> tuple[float, float]:
     """The greedy player's share of wins against random play, moving first and second."""
     first, second = both_seats(graph, table_player(graph, table, "").policy(), random_player(graph.game).policy())
@@ -107,11 +100,11 @@ def measure(games: int = 2000, repeats: int = 5) -> dict[str, Any]:
     batch = {(rule, M): LearnerBatch(graph, SelfPlaySettings(rule=rule), range(M)) for rule in RULES for M in SEEDS}
     rates: dict[str, list[float]] = {"object": []}
     for _ in range(repeats):
-        rates["object"].append(games / timed(lambda: [plain.game() for _ in range(games)]))
+        rates["object"].append(games / cpu_seconds(lambda: [plain.game() for _ in range(games)]))
         for rule, learner in glass.items():
-            rates.setdefault(f"glass/{rule}", []).append(games / timed(lambda one=learner: one.run(games)))
+            rates.setdefault(f"glass/{rule}", []).append(games / cpu_seconds(lambda one=learner: one.run(games)))
         for (rule, M), several in batch.items():
-            rates.setdefault(f"batch/{rule}/{M}", []).append(100 * M / timed(lambda all_=several: all_.run(100)))
+            rates.setdefault(f"batch/{rule}/{M}", []).append(100 * M / cpu_seconds(lambda all_=several: all_.run(100)))
     found = {name: median(each) for name, each in rates.items()}
     ratios = {name: rate / found["object"] for name, rate in found.items()}
     return {"rates": found, "ratios": ratios}

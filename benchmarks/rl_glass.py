@@ -13,11 +13,10 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import statistics
-import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from clock import cpu_seconds
 
 from txlab.engine.rl.rules import make_agent, rule_names
 from txlab.engine.rl.settings import Settings
@@ -25,12 +24,6 @@ from txlab.engine.rl.worlds import world_named
 
 TURNS, PLAIN_STEPS, GLASS_STEPS = 9, 20_000, 400_000
 SLOW: tuple[str, ...] = ("monte-carlo", "reinforce", "reinforce-baseline")  # episodes on the cliff may be very long
-
-
-def seconds(work: Callable[[], Any]) -> float:
-    begin = time.process_time()
-    work()
-    return time.process_time() - begin
 
 
 class Plain:
@@ -62,7 +55,7 @@ def speed(rule: str, world: str = "cliff", steps: int = 60_000) -> float:
     process = world_named(world).process
     agent = make_agent(process, Settings(rule=rule, alpha=0.001 if rule in SLOW else 0.3), 0)
     agent.run(2000)
-    return steps / statistics.median(seconds(lambda: agent.run(steps)) for _ in range(3))
+    return steps / statistics.median(cpu_seconds(lambda: agent.run(steps)) for _ in range(3))
 
 
 def measure(turns: int = TURNS) -> dict[str, Any]:
@@ -73,9 +66,9 @@ def measure(turns: int = TURNS) -> dict[str, Any]:
         each.run(5000)
     found = []
     for _ in range(turns):
-        slow = PLAIN_STEPS / seconds(lambda: plain.run(PLAIN_STEPS))
-        fast = GLASS_STEPS / seconds(lambda: glass.run(GLASS_STEPS))
-        naked = PLAIN_STEPS / seconds(lambda: bare.run(PLAIN_STEPS))
+        slow = PLAIN_STEPS / cpu_seconds(lambda: plain.run(PLAIN_STEPS))
+        fast = GLASS_STEPS / cpu_seconds(lambda: glass.run(GLASS_STEPS))
+        naked = PLAIN_STEPS / cpu_seconds(lambda: bare.run(PLAIN_STEPS))
         assert all(glass.last_at(state, 0) is not None for state in (0, 24, 36))
         found.append((slow, fast, naked))
     return {
@@ -84,8 +77,10 @@ def measure(turns: int = TURNS) -> dict[str, Any]:
         "glass": statistics.median(fast for _, fast, _ in found),
         "ratio": statistics.median(fast / slow for slow, fast, _ in found),
         "ratio_bare": statistics.median(fast / naked for _, fast, naked in found),
-        "last_at": statistics.median(seconds(lambda: [glass.last_at(s, 1) for s in range(36)]) / 36 for _ in range(9)),
-        "one": statistics.median(seconds(lambda: [glass.run(1) for _ in range(200)]) / 200 for _ in range(9)),
+        "last_at": statistics.median(
+            cpu_seconds(lambda: [glass.last_at(s, 1) for s in range(36)]) / 36 for _ in range(9)
+        ),
+        "one": statistics.median(cpu_seconds(lambda: [glass.run(1) for _ in range(200)]) / 200 for _ in range(9)),
         "rules": {rule: speed(rule, "corridor" if rule.startswith("reinforce") else "cliff") for rule in rule_names()},
     }
 

@@ -29,9 +29,9 @@ from math import log
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from time import process_time
 
 import rustbpe
+from clock import cpu_seconds
 
 from txlab.engine.tokenizers.bases import GPT2
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
@@ -50,18 +50,12 @@ def megabytes(count: float) -> str:
     return load_corpus("python-source").text.encode()[: int(count * 1e6)].decode(errors="ignore")
 
 
-def seconds(work: Callable[[], object]) -> float:
-    began = process_time()
-    work()
-    return process_time() - began
-
-
 def by_turns(repeats: int, **works: Callable[[], object]) -> dict[str, list[float]]:
     """CPU seconds of each, without the first round."""
     taken: dict[str, list[float]] = {name: [] for name in works}
     for i in range(repeats + 1):
         for name, work in works.items():
-            spent = seconds(work)
+            spent = cpu_seconds(work)
             if i:
                 taken[name].append(spent)
     return taken
@@ -94,7 +88,7 @@ def training(text: str, repeats: int) -> None:
 def recounting(text: str, repeats: int) -> None:
     """Our merging compared with recounting, both after splitting."""
     chunks = count_chunks([text])
-    ours = [seconds(lambda: trained(chunks, VOCABULARY)) for _ in range(repeats)]
+    ours = [cpu_seconds(lambda: trained(chunks, VOCABULARY)) for _ in range(repeats)]
     merges = VOCABULARY - 256
     trainer = Trainer(chunks)
     samples: list[float] = []
@@ -102,7 +96,7 @@ def recounting(text: str, repeats: int) -> None:
         while len(trainer.merges) < at:
             trainer.step()
         rows = rows_of(trainer, chunks)
-        samples += [seconds(lambda rows=rows, token=256 + at: recounted(rows, token)) for _ in range(2)]
+        samples += [cpu_seconds(lambda rows=rows, token=256 + at: recounted(rows, token)) for _ in range(2)]
     each = sum(samples) / len(samples)
     print(
         f"recounting every pair: {each:.3f} s a merge ({len(samples)} timed: {min(samples):.3f} … {max(samples):.3f});"

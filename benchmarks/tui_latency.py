@@ -26,7 +26,7 @@ import sys
 import tempfile
 import termios
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import psutil
@@ -195,6 +195,29 @@ def smallest_program() -> tuple[float, list[float]]:
     return painted, times
 
 
+@contextlib.contextmanager
+def computing(scenario: str, settings: list[str], root: Path, ends_within: float = 30) -> Iterator[Path]:
+    """The directory of a run that computes meanwhile in a process of its own."""
+    from txlab.runs.control import Request, send
+    from txlab.runs.process import prepare, start_detached
+    from txlab.runs.scenario import load_scenario
+
+    run = prepare(load_scenario(scenario, settings), root=root)
+    pid = start_detached(run)
+    try:
+        yield run
+    finally:
+        send(run, Request("stop"))
+        with contextlib.suppress(psutil.NoSuchProcess, psutil.TimeoutExpired):
+            psutil.Process(pid).wait(ends_within)
+
+
+def print_rows(rows: Iterable[tuple[str, str]]) -> None:
+    print(f"120 × 40, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    for name, value in rows:
+        print(f"{name:<50}{value}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seconds", type=float, default=10.0, help="how long to watch")
@@ -202,10 +225,6 @@ def main() -> None:
     parser.add_argument("--only", default="", help="groups whose name has this in it")
     parser.add_argument("--scenario", default="gpt-tiny", help="what computes meanwhile")
     options = parser.parse_args()
-    from txlab.runs.control import Request, send
-    from txlab.runs.process import prepare, start_detached
-    from txlab.runs.scenario import load_scenario
-
     rows: list[tuple[str, str]] = []
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
@@ -227,9 +246,7 @@ def main() -> None:
 
         settings = ["train.steps=1000000", "compute.threads=2", "record.frame_every=10", "record.sample_every=0"]
         settings.append("compute.compile=false")  # for this many steps compiling would be tried, for a minute
-        run = prepare(load_scenario(options.scenario, settings), root=root)
-        pid = start_detached(run)
-        try:
+        with computing(options.scenario, settings, root) as run:
             console = Console(root, run)
             console.until(" of 1 000 000", 120)
             console.until("tokens/s", 120)
@@ -253,10 +270,6 @@ def main() -> None:
                 rows.append((f"key → painted, {name}", percentiles(times, small)))
             rows.append(("key → painted, all of them", percentiles(every, small)))
             console.leave()
-        finally:
-            send(run, Request("stop"))
-            with contextlib.suppress(psutil.NoSuchProcess, psutil.TimeoutExpired):
-                psutil.Process(pid).wait(30)
 
     times = []
     for _ in range(5):
@@ -264,9 +277,7 @@ def main() -> None:
         subprocess.run([sys.executable, "-m", "txlab", "--help"], capture_output=True, check=True)
         times.append(time.perf_counter() - begun)
     rows.append(("txlab --help", f"{min(times):.2f} s"))
-    print(f"120 × 40, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
-    for name, value in rows:
-        print(f"{name:<50}{value}")
+    print_rows(rows)
 
 
 if __name__ == "__main__":

@@ -13,12 +13,9 @@ import time
 from pathlib import Path
 from statistics import median
 
-from tui_latency import Console
+from tui_latency import Console, computing
 
-from txlab.runs.control import Request, send
-from txlab.runs.process import prepare, start_detached
 from txlab.runs.reader import RunReader
-from txlab.runs.scenario import load_scenario
 
 SETTLES = 8.0  # seconds after opening or closing that are not counted: opening the console beside a run takes 5
 CHANGES = ["data.tokenizer=bytes", "model.layers=4", "model.heads=4", "model.width=128", "model.context=64"]
@@ -32,13 +29,11 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        run = prepare(load_scenario("gpt-tiny", CHANGES), root=root)
-        start_detached(run)
-        reader = RunReader(run)
-        while not (reader.poll() and len(reader.series("loss"))):
-            time.sleep(0.5)
         stretches: list[tuple[bool, float, float]] = []
-        try:
+        with computing("gpt-tiny", CHANGES, root) as run:
+            reader = RunReader(run)
+            while not (reader.poll() and len(reader.series("loss"))):
+                time.sleep(0.5)
             for repeat in range(2 * asked.repeats):
                 # Watched first, then not; the next pair in reverse order.
                 watched = (repeat % 2 == 0) == (repeat // 2 % 2 == 0)
@@ -51,16 +46,11 @@ def main() -> None:
                 stretches.append((watched, began, time.time()))
                 if console is not None:
                     console.leave()
-        finally:
-            send(run, Request("stop"))
         reader.poll()
         while not reader.complete:
             reader.catch_up()
         times = reader.series("loss").times
         speeds = [((times >= began) & (times < end)).sum() / (end - began) for _, began, end in stretches]
-        while reader.state.status in ("running", "paused"):
-            time.sleep(0.2)
-            reader.poll()
     ratios = []
     for pair in range(asked.repeats):
         (first, *_), (_, *_) = stretches[2 * pair : 2 * pair + 2]

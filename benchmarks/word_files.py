@@ -13,22 +13,15 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from clock import cpu_seconds
 
 from txlab.engine.embeddings.embedding import Embedding
 from txlab.engine.embeddings.evaluation import agreement, analogies, read_evaluation, total
 from txlab.engine.embeddings.formats import FORMATS, read_vectors, write_vectors
-
-
-def seconds(work: Callable[[], object]) -> float:
-    begun = time.process_time()
-    work()
-    return time.process_time() - begun
 
 
 def same(words: Any, vectors: np.ndarray, of: Embedding) -> str:
@@ -49,10 +42,10 @@ def files(embedding: Embedding, folder: Path) -> None:
 def one_form(embedding: Embedding, theirs: Any, form: str, folder: Path) -> None:
     binary, header, ours, other = form == "word2vec-binary", form != "glove", folder / "ours", str(folder / "theirs")
     found: list[Any] = []
-    write = seconds(lambda: write_vectors(embedding, ours, form))
-    their_write = seconds(lambda: theirs.save_word2vec_format(other, binary=binary, write_header=header))
-    read = seconds(lambda: found.append(read_vectors(Path(other))))
-    their_read = seconds(
+    write = cpu_seconds(lambda: write_vectors(embedding, ours, form))
+    their_write = cpu_seconds(lambda: theirs.save_word2vec_format(other, binary=binary, write_header=header))
+    read = cpu_seconds(lambda: found.append(read_vectors(Path(other))))
+    their_read = cpu_seconds(
         lambda: found.append(theirs.load_word2vec_format(str(ours), binary=binary, no_header=not header))
     )
     we, they = found

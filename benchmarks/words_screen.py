@@ -9,9 +9,7 @@ in the same minute (see tui_latency.py), and the time that the nearest words of 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import itertools
-import os
 import random
 import statistics
 import tempfile
@@ -19,13 +17,9 @@ import time
 from pathlib import Path
 
 import numpy as np
-import psutil
-from tui_latency import DOWN, LEFT, RIGHT, UP, Console, percentiles, smallest_program
+from tui_latency import DOWN, LEFT, RIGHT, UP, Console, computing, percentiles, print_rows, smallest_program
 
 from txlab.engine.embeddings.neighbours import nearest, unit
-from txlab.runs.control import Request, send
-from txlab.runs.process import prepare, start_detached
-from txlab.runs.scenario import load_scenario
 
 GROUPS = [("cursor", (LEFT, UP, RIGHT, DOWN)), ("zoom", ("+", "-")), ("mark", ("m",)), ("colours", ("f",))]
 
@@ -67,9 +61,7 @@ def main() -> None:
             "train.epochs=1000",
             "compute.threads=1",
         ]
-        run = prepare(load_scenario("words-docs", settings), root=Path(folder) / "runs")
-        pid = start_detached(run)
-        try:
+        with computing("words-docs", settings, Path(folder) / "runs", ends_within=60) as run:
             console = Console(run.parent, run)
             console.until("50 000 words", 300)
             time.sleep(3)
@@ -83,13 +75,7 @@ def main() -> None:
                 rows.append((f"key → painted, {name}", percentiles(times, middle)))
             rows.append(("key → painted, all of them", percentiles(every, middle)))
             console.leave()
-        finally:
-            send(run, Request("stop"))
-            with contextlib.suppress(psutil.NoSuchProcess, psutil.TimeoutExpired):
-                psutil.Process(pid).wait(60)
-    print(f"120 × 40, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
-    for name, value in rows:
-        print(f"{name:<50}{value}")
+    print_rows(rows)
 
 
 if __name__ == "__main__":

@@ -55,7 +55,8 @@ def test_curves_name_every_learner_and_the_best_of_all(said) -> None:  # type: i
 
 def test_on_a_colour_terminal_curves_are_coloured_braille(said, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
     assert "\x1b[" not in said("plain")[1]
-    monkeypatch.setattr(terminal, "depth", lambda: "256")
+    for each in (terminal, curves):
+        monkeypatch.setattr(each, "depth", lambda: "256")
     out = said("plain")[1]
     assert "\x1b[38;5;" in out
     assert not set(out) & set("•×○□△")

@@ -12,15 +12,17 @@ import re
 import sys
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
 import typer
+import typer.core
 
 from txlab.cli.alerts import alerts
 from txlab.cli.attend import attend
 from txlab.cli.catalogue import scenarios
-from txlab.cli.completing import IN_BASH, join_at_equals
+from txlab.cli.completing import IN_BASH, completed, join_at_equals
 from txlab.cli.control import control, stop
 from txlab.cli.curves import export, plot
 from txlab.cli.doctor import doctor
@@ -28,7 +30,6 @@ from txlab.cli.explain import explain
 from txlab.cli.follow import attach
 from txlab.cli.formulas import formulas
 from txlab.cli.generate import generate
-from txlab.cli.group import Command, Group
 from txlab.cli.play import play
 from txlab.cli.presets import presets
 from txlab.cli.rank import rank
@@ -49,6 +50,49 @@ from txlab.cli.words import explain as explain_words
 from txlab.cli.words import export as export_words
 from txlab.errors import Guess, LabError, nearest
 
+EXAMPLES = {
+    "txlab": "the console: everything below, on screens",
+    "txlab run gpt-tiny": "train a small GPT, which takes a minute",
+    "txlab attend latest 'the cat'": "what the model just trained attends to",
+}
+
+
+class Command(typer.core.TyperCommand):
+    """A command whose help says SCENARIO where newer typers say {SCENARIO} <str>, since the help text explains it."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        parameters: list[Any] = list(super().get_params(ctx))
+        for parameter in parameters:
+            if parameter.param_type_name == "argument":
+                parameter.display_type_rich = lambda ctx: ""
+            parameter.shell_complete = partial(complete, parameter)
+        return parameters
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
+
+
+def complete(parameter: Any, ctx: Any, incomplete: str) -> list[Any]:
+    found = completed(parameter.metavar, parameter.opts, ctx, incomplete)
+    return type(parameter).shell_complete(parameter, ctx, incomplete) if found is None else found
+
+
+class Group(typer.core.TyperGroup):
+    """The commands under headings, which are their `rich_help_panel`s, and examples."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        commands: dict[str, Any] = dict(self.commands)
+        headings = dict.fromkeys(command.rich_help_panel for command in commands.values())
+        for heading in headings:
+            with formatter.section(heading or "Further"):
+                members = {name: each for name, each in commands.items() if each.rich_help_panel == heading}
+                formatter.write_dl([(name, each.get_short_help_str(80)) for name, each in members.items()])
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Examples"):
+            formatter.write_dl(list(EXAMPLES.items()))
+
+
 app = typer.Typer(
     cls=Group,
     help="A lab bench for the mathematics of language models. Without a command: the console.",
@@ -64,26 +108,18 @@ COMMANDS: dict[str, list[Callable[..., Any]]] = {
     "Work with tokenizers": [tokenize],
     "Look up, and play": [scenarios, formulas, presets, verify, doctor, play, serve],
 }
-OF_TOKENIZER: dict[str, Callable[..., Any]] = {
-    "train": train,
-    "compare": compare,
-    "export": export_tokenizer,
-    "list": listed,
-}
+
+
+def gather(family: typer.Typer, **members: Callable[..., Any]) -> None:
+    for name, member in members.items():
+        family.command(name, cls=Command)(member)
+
+
 tokenizer = typer.Typer(help="Learn tokenizers, compare them, write them for other programs.", rich_markup_mode=None)
-for name, member in OF_TOKENIZER.items():
-    tokenizer.command(name, cls=Command)(member)
-OF_WORDS: dict[str, Callable[..., Any]] = {
-    "neighbours": neighbours,
-    "analogy": analogy,
-    "similarity": similarity,
-    "evaluate": evaluate,
-    "explain": explain_words,
-    "export": export_words,
-}
+gather(tokenizer, train=train, compare=compare, export=export_tokenizer, list=listed)
 words = typer.Typer(help="Ask word vectors, test them, write them for other programs.", rich_markup_mode=None)
-for name, member in OF_WORDS.items():
-    words.command(name, cls=Command)(member)
+gather(words, neighbours=neighbours, analogy=analogy, similarity=similarity, evaluate=evaluate)
+gather(words, explain=explain_words, export=export_words)
 for heading, members in COMMANDS.items():
     for member in members:
         app.command(cls=Command, rich_help_panel=heading)(member)

@@ -12,6 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
+from txlab.cli.terminal import shown
+from txlab.drawing.formatting import calendar
 from txlab.errors import LabError
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -28,8 +30,6 @@ def alerts(
     json: Annotated[bool, typer.Option("--json", help="one JSON object a line")] = False,
 ) -> None:
     """What went wrong in a run, or in all of them."""
-    from txlab.cli.terminal import shown
-    from txlab.drawing.formatting import calendar
     from txlab.runs.directory import RunDirectory, info_of
     from txlab.runs.finding import find_run
     from txlab.runs.folder import list_runs
@@ -37,7 +37,7 @@ def alerts(
     after = moment(since, time.time()) if since is not None else 0.0
     if name is not None:
         path = find_run(name)
-        info_of(RunDirectory(path))  # or LabError: what cannot be read is no run to be asked
+        info_of(RunDirectory(path))  # raises LabError for a run that cannot be read
         found = list(alerts_of(path, after))
     else:
         found = [row for path in list_runs() if has_alerts(path, after) for row in alerts_of(path, after)]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from txlab.cli.curves import PictureOption, require_picture
 from txlab.cli.models import (
     FileOption,
     JsonOption,
@@ -22,6 +23,12 @@ from txlab.cli.models import (
     SpecialOption,
     TargetOption,
     TextArgument,
+    about,
+    bar,
+    print_json,
+    print_model,
+    shares,
+    token_label,
 )
 from txlab.cli.reading import (
     SCORES,
@@ -38,6 +45,8 @@ from txlab.cli.reading import (
     head_asked,
     read,
 )
+from txlab.cli.terminal import Column, ascii_only, columns, depth, numeral, print_lines, shown, table
+from txlab.drawing.formatting import share
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
@@ -86,18 +95,13 @@ def attend(
     second: Second = None,
     edit: Edit = None,
     erratum: ErratumOption = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="a picture (.png or .svg) instead of the terminal")
-    ] = None,
+    out: PictureOption = None,
     json: JsonOption = False,
 ) -> None:
     """Which tokens attend to which: all heads, or one head's pattern."""
-    from txlab.cli.models import about, print_json, print_model
-    from txlab.cli.terminal import shown
     from txlab.engine.interpret.activation_cache import run_with_cache
 
-    if out is not None and out.suffix.lower() not in (".png", ".svg"):
-        raise LabError(f"--out {out} is neither .png nor .svg")
+    require_picture(out)
     if out is not None and json:
         raise LabError("--out makes a picture and --json prints numbers; give one of them")
     site, layer, head_index = head_asked(head, layer, site)
@@ -253,9 +257,6 @@ def head_scores(reading: Reading, cache: ActivationCache) -> list[dict[str, Any]
 
 def print_heads(reading: Reading, cache: ActivationCache) -> None:
     """Print the scores of all heads, and what a high score means."""
-    from txlab.cli.terminal import Column, shown, table
-    from txlab.drawing.formatting import share
-
     site, model, found = reading.site, reading.model, head_scores(reading, cache)
     names = [name for name in SCORES if any(is_known(entry.get(name)) for entry in found)]
     rows, paint = [], {}
@@ -299,8 +300,6 @@ def titled(reading: Reading, what: str) -> str:
 
 def print_target(reading: Reading) -> None:
     """Print the target that an encoder–decoder generated itself, if none was given."""
-    from txlab.cli.terminal import shown
-
     if reading.written:
         print(f"target, as the model writes it: {shown(reading.model.decode(reading.text.target))}")
 
@@ -312,11 +311,8 @@ def print_pattern(reading: Reading, cache: ActivationCache, view: PatternView) -
     """Print the pattern as large as the terminal allows, what it means, and the strongest pairs in words."""
     import numpy as np
 
-    from txlab.cli.models import token_label
-    from txlab.cli.terminal import ascii_only, columns, depth, print_lines
     from txlab.drawing.attention import pattern_lines
     from txlab.drawing.explanation import folded
-    from txlab.drawing.formatting import share
 
     site, weights = reading.site, view.weights
     queries, keys = reading.queries[view.rows], reading.keys[view.columns]
@@ -411,8 +407,6 @@ def effect_json(reading: Reading, found: Effect, place: int) -> dict[str, Any]:
 
 def print_effect(reading: Reading, found: Effect, place: int) -> None:
     """Print the interventions, how far the distribution moved, and which tokens changed most."""
-    from txlab.cli.models import bar, shares, token_label
-    from txlab.cli.terminal import Column, ascii_only, columns, numeral, shown, table
     from txlab.drawing.text import formula
 
     for sentence in (*(wish.says for wish in reading.given), *found.remarks):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from txlab.cli.terminal import Column, columns, shown, table
+from txlab.drawing.formatting import about
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +45,6 @@ def scenarios(
 
 
 def print_catalogue(entries: list[CatalogueEntry]) -> None:
-    from txlab.drawing.formatting import about
     from txlab.experiments.schema import CHAPTERS
 
     head = [Column("scenario"), Column("time", "right"), Column("device"), Column("what happens", loose=True)]
@@ -67,7 +67,6 @@ def print_catalogue(entries: list[CatalogueEntry]) -> None:
 
 
 def print_one(entry: CatalogueEntry) -> None:
-    from txlab.drawing.formatting import about
     from txlab.experiments.schema import CHAPTERS
     from txlab.runs.scenario import dump_scenario
 

@@ -1,5 +1,4 @@
-"""`txlab explain MODEL --circuits`, what the weights of each head do without any text, and `--neurons`, which neurons
-of a block change a logit most (MATH T3–T6).
+"""`txlab explain MODEL --circuits`: what the weights of each head do, without any text (MATH T3–T6).
 
 The copying score goes through the vocabulary, from the attended token to its own logit. Where there is no such path
 (BERT's head, an encoder, cross-attention between two vocabularies), one sentence says so, and the eigenvalues within
@@ -8,19 +7,20 @@ the residual stream are still shown. Complex eigenvalues come in conjugate pairs
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from txlab.cli.models import about, opened, print_explanation, print_json, print_model, shares
+from txlab.cli.terminal import Column, ascii_only, columns, table
+from txlab.drawing.formatting import complex_number
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from txlab.cli.reading import Reading
     from txlab.engine.interpret.circuits import Circuit, Composition
-    from txlab.engine.interpret.direct import DirectEffects, Neurons
     from txlab.engine.interpret.sites import Site
     from txlab.runs.models import OpenModel
 
@@ -28,12 +28,10 @@ EIGENVALUES = 3  # per line of the table
 OF_ONE = 8  # for one head
 STRONGEST = 5  # heads that a head composes with most, for each of query, key and value
 THROUGH = ("query", "key", "value")
-NEURONS = 12  # lines
 
 
 def explain_circuits(name: str, site: str | None, layer: int | None, head: int | None, json: bool) -> None:
     """Explain all heads in a table (those of `layer`, if given), or one head and the heads that compose with it."""
-    from txlab.cli.models import about, opened, print_json, print_model
     from txlab.engine.interpret.sites import head_of, site_named
 
     model = opened(name)
@@ -63,8 +61,6 @@ def told(layers: Iterable[list[Circuit]], what: str, many: int) -> Iterator[list
 
 def explain_all(model: OpenModel, site: Site, layer: int | None, json: bool) -> dict[str, Any]:
     """Print the table, or return it for JSON."""
-    from txlab.cli.models import shares
-    from txlab.cli.terminal import Column, ascii_only, table
     from txlab.drawing.text import formula
     from txlab.engine.interpret.circuits import circuits
 
@@ -106,8 +102,6 @@ def explain_all(model: OpenModel, site: Site, layer: int | None, json: bool) -> 
 
 def explain_one(model: OpenModel, site: Site, layer: int, head: int, json: bool) -> dict[str, Any]:
     """Print what one head does, or return it for JSON."""
-    from txlab.cli.models import shares
-    from txlab.cli.terminal import Column, ascii_only, columns, print_explanation, table
     from txlab.drawing.text import formula
     from txlab.engine.interpret.circuits import circuit, composition
     from txlab.engine.interpret.why import why_copying
@@ -136,7 +130,7 @@ def explain_one(model: OpenModel, site: Site, layer: int, head: int, json: bool)
             "ov": pairs(ov.eigenvalues),
             "composition": None if composed is None else composition_json(composed, layer, head),
             "alone": alone or None,
-            "explanation": None if explanation is None else dataclasses.asdict(explanation),
+            "explanation": None if explanation is None else asdict(explanation),
         }
     print(title)
     for name, found in (("λ of W_OV", ov), ("λ of W_QK", qk)):
@@ -195,84 +189,7 @@ def pairs(values: Tensor) -> list[list[float]]:
 
 def largest(found: Circuit, most: int, room: int = 1000) -> str:
     """Format the eigenvalues of largest |λ|, a conjugate pair once; as many as fit."""
-    from txlab.drawing.formatting import complex_number
-
     values = [complex_number(value) for value in found.eigenvalues.tolist() if value.imag >= 0][:most]
     while len(values) > 1 and len("  ".join(values)) > room:
         values.pop()
     return "  ".join(values)
-
-
-# Neurons.
-
-
-def neurons_of(reading: Reading, effects: DirectEffects, layer: int | None) -> Neurons:
-    """Return the neurons of a block (from 0), by default the one whose feed-forward layer changes the logit most."""
-    from txlab.engine.interpret.direct import neurons
-
-    if layer is None:
-        parts = [part for part in effects.parts if part.kind == "feed_forward"]
-        layer = max(parts, key=lambda part: abs(part.value)).layer or 0 if parts else 0
-    model, token, other = reading.model.model, effects.token, effects.against
-    return neurons(model, reading.text, layer, token, other, effects.position, reading.given, reading.second)
-
-
-def feed_forward_value(found: Neurons) -> float:
-    """Return the contribution of the whole feed-forward layer."""
-    return next(part.value for part in found.direct.parts if (part.kind, part.layer) == ("feed_forward", found.layer))
-
-
-def by_effect(found: Neurons) -> list[int]:
-    """Return neurons by |effect|, largest first."""
-    ranked: list[int] = found.effects.abs().argsort(descending=True).tolist()
-    return ranked
-
-
-def print_neurons(reading: Reading, found: Neurons) -> None:
-    from txlab.cli.models import bar, print_model, shares, token_label
-    from txlab.cli.terminal import Column, ascii_only, columns, numeral, table
-    from txlab.drawing.text import formula
-
-    shown, many = by_effect(found)[:NEURONS], len(found.effects)
-    effects = [float(found.effects[at]) for at in shown]
-    active = shares([float(found.activations[at]) for at in shown])
-    largest = max(map(abs, effects), default=1.0) or 1.0
-    length = 16 if columns() < 96 else 32
-    rows = [
-        [str(at), is_, adds, bar(abs(value) / largest, length), "takes" if value < 0 else "adds"]
-        for at, is_, adds, value in zip(shown, active, shares(effects), effects, strict=True)
-    ]
-    heads = [Column("neuron", "right"), Column("activation"), Column("adds"), Column(" " * length), Column("")]
-    print(table(heads, rows))
-    whole = float(found.effects.sum())
-    if many > len(shown):
-        print(f"{many - len(shown)} more neurons  {numeral(whole - sum(effects))}")
-    print()
-    token, against = (
-        None if ident is None else token_label(reading.model.target_labels([ident])[0], 20)
-        for ident in (found.direct.token, found.direct.against)
-    )
-    what = f"the logit of {token}" + (f" less that of {against}" if against is not None else "")
-    value = feed_forward_value(found)
-    said = f"feed-forward {found.layer + 1} adds {numeral(value)} to {what}, {numeral(found.direct.logit)}: "
-    print(formula(f"{said}its {many} neurons, and its bias {numeral(value - whole)}", ascii_only()))
-    print_model(reading.model)
-
-
-def neurons_json(reading: Reading, found: Neurons) -> dict[str, Any]:
-    token, against = (
-        None if ident is None else {"id": ident, "text": reading.model.target_labels([ident])[0]}
-        for ident in (found.direct.token, found.direct.against)
-    )
-    return {
-        "layer": found.layer + 1,
-        "position": found.direct.position,
-        "token": token,
-        "against": against,
-        "logit": found.direct.logit,
-        "feed_forward": feed_forward_value(found),
-        "neurons": [
-            {"neuron": at, "activation": float(found.activations[at]), "value": float(found.effects[at])}
-            for at in by_effect(found)
-        ],
-    }

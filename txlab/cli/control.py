@@ -8,12 +8,12 @@ from __future__ import annotations
 import json as json_
 import os
 import time
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from txlab.cli.terminal import shown
 from txlab.errors import LabError, RunFailed
 from txlab.files import open_regular
 
@@ -23,19 +23,7 @@ if TYPE_CHECKING:
 LOOK_EVERY = 0.1
 
 
-class Asked(StrEnum):
-    """The requests that a run accepts."""
-
-    pause = "pause"
-    resume = "resume"
-    step = "step"
-    checkpoint = "checkpoint"
-    sample = "sample"
-    set = "set"
-    scale = "scale"
-    stop = "stop"
-
-
+Asked = Literal["pause", "resume", "step", "checkpoint", "sample", "set", "scale", "stop"]
 Name = Annotated[str, typer.Argument(metavar="RUN", help="a run's name or directory, or latest")]
 Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="how long to wait for the answer", min=0)]
 Json = Annotated[bool, typer.Option("--json", help="print the answer as the JSON row of the log")]
@@ -82,28 +70,27 @@ def request_of(request: Asked, argument: str | None) -> Request:
     """Parse the command line into a Request. Raises LabError."""
     from txlab.runs.control import Request
 
-    if request is Asked.step:
+    if request == "step":
         count = argument or "1"
         if not count.isascii() or not count.isdigit() or len(count) > 9 or int(count) < 1:
             raise LabError(f"step takes a number of steps from 1 on, not {count!r}")
         return Request("step", count=int(count))
-    if request in (Asked.set, Asked.scale):
+    if request in ("set", "scale"):
         key, _, value = (argument or "").partition("=")
         try:
-            return Request(request.value, key=key.strip(), value=float(value))
+            return Request(request, key=key.strip(), value=float(value))
         except ValueError:
             raise LabError(
                 f"{request} takes key=number, e.g. {request} lr=0.5, not {argument or 'nothing'!r}"
             ) from None
     if argument is not None:
         raise LabError(f"{request} takes no argument, and {argument!r} was given")
-    return Request(request.value)
+    return Request(request)
 
 
 def ask(directory: Path, request: Request, timeout: float, json: bool) -> dict[str, Any]:
     """Send, wait, print. Raises LabError if the run has ended or refuses, RunFailed if it does not answer."""
     from txlab.cli.progress import answer
-    from txlab.cli.terminal import shown
     from txlab.runs.control import send
     from txlab.runs.directory import state_of
 

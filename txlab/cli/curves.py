@@ -1,4 +1,5 @@
-"""`txlab plot` and `txlab export`: the curves of runs, in the terminal, as a picture, or as data for other programs.
+"""`txlab plot` and `txlab export`: the curves of runs and the scores of a sweep of settings, in the terminal, as a
+picture, or as data for other programs.
 
 The model itself is exported by models.py.
 
@@ -13,12 +14,13 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
+from txlab.cli.models import export_model
+from txlab.cli.terminal import Column, ascii_only, columns, depth, numeral, print_lines, shown, table
 from txlab.errors import LabError, choices, nearest
 
 if TYPE_CHECKING:
@@ -27,15 +29,15 @@ if TYPE_CHECKING:
     from txlab.drawing.axis import Window
     from txlab.drawing.curve import Curve
     from txlab.drawing.picture import Stroke
+    from txlab.drawing.sweep import Surface
     from txlab.runs.reader import RunReader
 
-PICTURES = (".png", ".svg")
+PictureOption = Annotated[
+    Path | None, typer.Option("--out", metavar="FILE", help="a picture (.png or .svg) instead of the terminal")
+]
 
-
-class Format(StrEnum):
-    csv = "csv"
-    tensorboard = "tensorboard"
-    huggingface = "huggingface"
+Format = Literal["csv", "tensorboard", "huggingface"]
+FORMATS: tuple[Format, ...] = get_args(Format)
 
 
 def plot(
@@ -43,9 +45,7 @@ def plot(
     metric: Annotated[
         str | None, typer.Option("--metric", metavar="A,B", help="which metrics; else those that the runs are about")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="a picture (.png or .svg) instead of the terminal")
-    ] = None,
+    out: PictureOption = None,
     log_x: Annotated[bool, typer.Option("--log-x", help="logarithmic steps")] = False,
     log_y: Annotated[bool, typer.Option("--log-y", help="logarithmic values")] = False,
     smooth: Annotated[
@@ -61,11 +61,8 @@ def plot(
     x: Annotated[str | None, typer.Option("--x", metavar="AXIS", help="with --sweep: alpha, lam … along")] = None,
 ) -> None:
     """Draw metrics of one or several runs."""
-    if out is not None and out.suffix.lower() not in PICTURES:
-        raise LabError(f"--out {out} is neither .png nor .svg")
+    require_picture(out)
     if sweep or table or x is not None:
-        from txlab.cli.sweep_plot import plot_sweep
-
         if not sweep or len(names) > 1:
             raise LabError("--table and --x are for --sweep, and a sweep is drawn of one run")
         plot_sweep(names[0], out, table, x, height)
@@ -75,7 +72,6 @@ def plot(
     readers = opened(names, whole=out is not None)
     metrics = chosen(readers, metric)
     found = curves(readers, metrics)
-    from txlab.cli.terminal import ascii_only, columns, depth, print_lines
     from txlab.drawing.curve import window_of
     from txlab.drawing.plot import text_chart
 
@@ -95,11 +91,17 @@ def plot(
     )
 
 
+def require_picture(out: Path | None) -> None:
+    """Raise LabError for a file of another form than a picture's."""
+    if out is not None and out.suffix.lower() not in (".png", ".svg"):
+        raise LabError(f"--out {out} is neither .png nor .svg")
+
+
 def export(
     name: Annotated[str, typer.Argument(metavar="RUN", help="a run's name or directory, or latest")],
     format: Annotated[
         str | None,
-        typer.Argument(metavar="FORMAT", help=f"{', '.join(Format)} (the model); after --format, the file or folder"),
+        typer.Argument(metavar="FORMAT", help=f"{', '.join(FORMATS)} (the model); after --format, the file or folder"),
     ] = None,
     form: Annotated[Format | None, typer.Option("--format", "--form", help="the same as FORMAT")] = None,
     out: Annotated[
@@ -111,13 +113,11 @@ def export(
 ) -> None:
     """Metrics or the model, for other programs."""
     kind, out = form_and_place(format, form, out)
-    if kind is Format.huggingface:
+    if kind == "huggingface":
         if wide or images or metric is not None:
             raise LabError("--wide, --images and --metric are for metrics; huggingface is a format of models")
         if out is None:
             raise LabError("a model is written into a new folder; name it: --format huggingface FOLDER")
-        from txlab.cli.models import export_model
-
         export_model(name, out)
         return
     export_metrics(name, kind, out, wide, images, metric)
@@ -125,25 +125,26 @@ def export(
 
 def form_and_place(format: str | None, form: Format | None, out: Path | None) -> tuple[Format, Path | None]:
     """Return the format and the path: `FORMAT --out PATH`, or `--format FORMAT PATH`."""
-    if form is not None and format is not None:
-        if out is not None:
+    if form is not None:
+        if format is not None and out is not None:
             raise LabError(f"give one place, not both {format!r} and --out {str(out)!r}")
-        return form, Path(format)
-    if format is not None and format not in list(Format):
-        allowed = ", ".join(map(repr, map(str, Format)))
-        raise LabError(f"FORMAT: {format!r} is not allowed{nearest(format, Format)}; allowed: {allowed}")
-    return form or Format(format or Format.csv), out
+        return form, out if format is None else Path(format)
+    asked = "csv" if format is None else format
+    for known in FORMATS:
+        if asked == known:
+            return known, out
+    allowed = ", ".join(map(repr, FORMATS))
+    raise LabError(f"FORMAT: {format!r} is not allowed{nearest(asked, FORMATS)}; allowed: {allowed}")
 
 
 def export_metrics(name: str, format: Format, out: Path | None, wide: bool, images: bool, metric: str | None) -> None:
     """Export metrics of a run as CSV or as TensorBoard event files."""
-    from txlab.cli.terminal import shown
     from txlab.runs.export import write_csv, write_tensorboard
     from txlab.runs.finding import find_run
 
     directory = find_run(name)
     names = None if metric is None else [m.strip() for m in metric.split(",") if m.strip()]
-    if format is Format.tensorboard:
+    if format == "tensorboard":
         if wide:
             raise LabError("--wide is for csv; TensorBoard's event files have one shape")
         folder = write_tensorboard(directory, out or Path(f"{directory.name}-tensorboard"), names=names, images=images)
@@ -173,7 +174,6 @@ def save_picture(
 ) -> None:
     """Save the curves as a PNG or SVG, `clipped` at the same values as in the terminal; dead branches are drawn faintly
     behind them."""
-    from txlab.cli.terminal import shown
     from txlab.drawing.picture import draw_curves, strokes_of
     from txlab.experiments.kind import kind_of_run
 
@@ -275,7 +275,6 @@ def window_unasked(found: Sequence[Curve], metrics: Sequence[str]) -> Window | N
 
 def loss_chart(reader: RunReader, height: int = 12) -> list[Text]:
     """Draw the primary metrics of a run as text, for the end of `txlab run`; [] if there is nothing to draw."""
-    from txlab.cli.terminal import ascii_only, columns, depth
     from txlab.drawing.plot import text_chart
 
     names = foremost(reader)
@@ -284,3 +283,54 @@ def loss_chart(reader: RunReader, height: int = 12) -> list[Text]:
     if window is None:
         return []
     return text_chart(found, min(100, columns() - 1), height, ascii=ascii_only(), colours=depth(), window=window)
+
+
+# Sweeps of settings.
+
+
+def plot_sweep(name: str, out: Path | None, as_table: bool, x: str | None, height: int) -> None:
+    """Draw the newest frame of a sweep; raise LabError if the run is not a sweep or has no frame yet."""
+    from txlab.drawing.sweep import across, draw_sweep, surface_of, text_sweep
+    from txlab.runs.directory import RunDirectory, RunInfo
+    from txlab.runs.finding import find_run
+    from txlab.runs.frames import FrameIndex
+
+    path = find_run(name)
+    index = FrameIndex(RunDirectory(path).frames)
+    index.refresh()
+    if not len(index.steps):
+        raise LabError(f"{path.name} has no frame yet, and a sweep is drawn from the newest one")
+    frame = index.read(int(index.steps[-1]))
+    try:
+        surface = surface_of(frame)
+    except LabError as error:
+        raise LabError(f"{path.name}: {error}") from None
+    if as_table:
+        if out is not None:
+            raise LabError("--table prints, and --out makes a picture: one of them")
+        print(table_of(surface))
+        return
+    axis = across(surface, x)
+    if out is not None:
+        title = f"{RunInfo.load(RunDirectory(path)).name}, step {frame.step}"
+        print(shown(str(draw_sweep(surface, axis, out, title=title))))
+        return
+    print_lines(text_sweep(surface, axis, columns() - 1, height, ascii_only(), depth()))
+    best = surface.best()
+    if best is not None:
+        print(f"best of all: {numeral(float(surface.score[best]))} with {surface.named(best, ascii_only())}")
+
+
+def table_of(surface: Surface) -> str:
+    """Format a row per setting: its values, its score with the standard error, and a mark at the best one."""
+    import numpy as np
+
+    best, rows = surface.best(), []
+    for place in np.ndindex(surface.score.shape):
+        values = [surface.axes[i][1][j] for i, j in enumerate(place)]
+        cells = [shown(value) if isinstance(value, str) else f"{value:g}" for value in values]
+        mark = ("*" if ascii_only() else "★") if place == best else ""
+        rows.append([*cells, numeral(float(surface.score[place])), numeral(float(surface.error[place])), mark])
+    head = [Column(shown(name), "left" if isinstance(values[0], str) else "right") for name, values in surface.axes]
+    head += [Column(shown(surface.title), "right"), Column("standard error", "right"), Column("best")]
+    return table(head, rows)

@@ -6,8 +6,8 @@ explained. `--lens` and `--direct` print a table first, each line of which can b
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,6 +21,13 @@ from txlab.cli.models import (
     SpecialOption,
     TargetOption,
     TextArgument,
+    about,
+    bar,
+    print_explanation,
+    print_json,
+    print_model,
+    shares,
+    token_label,
 )
 from txlab.cli.reading import (
     SCORES,
@@ -37,15 +44,17 @@ from txlab.cli.reading import (
     head_asked,
     read,
 )
+from txlab.cli.terminal import Column, ascii_only, columns, numeral, table
 from txlab.errors import LabError, nearest
 
 if TYPE_CHECKING:
     from txlab.engine.explain import Explanation
-    from txlab.engine.interpret.direct import DirectEffects, LogitTerm
+    from txlab.engine.interpret.direct import DirectEffects, LogitTerm, Neurons
     from txlab.engine.interpret.effects import Lens
 
 CANDIDATES = 3  # tokens per line of the lens
 PARTS = 16  # lines of direct effects
+NEURONS = 12  # lines
 EXACT = "#"  # before a number: the token with that id
 
 
@@ -99,9 +108,6 @@ def explain(
     json: JsonOption = False,
 ) -> None:
     """Why a number of a model is what it is."""
-    from txlab.cli.models import about, print_json
-    from txlab.cli.terminal import print_explanation
-
     wishes = Wishes.of(second, off=off, scale=scale, cut=cut, allow=allow, patch=patch, edit=edit, erratum=erratum)
     asked = only_one(
         lens=lens, direct=direct, kl=kl, rollout=roll, score=score is not None, neurons=neurons, circuits=circuits
@@ -128,47 +134,32 @@ def explain(
     reading = read(name, text, file, target, site, wishes, special, pair)
     where = (layer_index, head_index)
     if asked == "lens" and layer is None:
-        found = lens_of(reading, position)
-        if json:
-            print_json({"model": about(reading.model), **reading.answer(), "lens": lens_json(reading, found)})
-        else:
-            print_lens(reading, found)
-        return
-    if asked == "neurons":
-        from txlab.cli.circuits import neurons_json, neurons_of, print_neurons
-
-        moved = neurons_of(reading, direct_of(reading, position, following, against), layer_index)
-        if json:
-            print_json({"model": about(reading.model), **reading.answer(), "neurons": neurons_json(reading, moved)})
-        else:
-            print_neurons(reading, moved)
-        return
-    if asked == "direct" and head is None and part is None:
+        answer = show_lens(reading, lens_of(reading, position), json)
+    elif asked == "neurons":
         effects = direct_of(reading, position, following, against)
-        if json:
-            answer = direct_json(reading, effects)
-            print_json({"model": about(reading.model), **reading.answer(), "direct": answer})
+        answer = show_neurons(reading, neurons_of(reading, effects, layer_index), json)
+    elif asked == "direct" and head is None and part is None:
+        answer = show_direct(reading, direct_of(reading, position, following, against), json)
+    else:
+        if asked == "lens":
+            explanation = why_of_lens(reading, position, layer or 0, following)
+        elif asked == "direct":
+            explanation = why_of_part(reading, direct_of(reading, position, following, against), where, part)
+        elif asked == "kl":
+            explanation = why_of_kl(reading, position)
+        elif asked == "rollout":
+            explanation = why_of_rollout(reading, row, column)
+        elif asked == "score":
+            explanation = why_of_score(reading, where, score or "")
+        elif row is not None or column is not None or head is not None:
+            explanation = why_of_pattern(reading, where, row, column)
         else:
-            print_direct(reading, effects)
-        return
-    if asked == "lens":
-        explanation = why_of_lens(reading, position, layer or 0, following)
-    elif asked == "direct":
-        explanation = why_of_part(reading, direct_of(reading, position, following, against), where, part)
-    elif asked == "kl":
-        explanation = why_of_kl(reading, position)
-    elif asked == "rollout":
-        explanation = why_of_rollout(reading, row, column)
-    elif asked == "score":
-        explanation = why_of_score(reading, where, score or "")
-    elif row is not None or column is not None or head is not None:
-        explanation = why_of_pattern(reading, where, row, column)
-    else:
-        explanation = why_of_next(reading, position, following)
+            explanation = why_of_next(reading, position, following)
+        answer = {"explanation": asdict(explanation)}
+        if not json:
+            print_explanation(explanation)
     if json:
-        print_json({"model": about(reading.model), **reading.answer(), "explanation": dataclasses.asdict(explanation)})
-    else:
-        print_explanation(explanation)
+        print_json({"model": about(reading.model), **reading.answer(), **answer})
 
 
 def only_one(**asked: bool) -> str:
@@ -233,27 +224,22 @@ def why_of_lens(reading: Reading, position: int | None, layer: int, following: s
 def why_of_part(
     reading: Reading, effects: DirectEffects, where: tuple[int | None, int | None], part: str | None
 ) -> Explanation:
+    """Explain the term given by a head or by its name."""
     from txlab.engine.interpret.why import why_direct
 
-    return why_direct(effects, part_of(reading, effects, where, part), names_of(reading))
-
-
-def part_of(
-    reading: Reading, effects: DirectEffects, where: tuple[int | None, int | None], part: str | None
-) -> LogitTerm:
-    """Return the term given by a head or by its name."""
+    names = names_of(reading)
     if part is not None:
         by_name = {one.name: one for one in effects.parts}
         if part not in by_name:
             raise LabError(
                 f"--part {part!r} is not a part of this logit{nearest(part, by_name)}; --direct lists them all"
             )
-        return by_name[part]
+        return why_direct(effects, by_name[part], names)
     layer, head = a_head(where, "--direct")
     wanted = "cross" if reading.site.name == "cross" else None
     for one in effects.parts:
         if (one.kind, one.layer, one.head) == ("head", layer, head) and (wanted is None or one.site == wanted):
-            return one
+            return why_direct(effects, one, names)
     raise LabError(f"head {layer + 1}.{head + 1} is not in the stream that predicts; --direct lists all parts")
 
 
@@ -361,84 +347,129 @@ def token_of(reading: Reading, option: str, given: str | None) -> int | None:
 # Output.
 
 
-def print_lens(reading: Reading, found: Lens) -> None:
-    from txlab.cli.models import print_model, token_label
-    from txlab.cli.terminal import Column, ascii_only, numeral, table
+def show_lens(reading: Reading, found: Lens, json: bool) -> dict[str, Any]:
+    """Print what each layer would predict, or return it for JSON."""
     from txlab.drawing.text import formula
 
-    rows = []
+    layers = []
     for layer in range(len(found.ids)):
-        labels = reading.model.target_labels(found.ids[layer].tolist())
-        chances = found.probabilities[layer].tolist()
-        pairs = zip(labels, chances, strict=True)
-        cells = [f"{token_label(label, 12)} {numeral(chance)}" for label, chance in pairs]
-        rows.append(["embedding" if layer == 0 else str(layer), *cells, numeral(float(found.kl[layer]))])
-    likeliest = [Column("likeliest"), *(Column("") for _ in range(found.ids.shape[1] - 1))]
-    print(table([Column("after layer"), *likeliest, Column("KL", "right")], rows))
+        ids, chances = found.ids[layer].tolist(), found.probabilities[layer].tolist()
+        layers.append(list(zip(ids, reading.model.target_labels(ids), chances, strict=True)))
+    if json:
+        rows = [
+            {
+                "layer": layer,
+                "kl": float(found.kl[layer]),
+                "final": float(found.final[layer]),
+                "likeliest": [{"id": token, "text": label, "probability": p} for token, label, p in likeliest],
+            }
+            for layer, likeliest in enumerate(layers)
+        ]
+        return {"lens": {"position": found.position, "layers": rows}}
+    cells = [
+        [
+            "embedding" if layer == 0 else str(layer),
+            *(f"{token_label(label, 12)} {numeral(chance)}" for _, label, chance in likeliest),
+            numeral(float(found.kl[layer])),
+        ]
+        for layer, likeliest in enumerate(layers)
+    ]
+    head = [Column("likeliest"), *(Column("") for _ in range(found.ids.shape[1] - 1))]
+    print(table([Column("after layer"), *head, Column("KL", "right")], cells))
     print()
     last = token_label(reading.predicting[found.position], 20)
     said = f"what each layer would predict {'at' if reading.model.kind == 'bert' else 'after'} {last}; "
     print(formula(said + "KL is how far it is from what the last one says, in nats", ascii_only()))
     print_model(reading.model)
+    return {}
 
 
-def lens_json(reading: Reading, found: Lens) -> dict[str, Any]:
-    return {
-        "position": found.position,
-        "layers": [
-            {
-                "layer": layer,
-                "kl": float(found.kl[layer]),
-                "final": float(found.final[layer]),
-                "likeliest": [
-                    {"id": token, "text": label, "probability": chance}
-                    for token, label, chance in zip(
-                        found.ids[layer].tolist(),
-                        reading.model.target_labels(found.ids[layer].tolist()),
-                        found.probabilities[layer].tolist(),
-                        strict=True,
-                    )
-                ],
-            }
-            for layer in range(len(found.ids))
-        ],
-    }
+# What adds to a logit.
 
 
-def print_direct(reading: Reading, effects: DirectEffects) -> None:
-    from txlab.cli.models import bar, print_model, shares, token_label
-    from txlab.cli.terminal import Column, ascii_only, columns, numeral, table
+def show_direct(reading: Reading, effects: DirectEffects, json: bool) -> dict[str, Any]:
+    """Print what each part of the model adds to a logit, or return it for JSON."""
     from txlab.drawing.text import formula
 
-    parts: Sequence[LogitTerm] = effects.largest(PARTS)
-    largest = max((abs(one.value) for one in parts), default=1.0) or 1.0
-    length = 16 if columns() < 96 else 32
-    numbers = shares([one.value for one in parts])
-    rows = [
-        [one.name, value, bar(abs(one.value) / largest, length), "takes" if one.value < 0 else "adds"]
-        for one, value in zip(parts, numbers, strict=True)
-    ]
-    print(table([Column("part"), Column("adds"), Column(" " * length), Column("")], rows))
-    if left := len(effects.parts) - len(parts):
-        rest = effects.logit - sum(one.value for one in parts)
-        print(f"{left} more parts  {numeral(rest)}")
+    if json:
+        parts = [{"name": one.name, "kind": one.kind, "value": one.value} for one in effects.parts]
+        return {"direct": logit_json(reading, effects) | {"scales": list(effects.scales), "parts": parts}}
+    largest: Sequence[LogitTerm] = effects.largest(PARTS)
+    values = [one.value for one in largest]
+    print_contributions([Column("part")], [[one.name] for one in largest], values)
+    if left := len(effects.parts) - len(largest):
+        print(f"{left} more parts  {numeral(effects.logit - sum(values))}")
     print()
-    token = token_label(names_of(reading)(effects.token), 20)
-    what = f"the logit of {token}"
-    if effects.against is not None:
-        what += f" less that of {token_label(names_of(reading)(effects.against), 20)}"
+    what = logit_words(reading, effects)
     print(formula(f"all {len(effects.parts)} parts together are {what}, {numeral(effects.logit)}", ascii_only()))
     print_model(reading.model)
+    return {}
 
 
-def direct_json(reading: Reading, effects: DirectEffects) -> dict[str, Any]:
+def neurons_of(reading: Reading, effects: DirectEffects, layer: int | None) -> Neurons:
+    """Return the neurons of a block (from 0), by default the one whose feed-forward layer changes the logit most."""
+    from txlab.engine.interpret.direct import neurons
+
+    if layer is None:
+        parts = [part for part in effects.parts if part.kind == "feed_forward"]
+        layer = max(parts, key=lambda part: abs(part.value)).layer or 0 if parts else 0
+    model, token, other = reading.model.model, effects.token, effects.against
+    return neurons(model, reading.text, layer, token, other, effects.position, reading.given, reading.second)
+
+
+def show_neurons(reading: Reading, found: Neurons, json: bool) -> dict[str, Any]:
+    """Print the neurons of a block that change a logit most, or return all of them for JSON."""
+    from txlab.drawing.text import formula
+
+    ranked: list[int] = found.effects.abs().argsort(descending=True).tolist()
+    its_part = ("feed_forward", found.layer)
+    value = next(part.value for part in found.direct.parts if (part.kind, part.layer) == its_part)
+    if json:
+        neurons = [
+            {"neuron": at, "activation": float(found.activations[at]), "value": float(found.effects[at])}
+            for at in ranked
+        ]
+        answer = {"layer": found.layer + 1, **logit_json(reading, found.direct), "feed_forward": value}
+        return {"neurons": answer | {"neurons": neurons}}
+    effects = [float(found.effects[at]) for at in ranked[:NEURONS]]
+    active = shares([float(found.activations[at]) for at in ranked[:NEURONS]])
+    cells = [[str(at), activation] for at, activation in zip(ranked, active, strict=False)]
+    print_contributions([Column("neuron", "right"), Column("activation")], cells, effects)
+    whole, many = float(found.effects.sum()), len(ranked)
+    if many > len(effects):
+        print(f"{many - len(effects)} more neurons  {numeral(whole - sum(effects))}")
+    print()
+    what = f"{logit_words(reading, found.direct)}, {numeral(found.direct.logit)}"
+    said = f"feed-forward {found.layer + 1} adds {numeral(value)} to {what}: "
+    print(formula(f"{said}its {many} neurons, and its bias {numeral(value - whole)}", ascii_only()))
+    print_model(reading.model)
+    return {}
+
+
+def print_contributions(head: Sequence[Column], cells: Sequence[Sequence[str]], values: Sequence[float]) -> None:
+    """Print what each part adds to a logit, as a number and as a bar, beside the cells that name it."""
+    largest = max(map(abs, values), default=1.0) or 1.0
+    length = 16 if columns() < 96 else 32
+    rows = [
+        [*named, adds, bar(abs(value) / largest, length), "takes" if value < 0 else "adds"]
+        for named, adds, value in zip(cells, shares(values), values, strict=True)
+    ]
+    print(table([*head, Column("adds"), Column(" " * length), Column("")], rows))
+
+
+def logit_words(reading: Reading, effects: DirectEffects) -> str:
+    """ "the logit of cat", or "the logit of cat less that of dog" """
     names = names_of(reading)
-    against = None if effects.against is None else {"id": effects.against, "text": names(effects.against)}
+    what = f"the logit of {token_label(names(effects.token), 20)}"
+    return what if effects.against is None else f"{what} less that of {token_label(names(effects.against), 20)}"
+
+
+def logit_json(reading: Reading, effects: DirectEffects) -> dict[str, Any]:
+    """Return which logit it is, and its value, for JSON."""
+    names = names_of(reading)
     return {
         "position": effects.position,
         "token": {"id": effects.token, "text": names(effects.token)},
-        "against": against,
+        "against": None if effects.against is None else {"id": effects.against, "text": names(effects.against)},
         "logit": effects.logit,
-        "scales": list(effects.scales),
-        "parts": [{"name": one.name, "kind": one.kind, "value": one.value} for one in effects.parts],
     }

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from txlab.cli.terminal import ascii_only, has_screen, shown
 from txlab.errors import RunFailed
 
 LOOK_EVERY = 0.25
@@ -24,7 +25,6 @@ def attach(
     json: Annotated[bool, typer.Option("--json", help="the rows of its log from its beginning, one a line")] = False,
 ) -> None:
     """Look at a run; it goes on when you leave."""
-    from txlab.cli.terminal import ascii_only, has_screen
     from txlab.runs.finding import find_run
 
     on_screen = has_screen() and not lines and not json
@@ -40,7 +40,6 @@ def follow(directory: Path, json: bool) -> int:
     """Report progress until the run ends; return 0, or 130 if interrupted. Raises RunFailed if it failed or is lost."""
     from txlab.cli.control import end_of
     from txlab.cli.progress import JsonRows, PlainLines
-    from txlab.cli.terminal import shown
     from txlab.runs.directory import RunDirectory, info_of, state_of
     from txlab.runs.events import each_row
     from txlab.runs.foreign.mirror import mirror_at

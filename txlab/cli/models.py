@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from txlab.cli.terminal import ascii_only, coloured, numeral, shown
+from txlab.cli.terminal import ascii_only, coloured, columns, numeral, print_lines, shown
+from txlab.cli.tokenize import given_bytes
+from txlab.drawing.formatting import aligned
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
+    from txlab.engine.explain import Explanation
     from txlab.runs.models import OpenModel
 
 Name = Annotated[
@@ -63,8 +66,6 @@ def opened(name: str, special: bool = False) -> OpenModel:
 
 def given_text(text: str | None, file: Path | None, needed: bool = True) -> str | None:
     """Return the argument, a file or standard input, which must be UTF-8; None if nothing is given nor needed."""
-    from txlab.cli.tokenize import given_bytes
-
     data = given_bytes(text, file, needed)
     if data is None:
         return None
@@ -119,6 +120,15 @@ def finite(value: Any) -> Any:
     return [finite(entry) for entry in value]
 
 
+def print_explanation(explanation: Explanation) -> None:
+    """Print why a number is what it is, as the console's `w` shows it."""
+    from txlab.drawing.explanation import explanation_lines
+
+    style = {"question": "bold", "equation": "", "quiet": "dim", "heading": "bold"}
+    style |= {"name": "cyan", "value": "", "asked": "bold yellow"}
+    print_lines(explanation_lines(explanation, min(120, columns() - 1), style, ascii_only()))
+
+
 def token_label(text: str, cells: int = 0) -> str:
     """Format a token for the terminal: escaped, spaces marked, cut to `cells` cells (0 = whole)."""
     from txlab.drawing.text import cut, label, width
@@ -148,8 +158,6 @@ def write_text(text: str) -> None:
 
 def shares(values: Sequence[float]) -> list[str]:
     """Format probabilities with aligned decimal points."""
-    from txlab.drawing.formatting import aligned
-
     return aligned([numeral(value) for value in values])
 
 

@@ -4,18 +4,13 @@ and ratings of all of them (`--tournament`)."""
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from txlab.errors import LabError, nearest
 
-if TYPE_CHECKING:
-    from txlab.cli.play_table import Why
-    from txlab.engine.games.players import Player
-
 GAMES = ("tictactoe",)
-OPPONENTS = ("perfect", "random", "td")
 LEARNT = 100_000  # games of `--against td`: as many as in the figures of `txlab verify`, about a second
 
 
@@ -41,41 +36,11 @@ def play(
         raise LabError("--games is how long td learns; give it with --against td, or with --tournament")
     if games is not None and games > LEARNT:
         raise LabError(f"--games: {games} is not allowed; allowed: at most {LEARNT}")
-    chosen = random.Random(seed)
+    from txlab.cli.play_table import ShellGame, opponent_of, print_ratings, said_for
+
+    games = LEARNT if games is None else games
     if tournament:
-        from txlab.cli.play_table import print_ratings
-
-        print_ratings(LEARNT if games is None else games, seed or 0, json)
+        print_ratings(games, seed or 0, json)
         return
-    from txlab.cli.play_table import ShellGame, said_for
-
-    opponent, why = opponent_of(against, LEARNT if games is None else games, seed or 0)
-    ShellGame(opponent, why, second, chosen, values, said_for(json)).sit()
-
-
-def opponent_of(name: str, games: int, seed: int) -> tuple[Player, Why | None]:
-    """Return the opponent and the function that explains its values, if any. Raises LabError for an unknown name."""
-    from txlab.engine.games import tictactoe
-    from txlab.engine.games.players import perfect_player, random_player
-
-    if name == "perfect":
-        return perfect_player(tictactoe), None
-    if name == "random":
-        return random_player(tictactoe), None
-    if name == "td":
-        from txlab.cli.play_table import learnt
-
-        return learnt(games, seed)
-    from txlab.runs.finding import find_run
-    from txlab.runs.models import player_of_run
-
-    try:
-        run = find_run(name)
-    except LabError as error:
-        close = nearest(name, OPPONENTS)
-        if close:
-            raise LabError(
-                f"--against: {name!r} is not known{close}; allowed: {', '.join(OPPONENTS)}, or a run"
-            ) from None
-        raise LabError(f"--against: {error}; or one of {', '.join(OPPONENTS)}") from None
-    return player_of_run(run), None
+    opponent, why = opponent_of(against, games, seed or 0)
+    ShellGame(opponent, why, second, random.Random(seed), values, said_for(json)).sit()

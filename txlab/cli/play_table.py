@@ -14,9 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from txlab.cli.models import print_json
-from txlab.cli.terminal import Column, ascii_only, coloured, complain, is_terminal, print_explanation, shown, table
-from txlab.cli.tokenize import spaced
+from txlab.cli.models import print_explanation, print_json
+from txlab.cli.terminal import Column, ascii_only, coloured, complain, is_terminal, shown, spaced, table
 from txlab.drawing.formatting import plain
 from txlab.drawing.tictactoe import (
     SIGN,
@@ -39,8 +38,9 @@ from txlab.engine.games.perfect_play import Solution, explain, solved
 from txlab.engine.games.players import Player, perfect_player, random_player
 from txlab.engine.games.self_play_why import explain as explain_learner
 from txlab.engine.games.tournament import tournament
-from txlab.errors import LabError
+from txlab.errors import LabError, nearest
 
+OPPONENTS = ("perfect", "random", "td")
 CELL = (7, 3)
 AGES = (0, 100, 1_000, 10_000, 100_000)  # training games of the learners that are rated
 BETWEEN_TWO = 1_000  # games between each pair
@@ -265,7 +265,7 @@ class AtTerminal(OnPipe):
 
     def board(self, moves: Sequence[int], values: Mapping[int, float] | None) -> None:
         squares = squares_of(moves, values)
-        for place, square in enumerate(squares):  # the corner of each has its number: a move's order would be another
+        for place, square in enumerate(squares):  # the corner of each shows its number, not the order of moves
             digit, free = str(place + 1), not square.sign
             number = square.number or digit if free else square.number
             squares[place] = replace(square, number=number, order=digit if square.number or not free else "")
@@ -301,11 +301,29 @@ class AtTerminal(OnPipe):
         super().leaves(moves)
 
 
-def learnt(games: int, seed: int) -> tuple[Player, Why]:
-    """Train TD(0) by self-play for `games` games; return it and a function that explains its values."""
-    learner = make_learner(compiled(tictactoe), SelfPlaySettings(), seed)
-    learner.run(games)
-    return learner.player(), lambda moves, square: explain_learner(learner, position_of(moves), square)
+def opponent_of(name: str, games: int, seed: int) -> tuple[Player, Why | None]:
+    """Return the opponent and the function that explains its values, if any. Raises LabError for an unknown name."""
+    if name == "perfect":
+        return perfect_player(tictactoe), None
+    if name == "random":
+        return random_player(tictactoe), None
+    if name == "td":
+        learner = make_learner(compiled(tictactoe), SelfPlaySettings(), seed)
+        learner.run(games)
+        return learner.player(), lambda moves, square: explain_learner(learner, position_of(moves), square)
+    from txlab.runs.finding import find_run
+    from txlab.runs.models import player_of_run
+
+    try:
+        run = find_run(name)
+    except LabError as error:
+        close = nearest(name, OPPONENTS)
+        if close:
+            raise LabError(
+                f"--against: {name!r} is not known{close}; allowed: {', '.join(OPPONENTS)}, or a run"
+            ) from None
+        raise LabError(f"--against: {error}; or one of {', '.join(OPPONENTS)}") from None
+    return player_of_run(run), None
 
 
 def print_ratings(games: int, seed: int, as_json: bool) -> None:

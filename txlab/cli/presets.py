@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from txlab.cli.terminal import Column, ascii_only, columns, shown, table
+from txlab.cli.terminal import Column, ascii_only, columns, meter, shown, table
+from txlab.drawing.formatting import count
 
 if TYPE_CHECKING:
     from txlab.engine.transformer.costs import AnyShape
     from txlab.engine.transformer.presets import Preset
 
 WIDE = 143  # columns that the two tables need side by side
-METER = 24  # cells of a bar
+METER, BAR = 24, "█░"  # cells of a bar, and its signs
 LEGEND = (
     "N layers, D width, H heads, F feed-forward, T context, V vocabulary; parameters, ours and as published. "
     "Memory: weights in bfloat16 and float32; training with AdamW in float32; sequence, its activations; cache of 1000 "
@@ -131,8 +132,6 @@ def print_all(chosen: list[Preset]) -> None:
 
 
 def print_one(preset: Preset) -> None:
-    from txlab.drawing.formatting import count
-
     told = facts(preset)
     room, work, width = told["memory"], told["flops"], min(columns() - 1, 100)
     print(f"{preset.name}: {preset.title}")
@@ -141,7 +140,7 @@ def print_one(preset: Preset) -> None:
 
     total = told["parameters"]
     rows = [
-        [label, count(many), meter(many / total), f"{100 * many / total:.1f} %"]
+        [label, count(many), meter(many / total, METER, BAR), f"{100 * many / total:.1f} %"]
         for label, many in told["parts"].items()
     ]
     rows.append(["all", count(total), "", ""])
@@ -174,8 +173,6 @@ def print_one(preset: Preset) -> None:
 
 
 def spoken_shape(shape: dict[str, Any]) -> str:
-    from txlab.drawing.formatting import count
-
     layers = shape["N"]
     stacks = f"{layers[0]} + {layers[1]} layers" if isinstance(layers, list) else f"{layers} layers"
     context = f"T {shape['T']} positions" if shape["T"] else "context not published"
@@ -201,17 +198,10 @@ def print_held(room: dict[str, Any]) -> None:
         verdict = "fits" if needed <= memory.available else "fits, when alone"
         if share > 1:
             verdict = f"{share:.3g} such machines" if share < 1000 else f"{share:.0f} such machines"
-        rows.append([label, size(needed), meter(min(share, 1.0)), verdict])
+        rows.append([label, size(needed), meter(min(share, 1.0), METER, BAR), verdict])
     head = [Column("this machine"), Column("", "right"), Column(""), Column("")]
     print(f"\n{table(head, rows)}")
     print(f"of {size(memory.total)}, of which {size(memory.available)} are free")
-
-
-def meter(share: float) -> str:
-    """Draw a bar of METER cells, to the nearest cell."""
-    full, empty = "#." if ascii_only() else "█░"
-    cells = round(share * METER)
-    return full * cells + empty * (METER - cells)
 
 
 def percent(share: float, digits: int) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from txlab.cli.terminal import ascii_only, can_redraw, columns, shown
+from txlab.cli.terminal import ascii_only, can_redraw, columns, meter, shown
 from txlab.drawing.formatting import count, duration, number, plain
 from txlab.drawing.text import cut, width
 from txlab.engine.card import READINGS
@@ -194,9 +194,7 @@ class RedrawnLine(Progress):
         room = min(30, columns() - 3 - width(text))
         if self.steps <= 0 or room < 6:
             return text
-        full, empty = ("#", ".") if ascii_only() else ("━", "╌")
-        done = round(room * min(1.0, self.step / self.steps))
-        return f"{full * done}{empty * (room - done)}  {text}"
+        return f"{meter(min(1.0, self.step / self.steps), room)}  {text}"
 
     def draw(self, text: str) -> None:
         try:

@@ -1,6 +1,7 @@
-"""`txlab rank RUN`: answer the questions of a run, at a terminal, on a pipe, here or on another machine.
+"""`txlab rank RUN`: answer the questions of a run, or compare two models blindly, at a terminal or on a pipe.
 
-The run need not be alive: its questions lie in its directory, and a ranking is there too once its line is given.
+The run need not be alive, and may be on another machine: its questions are in its directory, and a ranking is written
+there as soon as its line has been read.
 """
 
 from __future__ import annotations
@@ -10,21 +11,27 @@ import json as json_
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from txlab.cli.terminal import Column, ascii_only, complain, is_terminal, plural, shown, table
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
     from txlab.engine.rlhf.preferences import Question
+    from txlab.experiments.kinds.human_feedback.contest import Pair
+    from txlab.runs.comparisons import Comparing
     from txlab.runs.preferences import Answers
 
 LOOK_EVERY = 0.2  # seconds between looks for the run's next question
 PAUSE = 600.0  # seconds; a longer time between two rankings was a break
+BEFORE = "before"  # the name of the run's own model as it was fine-tuned
 HELP = "the numbers from best to worst, = between equal ones (3 1=4 2); s skip, u undo, q quit"
+HELP_OF_PAIRS = "1 or 2 is better, = neither; s skip, u undo, q quit"
 
 
 def rank(
@@ -60,10 +67,12 @@ def rank(
     if len(by) > 100 or not by.isprintable():
         raise LabError("--by: a name has at most 100 printable characters")
     if against:
-        from txlab.cli.comparing import compare
-        from txlab.cli.terminal import is_terminal
+        from txlab.runs.comparisons import Comparing
 
-        compare(run.path, against, by, typed(is_terminal() and not json), status, json)
+        comparing = Comparing(run.path, by, "" if against == BEFORE else against)
+        if not status:
+            compare(comparing, json)
+        print_verdict(comparing, json)
         return
     answers = Answers(run)
     answers.refresh()
@@ -81,32 +90,17 @@ class Asker:
     """One person before one run."""
 
     def __init__(self, answers: Answers, by: str, json: bool) -> None:
-        from txlab.cli.terminal import is_terminal
-
         self.answers, self.by, self.json = answers, by, json
-        self.at_terminal = is_terminal() and not json
 
     def ask(self) -> None:
         """Ask until the run has enough, the person quits, or the input ends."""
-        lines = typed(self.at_terminal)
+        lines = typed(self.json)
         self.warn_if_simulated()
         while (question := self.next_question()) is not None:
             self.show(question)
-            while True:
-                line = next(lines, "q").strip()
-                if line in ("q", "quit"):
-                    self.say(f"{self.given} by {self.by}; txlab rank {self.answers.run.name} goes on", {})
-                    return
-                if line in ("?", "h", "help"):
-                    self.say(HELP, {})
-                    continue
-                try:
-                    self.keep(question, line)
-                    break
-                except LabError as error:
-                    from txlab.cli.terminal import complain
-
-                    complain(str(error))
+            if not answered(lines, partial(self.keep, question)):
+                self.say(f"{self.given} by {self.by}; txlab rank {self.answers.run.name} goes on", {})
+                return
         self.say(f"{self.answers.run.name} asks nothing more; {self.given} by {self.by}", {})
 
     def warn_if_simulated(self) -> None:
@@ -122,7 +116,7 @@ class Asker:
 
     @property
     def given(self) -> str:
-        return counted(sum(ranking.by == self.by for ranking in self.answers.rankings), "ranking")
+        return plural(sum(ranking.by == self.by for ranking in self.answers.rankings), "ranking")
 
     def next_question(self) -> Question | None:
         """The first open question; waits while a living run has none. None if it will ask no more."""
@@ -155,28 +149,26 @@ class Asker:
 
     def show(self, question: Question) -> None:
         """The prompt and the answers, in this person's order."""
-        from txlab.cli.terminal import ascii_only, shown
-        from txlab.drawing.text import visible_lines
         from txlab.runs.preferences import shown_order
 
         order = shown_order(question, self.by)
         done, wanted = len(self.answers.rankings), self.wanted
         if self.json:
             row = {"question": question.id, "prompt": question.prompt, "answers": [question.answers[i] for i in order]}
-            print(json_.dumps(row | {"done": done, "of": wanted}, ensure_ascii=False), flush=True)
+            print_row(row | {"done": done, "of": wanted})
             return
         print(f"\n{question.id}   {done} of {wanted or '?'} ranked")
-        for line in visible_lines(question.prompt, ascii_only()):
-            print(f"  {line}")
-        for number, place in enumerate(order, 1):
-            print(f"  {number}  {shown(question.answers[place])}")
+        print_answers(question.prompt, [question.answers[place] for place in order])
         print(HELP if not done else "order, s, u, q, ?", flush=True)
 
-    def keep(self, question: Question, line: str) -> None:
-        """Put a person's line on disk. LabError if it means nothing."""
+    def keep(self, question: Question, line: str) -> bool:
+        """Put a person's line on disk, and return whether it was one to keep. LabError if it means nothing."""
         from txlab.engine.rlhf.preferences import ranks_of
         from txlab.runs.preferences import shown_order
 
+        if line in ("?", "h", "help"):
+            self.say(HELP, {})
+            return False
         if line in ("s", "skip"):
             kept = self.answers.skip(question, self.by).as_row()
         elif line in ("u", "undo"):
@@ -190,33 +182,102 @@ class Asker:
             own = [ranks[order.index(place)] for place in range(len(order))]
             kept = self.answers.rank(question, own, self.by).as_row()
         if self.json:
-            print(json_.dumps({"kept": kept}, ensure_ascii=False), flush=True)
+            print_row({"kept": kept})
+        return True
 
     def say(self, text: str, row: dict[str, Any]) -> None:
-        from txlab.cli.terminal import shown
-
         if not self.json:
             print(shown(text), flush=True)
         elif row:
-            print(json_.dumps(row), flush=True)
+            print_row(row)
 
 
-def counted(number: int, thing: str) -> str:
-    from txlab.experiments.schema import several  # pydantic is loaded when it is needed
+def compare(comparing: Comparing, json: bool) -> None:
+    """Show pairs of answers and keep what a person says of them until the input ends."""
 
-    return several(number, thing)
+    def keep(pair: Pair, line: str) -> bool:
+        """Put a person's line on disk, and tell whose answers these were. LabError if it means nothing."""
+        if line in ("u", "undo"):
+            if comparing.undo() is None:
+                raise LabError("there is nothing of yours to take back")
+            return True
+        results = {"1": 0, "2": 1, "=": None}
+        if line in results:
+            last = comparing.judge(pair, pair.result(results[line]))
+        elif line in ("s", "skip"):
+            last = comparing.judge(pair, "skip")
+        else:
+            raise LabError(f"{line[:40]!r} is none of {HELP_OF_PAIRS}")
+        if json:
+            print_row({"kept": last.as_row()})
+        else:
+            first, second = (last.a, last.b) if last.shown == "ab" else (last.b, last.a)
+            print(shown(f"1 was {first.model}, 2 was {second.model}"))
+        return True
 
-
-def typed(at_terminal: bool) -> Iterator[str]:
-    """The lines of a person or a pipe."""
+    lines = typed(json)
     while True:
-        if at_terminal:
+        pair = comparing.next()
+        if json:
+            print_row({"pair": pair.id, "prompt": pair.prompt, "answers": list(pair.texts)})
+        else:
+            print()
+            print_answers(pair.prompt, pair.texts)
+            print(HELP_OF_PAIRS, flush=True)
+        if not answered(lines, partial(keep, pair)):
+            return
+
+
+def print_verdict(comparing: Comparing, json: bool) -> None:
+    from txlab.drawing.verdict import verdict_lines
+
+    a, b = comparing.names
+    found = comparing.verdict()
+    if json:
+        told = {"model": b, "against": a, "better": found.won, "worse": found.lost, "equal": found.ties}
+        told |= {"elo": found.elo, "difference": found.difference, "interval": found.interval}
+        print_row(told | {"p": found.p, "needed": found.needed})
+        return
+    for line in verdict_lines(found, (b, a)):
+        print(shown(line))
+
+
+def print_answers(prompt: str, answers: Sequence[str]) -> None:
+    """Print a prompt and its answers, numbered."""
+    from txlab.drawing.text import visible_lines
+
+    for line in visible_lines(prompt, ascii_only()):
+        print(f"  {line}")
+    for number, text in enumerate(answers, 1):
+        print(f"  {number}  {shown(text)}")
+
+
+def print_row(row: dict[str, Any]) -> None:
+    print(json_.dumps(row, ensure_ascii=False), flush=True)
+
+
+def typed(json: bool) -> Iterator[str]:
+    """The lines of a person, who is prompted, or of a pipe."""
+    prompted = is_terminal() and not json
+    while True:
+        if prompted:
             sys.stdout.write("> ")
             sys.stdout.flush()
         line = sys.stdin.readline(10_000) if sys.stdin else ""
         if not line:
             return
         yield line
+
+
+def answered(lines: Iterator[str], keep: Callable[[str], bool]) -> bool:
+    """Read lines until one is kept; return False once the person quits or the input ends."""
+    while (line := next(lines, "q").strip()) not in ("q", "quit"):
+        try:
+            if keep(line):
+                return True
+        except LabError as error:
+            complain(str(error))
+    return False
 
 
 def take_from(answers: Answers, path: Path) -> None:
@@ -228,7 +289,7 @@ def take_from(answers: Answers, path: Path) -> None:
     found = standing(read_file(path))
     new = [ranking for ranking in found if ranking.id not in known]
     append(answers.run, PREFERENCES, map(encoded, new))
-    print(f"{counted(len(new), 'ranking')} taken, {len(found) - len(new)} there already")
+    print(f"{plural(len(new), 'ranking')} taken, {len(found) - len(new)} there already")
 
 
 def export_to(answers: Answers, path: Path) -> None:
@@ -240,13 +301,11 @@ def export_to(answers: Answers, path: Path) -> None:
         atomic_write(path, b"".join(map(encoded, answers.rankings)))
     except OSError as error:
         raise LabError(f"{path} cannot be written: {error.strerror}") from None
-    print(f"{counted(len(answers.rankings), 'ranking')} written")
+    print(f"{plural(len(answers.rankings), 'ranking')} written")
 
 
 def print_status(answers: Answers, json: bool) -> None:
     """How many rankings stand, by whom, how quickly, and how far people who ranked the same question agree."""
-    from txlab.cli.terminal import Column, shown, table
-
     rankings = answers.rankings
     counts = Counter(ranking.by for ranking in rankings)
     seconds = {by: seconds_each([r.time for r in rankings if r.by == by]) for by in counts}
@@ -256,7 +315,7 @@ def print_status(answers: Answers, json: bool) -> None:
         told = {"questions": len(answers.questions), "rankings": len(rankings), "by": rows}
         print(json_.dumps(told | {"agreement": agreement, "pairs": pairs, "garbled": answers.garbled}))
         return
-    print(f"{counted(len(rankings), 'ranking')} of {counted(len(answers.questions), 'question')}")
+    print(f"{plural(len(rankings), 'ranking')} of {plural(len(answers.questions), 'question')}")
     if counts:
         head = [Column("by", loose=True), Column("rankings", "right"), Column("seconds each", "right")]
         quick = {by: "" if each is None else f"{each:.0f}" for by, each in seconds.items()}
@@ -264,7 +323,7 @@ def print_status(answers: Answers, json: bool) -> None:
     if agreement is not None:
         print(f"people who ranked the same answers agree on {agreement:.0%} of {pairs} pairs")
     if answers.garbled:
-        print(f"passed over: {counted(answers.garbled, 'line')}, neither ranking nor skip nor undo")
+        print(f"passed over: {plural(answers.garbled, 'line')}, neither ranking nor skip nor undo")
 
 
 def seconds_each(times: list[float]) -> float | None:

@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from txlab.cli.terminal import ascii_only, columns, numeral, print_lines, shown, status_word
+from txlab.cli.tokenize import standard_text
+from txlab.drawing.formatting import duration
 from txlab.errors import LabError, RunFailed
 
 if TYPE_CHECKING:
@@ -106,7 +109,6 @@ def load_like(name: str, overrides: list[str], seed: int | None, device: str | N
     """
     import socket
 
-    from txlab.cli.terminal import shown
     from txlab.runs.directory import RunDirectory, info_of
     from txlab.runs.finding import find_run
     from txlab.runs.process import pending_changes, rows_behind
@@ -264,8 +266,6 @@ def wait_until_taken(directory: Path, pid: int) -> None:
 
 
 def tell_started(directory: Path, pid: int, json: bool) -> None:
-    from txlab.cli.terminal import shown
-
     if json:
         print(json_.dumps({"run": str(directory), "name": directory.name, "pid": pid}))
         return
@@ -278,8 +278,6 @@ def tell_started(directory: Path, pid: int, json: bool) -> None:
 def report(directory: Path, info: RunInfo) -> None:
     """Print the summary of a run that ended: the curve, the last sample, the result, and the run directory."""
     from txlab.cli.curves import loss_chart
-    from txlab.cli.terminal import ascii_only, columns, numeral, print_lines, shown, status_word
-    from txlab.drawing.formatting import duration
     from txlab.drawing.text import cut, visible_lines
     from txlab.runs.folder import default_root
     from txlab.runs.primary_metric import primary_metrics
@@ -316,13 +314,7 @@ def standard_input(loaded: LoadedScenario) -> bytes | None:
     data = getattr(loaded.scenario, "data", None)
     if getattr(data, "text", None) != "-" or getattr(data, "source", "text") != "text":
         return None
-    from txlab.cli.tokenize import standard_input as all_of_it
-
-    text = all_of_it()
-    try:
-        text.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise LabError(f"standard input is not UTF-8 (byte {error.start}); allowed: any text in UTF-8") from None
+    text = standard_text().encode()
     if not text.strip():
         raise LabError("standard input is empty; data.text = - takes the text from it")
     return text

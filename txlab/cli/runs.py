@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from txlab.cli.terminal import Column, ascii_only, columns, numeral, shown, status_word, table
+from txlab.drawing.formatting import duration
 from txlab.errors import LabError, RunFailed
 
 if TYPE_CHECKING:
@@ -195,7 +196,6 @@ def print_table(rows: list[dict[str, Any]], further: Sequence[Sequence[str]], ti
     """Print the runs; `further` has the cells of each under the `titles` of more columns."""
     import numpy as np
 
-    from txlab.drawing.formatting import duration
     from txlab.drawing.spark import spark
     from txlab.drawing.text import cut
     from txlab.runs.label import told_changes
@@ -248,6 +248,6 @@ def name(
     from txlab.runs.label import read_label, write_label
 
     path = find_run(run)
-    info_of(RunDirectory(path))  # or LabError: what cannot be read is no run to be named
+    info_of(RunDirectory(path))  # raises LabError for a run that cannot be read
     label = read_label(path) if name is None and note is None else write_label(path, name, note)
     print(shown(f"{path.name}: {label.name or 'no name'}" + (f"  {label.note}" if label.note else "")))

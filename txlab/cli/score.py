@@ -6,7 +6,6 @@ probability of a target given its source.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from math import exp, isfinite, log
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,7 +28,7 @@ from txlab.cli.models import (
     shares,
     token_label,
 )
-from txlab.cli.terminal import Column, ascii_only, columns, numeral, table
+from txlab.cli.terminal import Column, ascii_only, columns, numeral, plural, spaced, table
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ def score(
     assert given is not None
     model = opened(name, special)
     found = scored(model, given, target, stride, pair)
-    labels = labels_of(model)([token.token for token in found.tokens])
+    labels = model.target_labels([token.token for token in found.tokens])
     size = scored_bytes(model, found, given if target is None else target)
     if json:
         print_json({"model": about(model), **answer(model, found, labels, size)})
@@ -79,7 +78,7 @@ def scored(model: OpenModel, text: str, target: str | None, stride: int = 0, pai
     from txlab.engine.transformer.scoring import score_masked, score_target, score_text
 
     inner: Any = model.model
-    read = model.text(text, target, pair) if pair is not None else None  # or LabError: says which models read pairs
+    read = model.text(text, target, pair) if pair is not None else None  # only some models read pairs; LabError
     if model.kind == "encoder-decoder":
         if target is None:
             raise LabError(f"{model.title} writes a target for a source: say with --target which one to score")
@@ -94,11 +93,6 @@ def scored(model: OpenModel, text: str, target: str | None, stride: int = 0, pai
             return score_masked(inner, model.ids(text), special.mask, list(special.names))
         return score_masked(inner, read.ids, special.mask, list(special.names), read.segments)
     return score_text(inner, model.ids(text), stride)
-
-
-def labels_of(model: OpenModel) -> Callable[[Sequence[int]], list[str]]:
-    """Return the labels of the tokens that the model predicts."""
-    return model.target_labels if model.kind == "encoder-decoder" else model.labels
 
 
 def scored_bytes(model: OpenModel, found: Score, text: str) -> int:
@@ -124,7 +118,7 @@ def answer(model: OpenModel, found: Score, labels: list[str], size: int) -> dict
     """Return everything as JSON. Logarithms are in nats unless their name says bits."""
     from txlab.engine.transformer.scoring import FORMULAS
 
-    likeliest = iter(labels_of(model)([token.likeliest for token in found.tokens if token.scored]))
+    likeliest = iter(model.target_labels([token.likeliest for token in found.tokens if token.scored]))
     return {
         "score": found.name,
         "formula": FORMULAS[found.name],
@@ -159,12 +153,10 @@ def answer(model: OpenModel, found: Score, labels: list[str], size: int) -> dict
 
 def print_table(model: OpenModel, found: Score, labels: list[str], most: int | None) -> None:
     """Print each token, log p, p as a number and a bar, its rank, and the model's own prediction."""
-    from txlab.cli.tokenize import spaced
-
     tokens = found.tokens[:most]
     if not tokens:
         return
-    likeliest = labels_of(model)([max(0, token.likeliest) for token in tokens])
+    likeliest = model.target_labels([max(0, token.likeliest) for token in tokens])
     logs = shares([token.logp for token in tokens if token.scored])
     chances = iter(zip(logs, shares([exp(token.logp) for token in tokens if token.scored]), strict=True))
     length = 10 if columns() < 96 else 20
@@ -185,7 +177,6 @@ def print_table(model: OpenModel, found: Score, labels: list[str], most: int | N
 
 
 def print_totals(model: OpenModel, found: Score, size: int) -> None:
-    from txlab.cli.tokenize import plural, spaced
     from txlab.drawing.text import formula
 
     if not found.scored:

@@ -53,7 +53,7 @@ def serve(
     """The console in a browser, for whoever has its address."""
     import asyncio  # here: it takes a tenth of the time of `txlab --help`
 
-    if run is not None:  # a name that is wrong is said here, not in a browser
+    if run is not None:  # an unknown run is reported here, not in the browser
         from txlab.runs.directory import RunDirectory, info_of
         from txlab.runs.finding import find_run
 

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from txlab.drawing.formatting import count, number, plain
+
 if TYPE_CHECKING:
     from rich.text import Text as Line
-
-    from txlab.engine.explain import Explanation
 
 # Status → (glyph, glyph in ASCII, SGR colour). The word is always shown beside it.
 GLYPHS = {
@@ -71,11 +71,25 @@ def shown(text: str) -> str:
     return visible(text, ascii_only())
 
 
+def complain(message: str) -> None:
+    """Write one line to stderr, safe for the terminal."""
+    with contextlib.suppress(OSError):
+        print(f"txlab: {shown(message)}", file=sys.stderr, flush=True)
+
+
 def numeral(value: float) -> str:
     """Format a number as on the screens, in ASCII where needed."""
-    from txlab.drawing.formatting import number, plain
-
     return plain(number(value)) if ascii_only() else number(value)
+
+
+def spaced(number: float) -> str:
+    """Format a whole number with spaces between thousands."""
+    return plain(count(number)) if ascii_only() else count(number)
+
+
+def plural(number: int, noun: str) -> str:
+    """ "1 token", "2 tokens"."""
+    return f"{spaced(number)} {noun}{'' if number == 1 else 's'}"
 
 
 def coloured(text: str, colour: int) -> str:
@@ -122,6 +136,13 @@ def table(
     return "\n".join([line([column.title for column in head], -1), *(line(row, n) for n, row in enumerate(rows))])
 
 
+def meter(share: float, cells: int, signs: str = "━╌") -> str:
+    """Draw a share as full and empty cells, to the nearest cell."""
+    full, empty = ("#", ".") if ascii_only() else (signs[0], signs[1])
+    done = round(share * cells)
+    return full * done + empty * (cells - done)
+
+
 def depth() -> Any:
     """Return the colour depth of the output: "truecolor", "256", "16" or "none"."""
     if not colours():
@@ -143,24 +164,3 @@ def print_lines(lines: list[Line]) -> None:
     console = Console(file=sys.stdout, color_system=system, force_terminal=True, highlight=False, width=10_000)
     for line in lines:
         console.print(line, soft_wrap=True)
-
-
-def complain(message: str) -> None:
-    """Write one line to stderr, safe for the terminal."""
-    with contextlib.suppress(OSError):
-        print(f"txlab: {shown(message)}", file=sys.stderr, flush=True)
-
-
-def print_explanation(explanation: Explanation) -> None:
-    from txlab.drawing.explanation import explanation_lines
-
-    style = {
-        "question": "bold",
-        "equation": "",
-        "quiet": "dim",
-        "heading": "bold",
-        "name": "cyan",
-        "value": "",
-        "asked": "bold yellow",
-    }
-    print_lines(explanation_lines(explanation, min(120, columns() - 1), style, ascii_only()))

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from txlab.cli.terminal import Column, ascii_only, numeral, plural, shown, spaced, table
 from txlab.errors import Guess, LabError, nearest
 from txlab.files import read_regular
 
@@ -157,12 +158,12 @@ def standard_input() -> bytes:
     return b"".join(blocks)
 
 
-def spaced(number: float) -> str:
-    """Format a whole number with spaces between thousands."""
-    from txlab.cli.terminal import ascii_only
-    from txlab.drawing.formatting import count, plain
-
-    return plain(count(number)) if ascii_only() else count(number)
+def standard_text() -> str:
+    """Read all of standard input as UTF-8. Raises LabError if it is something else."""
+    try:
+        return standard_input().decode()
+    except UnicodeDecodeError as error:
+        raise LabError(f"standard input is not UTF-8 (byte {error.start}); allowed: any text in UTF-8") from None
 
 
 def ids_of(tokenizer: Tokenizer, data: bytes, special: bool = False) -> Ids:
@@ -221,7 +222,6 @@ def answer(
 
 def print_table(pieces: Sequence[TokenSpan]) -> None:
     """Print each token's id, text with invisible characters made visible, bytes, and positions as slices."""
-    from txlab.cli.terminal import Column, ascii_only, table
     from txlab.drawing.text import cut, label
     from txlab.engine.tokenizers.tokenizer import legible
 
@@ -241,7 +241,6 @@ def print_table(pieces: Sequence[TokenSpan]) -> None:
 
 
 def print_totals(name: str, tokenizer: Tokenizer, totals: Statistics) -> None:
-    from txlab.cli.terminal import numeral, shown
     from txlab.experiments.tokenizer_store import kind_of
 
     print(
@@ -252,8 +251,3 @@ def print_totals(name: str, tokenizer: Tokenizer, totals: Statistics) -> None:
         per_word = f", {numeral(totals.tokens_per_word)} tokens per word" if totals.words else ""
         print(f"{numeral(totals.bytes_per_token)} bytes per token{per_word}")
     print(shown(f"tokenizer {name}: {kind_of(tokenizer)}, {spaced(tokenizer.vocabulary)} tokens"))
-
-
-def plural(number: int, noun: str) -> str:
-    """ "1 token", "2 tokens"."""
-    return f"{spaced(number)} {noun}{'' if number == 1 else 's'}"

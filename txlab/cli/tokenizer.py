@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from txlab.cli.tokenize import PatternOption, guesses, pattern_named, spaced
+from txlab.cli.terminal import Column, can_redraw, columns, meter, numeral, shown, spaced, table
+from txlab.cli.tokenize import PatternOption, guesses, pattern_named, standard_text
+from txlab.drawing.formatting import duration
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
@@ -149,7 +151,6 @@ def check_specials(specials: Sequence[str], taken: Collection[str]) -> None:
 
 def read_sources(sources: Sequence[str]) -> list[Corpus]:
     """Read the training texts; raise LabError naming the source that is wrong."""
-    from txlab.cli.tokenize import standard_input
     from txlab.experiments.corpora import Corpus, load_corpus, refuse_too_much
 
     if sources.count("-") > 1:
@@ -160,11 +161,7 @@ def read_sources(sources: Sequence[str]) -> list[Corpus]:
             corpora.append(load_corpus(source, "SOURCE"))
             refuse_too_much(corpora, "SOURCE")
             continue
-        data = standard_input()
-        try:
-            text = data.decode()
-        except UnicodeDecodeError as error:
-            raise LabError(f"standard input is not UTF-8 (byte {error.start}); allowed: any text in UTF-8") from None
+        text = standard_text()
         if not text.strip():
             raise LabError("standard input is empty; SOURCE - takes the text from it")
         corpora.append(Corpus("standard input", ["-"], [text]))
@@ -176,8 +173,6 @@ class ProgressLine:
     """A progress line on a terminal; prints nothing elsewhere."""
 
     def __init__(self) -> None:
-        from txlab.cli.terminal import can_redraw
-
         self.draws, self.drawn = can_redraw(), 0.0
 
     def counted(self, texts: Sequence[str]) -> Iterator[str]:
@@ -189,8 +184,6 @@ class ProgressLine:
 
     def learn(self, trainer: Trainer, vocabulary: int) -> None:
         """Merge until the vocabulary has that many tokens, or no pair occurs twice."""
-        from txlab.drawing.formatting import duration
-
         first, began = trainer.vocabulary, time.monotonic()
         while trainer.vocabulary < vocabulary and trainer.step() is not None:
             share = (trainer.vocabulary - first) / (vocabulary - first)
@@ -198,16 +191,13 @@ class ProgressLine:
             self.draw(share, f"{spaced(trainer.vocabulary)} of {spaced(vocabulary)} tokens, {left} left")
 
     def draw(self, share: float, words: str) -> None:
-        from txlab.cli.terminal import ascii_only, columns
         from txlab.drawing.text import cut
 
         now = time.monotonic()
         if not self.draws or now - self.drawn < 0.12:  # as fast as numbers can be read
             return
         self.drawn = now
-        full, empty = ("#", ".") if ascii_only() else ("━", "╌")
-        done = round(30 * share)
-        self.write("\r" + cut(f"{full * done}{empty * (30 - done)}  {words}", columns() - 1) + "\x1b[K")
+        self.write("\r" + cut(f"{meter(share, 30)}  {words}", columns() - 1) + "\x1b[K")
 
     def write(self, text: str) -> None:
         try:
@@ -234,9 +224,6 @@ def unwritable(path: Path) -> Iterator[None]:
 
 def report(trainer: Trainer, vocabulary: int, corpora: Sequence[Corpus], seconds: float) -> None:
     """Print what was learnt, from which texts, and how well it compresses them."""
-    from txlab.cli.terminal import numeral, shown
-    from txlab.drawing.formatting import duration
-
     size = sum(len(document.encode()) for corpus in corpora for document in corpus.documents)
     names = ", ".join(corpus.name for corpus in corpora)
     took = duration(seconds) if seconds >= 1 else "less than a second"
@@ -246,8 +233,6 @@ def report(trainer: Trainer, vocabulary: int, corpora: Sequence[Corpus], seconds
 
 
 def tell_where(path: Path, name: str | None) -> None:
-    from txlab.cli.terminal import shown
-
     said = shlex.quote(name or str(path))
     print(shown(f"file           {path}"))
     print(shown(f"look at it     txlab tokenize --tokenizer {said} 'some text'"))
@@ -265,7 +250,6 @@ def export(
     replace: Replace = False,
 ) -> None:
     """Write a tokenizer in a format that other programs read."""
-    from txlab.cli.terminal import shown
     from txlab.experiments.tokenizer_store import tokenizer_named
 
     tokenizer = tokenizer_named(name, pattern_named(pattern))
@@ -282,7 +266,6 @@ def export(
 
 def listed(json: Annotated[bool, typer.Option("--json", help="one JSON object a line")] = False) -> None:
     """The saved tokenizers."""
-    from txlab.cli.terminal import Column, shown, table
     from txlab.experiments.tokenizer_store import files_by_name, tokenizers_folder
 
     rows = [described(name, path) for name, path in sorted(files_by_name().items())]

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from txlab.cli.tokenize import PatternOption, given_bytes, guesses, ids_of, numbers, pattern_named, spaced
+from txlab.cli.terminal import Column, ascii_only, columns, numeral, shown, spaced, table
+from txlab.cli.tokenize import PatternOption, given_bytes, guesses, ids_of, numbers, pattern_named
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
@@ -163,8 +164,6 @@ def answer(
 
 
 def print_totals(names: Sequence[str], tokenizers: Sequence[Tokenizer], whole: Sequence[Statistics], what: str) -> None:
-    from txlab.cli.terminal import Column, numeral, shown, table
-
     head = [Column("tokenizer", loose=True), Column("vocabulary", "right"), Column("tokens", "right")]
     head += [Column("bytes per token", "right"), Column("tokens per word", "right")]
     rows = [
@@ -182,7 +181,6 @@ def print_totals(names: Sequence[str], tokenizers: Sequence[Tokenizer], whole: S
 
 
 def print_differences(names: Sequence[str], found: Differences, size: int) -> None:
-    from txlab.cli.terminal import Column, ascii_only, columns, shown, table
     from txlab.drawing.text import cut, label
     from txlab.engine.tokenizers.tokenizer import legible
 
@@ -207,7 +205,6 @@ def print_differences(names: Sequence[str], found: Differences, size: int) -> No
 
 def print_languages(names: Sequence[str], rows: Sequence[LanguageStatistics]) -> None:
     """Print the tokens of the same sentences, and tokens per word, for each language."""
-    from txlab.cli.terminal import Column, columns, numeral, shown, table
     from txlab.drawing.text import cut
 
     room = max(6, (columns() - 20) // len(names) - 9)

@@ -47,7 +47,9 @@ def verify(
     named = [name.strip() for name in (only or "").split(",") if name.strip()]
     chosen = figures(area, named, folder)
     if listed:
-        print_list(chosen)
+        head = [Column("figure"), Column("numbers", "right"), Column("seconds", "right"), Column("what", loose=True)]
+        rows = [[each.name, str(len(each.numbers)), f"{each.seconds:.0f}", shown(each.title)] for each in chosen]
+        print(table(head, rows))
         return
     waiting = [figure for figure in chosen if figure.needs]
     if waiting and (area or named):
@@ -61,14 +63,14 @@ def verify(
         left = sum(each.seconds for each in chosen[place:])
         measured = figure.measure(lambda text, figure=figure, left=left: progress(figure, text, left))  # type: ignore[misc]
         progress(None, "", 0)
-        rows = list(zip(figure.numbers, measured, strict=True))
-        for number, found in rows:
+        pairs = list(zip(figure.numbers, measured, strict=True))
+        for number, found in pairs:
             numbers[number.provenance] += 1
             held[number.provenance] += number.holds(found)
             if json:
                 print(encode_row(as_json(figure, number, found)).decode(), end="", flush=True)
         if not json:
-            print_figure(figure, rows)
+            print_figure(figure, pairs)
     if not json:
         order = [name for name in get_args(Provenance) if name in numbers]
         parts = ", ".join(f"{held[name]} of {numbers[name]} {name}" for name in order)
@@ -98,12 +100,6 @@ def as_json(figure: Figure, number: Number, found: Measured) -> dict[str, object
         "holds": number.holds(found),
         **({"remark": found.remark} if found.remark else {}),
     }
-
-
-def print_list(chosen: list[Figure]) -> None:
-    head = [Column("figure"), Column("numbers", "right"), Column("seconds", "right"), Column("what", loose=True)]
-    rows = [[each.name, str(len(each.numbers)), f"{each.seconds:.0f}", shown(each.title)] for each in chosen]
-    print(table(head, rows))
 
 
 def print_figure(figure: Figure, rows: list[tuple[Number, Measured]]) -> None:

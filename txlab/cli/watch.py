@@ -2,8 +2,8 @@
 
 Notable: on a terminal the program has a terminal of its own (a pty of the same size and settings), so its bars and
 colours are those that it always has; keys go to it as they are typed, ctrl-c too, which its terminal turns into one
-signal. What is no terminal is a pipe. It is started before anything else, since its terminal is set between fork and
-exec, where no other thread may run.
+signal. Its other streams are pipes. The program is started before anything else, since its terminal is set between
+fork and exec, where no other thread may run.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from txlab.cli.terminal import complain
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
@@ -82,14 +83,8 @@ def begin(name: str, command: list[str], source: str) -> PrintedRun:
     run = record(name, {"command": shlex.join(command)} if command else {"file": source}, title=source)
     run.recorder.info.command = command or run.recorder.info.command
     run.recorder.info.save(run.recorder.run)
-    tell(f"recorded as {run.path.name}; txlab attach shows it")
+    complain(f"recorded as {run.path.name}; txlab attach shows it")
     return PrintedRun(run)
-
-
-def tell(sentence: str) -> None:
-    from txlab.cli.terminal import complain
-
-    complain(sentence)
 
 
 def run_program(command: list[str], name: str) -> int:
@@ -108,7 +103,7 @@ def run_program(command: list[str], name: str) -> int:
     status, reason = child.outcome()
     printed.close(status, reason)
     if not printed.numbers:
-        tell("nothing that it printed was read as numbers of a training")
+        complain("nothing that it printed was read as numbers of a training")
     return child.code if child.code >= 0 else 128 - child.code
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from txlab.cli.models import JsonOption, bar, print_json, shares, token_label
-from txlab.cli.terminal import Column, ascii_only, coloured, columns, shown, table
+from txlab.cli.models import JsonOption, bar, print_explanation, print_json, shares, token_label
+from txlab.cli.terminal import Column, ascii_only, coloured, columns, numeral, plural, shown, spaced, table
 from txlab.cli.tokenizer import Replace, free_place
 from txlab.errors import LabError
 
@@ -78,8 +78,6 @@ def analogy(
 
 def answer(embedding: Embedding, question: dict[str, str], found: list[tuple[int, float]], json: bool) -> None:
     """Print words with their cosines, and how often they occur if that is known."""
-    from txlab.cli.tokenize import spaced
-
     words, counts = [embedding.words[row] for row, _ in found], embedding.counts
     if json:
         answers: list[dict[str, Any]] = [{"word": embedding.words[row], "cosine": cosine} for row, cosine in found]
@@ -137,7 +135,6 @@ def explain(
     json: JsonOption = False,
 ) -> None:
     """Why two words are as similar as they are; with --update, what moved them last."""
-    from txlab.cli.terminal import print_explanation
     from txlab.engine.embeddings.neighbours import explain_similarity
 
     if update:
@@ -185,7 +182,6 @@ def evaluate(
 
 
 def evaluate_analogies(embedding: Embedding, sections: list[Section], fold: bool, most: int, json: bool) -> None:
-    from txlab.cli.tokenize import spaced
     from txlab.engine.embeddings.evaluation import analogies, total
 
     found = analogies(embedding, sections, fold, most)
@@ -210,8 +206,6 @@ def evaluate_analogies(embedding: Embedding, sections: list[Section], fold: bool
 
 
 def evaluate_pairs(embedding: Embedding, pairs: list[Pair], fold: bool, most: int, json: bool) -> None:
-    from txlab.cli.terminal import numeral
-    from txlab.cli.tokenize import spaced
     from txlab.drawing.text import formula
     from txlab.engine.embeddings.evaluation import agreement
 
@@ -243,7 +237,6 @@ def export(
     replace: Replace = False,
 ) -> None:
     """Write vectors into a file that gensim and others read."""
-    from txlab.cli.tokenize import plural
     from txlab.drawing.text import label
     from txlab.engine.embeddings.formats import WHITE_SPACE, write_vectors
     from txlab.runs.embeddings import distinct
@@ -270,7 +263,5 @@ def about(embedding: Embedding) -> dict[str, Any]:
 
 def print_about(embedding: Embedding) -> None:
     """Say in one quiet line whose vectors these are."""
-    from txlab.cli.tokenize import spaced
-
     count, width = embedding.vectors.shape
     print(coloured(shown(f"{embedding.title}: {spaced(count)} words, {width} numbers each"), 90))

@@ -13,12 +13,16 @@ import pkgutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from math import hypot, isfinite, trunc
+from math import hypot, isfinite, sqrt, trunc
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from txlab.errors import LabError, choices
 from txlab.plugins import plugins
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Say = Callable[[str], None]
 Provenance = Literal["printed", "derived", "computed here", "claimed"]
@@ -123,6 +127,12 @@ class Figures(list[Figure]):
 def exactly(values: Iterable[float]) -> list[Measured]:
     """Numbers that were computed exactly."""
     return [Measured(float(value)) for value in values]
+
+
+def mean_of(values: NDArray[np.float64]) -> Measured:
+    """The mean of one number per run, and its standard error s/√n; 0 where the runs differ by rounding alone."""
+    spread = float(values.std(ddof=1))
+    return Measured(float(values.mean()), 0.0 if spread < 1e-12 else spread / sqrt(len(values)), len(values))
 
 
 AREAS: dict[str, list[str]] = {}

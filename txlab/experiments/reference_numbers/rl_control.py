@@ -17,21 +17,14 @@ from txlab.engine.rl.exact_values import solved
 from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.sweeps.sweep import Sweep, greedy_returns, sweep_in
 from txlab.engine.rl.worlds import world_named
-from txlab.experiments.reference_numbers import Figures, Measured, Say, computed, derived, printed
+from txlab.experiments.reference_numbers import Figures, Measured, Say, computed, derived, exactly, mean_of, printed
 
 SB = "Sutton and Barto 2018"
-
-CLIFF_RULES: tuple[str, ...] = ("sarsa", "q-learning", "expected-sarsa")
 
 FIGURES = Figures()
 
 DYNA = {0: (292.988, 1.777, 3000, 200), 5: (39.899, 0.186, 1500, 150), 50: (19.626, 0.107, 400, 40)}
 """planning updates → mean steps of episodes 2 to 10, standard error, number of reference runs; runs to measure"""
-
-
-def mean_of(values: np.ndarray) -> Measured:
-    """The mean of one number per run, and its standard error s/√n."""
-    return Measured(float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values))), len(values))
 
 
 @FIGURES.measured_by(
@@ -53,7 +46,7 @@ def mean_of(values: np.ndarray) -> Measured:
 def measure_cliff(say: Say, runs: int = 500, episodes: int = 500) -> list[Measured]:
     """Mean return of the last hundred episodes; percentage of runs whose greedy Q-learning path is the shortest."""
     process, found, shortest = world_named("cliff").process, [], []
-    for rule in CLIFF_RULES:
+    for rule in ("sarsa", "q-learning", "expected-sarsa"):
         say(f"cliff: {rule}, {runs} runs of {episodes} episodes with α = .1 and .5")
         for alpha in (0.1, 0.5):
             sweep = Sweep(process, [Settings(rule=rule, alpha=alpha, epsilon=0.1)] * runs, range(runs))
@@ -102,8 +95,7 @@ def measure_windy(say: Say, runs: int = 1000, steps: int = 8000) -> list[Measure
 def measure_bias(say: Say, runs: int = 10_000, episodes: int = 300) -> list[Measured]:
     """Percentage of runs that go left: the highest of all episodes, in episode 100, in episode 300."""
     process, found = world_named("bias").process, []
-    rules: tuple[str, ...] = ("q-learning", "double-q")
-    for rule in rules:
+    for rule in ("q-learning", "double-q"):
         say(f"bias: {rule}, {runs} runs of {episodes} episodes")
         sweep = Sweep(process, [Settings(rule=rule, alpha=0.1, epsilon=0.1)] * runs, range(runs))
         _, lengths = sweep.run_episodes(episodes)
@@ -138,7 +130,7 @@ def measure_corridor(say: Say) -> list[Measured]:
         a, b = low + (high - low) / 3, high - (high - low) / 3
         low, high = (a, high) if worth(a) < worth(b) else (low, b)
     right = (low + high) / 2
-    return [Measured(value) for value in (right, worth(right), worth(0.95), worth(0.05))]
+    return exactly([right, worth(right), worth(0.95), worth(0.05)])
 
 
 @FIGURES.measured_by(
@@ -160,7 +152,7 @@ def measure_dyna(say: Say) -> list[Measured]:
     world = world_named("dyna-maze")
     counted = replace(world.process, reward=-np.ones_like(world.process.reward), discount=1.0)
     by_chance, best = solved(counted, even(counted), 1.0), settled(sweeps(counted, 1.0, epsilon=0.1)).v
-    found = [Measured(-from_start(counted, v)) for v in (by_chance, best)]
+    found = exactly(-from_start(counted, v) for v in (by_chance, best))
     for planning, (_, _, _, runs) in DYNA.items():
         say(f"Dyna-Q: {planning} from memory, {runs} runs of 10 episodes")
         settings = Settings(rule="dyna-q", alpha=0.1, epsilon=0.1, planning=planning)

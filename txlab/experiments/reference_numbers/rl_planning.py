@@ -120,10 +120,6 @@ def measure_gridworld_best(say: Say) -> list[Measured]:
     return exactly(best(world_named("gridworld").process)[:25])
 
 
-def sweeps_needed(process: Process, order: Order, tolerance: float) -> int:
-    return next(s.number for s in sweeps(process, 1.0, even(process), order=order) if s.delta < tolerance)
-
-
 @FIGURES.measured_by(
     "gridworld-corners",
     "Gridworld with two corners: moving at random, sweep by sweep",
@@ -176,7 +172,9 @@ def measure_gridworld_exercises(say: Say) -> list[Measured]:
 )
 def measure_gridworld_sweeps(say: Say) -> list[Measured]:
     process = world_named("gridworld-corners").process
-    return exactly([sweeps_needed(process, "synchronous", 1e-4), sweeps_needed(process, "in-place", 1e-4)])
+    orders: tuple[Order, ...] = ("synchronous", "in-place")
+    runs = [sweeps(process, 1.0, even(process), order=order) for order in orders]
+    return exactly(next(swept.number for swept in run if swept.delta < 1e-4) for run in runs)
 
 
 # Russell and Norvig's 4 × 3 world

@@ -8,7 +8,6 @@ setting where the book's curves are lowest, not the best of ours.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import sqrt
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from txlab.engine.rl.rollouts import Rollouts
 from txlab.engine.rl.worlds import baird as counterexample
 from txlab.engine.rl.worlds import world_named
 from txlab.experiments.kinds.prediction.episodes import seeds_of
-from txlab.experiments.reference_numbers import Figures, Measured, Say, computed, derived
+from txlab.experiments.reference_numbers import Figures, Measured, Say, computed, derived, exactly, mean_of
 
 WALK_19: list[tuple[str, float, float, float, float]] = [
     ("offline-lambda-return", 0.8, 0.35, 0.26261, 0.00069),
@@ -95,8 +94,7 @@ def errors_of(
             elif episode == episodes - 1:
                 found[method] = sweep.rms_error(true, counted)
     taken = {method: iter(values.T) for method, values in found.items()}
-    columns = [next(taken[name]) for name, _, _ in wanted]
-    return [Measured(float(each.mean()), float(each.std(ddof=1) / sqrt(runs)), runs) for each in columns]
+    return [mean_of(next(taken[name])) for name, _, _ in wanted]
 
 
 @FIGURES.measured_by(
@@ -164,4 +162,4 @@ def baird(say: Say) -> list[Measured]:
     at = Weights(counterexample.WEIGHTS.copy(), np.zeros(8))
     for _ in range(1000):
         at = semi_gradient_dp(problem, at, 0.01, 0.0)
-    return [Measured(float(at.w[0])), Measured(float(at.w[6])), Measured(float(at.w[7]))]
+    return exactly(at.w[[0, 6, 7]])

@@ -6,17 +6,15 @@ seeds that are named; every seed arrives at the same player, so that the mean ha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from txlab.engine.games import tictactoe
 from txlab.engine.games.graph import compiled
 from txlab.engine.games.learner import SelfPlaySettings, make_learner
-from txlab.engine.games.perfect_play import Chances, best_response, both_seats, chances, fractions
+from txlab.engine.games.perfect_play import best_response, both_seats, chances, fractions
 from txlab.engine.games.players import perfect_player, random_player
 from txlab.engine.games.tournament import play
-from txlab.experiments.reference_numbers import Figures, Measured, Say, derived, exactly
+from txlab.experiments.reference_numbers import Figures, Measured, Say, derived, exactly, mean_of
 
 SELF_PLAY_GAMES, SEEDS = 100_000, 8
 PLAYED = 1000
@@ -37,10 +35,6 @@ LEARNT = [
     derived("chance to lose to the perfect player, the worse seat", 0.0, 12),
     derived(f"of {PLAYED} games from either seat, lost to it", 0, 0),
 ]
-
-
-def three(found: Chances) -> tuple[float, float, float]:
-    return found.won, found.drawn, found.lost
 
 
 @FIGURES.measured_by(
@@ -116,7 +110,7 @@ def measure_openings(say: Say) -> list[Measured]:
 def measure_perfect(say: Say) -> list[Measured]:
     graph = compiled(tictactoe)
     first, second = both_seats(graph, perfect_player(tictactoe).policy(), random_player(tictactoe).policy())
-    return exactly([*three(first), *three(second)])
+    return exactly(chance for seat in (first, second) for chance in (seat.won, seat.drawn, seat.lost))
 
 
 @FIGURES.measured_by(
@@ -136,12 +130,6 @@ def measure_best_response(say: Say) -> list[Measured]:
     return exactly([chances(graph, first, random).won, beaten.won, beaten.lost])
 
 
-def mean(values: Sequence[float]) -> Measured:
-    """The mean with its standard error; summing in another order changes only the last digits."""
-    spread = float(np.std(values, ddof=1))
-    return Measured(float(np.mean(values)), 0.0 if spread < 1e-12 else spread / len(values) ** 0.5, len(values))
-
-
 def measure_self_play(settings: SelfPlaySettings, say: Say) -> list[Measured]:
     graph = compiled(tictactoe)
     random, perfect = random_player(tictactoe).policy(), perfect_player(tictactoe)
@@ -158,7 +146,7 @@ def measure_self_play(settings: SelfPlaySettings, say: Say) -> list[Measured]:
         rows.append(
             (first.won, second.won, max(each.lost for each in against), (as_first < 0).sum() + (as_second > 0).sum())
         )
-    return [mean(column) for column in np.array(rows, dtype=np.float64).T]
+    return [mean_of(column) for column in np.array(rows, dtype=np.float64).T]
 
 
 @FIGURES.measured_by(
