@@ -9,7 +9,6 @@ has. The server listens on the loopback interface alone; from elsewhere it is re
 from __future__ import annotations
 
 import contextlib
-import secrets
 import shlex
 import signal
 import sys
@@ -51,7 +50,8 @@ def serve(
     port: Annotated[int, typer.Option("--port", metavar="N", help="the port on 127.0.0.1", min=1, max=65535)] = 8023,
 ) -> None:
     """The console in a browser, for whoever has its address."""
-    import asyncio  # here: it takes a tenth of the time of `txlab --help`
+    import asyncio  # here: with the next it takes a tenth of the time of `txlab --help`
+    import secrets
 
     if run is not None:  # an unknown run is reported here, not in the browser
         from txlab.runs.directory import RunDirectory, info_of
@@ -110,6 +110,8 @@ def guard(host: str, token: str, statics: Path) -> Any:
     The secret comes once in the address, as `token`, and from then on in a cookie that pages of other sites cannot
     send; the two differ, so that an address in a history or a log alone does not hold the cookie.
     """
+    import secrets
+
     from aiohttp import web
 
     session = secrets.token_urlsafe(24)
