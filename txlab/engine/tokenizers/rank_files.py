@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from txlab.engine.tokenizers.bases import MOST_TOKENS, Bytes
-from txlab.engine.tokenizers.byte_pairs import LONGEST_TOKEN, BytePairTokenizer
-from txlab.engine.tokenizers.fast import FastEncoder, tiktoken_ranks
+from txlab.engine.tokenizers.byte_pairs import LONGEST_TOKEN, BytePairTokenizer, FastEncoder, tiktoken_ranks
 from txlab.engine.tokenizers.json_files import mapping, read_bytes, read_json, shown, text, whole_number, write_aside
 from txlab.engine.tokenizers.patterns import NAMES, expression, named
 from txlab.engine.tokenizers.plain import Pair
