@@ -345,10 +345,6 @@ class FastEncoder:
                 return self.ids[self.encoding.encode_to_numpy(text, disallowed_special=())]
             except ValueError:  # its regular expression engine overflowed
                 pass
-        return self.encode_plainly(text)
-
-    def encode_plainly(self, text: str) -> Ids:
-        """Our own merges, each distinct chunk once."""
         ids: list[int] = []
         for _, tokens in self.tokenizer.stretches(text):
             ids += tokens
