@@ -34,8 +34,7 @@ import rustbpe
 from clock import cpu_seconds
 
 from txlab.engine.tokenizers.bases import GPT2
-from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
-from txlab.engine.tokenizers.fast import FastEncoder
+from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer, FastEncoder
 from txlab.engine.tokenizers.gpt2_files import merge_names
 from txlab.engine.tokenizers.patterns import PATTERNS
 from txlab.engine.tokenizers.plain import merge_pair

@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from txlab.engine.tokenizers import plain
-from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer, by_heap, merge_chunk, passes
-from txlab.engine.tokenizers.fast import FastEncoder, same_classes
-from txlab.engine.tokenizers.patterns import O200K, PATTERNS, chunks, cut
+from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer, FastEncoder, by_heap, merge_chunk, passes
+from txlab.engine.tokenizers.patterns import O200K, PATTERNS, chunks, cut, same_classes
 from txlab.engine.tokenizers.training import Merge, Trainer, count_chunks, train_tokenizer
 from txlab.engine.tokenizers.training import trained as trained_on
 from txlab.engine.tokenizers.trees import merge_tree

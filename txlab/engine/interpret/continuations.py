@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import exp
 
-from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.explain import Explanation, Operand, Step, number
 from txlab.engine.interpret.interventions import Intervention, intervening
 from txlab.engine.interpret.sites import Model, Text, run
 from txlab.engine.transformer.bert import Bert
@@ -86,7 +86,7 @@ def why_path(labels: Sequence[str], logp: Sequence[float]) -> Explanation:
         operands=[Operand("ln p", list(logp), "of each token of the path, in nats")],
         steps=[
             Step("Σ ln p", terms.replace("-", "−"), total, "nats"),
-            Step("p", f"exp({total:.4g})".replace("-", "−"), exp(total)),
+            Step("p", f"exp({number(total)})", exp(total)),
         ],
         result=exp(total),
         labels=list(labels),

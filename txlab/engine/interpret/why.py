@@ -15,7 +15,7 @@ from operator import truediv
 import torch
 from torch import Tensor
 
-from txlab.engine.explain import Explanation, Operand, Step, substituted
+from txlab.engine.explain import Explanation, Operand, Step, number, substituted
 from txlab.engine.interpret.activation_cache import ActivationCache, rollout, rollouts
 from txlab.engine.interpret.circuits import Circuit, affine, head_weights, layer_weights, query_key_form
 from txlab.engine.interpret.direct import DirectEffects, LogitTerm
@@ -31,14 +31,9 @@ Names = Callable[[int], str]
 SHOWN = 8  # terms spelt out in a sum; the rest is one line
 
 
-def said(number: float) -> str:
-    """Format a number inside an expression: four digits, and a minus sign rather than a hyphen."""
-    return f"{number:.4g}".replace("-", "−")
-
-
 def summed(values: Sequence[float]) -> str:
     """Format a sum: "0.5 + 0.25 − 0.125"."""
-    text = " + ".join(said(value) for value in values)
+    text = " + ".join(number(value) for value in values)
     return text.replace("+ −", "− ") or "0"
 
 
@@ -117,13 +112,13 @@ def softmax_steps(scores: Tensor, j: int) -> list[Step]:
     ]
 
 
-def _n(number: float, places: int = 2) -> str:
+def _n(value: float, places: int = 2) -> str:
     """Format a number inside an expression, with a minus sign rather than a hyphen."""
-    return f"{number:.{places}f}".replace("-", "−")
+    return f"{value:.{places}f}".replace("-", "−")
 
 
-def _sub(number: int) -> str:
-    return str(number).translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
+def _sub(index: int) -> str:
+    return str(index).translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
 
 
 def why_pattern(
@@ -201,7 +196,7 @@ def why_next(cache: ActivationCache, position: int, token: int, names: Names = s
     """Explain the probability that a token comes next (for BERT: is here); `after` names the position. MATH F5, T9."""
     where = f"after {after!r}" if after else f"at position {position % len(cache.logits)}"
     answer = _softmax(cache.logits[position], token, names)
-    return replace(answer, question=f"why {said(answer.result)} for {names(token)!r} {where}?")
+    return replace(answer, question=f"why {number(answer.result)} for {names(token)!r} {where}?")
 
 
 def why_lens(found: Lens, layer: int, rank: int = 0, names: Names = str) -> Explanation:
@@ -212,7 +207,7 @@ def why_lens(found: Lens, layer: int, rank: int = 0, names: Names = str) -> Expl
     away = Operand("KL", float(found.kl[layer]), "nats from what the last layer says")
     return replace(
         answer,
-        question=f"why would {after} say {names(token)!r} with {said(answer.result)}?",
+        question=f"why would {after} say {names(token)!r} with {number(answer.result)}?",
         equation="p(x) = exp(zₓ) / Σᵥ exp(zᵥ),  z = W_U LN(x_l)",
         source="nostalgebraist 2020, the logit lens",
         operands=[*answer.operands, away],
@@ -242,11 +237,11 @@ def _softmax(logits: Tensor, token: int, names: Names) -> Explanation:
         ],
         steps=[
             Step("max", "maxᵥ zᵥ", top, f"that of {names(int(largest.indices[0]))!r}; subtracted first, it cancels"),
-            Step("exp", f"exp({said(own)} − {said(top)})".replace("− −", "+ "), float((z[token] - top).exp())),
+            Step("exp", f"exp({number(own)} − {number(top)})".replace("− −", "+ "), float((z[token] - top).exp())),
             Step("sum", "Σᵥ exp(zᵥ − max)", total, "over the whole vocabulary"),
             Step("rank", "tokens with a larger logit, and one", int((z > own).sum()) + 1),
-            Step("−ln p", f"−ln {said(p)}", -log(p) if p > 0 else float("inf"), "nats: the loss, if it is right"),
-            Step("p", f"{said(float((z[token] - top).exp()))} / {said(total)}", p),
+            Step("−ln p", f"−ln {number(p)}", -log(p) if p > 0 else float("inf"), "nats: the loss, if it is right"),
+            Step("p", f"{number(float((z[token] - top).exp()))} / {number(total)}", p),
         ],
         result=p,
         labels=[names(one) for one in shown],
@@ -261,7 +256,7 @@ def why_kl(found: Effect, names: Names = str) -> Explanation:
     shown = terms.abs().topk(min(SHOWN, len(terms))).indices.tolist()
     largest = terms[shown].tolist()
     return Explanation(
-        question=f"why a KL of {said(found.kl)} nats?",
+        question=f"why a KL of {number(found.kl)} nats?",
         equation="KL(p ‖ q) = Σᵥ pᵥ ln(pᵥ / qᵥ)",
         math="H5",
         source="Kullback & Leibler 1951, eq. 2.4",
@@ -273,7 +268,7 @@ def why_kl(found: Effect, names: Names = str) -> Explanation:
             *(
                 Step(
                     f"of {names(token)!r}",
-                    f"{said(float(p[token]))} · ln({said(float(p[token]))} / {said(float(q[token]))})",
+                    f"{number(float(p[token]))} · ln({number(float(p[token]))} / {number(float(q[token]))})",
                     term,
                 )
                 for token, term in zip(shown, largest, strict=True)
@@ -295,7 +290,9 @@ def why_direct(found: DirectEffects, part: LogitTerm, names: Names = str) -> Exp
     operands += [Operand("σ", list(found.scales), "of the norms on the way, held as they are")] * bool(found.scales)
     steps = [
         Step("Σ", summed([one.value for one in found.largest(SHOWN)]) + " + …", sum(p.value for p in found.parts)),
-        Step("share", f"{said(part.value)} / {said(found.logit)}", part.value / found.logit if found.logit else 0.0),
+        Step(
+            "share", f"{number(part.value)} / {number(found.logit)}", part.value / found.logit if found.logit else 0.0
+        ),
     ]
     if part.reads is not None and part.given is not None:
         letter = "W_Oᵀ w" if part.kind == "head" else "w"
@@ -309,7 +306,7 @@ def why_direct(found: DirectEffects, part: LogitTerm, names: Names = str) -> Exp
     else:
         steps.append(Step(part.name, "what is left of the logit after all other parts", part.value))
     return Explanation(
-        question=f"why does {part.name} add {said(part.value)} to {what}?",
+        question=f"why does {part.name} add {number(part.value)} to {what}?",
         equation="z = Σ_c w · c,  w = Γ C u / σ",
         math="T5, T6",
         source="Elhage et al. 2021",
@@ -343,21 +340,21 @@ def why_rollout(cache: ActivationCache, site: str, row: int, column: int, labels
         Step("Rᵢⱼ", f"what it held after {layers - 1} layers", kept, "by the residual stream"),
     ]
     if site in ("self", "encoder"):
-        steps.append(Step("R", f"½ · {said(looked)} + ½ · {said(kept)}", result))
+        steps.append(Step("R", f"½ · {number(looked)} + ½ · {number(kept)}", result))
         equation = "R_l = (½ A_l + ½ I) R_{l−1}"
     else:
         equation = "R ← ½ (½ A + ½ I) R" + (" + ½ C E" if site == "cross" else "")
-        line = f"¼ · {said(looked)} + ¼ · {said(kept)}"
+        line = f"¼ · {number(looked)} + ¼ · {number(kept)}"
         if site == "cross":
             across = cache.average("cross", layers - 1, slice(row, row + 1))[0]  # (S)
             read = across * rollout(cache, "encoder")[:, column]
             largest = summed(read.topk(min(3, len(read))).values.tolist())
             steps.append(Step("Σₖ Cᵢₖ Eₖⱼ", f"{largest} + …", float(read.sum()), "across, E rolled out in the encoder"))
-            line += f" + ½ · {said(float(read.sum()))}"
+            line += f" + ½ · {number(float(read.sum()))}"
         steps.append(Step("R", line, result))
     names = list(labels) or [str(place) for place in range(S)]
     return Explanation(
-        question=f"why does position {row} hold {said(result)} of {names[column]!r}?",
+        question=f"why does position {row} hold {number(result)} of {names[column]!r}?",
         equation=equation,
         math="T1, T4",
         source="Abnar & Zuidema 2020, §3",
@@ -392,7 +389,7 @@ def why_score(
     equation, what = SCORES[score]
     names, whose = list(labels), "head" if site == "self" else f"{site} head"
     return Explanation(
-        question=f"why has {whose} {layer + 1}.{head + 1} a {score} score of {said(result)}?",
+        question=f"why has {whose} {layer + 1}.{head + 1} a {score} score of {number(result)}?",
         equation=f"score = {equation}",
         math="T1",
         source="Olsson et al. 2022, In-context Learning and Induction Heads",
@@ -403,7 +400,7 @@ def why_score(
         steps=[
             Step("Σ", summed(looked[:3].tolist()) + " + …", float(looked.sum())),
             Step("n", "positions that count", len(rows)),
-            Step("score", f"{said(float(looked.sum()))} / {len(rows)}", result, "1 = always, 0 = never"),
+            Step("score", f"{number(float(looked.sum()))} / {len(rows)}", result, "1 = always, 0 = never"),
         ],
         result=result,
         labels=[names[row] if names else str(row) for row in rows.tolist()],
@@ -417,7 +414,7 @@ def why_copying(found: Circuit, kind: str, head: str) -> Explanation:
     what = "copying" if kind == "ov" else "matching"
     path = "of this head alone: what earlier layers write into its input is another path"
     return Explanation(
-        question=f"why has {head} a {what} score of {said(found.positive)}?",
+        question=f"why has {head} a {what} score of {number(found.positive)}?",
         equation="Σλ / Σ|λ|",
         math="T3",
         source="Elhage et al. 2021",
@@ -429,7 +426,10 @@ def why_copying(found: Circuit, kind: str, head: str) -> Explanation:
             Step("Σλ", summed(values.real[:3].tolist()) + " + …", total),
             Step("Σ|λ|", summed(values.abs()[:3].tolist()) + " + …", size),
             Step(
-                "score", f"{said(total)} / {said(size)}", found.positive, f"1 = all positive, −1 = all negative; {path}"
+                "score",
+                f"{number(total)} / {number(size)}",
+                found.positive,
+                f"1 = all positive, −1 = all negative; {path}",
             ),
         ],
         result=found.positive,
@@ -458,7 +458,7 @@ def why_composition(
     name = FORMS[through]
     first, second = (f"{layer + 1}.{head + 1}" for layer, head in (earlier, later))
     return Explanation(
-        question=f"why does head {second} read head {first} by its {through} with {said(score)}?",
+        question=f"why does head {second} read head {first} by its {through} with {number(score)}?",
         equation=f"‖{name}⁽²⁾ W_OV⁽¹⁾‖ / (‖{name}⁽²⁾‖ ‖W_OV⁽¹⁾‖)",
         math="T3, T4",
         source="Elhage et al. 2021, Composition",
@@ -469,7 +469,9 @@ def why_composition(
         ],
         steps=[
             Step("by chance", f"1 / √{D}", 1 / sqrt(D), "the same ratio of random matrices"),
-            Step("score", f"{said(size)} / ({said(left)} · {said(right)})", score, "1 = reads all that is written"),
+            Step(
+                "score", f"{number(size)} / ({number(left)} · {number(right)})", score, "1 = reads all that is written"
+            ),
         ],
         result=score,
     )

@@ -25,7 +25,7 @@ from txlab.engine.tokenizers.json_files import listed, read_json, shown, text, w
 from txlab.engine.tokenizers.rank_files import read_ranks, tokenizer_of_js, write_ranks
 from txlab.engine.tokenizers.sentence_pieces import SentencePieceTokenizer, read_sentence_model
 from txlab.engine.tokenizers.tokenizer import Tokenizer
-from txlab.errors import LabError, nearest
+from txlab.errors import LabError, located, nearest
 from txlab.files import open_regular
 
 FORMAT = 1
@@ -196,10 +196,8 @@ def load_tokenizer(path: Path, pattern: str | None = None) -> AnyTokenizer:
     `pattern`: how text is split, for formats that do not say (rank files, GPT-2's two files). LabError names the file
     and says what is wrong. A pattern that had to be guessed is a warning (errors.Guess).
     """
-    try:
+    with located(f"tokenizer file {str(path)!r}"):
         return read(path, pattern)
-    except LabError as error:
-        raise LabError(f"tokenizer file {str(path)!r}: {error}") from None
 
 
 def read(path: Path, pattern: str | None) -> AnyTokenizer:

@@ -16,7 +16,7 @@ from typing import Any
 from txlab.engine.tokenizers.added_tokens import AddedToken, added_token, added_tokens
 from txlab.engine.tokenizers.bases import MOST_TOKENS
 from txlab.engine.tokenizers.json_files import listed, mapping, read_json, shown, whole_number
-from txlab.errors import LabError
+from txlab.errors import LabError, located
 
 
 @dataclass(frozen=True)
@@ -141,10 +141,8 @@ def about(folder: Path, name: str = ABOUT) -> Mapping[str, Any]:
     """The content of such a file of the folder; empty if there is none."""
     if not (folder / name).exists():
         return {}
-    try:
+    with located(name):
         return mapping(read_json(folder / name, LARGEST_ABOUT), "it")
-    except LabError as error:
-        raise LabError(f"{name}: {error}") from None
 
 
 def beside(folder: Path, tokens: Iterable[AddedToken], vocab: Mapping[str, int]) -> list[AddedToken]:
@@ -157,11 +155,9 @@ def beside(folder: Path, tokens: Iterable[AddedToken], vocab: Mapping[str, int])
         config |= about(folder, NAMED)
         special = set(named_special(config))
         for name, token in about(folder, ADDED).items():
-            try:
+            with located(ADDED):
                 entry = {"content": name, "special": name in special, "normalized": name not in special}
                 found.setdefault(name, added_token(entry, known=token))
-            except LabError as error:
-                raise LabError(f"{ADDED}: {error}") from None
     for name, entry in named_special(config).items():
         if name in found:
             found[name] = replace(found[name], special=True)
@@ -203,14 +199,12 @@ def rebuilt(content: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any
 
 def decoder_of(content: object) -> list[AddedToken]:
     """added_tokens_decoder: id → token."""
-    try:
+    with located(ABOUT):
         entries = mapping(content, "added_tokens_decoder")
         for token in entries:
             if not (token.isascii() and token.isdecimal() and len(token) < 10):
                 raise LabError(f"added_tokens_decoder has {shown(token)} for an id")
         return [added_token(entry, known=int(token)) for token, entry in entries.items()]
-    except LabError as error:
-        raise LabError(f"{ABOUT}: {error}") from None
 
 
 def named_special(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -18,7 +18,7 @@ from txlab.engine.tokenizers.bases import MOST_TOKENS, Bytes, gpt2_order
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.engine.tokenizers.folders import beside
 from txlab.engine.tokenizers.json_files import mapping, read_bytes, read_json, shown, whole_number, write_aside
-from txlab.errors import LabError
+from txlab.errors import LabError, located
 
 # Printable bytes stand for themselves, the others for letters from U+0100 on (OpenAI, gpt-2/src/encoder.py).
 PRINTING = 188
@@ -146,14 +146,10 @@ END_OF_WORD = "</w>"
 
 def read_gpt2(folder: Path, pattern: str = "gpt2") -> BytePairTokenizer:
     """Read the two files of a folder; raises LabError, naming the file, for anything wrong with them."""
-    try:
+    with located(VOCAB):
         vocab = vocabulary_of(read_json(folder / VOCAB))
-    except LabError as error:
-        raise LabError(f"{VOCAB}: {error}") from None
-    try:
+    with located(MERGES):
         merges = list(merge_lines(read_bytes(folder / MERGES)))
-    except LabError as error:
-        raise LabError(f"{MERGES}: {error}") from None
     if any(name.endswith(END_OF_WORD) for _, name in merges[:100]):
         raise LabError(
             f"its words end with {END_OF_WORD}, as CLIP's and GPT-1's do, which is not a byte-level encoding; give its "

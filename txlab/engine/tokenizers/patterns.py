@@ -15,6 +15,7 @@ from functools import cache
 from time import perf_counter
 
 import regex
+import tiktoken
 
 from txlab.engine.tokenizers.tokenizer import utf8
 from txlab.errors import LabError, nearest
@@ -248,3 +249,37 @@ def cut(text: str, pattern: str, size: int) -> Iterator[str]:
 
 def shortened(pattern: str) -> str:
     return repr(pattern if len(pattern) <= 60 else pattern[:57] + "…")
+
+
+CLASS = regex.compile(r"\\[pP]\{[^}]*\}|\\[sSdDwW]")
+
+
+@cache
+def probe(name: str) -> tiktoken.Encoding:
+    """tiktoken drops text that its pattern does not match, so this encoding keeps only the characters of a class."""
+    return tiktoken.Encoding(
+        "class", pat_str=name, mergeable_ranks={bytes([byte]): byte for byte in range(256)}, special_tokens={}
+    )
+
+
+ALIKE: dict[str, set[str]] = {}  # for each class, the characters on which both engines were found to agree
+
+
+def same_classes(text: str, pattern: str = PATTERNS["gpt4"]) -> bool:
+    """Whether `regex` and tiktoken's engine agree on which of the pattern's classes these characters belong to.
+
+    They follow different versions of Unicode. They agree on ASCII, which is not checked.
+    """
+    if text.isascii():
+        return True
+    characters = set(text)
+    for name in sorted(set(CLASS.findall(pattern))):
+        alike = ALIKE.setdefault(name, set(map(chr, range(128))))
+        asked = "".join(sorted(characters - alike))
+        if not asked:
+            continue
+        theirs = probe(name)
+        if theirs.decode(theirs.encode(asked, disallowed_special=())) != "".join(regex.findall(name, asked)):
+            return False
+        alike.update(asked)
+    return True

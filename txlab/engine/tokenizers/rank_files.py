@@ -20,12 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from txlab.engine.tokenizers.bases import MOST_TOKENS, Bytes
-from txlab.engine.tokenizers.byte_pairs import LONGEST_TOKEN, BytePairTokenizer
-from txlab.engine.tokenizers.fast import FastEncoder, tiktoken_ranks
+from txlab.engine.tokenizers.byte_pairs import LONGEST_TOKEN, BytePairTokenizer, FastEncoder, tiktoken_ranks
 from txlab.engine.tokenizers.json_files import mapping, read_bytes, read_json, shown, text, whole_number, write_aside
 from txlab.engine.tokenizers.patterns import NAMES, expression, named
 from txlab.engine.tokenizers.plain import Pair
-from txlab.errors import Guess, LabError
+from txlab.errors import Guess, LabError, located
 
 END, START, PROMPT_END = "<|endoftext|>", "<|startoftext|>", "<|endofprompt|>"
 FILL = {"prefix": "<|fim_prefix|>", "middle": "<|fim_middle|>", "suffix": "<|fim_suffix|>"}
@@ -160,15 +159,13 @@ def special_of(content: Mapping[str, Any]) -> dict[str, int]:
 def read_beside(path: Path, digest: str) -> tuple[str, dict[str, int]]:
     """The pattern and special tokens in the JSON beside a rank file of ours; raises LabError if it is not for these
     ranks."""
-    try:
+    with located(path.name):
         content = mapping(read_json(path, LARGEST_BESIDE), "it")
         if content.get("sha256") != digest:
             raise LabError(
                 "it belongs to other ranks (their sha256 is another); remove it, or export the tokenizer again"
             )
         return text(content.get("pat_str"), "pat_str"), special_of(content)
-    except LabError as error:
-        raise LabError(f"{path.name}: {error}") from None
 
 
 def lines_of(data: bytes) -> Iterator[tuple[int, bytes, int]]:

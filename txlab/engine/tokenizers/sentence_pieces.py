@@ -20,7 +20,7 @@ from txlab.engine.tokenizers.folders import beside
 from txlab.engine.tokenizers.gpt2_files import vocabulary_of
 from txlab.engine.tokenizers.json_files import read_bytes, read_json
 from txlab.engine.tokenizers.tokenizer import TextOnly, unknown_token, utf8
-from txlab.errors import LabError, one_line
+from txlab.errors import LabError, located, one_line
 
 UNKNOWN = "<unk>"
 SPECIAL = (UNKNOWN, "</s>", "<pad>")
@@ -182,9 +182,7 @@ def read_sentence_pieces(model: Path, vocab: Path) -> SentencePieceTokenizer:
         inner = processor(model)
     except LabError as error:
         raise LabError(str(error) if MISSING in str(error) else f"{model.name}: {error}") from None
-    try:
+    with located(vocab.name):
         token_of = vocabulary_of(read_json(vocab))
-    except LabError as error:
-        raise LabError(f"{vocab.name}: {error}") from None
     known = [AddedToken(name, token_of[name]) for name in SPECIAL if name in token_of]
     return SentencePieceTokenizer(inner, token_of, beside(model.parent, known, token_of))
