@@ -54,8 +54,13 @@ def merge_chunk(symbols: Sequence[int], ranks: Mapping[Pair, int], made: Sequenc
     if len(symbols) > SHORT:
         return by_heap(symbols, ranks, made)
     now = list(symbols)
-    for _, now in passes(symbols, ranks, made):  # noqa: B007
-        pass
+    while len(now) > 1:  # as in `passes`, without a copy for each merge
+        ranked = list(map(ranks.get, itertools.pairwise(now), itertools.repeat(NO_RANK)))
+        rank = min(ranked)
+        if rank == NO_RANK:
+            break
+        place = ranked.index(rank)
+        now[place : place + 2] = [made[rank]]
     return now
 
 
