@@ -94,8 +94,8 @@ class AttentionScreen(BenchScreen):
         self.frame_at: int | None = None  # the selected step of the recording, also while a model is open
         self.run = RunPanel(self, opens=has_attention)
         self.side = SidePanel(self)
-        self.patterns = PatternPanel(self, self.side)
-        self.model = ModelPanel(self)
+        self.patterns = PatternPanel(self.looked_at, self.side)
+        self.model = ModelPanel(self, self.patterns, self.side)
         self.writing = WritingPanel(self.model, self.side)
 
     def compose_body(self) -> ComposeResult:
@@ -127,10 +127,6 @@ class AttentionScreen(BenchScreen):
     def comparing(self) -> bool:
         return self.patterns.second is not None
 
-    @property
-    def chosen_edit(self) -> int | None:
-        return self.side.chosen_edit
-
     def show_source(self) -> None:
         """Redraw everything: the source has changed."""
         source = self.source
@@ -149,11 +145,6 @@ class AttentionScreen(BenchScreen):
                 self.side.ask()
             else:
                 self.side.follow(change)
-
-    def compare(self, second: AttentionSource | None) -> None:
-        """Show a second source beside the first; None removes it."""
-        self.patterns.compare(second)
-        self.looked_at("window")
 
     def say_empty(self, sentences: Sequence[str]) -> None:
         """Say, in place of the panels, why there is nothing to show and what would change that."""

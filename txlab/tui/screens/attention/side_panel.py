@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -15,15 +15,12 @@ from txlab.drawing.text import label, width
 from txlab.engine.explain import Explanation
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
-from txlab.tui.screens.attention.source import NextTokens
+from txlab.tui.screens.attention.source import AttentionViewer, NextTokens
 from txlab.tui.screens.attention.tables import TABS, SideTable, explain_row, is_ready, side_table
 from txlab.tui.screens.words import Words
 from txlab.tui.widgets.bars import Bars
 from txlab.tui.widgets.table import Table
 from txlab.tui.widgets.tabs import TabLine
-
-if TYPE_CHECKING:
-    from txlab.tui.screens.attention.screen import AttentionScreen
 
 # Which changes require a new table, by tab; a new source requires one for every tab.
 FOLLOWS = {"heads": ("head", "scores"), "lens": ("cell",), "direct": ("cell",), "circuits": ("head",)}
@@ -35,7 +32,7 @@ class SidePanel(Panel):
 
     KEYS: ClassVar = (Binding("i", "tab", "side", id="attention.tab"),)
 
-    def __init__(self, viewer: AttentionScreen) -> None:
+    def __init__(self, viewer: AttentionViewer) -> None:
         super().__init__(id="side")
         self.viewer = viewer
         self.next, self.second, self.rows = Bars(id="next"), Bars(id="next-second"), Table(id="rows")
