@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from textual.binding import Binding
 
 from txlab.drawing.text import fit, formula
+from txlab.runs import checkpoints
+from txlab.runs.directory import RunDirectory
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.attention.bench import LiveAttention, Task, Workbench, example_text
@@ -23,6 +26,7 @@ from txlab.tui.screens.attention.pattern_panel import PatternPanel
 from txlab.tui.screens.attention.side_panel import SidePanel
 from txlab.tui.screens.attention.source import AttentionViewer, Edit, concerns
 from txlab.tui.screens.dialogs import AskValue, Choose
+from txlab.tui.widgets.terminal import is_ascii
 
 SCALE = 0.25  # change of a head's factor by + and −
 A_TEXT, UNEDITED = "another text", "without the edits"
@@ -34,9 +38,6 @@ class ModelViewer(AttentionViewer, Protocol):
 
     def recorded_task(self) -> Task | None:
         """Return the task of reading the recorded frame's text with the model of its run; None without a run."""
-
-    def recorded_checkpoints(self) -> tuple[int, ...]:
-        """Return the steps at which the run's model can be opened."""
 
     def begun(self, what: str) -> None:
         """A task has been given to the model, in which the "text", the "model" or the "edits" are new."""
@@ -311,7 +312,7 @@ class ModelPanel(Panel):
             from txlab.engine.transformer.variants import VARIANTS, unfit
 
             edits = self.wanted.edits if self.wanted is not None else ()
-            ascii, rows = bool(getattr(self.app, "ascii", False)), []
+            ascii, rows = is_ascii(self), []
             for name, variant in VARIANTS.items():
                 why_not = unfit(name, live.opened.model)
                 about = f"not here: {why_not}" if why_not else f"{variant.math}  {variant.says}"
@@ -393,7 +394,7 @@ class ModelPanel(Panel):
             self.tell("There is nothing here yet to compare.")
             return
         opened = self.live.opened if self.live is not None else None
-        steps = opened.steps if opened is not None else self.viewer.recorded_checkpoints()
+        steps = opened.steps if opened is not None else checkpoints.steps(RunDirectory(Path(task.model)))
         here = opened.step if opened is not None else None
         if task.at is None and here is not None:
             task = replace(task, at=here)

@@ -204,12 +204,6 @@ class AttentionScreen(BenchScreen):
         at = seen.step if seen is not None and self.frame_at is not None else None
         return Task(str(self.run.path), at, source, target, root=self.app.root)  # type: ignore[attr-defined]
 
-    def recorded_checkpoints(self) -> tuple[int, ...]:
-        folder = self.run.path / "checkpoints" if self.run.path is not None else None
-        if folder is None or not folder.is_dir():
-            return ()
-        return tuple(int(each.name) for each in folder.iterdir() if each.name.isdecimal())
-
     def begun(self, what: str) -> None:
         if what == "model":
             self.patterns.forget()
