@@ -21,8 +21,8 @@ from txlab.runs.process import execute, prepare
 from txlab.runs.scenario import load_scenario
 from txlab.runs.word_updates import WordUpdates
 from txlab.tui.app import TxlabApp
-from txlab.tui.screens.vectors.questions import analogy_words, axis_pairs
 from txlab.tui.screens.vectors.screen import WordsScreen
+from txlab.tui.screens.vectors.text import analogy_words, axis_pairs
 
 WORDS = ["king", "queen", "man", "woman", "apple", "pear", *(f"word{number}" for number in range(60))]
 SIZES = [(60, 20), (80, 24), (120, 40), (200, 60)]

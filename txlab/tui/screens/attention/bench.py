@@ -17,6 +17,9 @@ import numpy as np
 from txlab.drawing.formatting import count
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.errors import LabError
+from txlab.runs import checkpoints
+from txlab.runs.directory import RunDirectory
+from txlab.runs.finding import is_run
 from txlab.tui.screens.attention.source import (
     LEADS,
     THUMB,
@@ -363,9 +366,6 @@ class Workbench:
 
 def checkpoint_at(task: Task) -> int | None:
     """Return the newest checkpoint of a run at or before the selected step; None for a folder of weights."""
-    from txlab.runs import checkpoints
-    from txlab.runs.directory import RunDirectory
-    from txlab.runs.folder import is_run
     from txlab.runs.models import find_model
 
     place, _ = find_model(task.model, task.root)

@@ -17,9 +17,11 @@ from textual.widgets import Input
 
 from txlab.drawing.text import visible
 from txlab.errors import LabError, nearest
+from txlab.runs.finding import list_runs
 from txlab.tui.screens.attention.source import Edit
 from txlab.tui.screens.dialogs import Choose, Dialog, key_hints
 from txlab.tui.screens.words import Words
+from txlab.tui.widgets.terminal import is_ascii
 
 if TYPE_CHECKING:
     from txlab.runs.models import OpenModel
@@ -43,8 +45,6 @@ def offer_models(dialog: Choose, root: Path) -> None:
 
 def models_here(root: Path) -> list[tuple[str, str]]:
     """Return (name, description): runs with a checkpoint, newest first, and folders with weights under models/."""
-    from txlab.runs.folder import list_runs
-
     found: list[tuple[str, str]] = []
     for path in list_runs(root)[:MOST]:
         steps = sorted(int(each.name) for each in (path / "checkpoints").glob("[0-9]*") if each.name.isdecimal())
@@ -108,7 +108,7 @@ class EditWeightScreen(Dialog[Edit]):
             edit, said = self.edit()
         except LabError as error:
             edit, said = None, str(error)
-        shown = visible(said, bool(getattr(self.app, "ascii", False)))
+        shown = visible(said, is_ascii(self))
         self.query_one("#verdict", Words).say(Content.styled(shown, "$quiet"))
         return edit
 

@@ -10,24 +10,43 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
 
 from textual.binding import Binding
 
 from txlab.drawing.text import fit, formula
+from txlab.runs import checkpoints
+from txlab.runs.directory import RunDirectory
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.attention.bench import LiveAttention, Task, Workbench, example_text
 from txlab.tui.screens.attention.dialogs import RECORDING, EditWeightScreen, offer_models, open_dialog
-from txlab.tui.screens.attention.source import Edit, concerns
+from txlab.tui.screens.attention.pattern_panel import PatternPanel
+from txlab.tui.screens.attention.side_panel import SidePanel
+from txlab.tui.screens.attention.source import AttentionViewer, Edit, concerns
 from txlab.tui.screens.dialogs import AskValue, Choose
-
-if TYPE_CHECKING:
-    from txlab.tui.screens.attention.interface import Viewer
+from txlab.tui.widgets.terminal import is_ascii
 
 SCALE = 0.25  # change of a head's factor by + and −
 A_TEXT, UNEDITED = "another text", "without the edits"
 NO_MODEL = "no model is open: o opens one, or choose a run in the Lab (1)"
+
+
+class ModelViewer(AttentionViewer, Protocol):
+    """What a ModelPanel requires of its screen."""
+
+    def recorded_task(self) -> Task | None:
+        """Return the task of reading the recorded frame's text with the model of its run; None without a run."""
+
+    def begun(self, what: str) -> None:
+        """A task has been given to the model, in which the "text", the "model" or the "edits" are new."""
+
+    def model_read(self, same_text: bool) -> None:
+        """The model has read it; `same_text`: the text that it had read before, under other edits."""
+
+    def model_left(self, sentence: str = "") -> None:
+        """The model has been closed, or could not carry out its task, as the sentence says."""
 
 
 class ModelPanel(Panel):
@@ -51,9 +70,9 @@ class ModelPanel(Panel):
     )
     DEFAULT_CSS = "ModelPanel { display: none; }"
 
-    def __init__(self, viewer: Viewer) -> None:
+    def __init__(self, viewer: ModelViewer, patterns: PatternPanel, side: SidePanel) -> None:
         super().__init__()
-        self.viewer = viewer
+        self.viewer, self.patterns, self.side = viewer, patterns, side
         self.workbench, self.second_workbench = Workbench(), Workbench()
         self.wanted: Task | None = None
         self.live: LiveAttention | None = None
@@ -81,7 +100,7 @@ class ModelPanel(Panel):
             return
         old, self.live = self.live, live
         if old is not None and old.opened is not live.opened:
-            self.viewer.say_result("")
+            self.side.say_result("")
         if live.note:
             self.tell(f"{live.opened.name} reads its own text: {live.note}", "warning")
         self.wanted = live.task if self.wanted == live.asked else self.wanted
@@ -120,7 +139,7 @@ class ModelPanel(Panel):
         self.wanted = self.live = None
         self.working.forget()
         self.waiting.clear()
-        self.viewer.say_result("")
+        self.side.say_result("")
 
     def with_model(self, then: Callable[[LiveAttention], Any]) -> None:
         """Call `then` with the open model, opening it first if frames are shown."""
@@ -162,9 +181,9 @@ class ModelPanel(Panel):
 
         def read(text: str, target: str | None) -> None:
             if target is not None:
-                self.viewer.compare(None)  # with a text that would no longer be this one
+                self.patterns.compare(None)  # with a text that would no longer be this one
                 if translates and not target:
-                    self.viewer.want_site("cross")
+                    self.patterns.wanted_site = "cross"
                 self.do(replace(task, source=text, target=target, written=(), translate=translates and not target))
 
         def ask_target(text: str | None) -> None:
@@ -176,7 +195,7 @@ class ModelPanel(Panel):
                 about = "Behind the first, with what separates a pair; nothing = one text alone."
                 title = "A second text"
             else:
-                self.viewer.compare(None)
+                self.patterns.compare(None)
                 self.do(replace(task, source=text, target=None, written=()))
                 return
             self.app.push_screen(
@@ -196,7 +215,7 @@ class ModelPanel(Panel):
                 self.leave()
             elif name is not None:
                 text = self.wanted.source if self.wanted is not None else None
-                self.viewer.compare(None)
+                self.patterns.compare(None)
                 self.do(Task(name, None, text, root=root, carried=text is not None), "model")
 
         frames = self.viewer.recorded_task()
@@ -207,7 +226,7 @@ class ModelPanel(Panel):
 
     def action_leave(self) -> None:
         if self.viewer.comparing:  # one level at a time: else two texts would stand side by side
-            self.viewer.compare(None)
+            self.patterns.compare(None)
         else:
             self.leave()
 
@@ -293,7 +312,7 @@ class ModelPanel(Panel):
             from txlab.engine.transformer.variants import VARIANTS, unfit
 
             edits = self.wanted.edits if self.wanted is not None else ()
-            ascii, rows = bool(getattr(self.app, "ascii", False)), []
+            ascii, rows = is_ascii(self), []
             for name, variant in VARIANTS.items():
                 why_not = unfit(name, live.opened.model)
                 about = f"not here: {why_not}" if why_not else f"{variant.math}  {variant.says}"
@@ -353,7 +372,7 @@ class ModelPanel(Panel):
     def action_remove(self) -> None:
         """Undo the edit under the cursor of the list, or the newest."""
         if self.wanted is not None and self.wanted.edits:
-            chosen = self.viewer.chosen_edit
+            chosen = self.side.chosen_edit
             at = chosen if chosen is not None else len(self.wanted.edits) - 1
             self.do(replace(self.wanted, edits=(*self.wanted.edits[:at], *self.wanted.edits[at + 1 :])))
 
@@ -368,14 +387,14 @@ class ModelPanel(Panel):
     def action_compare(self) -> None:
         """Choose a source to compare with; if there is one, remove it."""
         if self.viewer.comparing:
-            self.viewer.compare(None)
+            self.patterns.compare(None)
             return
         task = self.wanted or self.viewer.recorded_task()
         if task is None or self.viewer.source is None:
             self.tell("There is nothing here yet to compare.")
             return
         opened = self.live.opened if self.live is not None else None
-        steps = opened.steps if opened is not None else self.viewer.recorded_checkpoints()
+        steps = opened.steps if opened is not None else checkpoints.steps(RunDirectory(Path(task.model)))
         here = opened.step if opened is not None else None
         if task.at is None and here is not None:
             task = replace(task, at=here)
@@ -387,7 +406,7 @@ class ModelPanel(Panel):
                 offered[f"checkpoint {step}"] = ("the same text", replace(task, at=step))
 
         def beside(second: Task) -> None:
-            self.opening_second.want(lambda _: self.second_workbench.read(second), self.viewer.compare)
+            self.opening_second.want(lambda _: self.second_workbench.read(second), self.patterns.compare)
 
         def chosen(what: str | None) -> None:
             if what == A_TEXT:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from rich.text import Text
@@ -43,12 +43,10 @@ from txlab.tui.widgets.heatmap import Heatmap
 from txlab.tui.widgets.terminal import is_ascii, is_dark
 from txlab.tui.widgets.thumbnails import Thumbnails
 
-if TYPE_CHECKING:
-    from txlab.tui.screens.attention.interface import Viewer
-
 
 class PatternPanel(Panel):
-    """Shows an AttentionSource; `beside` is the widget to the right of the patterns."""
+    """Shows an AttentionSource. `changed` is told what is new: the "cell", "head", "site", "window" or "scores";
+    `beside` is the widget to the right of the patterns."""
 
     KEYS: ClassVar = (
         Binding("h", "head(0, -1)", "head", id="attention.previous-head", key_display="h l"),
@@ -61,9 +59,9 @@ class PatternPanel(Panel):
         Binding("n", "numbers", "numbers", id="attention.numbers"),
     )
 
-    def __init__(self, viewer: Viewer, beside: Widget) -> None:
+    def __init__(self, changed: Callable[[str], None], beside: Widget) -> None:
         super().__init__(id="panels")
-        self.viewer, self.beside = viewer, beside
+        self.changed, self.beside = changed, beside
         self.heads = Thumbnails(id="heads")
         self.pattern, self.other, self.difference = (Heatmap(id=name) for name in ("pattern", "other", "difference"))
         self.source: AttentionSource | None = None
@@ -141,7 +139,7 @@ class PatternPanel(Panel):
     def layer_formed(self, source: AttentionSource) -> None:
         if source is self.source:
             self.show_heads()
-            self.viewer.looked_at("scores")
+            self.changed("scores")
 
     # The visible window.
 
@@ -172,7 +170,7 @@ class PatternPanel(Panel):
             if self.pattern.cursor == (cell.row, 0):  # otherwise the user has moved on
                 self.pattern.move_to(cell.row, found.column)
         self.pattern.ask()
-        self.viewer.looked_at("window")
+        self.changed("window")
         self.want_second(found)
 
     @on(Heatmap.Wanted, "#pattern")
@@ -189,12 +187,12 @@ class PatternPanel(Panel):
             self.want_window()
         if self.second is not None:
             self.follow_first()
-        self.viewer.looked_at("cell")
+        self.changed("cell")
 
     @on(Thumbnails.HeadChosen)
     def head_chosen(self) -> None:
         self.want_window()
-        self.viewer.looked_at("head")
+        self.changed("head")
 
     # A second source beside the first.
 
@@ -208,6 +206,7 @@ class PatternPanel(Panel):
         else:
             self.second_window = None
             self.reading_second.forget()
+        self.changed("window")
 
     def show_titles(self) -> None:
         """Name what is compared above each pattern."""
@@ -252,7 +251,7 @@ class PatternPanel(Panel):
         self.difference.set_values(difference, rows, columns, hidden, at=first.at, signed=True)
         self.second_window = found
         self.follow_first()
-        self.viewer.looked_at("window")
+        self.changed("window")
 
     def follow_first(self) -> None:
         """Use one cursor for all three patterns."""
@@ -282,18 +281,18 @@ class PatternPanel(Panel):
             self.wanted_site = names[(names.index(self.site) + 1) % len(names)]
             self.placed = False
             self.show(self.source)
-            self.viewer.looked_at("site")
+            self.changed("site")
 
     def action_view(self) -> None:
         self.view = VIEWS[(VIEWS.index(self.view) + 1) % len(VIEWS)]
         self.want_window()
-        self.viewer.looked_at("window")
+        self.changed("window")
 
     def action_first(self) -> None:
         """Leave out the first token, where idle heads put their weight; the weights themselves stay as they are."""
         self.without_first = not self.without_first
         self.want_window()
-        self.viewer.looked_at("window")
+        self.changed("window")
 
     def action_numbers(self) -> None:
         for heatmap in (self.pattern, self.other, self.difference):

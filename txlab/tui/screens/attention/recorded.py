@@ -16,7 +16,9 @@ import numpy as np
 from txlab.drawing.formatting import count
 from txlab.engine.explain import Explanation
 from txlab.errors import LabError
+from txlab.experiments.kind import kind_of_run
 from txlab.experiments.protocol import Frame
+from txlab.runs.frames import FrameIndex
 from txlab.runs.reader import RunReader
 from txlab.runs.summary import scenario_name
 from txlab.tui.screens.attention.source import (
@@ -117,7 +119,6 @@ class RecordedAttention:
         """Explain a cell by the frame's own queries and keys, which are read for it."""
         if view != "pattern":
             raise LabError(f"a frame explains the cells of a head; for {view}, type a text (t) to open the model")
-        from txlab.experiments.kind import kind_of_run
 
         prefix = FRAME_NAMES[cell.site][0]
         frame = self.read([f"{prefix}/{name}" for name in ("pattern", *NEEDED)])
@@ -132,8 +133,6 @@ class RecordedAttention:
         )
 
     def read(self, names: Sequence[str]) -> Frame:
-        from txlab.runs.frames import FrameIndex
-
         return FrameIndex(self.folder).read(self.step, names=names)  # a new index: the reader's belongs to its thread
 
 

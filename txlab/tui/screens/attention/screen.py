@@ -94,8 +94,8 @@ class AttentionScreen(BenchScreen):
         self.frame_at: int | None = None  # the selected step of the recording, also while a model is open
         self.run = RunPanel(self, opens=has_attention)
         self.side = SidePanel(self)
-        self.patterns = PatternPanel(self, self.side)
-        self.model = ModelPanel(self)
+        self.patterns = PatternPanel(self.looked_at, self.side)
+        self.model = ModelPanel(self, self.patterns, self.side)
         self.writing = WritingPanel(self.model, self.side)
 
     def compose_body(self) -> ComposeResult:
@@ -127,10 +127,6 @@ class AttentionScreen(BenchScreen):
     def comparing(self) -> bool:
         return self.patterns.second is not None
 
-    @property
-    def chosen_edit(self) -> int | None:
-        return self.side.chosen_edit
-
     def show_source(self) -> None:
         """Redraw everything: the source has changed."""
         source = self.source
@@ -149,18 +145,6 @@ class AttentionScreen(BenchScreen):
                 self.side.ask()
             else:
                 self.side.follow(change)
-
-    def compare(self, second: AttentionSource | None) -> None:
-        """Show a second source beside the first; None removes it."""
-        self.patterns.compare(second)
-        self.looked_at("window")
-
-    def say_result(self, sentence: str) -> None:
-        self.side.say_result(sentence)
-
-    def want_site(self, site: str) -> None:
-        """Show this attention (self or cross) from the next picture on."""
-        self.patterns.wanted_site = site
 
     def say_empty(self, sentences: Sequence[str]) -> None:
         """Say, in place of the panels, why there is nothing to show and what would change that."""
@@ -219,12 +203,6 @@ class AttentionScreen(BenchScreen):
         source, target = (*seen.texts, None)[:2] if seen is not None else (None, None)
         at = seen.step if seen is not None and self.frame_at is not None else None
         return Task(str(self.run.path), at, source, target, root=self.app.root)  # type: ignore[attr-defined]
-
-    def recorded_checkpoints(self) -> tuple[int, ...]:
-        folder = self.run.path / "checkpoints" if self.run.path is not None else None
-        if folder is None or not folder.is_dir():
-            return ()
-        return tuple(int(each.name) for each in folder.iterdir() if each.name.isdecimal())
 
     def begun(self, what: str) -> None:
         if what == "model":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -15,15 +15,13 @@ from txlab.drawing.text import label, width
 from txlab.engine.explain import Explanation
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
-from txlab.tui.screens.attention.source import NextTokens
+from txlab.tui.screens.attention.source import AttentionViewer, NextTokens
 from txlab.tui.screens.attention.tables import TABS, SideTable, explain_row, is_ready, side_table
 from txlab.tui.screens.words import Words
 from txlab.tui.widgets.bars import Bars
 from txlab.tui.widgets.table import Table
 from txlab.tui.widgets.tabs import TabLine
-
-if TYPE_CHECKING:
-    from txlab.tui.screens.attention.interface import Viewer
+from txlab.tui.widgets.terminal import is_ascii
 
 # Which changes require a new table, by tab; a new source requires one for every tab.
 FOLLOWS = {"heads": ("head", "scores"), "lens": ("cell",), "direct": ("cell",), "circuits": ("head",)}
@@ -35,7 +33,7 @@ class SidePanel(Panel):
 
     KEYS: ClassVar = (Binding("i", "tab", "side", id="attention.tab"),)
 
-    def __init__(self, viewer: Viewer) -> None:
+    def __init__(self, viewer: AttentionViewer) -> None:
         super().__init__(id="side")
         self.viewer = viewer
         self.next, self.second, self.rows = Bars(id="next"), Bars(id="next-second"), Table(id="rows")
@@ -43,7 +41,7 @@ class SidePanel(Panel):
         self.legend = Words(legend(TABS[0]), id="legend")
         self.tab = TABS[0]
         self.table = SideTable()
-        self.asking = LatestTask(self, "side", self.could_not_say)
+        self.asking = LatestTask(self, "side", lambda sentence: self.show(SideTable(waiting=sentence)))
 
     def compose(self) -> ComposeResult:
         yield self.next
@@ -61,7 +59,7 @@ class SidePanel(Panel):
             self.show_bars(self.second, second, "second: ")
 
     def show_bars(self, bars: Bars, found: NextTokens, which: str) -> None:
-        ascii = bool(getattr(self.app, "ascii", False))
+        ascii = is_ascii(self)
         after = label(found.after, ascii)
         lead = f"{found.lead} {after}" if found.candidates else "no next tokens recorded"
         kl = f"KL {nats(found.kl)}" if found.kl is not None else ""
@@ -95,9 +93,6 @@ class SidePanel(Panel):
             self.show(side_table(source, tab, cell))
         else:
             self.asking.want(lambda _: side_table(source, tab, cell), self.show)
-
-    def could_not_say(self, sentence: str) -> None:
-        self.show(SideTable(waiting=sentence))
 
     def show(self, table: SideTable) -> None:
         self.table, source = table, self.viewer.source

@@ -129,6 +129,25 @@ class AttentionSource(Protocol):
     def explain_next(self, site: str, row: int, rank: int) -> Explanation: ...
 
 
+class AttentionViewer(Protocol):
+    """What the panels look at of the screen."""
+
+    @property
+    def source(self) -> AttentionSource | None:
+        """What is drawn: the open model, else the recorded frame, if there is one."""
+        ...
+
+    @property
+    def cell(self) -> Cell:
+        """The cell under the cursor."""
+        ...
+
+    @property
+    def comparing(self) -> bool:
+        """Whether a second source stands beside the first."""
+        ...
+
+
 @dataclass(frozen=True)
 class WindowRequest:
     """The part of a pattern around the cursor's `cell`; `place`: find the strongest column of its row."""

@@ -22,7 +22,7 @@ from txlab.tui.screens.attention.source import SCORES, AttentionSource, Cell, Ed
 from txlab.tui.widgets.table import Column
 
 if TYPE_CHECKING:
-    from txlab.engine.interpret.circuits import Circuit, Composition
+    from txlab.engine.interpret.circuits import Circuit
 
 Known = TypeVar("Known")
 
@@ -175,6 +175,7 @@ def direct_table(source: LiveAttention, cell: Cell) -> SideTable:
 
 def circuits_table(source: LiveAttention, cell: Cell) -> SideTable:
     """Show copying and matching, eigenvalues, and what the head reads from earlier heads."""
+    from txlab.engine.interpret.circuits import composition
     from txlab.engine.interpret.why import why_composition, why_copying
 
     site, layer, head = cell.site, cell.layer, cell.head
@@ -198,7 +199,8 @@ def circuits_table(source: LiveAttention, cell: Cell) -> SideTable:
             rows.append((title, share(whole[layer][head].positive), ""))
             keys.append(copying(whole[layer][head], kind))
     if site != "cross" and layer:
-        found, heads = composition_of(source, site, layer), source.sites[site].heads
+        known, heads = (site, "composition", layer), source.sites[site].heads
+        found = once(source, known, lambda: composition(source.opened.model, site, layer=layer))
         scores = [
             (float(value), through, divmod(at, heads))
             for through in THROUGH
@@ -233,13 +235,6 @@ def circuits_of(source: LiveAttention, site: str, kind: str, whole: bool) -> lis
             return None
 
     return once(source, (site, kind, whole), make)
-
-
-def composition_of(source: LiveAttention, site: str, layer: int) -> Composition:
-    """Return how the heads of one layer read from those before."""
-    from txlab.engine.interpret.circuits import composition
-
-    return once(source, (site, "composition", layer), lambda: composition(source.opened.model, site, layer=layer))
 
 
 def once(source: LiveAttention, what: tuple[Any, ...], make: Callable[[], Known]) -> Known:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from textual.binding import Binding
@@ -19,9 +19,7 @@ from txlab.tui.screens.attention.bench import LiveAttention
 from txlab.tui.screens.attention.continuation_tree import ContinuationTree
 from txlab.tui.screens.attention.guessing_dialog import GuessingDialog, check_continues
 from txlab.tui.screens.attention.model_panel import ModelPanel
-
-if TYPE_CHECKING:
-    from txlab.tui.screens.attention.side_panel import SidePanel
+from txlab.tui.screens.attention.side_panel import SidePanel
 
 
 class WritingPanel(Panel):
@@ -44,7 +42,6 @@ class WritingPanel(Panel):
 
     def action_write(self, drawn: bool = False) -> None:
         """Append the likeliest token, or one drawn from the distribution; in a masked model, fill the next mask."""
-
         self.when_read(lambda live: self.append(live, (live.next_token(self.draws if drawn else None),)))
 
     def when_read(self, then: Callable[[LiveAttention], None]) -> None:

@@ -16,13 +16,14 @@ from txlab.tui.panel import Panel
 from txlab.tui.screens.feedback.ranking import answer_lines, prompt_lines
 from txlab.tui.screens.feedback.snapshot import Snapshot, numbers
 from txlab.tui.screens.words import Words
-from txlab.tui.widgets.painted import Painted
 from txlab.tui.widgets.table import Column, Table
+from txlab.tui.widgets.terminal import is_ascii
 
+# Of an answer in a frame's texts: its name there, what it is called, and when its scores were given.
 WHEN = (
-    ("before", "before, as it was fine-tuned"),
-    ("during", "now"),
-    ("after", "at the end"),
+    ("before", "before, as it was fine-tuned", "before"),
+    ("during", "now", "now"),
+    ("after", "at the end", ""),
 )
 
 
@@ -68,7 +69,7 @@ class AnswersPanel(Panel):
     def draw(self) -> None:
         if self.snap is None or not self.is_mounted:
             return
-        prompts, frame, ascii = self.prompts, self.snap.frame, Painted.ascii.fget(self.table)  # type: ignore[attr-defined]
+        prompts, frame, ascii = self.prompts, self.snap.frame, is_ascii(self)
         if not prompts or frame is None:
             self.table.set_table((), ())
             self.text.say(Content.styled("No answers are recorded at this step yet.", "$quiet"))
@@ -81,8 +82,7 @@ class AnswersPanel(Panel):
             ("gold", "now"): numbers(frame.facts, "gold_now"),
         }
         kept = {name: values for name, values in scores.items() if len(values) == len(prompts)}
-        titles = {"before": "{} before", "now": "{} now"}
-        columns = [Column("prompt", right=False), *(Column(titles[when].format(what)) for what, when in kept)]
+        columns = [Column("prompt", right=False), *(Column(f"{what} {when}") for what, when in kept)]
         rows = [
             [visible(prompt.replace("\n", " "), ascii), *(number(values[i], 3) for values in kept.values())]
             for i, prompt in enumerate(prompts)
@@ -90,15 +90,11 @@ class AnswersPanel(Panel):
         self.table.set_table(columns, rows, marked=[self.cursor])
         room = max(20, self.query_one("#answers-scroll").scrollable_content_region.width - 1)
         parts = prompt_lines(prompts[self.cursor], room, ascii)
-        for key, title in WHEN:
+        for key, title, when in WHEN:
             answer = frame.texts.get(f"{key}/{self.cursor}")
             if answer is None:
                 continue
-            told = [
-                f"{what} {number(values[self.cursor], 3)}"
-                for (what, at), values in kept.items()
-                if at == {"during": "now"}.get(key, key)
-            ]
+            told = [f"{what} {number(values[self.cursor], 3)}" for (what, at), values in kept.items() if at == when]
             parts.append(Content.assemble(Content.styled(title, "$quiet"), "   ", "   ".join(told), "\n        "))
             parts += [*answer_lines(answer, room, ascii, "$accent" if key == "during" else ""), Content("\n")]
         self.text.say(Content.assemble(*parts))

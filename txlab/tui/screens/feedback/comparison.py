@@ -26,12 +26,11 @@ from txlab.errors import LabError
 from txlab.runs.control import asker
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
-from txlab.tui.run_panel import RunPanel
 from txlab.tui.screens.dialogs import Choose
 from txlab.tui.screens.feedback.ranking import answer_lines, prompt_lines
 from txlab.tui.screens.feedback.snapshot import Snapshot
 from txlab.tui.screens.words import Words
-from txlab.tui.widgets.painted import Painted
+from txlab.tui.widgets.terminal import is_ascii
 
 if TYPE_CHECKING:
     from txlab.experiments.kinds.human_feedback.contest import Pair
@@ -60,9 +59,8 @@ class ComparisonPanel(Panel):
         Binding("c", "against", "compare with another", id="feedback.against"),
     )
 
-    def __init__(self, run: RunPanel) -> None:
+    def __init__(self) -> None:
         super().__init__(id="compared")
-        self.run = run
         self.text = Words()
         self.opening = LatestTask(self, "compared", self.failed)
         self.path: Path | None = None
@@ -93,9 +91,8 @@ class ComparisonPanel(Panel):
     def draw(self) -> None:
         if not self.is_mounted or self.path is None:
             return
-        ascii = bool(Painted.ascii.fget(self.run.timeline))  # type: ignore[attr-defined]
         room = max(20, self.query_one("#compared-scroll").scrollable_content_region.width - 1)
-        self.text.say(self.question(self.seen_now, room, ascii) if self.seen_now else self.invitation(room))
+        self.text.say(self.question(self.seen_now, room, is_ascii(self)) if self.seen_now else self.invitation(room))
 
     def invitation(self, room: int) -> Content:
         said = self.said or (
@@ -175,19 +172,13 @@ class ComparisonPanel(Panel):
         self.opening.want(work, show)
 
     def action_better(self, place: int) -> None:
-        self.judge(lambda pair: pair.result(place))
+        self.write(lambda comparing, pair: comparing.judge(pair, pair.result(place)))
 
     def action_neither(self) -> None:
-        self.judge(lambda pair: pair.result(None))
+        self.write(lambda comparing, pair: comparing.judge(pair, pair.result(None)))
 
     def action_pass(self) -> None:
-        self.judge(lambda pair: "skip")
-
-    def judge(self, result: Callable[[Pair], str]) -> None:
-        def write(comparing: Comparing, pair: Pair) -> Comparison | None:
-            return comparing.judge(pair, result(pair))
-
-        self.write(write)
+        self.write(lambda comparing, pair: comparing.judge(pair, "skip"))
 
     def action_undo(self) -> None:
         """Take back this person's last result."""

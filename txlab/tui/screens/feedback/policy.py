@@ -12,6 +12,7 @@ from textual.binding import Binding
 from txlab.drawing.curve import Style
 from txlab.drawing.formatting import number
 from txlab.drawing.text import fit, formula
+from txlab.experiments.kind import explain_metric
 from txlab.runs.summary import GOING
 from txlab.tui.panel import Panel
 from txlab.tui.run_panel import RunPanel
@@ -141,8 +142,6 @@ class PolicyPanel(Panel):
         values = {name: value for name in snap.series if (value := snap.latest(name)) is not None}
 
         def answers() -> list[Explanation]:
-            from txlab.experiments.kind import explain_metric
-
             found = [explain_metric(snap.scenario, name, snap.at, values) for name in names]
             return [each for each in found if each is not None]
 

@@ -13,23 +13,24 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 
+from txlab.drawing.formatting import count, number, share
+from txlab.drawing.text import fit, formula, visible, width
 from txlab.runs.summary import GOING
 from txlab.tui.run_panel import RunPanel
 from txlab.tui.screens.base_screens import BenchScreen, Rule
 from txlab.tui.screens.feedback.answers import AnswersPanel
 from txlab.tui.screens.feedback.comparison import ComparisonPanel
 from txlab.tui.screens.feedback.episodes import EpisodesPanel
-from txlab.tui.screens.feedback.pipeline import pipeline, state
 from txlab.tui.screens.feedback.policy import PolicyPanel
 from txlab.tui.screens.feedback.ranking import RankingPanel
 from txlab.tui.screens.feedback.snapshot import RunFeedback, Snapshot
 from txlab.tui.screens.words import Words
+from txlab.tui.theme import glyphs
 from txlab.tui.widgets.tabs import TabLine
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from txlab.experiments.kind import Kind
     from txlab.runs.reader import RunReader
 
 NO_RUN = "No run is chosen: start feedback-reviews in the Lab (1), or choose one of its runs."
@@ -41,11 +42,7 @@ PAGES = (
     ("compared", "compare"),
 )
 PAGE_OF_STAGE = {"rankings": "ranking", "policy": "policy"}
-
-
-def learns_from_people(kind: Kind) -> bool:
-    """Whether runs of a kind are shown here."""
-    return kind.screen == "feedback"
+LONGEST_NAME = 24  # cells of the name of the run
 
 
 class FeedbackScreen(BenchScreen):
@@ -61,19 +58,11 @@ class FeedbackScreen(BenchScreen):
     )
     PANELS = (RunPanel, RankingPanel, PolicyPanel, EpisodesPanel, AnswersPanel, ComparisonPanel)
     KEY_ORDER = (
-        *("feedback.answer-one", "feedback.tie", "feedback.give", "feedback.skip", "feedback.undo", "feedback.human"),
-        *("feedback.better", "feedback.neither", "feedback.pass", "feedback.compared-undo", "feedback.compare"),
-        *(
-            "feedback.beta-down",
-            "feedback.token-before",
-            "feedback.view",
-            "feedback.prompt-before",
-            "feedback.page",
-            "screen.why",
-            "time.earlier",
-            "run.pause",
-        ),
-    )
+        "feedback.answer-one", "feedback.tie", "feedback.give", "feedback.skip", "feedback.undo", "feedback.human",
+        "feedback.better", "feedback.neither", "feedback.pass", "feedback.compared-undo", "feedback.compare",
+        "feedback.beta-down", "feedback.token-before", "feedback.view", "feedback.prompt-before", "feedback.page",
+        "screen.why", "time.earlier", "run.pause",
+    )  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "turn(1)", "next page", id="feedback.page"),
         Binding("shift+tab", "turn(-1)", "page before", id="feedback.page-before", show=False),
@@ -84,10 +73,10 @@ class FeedbackScreen(BenchScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self.run = RunPanel(self, opens=learns_from_people)
+        self.run = RunPanel(self, opens=lambda kind: kind.screen == "feedback")
         self.ranking, self.policy, self.answers = RankingPanel(self.run), PolicyPanel(self.run), AnswersPanel()
-        self.episodes, self.compared = EpisodesPanel(), ComparisonPanel(self.run)
-        self.pages = {
+        self.episodes, self.compared = EpisodesPanel(), ComparisonPanel()
+        self.pages: dict[str, RankingPanel | PolicyPanel | AnswersPanel | EpisodesPanel | ComparisonPanel] = {
             "ranking": self.ranking,
             "policy": self.policy,
             "answers": self.answers,
@@ -116,7 +105,7 @@ class FeedbackScreen(BenchScreen):
 
     def run_changed(self) -> None:
         self.snap, self.feedback, self.chosen, self.read = None, None, "", ()
-        for panel in (self.ranking, self.policy, self.answers, self.episodes, self.compared):
+        for panel in self.pages.values():
             panel.forget()
         said = NO_RUN if self.run.path is None else f"reading {self.run.path.name}…"
         self.query_one("#header", Words).say(Content.styled(said, "$quiet"), layout=False)
@@ -166,11 +155,8 @@ class FeedbackScreen(BenchScreen):
 
     def redraw(self) -> None:
         self.show_words()
-        self.ranking.draw()
-        self.policy.draw()
-        self.answers.draw()
-        self.episodes.draw()
-        self.compared.draw()
+        for panel in self.pages.values():
+            panel.draw()
 
     # Pages.
 
@@ -209,3 +195,72 @@ class FeedbackScreen(BenchScreen):
             self.tell("There is no number here to ask about; the pages rank and tokens have some.")
             return
         why()
+
+
+# The two lines at the top: the stages and where the run is, and the numbers of the stage that runs.
+
+
+def pipeline(snap: Snapshot, room: int, ascii: bool) -> Content:
+    """`reviews @ 312   ✓ demonstrations → ● rankings 12 of 40 → ○ policy`; the present stage alone if that is short."""
+    signs = glyphs(ascii)
+    title = visible(snap.called, ascii)
+    title = fit(title, min(width(title), LONGEST_NAME), ellipsis=signs.ellipsis)
+    head = [Content.styled(title, "bold"), Content(f" @ {count(snap.at)}   ")]
+    going = snap.status in GOING
+    parts: list[tuple[str, str]] = []
+    for index, stage in enumerate(snap.stages):
+        name = visible(formula(stage.name, ascii), ascii)
+        if index < snap.place or snap.at >= stage.last:
+            parts.append((f"{signs.done} {name}", "$quiet"))
+        elif index == snap.place:
+            sign = signs.live if going else signs.stopped
+            done, of = snap.at - stage.first, stage.last - stage.first
+            if stage.name == "rankings" and 0 < snap.wanted < of:  # what is left settles the reward model
+                name += " settling" if done >= snap.wanted else ""
+                done, of = (done - snap.wanted, of - snap.wanted) if done >= snap.wanted else (done, snap.wanted)
+            parts.append((f"{sign} {name} {count(max(0, done))} of {count(of)}", "bold $accent"))
+        else:
+            parts.append((f"{signs.waiting} {name}", "$quiet"))
+    left = room - sum(part.cell_length for part in head)
+    arrow = f" {signs.arrow} "
+    if sum(width(text) for text, _ in parts) + width(arrow) * (len(parts) - 1) > left and parts:
+        text, style = parts[snap.place]
+        parts = [(f"{text}  (stage {snap.place + 1} of {len(parts)})", style)]
+    for index, (text, style) in enumerate(parts):
+        if index:
+            head.append(Content.styled(arrow, "$quiet"))
+        head.append(Content.styled(text, style))
+    return Content.assemble(*head)
+
+
+def state(snap: Snapshot, room: int, ascii: bool) -> Content:
+    """What the run waits for, then the numbers of its stage, as many as have room."""
+    signs = glyphs(ascii)
+    parts: list[tuple[str, str]] = []
+    if snap.trouble:
+        parts.append((visible(snap.trouble, ascii), "bold $error"))
+    elif snap.stage == "rankings" and snap.human and snap.taking:
+        told = f"{count(snap.asked.given)} of {count(snap.wanted)}"
+        told = f"{signs.live} waiting for a person: {told}" if snap.status in GOING else f"{told} ranked"
+        parts.append((told, "$accent"))
+    if snap.status not in GOING:
+        parts.append((snap.status, "$quiet"))
+    parts += [(formula(f"{name} {value}", ascii), "") for name, value in told_numbers(snap)]
+    said: list[Content] = []
+    for text, style in parts:
+        if width(text) + 3 <= room:
+            said.append(Content.styled(text + "   ", style))
+            room -= width(text) + 3
+    return Content.assemble(*said)
+
+
+def told_numbers(snap: Snapshot) -> list[tuple[str, str]]:
+    """(name, value) of the metrics of the stage that is looked at."""
+    if snap.stage == "rankings":
+        wanted = [("accuracy, last 20", "accuracy_20"), ("on unseen answers", "val_accuracy")]
+        return [(name, share(value)) for name, metric in wanted if (value := snap.latest(metric)) is not None]
+    if snap.stage == "policy":
+        wanted = [("β", "beta"), ("KL", "kl"), ("proxy", "proxy"), ("gold", "gold"), ("clipped", "clip_fraction")]
+        return [(name, number(v, 3)) for name, metric in wanted if (v := snap.latest(metric + snap.mark)) is not None]
+    wanted = [("loss", "loss"), ("validation", "val_loss"), ("learning rate", "lr")]
+    return [(name, number(value, 3)) for name, metric in wanted if (value := snap.latest(metric)) is not None]

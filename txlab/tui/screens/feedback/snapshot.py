@@ -71,7 +71,6 @@ class Snapshot:
     stages: tuple[Stage, ...]
     frames: np.ndarray[Any, Any]
     frame: Frame | None
-    waiting: str
     human: bool
     wanted: int
     asked: Asked
@@ -178,7 +177,6 @@ class RunFeedback:
         step = edge if at is None else at
         stages = stages_of(info.facts.get("stages"))
         rankings = next((stage for stage in stages if stage.name == "rankings"), None)
-        waiting = info.facts.get("waiting")
         section = reader.scenario.get("rankings")
         wanted = section.get("steps") if isinstance(section, dict) else None
         wanted = wanted if isinstance(wanted, int) else rankings.last - rankings.first if rankings else 0
@@ -194,7 +192,6 @@ class RunFeedback:
             stages=stages,
             frames=frames,
             frame=frame,
-            waiting=waiting if isinstance(waiting, str) else "",
             human=human_ranks(reader),
             wanted=wanted,
             asked=asked,

@@ -96,10 +96,12 @@ def card(document: TextDocument, lane: TokenLane, token: int, ascii: bool) -> Co
     rows.append(("bytes", spaced(data) if data else "none: half of a spelling"))
     rows.append(("at byte", reach(start, stop)))
     rows.append(("character", characters(document, start, stop)))
-    tree = tree_of(lane, ident)
+    tree: MergeTree | None = None
     if ident in lane.special:
         rows.append(("special", "a token of its own"))
-    elif tree is not None and tree.rank is not None:
+    elif isinstance(lane.tokenizer, BytePairTokenizer):
+        tree = merge_tree(lane.tokenizer, ident)
+    if tree is not None and tree.rank is not None:
         times = f", found {count(tree.count)} times" if tree.count is not None else ""
         rows.append(("learnt as", f"merge {count(tree.rank)}{times}"))
     parts = [Content.styled(label + "\n", "bold $accent")]
@@ -194,13 +196,6 @@ def unmerged(document: TextDocument, lane: TokenLane, token: int) -> str:
     if rank is None:
         return f"no merge {names} was learnt"
     return f"merge {count(rank)} joins {names}, but others took their bytes first or the pattern cuts between them"
-
-
-def tree_of(lane: TokenLane, token: int) -> MergeTree | None:
-    """Return the merges that produced a token; None if the tokenizer has none."""
-    if not isinstance(lane.tokenizer, BytePairTokenizer) or token in lane.special:
-        return None
-    return merge_tree(lane.tokenizer, token)
 
 
 def tree_lines(tree: MergeTree, ascii: bool = False, most: int = BRANCHES) -> list[tuple[str, str, str]]:

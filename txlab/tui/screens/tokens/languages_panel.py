@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from textual.app import ComposeResult
-from textual.screen import Screen
 
 from txlab.drawing.formatting import count
 from txlab.drawing.text import visible
@@ -20,9 +19,9 @@ from txlab.tui.widgets.table import Column, Table
 class LanguagesPanel(Panel):
     """`show(tokenizers, front)` counts in a thread, once for each set of tokenizers."""
 
-    def __init__(self, screen: Screen[None]) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.counter = LatestTask(screen, "languages", lambda sentence: self.tell(sentence, "error"))
+        self.counter = LatestTask(self, "languages", lambda sentence: self.tell(sentence, "error"))
         self.table = Table(id="languages", waiting="counting…")
         self.tokenizers: tuple[Tokenizer, ...] = ()
         self.found: list[LanguageStatistics] = []

@@ -73,8 +73,8 @@ class TokensScreen(BenchScreen):
     def __init__(self) -> None:
         super().__init__()
         self.refresh_rate = 4.0
-        self.text, self.detail, self.languages = TextPanel(self), DetailPanel(), LanguagesPanel(self)
-        self.training = TrainingPanel(self, lambda: self.refresh_rate)
+        self.text, self.detail, self.languages = TextPanel(), DetailPanel(), LanguagesPanel()
+        self.training = TrainingPanel(lambda: self.refresh_rate)
         self.view = self.text.view
         self.looked_at = "text"  # or training, or languages
         self.was_busy = False

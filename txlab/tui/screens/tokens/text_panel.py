@@ -14,13 +14,14 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.message import Message
-from textual.screen import Screen
 
 from txlab.drawing.formatting import count
 from txlab.engine.tokenizers.tokenizer import Tokenizer
 from txlab.errors import LabError
+from txlab.experiments.tokenizer_store import DEFAULT, saved_tokenizers
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
+from txlab.tui.screens.dialogs import AskValue, Choose, Confirm
 from txlab.tui.screens.tokens.encoded_text import (
     EDITABLE,
     Progress,
@@ -63,10 +64,10 @@ class TextPanel(Panel):
     class Shown(Message):
         """The text, its tokens or the token under the cursor has changed."""
 
-    def __init__(self, screen: Screen[None]) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.view = TokensView("learning a first encoding…", id="view")
-        self.encoder = LatestTask(screen, "encode", self.failed)
+        self.encoder = LatestTask(self, "encode", self.failed)
         self.active = True  # this view is the visible one
         self.choices = [TRAINED]
         self.special = False
@@ -232,8 +233,6 @@ class TextPanel(Panel):
     def action_new(self) -> None:
         """Start an empty text; a text of one's own, which is nowhere else, is erased only after a question."""
         if self.view.text and self.document is not None and self.document.name in OWN:
-            from txlab.tui.screens.dialogs import Confirm
-
             about = f"{count(len(self.view.text))} bytes that were typed or pasted are kept nowhere else."
             question = Confirm("Erase this text and begin a new one?", about, "erase it")
             self.app.push_screen(question, lambda sure: self.begin_new() if sure else None)
@@ -249,8 +248,6 @@ class TextPanel(Panel):
         self.look_at_text(OWN[0], b"")
 
     def ask_for_file(self) -> None:
-        from txlab.tui.screens.dialogs import AskValue
-
         def read(path: str | None) -> None:
             if path and path.strip():
                 self.view.edit(False)
@@ -286,8 +283,6 @@ class TextPanel(Panel):
         self.wish()
 
     def action_go_to(self) -> None:
-        from txlab.tui.screens.dialogs import AskValue
-
         def place(text: str) -> tuple[str, int]:
             kind, _, number = text.strip().rpartition(" ")
             if not number.isdecimal() or kind not in ("", "byte", "token"):
@@ -325,16 +320,11 @@ class TextPanel(Panel):
         """Choose a tokenizer to add; choosing one that is there removes it."""
 
         def find() -> None:
-            from txlab.experiments.tokenizer_store import saved_tokenizers
-
             self.app.call_later(self.ask_which, saved_tokenizers())
 
         self.screen.run_worker(find, thread=True, group="saved tokenizers", exit_on_error=False)
 
     def ask_which(self, saved: list[str]) -> None:
-        from txlab.experiments.tokenizer_store import DEFAULT
-        from txlab.tui.screens.dialogs import AskValue, Choose
-
         known = {
             "trained here": (TRAINED, "the byte pair encoding on the bench (t)"),
             "bytes": (TokenizerChoice("bytes"), "256 tokens, nothing learnt"),

@@ -43,7 +43,7 @@ class TokenLines(Painted):
 
     def __init__(self, waiting: str = "", id: str | None = None) -> None:
         super().__init__(id=id)
-        self.waiting = waiting
+        self.waiting = waiting  # what is said while there are no tokens
         self.document: TextDocument = index(b"")
         self.lanes: tuple[TokenLane, ...] = ()
         self.front = 0
@@ -65,11 +65,6 @@ class TokenLines(Painted):
         self.document, self.lanes = document, tuple(lanes)
         self.front = max(0, min(self.front, len(lanes) - 1))
         self.known.clear()
-
-    def say(self, sentence: str) -> None:
-        """Set the text shown while there are no tokens; it must be safe to show."""
-        self.waiting = sentence
-        self.refresh()
 
     @property
     def lane(self) -> TokenLane | None:

@@ -21,7 +21,6 @@ from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.message import Message
-from textual.screen import Screen
 
 from txlab.drawing.formatting import count
 from txlab.drawing.text import visible
@@ -31,10 +30,12 @@ from txlab.engine.tokenizers.patterns import PATTERNS
 from txlab.engine.tokenizers.trees import explain_token
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
+from txlab.experiments.tokenizer_store import place_for, save_named
 from txlab.experiments.tokenizer_training import TokenizerTraining, TrainingRecipe, tokenizer_of_frame
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.base_screens import Rule
+from txlab.tui.screens.dialogs import AskValue, Choose, Confirm
 from txlab.tui.screens.tokens.detail_panel import ratio
 from txlab.tui.screens.tokens.encoded_text import TextDocument, TokenLane, index, lane_of
 from txlab.tui.screens.tokens.languages_panel import bar_of_lines
@@ -45,6 +46,7 @@ from txlab.tui.screens.words import fitting
 from txlab.tui.session import Picture, Session
 from txlab.tui.widgets.chart import Chart, ChartSeries
 from txlab.tui.widgets.table import Column, Table
+from txlab.tui.widgets.terminal import is_ascii
 
 PREVIEW = 1500  # bytes of the text on the screen to show as encoded so far
 NEWEST = 200  # merges in the table of those made
@@ -132,12 +134,12 @@ class TrainingPanel(Panel):
     class Learned(Message):
         """`state` or the present activity has changed."""
 
-    def __init__(self, screen: Screen[None], rate: Callable[[], float]) -> None:
+    def __init__(self, rate: Callable[[], float]) -> None:
         super().__init__()
         self.rate = rate
-        self.session: Session[TokenizerTraining] = Session(screen, self.take_picture, self.failed, record=False)
-        self.deriving = LatestTask(screen, "training", self.failed)
-        self.comparing = LatestTask(screen, "sizes", self.failed)
+        self.session: Session[TokenizerTraining] = Session(self, self.take_picture, self.failed, record=False)
+        self.deriving = LatestTask(self, "training", self.failed)
+        self.comparing = LatestTask(self, "sizes", self.failed)
         self.active = False
         self.recipe = TrainingRecipe()
         self.state: TrainingState | None = None
@@ -282,7 +284,7 @@ class TrainingPanel(Panel):
         state = self.state
         if state is None or not self.active:
             return
-        ascii = bool(getattr(self.app, "ascii", False))
+        ascii = is_ascii(self)
         if state.preview is not None:
             self.query_one("#preview", TokensView).show(state.preview[0], [state.preview[1]], home=False)
         rows = candidate_rows(state, ascii)
@@ -383,7 +385,6 @@ class TrainingPanel(Panel):
 
     def action_aim(self) -> None:
         """Ask for the vocabulary at which a run stops."""
-        from txlab.tui.screens.dialogs import AskValue
 
         def aim(text: str | None) -> None:
             if text:
@@ -398,8 +399,6 @@ class TrainingPanel(Panel):
 
     def action_pattern(self) -> None:
         """Choose the pattern that cuts the text into chunks; no merge crosses a cut."""
-        from txlab.tui.screens.dialogs import Choose
-
         rows = [(name, PATTERN_NOTES.get(name, ""), name == self.recipe.pattern) for name in PATTERNS]
 
         def choose(name: str | None) -> None:
@@ -409,8 +408,6 @@ class TrainingPanel(Panel):
         self.app.push_screen(Choose("Which pattern cuts the text?", rows), choose)
 
     def ask_for_corpus(self) -> None:
-        from txlab.tui.screens.dialogs import AskValue, Choose
-
         def learn(name: str | None) -> None:
             if name == "a file or folder…":
                 question = AskValue("Learn from which text?", "a UTF-8 file, or a folder of them", check=there)
@@ -426,9 +423,6 @@ class TrainingPanel(Panel):
 
     def action_keep(self) -> None:
         """Save the tokenizer under a name that scenarios can use."""
-        from txlab.experiments.tokenizer_store import place_for, save_named
-        from txlab.tui.screens.dialogs import AskValue, Confirm
-
         if self.state is None:
             return
         tokenizer = self.state.tokenizer

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from txlab.engine.embeddings.embedding import Embedding, rows_of
-from txlab.engine.embeddings.neighbours import analogy, nearest
+from txlab.engine.embeddings.neighbours import analogy, nearest, rotation
 from txlab.engine.embeddings.plane import Pair, Plane, Projection
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
@@ -103,8 +103,6 @@ def lay(
 
 def turned_to(laid: Laid, other: Laid) -> Laid:
     """`laid` with its picture turned in the plane to lie on that of another embedding, by the words they share."""
-    from txlab.engine.embeddings.neighbours import rotation
-
     ids = other.embedding.ids
     both = np.array([(row, ids[word]) for row, word in enumerate(laid.embedding.words) if word in ids]).reshape(-1, 2)
     if len(both) < 2 or laid.look.pairs:

@@ -28,16 +28,18 @@ from txlab.drawing.text import visible
 from txlab.engine.embeddings.neighbours import explain_similarity
 from txlab.engine.embeddings.plane import Projection
 from txlab.errors import LabError
+from txlab.runs.directory import RunDirectory, info_of
+from txlab.runs.embeddings import open_embedding
 from txlab.runs.summary import GOING
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import ROUTED
 from txlab.tui.run_panel import RunPanel
 from txlab.tui.screens.base_screens import BenchScreen, Rule
-from txlab.tui.screens.dialogs import AskValue
+from txlab.tui.screens.dialogs import AskValue, Choose
 from txlab.tui.screens.vectors import text
 from txlab.tui.screens.vectors.picture import Laid, Look, lay, turned_to, vectors_of
-from txlab.tui.screens.vectors.questions import analogy_words, axis_pairs, found_word
 from txlab.tui.screens.vectors.recorded import objectives_in, offer_vectors, path_of, word_asked, words_at, words_in_all
+from txlab.tui.screens.vectors.text import analogy_words, axis_pairs, found_word
 from txlab.tui.screens.words import Words
 from txlab.tui.widgets.table import Table
 from txlab.tui.widgets.why import Answer, ask_why
@@ -45,16 +47,10 @@ from txlab.tui.widgets.word_map import CLOSER, WordMap, WordsPicture
 
 if TYPE_CHECKING:
     from txlab.engine.explain import Explanation
-    from txlab.experiments.kind import Kind
     from txlab.runs.reader import RunReader
     from txlab.runs.word_updates import WordUpdates
 
 NO_RUN = "No run is chosen: start words-docs in the Lab (1), or open word vectors with o."
-
-
-def has_words(kind: Kind) -> bool:
-    """Whether runs of a kind record word vectors."""
-    return kind.screen == "words"
 
 
 class WordsScreen(BenchScreen):
@@ -69,9 +65,9 @@ class WordsScreen(BenchScreen):
     )
     PANELS = (RunPanel,)
     KEY_ORDER = (
-        *("words.search", "words.closer", "words.analogy", "words.mark", "words.axes", "words.view", "words.trail"),
-        *("words.open", "words.compare", "words.objective", "screen.why", "time.earlier", "words.colour"),
-    )
+        "words.search", "words.closer", "words.analogy", "words.mark", "words.axes", "words.view", "words.trail",
+        "words.open", "words.compare", "words.objective", "screen.why", "time.earlier", "words.colour",
+    )  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "find", id="words.search", key_display="/"),
         Binding("plus,equals_sign", "zoom(1)", "zoom", id="words.closer", key_display="+ -"),
@@ -94,7 +90,7 @@ class WordsScreen(BenchScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self.run = RunPanel(self, opens=has_words)
+        self.run = RunPanel(self, opens=lambda kind: kind.screen == "words")
         self.map, self.second_map = WordMap(id="map"), WordMap(id="second")
         self.about, self.table = Words(id="about"), Table(id="nearest")
         self.opening = LatestTask(self, "embedding", self.failed)
@@ -457,11 +453,6 @@ class WordsScreen(BenchScreen):
         look = replace(look, objective="")
         self.projection = projection = Projection(look.pairs)
 
-        def work(task: LatestTask) -> Laid:
-            from txlab.runs.embeddings import open_embedding
-
-            return lay(open_embedding(what, root), look, projection)
-
         def show(laid: Laid) -> None:
             self.forget()
             self.opened = what
@@ -471,7 +462,7 @@ class WordsScreen(BenchScreen):
             self.show_laid(laid)
 
         self.query_one("#header", Words).say(Content.styled(f"opening {visible(what)}…", "$quiet"), layout=False)
-        self.opening.want(work, show)
+        self.opening.want(lambda _: lay(open_embedding(what, root), look, projection), show)
 
     def action_compare(self) -> None:
         """Set a second embedding beside this one, or take it away."""
@@ -486,8 +477,6 @@ class WordsScreen(BenchScreen):
         root, look, first = self.app.root, Look(context=self.look.context), self.laid  # type: ignore[attr-defined]
 
         def work(task: LatestTask) -> Laid:
-            from txlab.runs.embeddings import open_embedding
-
             laid = lay(open_embedding(what, root), look, Projection())
             return laid if first is None else turned_to(laid, first)
 
@@ -500,8 +489,6 @@ class WordsScreen(BenchScreen):
         self.second_task.want(work, show)
 
     def choose(self, title: str, then: Callable[[str], None]) -> None:
-        from txlab.tui.screens.dialogs import Choose
-
         root: Path = self.app.root  # type: ignore[attr-defined]
         dialog = Choose(title, [], free=True)
         self.app.push_screen(dialog, lambda name: then(name) if name else None)
@@ -559,8 +546,6 @@ class WordsScreen(BenchScreen):
         ]
 
         def answers() -> list[Answer]:
-            from txlab.runs.directory import RunDirectory, info_of
-
             learnt = path is not None and info_of(RunDirectory(path)).kind == "word-vectors"
             return [explain_similarity(words, vectors[one], vectors[other]), *(moved if learnt else ())]
 
@@ -568,7 +553,6 @@ class WordsScreen(BenchScreen):
 
     def last_update(self, path: Path, step: int, objective: str, centre: str, context: str) -> Explanation:
         """The update up to `step` that moved a centre and a context; in a thread, since the run is repeated for it."""
-        from txlab.runs.directory import RunDirectory
         from txlab.runs.word_updates import WordUpdates
 
         updates = self.updates

@@ -1,4 +1,4 @@
-"""The words around the map: the header, what is said of a word, and the table of the nearest words."""
+"""The words around the map: the header, what is said of a word, the nearest words, and what a person types."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from textual.content import Content
 from txlab.drawing.formatting import count, number, share
 from txlab.drawing.palette import RGB
 from txlab.drawing.text import fit, label, visible, width
+from txlab.engine.embeddings.embedding import Embedding
+from txlab.engine.embeddings.plane import Pair
+from txlab.errors import LabError
 from txlab.tui.screens.vectors.picture import Laid
 from txlab.tui.theme import glyphs
 from txlab.tui.widgets.table import Column
@@ -74,3 +77,43 @@ def table(
         other += [["", ""]] * (len(rows) - len(other))
         rows = [one + two for one, two in zip(rows, other, strict=False)]
     return columns, rows
+
+
+# What a person types; LabError if it is wrong.
+
+
+def found_word(embedding: Embedding, text: str) -> int | None:
+    """The row of a word, or of the most frequent one that begins so; None for an empty text."""
+    text = text.strip()
+    if not text or text in embedding.ids:
+        return embedding.ids.get(text)
+    begins = (row for row, word in enumerate(embedding.words) if word.startswith(text))
+    found = next(begins, None)
+    return embedding.row(text) if found is None else found
+
+
+def analogy_words(embedding: Embedding, text: str) -> tuple[str, str, str] | None:
+    """a, b, c of "a b c" or "a - b + c"; None for an empty text.
+
+    >>> import numpy as np
+    >>> analogy_words(Embedding(("king", "man", "woman"), np.eye(3)), "king - man + woman")
+    ('king', 'man', 'woman')
+    """
+    parts = [part for part in text.split() if part not in ("-", "−", "+")]
+    if not parts:
+        return None
+    if len(parts) != 3:
+        raise LabError("three words: a b c, as in king man woman")
+    for part in parts:
+        embedding.row(part)
+    return parts[0], parts[1], parts[2]
+
+
+def axis_pairs(embedding: Embedding, text: str) -> tuple[Pair, ...]:
+    """Two pairs of "one other, one other"; none for an empty text."""
+    parts = text.replace(",", " ").split()
+    if len(parts) not in (0, 4):
+        raise LabError("four words: x from the second to the first, y from the fourth to the third; or none")
+    for part in parts:
+        embedding.row(part)
+    return ((parts[0], parts[1]), (parts[2], parts[3])) if parts else ()
