@@ -19,7 +19,7 @@ from txlab.engine.explain import Explanation, Operand, Step
 from txlab.errors import LabError
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory
-from txlab.runs.finding import is_run
+from txlab.runs.folder import is_run
 from txlab.tui.screens.attention.source import (
     LEADS,
     THUMB,

@@ -17,7 +17,7 @@ from textual.widgets import Input
 
 from txlab.drawing.text import visible
 from txlab.errors import LabError, nearest
-from txlab.runs.finding import list_runs
+from txlab.runs.folder import list_runs
 from txlab.tui.screens.attention.source import Edit
 from txlab.tui.screens.dialogs import Choose, Dialog, key_hints
 from txlab.tui.screens.words import Words
