@@ -109,16 +109,11 @@ def spacing(values: list[float], index: int, log: bool) -> float:
     return values[1] - values[0]
 
 
-def nice_step(width: float, count: int) -> float:
-    """Return the smallest of 1, 2, 5 × 10ᵏ that is at least width / count."""
-    raw = max(width / count, 5e-324)
-    power = 10.0 ** math.floor(math.log10(raw))
-    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= raw * (1 - 1e-9))
-
-
 def linear_values(low: float, high: float, count: int) -> list[float]:
-    width = high / count - low / count
-    step = nice_step(width, 1)
+    """Return the multiples, between low and high, of the smallest of 1, 2, 5 × 10ᵏ that is at least their distance."""
+    distance = max(high / count - low / count, 5e-324)  # divided first, so that ±1e308 does not overflow
+    power = 10.0 ** math.floor(math.log10(distance))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= distance * (1 - 1e-9))
     if not (math.isfinite(step) and step > 0 and abs(low / step) < 2**52 and abs(high / step) < 2**52):
         return [low, high]
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)

@@ -48,16 +48,13 @@ def signed(colours: Colours = "truecolor", dark: bool = True, ascii: bool = Fals
     if colours == "truecolor":
         below = smooth_ramp(DARK_BELOW if dark else LIGHT_BELOW, HALF + 1)
         above = smooth_ramp(DARK_ABOVE if dark else LIGHT_ABOVE, HALF + 1)
-        middle = [below[0]]
-        fills: list[RGB] = below[:0:-1] + middle + above[1:]
+        fills: list[RGB] = below[::-1] + above[1:]  # they meet at zero
     elif colours == "256":
-        low, high = (DARK_BELOW_256, DARK_ABOVE_256) if dark else (LIGHT_BELOW_256, LIGHT_ABOVE_256)
-        fills = [cube(each) for each in [*low[::-1], "g01" if dark else "555", *high]]
+        lower, upper = (DARK_BELOW_256, DARK_ABOVE_256) if dark else (LIGHT_BELOW_256, LIGHT_ABOVE_256)
+        fills = [cube(each) for each in [*lower[::-1], "g01" if dark else "555", *upper]]
     elif colours == "16":
-        strong, weak = (BRIGHT_BLUE, BRIGHT_YELLOW), (BLUE, YELLOW)
-        if not dark:
-            strong, weak = (BLUE, RED), (BLUE, YELLOW)
-        ink = (strong[0], strong[0], weak[0], weak[0], GREY, weak[1], weak[1], strong[1], strong[1])
+        low, high = (BRIGHT_BLUE, BRIGHT_YELLOW) if dark else (BLUE, RED)
+        ink = (low, low, BLUE, BLUE, GREY, YELLOW, YELLOW, high, high)
         return Ramp((None,) * 9, ink, glyphs)
     else:
         return Ramp((None,) * 9, (None,) * 9, glyphs)

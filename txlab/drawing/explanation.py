@@ -26,10 +26,6 @@ def is_row(value: Value) -> bool:
     return not isinstance(value, (str, int, float)) and not any(isinstance(entry, Sequence) for entry in value)
 
 
-def is_matrix(value: Value) -> bool:
-    return not isinstance(value, (str, int, float)) and not is_row(value)
-
-
 def elided(entries: Sequence[str], cells: int, ellipsis: str = "…") -> str:
     """`[ a b … y z ]` with as many entries from both ends as fit, at least the first.
 
@@ -99,7 +95,7 @@ def explanation_lines(
         title = fit(formula(name, ascii), left, ellipsis="~" if ascii else "…")
         if expression:
             pieces = folded(f"= {formula(expression, ascii)}", beside)
-            if is_row(value) or is_matrix(value):
+            if not isinstance(value, (str, int, float)):  # a row or a matrix
                 tail = [*pieces[1:], *[f"= {shown[0]}", *[f"  {line}" for line in shown[1:]]]]
                 say((title, "name"), ("  ", "quiet"), (pieces[0], "quiet"))
                 for line in tail:

@@ -226,13 +226,10 @@ class TxlabApp(QuietApp):
 
     def report(self, error: BaseException) -> None:
         """Show an error in one line; anything that the user cannot fix is also logged."""
-        if isinstance(error, LabError):
-            self.notify(visible(str(error)), severity="error", markup=False, timeout=8)
-            return
-        where = write_traceback(error)
-        self.notify(
-            visible(f"{type(error).__name__}: {error} (details in {where})"), severity="error", markup=False, timeout=8
-        )
+        said = str(error)
+        if not isinstance(error, LabError):
+            said = f"{type(error).__name__}: {said} (details in {write_traceback(error)})"
+        self.notify(visible(said), severity="error", markup=False, timeout=8)
 
     def said_of_bug(self, error: BaseException | None) -> Text:
         """Return one line about a bug and write its traceback to the log."""

@@ -8,7 +8,7 @@ are answered. A key that comes before its screen is ready waits once, as it woul
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 
@@ -30,11 +30,6 @@ def import_all() -> None:
         import_module(f"txlab.tui.{module}")
 
 
-def style_sheets() -> Iterator[Path]:
-    """Yield the style sheets beside the screens."""
-    yield from sorted((Path(__file__).parent / "screens").rglob("*.tcss"))
-
-
 async def prepare_screens(
     app: App[None], add: Callable[[Sequence[ScreenEntry]], None], report: Callable[[LabError], None]
 ) -> None:
@@ -45,7 +40,7 @@ async def prepare_screens(
     except LabError as error:
         report(error)
     await asyncio.to_thread(import_all)
-    read_style_sheets(app, style_sheets())
+    read_style_sheets(app, sorted((Path(__file__).parent / "screens").rglob("*.tcss")))
     for screen in SCREENS:
         await asyncio.sleep(PAUSE)
         if app.is_running:

@@ -117,7 +117,8 @@ class RunTable:
         shown = self.in_view(cells)
         parts = [("    ", False)]
         for name in ["name", *shown]:
-            title = f"{self.titles.get(name, name)}{self._arrow(name, signs)}"
+            arrow = "" if name != self.by else signs.falling if self.descends else signs.rising
+            title = f"{self.titles.get(name, name)}{arrow}"
             text = fit(
                 visible(title), self.sizes.get(name, NAME), "left" if name == "name" else "right", signs.ellipsis
             )
@@ -125,9 +126,6 @@ class RunTable:
         if len(shown) < len(self.columns) - 1 - self.first:
             parts.append((signs.ellipsis, False))
         return parts
-
-    def _arrow(self, name: str, signs: Glyphs) -> str:
-        return "" if name != self.by else signs.falling if self.descends else signs.rising
 
     def line(self, run: RunSummary, cells: int, state: tuple[str, StyleName], chosen: bool, signs: Glyphs) -> Line:
         """One run: its name, and its values in the columns that are in view. `state` is the sign of its state."""
