@@ -19,7 +19,7 @@ from txlab.runs.models import open_checkpoint
 from txlab.runs.reader import RunReader
 from txlab.tui.app import TxlabApp
 from txlab.tui.screens.recurrent.screen import RecurrentScreen
-from txlab.tui.screens.recurrent.search import follow
+from txlab.tui.screens.recurrent.units import follow
 
 TEXT = 'He said "no" (or "yes").\nThen A went on.\n\n' * 120
 

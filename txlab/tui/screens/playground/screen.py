@@ -496,10 +496,8 @@ class PlaygroundScreen(BenchScreen):
 
     def action_view(self) -> None:
         """Turn to pre-activations, to gradients of the answer, and back to activations."""
-        from txlab.tui.screens.playground.text import VIEWS
-
         if self.live():
-            names = list(VIEWS)
+            names = list(text.VIEWS)
             now = str(self.shown.facts.get("view")) if self.shown is not None else names[0]
             view = names[(names.index(now) + 1) % len(names)] if now in names else names[0]
             self.session.order(lambda experiment: setattr(experiment, "view", view))

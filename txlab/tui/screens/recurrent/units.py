@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,12 +17,13 @@ from txlab.drawing.diverging import Scale
 from txlab.drawing.formatting import number
 from txlab.drawing.text import formula, label
 from txlab.engine.recurrent.why import NOTES
+from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
 from txlab.experiments.recurrent_states import explain_state, tokens_of
+from txlab.runs.directory import RunDirectory
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.dialogs import Choose
-from txlab.tui.screens.recurrent.search import Followed, follow
 from txlab.tui.screens.words import Words
 from txlab.tui.widgets.chart import Chart, ChartSeries
 from txlab.tui.widgets.facts import Fact, FactTable
@@ -29,6 +31,51 @@ from txlab.tui.widgets.token_strips import TokenRow, TokenStrips
 from txlab.tui.widgets.why import ask_why
 
 LISTED = 12  # units of a search that are listed
+LONGEST = 4000  # tokens that a search reads; with 200, chance alone gives some unit of 512 an r of .2
+
+
+@dataclass(frozen=True)
+class Followed:
+    """prop   the property's name        title   what it is
+    units     (layer, unit, r) of all units, |r| largest first
+    state     the state that was compared, "h" or "c"       tokens, step   how much text, and by which checkpoint
+    """
+
+    prop: str
+    title: str
+    units: tuple[tuple[int, int, float], ...]
+    state: str
+    tokens: int
+    step: int
+
+
+def follow(path: Path, step: int | None, prop: str, state: str) -> Followed:
+    """Rank the units of the checkpoint nearest to `step`. LabError without one, or without a text to read.
+
+    For worker threads: reading the text takes seconds.
+    """
+    from txlab.engine.recurrent.language_model import RecurrentLM
+    from txlab.engine.recurrent.units import PROPERTIES, correlations, of_tokens
+    from txlab.experiments.kind import kind_named
+    from txlab.runs.models import open_checkpoint, scenario_of
+
+    run = RunDirectory(path)
+    opened, scenario = open_checkpoint(run, step), scenario_of(run)
+    if not isinstance(opened.model, RecurrentLM):
+        raise LabError("only a recurrent language model is asked which of its units follows what")
+    text = kind_named(scenario.kind).held_out(scenario)
+    ids = opened.tokenizer.encode(text[: 8 * LONGEST])[:LONGEST]
+    if len(ids) < 100:
+        raise LabError(f"the validation text has {len(ids)} tokens; at least 100 tell which unit follows what")
+    values = of_tokens(prop, [opened.tokenizer.token_bytes(token) for token in ids])
+    if not values.std():
+        raise LabError(f"nothing in {len(ids)} tokens of the validation text is {PROPERTIES[prop][0]}")
+    states = opened.model.look_at(ids)[1][state]  # (N, T, H)
+    N, T, H = states.shape
+    r = correlations(states.transpose(0, 1).reshape(T, N * H).numpy(), values)
+    order = np.argsort(-np.abs(r), kind="stable")
+    units = tuple((int(unit) // H, int(unit) % H, float(r[unit])) for unit in order)
+    return Followed(prop, PROPERTIES[prop][0], units, state, len(ids), opened.step or 0)
 
 
 def signed(r: float) -> str:
