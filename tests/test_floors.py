@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import shutil
 import subprocess
 import sys
@@ -68,3 +70,17 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
         for other in beneath:
             path = graph.find_shortest_chain(other, module)
             assert path is None, " imports ".join((module, *path))
+
+
+def test_no_class_of_ours_stands_more_than_three_deep() -> None:
+    import txlab
+
+    def depth(each: type) -> int:
+        return 1 + max((depth(base) for base in each.__bases__ if base.__module__.startswith("txlab")), default=0)
+
+    for found in pkgutil.walk_packages(txlab.__path__, "txlab."):
+        if found.name.startswith("txlab.integrations") or found.name == "txlab.__main__":
+            continue  # whose packages may not be installed; and the program
+        for each in vars(importlib.import_module(found.name)).values():
+            if isinstance(each, type) and each.__module__ == found.name:
+                assert depth(each) <= 3, [base.__qualname__ for base in each.__mro__]

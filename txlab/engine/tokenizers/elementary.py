@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 import regex
 
-from txlab.engine.tokenizers.tokenizer import DIGITS, Ids, TextOnly, Tokenizer, legible, spelled, unknown_token, utf8
+from txlab.engine.tokenizers.tokenizer import DIGITS, Ids, Tokenizer, legible, spelled, unknown_token, utf8
 from txlab.errors import LabError
 
 
@@ -174,16 +174,26 @@ class WordTokenizer(TextVocabulary):
             yield unit, self.by_character(unit) if token is None else [token]
 
 
-class Labelled(TextOnly, Protocol):
+class Labelled(Protocol):
     """A tokenizer whose tokens stand only for their labels.
 
     Such tokens are not made of bytes; the bytes of their labels are used instead.
     """
 
+    def encode(self, text: str) -> list[int]: ...
+
+    def decode(self, ids: Iterable[int]) -> str: ...
+
     def label(self, token: int) -> str: ...
 
     def encode_bytes(self, data: bytes) -> list[int]:
         return self.encode(data.decode(errors="backslashreplace"))
+
+    def encode_long(self, text: str) -> Ids:
+        return np.array(self.encode(text), dtype=np.uint32)
+
+    def decode_bytes(self, ids: Iterable[int]) -> bytes:
+        return self.decode(ids).encode()
 
     def token_bytes(self, token: int) -> bytes:
         return self.label(token).encode()

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, expm1, log, sqrt
 from operator import mul, sub, truediv
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from txlab.engine.explain import Explanation, Operand, Step, computed
 from txlab.errors import LabError
-from txlab.experiments.learning.schema import Train, clip_factor, factor
+from txlab.experiments.learning.schema import clip_factor, factor
 from txlab.experiments.protocol import Frame
 
 # The attentions of a frame: the tokens of their rows and columns.
@@ -28,13 +28,6 @@ TOKENS = {
     "cross": ("target", "source"),
 }
 EXPLAINED = ("attention/pattern", "next/probability", "encoder/pattern", "decoder/pattern", "cross/pattern")
-
-
-class Trained(Protocol):
-    """A scenario of any kind trained by gradients."""
-
-    @property
-    def train(self) -> Train: ...
 
 
 @dataclass(frozen=True)
@@ -128,7 +121,7 @@ def _next_token(frame: Frame, i: int, rank: int) -> Explanation:
 
 
 def explain_step(
-    scenario: Trained, mean: MeanLoss, name: str, values: Mapping[str, float], step: int, facts: Mapping[str, Any]
+    scenario: Any, mean: MeanLoss, name: str, values: Mapping[str, float], step: int, facts: Mapping[str, Any]
 ) -> Explanation | None:
     """Explain a metric that all kinds record; `mean` describes the loss of this kind."""
     if name in ("loss", "val_loss"):
@@ -152,9 +145,7 @@ ACCURACIES = {
 }
 
 
-def explain_accuracy(
-    name: str, scenario: Trained, values: Mapping[str, float], facts: Mapping[str, Any]
-) -> Explanation:
+def explain_accuracy(name: str, scenario: Any, values: Mapping[str, float], facts: Mapping[str, Any]) -> Explanation:
     """A share of right predictions, beside that of guessing evenly, and how far chance moves it."""
     share, what, many = values[name], ACCURACIES[name], choices_of(facts)
     operands = [Operand("n", "all that are scored", what)]
@@ -185,7 +176,7 @@ def choices_of(facts: Mapping[str, Any]) -> int | None:
     return found
 
 
-def _learning_rate(scenario: Trained, step: int, rate: float) -> Explanation:
+def _learning_rate(scenario: Any, step: int, rate: float) -> Explanation:
     train = scenario.train
     share = factor(step, train.warmup, train.steps, train.final, train.decay)
     # The peak may have been changed during the run; the row has the rate that was used.
@@ -215,7 +206,7 @@ def _learning_rate(scenario: Trained, step: int, rate: float) -> Explanation:
     )
 
 
-def _gradient_norm(scenario: Trained, step: int, norm: float) -> Explanation:
+def _gradient_norm(scenario: Any, step: int, norm: float) -> Explanation:
     clip = scenario.train.clip
     scale = clip_factor(norm, clip)
     told = (
@@ -239,7 +230,7 @@ def _gradient_norm(scenario: Trained, step: int, norm: float) -> Explanation:
 
 
 def explain_loss(
-    scenario: Trained, mean: MeanLoss, name: str, values: Mapping[str, float], facts: Mapping[str, Any]
+    scenario: Any, mean: MeanLoss, name: str, values: Mapping[str, float], facts: Mapping[str, Any]
 ) -> Explanation:
     """What a loss in nats means: perplexity, bits, and the loss of a uniform guess."""
     loss, equation, over, things = values[name], mean.equation, mean.over, mean.things

@@ -30,7 +30,8 @@ from txlab.engine.transformer.former_names import current_name
 from txlab.errors import LabError, nearest
 from txlab.experiments.learning.batch_threads import BatchThreads
 from txlab.experiments.learning.prefetch import Prefetch
-from txlab.experiments.learning.schema import Train, clip_factor, factor
+from txlab.experiments.learning.schema import Optimizer as OptimizerSettings
+from txlab.experiments.learning.schema import clip_factor, factor
 from txlab.experiments.learning.share import present_share
 from txlab.experiments.learning.whole_steps import WholeSteps
 from txlab.experiments.protocol import Adjustable, Budget, Frame, NotFinite, Sample, State
@@ -49,7 +50,7 @@ def prepare(compute: Compute) -> None:
     repeat_exactly(choose_device(compute.device))
 
 
-def adamw(model: nn.Module, train: Train) -> AdamW:
+def adamw(model: nn.Module, train: OptimizerSettings) -> AdamW:
     """θ ← θ − η (m̂ / (√v̂ + ε) + λ θ). MATH F3; Loshchilov & Hutter 2019.
 
     Only matrices decay: biases, γ and β gain nothing from being small. A tied weight is included once.
@@ -89,7 +90,7 @@ class GradientExperiment(Generic[Model]):
         make: Callable[[torch.Generator], Model],
         further: Mapping[str, tuple[float, float]] | None = None,
     ) -> None:
-        """scenario   has seed, train (a learning.schema.Train), compute, and perhaps model.dropout
+        """scenario   has seed, train (a learning.schema.Optimizer), compute, and perhaps model.dropout
         make       the model, its weights drawn with a generator of the scenario's seed
         further    other adjustable parameters of this kind: name → (value, highest value allowed)
         """

@@ -17,7 +17,6 @@ from txlab.engine.explain import Explanation, Operand, Step
 from txlab.errors import LabError
 from txlab.experiments.kind import Kind
 from txlab.experiments.learning.explanations import MeanLoss, explain_step
-from txlab.experiments.learning.schema import Train
 from txlab.experiments.schema import Start
 from txlab.experiments.tokenizer_store import tokenizer_named
 
@@ -173,9 +172,10 @@ def dimensions(layers: int, heads: int, width: int, feed_forward: int) -> list[O
 
 
 def explained(
-    size: Size, train: Train, seconds: float, *, equation: str, math: str, operands: list[Operand], weights: list[Step]
+    size: Size, scenario: Any, seconds: float, *, equation: str, math: str, operands: list[Operand], weights: list[Step]
 ) -> Explanation:
     """The explanation, from the weights that take part in products to the cost of the whole training."""
+    train = scenario.train
     cost, B, T, unit = size.cost, train.batch, size.context, size.unit
     work = cost.flops_per_token * B * T
     attention = f"12 · {size.layers} · {T} · {size.width}"

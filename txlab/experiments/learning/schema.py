@@ -1,9 +1,9 @@
 """The table [train] of every kind trained by gradients, and the learning rate and clipping that follow from it
 (MATH F3; Loshchilov & Hutter 2017).
 
-A kind extends `Train`, or `Optimizer` if it has no batches of examples, with its own defaults and fields. The schedule
-is a pure function of the update's number, so there is no scheduler to save. torch is not imported: a screen explains a
-learning rate by the same function.
+A kind extends `Optimizer`, and `Batches` if it learns from batches of examples, with its own defaults and fields. The
+schedule is a pure function of the update's number, so there is no scheduler to save. torch is not imported: a screen
+explains a learning rate by the same function.
 """
 
 from math import cos, pi
@@ -31,8 +31,8 @@ class Optimizer(Section):
     clip: Annotated[float, Field(ge=0)] = Field(1.0, description="largest gradient norm; 0 = no clipping")
 
 
-class Train(Optimizer):
-    """Batches of examples, and how the parameters follow from them."""
+class Batches(Section):
+    """How many examples a step learns from, and an evaluation is made with."""
 
     batch: PositiveInt = Field(12, description="B, examples a step")
     accumulate: PositiveInt = Field(1, description="micro-batches a step; batch must be a multiple of it")
@@ -43,6 +43,10 @@ class Train(Optimizer):
         if self.batch % self.accumulate:
             raise ValueError(f"batch must be a multiple of accumulate; {self.batch} is not one of {self.accumulate}")
         return self
+
+
+class Train(Batches, Optimizer):
+    """Both, as they are by default."""
 
 
 class TransformerSection(Section):

@@ -24,7 +24,6 @@ from txlab.engine.transformer.costs import costs
 from txlab.engine.transformer.gpt import GPT, GPTShape
 from txlab.engine.transformer.masks import Mask
 from txlab.experiments.learning.gradient import GradientExperiment, Measured, Model
-from txlab.experiments.learning.schema import Train
 from txlab.experiments.learning.text_data import NOT_SCORED, Batch, Tally, TextData, identity, refuse_other
 from txlab.experiments.learning.timing import Trial, as_asked, fitting
 from txlab.experiments.protocol import Frame, State
@@ -182,19 +181,19 @@ def expected_tokens(tokenizer: str, vocabulary: int) -> int:
     return {"bytes": 256, "characters": 128}.get(tokenizer, vocabulary)
 
 
-def trial_on_ids(
-    whole: TextShape, model: Callable[[TextShape, torch.Generator], Model], train: Train, device: str = "cpu"
-) -> Trial[Model]:
+def trial_on_ids(whole: TextShape, model: Callable[[TextShape, torch.Generator], Model], scenario: Any) -> Trial[Model]:
     """A trial step of a decoder or encoder of this shape on random tokens, every one of which is scored."""
-    shape, batch, part, scale = fitting(whole, train.batch // train.accumulate, train.steps * train.accumulate, device)
+    train, device = scenario.train, scenario.compute.device
+    steps = train.steps * train.accumulate
+    shape, batch, part, scale = fitting(whole, train.batch // train.accumulate, steps, device)
     ids = torch.randint(shape.vocabulary, (batch, shape.context), generator=torch.Generator().manual_seed(0))
     return Trial(
         lambda generator: model(shape, generator),
         train,
+        steps * part,
         summed_loss,
         lambda: (ids, ids),
         batch,
         shape.dropout,
-        part,
         scale,
     )

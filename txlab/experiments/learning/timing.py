@@ -26,7 +26,7 @@ from txlab.engine.transformer.gpt import GPTShape
 from txlab.engine.transformer.vision import VisionShape
 from txlab.experiments.learning.batch_threads import BatchThreads, Model
 from txlab.experiments.learning.gradient import adamw
-from txlab.experiments.learning.schema import Train
+from txlab.experiments.learning.schema import Optimizer
 from txlab.experiments.schema import Compute
 
 Dtype = Literal["float32", "bfloat16"]
@@ -67,12 +67,12 @@ class Trial(Generic[Model]):
     def __init__(
         self,
         make: Callable[[torch.Generator], Model],
-        train: Train,
+        train: Optimizer,
+        steps: float,
         loss: Callable[..., tuple[Tensor, Tensor]],
         batch: Callable[[], Sequence[Tensor]],
         sequences: int,
         dropout: float,
-        part: float = 1.0,
         scale: str = "",
     ) -> None:
         """`loss(model, *tensors, kernel, dtype)` is the training loss, `batch` makes its tensors before every step."""
@@ -81,8 +81,7 @@ class Trial(Generic[Model]):
             self.model = make(torch.Generator().manual_seed(0))
         self.optimizer = adamw(self.model, train)
         self.loss, self.batch, self.sequences, self.dropout, self.scale = loss, batch, sequences, dropout, scale
-        self.part = part
-        self.steps = train.steps * train.accumulate * part
+        self.steps = steps
         self.crews: dict[int, BatchThreads[Model]] = {}
         self.compiled: set[Setting] = set()
 

@@ -50,6 +50,7 @@ def trial_of(scenario: ConvolutionScenario) -> Trial[ConvNet]:
     return Trial(
         lambda generator: ConvNet(scenario.shape(), generator),
         train,
+        train.steps * train.accumulate,
         summed_loss,
         lambda: as_tensors(draw(scenario.data, size, scenario.seed, "trial", 0), torch.device("cpu")),
         size,

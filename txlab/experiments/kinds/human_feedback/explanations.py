@@ -10,7 +10,7 @@ from typing import Any
 from txlab.engine.explain import Explanation, Operand, Step, computed
 from txlab.experiments.kinds.human_feedback.schema import HumanFeedbackScenario
 from txlab.experiments.learning.explanations import MeanLoss, explain_step
-from txlab.experiments.learning.schema import Train
+from txlab.experiments.learning.schema import Optimizer
 
 
 @dataclass(frozen=True)
@@ -133,10 +133,10 @@ def explain_metric(
 
 @dataclass(frozen=True)
 class _Part:
-    train: Train
+    train: Optimizer
 
 
-def stage_at(scenario: HumanFeedbackScenario, step: int) -> tuple[str, int, Train]:
+def stage_at(scenario: HumanFeedbackScenario, step: int) -> tuple[str, int, Optimizer]:
     """(stage, the step before its first, its table) of the stage that made step `step`."""
     first = 0
     stages = scenario.plan()

@@ -37,7 +37,7 @@ class ImageClassificationKind(GradientKind):
         also = " and the class token" if shape.pooling == "class" else ""
         return explained(
             Size(cost, N, T, D, "patch", "positions, norms, biases"),
-            scenario.train,
+            scenario,
             seconds,
             equation="FLOPs a step = B · T · (6 w + 12 N T D)",
             math="T11, T14",

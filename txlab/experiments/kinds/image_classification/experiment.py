@@ -173,9 +173,8 @@ def looked_at(experiment: ImageExperiment[VisionTransformer]) -> Frame:
 def trial_of(scenario: ImageScenario) -> Trial[VisionTransformer]:
     """A trial step of this scenario, made smaller if it would take too long, including making its images."""
     train = scenario.train
-    shape, batch, part, scale = fitting(
-        scenario.shape(), train.batch // train.accumulate, train.steps * train.accumulate, scenario.compute.device
-    )
+    steps, micro_batch = train.steps * train.accumulate, train.batch // train.accumulate
+    shape, batch, part, scale = fitting(scenario.shape(), micro_batch, steps, scenario.compute.device)
 
     def images() -> tuple[Tensor, Tensor]:
         return as_tensors(draw(scenario.data, batch, scenario.seed, "trial", 0), torch.device("cpu"))
@@ -183,10 +182,10 @@ def trial_of(scenario: ImageScenario) -> Trial[VisionTransformer]:
     return Trial(
         lambda generator: VisionTransformer(shape, generator),
         train,
+        steps * part,
         summed_loss,
         images,
         batch,
         scenario.model.dropout,
-        part,
         scale,
     )

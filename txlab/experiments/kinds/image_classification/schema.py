@@ -48,7 +48,7 @@ class VisionModel(learning.TransformerSection):
     activation: Literal["gelu", "relu"] = "gelu"
 
 
-class ImageTrain(learning.Train):
+class ImageTrain(learning.Batches, learning.Optimizer):
     """AdamW, a batch being of images."""
 
     batch: PositiveInt = Field(64, description="B, images a step")

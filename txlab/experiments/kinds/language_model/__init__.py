@@ -75,7 +75,7 @@ class LanguageModelKind(GradientKind):
         beside += ["biases"] if shape.bias else []
         return explained(
             Size(cost, N, T, D, "token", ", ".join(filter(None, beside))),
-            scenario.train,
+            scenario,
             seconds,
             equation=f"FLOPs a step = B · T · (6 w + 12 N T D),  w = N ({said}) + V D",
             math="T9, T11",

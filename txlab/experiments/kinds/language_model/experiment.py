@@ -108,7 +108,7 @@ def trial_of(scenario: LanguageModelScenario) -> Trial[GPT]:
     """A trial step of this scenario, made smaller if it would take too long."""
     data = scenario.data
     vocabulary = expected_tokens(data.tokenizer, data.vocabulary) if data.source == "text" else data.vocabulary
-    return trial_on_ids(scenario.model.shape(min(vocabulary, MOST)), GPT, scenario.train, scenario.compute.device)
+    return trial_on_ids(scenario.model.shape(min(vocabulary, MOST)), GPT, scenario)
 
 
 def open_model(scenario: LanguageModelScenario, state: State) -> LoadedModel:

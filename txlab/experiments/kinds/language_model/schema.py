@@ -117,7 +117,7 @@ class Decoder(learning.TransformerSection):
         return self
 
 
-class TextTrain(learning.Train):
+class TextTrain(learning.Batches, learning.Optimizer):
     """AdamW, a batch being of sequences."""
 
     batch: PositiveInt = Field(12, description="B, sequences a step")

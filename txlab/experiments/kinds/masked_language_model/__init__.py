@@ -38,7 +38,7 @@ class MaskedLanguageModelKind(GradientKind):
         made = f"{N} · (4 · {D}² + 2 · {D} · {F}) + {D}² + {V} · {D}"
         return explained(
             Size(cost, N, T, D, "token", "tables, norms, biases"),
-            scenario.train,
+            scenario,
             seconds,
             equation="FLOPs a step = B · T · (6 w + 12 N T D),  w = N (4 D² + 2 D F) + D² + V D",
             math="T10, T11",

@@ -74,7 +74,7 @@ def trial_of(scenario: MaskedLanguageModelScenario) -> Trial[Bert]:
     """A trial step of this scenario, made smaller if it would take too long. Every token of it is scored, since logits
     are computed for all tokens however few are scored."""
     vocabulary = min(expected_tokens(scenario.data.tokenizer, scenario.data.vocabulary), MOST) + len(SPECIAL)
-    return trial_on_ids(scenario.model.shape(vocabulary), Bert, scenario.train, scenario.compute.device)
+    return trial_on_ids(scenario.model.shape(vocabulary), Bert, scenario)
 
 
 def open_model(scenario: MaskedLanguageModelScenario, state: State) -> LoadedModel:

@@ -37,7 +37,7 @@ class Cells(Section):
         return self
 
 
-class Train(learning.Train):
+class Train(learning.Batches, learning.Optimizer):
     """One AdamW for each cell."""
 
     steps: PositiveInt = 400

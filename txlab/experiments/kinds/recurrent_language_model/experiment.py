@@ -59,8 +59,15 @@ def trial_of(scenario: RecurrentScenario) -> Trial[RecurrentLM]:
     shape = scenario.model.shape(min(vocabulary, MOST))
     batch = train.batch // train.accumulate
     ids = torch.randint(shape.vocabulary, (batch, shape.window), generator=torch.Generator().manual_seed(0))
+    steps = train.steps * train.accumulate
     return Trial(
-        lambda generator: RecurrentLM(shape, generator), train, summed_loss, lambda: (ids, ids), batch, shape.dropout
+        lambda generator: RecurrentLM(shape, generator),
+        train,
+        steps,
+        summed_loss,
+        lambda: (ids, ids),
+        batch,
+        shape.dropout,
     )
 
 

@@ -65,7 +65,7 @@ class RecurrentTranslationKind(GradientKind):
         made = f"{encoder} + {N} · 2 · {G} · {H}² + {compared + 3} · {H}² + {V} · {H}"
         return explained(
             Size(cost, 3, T, H / 2 if H % 2 else H // 2, "position", "tables, biases, first states"),
-            scenario.train,
+            scenario,
             seconds,
             equation="FLOPs a step ≤ B · T · (6 w + 12 · 3 T H / 2)",
             math="R3, R4",

@@ -38,19 +38,13 @@ class RecurrentModel(Section):
         return False
 
 
-class RecurrentTrain(PairTrain):
-    """AdamW, and label smoothing."""
-
-    steps: PositiveInt = 500
-
-
 class RecurrentTranslationScenario(Scenario):
     """Recurrent cells that learn to translate."""
 
     kind: Literal["recurrent-translation"] = "recurrent-translation"
     data: PairTask = Field(default_factory=PairTask)
     model: RecurrentModel = Field(default_factory=RecurrentModel)
-    train: RecurrentTrain = Field(default_factory=RecurrentTrain)
+    train: PairTrain = Field(default_factory=lambda: PairTrain(steps=500))
     sampling: Translations = Field(default_factory=Translations)
     look: ProbePair = Field(default_factory=ProbePair)
 

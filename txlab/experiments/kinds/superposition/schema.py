@@ -43,7 +43,7 @@ class Bottleneck(Section):
     )
 
 
-class Train(learning.Train):
+class Train(learning.Batches, learning.Optimizer):
     """One Adam for all models: none of their weights is shared, so each learns as if alone."""
 
     steps: PositiveInt = 2000

@@ -54,7 +54,7 @@ class TranslationKind(GradientKind):
         made = f"{E} · (4 · {D}² + 2 · {D} · {F}) + {N} · (8 · {D}² + 2 · {D} · {F}) + {V} · {D}"
         return explained(
             Size(cost, E + 2 * N, T, D, "position", "tables, norms, biases"),
-            scenario.train,
+            scenario,
             seconds,
             equation="FLOPs a step ≤ B · T · (6 w + 12 (Nₑ + 2 N_d) T D)",
             math="T8, T11",

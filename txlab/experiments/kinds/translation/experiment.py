@@ -309,6 +309,7 @@ def trial_of(scenario: PairScenario) -> Trial[Translating]:
     return Trial(
         scenario.network,
         scenario.train,
+        scenario.train.steps * scenario.train.accumulate,
         loss,
         lambda: (torch.arange(size),),
         size,

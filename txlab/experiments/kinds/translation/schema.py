@@ -50,7 +50,7 @@ class Translator(learning.TransformerSection):
         return self
 
 
-class PairTrain(learning.Train):
+class PairTrain(learning.Batches, learning.Optimizer):
     """AdamW, and label smoothing."""
 
     steps: PositiveInt = 1500
