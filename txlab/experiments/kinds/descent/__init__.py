@@ -9,9 +9,7 @@ from math import isclose, isfinite
 from typing import Any, ClassVar
 
 from txlab.engine.explain import Explanation
-from txlab.experiments.kinds.descent.schema import (
-    DescentScenario,
-)
+from txlab.experiments.kinds.descent.schema import DescentScenario
 from txlab.experiments.protocol import Experiment
 from txlab.experiments.small import SmallKind
 

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from txlab.engine.explain import Explanation
 from txlab.experiments.kind import Kind, Label
+from txlab.experiments.kinds.human_feedback.schema import HumanFeedbackScenario
 from txlab.experiments.schema import Compute
 
 if TYPE_CHECKING:
     from txlab.experiments.loaded_model import LoadedModel
     from txlab.experiments.protocol import Experiment, State
-from txlab.experiments.kinds.human_feedback.schema import (
-    HumanFeedbackScenario,
-)
 
 UNITS = {
     "loss": "nats",

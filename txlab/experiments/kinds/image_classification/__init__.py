@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from txlab.engine.explain import Explanation, Operand, Step
+from txlab.experiments.kinds.image_classification.schema import ImageScenario
 from txlab.experiments.learning.explanations import MeanLoss
 from txlab.experiments.learning.kind import GradientKind, Size, dimensions, explained
 
 if TYPE_CHECKING:
     from txlab.engine.transformer.vision import VisionShape
-from txlab.experiments.kinds.image_classification.schema import (
-    ImageScenario,
-)
 
 
 class ImageClassificationKind(GradientKind):

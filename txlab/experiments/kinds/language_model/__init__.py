@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.experiments.kind import Label
 from txlab.experiments.kinds.language_model import explanations
+from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 from txlab.experiments.learning.kind import GradientKind, Size, dimensions, explained, refuse_unknown, vocabulary_of
 
 if TYPE_CHECKING:
     from txlab.engine.transformer.gpt import GPTShape
-from txlab.experiments.kinds.language_model.schema import (
-    LanguageModelScenario,
-)
 
 
 class LanguageModelKind(GradientKind):

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from txlab.engine.explain import Explanation, Operand, Step
+from txlab.experiments.kinds.masked_language_model.schema import MaskedLanguageModelScenario
 from txlab.experiments.learning.explanations import MeanLoss
 from txlab.experiments.learning.kind import GradientKind, Size, dimensions, explained, refuse_unknown, vocabulary_of
 
 if TYPE_CHECKING:
     from txlab.engine.transformer.bert import BertShape
-from txlab.experiments.kinds.masked_language_model.schema import (
-    MaskedLanguageModelScenario,
-)
 
 
 class MaskedLanguageModelKind(GradientKind):

@@ -9,9 +9,7 @@ from typing import Any
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.engine.feedforward.plane import CLASSES
 from txlab.errors import LabError
-from txlab.experiments.kinds.playground.schema import (
-    PlaygroundScenario,
-)
+from txlab.experiments.kinds.playground.schema import PlaygroundScenario
 from txlab.experiments.learning.explanations import MeanLoss, explain_step
 from txlab.experiments.protocol import Experiment, Frame
 from txlab.experiments.small import SmallKind

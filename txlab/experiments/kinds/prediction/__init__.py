@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from txlab.experiments.kinds.prediction.schema import PredictionScenario
 from txlab.experiments.small import SmallKind
 
 if TYPE_CHECKING:
     from txlab.engine.explain import Explanation
     from txlab.experiments.protocol import Experiment, Frame
-from txlab.experiments.kinds.prediction.schema import (
-    PredictionScenario,
-)
 
 """The methods that learn at every step, and their traces; TD(0) is λ = 0."""
 

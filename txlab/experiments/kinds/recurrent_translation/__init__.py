@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from txlab.engine.explain import Explanation, Operand, Step
+from txlab.experiments.kinds.recurrent_translation.schema import RecurrentTranslationScenario
 from txlab.experiments.kinds.translation import LABELS, PRIMARY, explain_exact_match
 from txlab.experiments.learning.explanations import MeanLoss, require
 from txlab.experiments.learning.kind import GradientKind, Size, explained
@@ -19,9 +20,6 @@ from txlab.experiments.recurrent_states import explain_state
 
 if TYPE_CHECKING:
     from txlab.engine.recurrent.translation import RecurrentTranslatorShape
-from txlab.experiments.kinds.recurrent_translation.schema import (
-    RecurrentTranslationScenario,
-)
 
 
 class RecurrentTranslationKind(GradientKind):

@@ -11,10 +11,7 @@ from typing import Any, ClassVar
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.errors import LabError
 from txlab.experiments.kind import Label
-from txlab.experiments.kinds.superposition.schema import (
-    KEPT,
-    SuperpositionScenario,
-)
+from txlab.experiments.kinds.superposition.schema import KEPT, SuperpositionScenario
 from txlab.experiments.learning.explanations import MeanLoss, explain_step
 from txlab.experiments.protocol import Experiment, Frame
 from txlab.experiments.small import SmallKind

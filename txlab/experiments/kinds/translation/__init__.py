@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from txlab.engine.explain import Explanation, Operand, Step, computed
 from txlab.experiments.kind import Label
+from txlab.experiments.kinds.translation.schema import TranslationScenario
 from txlab.experiments.learning.explanations import MeanLoss
 from txlab.experiments.learning.kind import GradientKind, Size, dimensions, explained
 
 if TYPE_CHECKING:
     from txlab.engine.transformer.encoder_decoder import EncoderDecoderShape
-from txlab.experiments.kinds.translation.schema import (
-    TranslationScenario,
-)
 
 MEAN = MeanLoss("L = −(1/n) Σₜ ln p(yₜ | y₁ … yₜ₋₁, x)", "T8, R1", "the tokens of the targets", "tokens")
 PRIMARY = ("loss", "val_loss", "exact_match")

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.experiments.kind import Kind
+from txlab.experiments.kinds.word_vectors.schema import WordVectorScenario
 from txlab.experiments.schema import Compute, grouped
 
 if TYPE_CHECKING:
     from txlab.experiments.kinds.word_vectors.experiment import WordVectors
-from txlab.experiments.kinds.word_vectors.schema import (
-    WordVectorScenario,
-)
 
 
 class WordVectorsKind(Kind):
