@@ -185,7 +185,7 @@ async def test_the_greedy_walk_tells_what_it_earns(tmp_path: Path, monkeypatch: 
         await learn(pilot, screen, 60_000)
         monkeypatch.setattr(worlds, "WALK", 0.02)
         await pilot.press("g")
-        await settle(pilot, lambda: len(screen.worlds.walked.get(1, ())) > 3, 300)
+        await settle(pilot, lambda: len(screen.worlds.walked.get(1, ())) > 3, 600)
         assert "the greedy policy walks" in text_of(app)
         await settle(pilot, lambda: "Q-learning: greedy return −13 in 13 steps" in notices(app), 600)
         await order(pilot, screen, "full_stop")
