@@ -29,7 +29,6 @@ from txlab.drawing.formatting import STATES, count, duration, number
 from txlab.drawing.spark import spark
 from txlab.drawing.text import cut, fit, visible, width
 from txlab.runs.far.address import Address
-from txlab.runs.far.mirroring import follow
 from txlab.runs.folder import delete_run
 from txlab.runs.label import shared, write_label
 from txlab.runs.overview import is_meant
@@ -399,6 +398,8 @@ class RunsPanel(Panel):
         self.app.push_screen(AskValue(f"A name for {run.handle or run.name}", about, run.label.name), ask_note)
 
     def write_label(self, path: Path, name: str, note: str | None) -> None:
+        from txlab.runs.far.mirroring import follow
+
         def write() -> None:
             write_label(path, name, note)
             follow(path)  # a mirror passes it on
@@ -442,6 +443,7 @@ class RunsPanel(Panel):
 
     def request(self, run: RunSummary, what: str) -> None:
         from txlab.runs.control import Request, send
+        from txlab.runs.far.mirroring import follow
 
         def leave() -> None:
             send(run.path, Request(what))
