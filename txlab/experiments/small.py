@@ -18,9 +18,12 @@ FOR_NETWORKS = {"dtype": "float32", "attention": "matmul", "share": "operations"
 
 
 class SmallKind(Kind):
-    """any_device   whether the scenario may ask for something other than NumPy on the CPU"""
+    """any_device   whether the scenario may ask for something other than NumPy on the CPU
+    networks     whether torch computes it, so that threads and kernels are set before it is built
+    """
 
     any_device: ClassVar[bool] = False
+    networks: ClassVar[bool] = False
 
     def resolve(self, scenario: Any, say: Callable[[str], None] = lambda text: None) -> Any:
         """Return the scenario with [compute] as it is for small steps, and with a map's file replaced by its text.
@@ -44,7 +47,12 @@ class SmallKind(Kind):
 
     def build(self, scenario: Any) -> Experiment:
         """The experiment before its first step. LabError for an impossible world, rule or device."""
-        return self.experiment(self.resolve(scenario))
+        resolved = self.resolve(scenario)
+        if self.networks:
+            from txlab.experiments.learning.gradient import prepare
+
+            prepare(resolved.compute)
+        return self.experiment(resolved)
 
     def experiment(self, scenario: Any) -> Experiment:
         """The experiment of a scenario that leaves nothing open."""

@@ -34,6 +34,7 @@ MEANINGS = {
 
 class ActorCriticKind(SmallKind):
     name = "actor-critic"
+    networks = True
     title = "Actor and critic: PPO in a known world"
     schema = ActorCriticScenario
     screen = "arena"
@@ -51,9 +52,7 @@ class ActorCriticKind(SmallKind):
 
     def experiment(self, scenario: Any) -> Experiment:
         from txlab.experiments.kinds.actor_critic.experiment import ActorCritic
-        from txlab.experiments.learning.gradient import prepare
 
-        prepare(scenario.compute)
         return ActorCritic(scenario)
 
     def resolve(self, scenario: Any, say: Callable[[str], None] = lambda text: None) -> Any:

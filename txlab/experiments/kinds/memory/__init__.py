@@ -30,6 +30,7 @@ MEANINGS = {
 
 class MemoryKind(SmallKind):
     name = "memory"
+    networks = True
     title = "Memory: cells and their gradients"
     schema = MemoryScenario
     screen = "recurrent"
@@ -52,9 +53,7 @@ class MemoryKind(SmallKind):
 
     def experiment(self, scenario: Any) -> Experiment:
         from txlab.experiments.kinds.memory.experiment import MemoryExperiment
-        from txlab.experiments.learning.gradient import prepare
 
-        prepare(scenario.compute)
         return MemoryExperiment(scenario)
 
     def explain_metric(

@@ -28,6 +28,7 @@ MEANINGS = {
 
 class ModularAdditionKind(SmallKind):
     name = "modular-addition"
+    networks = True
     any_device = True
     title = "Modular addition"
     schema = AdditionScenario
@@ -46,9 +47,7 @@ class ModularAdditionKind(SmallKind):
 
     def experiment(self, scenario: Any) -> Experiment:
         from txlab.experiments.kinds.modular_addition.experiment import AdditionExperiment
-        from txlab.experiments.learning.gradient import prepare
 
-        prepare(scenario.compute)
         return AdditionExperiment(scenario)
 
     def explain_metric(

@@ -22,6 +22,7 @@ LOSSES = {
 
 class PlaygroundKind(SmallKind):
     name = "playground"
+    networks = True
     title = "Playground: a small network in the plane"
     schema = PlaygroundScenario
     screen = "playground"
@@ -29,9 +30,7 @@ class PlaygroundKind(SmallKind):
 
     def experiment(self, scenario: Any) -> Experiment:
         from txlab.experiments.kinds.playground.experiment import Playground
-        from txlab.experiments.learning.gradient import prepare
 
-        prepare(scenario.compute)
         return Playground(scenario)
 
     def resolve(self, scenario: Any, say: Callable[[str], None] = lambda text: None) -> Any:

@@ -31,6 +31,7 @@ MEANINGS = {
 
 class SuperpositionKind(SmallKind):
     name = "superposition"
+    networks = True
     any_device = True
     title = "Superposition of features"
     schema = SuperpositionScenario
@@ -45,9 +46,7 @@ class SuperpositionKind(SmallKind):
 
     def experiment(self, scenario: Any) -> Experiment:
         from txlab.experiments.kinds.superposition.experiment import SuperpositionExperiment
-        from txlab.experiments.learning.gradient import prepare
 
-        prepare(scenario.compute)
         return SuperpositionExperiment(scenario)
 
     def explain_metric(
