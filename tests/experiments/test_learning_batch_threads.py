@@ -13,7 +13,12 @@ from txlab.experiments.kinds.language_model.experiment import LanguageModelExper
 from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 from txlab.experiments.learning.batch_threads import BatchThreads
 from txlab.experiments.learning.gradient import adamw
-from txlab.experiments.learning.schema import Train
+from txlab.experiments.learning.schema import Batches, Optimizer
+
+
+class Train(Batches, Optimizer):
+    """Both tables, as they are by default."""
+
 
 SHAPE = GPTShape(layers=2, heads=2, width=8, context=6, vocabulary=11)
 IDS = torch.randint(11, (5, 6), generator=torch.Generator().manual_seed(3))

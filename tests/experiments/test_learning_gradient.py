@@ -12,9 +12,14 @@ from torch import Tensor, nn
 from txlab.errors import LabError
 from txlab.experiments.kind import kind_named
 from txlab.experiments.learning.gradient import GradientExperiment, Measured, adamw
-from txlab.experiments.learning.schema import Train
+from txlab.experiments.learning.schema import Batches, Optimizer
 from txlab.experiments.protocol import NotFinite
 from txlab.experiments.schema import Compute
+
+
+class Train(Batches, Optimizer):
+    """Both tables, as they are by default."""
+
 
 COMPUTE = {
     "device": "cpu",

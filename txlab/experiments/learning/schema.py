@@ -45,10 +45,6 @@ class Batches(Section):
         return self
 
 
-class Train(Batches, Optimizer):
-    """Both, as they are by default."""
-
-
 class TransformerSection(Section):
     """What the table [model] says of every transformer."""
 
