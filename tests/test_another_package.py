@@ -97,7 +97,7 @@ class HalvingKind(Kind):
 
     def explain_metric(self, scenario, name, step, values, facts):
         steps = [Step("x", f"{scenario.halving.start:g} / 2^{step}", values["x"])]
-        return Explanation("why x?", "xₙ = x₀ / 2ⁿ", "F1", "toy", [Operand("n", step, "steps")], steps, values["x"])
+        return Explanation("why x?", "xₙ = x₀ / 2ⁿ", "F1", "toy", [Operand("n", step, "steps")], steps)
 
 
 KIND = HalvingKind()

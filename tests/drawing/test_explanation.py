@@ -9,7 +9,7 @@ from txlab.engine.explain import Explanation, Step
 def rows_of(weights: list[float], asked: int) -> list[list[str]]:
     """The lines of the table below "the row": mark, label and weight."""
     labels = [f"t{place}" for place in range(len(weights))]
-    given = Explanation("why?", "y = x", "T1", "", [], [Step("a", "x", weights)], weights[asked], labels, asked)
+    given = Explanation("why?", "y = x", "T1", "", [], [Step("a", "x", weights)], labels, asked)
     lines = [line.plain for line in explanation_lines(given, 80, dict.fromkeys(PARTS, ""))]
     begin = next(at for at, line in enumerate(lines) if line.startswith("the row"))
     return [line.split() for line in lines[begin + 2 : begin + 2 + len(weights)]]

@@ -76,7 +76,6 @@ def explanation(**changed: object) -> Explanation:
         "source": "Vaswani et al. 2017, eq. 1",
         "operands": [Operand("q₇", list(np.linspace(-1, 1, 64)), "query"), Operand("M", [[1, 2], [3, 4]], "a matrix")],
         "steps": [Step("s", "q·k/√K", 1.73, "score"), Step("α", "exp(sⱼ) / 9.1", ROW)],
-        "result": 0.4,
         "labels": WORDS,
         "asked": 2,
     }
@@ -111,13 +110,14 @@ def test_the_entry_that_was_asked_about_is_marked(place: int) -> None:
 
 
 def test_where_no_entry_was_asked_about_none_is_marked() -> None:
-    assert not [line for line in explanation_lines(explanation(asked=None), 80, STYLE) if "▸" in line.plain]
+    unasked = explanation(asked=None, steps=[Step("α", "exp(sⱼ) / 9.1", ROW), Step("Σ", "", 1.0)])
+    assert not [line for line in explanation_lines(unasked, 80, STYLE) if "▸" in line.plain]
 
 
 def test_a_result_that_is_no_number_breaks_nothing() -> None:
-    odd = explanation(result=math.nan, steps=[Step("α", "0/0", [math.nan] * 5)])
+    odd = explanation(steps=[Step("α", "0/0", [math.nan] * 5)])
     assert "NaN" in "\n".join(line.plain for line in explanation_lines(odd, 60, STYLE))
-    bare = explanation(operands=[], steps=[], labels=[])
+    bare = explanation(operands=[], steps=[Step("α", "", 0.4)], labels=[])
     assert explanation_lines(bare, 60, STYLE)
 
 

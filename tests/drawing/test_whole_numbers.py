@@ -80,7 +80,6 @@ def test_rules_and_explanations_have_whole_numbers(values: list[float], cells: i
     explanation = Explanation(
         question="why?", equation="y = x", math="K1", source="", labels=[f"t{i}" for i in range(len(values))], asked=0,
         operands=[Operand("x", values, "all"), Operand("y", values[0])], steps=[Step("z", "x + y", values)],
-        result=values[-1],
     )  # fmt: skip
     style = dict.fromkeys(PARTS, "")
     whole = {each for line in explanation_lines(explanation, 2000, style, ascii) for each in seen(line.plain)}

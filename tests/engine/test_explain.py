@@ -80,7 +80,7 @@ def test_every_line_of_an_update_can_be_checked_with_a_calculator(rule: str) -> 
 def test_a_loss_in_bits_is_computed_from_the_loss_that_is_written(loss: float) -> None:
     told = explain_metric({"kind": "language-model"}, "val_loss", 10, {"val_loss": loss}, {})
     assert told is not None
-    (bits,) = [step for step in told.steps if step.name == "L / ln 2"]
+    (bits,) = [step for step in told.meaning if step.name == "L / ln 2"]
     found = calculated(bits.expression)
     assert found is not None
     assert f"{found:.4g}" == f"{loss / log(2):.4g}"

@@ -148,10 +148,10 @@ def test_a_share_is_explained_with_its_bound() -> None:
     told = load_scenario("bandits").scenario
     answer = explain_metric(told, "optimal/ε=.1", 900, {"optimal/ε=.1": 0.8}, {})
     assert answer is not None
-    assert answer.steps[-1].result == pytest.approx(0.91)
+    assert answer.meaning[-1].result == pytest.approx(0.91)
     reward = explain_metric(told, "reward/UCB c=2", 900, {"reward/UCB c=2": 1.5}, {})
     assert reward is not None
-    assert reward.steps[-1].result == pytest.approx(1.53875, abs=1e-4)
+    assert reward.meaning[-1].result == pytest.approx(1.53875, abs=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -109,8 +109,8 @@ def test_every_reading_of_a_gpu_is_explained_with_its_limit() -> None:
     slowed = explain_metric({"kind": "language-model"}, "gpu_slowed", 1, values, {})
     assert watts is not None
     assert slowed is not None
-    assert watts.steps[0].result == pytest.approx(0.78)
-    assert "power limit, temperature" in slowed.operands[0].note
+    assert watts.meaning[0].result == pytest.approx(0.78)
+    assert "power limit, temperature" in slowed.steps[0].note
 
 
 def test_the_share_of_a_data_sheet_is_computed_from_its_facts() -> None:

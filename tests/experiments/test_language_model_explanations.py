@@ -53,7 +53,7 @@ def test_a_next_token_is_explained_by_its_probability(frame: Frame) -> None:
     p = float(frame.tensors["next/probability"][4, 2])
     assert why.result == p
     assert why.labels == list(frame.tokens["next"])[20:25]
-    steps = {step.name: step.result for step in why.steps}
+    steps = {step.name: step.result for step in why.meaning}
     assert steps["−ln p"] == pytest.approx(-math.log(p))
     assert steps["−log₂ p"] == pytest.approx(-math.log2(p))
 
@@ -90,12 +90,12 @@ def test_metrics_come_out_at_their_numbers() -> None:
         assert why.operands[1].value == pytest.approx(2.5)
         assert why.steps[1].result == pytest.approx(bits)
     clipped = explain_metric(SETTINGS, "grad_norm", 5, {"grad_norm": 4.0})
-    assert clipped.steps[0].result == pytest.approx(0.25, rel=1e-5)
-    assert explain_metric(SETTINGS, "grad_norm", 5, {"grad_norm": 0.4}).steps[0].result == 1
+    assert clipped.meaning[0].result == pytest.approx(0.25, rel=1e-5)
+    assert explain_metric(SETTINGS, "grad_norm", 5, {"grad_norm": 0.4}).meaning[0].result == 1
     speed = {"share_of_peak": 0.25, "tokens_per_second": 50_000}
     assert explain_metric(SETTINGS, "share_of_peak", 5, speed, facts).steps[-1].result == pytest.approx(0.25)
     loss = explain_metric(SETTINGS, "loss", 5, {"loss": 2.0}, facts)
-    assert {step.name: step.result for step in loss.steps}["ln V"] == pytest.approx(math.log(1024))
+    assert {step.name: step.result for step in loss.meaning}["ln V"] == pytest.approx(math.log(1024))
 
 
 def test_where_there_is_no_more_to_say_nothing_is_said() -> None:
@@ -123,7 +123,7 @@ def test_the_size_of_a_scenario_is_that_of_its_model(change: dict[str, object]) 
     experiment = KIND.build(scenario)
     assert steps["parameters"] == sum(parameter.numel() for parameter in experiment.model.parameters())
     assert why.result == steps["FLOPs a step"] == experiment.facts()["flops_per_step"]
-    assert steps["FLOP/s"] == pytest.approx(110 * why.result / 10)
+    assert why.meaning[-1].result == pytest.approx(110 * why.result / 10)
 
 
 def test_a_size_that_depends_on_the_text_is_not_guessed() -> None:
@@ -147,7 +147,7 @@ def test_a_loss_is_explained_by_what_its_kind_guesses(
     assert why is not None
     assert equation in why.equation
     assert why.math == math_item
-    assert {step.name: step.result for step in why.steps}["ln V"] == pytest.approx(math.log(among))
+    assert {step.name: step.result for step in why.meaning}["ln V"] == pytest.approx(math.log(among))
 
 
 @pytest.mark.parametrize(("predicts", "words"), [("next", "after"), ("place", "in the place of"), ("class", "by")])

@@ -180,7 +180,7 @@ def test_a_number_of_a_frame_is_explained_from_the_frame_alone() -> None:
     frame = experiment.frame()
     told = KIND.explain_frame(frame, "0/v", (2,))
     assert told.result == experiment.v[2]
-    assert told.steps[-1].note == "the equation holds"
+    assert told.meaning[-1].note == "the equation holds"
     q = KIND.explain_frame(frame, "0/q", (2, experiment.process.actions.index("left")))
     assert q.result == pytest.approx(0.8 * experiment.v[1] + 0.1 * experiment.v[2] + 0.1 * experiment.v[5] - 0.04)
     with pytest.raises(LabError, match="holds no values"):
@@ -202,7 +202,7 @@ def test_a_change_says_how_far_off_the_values_can_be_at_most() -> None:
         values = experiment.step()
     told = explain_metric(experiment.scenario.model_dump(), "delta", 20, values)
     assert told is not None
-    bound = told.steps[-1].result
+    bound = told.meaning[-1].result
     off = np.abs(experiment.v - best).max()
     assert isinstance(bound, float)
     assert off <= bound < 9.01 * values["delta"]
@@ -227,7 +227,7 @@ def test_gamma_may_be_turned_unless_values_would_become_infinite() -> None:
     answer = explain_metric(experiment.scenario.model_dump(), "delta", experiment.step_count, values)
     assert answer is not None
     best = settled(sweeps(experiment.process, 0.99)).v
-    assert np.abs(experiment.v - best).max() <= float(answer.steps[-1].result) == pytest.approx(99 * values["delta"])
+    assert np.abs(experiment.v - best).max() <= float(answer.meaning[-1].result) == pytest.approx(99 * values["delta"])
     with pytest.raises(LabError, match="nearest: gamma"):
         experiment.adjust("gama", 0.5)
 
@@ -348,7 +348,7 @@ def test_no_value_is_further_off_than_the_answer_says(sweep: Any) -> None:
             values = experiment.step()
             answer = explain_metric(told.model_dump(), "delta", step, values)
             assert answer is not None
-            [bound] = [float(each.result) for each in answer.steps if each.name == "error ≤"]
+            [bound] = [float(each.result) for each in answer.meaning if each.name == "error ≤"]
             off = np.abs(experiment.v - best).max()
             assert off <= bound + 1e-12
             broken += off > values["delta"] + 1e-12  # γ/(1−γ) is 1 here

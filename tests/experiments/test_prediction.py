@@ -359,9 +359,9 @@ def test_metrics_are_explained_by_what_they_are_made_of() -> None:
     answer = explain_metric(made.model_dump(), "rms/true", 6, values)
     assert answer is not None
     assert answer.result == values["rms/true"]
-    before = next(step for step in answer.steps if step.name == "before")
+    before = next(step for step in answer.meaning if step.name == "before")
     assert before.result == pytest.approx(np.sqrt(np.mean((np.arange(1, 6) / 6) ** 2)))
-    error = next(step for step in answer.steps if step.name == "standard error")
+    error = next(step for step in answer.meaning if step.name == "standard error")
     assert error.result == pytest.approx(values["rms_high/true"] - values["rms/true"])
     wild = explain_metric(made.model_dump(), "rms/true", 6, {"rms/true": inf})
     assert wild is not None
@@ -386,7 +386,7 @@ def test_a_value_is_explained_by_its_last_update_or_beside_the_true_one() -> Non
         assert answer.steps[0].result == frame.facts["last"][i]["delta"]
         other = 1 if state != 1 else 2
         beside = explain_frame(frame, f"{i}/v", (other,))
-        assert beside.steps[0].result == pytest.approx(beside.result - other / 6)
+        assert beside.meaning[0].result == pytest.approx(beside.result - other / 6)
     assert explain_frame(frame, "0/trace", (3,)).steps[0].result == pytest.approx(0.8)
     with pytest.raises(LabError, match="no explanation"):
         explain_frame(frame, "true/v", (3,))
@@ -410,7 +410,7 @@ def test_the_error_of_a_step_and_both_errors_of_the_counterexample_are_explained
     answer = explain_metric(watched.model_dump(), name, 5, values)
     assert answer is not None
     assert answer.result == values[name]
-    assert answer.steps[0].result == pytest.approx(watched.drawn()[0].alpha * values[name])
+    assert answer.meaning[0].result == pytest.approx(watched.drawn()[0].alpha * values[name])
     baird = load_scenario("baird").scenario
     assert isinstance(baird, PredictionScenario)
     values = recorded(build(baird), 5)[-1]
@@ -421,7 +421,7 @@ def test_the_error_of_a_step_and_both_errors_of_the_counterexample_are_explained
         assert answer.result == values[name]
         if what in ("rms", "projected"):
             beside = "projected" if what == "rms" else "rms"
-            assert answer.steps[0].result == values[f"{beside}/{label}"]
+            assert answer.meaning[0].result == values[f"{beside}/{label}"]
 
 
 def test_one_run_has_no_standard_error() -> None:

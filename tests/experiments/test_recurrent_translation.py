@@ -210,7 +210,7 @@ def test_facts_metrics_and_the_size_are_explained() -> None:
     values = {"exact_match": 0.9, "token_accuracy": 0.99}
     exact = explain_metric(scenario().model_dump(), "exact_match", 40, values, facts)
     assert exact is not None
-    assert exact.steps[0].result == pytest.approx(0.9 * 12)
+    assert exact.meaning[0].result == pytest.approx(0.9 * 12)
 
 
 # As a run

@@ -430,7 +430,7 @@ def test_the_metrics_of_a_translation_are_explained() -> None:
     assert [step.result for step in exact.steps] == pytest.approx([450.0, 50.0, math.exp(16 * math.log(0.99))])
     norm = explain_metric(settings, "grad_norm", 40, values, facts)
     assert norm is not None
-    assert norm.steps[0].result == pytest.approx(0.5, rel=1e-5)
+    assert norm.meaning[0].result == pytest.approx(0.5, rel=1e-5)
     loss = explain_metric(settings, "val_loss", 40, values, facts)
     assert loss is not None
     assert "unseen pairs" in loss.operands[0].note

@@ -206,7 +206,7 @@ def test_every_metric_has_an_explanation() -> None:
         assert told.result == values[name]
     loss = explain_metric(scenario, "loss", 1, values, experiment.facts())
     assert loss is not None
-    assert loss.steps[0].result == pytest.approx(6 * np.log(2))
+    assert loss.meaning[0].result == pytest.approx(6 * np.log(2))
 
 
 def test_planted_words_are_all_different_and_known() -> None:

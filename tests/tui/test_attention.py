@@ -175,14 +175,14 @@ async def test_leaving_out_the_first_token_hides_it_and_says_what_remains(tmp_pa
 async def test_why_asks_about_the_cell_and_about_the_next_token(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from txlab.engine.explain import Explanation
+    from txlab.engine.explain import Explanation, Step
     from txlab.experiments.learning import explanations
 
     asked: list[tuple[int, str, tuple[int, ...], set[str]]] = []
 
     def explain(frame: Frame, tensor: str, index: tuple[int, ...]) -> Explanation:
         asked.append((frame.step, tensor, tuple(index), set(frame.tensors)))
-        return Explanation("why?", "y = x", "T1", "here", [], [], 0.5)
+        return Explanation("why?", "y = x", "T1", "here", [], [Step("y", "x", 0.5)])
 
     monkeypatch.setattr(explanations, "explain_attention", explain)
     app = app_on(make_run(tmp_path, frames=FRAMES), tmp_path)

@@ -104,7 +104,7 @@ async def test_why_never_shows_the_answer_of_a_question_before(app: TxlabApp) ->
     gate = threading.Event()
 
     def answer(question: str) -> Explanation:
-        return Explanation(question, "α = s", "T1", "here", [Operand("s", [1.0], "s")], [Step("α", "s", [1.0])], 1.0)
+        return Explanation(question, "α = s", "T1", "here", [Operand("s", [1.0], "s")], [Step("α", "s", 1.0)])
 
     def slow() -> Explanation:
         gate.wait(20)

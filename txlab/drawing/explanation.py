@@ -1,4 +1,4 @@
-"""An engine Explanation laid out as lines: question, equation, inputs, steps, row, result.
+"""An engine Explanation laid out as lines: question, equation, inputs, steps, row, result, and what it means.
 
 Long rows are elided in the middle; rows that have an entry for each label are also shown side by side as one table, in
 which the entry that was asked about is marked by a sign, not by colour alone. A long table begins with its largest
@@ -85,7 +85,7 @@ def explanation_lines(
     wrap(dot.join(part for part in (f"MATH {explanation.math}", formula(explanation.source, ascii)) if part), "quiet")
 
     names = [formula(operand.name, ascii) for operand in explanation.operands]
-    names += [formula(step.name, ascii) for step in explanation.steps]
+    names += [formula(step.name, ascii) for step in (*explanation.steps, *explanation.meaning)]
     left = min(max((width(name) for name in names), default=0), max(4, room // 4))
 
     def entry(name: str, value: Value, expression: str, note: str) -> None:
@@ -132,14 +132,18 @@ def explanation_lines(
         say(("goes in", "heading"), indent=0)
         for operand in explanation.operands:
             entry(operand.name, operand.value, "", operand.note)
-    if explanation.steps:
-        lines.append(Text())
-        say(("step by step", "heading"), indent=0)
-        for step in explanation.steps:
-            entry(step.name, step.result, step.expression, step.note)
+    lines.append(Text())
+    say(("step by step", "heading"), indent=0)
+    for step in explanation.steps:
+        entry(step.name, step.result, step.expression, step.note)
     lines += row_table(explanation, cells, style, ascii)
     lines.append(Text())
     say(("result  ", "heading"), (written(explanation.result, room, ascii)[0], "asked"), indent=0)
+    if explanation.meaning:
+        lines.append(Text())
+        say(("what it means", "heading"), indent=0)
+        for step in explanation.meaning:
+            entry(step.name, step.result, step.expression, step.note)
     return [line if line.cell_len <= cells else line[: len(cut(line.plain, cells))] for line in lines]
 
 

@@ -73,10 +73,11 @@ class Explanation:
     math       the formula's number, e.g. "T1" (`txlab formulas`)
     source     where the formula comes from, e.g. "Vaswani et al. 2017, eq. 1"
     operands   the inputs, in the order of the equation
-    steps      the computation from the operands to the result
-    result     the number asked about, exactly as computed
+    steps      the computation from the operands to the number asked about, which the last step gives; a number that
+               is measured or counted is a single step without an expression
     labels     names for the entries of row-shaped values (tokens, actions), if they have any
     asked      the index of the label that was asked about; None if the question is not about one entry of a row
+    meaning    what follows from the number: a loss as a perplexity, a share beside that of guessing
     """
 
     question: str
@@ -85,9 +86,17 @@ class Explanation:
     source: str
     operands: Sequence[Operand]
     steps: Sequence[Step]
-    result: float
     labels: Sequence[str] = field(default_factory=tuple)
     asked: int | None = None
+    meaning: Sequence[Step] = field(default_factory=tuple)
+
+    @property
+    def result(self) -> float:
+        """The number asked about: the result of the last step; of a row, its entry `asked`."""
+        last = self.steps[-1].result
+        found = last if isinstance(last, (int, float)) or self.asked is None else last[self.asked]
+        assert isinstance(found, (int, float)), f"{self.question} The last step gives {found!r}, which is not a number"
+        return found
 
 
 def computed(name: str, form: str, formula: Callable[..., Number], *operands: Number, note: str = "") -> Step:

@@ -175,10 +175,13 @@ def why_guessing(game: GuessingGame) -> Explanation:
         ),
         Step("bits of it", f"−log₂ p({rank})" + ("" if rank else " + 8 a byte"), game.bits[-1]),
     ]
+    meaning = []
     if game.size:
         a_byte = "{} / {}", lambda bits, size: bits / size
         steps += [
             computed("you", *a_byte, game.person_total, game.size, note="bits / bytes"),
+        ]
+        meaning = [
             computed("model", *a_byte, game.model_total, game.size, note="−Σ log₂ p of its tokens / the same bytes"),
         ]
     counts = [game.ranks.count(one) for one in (*range(1, GUESSES + 1), 0)]
@@ -194,5 +197,5 @@ def why_guessing(game: GuessingGame) -> Explanation:
             Operand("nᵣ", counts, "characters found at guess 1, 2, …, and not at all"),
         ],
         steps=steps,
-        result=game.person if game.size else game.bits[-1],
+        meaning=meaning,
     )

@@ -60,12 +60,9 @@ def _reading(name: str, values: Mapping[str, float]) -> Explanation:
         equation=f"a reading of {source}",
         math="T11",
         source="read while it ran, about once a second",
-        operands=[
-            Operand(name, values[name], f"{what}{f': {said}' if said else ''}"),
-            *([Operand(most, values[most], READ[most][0])] if share else []),
-        ],
-        steps=[share] if share else [],
-        result=values[name],
+        operands=[Operand(most, values[most], READ[most][0])] if share else [],
+        steps=[Step(name, "", values[name], f"{what}{f': {said}' if said else ''}")],
+        meaning=[share] if share else [],
     )
 
 
@@ -76,8 +73,8 @@ def _pace(rate: float) -> Explanation:
         math="T11",
         source="measured while it ran",
         operands=[Operand("n₂ − n₁", "steps done", WINDOW)],
-        steps=[Step("a step", f"1 / {rate:.4g}", 1 / rate if rate else float("inf"), "seconds of training")],
-        result=rate,
+        steps=[Step("steps/s", "", rate)],
+        meaning=[Step("a step", f"1 / {rate:.4g}", 1 / rate if rate else float("inf"), "seconds of training")],
     )
 
 
@@ -97,17 +94,16 @@ def _speed(name: str, values: Mapping[str, float], facts: Mapping[str, Any]) -> 
             *choices_made(facts),
         ],
         steps=[Step(f"{unit}/s", f"{size:.6g} · {rate:.6g}", size * rate)],
-        result=values[name],
     )
 
 
 def _time_left(scenario: Any, step: int, values: Mapping[str, float]) -> Explanation:
     left, rate = values["seconds_left"], values.get("steps_per_second")
     steps = getattr(getattr(scenario, "train", None), "steps", None)
-    operands, lines = [Operand("N − n", "steps to do", "N of the scenario, n done")], []
+    operands, meaning = [Operand("N − n", "steps to do", "N of the scenario, n done")], []
     if steps is not None and steps > step:
         operands = [Operand("N", steps, "train.steps"), Operand("n", step, "done")]
-        lines.append(
+        meaning.append(
             computed(
                 "a step",
                 "{} / ({} − {})",
@@ -119,15 +115,15 @@ def _time_left(scenario: Any, step: int, values: Mapping[str, float]) -> Explana
             )
         )
     if rate:
-        lines.append(Step("of it training", f"1 / {rate:.4g}", 1 / rate, "seconds a step"))
+        meaning.append(Step("of it training", f"1 / {rate:.4g}", 1 / rate, "seconds a step"))
     return Explanation(
         question=f"why {left:.3g} s left?",
         equation="time left = (N − n) · seconds a step, as of late",
         math="T11",
         source="measured while it ran",
         operands=operands,
-        steps=lines,
-        result=left,
+        steps=[Step("time left", "", left, "seconds")],
+        meaning=meaning,
     )
 
 
@@ -135,10 +131,10 @@ def _memory(name: str, values: Mapping[str, float], facts: Mapping[str, Any]) ->
     used, parameters = values[name], facts.get("parameters")
     on_gpu = name == "memory_mb" and "host_memory_mb" in values
     what = "most that tensors have taken on the GPU" if on_gpu else "pages of the process in main memory"
-    steps = []
+    meaning = []
     if parameters and name == "memory_mb":
         known = 16e-6 * parameters
-        steps = [
+        meaning = [
             Step("of the model", f"16 · {parameters} / 10⁶", known, "MB: float32 weights, gradients, two moments"),
             Step("the rest", f"{used:.1f} − {known:.1f}", used - known, "activations, data, libraries"),
         ]
@@ -147,9 +143,9 @@ def _memory(name: str, values: Mapping[str, float], facts: Mapping[str, Any]) ->
         equation="memory = weights + gradients + moments + activations + data + libraries",
         math="T11",
         source="measured while it ran",
-        operands=[Operand("memory", used, f"MB: {what}")],
-        steps=steps,
-        result=used,
+        operands=[],
+        steps=[Step("memory", "", used, f"MB: {what}")],
+        meaning=meaning,
     )
 
 
@@ -176,7 +172,6 @@ def _share(name: str, values: Mapping[str, float], facts: Mapping[str, Any]) -> 
             computed("FLOP/s", "{} · {}", mul, work / units, speed),
             computed("share", "{} / {}", truediv, rate, peak),
         ],
-        result=share,
     )
 
 

@@ -39,10 +39,10 @@ def test_of_settled_values_the_equation_holds_for_the_best_and_for_a_policy() ->
     for policy in (None, even(process)):
         v = settled(sweeps(process, 0.9, policy), 1e-15).v
         told = why_value(process, v, 0, gamma=0.9, rule="optimal" if policy is None else policy)
-        assert told.steps[-1].note == "the equation holds"
+        assert told.meaning[-1].note == "the equation holds"
         assert told.result == v[0]
         moved = why_value(process, v + 1.0, 0, gamma=0.9, rule="optimal" if policy is None else policy)
-        assert moved.steps[-1].note.startswith("what the number shown still has to move")
+        assert moved.meaning[-1].note.startswith("what the number shown still has to move")
 
 
 def test_an_end_has_no_value_of_what_follows() -> None:

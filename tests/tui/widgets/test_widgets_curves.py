@@ -228,7 +228,7 @@ def test_a_bar_is_as_long_as_its_share(value: float, cells: int, drawn: str) -> 
 
 ANSWER = Explanation(
     "why .62?", "α = exp(s) / Σ exp(s)", "T1", "Vaswani et al. 2017, eq. 1",
-    [Operand("s", [0.1, 1.7], "scores")], [Step("α", "exp(s) / Σ", [0.38, 0.62])], 0.62, ["[/x]", "\x1b[31m"], asked=1,
+    [Operand("s", [0.1, 1.7], "scores")], [Step("α", "exp(s) / Σ", [0.38, 0.62])], ["[/x]", "\x1b[31m"], asked=1,
 )  # fmt: skip
 
 

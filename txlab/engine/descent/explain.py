@@ -22,12 +22,13 @@ def explain_step(
     *,
     question: str,
     result: float,
+    asked: str = "f(x)",
     what: str = "",
     names: str = "xy",
     noisy: bool = False,
 ) -> Explanation:
-    """The step that `method` took; `what` is the formula of the number asked about, if it is
-    another one, and `names` are those of the coordinates."""
+    """The step that `method` took, and at its end the number that was asked about: its letter `asked` and its formula
+    `what`, if it is not f; `names` are those of the coordinates."""
     added = "with noise added to it" if noisy else "of the sample that was drawn" if method.name == "sgd" else ""
     operands = [
         Operand("f", f, "what is gone down"),
@@ -57,8 +58,7 @@ def explain_step(
         math=method.math,
         source=method.source,
         operands=operands,
-        steps=steps,
-        result=result,
+        steps=[*steps, Line(asked, what.partition(" = ")[2], result, "there")],
     )
 
 

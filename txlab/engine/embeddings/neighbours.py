@@ -55,7 +55,6 @@ def explain_similarity(words: tuple[str, str], v: np.ndarray, w: np.ndarray) -> 
             if cosine
             else Step("cos", "a vector of length 0, or at right angles", 0.0),
         ],
-        result=cosine,
     )
 
 

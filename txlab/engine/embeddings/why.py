@@ -115,8 +115,8 @@ def why_pair_moved(update: PairUpdate, step: int, centre: int, context: int, wor
             computed(
                 "others", "{} − {}", lambda end, own: end - own, update.after, alone, note="the rest of the block"
             ),
+            Step("v·u", "x′ + others", update.after, "after the step"),
         ],
-        result=update.after,
         labels=[words[word] for word in update.words],
         asked=update.words.index(context),
     )
@@ -178,9 +178,8 @@ def explain_expected(
             Step("|u_o|", "√(u_o·u_o)", lengths[0]),
             Step("|E[u]|", "√(E[u]·E[u])", lengths[1]),
             Step("|d|", "√(d·d)", lengths[2], "0 where the prediction is right"),
-            Step(f"d·{letter}", f"Σᵢ dᵢ {letter}ᵢ", float(difference @ h[0]), f"above 0: {letter} grows longer"),
         ],
-        result=lengths[2],
+        meaning=[Step(f"d·{letter}", f"Σᵢ dᵢ {letter}ᵢ", float(difference @ h[0]), f"above 0: {letter} grows longer")],
         labels=[words[word] for word in shown],
         asked=shown.index(context),
     )

@@ -180,8 +180,8 @@ def _by_noise(found: Prediction, step: int, word: int, words: Sequence[str], nce
             Step("u·h", "before", before),
             Step("u′·h′", "(u − α e h)·(h − α/c Σ e u)", alone, "had this prediction alone moved them"),
             computed("others", "{} − {}", lambda end, own: end - own, after, alone, note=_times(found)),
+            Step("u·h", "u′·h′ + others", after, "after the step"),
         ],
-        result=after,
         labels=[words[row] for row in found.rows],
         asked=0,
     )
@@ -212,13 +212,13 @@ def _by_tree(found: Prediction, step: int, word: int, words: Sequence[str], turn
             _moves(found),
             Step("p′(o)", "Π σ(s (u − α e h)·(h − α/c Σ e u))", alone, "had this prediction alone moved them"),
             computed("others", "{} − {}", lambda end, own: end - own, after, alone, note=_times(found)),
+            Step("p(o)", "p′(o) + others", after, "after the step"),
         ],
-        result=after,
         labels=[f"node {row}" for row in found.rows],
     )
 
 
 def _by_softmax(found: Prediction, step: int, word: int, words: Sequence[str]) -> Explanation:
     expected = explain_expected(found.h, found.u, found.target, words, _asked(found, step, word, words), "h")
-    operands, steps = [*_operands(found, words), *expected.operands], [*expected.steps, _moves(found)]
-    return replace(expected, operands=operands, steps=steps)
+    operands, meaning = [*_operands(found, words), *expected.operands], [*expected.meaning, _moves(found)]
+    return replace(expected, operands=operands, meaning=meaning)

@@ -180,6 +180,5 @@ def explain_neuron(network: FeedForward, x: Tensor, name: str, where: str = "") 
         source="Becker-Kahn §2; Wang §3",
         operands=operands,
         steps=steps,
-        result=result,
         labels=sources,
     )

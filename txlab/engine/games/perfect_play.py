@@ -79,7 +79,6 @@ def explain(solution: Solution, position: Position, move: int | None = None) -> 
             source="Mehlig; exhaustive search",
             operands=[Operand("outcome(s)", value, "+1 the first player has won, −1 the second, 0 drawn")],
             steps=[Step("V(s)", "outcome(s)", value, verdict(solution, graph.positions[n]))],
-            result=value,
         )
     moves = graph.moves(n)
     first = graph.mover[n] == FIRST
@@ -94,9 +93,8 @@ def explain(solution: Solution, position: Position, move: int | None = None) -> 
         operands=[Operand("V(s·a)", follow, f"what follows each move of {who}; +1 {game.SIGNS[0]} wins, −1 loses")],
         steps=[
             Step("V(s)", f"{choice} of {len(moves)}", value, verdict(solution, graph.positions[n])),
-            Step("kept by", "moves with V(s·a) = V(s)", ", ".join(optimal)),
         ],
-        result=value,
+        meaning=[Step("kept by", "moves with V(s·a) = V(s)", ", ".join(optimal))],
         labels=[game.MOVES[each] for each, _ in moves],
         asked=next(place for place, (_, after) in enumerate(moves) if solution.value[after] == solution.value[n]),
     )

@@ -99,7 +99,6 @@ def explain_cell(learner: SelfPlayLearner, cell: int) -> Explanation:
             source=SOURCE[rule],
             operands=[Operand("outcome(s)" if ended else "initial", value, known)],
             steps=[Step("never updated", "as it was at the beginning", value, known)],
-            result=value,
         )
     left, led = game.text(graph.positions[found.left]), game.text(graph.positions[found.to])
     own, compared, drawn_to = letters(learner, found.to)
@@ -128,5 +127,4 @@ def explain_cell(learner: SelfPlayLearner, cell: int) -> Explanation:
         source=SOURCE[rule],
         operands=operands,
         steps=steps,
-        result=found.after,
     )

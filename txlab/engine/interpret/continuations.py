@@ -88,6 +88,5 @@ def why_path(labels: Sequence[str], logp: Sequence[float]) -> Explanation:
             Step("Σ ln p", terms.replace("-", "−"), total, "nats"),
             Step("p", f"exp({number(total)})", exp(total)),
         ],
-        result=exp(total),
         labels=list(labels),
     )

@@ -91,7 +91,6 @@ def _explain_row(
         source="Vaswani et al. 2017, eq. 1",
         operands=operands,
         steps=steps,
-        result=float(alpha[j]),
         labels=names,
         asked=j,
     )
@@ -161,7 +160,6 @@ def why_pattern(
         question=f"why does {who!r} look at {whom!r} with {result:.3f}?",
         operands=[query, key, *answer.operands[2:]],
         steps=steps,
-        result=result,
     )
 
 
@@ -243,7 +241,6 @@ def _softmax(logits: Tensor, token: int, names: Names) -> Explanation:
             Step("−ln p", f"−ln {number(p)}", -log(p) if p > 0 else float("inf"), "nats: the loss, if it is right"),
             Step("p", f"{number(float((z[token] - top).exp()))} / {number(total)}", p),
         ],
-        result=p,
         labels=[names(one) for one in shown],
         asked=shown.index(token),
     )
@@ -276,7 +273,6 @@ def why_kl(found: Effect, names: Names = str) -> Explanation:
             Step("the others", f"Σ over {len(terms) - len(shown)} more tokens", found.kl - sum(largest)),
             Step("KL", f"{summed(largest)} + the others", found.kl, "nats; 0 = nothing moved"),
         ],
-        result=found.kl,
         labels=[names(token) for token in shown],
     )
 
@@ -312,7 +308,6 @@ def why_direct(found: DirectEffects, part: LogitTerm, names: Names = str) -> Exp
         source="Elhage et al. 2021",
         operands=operands,
         steps=steps,
-        result=part.value,
         labels=[one.name for one in found.parts],
         asked=next((place for place, one in enumerate(found.parts) if one is part), None),
     )
@@ -363,7 +358,6 @@ def why_rollout(cache: ActivationCache, site: str, row: int, column: int, labels
             Operand("Rⱼ", before[:, column].tolist(), "what each position held of this token one layer before"),
         ],
         steps=steps,
-        result=result,
         labels=names,
         asked=column,
     )
@@ -402,7 +396,6 @@ def why_score(
             Step("n", "positions that count", len(rows)),
             Step("score", f"{number(float(looked.sum()))} / {len(rows)}", result, "1 = always, 0 = never"),
         ],
-        result=result,
         labels=[names[row] if names else str(row) for row in rows.tolist()],
     )
 
@@ -432,7 +425,6 @@ def why_copying(found: Circuit, kind: str, head: str) -> Explanation:
                 f"1 = all positive, −1 = all negative; {path}",
             ),
         ],
-        result=found.positive,
     )
 
 
@@ -473,5 +465,4 @@ def why_composition(
                 "score", f"{number(size)} / ({number(left)} · {number(right)})", score, "1 = reads all that is written"
             ),
         ],
-        result=score,
     )

@@ -45,6 +45,8 @@ def why_state(
             computed("h(t)", "(1 − {}) · {} + {} · {}", lambda z, n, again, h: (1 - z) * n + again * h, now["z"],
                      now["n"], now["z"], before["h"], note="(1 − z) n + z h(t−1)")
         ]  # fmt: skip
+    else:
+        steps = [Step(f"{asked}(t)", "", now[asked], "computed from all units of the step before")]
     return Explanation(
         question=f"why is {asked} {number(now[asked])} {where}?",
         equation=rule,
@@ -52,5 +54,4 @@ def why_state(
         source=source,
         operands=operands,
         steps=steps,
-        result=now[asked],
     )

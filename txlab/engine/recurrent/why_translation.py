@@ -36,7 +36,6 @@ def explain_additive(
             Step("sᵢⱼ′", "the score of every place", row.tolist()),
             *softmax_steps(row, j),
         ],
-        result=weight,
         labels=list(columns),
         asked=j,
     )

@@ -275,7 +275,6 @@ class Agent:
             source=f"{self.rule.title}: {self.rule.source}",
             operands=operands,
             steps=[Step("V(s)", letters, value, what)],
-            result=value,
             labels=[self.process.actions[a] for a in actions],
             asked=actions.index(action),
         )
@@ -329,7 +328,6 @@ class Agent:
             source,
             operands,
             [chosen, *steps] if chosen else steps,
-            after,
             list(labels),
             asked,
         )

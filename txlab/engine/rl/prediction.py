@@ -310,5 +310,4 @@ def why_update(
         source=METHODS[kind].source,
         operands=operands,
         steps=steps,
-        result=update.after,
     )

@@ -63,11 +63,11 @@ def _of_action(
     steps = _outcomes(process, v, state, action, gamma)
     steps.append(Step("Q(s,a)", " + ".join(each.name for each in steps), total, f"{a} in {s}"))
     operands = [Operand("γ", gamma, "discount"), *_next_values(process, v, state, action)]
-    result = total
+    result, residual = total, []
     if shown.ndim == 2:
         result = float(shown[state, action])
-        operands.insert(0, Operand("Q(s,a)", result, "as it stands in the table"))
-        steps.append(_residual(total, result))
+        steps.append(Step("shown", "", result, "as it stands in the table"))
+        residual = [_residual(total, result)]
     follows = "maxₐ′ Q(s′,a′)" if policy is None else "Σₐ′ π(a′|s′) Q(s′,a′)"
     return Explanation(
         question=f"why {number(result)} for {a} in {s}?",
@@ -76,7 +76,7 @@ def _of_action(
         source=SOURCE,
         operands=operands,
         steps=steps,
-        result=result,
+        meaning=residual,
     )
 
 
@@ -87,7 +87,7 @@ def _of_state(process: Process, v: np.ndarray, state: int, gamma: float, policy:
     total = float(values(q, None if policy is None else policy[state]))
     allowed = np.flatnonzero(process.allowed[state])
     labels = [process.actions[a] for a in allowed]
-    operands = [Operand("V(s)", result, "as it is shown"), Operand("γ", gamma, "discount")]
+    operands = [Operand("γ", gamma, "discount")]
     steps: list[Step] = []
     if not len(allowed):
         steps.append(Step("V(s)", "0", 0.0, f"nothing can be done in {s}: the episode is over"))
@@ -97,7 +97,7 @@ def _of_state(process: Process, v: np.ndarray, state: int, gamma: float, policy:
         operands.append(Operand("π(·|s)", policy[state][allowed].tolist(), "the policy"))
     if len(allowed):
         steps.append(Step("V(s)", letters, total, "" if policy is not None else f"{labels[int(q[allowed].argmax())]}"))
-        steps.append(_residual(total, result))
+    steps.append(Step("shown", "", result))
     return Explanation(
         question=f"why {number(result)} in {s}?",
         equation=f"V(s) = {letters},  Q(s,a) = Σₛ′ p(s′|s,a) [r + γ V(s′)]",
@@ -105,8 +105,8 @@ def _of_state(process: Process, v: np.ndarray, state: int, gamma: float, policy:
         source=SOURCE,
         operands=operands,
         steps=steps,
-        result=result,
         labels=labels if policy is not None else (),
+        meaning=[_residual(total, result)] if len(allowed) else [],
     )
 
 

@@ -67,7 +67,6 @@ def explain_delta(answer: TokenNumbers, t: int, of: Settings) -> Explanation:
             Operand("γ", of.gamma),
         ],
         steps=[computed("δₜ", "{} + {} · {} − {}", lambda r, g, v, w: r + g * v - w, r, of.gamma, after, value)],
-        result=answer.deltas[t],
         labels=answer.tokens,
         asked=t,
     )
@@ -92,8 +91,9 @@ def explain_advantage(answer: TokenNumbers, t: int, of: Settings) -> Explanation
         rest = f"{len(terms) - TERMS} more, to the end of the answer"
         steps.append(Step("the rest", f"Σ (γλ)ᵏ δₜ₊ₖ, k ≥ {TERMS}", sum(terms[TERMS:]), rest))
     steps.append(Step("Aₜ", "their sum", sum(terms)))
+    meaning = []
     if of.sd > 0:
-        steps.append(
+        meaning.append(
             computed(
                 "whitened",
                 "({} − {}) / {}",
@@ -111,7 +111,7 @@ def explain_advantage(answer: TokenNumbers, t: int, of: Settings) -> Explanation
         source="Schulman et al. 2016, eq. 16; whitened as in Ziegler et al. 2019",
         operands=[Operand("γλ", decay), Operand("μ", of.mean, "mean of A"), Operand("σ", of.sd, "its sd")],
         steps=steps,
-        result=answer.advantages[t],
+        meaning=meaning,
         labels=answer.tokens,
         asked=t,
     )
@@ -135,13 +135,15 @@ def explain_ratio(answer: TokenNumbers, t: int, of: Settings) -> Explanation:
         ],
         steps=[
             Step("ln π", "ln π_old + ln ρ", answer.logprobs[t] + log(ratio) if ratio > 0 else 0.0, "after the update"),
+            Step("ρ", "exp(ln π − ln π_old)", ratio),
+        ],
+        meaning=[
             computed("−A ρ", "−{} · {}", lambda a, r: -a * r, advantage, ratio)
             if advantage >= 0
             else computed("−A ρ", "{} · {}", lambda a, r: a * r, -advantage, ratio),
             Step("clamp(ρ)", f"clamp({ratio:.4g}, {1 - of.clip:.4g}, {1 + of.clip:.4g})", clamped),
             Step("loss", "the greater of −A ρ and −A clamp(ρ)", max(-advantage * ratio, -advantage * clamped), note),
         ],
-        result=ratio,
         labels=answer.tokens,
         asked=t,
     )
@@ -162,9 +164,10 @@ def explain_kl(answer: TokenNumbers, t: int, of: Settings) -> Explanation:
         ],
         steps=[
             computed("k1", "{} − {}", lambda a, b: a - b, pi, rho, note="nats; negative if it is less likely now"),
+        ],
+        meaning=[
             computed("−β k1", "−{} · {}", lambda beta, k: -beta * k, of.beta, pi - rho),
         ],
-        result=pi - rho,
     )
 
 
@@ -191,5 +194,4 @@ def explain_pair(ranking: Ranking, scores: Sequence[float], winner: int, loser: 
                 "L", "−ln σ", loss, f"one of {len(pairs)} pairs of this ranking, which are averaged; ties are left out"
             ),
         ],
-        result=loss,
     )

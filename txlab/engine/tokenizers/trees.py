@@ -101,6 +101,8 @@ def explain_token(tokenizer: BytePairTokenizer, token: int) -> Explanation:
         note = "in the vocabulary from the beginning"
     else:
         note = "no token at all: the vocabulary has a hole here"
+    if not steps:
+        steps.append(Step(quoted(label), "", token, note))
     operands = [Operand("t", label, note)] + [
         Operand(leaf.data.hex(" ") or tokenizer.label(leaf.token), leaf.token, "a symbol of the base")
         for leaf in ({leaf.token: leaf for leaf in tree.leaves()}.values() if tree.rank is not None else ())
@@ -112,5 +114,4 @@ def explain_token(tokenizer: BytePairTokenizer, token: int) -> Explanation:
         source="Becker-Kahn §1.1; Sennrich et al. 2016, algorithm 1",
         operands=operands,
         steps=steps,
-        result=token,
     )

@@ -275,18 +275,19 @@ class BanditsKind(SmallKind):
             operands.append(Operand(LETTERS[letter], getattr(agent, letter), TITLES[agent.method]))
         if agent.method != "gradient":
             operands.append(Operand("step", agent.alpha or "1/N(A)", "constant" if agent.alpha else "sample averages"))
+        meaning = []
         if family == "reward":
             steps = [Step("R", "Σ Rᵢ / n", values[name], f"mean over the runs at play {step}")]
             if not bed.drift:
                 most = bed.mean + expected_maximum(bed.arms)
-                steps.append(
+                meaning.append(
                     Step("at most", "mean + E max of k standard normal numbers", most, "by who knows the arms")
                 )
         else:
             steps = [Step("share", "#(A is an arm of the highest value) / n", values[name], f"at play {step}")]
             if agent.method == "epsilon-greedy" and agent.epsilon and agent.vary != "epsilon":
                 limit = 1 - agent.epsilon + agent.epsilon / bed.arms
-                steps.append(Step("in the end", "1 − ε + ε/k", limit, "once the best arm is known"))
+                meaning.append(Step("in the end", "1 − ε + ε/k", limit, "once the best arm is known"))
         return Explanation(
             question=f"why {values[name]:.4g} for {label} at play {step}?",
             equation=EQUATIONS[agent.method],
@@ -294,7 +295,7 @@ class BanditsKind(SmallKind):
             source="Sutton and Barto 2018, §2.2–2.8",
             operands=operands,
             steps=steps,
-            result=values[name],
+            meaning=meaning,
         )
 
 

@@ -443,9 +443,11 @@ class ControlKind(SmallKind):
         equation, note = told[family]
         operands = [*about(scenario, learner), Operand("n", scenario.control.runs, "runs, a seed each")]
         steps = [Step(name, "", values[name], note.format(step=step))]
-        on_line = values.get(f"return/{label}")
+        meaning, on_line = [], values.get(f"return/{label}")
         if family == "greedy" and on_line is not None:
-            steps.append(Step("while exploring", f"return/{label}", on_line, "another thing: there the stumbles count"))
+            meaning.append(
+                Step("while exploring", f"return/{label}", on_line, "another thing: there the stumbles count")
+            )
         return Explanation(
             question=f"why {values[name]:.4g} for {label} at episode {step}?",
             equation=equation,
@@ -453,7 +455,7 @@ class ControlKind(SmallKind):
             source="Sutton and Barto 2018, §6.5",
             operands=operands,
             steps=steps,
-            result=values[name],
+            meaning=meaning,
         )
 
 
@@ -466,8 +468,8 @@ def of_return(
     high = values.get(f"return_high/{label}", mean)
     error = high - mean
     sign = {"return": "", "return_low": " − s/√n", "return_high": " + s/√n"}[family]
-    steps = [
-        Step("Ḡ", "Σ Gᵢ / n", mean, "while exploring: not what the greedy policy earns"),
+    reached = Step("Ḡ", "Σ Gᵢ / n", mean, "while exploring: not what the greedy policy earns")
+    spread = [
         Step("s", "√(Σ (Gᵢ − Ḡ)² / (n − 1))", error * sqrt(runs), "how far one run lies from the next"),
         Step(
             "s/√n",
@@ -476,10 +478,10 @@ def of_return(
             "standard error of the mean",
         ),
     ]
+    steps = [reached]
     if sign:
-        steps.append(
-            Step(f"Ḡ{sign}", f"{mean:.4g}{sign[:2]} {error:.4g}", values[f"{family}/{label}"], "edge of the band")
-        )
+        edge = Step(f"Ḡ{sign}", f"{mean:.4g}{sign[:2]} {error:.4g}", values[f"{family}/{label}"], "edge of the band")
+        steps = [reached, *spread, edge]
     return Explanation(
         question=f"why {values[f'{family}/{label}']:.4g} for {label} in episode {step}?",
         equation=f"Ḡ{sign},  Gᵢ = Σ r of run i",
@@ -487,7 +489,7 @@ def of_return(
         source="Sutton and Barto 2018, §6.5",
         operands=[*about(scenario, learner), Operand("n", runs, "runs, a seed each")],
         steps=steps,
-        result=values[f"{family}/{label}"],
+        meaning=[] if sign else spread,
     )
 
 

@@ -347,39 +347,37 @@ class PlanningKind(SmallKind):
         if told is None:
             return None
         question, equation, note = told
-        return Explanation(
-            question, equation, "M1, M2", "Sutton and Barto 2018, §4.1–4.4", [Operand(name, value, note)], [], value
-        )
+        source, steps = "Sutton and Barto 2018, §4.1–4.4", [Step(name, "", value, note)]
+        return Explanation(question, equation, "M1, M2", source, [], steps)
 
 
 def explain_change(scenario: PlanningScenario, step: int, values: Mapping[str, float]) -> Explanation:
     delta, residual = values["delta"], values.get("residual")
     gamma = values.get("gamma", world_of(scenario.world).process.discount)
     tolerance = scenario.plan.tolerance
-    steps = [Step("δ ≤ tolerance?", f"{delta:.4g} ≤ {tolerance:g}", "yes" if delta <= tolerance else "no")]
+    meaning = [Step("δ ≤ tolerance?", f"{delta:.4g} ≤ {tolerance:g}", "yes" if delta <= tolerance else "no")]
     equation = "δ = maxₛ |V_new(s) − V_old(s)|"
     nothing = "no value is further off than this"
     if gamma < 1 and scenario.plan.sweep != "prioritised":
         equation += ",  maxₛ |V_new(s) − V(s)| ≤ γ / (1 − γ) · δ"
-        steps.append(
+        meaning.append(
             computed(
                 "error ≤", "{} / (1 − {}) · {}", lambda a, γ, δ: a / (1 - γ) * δ, gamma, gamma, delta, note=nothing
             )
         )
     elif gamma < 1 and residual is not None:  # a sweep that skipped states is not a contraction: use its residual
         equation += ",  maxₛ |V_new(s) − V(s)| ≤ residual / (1 − γ)"
-        steps.append(computed("error ≤", "{} / (1 − {})", lambda b, γ: b / (1 - γ), residual, gamma, note=nothing))
+        meaning.append(computed("error ≤", "{} / (1 − {})", lambda b, γ: b / (1 - γ), residual, gamma, note=nothing))
     return Explanation(
         question=f"what does a change of {delta:.4g} at step {step} say?",
         equation=equation,
         math="M1, M2",
         source="Puterman 1994, theorem 6.3.3",
         operands=[
-            Operand("δ", delta, "the largest change of a value in this sweep"),
             Operand("γ", gamma, "discount" if gamma < 1 else "without discount a small change bounds nothing"),
         ],
-        steps=steps,
-        result=delta,
+        steps=[Step("δ", "", delta, "the largest change of a value in this sweep")],
+        meaning=meaning,
     )
 
 

@@ -329,7 +329,8 @@ class SelfPlayKind(SmallKind):
         if told is None:
             return None
         question, equation, operand = told
-        return Explanation(question.format(value=values[name]), equation, "G1", "counted", [operand], [], values[name])
+        counted = Step(name, "", values[name], "counted")
+        return Explanation(question.format(value=values[name]), equation, "G1", "counted", [operand], [counted])
 
     def explain_frame(self, frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
         """Explain the value of a move in a frame; index is (move,) for "openings", (position, move) for "shown".
@@ -357,10 +358,12 @@ class SelfPlayKind(SmallKind):
             operands=[Operand("value(·)", list(values.values()), f"what {mover} sees of each move")],
             steps=[
                 Step(letters, "as it stands in the table", values[move] if first else -values[move]),
+                Step("value(a)", f"{'' if first else '−'}{letters}", values[move]),
+            ],
+            meaning=[
                 computed("behind the best", "{} − {}", sub, best, values[move], note="0: it may be played"),
                 Step("perfect play", "exhaustive search", verdict(solution, after), f"after {label}"),
             ],
-            result=values[move],
             labels=[game.MOVES[each] for each in values],
             asked=list(values).index(move),
         )
@@ -392,16 +395,15 @@ def explain_against_random(scenario: SelfPlayScenario, name: str, values: Mappin
         math="G1",
         source="computed from the table and all positions; nothing was played",
         operands=[
-            Operand("won, drawn, lost", three, judged(scenario)),
             Operand("π(a|s)", "the greedy move, or 1 / the number of moves", "the learner's turn, or the other's"),
         ],
-        steps=[
+        steps=[Step("won, drawn, lost", "", three, judged(scenario))],
+        meaning=[
             Step("all", "won + drawn + lost", sum(three)),
             Step("E[r]", "won − lost", three[0] - three[2]),
             Step("perfect", f"{result}, evenly among moves that keep the value", getattr(perfect, result)),
             Step("best", f"{result} by the best response to random", getattr(best, result), "sets traps"),
         ],
-        result=values[name],
         labels=("won", "drawn", "lost"),
         asked=("won", "drawn", "lost").index(result),
     )
@@ -414,14 +416,14 @@ def explain_against_perfect(scenario: SelfPlayScenario, name: str, values: Mappi
         equation="lost = Σ reach(s) over the positions that it has won;  reach(s·a) = Σ reach(s) π(a|s)",
         math="G1",
         source="computed from the table and all positions; nothing was played",
-        operands=[Operand("lost", lost, judged(scenario))],
-        steps=[
+        operands=[],
+        steps=[Step("lost", "", lost, judged(scenario))],
+        meaning=[
             Step("drawn", "1 − lost, for nobody wins against it", 1 - lost),
             Step(
                 "in 1000 games", "1000 · lost", 1000 * lost, "0 = it cannot lose, whatever the perfect player chooses"
             ),
         ],
-        result=lost,
     )
 
 
@@ -465,7 +467,6 @@ def explain_epsilon(scenario: SelfPlayScenario, step: int, value: float) -> Expl
             Operand("n", max(games - 1, 0), "the last game of this step, the first being 0"),
         ],
         steps=[Step("ε of game n", "as it was used" if turned else "max(ε · decayⁿ, floor)", value)],
-        result=value,
     )
 
 

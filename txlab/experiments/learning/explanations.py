@@ -105,16 +105,14 @@ def _next_token(frame: Frame, i: int, rank: int) -> Explanation:
         equation="p(x) = exp(zₓ) / Σᵥ exp(zᵥ)",
         math="F5, T9",
         source="Becker-Kahn §4",
-        operands=[
-            Operand("p", shown[i].tolist(), f"the likeliest {things}; the softmax ran over all {among}"),
-        ],
-        steps=[
+        operands=[],
+        steps=[Step("p", "", shown[i].tolist(), f"the likeliest {things}; the softmax ran over all {among}")],
+        meaning=[
             Step("zₓ − z₁", "ln p(x) − ln p(likeliest)", log(p / shown[i, 0]) if p > 0 else float("-inf"), "logits"),
             Step("−ln p", f"−ln {p:.4g}", nats, "nats: the loss, if it is this one"),
             Step("−log₂ p", f"−log₂ {p:.4g}", nats / log(2), "bits that it would then cost to say so"),
             Step("shown", "Σ of those shown", float(shown[i].sum()), "the others have what remains"),
         ],
-        result=p,
         labels=names,
         asked=rank,
     )
@@ -149,23 +147,23 @@ def explain_accuracy(name: str, scenario: Any, values: Mapping[str, float], fact
     """A share of right predictions, beside that of guessing evenly, and how far chance moves it."""
     share, what, many = values[name], ACCURACIES[name], choices_of(facts)
     operands = [Operand("n", "all that are scored", what)]
-    steps = [Step("wrong", f"1 − {share:.4f}", 1 - share)]
+    meaning = [Step("wrong", f"1 − {share:.4f}", 1 - share)]
     if many:
         operands.append(Operand("V", many, "to choose from"))
-        steps.append(Step("1 / V", f"1 / {many}", 1 / many, "by guessing evenly"))
+        meaning.append(Step("1 / V", f"1 / {many}", 1 / many, "by guessing evenly"))
     train = scenario.train
     count = {"accuracy": train.batch, "val_accuracy": train.batch * train.validation_batches}.get(name)
     if count:
         operands[0] = Operand("n", count, what)
-        steps.append(Step("± σ", f"√({share:.3f} · {1 - share:.3f} / {count})", sqrt(share * (1 - share) / count)))
+        meaning.append(Step("± σ", f"√({share:.3f} · {1 - share:.3f} / {count})", sqrt(share * (1 - share) / count)))
     return Explanation(
         question=f"what does an accuracy of {share:.4g} mean?",
         equation="accuracy = (1/n) Σ [argmax p = y]",
         math="F5",
         source="counted: the likeliest prediction is the right one, or not",
         operands=operands,
-        steps=steps,
-        result=share,
+        steps=[Step("accuracy", "", share, "counted")],
+        meaning=meaning,
     )
 
 
@@ -202,7 +200,6 @@ def _learning_rate(scenario: Any, step: int, rate: float) -> Explanation:
             Operand("f", train.final, "train.final"),
         ],
         steps=[line, computed("η", "{} · {}", mul, peak, share)],
-        result=rate,
     )
 
 
@@ -217,15 +214,12 @@ def _gradient_norm(scenario: Any, step: int, norm: float) -> Explanation:
         equation="g ← g · min(1, c / (‖g‖ + 10⁻⁶)),  ‖g‖ = √Σ g²",
         math="F3",
         source="Pascanu et al. 2013",
-        operands=[
-            Operand("‖g‖", norm, "over all parameters, before clipping"),
-            Operand("c", clip, "train.clip; 0 = no clipping (the log says if it was changed)"),
-        ],
-        steps=[
+        operands=[Operand("c", clip, "train.clip; 0 = no clipping (the log says if it was changed)")],
+        steps=[Step("‖g‖", "", norm, "over all parameters, before clipping")],
+        meaning=[
             Step("scale", f"min(1, {clip:g} / {norm:.4g})" if clip else "1", scale, told),
             computed("‖g‖ used", "{} · {}", mul, norm, scale),
         ],
-        result=norm,
     )
 
 
@@ -237,14 +231,14 @@ def explain_loss(
     many = choices_of(facts)
     unseen = "the unseen pairs" if "unseen_pairs" in facts.get("corpus", {}) else "validation"
     of = unseen if name == "val_loss" else "this batch"
-    operands = [Operand("L", loss, f"mean over {over} of {of}, in nats")]
+    operands = []
     smoothing = getattr(scenario.train, "label_smoothing", 0.0) if name == "loss" else 0.0
     if smoothing:
         equation = "L = −(1/n) Σₜ Σᵥ q(v) ln p(v | y₁ … yₜ₋₁, x),  q(v) = (1 − s) · [v = yₜ] + s / V"
         operands.append(Operand("s", smoothing, "train.label_smoothing (the log says if it was changed)"))
-        steps = _smoothed(loss, smoothing, many) if many else []
+        meaning = _smoothed(loss, smoothing, many) if many else []
     else:
-        steps = [
+        meaning = [
             computed(
                 "exp L", "exp({})", exp, min(loss, 700.0), note=f"perplexity: as unsure as among so many {things}"
             ),
@@ -252,15 +246,15 @@ def explain_loss(
         ]
     if many:
         operands.append(Operand("V", many, things + (" in the vocabulary" if things == "tokens" else "")))
-        steps.append(Step("ln V", f"ln {many}", log(many), f"the loss of guessing evenly among all {things}"))
+        meaning.append(Step("ln V", f"ln {many}", log(many), f"the loss of guessing evenly among all {things}"))
     return Explanation(
         question=f"what does a loss of {loss:.4g} nats mean?",
         equation=equation,
         math=mean.math,
         source="Szegedy et al. 2016, §7" if smoothing else "Mehlig",
         operands=operands,
-        steps=steps,
-        result=loss,
+        steps=[Step("L", "", loss, f"mean over {over} of {of}, in nats")],
+        meaning=meaning,
     )
 
 
@@ -310,9 +304,10 @@ def explain_bits_per_byte(values: Mapping[str, float], facts: Mapping[str, Any])
         steps=[
             computed("bits per token", "{} / {}", truediv, loss, log(2)),
             computed("bits per byte", "{} / {}", truediv, loss / log(2), length),
+        ],
+        meaning=[
             computed(
                 "of 8", "{} / {}", truediv, bits, 8, note="share of its size that an ideal coder with this model needs"
             ),
         ],
-        result=bits,
     )

@@ -190,6 +190,8 @@ def explained(
         ),
         Step(f"FLOPs a {unit}", f"6 · {cost.matmul_weights} + {attention}", cost.flops_per_token),
         Step("FLOPs a step", f"{B} · {T} · {cost.flops_per_token}", work, f"{B * T} {size.several} a step"),
+    ]
+    meaning = [
         Step(
             "in all",
             f"{train.steps} · {powered(work)}",
@@ -198,7 +200,7 @@ def explained(
         ),
     ]
     if seconds > 0:
-        steps.append(Step("FLOP/s", f"{powered(train.steps * work)} / {seconds:g} s", train.steps * work / seconds))
+        meaning.append(Step("FLOP/s", f"{powered(train.steps * work)} / {seconds:g} s", train.steps * work / seconds))
     return Explanation(
         question=f"how large is it, and why does a step cost {powered(work)} FLOPs?",
         equation=equation,
@@ -206,7 +208,7 @@ def explained(
         source=SOURCE,
         operands=[*operands, Operand("B", B, "sequences, pairs or images a step")],
         steps=steps,
-        result=float(work),
+        meaning=meaning,
     )
 
 

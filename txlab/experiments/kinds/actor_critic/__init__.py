@@ -91,7 +91,8 @@ class ActorCriticKind(SmallKind):
             steps = [
                 Step("weight", f"{train.entropy:g} · η / η_peak", train.entropy, "it falls with the learning rate")
             ]
-        return Explanation(f"why is {name} {value:.4g} at step {step}?", equation, math, note, operands, steps, value)
+        question, measured = f"why is {name} {value:.4g} at step {step}?", [Step(name, "", value)]
+        return Explanation(question, equation, math, note, operands, measured, meaning=steps)
 
 
 KIND = ActorCriticKind()

@@ -59,7 +59,6 @@ class ConvolutionKind(GradientKind):
                 Step("W a", "each weight times its pixel", [[float(each) for each in row] for row in products]),
                 Step("z", f"{bias:.4g} + {float(products.sum()):.4g}".replace("-", "−"), result, "then relu"),
             ],
-            result=result,
         )
 
 

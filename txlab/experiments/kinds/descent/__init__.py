@@ -13,7 +13,13 @@ from txlab.experiments.kinds.descent.schema import DescentScenario
 from txlab.experiments.protocol import Experiment
 from txlab.experiments.small import SmallKind
 
-EQUATIONS = {"value": "f(x)", "gradient": "‖∇f(x)‖ = √Σ (∂f/∂xᵢ)²", "x": "", "y": ""}
+EQUATIONS = {
+    "value": ("f(x)", ""),
+    "gradient": ("‖∇f(x)‖", "‖∇f(x)‖ = √Σ (∂f/∂xᵢ)²"),
+    "x": ("x", ""),
+    "y": ("y", ""),
+}
+"""metric → its letter, and its formula where the letter needs one"""
 
 
 class DescentKind(SmallKind):
@@ -46,7 +52,7 @@ class DescentKind(SmallKind):
         if not all(isclose(*pair, rel_tol=1e-9) for pair in zip(here, again.states[0].x.tolist(), strict=True)):
             return None
         question = f"why is {what} {values[name]:.6g} for {label} at step {step}?"
-        return again.explain(0, question, values[name], EQUATIONS[what])
+        return again.explain(0, question, values[name], *EQUATIONS[what])
 
 
 KIND = DescentKind()

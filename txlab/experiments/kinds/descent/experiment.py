@@ -134,7 +134,7 @@ class Descent(SmallExperiment):
             self.drawn[i] = np.concatenate([self.drawn[i], torch.cat([self.f(x)[None], x]).T.numpy()])
         return self.drawn[i]
 
-    def explain(self, i: int, question: str, result: float, what: str = "") -> Explanation:
+    def explain(self, i: int, question: str, result: float, asked: str = "f(x)", what: str = "") -> Explanation:
         """The last step of method i, or that it has made none."""
         taken, section = self.last[i], self.sections[i]
         if taken is None:
@@ -143,7 +143,7 @@ class Descent(SmallExperiment):
         told_f, names = self.scenario.told, self.scenario.names
         return explain_step(
             *(self.rules[i], told_f, taken, section.settings()),
-            question=question, result=result, what=what, names=names, noisy=section.noise > 0,
+            question=question, result=result, asked=asked, what=what, names=names, noisy=section.noise > 0,
         )  # fmt: skip
 
     def facts(self) -> Mapping[str, Any]:

@@ -117,17 +117,17 @@ def explain_metric(
     meaning = MEANINGS.get(metric)
     if meaning is None:
         return None
-    steps = meaning.steps(scenario, own)
+    follows = meaning.steps(scenario, own)
     if "accuracy" in metric or metric == "preferred":
-        steps.append(Step("1/2", "1 / 2", 0.5, "by guessing"))
+        follows.append(Step("1/2", "1 / 2", 0.5, "by guessing"))
     return Explanation(
         question=f"why is {metric} {values[name]:.4g} at step {step}?",
         equation=meaning.equation,
         math=meaning.math,
         source=meaning.source,
         operands=[Operand(letter, own[each], note) for letter, each, note in meaning.operands if each in own],
-        steps=steps,
-        result=values[name],
+        steps=[Step(metric, "", values[name])],
+        meaning=follows,
     )
 
 
@@ -162,12 +162,12 @@ def explain_loss(
             equation="L = −(1/B) Σ_prompts ln softmax(r)_best",
             math="H3",
             source="Ziegler et al. 2019, eq. 1",
-            operands=[Operand("L", value, "nats a choice"), Operand("K", K, "answers to choose from")],
-            steps=[
+            operands=[Operand("K", K, "answers to choose from")],
+            steps=[Step("L", "", value, "nats a choice")],
+            meaning=[
                 computed("exp(−L)", "exp(−{})", lambda loss: exp(-loss), value, note="probability of the best one"),
                 computed("ln K", "ln {}", log, K, note="by guessing"),
             ],
-            result=value,
         )
     if stage == "rankings":
         return Explanation(
@@ -175,14 +175,14 @@ def explain_loss(
             equation="L = −(1/B) Σ_prompts (1/#pairs) Σ ln σ(r_w − r_l)",
             math="H2",
             source="Ouyang et al. 2022, eq. 1",
-            operands=[Operand("L", value, "nats a pair, averaged over a prompt's pairs first")],
-            steps=[
+            operands=[],
+            steps=[Step("L", "", value, "nats a pair, averaged over a prompt's pairs first")],
+            meaning=[
                 computed(
                     "exp(−L)", "exp(−{})", lambda loss: exp(-loss), value, note="probability of a pair, as a mean"
                 ),
                 Step("ln 2", "ln 2", log(2), "by guessing"),
             ],
-            result=value,
         )
     policy = scenario.policy
     if policy.method == "dpo":
@@ -191,9 +191,9 @@ def explain_loss(
             equation="L = −mean ln σ(β [(ln π − ln ρ)(w) − (ln π − ln ρ)(l)])",
             math="H4",
             source="Rafailov et al. 2023, eq. 7",
-            operands=[Operand("L", value, "nats a pair")],
-            steps=[Step("ln 2", "ln 2", log(2), "where it begins: π = ρ")],
-            result=value,
+            operands=[],
+            steps=[Step("L", "", value, "nats a pair")],
+            meaning=[Step("ln 2", "ln 2", log(2), "where it begins: π = ρ")],
         )
     parts = [("policy", values.get("policy_loss"), 1.0), ("value", values.get("value_loss"), policy.value_coefficient)]
     parts.append(("pre-training", values.get("ptx_loss"), policy.pretraining_mix))
@@ -204,9 +204,11 @@ def explain_loss(
         source="Ziegler et al. 2019; Ouyang et al. 2022, eq. 2",
         operands=[Operand(f"L_{part}", loss, f"times {share:g}") for part, loss, share in parts if loss is not None],
         steps=[
-            computed(f"{part}", "{} · {}", lambda share, loss: share * loss, share, loss)
-            for part, loss, share in parts
-            if loss is not None
+            *(
+                computed(f"{part}", "{} · {}", lambda share, loss: share * loss, share, loss)
+                for part, loss, share in parts
+                if loss is not None
+            ),
+            Step("L", "the sum", value),
         ],
-        result=value,
     )

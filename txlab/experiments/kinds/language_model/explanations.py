@@ -41,8 +41,10 @@ def explain_in_context(scenario: Any, score: float) -> Explanation:
             Operand("t_late", late, f"of t = 0 … {T - 1}"),
             Operand("t_early", early, "where nothing has come twice yet, or next to nothing"),
         ],
-        steps=[computed("exp score", "exp({})", exp, min(score, 700.0), note="perplexity late, over perplexity early")],
-        result=score,
+        steps=[Step("score", "", score, "nats, over the validation sequences")],
+        meaning=[
+            computed("exp score", "exp({})", exp, min(score, 700.0), note="perplexity late, over perplexity early")
+        ],
     )
 
 
@@ -77,7 +79,6 @@ def explain_epochs(
                 "epochs", f"{epochs * there:.0f} / {there}", epochs, "windows are drawn at random, so some come twice"
             ),
         ],
-        result=epochs,
     )
 
 
@@ -96,26 +97,25 @@ def explain_part_loss(
         source="Mehlig",
         operands=operands,
         steps=steps,
-        result=values[name],
     )
 
 
 def explain_mixture_loss(loss: float, values: Mapping[str, float], facts: Mapping[str, Any]) -> Explanation:
     """The validation loss of a mixture: the losses of its texts, weighted."""
-    operands, steps, _ = weighted_losses(values, facts)
-    steps.append(computed("exp L", "exp({})", exp, min(loss, 700.0), note="Πᵢ exp(Lᵢ)^wᵢ, the perplexities' mean"))
-    steps.append(computed("L / ln 2", "{} / {}", truediv, loss, log(2), note="bits a token, drawn by the weights"))
+    operands, steps, complete = weighted_losses(values, facts)
+    if not complete:
+        steps.append(Step("L", "", loss, "nats a token"))
     return Explanation(
         question=f"what does a loss of {loss:.4g} nats mean?",
         equation="L = Σᵢ wᵢ Lᵢ,  Lᵢ = −(1/nᵢ) Σₜ ln p(xₜ | x₁ … xₜ₋₁)",
         math="T12, R1",
         source="Mehlig",
-        operands=[
-            Operand("L", loss, "over the texts of the mixture, each by its weight, whatever its length"),
-            *operands,
-        ],
+        operands=operands,
         steps=steps,
-        result=loss,
+        meaning=[
+            computed("exp L", "exp({})", exp, min(loss, 700.0), note="Πᵢ exp(Lᵢ)^wᵢ, the perplexities' mean"),
+            computed("L / ln 2", "{} / {}", truediv, loss, log(2), note="bits a token, drawn by the weights"),
+        ],
     )
 
 
@@ -129,7 +129,14 @@ def weighted_losses(values: Mapping[str, float], facts: Mapping[str, Any]) -> tu
     ]
     complete = bool(known) and len(known) == len(parts)
     if complete:
-        steps.append(Step("L", "the sum", sum(part["share"] * loss for part, loss in known), "nats a token"))
+        steps.append(
+            Step(
+                "L",
+                "the sum",
+                sum(part["share"] * loss for part, loss in known),
+                "nats a token, whatever the length of a text",
+            )
+        )
     return operands, steps, complete
 
 
@@ -171,7 +178,8 @@ def explain_few_shot(
                 note="whoever looks it up, and guesses",
             ),
             Step("measured", f"{share * asked:.0f} / {asked}", share, "on maps that were never trained"),
+        ],
+        meaning=[
             Step("± σ", f"√({share:.3f} · {1 - share:.3f} / {asked})", sqrt(max(0.0, share * (1 - share)) / asked)),
         ],
-        result=share,
     )

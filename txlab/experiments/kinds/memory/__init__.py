@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Any, ClassVar
 
-from txlab.engine.explain import Explanation, Operand
+from txlab.engine.explain import Explanation, Operand, Step
 from txlab.experiments.kind import Label
 from txlab.experiments.kinds.memory.schema import MemoryScenario
 from txlab.experiments.learning.explanations import MeanLoss, explain_step
@@ -68,16 +68,16 @@ class MemoryKind(SmallKind):
         if name == "loss":
             equation, math, note = "L = Σ L_cell", "R1", "the cells do not share weights, so none learns from another"
             operands = [Operand(key[5:], values[key]) for key in values if key.startswith("loss/")]
+            steps = [Step("L", "the sum", values[name])]
         elif metric in MEANINGS:
             equation, math, note = MEANINGS[metric]
             from txlab.engine.recurrent.cells import CELLS
 
             operands = [Operand(cell, CELLS[cell].rule, CELLS[cell].source)]
+            steps = [Step(metric, "", values[name])]
         else:
             return None
-        return Explanation(
-            f"why is {name} {values[name]:.4g} at step {step}?", equation, math, note, operands, [], values[name]
-        )
+        return Explanation(f"why is {name} {values[name]:.4g} at step {step}?", equation, math, note, operands, steps)
 
 
 KIND = MemoryKind()

@@ -59,14 +59,14 @@ class ModularAdditionKind(SmallKind):
             return explain_step(scenario, self.mean, name, values, step, facts)
         value, (equation, math, note) = values[name], MEANINGS[name]
         p, n = scenario.data.modulus, scenario.data.pairs
-        operands, steps = [Operand("p", p, "the modulus")], []
+        operands = [Operand("p", p, "the modulus")]
         if name == "fourier":
             few = 2 * STRONGEST / (p - 1)
-            steps = [Step("even", f"{STRONGEST} / {(p - 1) // 2}", min(1.0, few), "were all frequencies as strong")]
+            meaning = [Step("even", f"{STRONGEST} / {(p - 1) // 2}", min(1.0, few), "were all frequencies as strong")]
         else:
             n = n if name == "accuracy" else p * p - n
             operands.append(Operand("n", n, "pairs"))
-            steps = [
+            meaning = [
                 Step("right", f"{value:.6g} · {n}", value * n, "pairs"),
                 Step("± σ", f"√({value:.3f} · {1 - value:.3f} / {n})", sqrt(value * (1 - value) / n)),
             ]
@@ -76,8 +76,8 @@ class ModularAdditionKind(SmallKind):
             math=math,
             source=f"Nanda et al. 2023: {note}",
             operands=operands,
-            steps=steps,
-            result=value,
+            steps=[Step(name, "", value)],
+            meaning=meaning,
         )
 
     def explain_frame(self, frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:

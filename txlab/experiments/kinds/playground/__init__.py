@@ -50,20 +50,21 @@ class PlaygroundKind(SmallKind):
         scored = (
             f"{held} points that are not learnt from" if name.startswith("val_") else f"{train.batch} of this batch"
         )
-        operands, steps = [Operand("scored", scored)], []
+        operands, meaning = [Operand("scored", scored)], []
         if name.endswith("accuracy"):
             equation, math, source = "accuracy = share of points with sign z = y", "F5", "counted"
-            steps = [Step("wrong", f"1 − {value:.4f}", 1 - value)]
+            meaning = [Step("wrong", f"1 − {value:.4f}", 1 - value)]
         elif name.endswith("loss"):
             classes = data.name in CLASSES
             equation, math, source = LOSSES[classes]
             if classes:
-                steps = [Step("ln 2", "ln(1 + e⁰)", 0.6931471805599453, "the loss of answering 0 everywhere")]
+                meaning = [Step("ln 2", "ln(1 + e⁰)", 0.6931471805599453, "the loss of answering 0 everywhere")]
             if train.l1 and name == "loss":
                 operands.append(Operand("L1", train.l1, "times Σ |w| is added to what is minimized, not to L"))
         else:
             return None
-        return Explanation(f"why is {name} {value:.4g} at step {step}?", equation, math, source, operands, steps, value)
+        question, steps = f"why is {name} {value:.4g} at step {step}?", [Step(name, "", value)]
+        return Explanation(question, equation, math, source, operands, steps, meaning=meaning)
 
     def explain_frame(self, frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
         """plane (neuron, row, column): the sum of a neuron at the middle of a square of the plane."""

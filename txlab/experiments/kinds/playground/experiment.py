@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from txlab.engine.explain import Explanation, Operand
+from txlab.engine.explain import Explanation, Operand, Step
 from txlab.engine.feedforward import layers, plane
 from txlab.engine.feedforward.graph import Graph, read, written
 from txlab.engine.feedforward.network import FeedForward, explain_neuron
@@ -325,9 +325,8 @@ def explained(model: FeedForward, x: float, y: float, name: str) -> Explanation:
         sign = plane.FEATURES[name][0]
         value = float(plane.features(np.array([[x, y]]), (name,))[0, 0])
         point = [Operand("x", x), Operand("y", y)]
-        return Explanation(
-            f"why is {sign} {value:.3g}{where}?", sign, "F6", "what the network sees of a point", point, [], value
-        )
+        seen_of_it = "what the network sees of a point"
+        return Explanation(f"why is {sign} {value:.3g}{where}?", sign, "F6", seen_of_it, point, [Step(sign, "", value)])
     seen = torch.from_numpy(plane.features(np.array([[x, y]]), model.graph.inputs))[0]
     return explain_neuron(model, seen, name, where)
 

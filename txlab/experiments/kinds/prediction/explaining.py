@@ -62,12 +62,11 @@ def _error(scenario: PredictionScenario, label: str, step: int, found: float) ->
         equation="δ = r + γ V(s′) − V(s),  V(s′) = 0 where the episode ended",
         math="M4",
         source="Mehlig; Sutton 1988",
-        operands=[
-            Operand("δ", found, "above 0: it went better than V(s) said; the frame of this step has r, V(s′) and V(s)"),
-            Operand("α", curve.alpha, "step size, as it was at first"),
+        operands=[Operand("α", curve.alpha, "step size, as it was at first")],
+        steps=[
+            Step("δ", "", found, "above 0: it went better than V(s) said; the frame of this step has r, V(s′) and V(s)")
         ],
-        steps=[moved],
-        result=found,
+        meaning=[moved],
     )
 
 
@@ -75,7 +74,7 @@ def _off_policy(what: str, label: str, step: int, values: Mapping[str, float]) -
     """For Baird's counterexample: one of its two errors, beside the other."""
     found, beside = values[f"{what}/{label}"], "projected" if what == "rms" else "rms"
     other = values.get(f"{beside}/{label}")
-    steps = [] if other is None else [Step(beside, f"{beside}/{label}", other, OFF_POLICY_ERRORS[beside][1])]
+    meaning = [] if other is None else [Step(beside, f"{beside}/{label}", other, OFF_POLICY_ERRORS[beside][1])]
     equation, note = OFF_POLICY_ERRORS[what]
     return Explanation(
         question=f"why {number(found)} for {label} after step {step}?",
@@ -83,12 +82,11 @@ def _off_policy(what: str, label: str, step: int, values: Mapping[str, float]) -
         math="M4",
         source="Baird 1995; Sutton and Barto 2018, §11.2–11.7",
         operands=[
-            Operand(what, found, note),
             Operand("d(s)", "1 / |S|", "how often the behaviour policy is in each state"),
             Operand("V^π(s)", 0.0, "in every state, which the features can say"),
         ],
-        steps=steps,
-        result=found,
+        steps=[Step(what, "", found, note)],
+        meaning=meaning,
     )
 
 
@@ -99,9 +97,8 @@ def _weight(name: str, label: str, step: int, found: float) -> Explanation:
         equation="V(s) = w · x(s):  V(sᵢ) = 2 wᵢ + w₈ for i = 1 … 6,  V(s₇) = w₇ + 2 w₈",
         math="M4",
         source="Baird 1995; Sutton and Barto 2018, §11.2",
-        operands=[Operand("w", found, "all V^π are 0, which w = 0 says; semi-gradient updates drive w away from it")],
-        steps=[],
-        result=found,
+        operands=[],
+        steps=[Step("w", "", found, "all V^π are 0, which w = 0 says; semi-gradient updates drive w away from it")],
     )
 
 
@@ -109,7 +106,7 @@ def _bound(scenario: PredictionScenario, what: str, label: str, values: Mapping[
     """One standard error below or above a mean of RMS errors."""
     found, mean = values[f"{what}/{label}"], values.get(f"rms/{label}")
     runs = scenario.predict.runs
-    steps = (
+    meaning = (
         []
         if mean is None
         else [computed("s / √n", "|{} − {}|", lambda a, b: abs(a - b), found, mean, note="standard error")]
@@ -123,8 +120,8 @@ def _bound(scenario: PredictionScenario, what: str, label: str, values: Mapping[
             Operand("mean", "not recorded" if mean is None else mean, f"rms/{label}: mean over the runs"),
             Operand("n", runs, "runs; the mean of as many others lies within the bounds about two times in three"),
         ],
-        steps=steps,
-        result=found,
+        steps=[Step("mean ∓ s / √n", "", found)],
+        meaning=meaning,
     )
 
 
@@ -150,28 +147,27 @@ def _rms(scenario: PredictionScenario, label: str, step: int, values: Mapping[st
             operands.append(Operand("rule", METHODS[curve.method].formula, METHODS[curve.method].source))
     else:
         operands.append(Operand("setting", "the best so far of this method's grid"))
-    steps = []
+    ran_away = "" if isfinite(found) else "the values have run away: α is too large for these traces"
+    meaning = []
     if curve is None or curve.method != "network":
         line = f"√ mean ({predict.initial:g} − V^π(s))²"
-        steps.append(Step("before", line, before, "with every value as it was at first"))
+        meaning.append(Step("before", line, before, "with every value as it was at first"))
         if isfinite(found) and before > 0:
-            steps.append(computed("share left", "{} / {}", truediv, found, before))
+            meaning.append(computed("share left", "{} / {}", truediv, found, before))
     if low is not None and high is not None:
-        steps.append(
+        meaning.append(
             computed(
                 "standard error", "({} − {}) / 2", lambda a, b: (a - b) / 2, high, low, note="of the mean over runs"
             )
         )
-    if not isfinite(found):
-        steps.append(Step("RMS", "the values have run away: α is too large for these traces", found))
     return Explanation(
         question=f"why an RMS error of {found:.4g} {after}?",
         equation="RMS = √( (1/|S|) Σ_s [ V(s) − V^π(s) ]² ), mean over the runs",
         math="M4",
         source=SOURCE,
         operands=operands,
-        steps=steps,
-        result=found,
+        steps=[Step("RMS", ran_away, found)],
+        meaning=meaning,
     )
 
 
@@ -192,8 +188,10 @@ def _score(scenario: PredictionScenario, method: str, step: int, found: float) -
             Operand("episodes", step, "of every run"),
             Operand("runs", predict.runs, "all settings learn from the same ones"),
         ],
-        steps=[Step("settings", f"{len(depths)} · {len(predict.alpha)}", len(depths) * len(predict.alpha))],
-        result=found,
+        steps=[
+            Step("settings", f"{len(depths)} · {len(predict.alpha)}", len(depths) * len(predict.alpha)),
+            Step("score", "the smallest RMS error of all settings", found),
+        ],
     )
 
 
@@ -227,28 +225,29 @@ def explained_value(frame: Frame, tensor: str, index: Sequence[int]) -> Explanat
             ],
             steps=[
                 Step("γλ", f"{about['gamma']:g} · {about['lam']:g}", decay, "what is left of a trace after a step"),
+                Step("e(s)", "γλ e of the step before, and this step's visit", found),
+            ],
+            meaning=[
                 Step("α e", f"{about['alpha']:g} · {found:.4g}", about["alpha"] * found, "the share of the next δ"),
             ],
-            result=found,
         )
     last = frame.facts["last"][side]
     if last is not None and last["state"] == state:
         kind = KINDS[about["rule"]]
         return why_update(Learned(**last["learned"]), kind, about["alpha"], about["lam"], about["gamma"], names)
     true = float(np.asarray(frame.tensors["true/v"])[state])
-    steps = [
+    meaning = [
         computed("error", "{} − {}", lambda a, b: a - b, found, true, note="its square is a part of the RMS error")
     ]
     if f"{side}/spread" in frame.tensors:
         spread = float(np.asarray(frame.tensors[f"{side}/spread"])[state])
-        steps.append(Step("spread", "√ mean over the runs of (V − mean V)²", spread, "so far off is one run"))
+        meaning.append(Step("spread", "√ mean over the runs of (V − mean V)²", spread, "so far off is one run"))
     return Explanation(
         question=f"why is {name} worth {found:.4g}, by {about['label']}?",
         equation=equation,
         math="M4",
         source=source,
         operands=[
-            Operand("V(s)", found, str(frame.facts.get("values", ""))),
             Operand("V^π(s)", true, "true, of the policy that is evaluated"),
             Operand("α", about["alpha"], "step size"),
             *(
@@ -257,6 +256,6 @@ def explained_value(frame: Frame, tensor: str, index: Sequence[int]) -> Explanat
                 else [Operand("λ", about["lam"], "how far back an error is carried")]
             ),
         ],
-        steps=steps,
-        result=found,
+        steps=[Step("V(s)", "", found, str(frame.facts.get("values", "")))],
+        meaning=meaning,
     )

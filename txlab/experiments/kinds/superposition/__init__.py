@@ -74,8 +74,7 @@ class SuperpositionKind(SmallKind):
             math="F6, F3",
             source=f"Elhage et al. 2022: {note}",
             operands=operands,
-            steps=[],
-            result=values[name],
+            steps=[Step(name, "", values[name])],
         )
 
     def explain_frame(self, frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
@@ -101,7 +100,6 @@ class SuperpositionKind(SmallKind):
                 Step("interference", "Σ_{j ≠ i} (Ŵᵢ · Wⱼ)²", others, "what the others look like in it"),
                 Step("Dᵢ", f"{length**2:.4g} / {length**2 + others:.4g}", share, "1/2 in a pair, 2/5 in a pentagon"),
             ],
-            result=share,
             labels=[str(j) for j in range(len(points))],
             asked=i,
         )

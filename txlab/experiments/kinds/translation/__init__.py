@@ -71,26 +71,26 @@ def explain_exact_match(values: Mapping[str, float], facts: Mapping[str, Any]) -
     """The number of exact sentences, beside the number expected from the token accuracy if errors were independent."""
     share, tokens, corpus = values["exact_match"], values.get("token_accuracy"), facts.get("corpus", {})
     pairs, length = corpus.get("unseen_pairs"), corpus.get("target_tokens")
-    operands, steps = [], []
+    operands, meaning = [], []
     if pairs:
         operands.append(Operand("n", pairs, "pairs that training never saw, always the same"))
-        steps.append(computed("right", "{} · {}", lambda a, n: a * n, share, pairs, note="in every token"))
-        steps.append(Step("wrong", f"(1 − {share:.4f}) · {pairs}", (1 - share) * pairs, "in at least one"))
+        meaning.append(computed("right", "{} · {}", lambda a, n: a * n, share, pairs, note="in every token"))
+        meaning.append(Step("wrong", f"(1 − {share:.4f}) · {pairs}", (1 - share) * pairs, "in at least one"))
     if tokens is not None and length:
         operands += [
             Operand("a", tokens, "token_accuracy: the likeliest token is right, given those before it"),
             Operand("T", length, "tokens of a translation, on average, with its end"),
         ]
         told = "if mistakes fell on tokens at random; it is more where they gather in a few sentences"
-        steps.append(Step("aᵀ", f"{tokens:.4f}^{length:.1f}", tokens**length, told))
+        meaning.append(Step("aᵀ", f"{tokens:.4f}^{length:.1f}", tokens**length, told))
     return Explanation(
         question=f"what does an exact match of {share:.4g} mean?",
         equation="exact match = (1/n) Σ [ŷ = y],  ŷₜ = argmax p(· | ŷ₁ … ŷₜ₋₁, x)",
         math="T8",
         source="Wang §5",
         operands=operands,
-        steps=steps,
-        result=share,
+        steps=[Step("exact match", "", share, "counted")],
+        meaning=meaning,
     )
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import isclose, log
+from operator import mul
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.explain import Explanation, Operand, Step, computed
 from txlab.experiments.kind import Kind
 from txlab.experiments.kinds.word_vectors.schema import WordVectorScenario
 from txlab.experiments.schema import Compute, grouped
@@ -63,20 +65,24 @@ class WordVectorsKind(Kind):
                 math="K6",
                 source=f"computed here, from the vectors of {vectors.objective} and those of {objective}",
                 operands=[Operand("V", words, "words")],
-                steps=[Step("by chance", f"10/{words - 1}", 10 / max(words - 1, 1))],
-                result=value,
+                steps=[Step("alike", "", value, "counted")],
+                meaning=[Step("by chance", f"10/{words - 1}", 10 / max(words - 1, 1))],
             )
         if name == "alpha":
             steps = int(facts.get("steps", 0))
-            left = max(1 - (step - 1) / steps, 1e-4) if steps else 0.0
+            left = max(1 - (step - 1) / steps, 1e-4) if steps else 1.0
+            turned = not isclose(scenario.train.alpha * left, value, rel_tol=1e-9)
+            share = Step("s", f"max(1 − {step - 1}/{steps}, 10⁻⁴)", left, "what is left of it")
             return Explanation(
                 question=f"why is α {value:.4g} at step {step}?",
                 equation="αₜ = α₀ max(1 − t/T, 10⁻⁴)",
                 math="K5",
                 source="the C program of Mikolov et al. 2013",
-                operands=[Operand("α₀", scenario.train.alpha, "train.alpha"), Operand("T", steps, "steps")],
-                steps=[Step("1 − t/T", f"1 − {step - 1}/{steps}", left)] if steps else [],
-                result=value,
+                operands=[
+                    Operand("α₀", value / left, "changed while it ran" if turned else "train.alpha"),
+                    Operand("T", steps, "steps"),
+                ],
+                steps=[share, computed("α", "{} · {}", mul, value / left, left)] if steps else [Step("α", "", value)],
             )
         asked = {
             "synonyms": ("the word nearest to w by cosine is its synonym", "planted words"),
@@ -93,8 +99,8 @@ class WordVectorsKind(Kind):
             math="K6",
             source="computed here, from the text that this scenario plants",
             operands=[Operand("V", words, "words"), Operand("D", vectors.width, "width")],
-            steps=[Step("by chance", f"1/V of the {asked[family][1]}", 1 / max(words - 1, 1))],
-            result=value,
+            steps=[Step(family, "", value, "counted")],
+            meaning=[Step("by chance", f"1/V of the {asked[family][1]}", 1 / max(words - 1, 1))],
         )
 
     def _explain_speed(self, objective: str, value: float, facts: Mapping[str, Any]) -> Explanation:
@@ -107,15 +113,13 @@ class WordVectorsKind(Kind):
             operands=[
                 Operand(f"scores, {name}", count, "products u·h for a prediction") for name, count in scores.items()
             ],
-            steps=[Step("a word", f"1 / {value:.4g}", 1 / value, "seconds, with all predictions of its window")],
-            result=value,
+            steps=[Step("words/s", "", value)],
+            meaning=[Step("a word", f"1 / {value:.4g}", 1 / value, "seconds, with all predictions of its window")],
         )
 
     def _explain_loss(
         self, scenario: WordVectorScenario, objective: str, step: int, value: float, words: int
     ) -> Explanation:
-        from math import log
-
         vectors = scenario.vectors
         K = vectors.negatives
         per = "pair" if vectors.architecture == "skip-gram" else "centre"
@@ -125,15 +129,14 @@ class WordVectorsKind(Kind):
             "hierarchical": ("L = −Σⱼ ln σ(sⱼ v·uⱼ) on the way to the word", None, "K5"),
             "softmax": ("L = −ln p(o | v),  p = softmax(U v)", (f"ln {words}", log(max(words, 1))), "K4"),
         }[objective]
-        steps = [Step("at first", at_first[0], at_first[1], "while u = 0")] if at_first else []
         return Explanation(
             question=f"why is the loss {value:.4g} nats at step {step}?",
             equation=equation,
             math=math,
             source="Wang (5)–(12); Mikolov et al. 2013",
             operands=[Operand("V", words, "words"), Operand("K", K, "noise words a pair")],
-            steps=[*steps, Step("L", f"mean over a {per} of the first block of the step", value)],
-            result=value,
+            steps=[Step("L", f"mean over a {per} of the first block of the step", value)],
+            meaning=[Step("at first", at_first[0], at_first[1], "while u = 0")] if at_first else [],
         )
 
 

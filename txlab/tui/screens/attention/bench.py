@@ -280,7 +280,6 @@ class LiveAttention:
             source="the mean over the heads of a layer",
             operands=[Operand("α", weights, f"one for each head of layer {layer + 1}")],
             steps=[Step("ᾱ", f"{sum(weights):.4f} / {len(weights)}", mean)],
-            result=mean,
             labels=[f"head {layer + 1}.{each + 1}" for each in heads],
         )
 
