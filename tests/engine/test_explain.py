@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from math import log
 
 import pytest
+from calculator import calculated
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,14 +17,6 @@ from txlab.engine.rl.worlds import world_named
 from txlab.experiments.kind import explain_metric
 
 numbers = st.floats(-1e6, 1e6).filter(lambda x: not x or abs(x) > 1e-9)
-
-
-def calculated(expression: str) -> float | None:
-    """What a reader with a calculator finds; None if there are letters in it."""
-    plain = expression.replace("−", "-").replace("·", "*").replace("^", "**").replace("[", "(").replace("]", ")")
-    if not re.fullmatch(r"[\d\s.()+\-*/e]+", plain) or not re.search(r"\d\)? [-+*/]", plain):
-        return None
-    return float(eval(plain))
 
 
 def agrees(found: float, result: float, largest: float) -> bool:

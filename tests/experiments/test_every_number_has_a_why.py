@@ -1,15 +1,18 @@
-"""Whatever a run records, `w` explains: every metric of every kind, and what the machine says of each."""
+"""Whatever a run records, `w` explains: every metric of every kind, what the machine says of each, and the numbers of
+its frames. The computation ends in the number that was recorded, and each line of it can be checked."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
+import numpy as np
 import pytest
+from calculator import miscalculated
 
 from txlab.engine.card import READINGS
-from txlab.experiments.kind import explain_metric, kind_named, kind_names
+from txlab.errors import LabError
+from txlab.experiments.kind import Kind, explain_metric, kind_named, kind_names
 from txlab.experiments.learning.kind import GradientKind
 from txlab.runs.loop import Speed
 from txlab.runs.scenario import catalogue, load_scenario
@@ -65,8 +68,8 @@ SMALL: dict[str, list[str]] = {
 }
 
 
-def recorded(name: str, overrides: list[str]) -> tuple[Mapping[str, Any], dict[str, float], dict[str, Any]]:
-    """The scenario, the values of its first step with all that the machine says, and its facts."""
+def built(name: str, overrides: list[str]) -> tuple[Kind, Any, Any]:
+    """The scenario's kind, the scenario, and its experiment."""
     scenario = load_scenario(name, [*overrides]).scenario
     compute = scenario.compute.model_copy(update={"share": "operations", "threads": 1, "attention": "matmul"})
     if hasattr(scenario.compute, "dtype"):
@@ -74,6 +77,11 @@ def recorded(name: str, overrides: list[str]) -> tuple[Mapping[str, Any], dict[s
     scenario = scenario.model_copy(update={"compute": compute})
     kind = kind_named(scenario.kind)
     experiment = kind.mathematics().experiment_of(scenario) if isinstance(kind, GradientKind) else kind.build(scenario)
+    return kind, scenario, experiment
+
+
+def recorded(experiment: Any) -> tuple[dict[str, float], dict[str, Any]]:
+    """The values of its next step with all that the machine says, and its facts."""
     facts = {"peak_flops": 1e11, **experiment.facts()}
     speed = Speed(facts, steps=1)
     speed.begin(0)
@@ -81,20 +89,39 @@ def recorded(name: str, overrides: list[str]) -> tuple[Mapping[str, Any], dict[s
     values |= {name: float(value) for name, value in experiment.evaluate().items()}
     values |= getattr(experiment, "measured", dict)()
     values |= speed.look(1) | {"host_memory_mb": 100.0, "seconds_left": 3.0}
-    return scenario.model_dump(mode="json"), values, facts
+    return values, facts
+
+
+# Tensors of frames whose explanation is of something else than the number itself.
+OF_ANOTHER = {"points": "how much of a dimension a feature has"}
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_every_metric_of_a_kind_is_explained(name: str, tmp_path: Any) -> None:
+def test_every_why_computes_the_number_that_was_recorded(name: str, tmp_path: Any) -> None:
     text = tmp_path / "text.txt"
     text.write_text("the quick brown fox jumps over the lazy dog. " * 200)
-    scenario, values, facts = recorded(name, [word.replace("{text}", str(text)) for word in SMALL[name]])
-    told = {name: explain_metric(scenario, name, 1, values, facts) for name in values if isfinite(values[name])}
+    kind, scenario, experiment = built(name, [word.replace("{text}", str(text)) for word in SMALL[name]])
+    values, facts = recorded(experiment)
+    asked = scenario.model_dump(mode="json")
+    told = {name: explain_metric(asked, name, 1, values, facts) for name in values if isfinite(values[name])}
     assert [metric for metric, why in told.items() if why is None] == []
     for metric, why in told.items():
         assert why is not None
         assert why.result == pytest.approx(values[metric]), metric
         assert why.equation, metric
+        assert miscalculated([*why.steps, *why.meaning], within=0.01) == [], metric
+    frame = experiment.frame()
+    for tensor, there in frame.tensors.items():
+        frame.tensors[tensor] = np.asarray(there)
+    for tensor, numbers in frame.tensors.items():
+        index = tuple(size // 2 for size in numbers.shape)
+        try:
+            why = kind.explain_frame(frame, tensor, index)
+        except LabError:  # it says which tensors have an explanation
+            continue
+        if tensor.partition("/")[0] not in OF_ANOTHER:  # a frame keeps half precision
+            assert why.result == pytest.approx(float(numbers[index]), rel=2**-9, abs=1e-6), tensor
+        assert miscalculated([*why.steps, *why.meaning], within=0.01) == [], tensor
 
 
 def test_every_reading_of_a_gpu_is_explained_with_its_limit() -> None:

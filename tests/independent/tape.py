@@ -66,7 +66,10 @@ class Array:
     def __getitem__(self, index: Any) -> Array:
         def pull(g: np.ndarray) -> np.ndarray:
             whole = np.zeros_like(self.value)
-            np.add.at(whole, index, g)
+            if isinstance(index, slice):
+                whole[index] = g
+            else:
+                np.add.at(whole, index, g)
             return whole
 
         return Array(self.value[index], (self, pull))

@@ -77,7 +77,7 @@ def _explain_row(
     terms = " + ".join(f"{_n(a)}·{_n(b)}" for a, b in zip(q[:3].tolist(), k[j, :3].tolist(), strict=True))
     steps = [
         Step("q·k", f"{terms} + …", product),
-        Step("sᵢⱼ", f"{_n(product, 4)} / {root:.4f}", float(row[j])),
+        Step("sᵢⱼ", substituted("{} / {}", truediv, product, root), float(row[j])),
         Step("sᵢⱼ′", "the score of every position, −∞ where the mask forbids", masked.tolist()),
     ]
     if bool(visible.any()):

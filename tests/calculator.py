@@ -1,0 +1,36 @@
+"""What a reader with a calculator finds for the expressions of an explanation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from math import cos, exp, log, pi, sqrt, tanh
+
+from txlab.engine.explain import Step
+
+KNOWN = {"sqrt": sqrt, "log": log, "exp": exp, "cos": cos, "tanh": tanh, "pi": pi, "min": min, "max": max}
+WRITTEN = {"−": "-", "·": "*", "^": "**", "[": "(", "]": ")", "√": "sqrt ", "ln ": "log ", "π": "pi", "½": "0.5 *"}
+
+
+def calculated(expression: str) -> float | None:
+    """The value of an expression in numbers; None if it has letters that stand for something, or no operation."""
+    for sign, plain in WRITTEN.items():
+        expression = expression.replace(sign, plain)
+    expression = re.sub(r"(sqrt|log|tanh) *([\d.]+(?:e[-+]?\d+)?)", r"\1(\2)", expression).replace("sqrt (", "sqrt(")
+    letters = set(re.findall(r"[^\W\d]+", re.sub(r"\de[-+]?\d", "", expression)))
+    if letters - set(KNOWN) or not re.search(r"[-+*/(]", expression) or not re.search(r"\d", expression):
+        return None
+    try:
+        return float(eval(expression, {"__builtins__": {}}, KNOWN))
+    except (SyntaxError, TypeError):  # a list, a sum that is cut short
+        return None
+
+
+def miscalculated(steps: Iterable[Step], within: float) -> list[str]:
+    """The lines whose expression gives another result than the one beside it."""
+    found = []
+    for step in steps:
+        value = calculated(step.expression) if isinstance(step.result, int | float) else None
+        if value is not None and abs(value - step.result) > within * max(abs(value), abs(step.result)) + 1e-9:  # type: ignore[operator, arg-type]
+            found.append(f"{step.name} = {step.expression} = {step.result}, not {value}")
+    return found
