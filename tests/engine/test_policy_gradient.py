@@ -16,8 +16,10 @@ from txlab.engine.policy_gradient import (
     gae,
     masked_mean,
     token_entropy,
+    unpadded,
     whiten,
 )
+from txlab.engine.rlhf.kl import k3
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parent / "rlhf" / "golden.json").read_text())
 GIVEN = GOLDEN["given"]
@@ -87,7 +89,7 @@ def test_policy_loss_and_its_clipped_tokens() -> None:
     )
     assert float(loss) == pytest.approx(GOLDEN["policy_loss"], rel=1e-12)
     assert int((clipped & mask()).sum()) == GOLDEN["clipped"] > 0
-    close(ratio, (tensor(GIVEN["new"]) - tensor(GIVEN["old"])).exp().tolist())
+    close(ratio[mask()], (tensor(GIVEN["new"]) - tensor(GIVEN["old"])).exp()[mask()].tolist())
 
 
 def test_a_clipped_token_gets_no_gradient() -> None:
@@ -107,6 +109,40 @@ def test_at_the_policy_that_sampled_the_ratio_is_one_and_nothing_is_clipped() ->
     assert float(loss) == pytest.approx(-float(masked_mean(advantages(), mask())))
 
 
+@pytest.mark.parametrize("behind", [float("-inf"), float("inf"), float("nan")])
+def test_nothing_behind_the_end_of_a_row_reaches_a_loss_or_its_gradient(behind: float) -> None:
+    def found(fill: float) -> list[torch.Tensor]:
+        names = ("new", "old", "new_values", "values", "rewards")
+        given = {name: tensor(GIVEN[name]).masked_fill(~mask(), fill) for name in names}
+        new, values = given["new"].requires_grad_(), given["new_values"].requires_grad_()
+        _, advantages, returns = gae(given["rewards"], given["values"], mask())
+        advantages, returns = (each.masked_fill(~mask(), fill) for each in (advantages, returns))
+        whitened, mean, sd = whiten(advantages, mask())
+        policy, _, _ = clipped_policy_loss(new, given["old"], whitened.masked_fill(~mask(), fill), mask(), 0.2)
+        value, _ = clipped_value_loss(values, given["values"], returns, mask(), 0.2)
+        loss = policy + value + masked_mean(k3(unpadded(new, mask()), unpadded(given["old"], mask())), mask())
+        loss.backward()
+        assert new.grad is not None
+        assert values.grad is not None
+        return [loss.detach(), new.grad, values.grad, mean, sd]
+
+    for ours, theirs in zip(found(behind), found(0.0), strict=True):
+        assert torch.equal(ours, theirs)
+        assert bool(theirs.isfinite().all())
+
+
+def test_a_value_that_moved_within_the_clip_is_never_counted_as_clipped() -> None:
+    """V_old + (V − V_old) differs from V by rounding in most of these, and is further from R in half of them."""
+    draws = torch.Generator().manual_seed(0)
+    old, moved, returns = torch.randn(3, 1, 1000, generator=draws)
+    _, clipped = clipped_value_loss(old + 0.1 * moved.clamp(-1, 1), old, returns, None, 0.2)
+    assert not bool(clipped.any())
+    _, clipped = clipped_value_loss(old + 0.3, old, old - 1.0, None, 0.2)  # further away from R than it may be
+    assert not bool(clipped.any())
+    _, clipped = clipped_value_loss(old + 0.3, old, old + 1.0, None, 0.2)
+    assert bool(clipped.all())
+
+
 def test_value_loss_takes_the_worse_of_two() -> None:
     loss, clipped = clipped_value_loss(
         tensor(GIVEN["new_values"]), tensor(GIVEN["values"]), tensor(GOLDEN["gae"]["returns"]), mask(),
@@ -118,3 +154,12 @@ def test_value_loss_takes_the_worse_of_two() -> None:
 
 def test_entropy_of_equal_logits_is_the_log_of_their_number() -> None:
     assert token_entropy(torch.zeros(3, 7).double()).tolist() == pytest.approx([log(7)] * 3)
+
+
+def test_a_token_that_is_impossible_adds_nothing_to_the_entropy() -> None:
+    some = tensor([[0.5, -1.0, 2.0]]).requires_grad_()
+    entropy = token_entropy(torch.cat([some, tensor([[-torch.inf, -torch.inf]])], 1))
+    assert entropy.item() == pytest.approx(token_entropy(some).item(), rel=1e-12)
+    (with_impossible,) = torch.autograd.grad(entropy.sum(), some)
+    (without,) = torch.autograd.grad(token_entropy(some).sum(), some)
+    torch.testing.assert_close(with_impossible, without)

@@ -13,9 +13,15 @@ from torch import Tensor
 SMALLEST_VARIANCE = 1e-8
 
 
+def unpadded(x: Tensor, mask: Tensor | None) -> Tensor:
+    """x with 0 behind the end of each row. What a loss is computed from passes through here first: the gradient of a
+    −∞ or NaN that is left out only of the result is 0 · NaN."""
+    return x if mask is None else x.masked_fill(~mask, 0.0)
+
+
 def masked_mean(x: Tensor, mask: Tensor | None = None) -> Tensor:
-    """(1/#mask) Σ_mask x, a scalar. NaN behind the end of a row does no harm."""
-    return x.mean() if mask is None else x.masked_fill(~mask, 0.0).sum() / mask.sum()
+    """(1/#mask) Σ_mask x, a scalar."""
+    return x.mean() if mask is None else unpadded(x, mask).sum() / mask.sum()
 
 
 def gae(
@@ -37,7 +43,7 @@ def gae(
     λ = γ = 1 gives the reward-to-go minus the value; λ = 0 the TD error. MATH M8; Schulman et al. 2016, eq. 16.
     """
     mask = torch.ones_like(rewards, dtype=torch.bool) if mask is None else mask
-    rewards, values = rewards.masked_fill(~mask, 0.0), values.masked_fill(~mask, 0.0)
+    rewards, values = unpadded(rewards, mask), unpadded(values, mask)
     after = torch.zeros_like(values[:, 0]) if bootstrap is None else bootstrap
     following = torch.cat([values[:, 1:], after[:, None]], 1)
     goes_on = torch.ones_like(rewards) if ended is None else (~ended).to(rewards.dtype)
@@ -52,15 +58,16 @@ def gae(
 def whiten(x: Tensor, mask: Tensor | None = None, shift_mean: bool = True) -> tuple[Tensor, Tensor, Tensor]:
     """((x − μ) / √(σ² + 1e-8), μ, σ) over the masked entries; without `shift_mean` μ is added again.
 
-    σ² divides by n, not n − 1, as in lm-human-preferences: the two forms differ by √((n − 1) / n).
+    σ² divides by n, not n − 1, as in lm-human-preferences: the two forms differ by √((n − 1) / n). Without `shift_mean`
+    the mean stays, but x is not merely divided by σ: (1 − 1/σ) μ is added to each entry.
     """
-    mask = torch.ones_like(x, dtype=torch.bool) if mask is None else mask
+    x = unpadded(x, mask)
     mean = masked_mean(x, mask)
     variance = masked_mean((x - mean) ** 2, mask)
     whitened = (x - mean) * (variance + SMALLEST_VARIANCE).rsqrt()
     if not shift_mean:
         whitened = whitened + mean
-    return whitened.masked_fill(~mask, 0.0), mean, variance.sqrt()
+    return unpadded(whitened, mask), mean, variance.sqrt()
 
 
 def clipped_policy_loss(
@@ -68,9 +75,11 @@ def clipped_policy_loss(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """(loss, ratio, clipped) with loss = mean of max(−A ρ, −A clamp(ρ, 1 − ε, 1 + ε)) and ρ = π / π_old.
 
-    ratio (B, T); clipped (B, T) bool, where the clamped term is the greater one, so that no gradient flows. MATH M8;
-    Schulman et al. 2017, eq. 7 (there a maximum of the negative).
+    ratio (B, T), 1 behind the end of a row; clipped (B, T) bool, where the clamped term is the greater one, so that no
+    gradient flows (as TRL counts them; CleanRL counts every |ρ − 1| > ε). MATH M8; Schulman et al. 2017, eq. 7 (there a
+    maximum of the negative).
     """
+    logprobs, old_logprobs, advantages = (unpadded(each, mask) for each in (logprobs, old_logprobs, advantages))
     ratio = (logprobs - old_logprobs).exp()
     free, clamped = -advantages * ratio, -advantages * ratio.clamp(1 - clip, 1 + clip)
     return masked_mean(torch.maximum(free, clamped), mask), ratio, clamped > free
@@ -79,13 +88,20 @@ def clipped_policy_loss(
 def clipped_value_loss(
     values: Tensor, old_values: Tensor, returns: Tensor, mask: Tensor | None, clip: float
 ) -> tuple[Tensor, Tensor]:
-    """(loss, clipped): loss = ½ mean of max((V − R)², (V′ − R)²), V′ = V_old + clamp(V − V_old, ±clip)."""
-    near = old_values + (values - old_values).clamp(-clip, clip)
+    """(loss, clipped): loss = ½ mean of max((V − R)², (V′ − R)²), V′ = V_old + clamp(V − V_old, ±clip).
+
+    clipped (B, T) bool, where the second is the greater one.
+    """
+    values, old_values, returns = (unpadded(each, mask) for each in (values, old_values, returns))
+    moved = values - old_values
+    # Where nothing is clamped V′ is V itself: V_old + (V − V_old) differs from it by rounding, and half of those
+    # differences would count as clipped.
+    near = torch.where(moved.abs() <= clip, values, old_values + moved.clamp(-clip, clip))
     free, clamped = (values - returns) ** 2, (near - returns) ** 2
     return 0.5 * masked_mean(torch.maximum(free, clamped), mask), clamped > free
 
 
 def token_entropy(logits: Tensor) -> Tensor:
-    """(…, V) → (…): H = −Σ p log p, in nats."""
+    """(…, V) → (…): H = −Σ p log p, in nats; 0 log 0 = 0."""
     logprobs = logits.log_softmax(-1)
-    return -(logprobs.exp() * logprobs).sum(-1)
+    return -(logprobs.exp() * logprobs.masked_fill(logprobs == -torch.inf, 0.0)).sum(-1)

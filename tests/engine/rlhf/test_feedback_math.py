@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
-from math import log
+from math import exp, log
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,52 @@ def test_the_exact_kl_is_what_k1_and_k3_estimate() -> None:
         assert float((p * estimate(logp, logq)).sum()) == pytest.approx(exact, rel=1e-12)
     assert bool((k2(logp, logq) >= 0).all())
     assert bool((k3(logp, logq) >= 0).all())
+
+
+def test_the_three_estimates_of_a_token_are_those_of_their_definitions() -> None:
+    p, q = tensor([0.5, 0.1, 0.2]), tensor([0.25, 0.4, 0.2])
+    for estimate, expected in ((k1, [log(2), -log(4), 0]), (k2, [log(2) ** 2 / 2, log(4) ** 2 / 2, 0])):
+        torch.testing.assert_close(estimate(p.log(), q.log()), tensor(expected))
+    torch.testing.assert_close(k3(p.log(), q.log()), tensor([0.5 - 1 + log(2), 4 - 1 - log(4), 0]))
+
+
+def test_a_token_that_the_policy_never_says_adds_nothing_to_the_kl() -> None:
+    some, other = tensor([[0.5, -1.0, 2.0]]).requires_grad_(), tensor([[1.0, 0.0, 0.5]])
+    never, sometimes = tensor([[-torch.inf]]), tensor([[0.3]])
+    expected = exact_kl(some, other)
+    assert exact_kl(torch.cat([some, never], 1), torch.cat([other, never], 1)).item() == pytest.approx(expected.item())
+    found = exact_kl(torch.cat([some, never], 1), torch.cat([other, sometimes], 1))
+    total = torch.cat([other, sometimes], 1).logsumexp(1) - other.logsumexp(1)  # the reference gives some of it away
+    torch.testing.assert_close(found, expected + total)
+    gradients = [torch.autograd.grad(each.sum(), some)[0] for each in (found, exact_kl(some, other))]
+    torch.testing.assert_close(*gradients)
+    assert exact_kl(torch.cat([some, sometimes], 1), torch.cat([other, never], 1)).item() == torch.inf
+
+
+def test_what_cannot_be_compared_or_has_no_token_is_refused() -> None:
+    one = tensor([[1.0], [2.0]])
+    for refused in (rloo_advantages, grpo_advantages, lambda scores: grpo_advantages(scores, divide=False)):
+        with pytest.raises(ValueError, match="at least 2 answers to each prompt; given 1"):
+            refused(one)
+    mask = torch.tensor([[True, True], [False, False]])
+    with pytest.raises(ValueError, match="at least one token"):
+        token_rewards(tensor([1.0, 2.0]), torch.zeros(2, 2).double(), 0.1, mask)
+    with pytest.raises(ValueError, match="at least one token"):
+        token_rewards(tensor([1.0]), torch.zeros(1, 0).double(), 0.1, torch.zeros(1, 0, dtype=torch.bool))
+    with pytest.raises(ValueError, match="at least 2 samples; given 1"):
+        Normaliser.of_samples(tensor([3.0]))
+
+
+@pytest.mark.parametrize("loss", [lambda *given: ranking_loss(*given).loss, choice_loss])
+@pytest.mark.parametrize("behind", [float("-inf"), float("nan")])
+def test_padded_answers_and_prompts_without_answers_reach_no_loss_and_no_gradient(loss: Any, behind: float) -> None:
+    scores = tensor([[1.0, 0.5, behind], [0.3, behind, behind], [behind] * 3]).requires_grad_()
+    found = loss(scores, torch.tensor([[2, 1, 0], [1, 0, 0], [0, 0, 0]]))
+    found.backward()
+    assert found.item() == pytest.approx(log(1 + exp(0.5)), rel=1e-12)
+    assert scores.grad is not None
+    slope = 1 / (1 + exp(-0.5))
+    torch.testing.assert_close(scores.grad, tensor([[slope, -slope, 0.0], [0.0] * 3, [0.0] * 3]))
 
 
 def test_the_adaptive_controller_holds_to_its_fixture() -> None:

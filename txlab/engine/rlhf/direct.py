@@ -24,8 +24,9 @@ def rloo_advantages(scores: Tensor) -> Tensor:
     """A_i = r_i − mean of the others, of K answers to a prompt; (P, K) → (P, K), and each row adds up to 0.
 
     The baseline does not depend on the answer itself, so the gradient stays unbiased. Ahmadian et al. 2024, eq. 6.
+    ValueError for K = 1.
     """
-    K = scores.shape[1]
+    K = compared(scores)
     return scores - (scores.sum(1, keepdim=True) - scores) / (K - 1)
 
 
@@ -33,10 +34,19 @@ def grpo_advantages(scores: Tensor, divide: bool = True) -> Tensor:
     """A_i = (r_i − mean) / sd over the K answers to a prompt, the answer itself among them. Shao et al. 2024, §4.1.2.
 
     sd divides by K − 1. Without `divide` a prompt whose answers hardly differ has as little weight as it deserves (Liu
-    et al. 2025).
+    et al. 2025). ValueError for K = 1.
     """
+    compared(scores)
     centred = scores - scores.mean(1, keepdim=True)
     return centred / (scores.std(1, keepdim=True) + SMALLEST_SD) if divide else centred
+
+
+def compared(scores: Tensor) -> int:
+    """K of scores (P, K). ValueError unless each prompt has several answers, which are compared with each other."""
+    K = scores.shape[1]
+    if K < 2:
+        raise ValueError(f"an advantage within a group needs at least 2 answers to each prompt; given {K}")
+    return K
 
 
 def best_of_n_kl(n: int) -> float:

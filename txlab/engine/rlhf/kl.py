@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 
 def exact_kl(logits: Tensor, reference: Tensor) -> Tensor:
-    """(…, V) → (…): KL(π‖ρ) = Σ_v π_v (log π_v − log ρ_v) over the vocabulary, in nats."""
+    """(…, V) → (…): KL(π‖ρ) = Σ_v π_v (log π_v − log ρ_v) over the vocabulary, in nats.
+
+    A token that π never says adds nothing, whatever ρ says; one that only ρ never says makes it infinite.
+    """
     logprobs = logits.log_softmax(-1)
-    return (logprobs.exp() * (logprobs - reference.log_softmax(-1))).sum(-1)
+    difference = (logprobs - reference.log_softmax(-1)).masked_fill(logprobs == -torch.inf, 0.0)
+    return (logprobs.exp() * difference).sum(-1)
 
 
 def k1(logprobs: Tensor, reference: Tensor) -> Tensor:
@@ -34,7 +39,10 @@ def token_rewards(scores: Tensor, divergence: Tensor, beta: float, mask: Tensor)
     """r_t = −β (log π − log ρ)_t, and the score added on the last token of each answer: Σ_t r_t = score − β Σ_t k1.
 
     scores (B,); divergence (B, T), k1 of each token; mask (B, T). The end token is the last one, and never its padding.
+    ValueError for an answer without tokens: its score would have no place.
     """
+    if not bool(mask.any(1).all()):
+        raise ValueError("an answer has at least one token")
     rewards = (-beta * divergence).masked_fill(~mask, 0.0)
     last = mask.sum(1) - 1
     return rewards.scatter_add(1, last[:, None], scores.to(rewards.dtype)[:, None])

@@ -62,12 +62,14 @@ class RankingLoss:
 
 
 def ranking_loss(scores: Tensor, ranks: Tensor) -> RankingLoss:
-    """−(1/B) Σ_prompts (1/#pairs) Σ log σ(r_w − r_l), over the pairs w ranked before l; ties are left out.
+    """−(1/B′) Σ_prompts (1/#pairs) Σ log σ(r_w − r_l), over the pairs w ranked before l; ties are left out.
 
     scores  (B, K)      ranks  (B, K): 1 is best, equal numbers are ties, 0 is padding for fewer than K answers
-    MATH H2 (with the minus sign that Wang's copy lacks); Ouyang et al. 2022, eq. 1. A prompt of ties only counts 0.
+    MATH H2 (with the minus sign that Wang's copy lacks); Ouyang et al. 2022, eq. 1. B′ of the B prompts have a pair: a
+    prompt of ties only is left out of the denominator too. The loss is 0 if B′ is.
     """
     there = ranks > 0
+    scores = scores.masked_fill(~there, 0.0)
     before = (ranks[:, :, None] < ranks[:, None, :]) & there[:, :, None] & there[:, None, :]  # (B, K, K): i before j
     difference = scores[:, :, None] - scores[:, None, :]
     pairs = before.sum((1, 2))
@@ -80,14 +82,15 @@ def choice_loss(scores: Tensor, ranks: Tensor) -> Tensor:
     """−mean log softmax(r)_b: of K answers b is the best; several that share the first rank share the target.
 
     scores (B, K); ranks (B, K) as in `ranking_loss`, of which only who is first counts; a prompt on which all are first
-    says nothing and is left out. MATH H3; Ziegler et al. 2019, eq. 1, with four answers.
+    says nothing and is left out, of the mean too. MATH H3; Ziegler et al. 2019, eq. 1, with four answers.
     """
     there = ranks > 0
     first = (ranks == ranks.masked_fill(~there, ranks.max() + 1).min(1, keepdim=True).values) & there
-    target = first / first.sum(1, keepdim=True)
-    losses = -(target * scores.masked_fill(~there, -torch.inf).log_softmax(1).masked_fill(~there, 0.0)).sum(1)
-    told = (first != there).any(1)
-    return (losses * told).sum() / told.sum().clamp(min=1)
+    says = (first != there).any(1)
+    scores, there, first = scores[says], there[says], first[says]
+    logprobs = scores.masked_fill(~there, -torch.inf).log_softmax(1).masked_fill(~there, 0.0)
+    losses = -(first / first.sum(1, keepdim=True) * logprobs).sum(1)
+    return losses.sum() / says.sum().clamp(min=1)
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,12 @@ class Normaliser:
 
     @classmethod
     def of_samples(cls, scores: Tensor) -> Normaliser:
-        """Mean 0 and standard deviation 1 on samples of the reference policy (Ziegler et al. 2019, §2.1)."""
+        """Mean 0 and standard deviation 1 on samples of the reference policy (Ziegler et al. 2019, §2.1).
+
+        ValueError for fewer than two samples, which have no standard deviation.
+        """
+        if len(scores) < 2:
+            raise ValueError(f"scores are normalised on at least 2 samples; given {len(scores)}")
         return cls(float(scores.mean()), max(float(scores.std()), 1e-6))
 
     @classmethod

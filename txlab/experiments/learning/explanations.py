@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from txlab.engine.explain import Explanation, Operand, Step, computed
+from txlab.engine.explain import Explanation, Operand, Step, computed, substituted
 from txlab.errors import LabError
 from txlab.experiments.learning.schema import clip_factor, factor
 from txlab.experiments.protocol import Frame
@@ -221,6 +221,46 @@ def _gradient_norm(scenario: Any, step: int, norm: float) -> Explanation:
             computed("‖g‖ used", "{} · {}", mul, norm, scale),
         ],
     )
+
+
+def explain_norm_of_updates(train: Any, norm: float, step: int, updates: int) -> Explanation:
+    """The gradient norm of a step that consists of several updates."""
+    return Explanation(
+        question=f"what did a gradient norm of {norm:.3g} do at step {step}?",
+        equation="mean of ‖g‖ over the updates of the step,  g ← g · min(1, c / (‖g‖ + 10⁻⁶)) in each",
+        math="F3",
+        source="Pascanu et al. 2013",
+        operands=[
+            Operand("updates", updates, "of this step: epochs · minibatches"),
+            Operand("c", train.clip, "largest norm of an update; 0 = no clipping (the log says if it was changed)"),
+        ],
+        steps=[Step("‖g‖", "", norm, "before clipping; of several models √Σ ‖g‖², each clipped by its own")],
+    )
+
+
+def explain_sum(
+    question: str, math: str, source: str, loss: float, terms: Sequence[tuple[str, str, float, float | None]]
+) -> Explanation:
+    """A loss as the sum of its terms (name, letter of its weight or "", weight, value); None = it has no such term."""
+    there = [(name, letter, weight, value) for name, letter, weight, value in terms if value is not None]
+    operands, steps, equation = [], [], ""
+    for name, letter, weight, value in there:
+        sign = "" if not equation else " − " if weight < 0 else " + "
+        equation += f"{sign}{letter} {name}" if letter else f"{sign}{name}"
+        operands.append(Operand(name, value))
+        if letter:
+            operands.append(Operand(letter, abs(weight), f"the weight of {name}"))
+            steps.append(computed(f"{letter} {name}", "{} · {}", mul, abs(weight), value))
+    parts = [abs(weight) * value for _, _, weight, value in there]
+    signs = [-1.0 if weight < 0 else 1.0 for _, _, weight, _ in there]
+    missing = loss - sum(map(mul, signs, parts))
+    if abs(missing) > 1e-4 * max(map(abs, [loss, *parts])):
+        steps.append(Step("not recorded", "L without these", missing, "by the version that made this run"))
+        parts, signs = [*parts, missing], [*signs, 1.0]
+    form = "{}" + "".join(" − {}" if sign < 0 else " + {}" for sign in signs[1:])
+    expression = substituted(form, lambda *each: sum(map(mul, signs, each)), *parts) if parts else ""
+    steps.append(Step("L", expression, loss, "means over the updates of this step"))
+    return Explanation(question, f"L = {equation}", math, source, operands, steps)
 
 
 def explain_loss(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import isfinite
+from operator import mul
 from typing import Any, ClassVar
 
 from txlab.engine.explain import Explanation, Operand, Step, computed
 from txlab.experiments.kind import Label
 from txlab.experiments.kinds.actor_critic.schema import ActorCriticScenario
-from txlab.experiments.learning.explanations import MeanLoss, explain_step
+from txlab.experiments.learning.explanations import MeanLoss, explain_norm_of_updates, explain_step, explain_sum
+from txlab.experiments.learning.schema import factor
 from txlab.experiments.protocol import Experiment
 from txlab.experiments.small import SmallKind
 
@@ -26,7 +28,9 @@ MEANINGS = {
                    "in the units of the scaled rewards"),
     "entropy": ("H = −mean Σₐ π(a|s) ln π(a|s)", "F5, M8", "Schulman et al. 2017, eq. 9: S"),
     "ratio": ("ρ = π(a|s) / π_old(a|s)", "M8", "Schulman et al. 2017, eq. 6; 1 at the first reading of a rollout"),
-    "clip_fraction": ("share of steps where −A clamp(ρ, 1 ± ε) > −A ρ", "M8", "they have no gradient"),
+    "entropy_weight": ("w = w_peak · s(n),  s(n) = η / η_peak", "M8", "computed here: it falls with the learning rate"),
+    "clip_fraction": ("share of steps where −A clamp(ρ, 1 ± ε) > −A ρ", "M8",
+                      "they have no gradient (counted as in TRL; CleanRL counts every |ρ − 1| > ε)"),
     "kl": ("mean of e^d − 1 − d,  d = ln π − ln π_old", "H5, M8", "Schulman 2020, of the policy before this rollout"),
     "explained_variance": ("1 − Var(R − V) / Var(R)", "M8", "before the values learn from this rollout: 1 is perfect"),
 }  # fmt: skip
@@ -66,21 +70,30 @@ class ActorCriticKind(SmallKind):
         """Explain what a step records."""
         if not isfinite(values[name]):
             return None
-        if name in ("lr", "grad_norm"):
-            return explain_step(scenario, MeanLoss(), name, values, step, facts)
         train, value = scenario.train, values[name]
-        metric = name.removesuffix("/PPO")
-        operands, steps = [], []
+        share = factor(step, train.warmup, train.steps, train.final, train.decay)
+        weight = values.get("entropy_weight", train.entropy * share)  # runs of earlier versions did not record it
+        if name == "lr":
+            return explain_step(scenario, MeanLoss(), name, values, step, facts)
+        if name == "grad_norm":
+            return explain_norm_of_updates(train, value, step, train.epochs * train.minibatches)
         if name == "loss":
-            shares = (("L_policy", "policy_loss", 1.0), ("L_value", "value_loss", train.value_coefficient))
-            equation, math, note = "L = L_policy + c L_value − w H", "M8", "Schulman et al. 2017, eq. 9"
-            operands = [
-                Operand(letter, values[key], f"times {share:g}") for letter, key, share in shares if key in values
-            ]
-        elif metric in MEANINGS:
-            equation, math, note = MEANINGS[metric]
-        else:
+            return explain_sum(
+                f"why is loss {value:.4g} at step {step}?",
+                "M8",
+                "Schulman et al. 2017, eq. 9",
+                value,
+                [
+                    ("L_policy", "", 1.0, values.get("policy_loss")),
+                    ("L_value", "c", train.value_coefficient, values.get("value_loss")),
+                    ("H", "w", -weight, values.get("entropy")),
+                ],
+            )
+        metric = name.removesuffix("/PPO")
+        if metric not in MEANINGS:
             return None
+        equation, math, note = MEANINGS[metric]
+        operands, steps = [], []
         optimum = facts.get("optimal_return")
         if metric in ("return", "gap", "greedy") and isinstance(optimum, (int, float)):
             operands = [Operand("J*", float(optimum), "the optimal return")]
@@ -88,10 +101,11 @@ class ActorCriticKind(SmallKind):
             if own is not None and optimum:
                 steps = [computed("gap", "({} − {}) / |{}|", lambda a, b, c: (a - b) / abs(c), optimum, own, optimum)]
         if name == "entropy":
-            steps = [
-                Step("weight", f"{train.entropy:g} · η / η_peak", train.entropy, "it falls with the learning rate")
-            ]
+            steps = [computed("w H", "{} · {}", mul, weight, value, note="what the loss is lowered by; w falls with η")]
         question, measured = f"why is {name} {value:.4g} at step {step}?", [Step(name, "", value)]
+        if name == "entropy_weight" and share:
+            operands = [Operand("w_peak", value / share, "train.entropy (the log says if it was changed)")]
+            measured = [computed("w", "{} · {}", mul, value / share, share)]
         return Explanation(question, equation, math, note, operands, measured, meaning=steps)
 
 

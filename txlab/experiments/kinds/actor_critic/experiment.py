@@ -21,6 +21,7 @@ from txlab.engine.rlhf.kl import k3
 from txlab.errors import LabError
 from txlab.experiments.kinds.actor_critic.schema import ActorCriticScenario
 from txlab.experiments.learning.gradient import GradientExperiment, Measured
+from txlab.experiments.learning.schema import factor
 from txlab.experiments.protocol import Frame, State
 from txlab.experiments.randomness import generator
 from txlab.experiments.tabular.frames import facts_of, side_of
@@ -176,7 +177,15 @@ class ActorCritic(GradientExperiment[nn.ModuleDict]):
         spread = rollout.returns.var()
         told["explained_variance"] = float(1 - (rollout.returns - rollout.values).var() / spread.clamp(min=1e-12))
         self.rollout, (self.whitened, _, _) = rollout, whiten(rollout.advantages)
+        told["entropy_weight"] = self.entropy_weight()
         return {**told, **self.update_on(self.parts(number), self.gradients_on)}
+
+    def entropy_weight(self) -> float:
+        """w of the next update: it falls with the learning rate."""
+        train = self.scenario.train
+        return self.adjusted["entropy"] * factor(
+            self.step_count + 1, train.warmup, train.steps, train.final, train.decay
+        )
 
     def parts(self, number: int) -> Iterator[Tensor]:
         """The steps of the rollout, as numbers from 0, that each update learns from."""
@@ -202,7 +211,7 @@ class ActorCritic(GradientExperiment[nn.ModuleDict]):
             train.clip_value,
         )
         entropy = token_entropy(table)[states].mean()
-        weight = self.adjusted["entropy"] * self.learning_rate(self.step_count + 1) / (self.adjusted["lr"] or 1.0)
+        weight = self.entropy_weight()
         loss = policy_loss + train.value_coefficient * value_loss - weight * entropy
         loss.backward()  # type: ignore[no-untyped-call]
         measured = {"loss": loss, "policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy}

@@ -24,6 +24,7 @@ UNITS = {
     "k1": "nats an answer",
     "k2": "nats an answer",
     "k3": "nats an answer",
+    "kl_loss": "nats a token",
     "root_kl": "√nats",
     "entropy": "nats a token",
     "length": "tokens",

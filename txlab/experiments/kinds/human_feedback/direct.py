@@ -8,6 +8,7 @@ from math import sqrt
 import torch
 from torch import Tensor
 
+from txlab.engine.policy_gradient import unpadded
 from txlab.engine.rlhf.direct import best_of_n_kl, dpo_loss, expected_best
 from txlab.engine.rlhf.kl import exact_kl
 from txlab.engine.rlhf.rollouts import Episodes
@@ -62,7 +63,7 @@ class DirectPreference(GradientExperiment[GPT]):
     @staticmethod
     def summed(model: GPT, episodes: Episodes) -> Tensor:
         """(B,) log π(y | x)."""
-        return (episodes.logprobs(episodes.logits(model)) * episodes.mask).sum(1)
+        return unpadded(episodes.logprobs(episodes.logits(model)), episodes.mask).sum(1)
 
     @torch.no_grad()
     def evaluate(self) -> Mapping[str, float | Tensor]:
@@ -71,7 +72,7 @@ class DirectPreference(GradientExperiment[GPT]):
         episodes = self.texts.sampled(self.model, prompts, "evaluation answers", self.step_count)
         logits = episodes.logits(self.model, self.texts.temperature)
         reference = episodes.logits(self.handed.fine_tuned, self.texts.temperature)
-        kl = float((exact_kl(logits, reference) * episodes.mask).sum()) / len(prompts)
+        kl = float(unpadded(exact_kl(logits, reference), episodes.mask).sum()) / len(prompts)
         told = {"kl": kl, "root_kl": sqrt(max(kl, 0.0)), "length": float(episodes.mask.sum()) / len(prompts)}
         if self.handed.reward is not None:
             told["proxy"] = float(self.handed.proxy(episodes).mean())

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, isfinite, log, sqrt
+from operator import mul
 from typing import Any
 
 from txlab.engine.explain import Explanation, Operand, Step, computed
 from txlab.experiments.kinds.human_feedback.schema import HumanFeedbackScenario
-from txlab.experiments.learning.explanations import MeanLoss, explain_step
+from txlab.experiments.learning.explanations import MeanLoss, explain_norm_of_updates, explain_step, explain_sum
 from txlab.experiments.learning.schema import Optimizer
 
 
@@ -30,10 +31,7 @@ MEANINGS = {
         "proxy = (1/B) Σ (r(x, y) − shift) / scale", "H2, H4",
         "computed here; mean 0, sd 1 on the fine-tuned model's answers (Ziegler et al. 2019, §2.1)",
         [("β", "beta", "the price of a nat"), ("KL", "kl", "nats an answer")],
-        lambda scenario, values: [
-            computed("proxy − β KL", "{} − {} · {}", lambda r, beta, kl: r - beta * kl,
-                     values["proxy"], values["beta"], values["kl"], note="what the policy is trained to increase")
-        ] if {"beta", "kl"} <= set(values) else [],
+        lambda scenario, values: priced(scenario, values),
     ),
     "gold": Meaning(
         "gold = (1/B) Σ gold(x, y)", "H2", "computed here: what the simulated labeller ranks by, without its noise",
@@ -60,7 +58,8 @@ MEANINGS = {
         lambda scenario, values: [computed("exp H", "exp({})", exp, values["entropy"], note="as if of so many tokens")],
     ),
     "clip_fraction": Meaning(
-        "share of tokens where −A clamp(ρ, 1 ± ε) > −A ρ", "M8", "Schulman et al. 2017, eq. 7: they have no gradient",
+        "share of tokens where −A clamp(ρ, 1 ± ε) > −A ρ", "M8",
+        "Schulman et al. 2017, eq. 7: they have no gradient (counted as in TRL; CleanRL counts every |ρ − 1| > ε)",
         [("ratio", "ratio", "mean of ρ = π / π_old")],
     ),
     "ratio": Meaning("ρ = π(a) / π_old(a)", "M8", "Schulman et al. 2017, eq. 6; 1 at the first reading of an answer"),
@@ -93,6 +92,13 @@ MEANINGS = {
     "rankings": Meaning("n", "H2", "counted: rankings taken in, without those taken back"),
     "length": Meaning("T", "H4", "mean over the answers of this update, end tokens included"),
     "n": Meaning("n", "H5", "answers of which the best is taken"),
+    "kl_loss": Meaning(
+        "mean of eᵈ − 1 − d,  d = ln ρ(a) − ln π(a)", "H5", "Shao et al. 2024, eq. 4: k3 of the policy as it learns, "
+        "over the tokens of an update; its price in the loss of GRPO is β", [("β", "beta", "the price of a nat")],
+        lambda scenario, values: [
+            computed("β · kl_loss", "{} · {}", mul, values["beta"], values["kl_loss"], note="its part of the loss")
+        ] if "beta" in values else [],
+    ),
     "ptx_loss": Meaning("−(1/N) Σₜ ln π(aₜ | s_t), on demonstrations", "H4", "Ouyang et al. 2022, eq. 2"),
     "value_clip_fraction": Meaning("share of tokens where the clipped error is the greater", "H4",
                                    "Ziegler et al. 2019, their code"),
@@ -113,6 +119,8 @@ def explain_metric(
     if metric in ("loss", "val_loss"):
         return explain_loss(scenario, stage, metric, own, facts)
     if metric in ("lr", "grad_norm"):
+        if metric == "grad_norm" and stage == "policy" and scenario.policy.method != "dpo":
+            return explain_norm_of_updates(train, own[metric], step, train.epochs * train.minibatches)
         return explain_step(_Part(train), ANSWERS, metric, own, step - first, facts)
     meaning = MEANINGS.get(metric)
     if meaning is None:
@@ -138,13 +146,38 @@ class _Part:
 
 def stage_at(scenario: HumanFeedbackScenario, step: int) -> tuple[str, int, Optimizer]:
     """(stage, the step before its first, its table) of the stage that made step `step`."""
-    first = 0
-    stages = scenario.plan()
-    for name, steps, _ in stages:
-        if step <= first + steps:
-            return name, first, getattr(scenario, name)
-        first += steps
-    return stages[-1][0], first, getattr(scenario, stages[-1][0])
+    first, stages = 0, scenario.plan()
+    while len(stages) > 1 and step > first + stages[0][1]:
+        first += stages.pop(0)[1]
+    name = stages[0][0]
+    train = getattr(scenario, name)
+    if name == "rankings":  # its rate rises while rankings come in, and falls while it settles
+        train = train.model_copy(update={"warmup": train.steps, "steps": train.steps + train.settling})
+    return name, first, train
+
+
+def priced(scenario: HumanFeedbackScenario, values: Mapping[str, float]) -> list[Step]:
+    """The proxy less the price of the KL, where that is what the policy is trained to increase."""
+    if not {"beta", "kl", "length"} <= set(values):
+        return []
+    beta, kl, policy = values["beta"], values["kl"], scenario.policy
+    if policy.method == "grpo":
+        told = "nats a token, which the loss pays for; the scores enter it as advantages within their group"
+        return [
+            computed(
+                "β KL / T", "{} · {} / {}", lambda beta, kl, T: beta * kl / T, beta, kl, values["length"], note=told
+            )
+        ]
+    note = "what the policy is trained to increase"
+    if policy.method == "ppo" and policy.gamma < 1:
+        note += f", but for the discount γ = {policy.gamma:g}"
+    if policy.method == "ppo" and policy.whiten_rewards:
+        note += "; its rewards are whitened"
+    return [
+        computed(
+            "proxy − β KL", "{} − {} · {}", lambda r, beta, kl: r - beta * kl, values["proxy"], beta, kl, note=note
+        )
+    ]
 
 
 def explain_loss(
@@ -155,14 +188,18 @@ def explain_loss(
         mean = ANSWERS if stage == "demonstrations" else MeanLoss()
         return explain_step(_Part(getattr(scenario, stage)), mean, name, values, 0, facts)
     value = values[name]
+    prompts = "prompts of the batch whose answers are not all tied"
     if stage == "rankings" and scenario.rankings.loss == "choice":
         K = scenario.rankings.answers
         return Explanation(
             question=f"what does a choice loss of {value:.4g} mean?",
-            equation="L = −(1/B) Σ_prompts ln softmax(r)_best",
+            equation="L = −(1/B′) Σ_prompts ln softmax(r)_best",
             math="H3",
             source="Ziegler et al. 2019, eq. 1",
-            operands=[Operand("K", K, "answers to choose from")],
+            operands=[
+                Operand("B′", f"at most {scenario.rankings.batch}", prompts),
+                Operand("K", K, "answers to choose from"),
+            ],
             steps=[Step("L", "", value, "nats a choice")],
             meaning=[
                 computed("exp(−L)", "exp(−{})", lambda loss: exp(-loss), value, note="probability of the best one"),
@@ -172,10 +209,10 @@ def explain_loss(
     if stage == "rankings":
         return Explanation(
             question=f"what does a ranking loss of {value:.4g} mean?",
-            equation="L = −(1/B) Σ_prompts (1/#pairs) Σ ln σ(r_w − r_l)",
+            equation="L = −(1/B′) Σ_prompts (1/#pairs) Σ ln σ(r_w − r_l)",
             math="H2",
             source="Ouyang et al. 2022, eq. 1",
-            operands=[],
+            operands=[Operand("B′", f"at most {scenario.rankings.batch}", prompts)],
             steps=[Step("L", "", value, "nats a pair, averaged over a prompt's pairs first")],
             meaning=[
                 computed(
@@ -195,20 +232,15 @@ def explain_loss(
             steps=[Step("L", "", value, "nats a pair")],
             meaning=[Step("ln 2", "ln 2", log(2), "where it begins: π = ρ")],
         )
-    parts = [("policy", values.get("policy_loss"), 1.0), ("value", values.get("value_loss"), policy.value_coefficient)]
-    parts.append(("pre-training", values.get("ptx_loss"), policy.pretraining_mix))
-    return Explanation(
-        question=f"what is a loss of {value:.4g} made of?",
-        equation="L = L_policy + c L_value + γ L_pre-training",
-        math="H4",
-        source="Ziegler et al. 2019; Ouyang et al. 2022, eq. 2",
-        operands=[Operand(f"L_{part}", loss, f"times {share:g}") for part, loss, share in parts if loss is not None],
-        steps=[
-            *(
-                computed(f"{part}", "{} · {}", lambda share, loss: share * loss, share, loss)
-                for part, loss, share in parts
-                if loss is not None
-            ),
-            Step("L", "the sum", value),
+    return explain_sum(
+        f"what is a loss of {value:.4g} made of?",
+        "H4",
+        "Shao et al. 2024, eq. 3" if policy.method == "grpo" else "Ziegler et al. 2019; Ouyang et al. 2022, eq. 2",
+        value,
+        [
+            ("L_policy", "", 1.0, values.get("policy_loss")),
+            ("L_value", "c", policy.value_coefficient, values.get("value_loss")),
+            ("L_KL", "β", values.get("beta", 0.0), values.get("kl_loss")),
+            ("L_pre-training", "γ", policy.pretraining_mix, values.get("ptx_loss")),
         ],
     )

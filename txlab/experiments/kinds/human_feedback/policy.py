@@ -3,7 +3,9 @@
     score(x, y) − β Σ_t (log π − log ρ)          ρ the fine-tuned model
 
 PPO has a value function, begun from the reward model, and gives each token its own advantage (GAE). RLOO and GRPO
-compare the answers to one prompt with each other instead. All three share the rollout and the clipped loss.
+compare the answers to one prompt with each other instead. All three share the rollout and the clipped loss. The β of
+PPO and RLOO is the price of the KL of an answer, summed over its tokens, and is paid from its score; that of GRPO is
+the price of k3 as a mean over tokens, and is a part of the loss: the same β binds T times less.
 
 Notable: dropout is off throughout, and the temperature that answers are drawn at divides the logits wherever their
 log-probabilities are computed: the ratio of an answer's first reading is 1 exactly because nothing differs.
@@ -26,6 +28,7 @@ from txlab.engine.policy_gradient import (
     gae,
     masked_mean,
     token_entropy,
+    unpadded,
     whiten,
 )
 from txlab.engine.rlhf.direct import grpo_advantages, rloo_advantages
@@ -124,13 +127,13 @@ class PolicyLearning(GradientExperiment[nn.ModuleDict]):
         rewards = token_rewards(scores, divergence, beta, mask)
         values = self.values(episodes) if self.learns_values else torch.zeros_like(rewards)
         if self.learns_values:
-            if section.whiten_rewards:  # only scaled: a shift would pay for each token
+            if section.whiten_rewards:  # (r − μ)/σ + μ, as Ziegler et al. 2019 and TRL have it
                 rewards, _, _ = whiten(rewards, mask, shift_mean=False)
             deltas, advantages, returns = gae(rewards, values, mask, section.gamma, section.gae)
             whitened, mean, sd = whiten(advantages, mask)
         else:
             if section.method == "rloo":
-                totals = (scores - beta * (divergence * mask).sum(1)).view(-1, group)
+                totals = (scores - beta * unpadded(divergence, mask).sum(1)).view(-1, group)
                 each = rloo_advantages(totals).flatten()
             else:
                 each = grpo_advantages(scores.view(-1, group)).flatten()
@@ -179,7 +182,7 @@ class PolicyLearning(GradientExperiment[nn.ModuleDict]):
             "k2": k2(rollout.logprobs, rollout.reference),
             "k3": k3(rollout.logprobs, rollout.reference),
         }
-        told = {name: float((tensor * mask).sum()) / answers for name, tensor in sums.items()}
+        told = {name: float(unpadded(tensor, mask).sum()) / answers for name, tensor in sums.items()}
         told |= {
             "proxy": float(rollout.scores.mean()),
             "root_kl": sqrt(max(told["kl"], 0.0)),
@@ -195,7 +198,8 @@ class PolicyLearning(GradientExperiment[nn.ModuleDict]):
         return told
 
     def gradients_on(self, numbered: tuple[int, Tensor]) -> Measured:
-        """Gradients of policy_loss + c · value_loss − ptx · E[log π(x)] on some of the rollout's answers."""
+        """Gradients on some of the rollout's answers, of policy_loss + ptx · ptx_loss + what is of the method:
+        c · value_loss (PPO), β · kl_loss (GRPO)."""
         rollout, section = self.rollout, self.section
         assert rollout is not None
         update, part = numbered
@@ -225,8 +229,10 @@ class PolicyLearning(GradientExperiment[nn.ModuleDict]):
                 "value_clip_fraction": masked_mean(value_clipped.float(), mask),
             }
         elif section.method == "grpo":
-            penalty = masked_mean(k3(logprobs, rollout.reference[part, :T]), mask)
+            both = unpadded(logprobs, mask), unpadded(rollout.reference[part, :T], mask)
+            penalty = masked_mean(k3(*both), mask)
             loss = loss + self.adjusted["beta"] * penalty
+            measured["kl_loss"] = penalty.detach()
         if section.pretraining_mix:
             draws = self.texts.draws("pretraining mix", update)
             prompts = [self.texts.task.prompt(draws) for _ in range(len(part))]

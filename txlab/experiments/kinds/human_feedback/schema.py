@@ -97,7 +97,11 @@ class Policy(learning.Optimizer):
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     method: MethodName = "ppo"
     betas: list[Annotated[float, Field(ge=0, le=100)]] = Field(
-        default_factory=lambda: [0.05], min_length=1, max_length=16, description="β; several are trained in turn"
+        default_factory=lambda: [0.05],
+        min_length=1,
+        max_length=16,
+        description="β, the price of a nat: summed over an answer (ppo, rloo), or a mean over tokens (grpo), "
+        "or of DPO's margin; several are trained in turn",
     )
     kl_target: Annotated[float, Field(ge=0, le=1000)] = Field(0.0, description="nats an answer; β adapts; 0 = fixed β")
     horizon: PositiveInt = Field(1000, description="answers in which an adaptive β changes by a fifth")
@@ -109,7 +113,9 @@ class Policy(learning.Optimizer):
     clip_value: Annotated[float, Field(gt=0, le=100)] = Field(0.2, description="values are clipped to old ± this")
     value_coefficient: Annotated[float, Field(ge=0, le=100)] = 0.1
     # The units of the values then change with every batch: gold .4 after 50 updates instead of 2.4 (seed 1).
-    whiten_rewards: bool = Field(False, description="rewards are divided by their sd (Ziegler et al. 2019)")
+    whiten_rewards: bool = Field(
+        False, description="rewards become (r − μ)/σ + μ, over the tokens of an update (Ziegler et al. 2019)"
+    )
     pretraining_mix: Annotated[float, Field(ge=0, le=1000)] = Field(0.0, description="γ of PPO-ptx, MATH H4")
     group: Annotated[int, Field(ge=2, le=64)] = Field(4, description="answers to a prompt, of rloo and grpo")
 
