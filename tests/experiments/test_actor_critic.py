@@ -144,6 +144,21 @@ def test_it_finds_the_best_way(seed: int) -> None:
     assert float(learner.evaluate()["greedy/PPO"]) == -15.0
 
 
+def test_a_loss_is_explained_by_all_of_its_terms() -> None:
+    """Also in the middle of the schedule, and after the weight of the entropy was changed."""
+    learner = made(train={"decay": "cosine", "warmup": 2, "entropy": 0.3})
+    for step in range(1, 5):
+        values = {name: float(value) for name, value in {**learner.step(), **learner.evaluate()}.items()}
+        told = {name: KIND.explain_metric(learner.scenario, name, step, values, learner.facts()) for name in values}
+        why = told["loss"]
+        assert why is not None
+        assert why.equation == "L = L_policy + c L_value − w H"
+        assert {each.name for each in why.operands} == {"L_policy", "c", "L_value", "w", "H"}
+        for name in ("loss", "lr", "entropy_weight"):
+            assert told[name].steps[-1].result == pytest.approx(values[name], rel=1e-5), name  # type: ignore[union-attr]
+        learner.adjust("entropy", 0.9)
+
+
 def test_likeliest_actions_that_never_arrive_are_cut_off() -> None:
     learner = made(world={"name": "cliff"})
     with torch.no_grad():

@@ -18,6 +18,7 @@ from txlab.engine.transformer.gpt import GPT
 from txlab.errors import LabError
 from txlab.experiments.kinds.human_feedback import KIND
 from txlab.experiments.kinds.human_feedback.experiment import HumanFeedback
+from txlab.experiments.kinds.human_feedback.explanations import stage_at
 from txlab.experiments.kinds.human_feedback.imitation import answer_loss
 from txlab.experiments.kinds.human_feedback.policy import PolicyLearning
 from txlab.experiments.kinds.human_feedback.schema import HumanFeedbackScenario
@@ -65,7 +66,8 @@ PROMPTS, ANSWERS = [[3, 4, 5], [6, 7], [8, 9, 10, 11, 12]], [[20, 21, 2], [22, 2
 @pytest.mark.parametrize(
     "policy",
     [
-        {"betas": [0.1, 0.0]}, {"method": "rloo"}, {"method": "grpo"}, {"method": "dpo", "batch": 4, "minibatches": 1},
+        {"betas": [0.1, 0.0]}, {"method": "rloo"}, {"method": "grpo", "pretraining_mix": 2.0},
+        {"method": "dpo", "batch": 4, "minibatches": 1},
         {"method": "best-of-n", "steps": 3, "batch": 4, "minibatches": 1}, {"pretraining_mix": 1.0, "kl_target": 2.0},
     ],
 )  # fmt: skip
@@ -79,6 +81,40 @@ def test_every_metric_of_every_stage_and_method_is_explained(policy: dict[str, A
                 why = KIND.explain_metric(scenario, name, experiment.step_count, values, facts)
                 assert why is not None, name
                 assert why.result == pytest.approx(value), name
+                if name.startswith(("lr", "root_kl")) or (name.startswith("loss") and "L_policy" in why.equation):
+                    assert why.steps[-1].result == pytest.approx(value, rel=1e-5), name
+                if name == "lr":
+                    assert [each.note for each in why.operands if each.name == "η_peak"] == ["train.learning_rate"]
+                assert stage_at(scenario, experiment.step_count)[0] == experiment.plan[experiment.number][0]
+
+
+@pytest.mark.parametrize(
+    ("policy", "terms", "price"),
+    [
+        ({"pretraining_mix": 2.0}, "L = L_policy + c L_value + γ L_pre-training", "proxy − β KL"),
+        ({"method": "rloo"}, "L = L_policy", "proxy − β KL"),
+        ({"method": "grpo", "betas": [0.7]}, "L = L_policy + β L_KL", "β KL / T"),
+    ],
+)
+def test_a_loss_is_explained_by_all_of_its_terms_and_the_proxy_by_its_price(
+    policy: dict[str, Any], terms: str, price: str
+) -> None:
+    """The second step, in which the policy has left its reference."""
+    experiment, _ = at_policy(policy={**policy, "learning_rate": 1e-2})
+    experiment.step()
+    values = {name: float(value) for name, value in experiment.step().items()}
+    step, facts = experiment.step_count, experiment.facts()
+    loss, proxy = (KIND.explain_metric(experiment.scenario, name, step, values, facts) for name in ("loss", "proxy"))
+    assert loss is not None
+    assert proxy is not None
+    assert loss.equation == terms
+    assert loss.steps[-1].result == pytest.approx(values["loss"], rel=1e-5)
+    assert [each.name for each in proxy.steps] == [price]
+    if "method" in policy and policy["method"] == "grpo":
+        assert abs(values["loss"] - values["policy_loss"]) > 1e-4
+        assert proxy.steps[0].result == pytest.approx(0.7 * values["kl"] / values["length"])
+    else:
+        assert proxy.steps[0].result == pytest.approx(values["proxy"] - 0.05 * values["kl"])
 
 
 def test_supervised_fine_tuning_counts_the_answers_tokens_alone() -> None:
