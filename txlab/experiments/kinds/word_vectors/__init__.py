@@ -123,6 +123,10 @@ class WordVectorsKind(Kind):
         vectors = scenario.vectors
         K = vectors.negatives
         per = "pair" if vectors.architecture == "skip-gram" else "centre"
+        drawn = "noise words a pair"
+        if objective == "sampling" and per == "pair" and vectors.strip_noise:
+            N = vectors.strip_noise
+            drawn += f", in place of which 16 centres share {N}, each at the weight K/{N}"
         equation, at_first, math = {
             "sampling": ("L = −ln σ(v·u) − Σₖ ln σ(−v·uₙₖ)", (f"{1 + K} ln 2", (1 + K) * log(2)), "K5"),
             "nce": ("L = −ln σ(x_o) − Σₖ ln σ(−xₙₖ),  x = v·u − ln(K q)", None, "K5"),
@@ -134,7 +138,7 @@ class WordVectorsKind(Kind):
             equation=equation,
             math=math,
             source="Wang (5)–(12); Mikolov et al. 2013",
-            operands=[Operand("V", words, "words"), Operand("K", K, "noise words a pair")],
+            operands=[Operand("V", words, "words"), Operand("K", K, drawn)],
             steps=[Step("L", f"mean over a {per} of the first block of the step", value)],
             meaning=[Step("at first", at_first[0], at_first[1], "while u = 0")] if at_first else [],
         )
