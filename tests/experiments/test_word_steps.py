@@ -26,10 +26,12 @@ LETTERS = "abcdefghijklmnopqrst"
 
 
 def sentences() -> list[list[str]]:
-    """400 words of a vocabulary of twenty, the first ones frequent; one sentence has a word only."""
+    """400 words of a vocabulary of twenty, the first ones frequent, and forty others that occur once; one sentence has
+    a word only."""
     draws = np.random.default_rng(0)
     shares = 1 / np.arange(1, 21)
-    text = draws.choice(list(LETTERS), 400, p=shares / shares.sum())
+    text = draws.choice(list(LETTERS), 400, p=shares / shares.sum()).astype(object)
+    text[5::10] = [f"u{chr(97 + n % 20)}{n // 20 * 'o'}" for n in range(40)]
     ends = [0, 1, *np.cumsum(draws.integers(2, 20, 60))]
     return [[2 * letter for letter in text[start:end]] for start, end in pairwise(ends) if start < 400]
 
@@ -40,7 +42,7 @@ def built(folder: Path, alpha: float = ALPHA, **vectors: Any) -> WordVectors:
     scenario = {
         "kind": "word-vectors",
         "seed": SEED,
-        "data": {"text": str(file), "sentences": "line", "minimum": 1},
+        "data": {"text": str(file), "sentences": "line", "minimum": 2},
         "vectors": {
             "width": D, "window": REACH, "negatives": K, "strip_noise": 0, "block": BLOCK, "subsample": THRESHOLD
         } | vectors,
@@ -62,11 +64,13 @@ class SecondWords:
     def __init__(self, architecture: str, objective: str, strip_noise: int = 0, alpha: float = ALPHA) -> None:
         self.alpha = alpha
         self.architecture, self.objective, self.strip_noise = architecture, objective, strip_noise
-        counts = Counter(word for sentence in sentences() for word in sentence)
+        every = Counter(word for sentence in sentences() for word in sentence)
+        counts = {word: count for word, count in every.items() if count > 1}
         self.words = sorted(counts, key=lambda word: (-counts[word], word))
         self.counts = np.array([counts[word] for word in self.words])
         ids = {word: number for number, word in enumerate(self.words)}
-        self.text = [id for each in sentences() if len(each) > 1 for id in [*map(ids.get, each), None]]
+        known = [[ids[word] for word in sentence if word in ids] for sentence in sentences()]
+        self.text = [id for each in known if len(each) > 1 for id in [*each, None]]
         self.q = self.counts**0.75 / (self.counts**0.75).sum()
         self.ways = self.tree()
 
