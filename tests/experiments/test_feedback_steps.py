@@ -420,12 +420,33 @@ def test_a_step_of_the_policy(name: str) -> None:
     assert ours["grad_norm"] > experiment.scenario.policy.clip
     assert moved_apart(second.state["present"]["model"], stage.state_dict()["model"], second.descent.weights) < 2e-3
     section = experiment.scenario.policy
+    looks_the_same(experiment, second)
     expected = second.beta
     if section.kl_target:
         error = min(max(ours["kl"] / section.kl_target - 1, -0.2), 0.2)
         expected *= 1 + error * section.batch / section.horizon
     assert stage.adjusted["beta"] == pytest.approx(expected, rel=1e-5)
     assert (stage.adjusted["beta"] != second.beta) == bool(section.kl_target)
+
+
+def looks_the_same(experiment: HumanFeedback, second: SecondPolicy) -> None:
+    """The ratios in a frame, and what is clipped now, are those of the losses."""
+    section, (policy, value), tensors = second.section, second.models(), experiment.frame().tensors
+    for row, each in enumerate(second.answers[:2]):
+        shown = {name: tensors[f"episode/{name}"][row].numpy() for name in ("ratio", "clipped")}
+        T, A = len(each.answer), second.advantages[row]
+        ratio = np.exp(read(policy, second.shape, each, second.T).tokens.value - second.old[row])
+        np.testing.assert_allclose(shown["ratio"][:T], ratio, rtol=5e-3)
+        assert np.isnan(shown["ratio"][T:]).all()
+        outside = np.where(A > 0, ratio > 1 + section.clip_ratio, ratio < 1 - section.clip_ratio)
+        assert (shown["clipped"][:T] == outside).all()
+        assert ("episode/value_clipped" in tensors) == (section.method == "ppo")
+        if section.method == "ppo":
+            old, R = second.values[row], second.returns[row]
+            V = (numbers(value, second.shape, each).value[each.states] - second.shift) / second.scale
+            near = old + np.clip(V - old, -section.clip_value, section.clip_value)
+            worse = (abs(V - old) > section.clip_value) & ((near - R) ** 2 > (V - R) ** 2)
+            assert (tensors["episode/value_clipped"][row].numpy()[:T] == worse).all()
 
 
 def test_a_step_of_dpo(tmp_path: Path) -> None:

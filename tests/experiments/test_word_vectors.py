@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import torch
 
 from txlab.engine.embeddings import blocks
 from txlab.engine.embeddings.blocks import Stretch
-from txlab.engine.embeddings.neighbours import nearest, unit
+from txlab.engine.embeddings.neighbours import analogy, nearest, unit
 from txlab.engine.embeddings.windows import BOUNDARY
 from txlab.errors import LabError
 from txlab.experiments.kind import explain_metric, kind_named
@@ -100,6 +101,12 @@ def test_objectives_are_each_named_once() -> None:
         load_scenario("words-planted", ['vectors.beside=["nce","nce"]'])
     with pytest.raises(LabError, match="a softmax takes"):
         load_scenario("words-docs", ['vectors.beside=["softmax"]', "data.most=2000000"])
+
+
+def test_an_analogy_answers_none_of_the_words_that_it_asks_with() -> None:
+    """c is nearest to b, and a after them; the answer is the one that is left."""
+    units = unit(np.array([[1.0, 0.1], [1.0, 0.0], [1.0, 0.05], [-1.0, 0.2]]))
+    assert [analogy(units, a, b, c, 1)[0][0] for a, b, c in permutations(range(3))] == [3] * 6
 
 
 def test_neighbours_in_common_are_counted() -> None:

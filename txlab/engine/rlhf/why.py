@@ -4,8 +4,9 @@ that a run has recorded: nothing is derived a second time that the run has compu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, log
+from operator import mul
 
 from txlab.engine.explain import Explanation, Operand, Step, computed
 from txlab.engine.rlhf.preferences import Ranking
@@ -40,7 +41,7 @@ class TokenNumbers:
 
 @dataclass(frozen=True)
 class Settings:
-    """γ, λ, β, ε of the update, and μ, σ of the advantages of its whole batch."""
+    """γ, λ, β, ε of the update, μ, σ of the advantages of its whole batch, and the method: ppo, rloo or grpo."""
 
     gamma: float
     lam: float
@@ -48,6 +49,7 @@ class Settings:
     clip: float
     mean: float
     sd: float
+    method: str = "ppo"
 
 
 def explain_delta(answer: TokenNumbers, t: int, of: Settings) -> Explanation:
@@ -130,7 +132,7 @@ def explain_ratio(answer: TokenNumbers, t: int, of: Settings) -> Explanation:
         source="Schulman et al. 2017, eq. 7",
         operands=[
             Operand("ln π_old", answer.logprobs[t], "when it was drawn"),
-            Operand("A", advantage, "whitened"),
+            Operand("A", advantage, "whitened" if of.method == "ppo" else "of the whole answer, within its group"),
             Operand("ε", of.clip),
         ],
         steps=[
@@ -150,13 +152,21 @@ def explain_ratio(answer: TokenNumbers, t: int, of: Settings) -> Explanation:
 
 
 def explain_kl(answer: TokenNumbers, t: int, of: Settings) -> Explanation:
-    """−β (ln π − ln ρ), the token's share of the price of having moved. MATH H4, H5."""
+    """−β (ln π − ln ρ), the token's share of the price of having moved; with GRPO β k3, in the loss. MATH H4, H5."""
     pi, rho = answer.logprobs[t], answer.references[t]
+    paid = computed("−β k1", "−{} · {}", lambda beta, k: -beta * k, of.beta, pi - rho)
+    equation, source = "k1 = ln π(aₜ) − ln ρ(aₜ),   paid −β k1", "Ziegler et al. 2019, eq. 2"
+    if of.method == "rloo":
+        paid = replace(paid, note="of the answer's score, before it is compared with the others")
+    if of.method == "grpo":
+        equation, source = "k3 = eᵈ − 1 − d,  d = ln ρ(aₜ) − ln π(aₜ) = −k1,   paid β k3", "Shao et al. 2024, eq. 4"
+        k3 = exp(rho - pi) - 1 - (rho - pi)
+        paid = computed("β k3", "{} · {}", mul, of.beta, k3, note="its term of the loss, a mean over tokens")
     return Explanation(
         question=f"what does token {t + 1}, {answer.tokens[t]!r}, pay for the KL?",
-        equation="k1 = ln π(aₜ) − ln ρ(aₜ),   paid −β k1",
+        equation=equation,
         math="H4, H5",
-        source="Ziegler et al. 2019, eq. 2",
+        source=source,
         operands=[
             Operand("ln π", pi, "of the policy that drew it"),
             Operand("ln ρ", rho, "of the fine-tuned model"),
@@ -166,7 +176,7 @@ def explain_kl(answer: TokenNumbers, t: int, of: Settings) -> Explanation:
             computed("k1", "{} − {}", lambda a, b: a - b, pi, rho, note="nats; negative if it is less likely now"),
         ],
         meaning=[
-            computed("−β k1", "−{} · {}", lambda beta, k: -beta * k, of.beta, pi - rho),
+            paid,
         ],
     )
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from txlab.engine.device import describe
+from txlab.engine.policy_gradient import clipped_policy_loss, clipped_value_loss
 from txlab.engine.rlhf.kl import k1
 from txlab.engine.rlhf.preferences import Line, Question, Ranking
 from txlab.engine.rlhf.reward import Normaliser, ScalarGPT
@@ -232,10 +233,7 @@ class HumanFeedback:
         mask, T = episodes.mask, episodes.mask.shape[1]
         logprobs = episodes.logprobs(episodes.logits(stage.policy, self.texts.temperature))
         old, advantage = rollout.logprobs[some, :T], rollout.whitened[some, :T]
-        ratio = (logprobs - old).exp()
-        clipped = ((ratio > 1 + section.clip_ratio) & (advantage > 0)) | (
-            (ratio < 1 - section.clip_ratio) & (advantage < 0)
-        )
+        _, ratio, clipped = clipped_policy_loss(logprobs, old, advantage, mask, section.clip_ratio)
         found = {
             "kl_token": k1(old, rollout.reference[some, :T]),
             "exact_kl": rollout.exact[some, :T],
@@ -251,8 +249,9 @@ class HumanFeedback:
             "clipped": clipped.float(),
         }
         if stage.learns_values:
-            moved = stage.values(episodes) - rollout.values[some, :T]
-            found["value_clipped"] = (moved.abs() > section.clip_value).float()
+            before, returns = rollout.values[some, :T], rollout.returns[some, :T]
+            _, value_clipped = clipped_value_loss(stage.values(episodes), before, returns, mask, section.clip_value)
+            found["value_clipped"] = value_clipped.float()
         for name, tensor in found.items():
             tensors[f"episode/{name}"] = tensor.float().masked_fill(~mask, torch.nan)
         tensors["episode/score"], tensors["episode/gold"] = rollout.scores[some], rollout.golds[some]

@@ -54,6 +54,12 @@ TOLD = {
     "clipped": ("policy clipped", ""),
     "value_clipped": ("value clipped", ""),
 }
+# Without a value function all tokens of an answer have one advantage, and these numbers do not exist (None).
+WITHOUT_VALUES: Mapping[str, Mapping[str, str | None]] = {
+    "rloo": {"advantage": "score − β KL, less the mean of the other answers'"},
+    "grpo": {"advantage": "(score − mean) / sd of its group", "reward": None},
+}
+ABSENT: Mapping[str, str | None] = dict.fromkeys(("value", "delta", "whitened", "return"))
 
 
 class Episodes:
@@ -98,8 +104,12 @@ class Episodes:
 
         return Settings(
             real("gamma", 1.0), real("lambda", 0.95), real("beta", 0.0), real("clip", 0.2), real("whiten_mean", 0.0),
-            real("whiten_sd", 0.0),
+            real("whiten_sd", 0.0), self.method,
         )  # fmt: skip
+
+    @property
+    def method(self) -> str:
+        return str(self.facts.get("method", "ppo"))
 
     def answers(self, episode: int, t: int) -> list[Answer]:
         """The explanations of a token's numbers; none if the frame lacks some."""
@@ -109,8 +119,7 @@ class Episodes:
         lists = [[float(value) for value in row] for row in rows]
         names = [label(token) for token in self.tokens[episode]]
         numbers, of = TokenNumbers(names, *lists), self.settings()
-        has_values = self.facts.get("method", "ppo") == "ppo"  # RLOO and GRPO compare whole answers
-        found = (explain_advantage, explain_delta) if has_values else ()
+        found = () if self.method in WITHOUT_VALUES else (explain_advantage, explain_delta)
         return [explain(numbers, t, of) for explain in (*found, explain_ratio, explain_kl)]
 
 
@@ -184,7 +193,11 @@ class EpisodesPanel(Panel):
         facts = [
             Fact("token", label(token, self.strips.ascii), f"{self.token + 1} of {len(found.tokens[self.episode])}")
         ]
-        for name, (title, note) in TOLD.items():
+        told = WITHOUT_VALUES.get(found.method)
+        notes = {} if told is None else ABSENT | told
+        for name, (title, usual) in TOLD.items():
+            if (note := notes.get(name, usual)) is None:
+                continue
             value = float(found.row(name, self.episode)[self.token])
             if not np.isfinite(value):
                 continue
