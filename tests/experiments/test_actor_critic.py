@@ -154,8 +154,10 @@ def test_a_loss_is_explained_by_all_of_its_terms() -> None:
         assert why is not None
         assert why.equation == "L = L_policy + c L_value − w H"
         assert {each.name for each in why.operands} == {"L_policy", "c", "L_value", "w", "H"}
-        for name in ("loss", "lr", "entropy_weight"):
-            assert told[name].steps[-1].result == pytest.approx(values[name], rel=1e-5), name  # type: ignore[union-attr]
+        assert [each.name for each in why.steps] == ["c L_value", "w H", "L"]
+        w, H = values["entropy_weight"], values["entropy"]
+        assert why.steps[1].result == pytest.approx(w * H)
+        assert values["loss"] == pytest.approx(values["policy_loss"] + 0.5 * values["value_loss"] - w * H, rel=1e-5)
         learner.adjust("entropy", 0.9)
 
 

@@ -172,23 +172,17 @@ def test_a_step_of_imitation(stage: str) -> None:
         ids = (*each.prompt, *each.answer)
         return Answer(ids[:1], ids[1:])
 
-    task, batch = experiment.texts.task, draws(f"{stage} batch", 2)
+    batch, unseen = draws(f"{stage} batch", 2), demonstrated(experiment, draws(f"held-out {stage}", 0), 128)
     if stage == "demonstrations":
-        there, held = draws("demonstrations", 0), draws("held-out demonstrations", 0)
-        prompts = [task.prompt(there) for _ in range(section.count)]
-        pairs = [(prompt, task.demonstrate(there, prompt)) for prompt in prompts]
-        chosen = written(experiment, [pairs[i] for i in batch.integers(section.count, size=section.batch)])
-        prompts = [task.prompt(held) for _ in range(128)]
-        unseen = written(experiment, [(prompt, task.demonstrate(held, prompt)) for prompt in prompts])
+        there = demonstrated(experiment, draws("demonstrations", 0), section.count)
+        chosen = [there[i] for i in batch.integers(section.count, size=section.batch)]
     else:
-        prompts = [task.prompt(batch) for _ in range(section.batch)]
-        chosen = [whole(each) for each in written(experiment, [(p, task.demonstrate(batch, p)) for p in prompts])]
+        chosen, unseen = [whole(each) for each in demonstrated(experiment, batch, section.batch)], [*map(whole, unseen)]
     descent = Descent.of(present, section)
     loss, eta = imitation(descent.weights, shape, chosen), rate(2, section, section.learning_rate)
     agree(theirs, {"loss": float(loss.value), "lr": eta, "grad_norm": descent.step(loss, eta)})
     assert moved_apart(present["model"], after, descent.weights) < 1e-3
-    if stage == "demonstrations":
-        agree(experiment.evaluate(), {"val_loss": float(imitation(weights_of(after), shape, unseen).value)})
+    agree(experiment.evaluate(), {"val_loss": float(imitation(weights_of(after), shape, unseen).value)})
 
 
 # The reward model
@@ -250,13 +244,27 @@ def test_every_step_of_the_reward_model(form: str) -> None:
         after = stage.state_dict()["model"]
         assert moved_apart(present["model"], after, descent.weights) < 1e-3
     assert tied >= 2
-    shift = np.mean([numbers(weights_of(after), shape, each)[-1].value for each in demonstrated(experiment, 256)])
+    agree(experiment.evaluate(), {"val_accuracy": unseen_accuracy(experiment, weights_of(after))})
+    written_ones = demonstrated(experiment, draws("normalising", 0), 256)
+    shift = np.mean([numbers(weights_of(after), shape, each)[-1].value for each in written_ones])
     assert experiment.handed.normaliser.shift == pytest.approx(shift, rel=1e-4)
     assert experiment.handed.normaliser.scale == 1
 
 
-def demonstrated(experiment: HumanFeedback, count: int) -> list[Answer]:
-    there, task = draws("normalising", 0), experiment.texts.task
+def unseen_accuracy(experiment: HumanFeedback, reward: Any) -> float:
+    """Of the pairs of answers to the held-out prompts whose gold scores differ, the share in their order."""
+    texts, shape, K = experiment.texts, experiment.handed.fine_tuned.shape, experiment.scenario.rankings.answers
+    prompts = [prompt for prompt in texts.prompts("held-out prompts", 0, 4) for _ in range(K)]
+    episodes = texts.sampled(experiment.handed.fine_tuned, prompts, "held-out answers", 0)
+    golds = np.array(texts.gold(prompts, episodes)).reshape(4, K)
+    r = np.array([float(numbers(reward, shape, each)[-1].value) for each in answers_in(episodes)]).reshape(4, K)
+    differ = golds[:, :, None] > golds[:, None, :]
+    return float((differ & (r[:, :, None] > r[:, None, :])).sum() / differ.sum())
+
+
+def demonstrated(experiment: HumanFeedback, there: np.random.Generator, count: int) -> list[Answer]:
+    """As many demonstrations: all prompts are drawn before the first answer."""
+    task = experiment.texts.task
     prompts = [task.prompt(there) for _ in range(count)]
     return written(experiment, [(prompt, task.demonstrate(there, prompt)) for prompt in prompts])
 
@@ -384,10 +392,8 @@ class SecondPolicy:
             loss = loss + penalty * self.beta
             measured["kl_loss"] = float(penalty.value)
         if section.pretraining_mix:
-            there, task = draws("pretraining mix", update), self.experiment.texts.task
-            prompts = [task.prompt(there) for _ in chosen]
-            pairs = [(prompt, task.demonstrate(there, prompt)) for prompt in prompts]
-            ptx = imitation(policy, self.shape, written(self.experiment, pairs))
+            mixed = demonstrated(self.experiment, draws("pretraining mix", update), len(chosen))
+            ptx = imitation(policy, self.shape, mixed)
             loss = loss + ptx * section.pretraining_mix
             measured["ptx_loss"] = float(ptx.value)
         return loss, measured
@@ -427,6 +433,19 @@ def test_a_step_of_the_policy(name: str) -> None:
         expected *= 1 + error * section.batch / section.horizon
     assert stage.adjusted["beta"] == pytest.approx(expected, rel=1e-5)
     assert (stage.adjusted["beta"] != second.beta) == bool(section.kl_target)
+
+
+def test_every_beta_of_a_sweep_begins_where_a_run_of_its_own_would() -> None:
+    changes = {"pretraining": {"steps": 0}, "demonstrations": {"steps": 0}, "rankings": {"steps": 1, "settling": 0}}
+    both = made(**changes, policy={"betas": [0.4, 0.1], "steps": 2})
+    alone = made(**changes, policy={"betas": [0.1], "steps": 2})
+    for _ in range(3):
+        both.step()
+    alone.step()
+    for _ in range(2):
+        assert dict(both.step()) == {f"{name}/β=0.1": value for name, value in alone.step().items()}
+    for name, tensor in alone.stage.state_dict()["model"].items():
+        assert torch.equal(tensor, both.stage.state_dict()["model"][name])
 
 
 def looks_the_same(experiment: HumanFeedback, second: SecondPolicy) -> None:

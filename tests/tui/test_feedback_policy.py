@@ -168,10 +168,10 @@ async def test_w_explains_a_token_with_the_numbers_of_the_frame(tmp_path: Path) 
         total = next(step for step in advantage.steps if step.name == "Aₜ")  # type: ignore[union-attr]
         assert total.result == pytest.approx(advantage.result, abs=1e-5)  # type: ignore[union-attr]
         assert delta.steps[-1].result == pytest.approx(delta.result, abs=1e-5)  # type: ignore[union-attr]
-        whitened = next(step for step in advantage.steps if step.name == "whitened")  # type: ignore[union-attr]
+        whitened = next(step for step in advantage.meaning if step.name == "whitened")  # type: ignore[union-attr]
         assert whitened.result == pytest.approx(float(found.row("whitened", 0)[1]), abs=1e-5)
         cut = "clipped: no gradient" if found.row("whitened", 0)[1] > 0 else "not clipped"
-        assert any(cut in step.note for step in ratio.steps)  # type: ignore[union-attr]
+        assert any(cut in step.note for step in ratio.meaning)  # type: ignore[union-attr]
         found.facts = {**found.facts, "method": "rloo"}  # has no values, so no δ
         assert [answer.result for answer in found.answers(0, 1)] == [ratio.result, kl.result]  # type: ignore[union-attr]
         assert found.answers(0, 1)[1].meaning[-1].result == pytest.approx(kl.meaning[-1].result)  # type: ignore[union-attr]
