@@ -13,6 +13,7 @@ import torch
 from txlab.engine.policy_gradient import (
     clipped_policy_loss,
     clipped_value_loss,
+    explained_variance,
     gae,
     masked_mean,
     token_entropy,
@@ -141,6 +142,14 @@ def test_a_value_that_moved_within_the_clip_is_never_counted_as_clipped() -> Non
     assert not bool(clipped.any())
     _, clipped = clipped_value_loss(old + 0.3, old, old + 1.0, None, 0.2)
     assert bool(clipped.all())
+
+
+def test_the_explained_variance_of_a_perfect_value_is_one_and_of_a_constant_zero() -> None:
+    returns = tensor([3.0, -1.0, 2.0])
+    assert explained_variance(returns, returns + 7) == pytest.approx(1)
+    assert explained_variance(returns, torch.ones(3)) == pytest.approx(0)
+    assert explained_variance(returns, tensor([3.0, -1.0, 0.0])) == pytest.approx(1 - (8 / 9) / (26 / 9))
+    assert explained_variance(returns[:1], torch.ones(1)) == 1  # a batch of one token
 
 
 def test_value_loss_takes_the_worse_of_two() -> None:

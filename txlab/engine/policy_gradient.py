@@ -101,6 +101,12 @@ def clipped_value_loss(
     return 0.5 * masked_mean(torch.maximum(free, clamped), mask), clamped > free
 
 
+def explained_variance(returns: Tensor, values: Tensor) -> float:
+    """1 − Var(R − V) / Var(R) of what was seen (…): 1 is perfect, 0 is what a constant has. Of one number it is 1."""
+    residual, spread = (returns - values).var(correction=0), returns.var(correction=0)
+    return float(1 - residual / spread.clamp(min=1e-12))
+
+
 def token_entropy(logits: Tensor) -> Tensor:
     """(…, V) → (…): H = −Σ p log p, in nats; 0 log 0 = 0."""
     logprobs = logits.log_softmax(-1)

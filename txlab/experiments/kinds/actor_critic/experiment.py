@@ -14,7 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from txlab.engine.policy_gradient import clipped_policy_loss, clipped_value_loss, gae, token_entropy, whiten
+from txlab.engine.policy_gradient import (
+    clipped_policy_loss,
+    clipped_value_loss,
+    explained_variance,
+    gae,
+    token_entropy,
+    whiten,
+)
 from txlab.engine.rl.dynamic_programming import best_policy, from_start, likely_path, settled, sweeps, value_within
 from txlab.engine.rl.exact_values import check_values_exist, solved
 from txlab.engine.rlhf.kl import k3
@@ -174,8 +181,7 @@ class ActorCritic(GradientExperiment[nn.ModuleDict]):
         rollout, finished = self.collect(number, policy)
         if finished:
             told["episode_return/PPO"] = float(np.mean(finished))
-        spread = rollout.returns.var()
-        told["explained_variance"] = float(1 - (rollout.returns - rollout.values).var() / spread.clamp(min=1e-12))
+        told["explained_variance"] = explained_variance(rollout.returns, rollout.values)
         self.rollout, (self.whitened, _, _) = rollout, whiten(rollout.advantages)
         told["entropy_weight"] = self.entropy_weight()
         return {**told, **self.update_on(self.parts(number), self.gradients_on)}

@@ -120,7 +120,8 @@ def explain_metric(
         return explain_loss(scenario, stage, metric, own, facts)
     if metric in ("lr", "grad_norm"):
         if metric == "grad_norm" and stage == "policy" and scenario.policy.method != "dpo":
-            return explain_norm_of_updates(train, own[metric], step, train.epochs * train.minibatches)
+            updates = scenario.policy.epochs * scenario.policy.minibatches
+            return explain_norm_of_updates(train, own[metric], step, updates)
         return explain_step(_Part(train), ANSWERS, metric, own, step - first, facts)
     meaning = MEANINGS.get(metric)
     if meaning is None:

@@ -25,6 +25,7 @@ from torch.optim import Optimizer
 from txlab.engine.policy_gradient import (
     clipped_policy_loss,
     clipped_value_loss,
+    explained_variance,
     gae,
     masked_mean,
     token_entropy,
@@ -193,8 +194,7 @@ class PolicyLearning(GradientExperiment[nn.ModuleDict]):
         if not bool(rollout.golds.isnan().any()):
             told["gold"] = float(rollout.golds.mean())
         if self.learns_values:
-            residual = (rollout.returns - rollout.values)[mask].var()
-            told["explained_variance"] = float(1 - residual / rollout.returns[mask].var().clamp(min=1e-12))
+            told["explained_variance"] = explained_variance(rollout.returns[mask], rollout.values[mask])
         return told
 
     def gradients_on(self, numbered: tuple[int, Tensor]) -> Measured:

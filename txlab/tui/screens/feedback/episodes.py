@@ -55,11 +55,11 @@ TOLD = {
     "value_clipped": ("value clipped", ""),
 }
 # Without a value function all tokens of an answer have one advantage, and these numbers do not exist (None).
-WITHOUT_VALUES: Mapping[str, Mapping[str, str | None]] = {
+WITHOUT_VALUES: dict[str, dict[str, str | None]] = {
     "rloo": {"advantage": "score − β KL, less the mean of the other answers'"},
     "grpo": {"advantage": "(score − mean) / sd of its group", "reward": None},
 }
-ABSENT: Mapping[str, str | None] = dict.fromkeys(("value", "delta", "whitened", "return"))
+ABSENT: dict[str, str | None] = dict.fromkeys(("value", "delta", "whitened", "return"))
 
 
 class Episodes:
