@@ -20,7 +20,7 @@ V, U = RNG.normal(size=(13, WIDTH)), RNG.normal(size=(13, WIDTH))
 
 
 def value(told: Explanation, name: str) -> float:
-    (found,) = [each for each in [*told.operands, *told.steps] if each.name == name]
+    (found,) = [each for each in [*told.operands, *told.steps, *told.meaning] if each.name == name]
     return found.result if hasattr(found, "result") else found.value  # type: ignore[return-value]
 
 
