@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from calculator import miscalculated
 
 from txlab.engine.rlhf.kl import AdaptiveKL
 from txlab.engine.rlhf.reward import ScalarGPT, ranking_loss
@@ -83,6 +84,7 @@ def test_every_metric_of_every_stage_and_method_is_explained(policy: dict[str, A
                 assert why is not None, name
                 assert why.result == pytest.approx(value), name
                 assert "not recorded" not in {each.name for each in why.steps}
+                assert miscalculated([*why.steps, *why.meaning], within=0.01) == [], name
                 if name == "lr":
                     assert [each.note for each in why.operands if each.name == "η_peak"] == ["train.learning_rate"]
                 assert stage_at(scenario, experiment.step_count)[0] == experiment.plan[experiment.number][0]
