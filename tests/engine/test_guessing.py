@@ -95,7 +95,7 @@ def test_the_explanation_has_the_numbers_of_the_game() -> None:
     game = played("cat", [1, 1, 1], [1.0, 2.0, 3.0], "xca")
     said = why_guessing(game)
     assert said.result == game.person
-    steps = {step.name: step.result for step in said.steps}
+    steps = {step.name: step.result for step in (*said.steps, *said.meaning)}
     assert steps["p(1)"] == pytest.approx(0.5 / 4)
     assert (steps["you"], steps["model"]) == (game.person, game.model)
     assert why_guessing(played("cat", [3], [inf], "c")).result == pytest.approx(log2(GUESSES + 1))

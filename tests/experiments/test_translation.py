@@ -427,13 +427,13 @@ def test_the_metrics_of_a_translation_are_explained() -> None:
     values = {"exact_match": 0.9, "token_accuracy": 0.99, "lr": 3e-3, "grad_norm": 2.0, "val_loss": 0.5}
     exact = explain_metric(settings, "exact_match", 40, values, facts)
     assert exact is not None
-    assert [step.result for step in exact.steps] == pytest.approx([450.0, 50.0, math.exp(16 * math.log(0.99))])
+    assert [step.result for step in exact.meaning] == pytest.approx([450.0, 50.0, math.exp(16 * math.log(0.99))])
     norm = explain_metric(settings, "grad_norm", 40, values, facts)
     assert norm is not None
     assert norm.meaning[0].result == pytest.approx(0.5, rel=1e-5)
     loss = explain_metric(settings, "val_loss", 40, values, facts)
     assert loss is not None
-    assert "unseen pairs" in loss.operands[0].note
+    assert "unseen pairs" in loss.steps[0].note
 
 
 @pytest.mark.parametrize("p", [None, 0.5, 0.1])
@@ -451,7 +451,7 @@ def test_a_loss_with_label_smoothing_is_explained_with_it(p: float | None) -> No
     facts = {"tokenizer": {"vocabulary": V}}
     told = explain_metric(settings, "loss", 40, {"loss": loss}, facts)
     assert told is not None
-    steps = {step.name: step.result for step in told.steps}
+    steps = {step.name: step.result for step in told.meaning}
     assert "q(v) = (1 − s)" in told.equation
     assert steps["H(q)"] == pytest.approx(float(-(q * np.log(q)).sum()))
     assert steps["L − H(q)"] == pytest.approx(float((q * np.log(q / chances)).sum()), abs=1e-12)
@@ -461,7 +461,7 @@ def test_a_loss_with_label_smoothing_is_explained_with_it(p: float | None) -> No
     assert "exp L" not in steps
     unseen = explain_metric(settings, "val_loss", 40, {"val_loss": loss}, facts)
     assert unseen is not None
-    assert {step.name: step.result for step in unseen.steps}["exp L"] == pytest.approx(math.exp(loss))
+    assert {step.name: step.result for step in unseen.meaning}["exp L"] == pytest.approx(math.exp(loss))
 
 
 def test_the_perplexity_told_of_a_smoothed_loss_is_a_bound_over_many_tokens() -> None:
@@ -474,7 +474,7 @@ def test_the_perplexity_told_of_a_smoothed_loss_is_a_bound_over_many_tokens() ->
     told = explain_metric(scenario(train={"label_smoothing": s}).model_dump(), "loss", 1, {"loss": loss},
                           {"tokenizer": {"vocabulary": V}})  # fmt: skip
     assert told is not None
-    found = {step.name: step.result for step in told.steps}["perplexity"]
+    found = {step.name: step.result for step in told.meaning}["perplexity"]
     assert math.exp(nats[np.arange(50), right].mean()) <= found
 
 

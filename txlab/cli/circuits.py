@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from txlab.cli.models import about, opened, print_explanation, print_json, print_model, shares
@@ -130,7 +129,7 @@ def explain_one(model: OpenModel, site: Site, layer: int, head: int, json: bool)
             "ov": pairs(ov.eigenvalues),
             "composition": None if composed is None else composition_json(composed, layer, head),
             "alone": alone or None,
-            "explanation": None if explanation is None else asdict(explanation),
+            "explanation": None if explanation is None else explanation.as_json(),
         }
     print(title)
     for name, found in (("λ of W_OV", ov), ("λ of W_QK", qk)):

@@ -7,7 +7,6 @@ explained. `--lens` and `--direct` print a table first, each line of which can b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -155,7 +154,7 @@ def explain(
             explanation = why_of_pattern(reading, where, row, column)
         else:
             explanation = why_of_next(reading, position, following)
-        answer = {"explanation": asdict(explanation)}
+        answer = {"explanation": explanation.as_json()}
         if not json:
             print_explanation(explanation)
     if json:

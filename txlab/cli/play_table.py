@@ -244,7 +244,7 @@ class InJson(OnPipe):
         self.tell("hint", squares=squares, leads_to=what)
 
     def explains(self, explanation: Explanation) -> None:
-        self.tell("why", **asdict(explanation))
+        self.tell("why", **explanation.as_json())
 
     def wrong(self, sentence: str) -> None:
         self.tell("wrong", sentence=sentence)

@@ -151,7 +151,7 @@ def explain(
         rows = embedding.row(one), embedding.row(other)
         told = explain_similarity((one, other), embedding.vectors[rows[0]], embedding.vectors[rows[1]])
     if json:
-        print_json({"explanation": dataclasses.asdict(told)})
+        print_json({"explanation": told.as_json()})
     else:
         print_explanation(told)
 

@@ -5,7 +5,8 @@ quantity builds the Explanation from its own intermediate values, never from a s
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 Number = float | int
 Value = Number | Sequence[Number] | Sequence[Sequence[Number]] | str
@@ -97,6 +98,10 @@ class Explanation:
         found = last if isinstance(last, (int, float)) or self.asked is None else last[self.asked]
         assert isinstance(found, (int, float)), f"{self.question} The last step gives {found!r}, which is not a number"
         return found
+
+    def as_json(self) -> dict[str, Any]:
+        """Its parts and the result, as `--json` prints them."""
+        return {**asdict(self), "result": self.result}
 
 
 def computed(name: str, form: str, formula: Callable[..., Number], *operands: Number, note: str = "") -> Step:

@@ -14,7 +14,7 @@ from txlab.errors import LabError
 
 
 def result(explanation: Explanation, name: str) -> float:
-    (found,) = [float(step.result) for step in explanation.steps if step.name == name]  # type: ignore[arg-type]
+    (found,) = [float(step.result) for step in (*explanation.steps, *explanation.meaning) if step.name == name]  # type: ignore[arg-type]
     return found
 
 
