@@ -46,7 +46,9 @@ class Break:
     def applied(self, text: str) -> str:
         """The file's text with the change. ValueError if `old` does not occur exactly once."""
         if (count := text.count(self.old)) != 1:
-            raise ValueError(f"{self.file}: {self.old!r} occurs {count} times, not once; it should break: {self.breaks}")
+            raise ValueError(
+                f"{self.file}: {self.old!r} occurs {count} times, not once; it should break: {self.breaks}"
+            )
         return text.replace(self.old, self.new)
 
 

@@ -115,6 +115,9 @@ class Pessimist(OneStepRule):
     def target(after, best, k, exploration):
         return min(after)
 
+    def targets(self, now, step):
+        return now.xp.bottom(now.xp.rows(now.table["q"], now.base + step.next))
+
 
 RULE = Pessimist()
 ''',

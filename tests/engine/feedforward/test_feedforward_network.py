@@ -47,12 +47,12 @@ def test_a_multilayer_perceptron_is_the_network_on_its_graph(widths: list[int], 
         assert torch.allclose(dag.biases[depth].grad, layer.bias.grad, rtol=0, atol=1e-12)
 
 
-def by_hand(graph: Graph, point: dict[str, float]) -> dict[str, float]:
-    """Pre-activations, neuron after neuron, in plain Python."""
+def by_hand(graph: Graph, point: dict[str, float], added: dict[str, float] | None = None) -> dict[str, float]:
+    """Pre-activations, neuron after neuron, in plain Python; `added` is added to activations."""
     a, z = dict(point), {}
     for neuron in graph.neurons:
         z[neuron.name] = sum(weight * a[source] for source, weight in neuron.weights.items()) + neuron.bias  # type: ignore
-        a[neuron.name] = SCALAR[neuron.activation](z[neuron.name])
+        a[neuron.name] = SCALAR[neuron.activation](z[neuron.name]) + (added or {}).get(neuron.name, 0.0)
     return z
 
 
@@ -97,6 +97,18 @@ def test_a_neurons_why_is_its_answer_and_its_terms_add_up(graph: Graph, x: float
         products = [step.result for step in why.steps if step.name in neuron.weights]
         assert list(why.labels) == list(neuron.weights)
         assert sum(products) + neuron.bias == pytest.approx(z, rel=1e-9, abs=1e-9)  # type: ignore[operator, arg-type]
+
+
+def test_the_gradient_by_the_activation_of_a_neuron_is_how_the_answer_follows_it() -> None:
+    text = "h1 = tanh(2*x - y)\nh2 = sigmoid(x + 0.5)\nh3 = sin(h1 - 3*h2 + y)\nh4 = gelu(h1)\nout = h3 + 2*h4 - h1"
+    graph, point = read(text, ["x", "y"]), {"x": 0.7, "y": -0.3}
+    network = FeedForward(graph, torch.float64)
+    nudge = torch.zeros(1, len(graph.neurons), dtype=torch.float64, requires_grad=True)
+    place = [neuron.name for neuron in graph.neurons].index("out")
+    z, _ = network(torch.tensor([[0.7, -0.3]], dtype=torch.float64), nudge)
+    (found,) = torch.autograd.grad(z[0, place], nudge)
+    ends = [[by_hand(graph, point, {neuron.name: by})["out"] for by in (1e-6, -1e-6)] for neuron in graph.neurons]
+    assert found[0].tolist() == pytest.approx([(up - down) / 2e-6 for up, down in ends], abs=1e-8)
 
 
 def test_a_neuron_that_is_off_answers_nothing_and_the_gradient_passes_it_by() -> None:

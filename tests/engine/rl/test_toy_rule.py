@@ -4,32 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
-TOY = """
-from txlab.engine.rl.rules.one_step import OneStepRule
-
-
-class Pessimist(OneStepRule):
-    name, title = "toy", "pessimistic learning"
-    letters = "minₐ′ Q(s′,a′)"
-    source = "nobody"
-
-    @staticmethod
-    def target(after, best, k, exploration):
-        return min(after)
-"""
-ARRAYS = """
-    def targets(self, now, step):
-        return -now.xp.top(-now.xp.rows(now.table["q"], now.base + step.next))
-"""
+# The rule that CONTRIBUTING.md shows, under a name of its own; without its last method it has no form for arrays.
+PRINTED = (Path(__file__).parents[3] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+RULE = dedent(re.search(r"^    class Pessimist.*?(?=^\S)", PRINTED, re.M | re.S)[0])  # type: ignore[index]
+IMPORTED = "from txlab.engine.rl.rules.one_step import OneStepRule\n\n\n"
+WITH_ARRAYS = IMPORTED + RULE.replace('"pessimist"', '"toy"')
+TOY = WITH_ARRAYS.partition("    def targets")[0]
 
 LOOK = """
 import json
+from dataclasses import replace
+import numpy as np
 from txlab.engine.rl.rules import make_agent, rule_names
 from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.sweeps.sweep import sweep_in
@@ -40,10 +33,21 @@ agent.run(400)
 told = agent.last
 sweep = sweep_in(world_named("cliff"), [Settings(rule="toy", alpha=0.5)], [3])
 returns, _ = sweep.run_episodes(3)
+same = {}
+for name in ("cliff", "gambler", "car-rental", "four-by-three"):  # gambler, car-rental: not every action is allowed
+    world, each = world_named(name), [Settings(rule="toy", alpha=0.5, gamma=0.9, initial=x) for x in (0.0, -3.0)]
+    world = world if world.process.limit else replace(world, process=replace(world.process, limit=50))
+    many = sweep_in(world, each, [3, 5])
+    many.run_episodes(2)
+    for m, seed in enumerate((3, 5)):
+        alone = make_agent(world.process, each[m], seed)
+        alone.run(int(many.steps[m]))
+        q = many.q(np.arange(2))[m]
+        same[f"{name} {m}"] = np.array_equal(q, alone.q(), equal_nan=True) and not np.isinf(q).any()
 print(json.dumps({
     "names": rule_names(), "equation": told.explanation.equation, "source": told.explanation.source,
     "made": [told.before, told.after, told.delta, told.explanation.result], "alone": agent.returns[:3],
-    "batch": returns[0].tolist(), "sweep": type(sweep).__name__,
+    "batch": returns[0].tolist(), "sweep": type(sweep).__name__, "same": same,
 }))
 """
 
@@ -58,7 +62,7 @@ def installed(folder: Path, source: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
 
 
-@pytest.mark.parametrize(("source", "kind"), [(TOY + ARRAYS, "Sweep"), (TOY, "OneByOne")])
+@pytest.mark.parametrize(("source", "kind"), [(WITH_ARRAYS, "Sweep"), (TOY, "OneByOne")])
 def test_a_rule_of_another_distribution_learns_is_swept_and_explained(tmp_path: Path, source: str, kind: str) -> None:
     surroundings = installed(tmp_path, source)
     done = subprocess.run([sys.executable, "-c", LOOK], env=surroundings, capture_output=True, text=True, check=True)
@@ -69,13 +73,14 @@ def test_a_rule_of_another_distribution_learns_is_swept_and_explained(tmp_path: 
     before, after, delta, result = found["made"]
     assert after == result == before + 0.5 * delta
     assert found["sweep"] == kind
+    assert found["same"] == dict.fromkeys(found["same"], True)
     assert len(found["batch"]) == 3
     if found["alone"]:
         assert found["alone"] == found["batch"][: len(found["alone"])]
 
 
 def test_it_is_run_by_a_scenario_and_named_where_a_name_is_wrong(tmp_path: Path) -> None:
-    surroundings = installed(tmp_path, TOY + ARRAYS)
+    surroundings = installed(tmp_path, WITH_ARRAYS)
     run = [sys.executable, "-m", "txlab", "run", "cliff", "--device", "cpu", "--out", str(tmp_path / "run")]
     few = ["--set", "control.episodes=2", "--set", "control.runs=3"]
 

@@ -156,7 +156,8 @@ class OneStepRule(Rule):
         raise NotImplementedError("a rule says what the next state is worth")
 
     def targets(self, now: StepState, step: BatchTransition) -> Array:
-        """The same for n agents, (n)."""
+        """The same for n agents, (n). In their rows a forbidden action has −∞: `now.xp.top`, `now.xp.bottom` and
+        `now.expectation` leave it out, as Q(s′,·) of `target` does."""
         raise NotImplementedError(f"{self.name} has no form for arrays")
 
     def explain_target(self, context: StepContext, record: Any) -> list[Step]:

@@ -78,6 +78,10 @@ class Numpy:
         """The largest of each column of (A, n), (n)."""
         return rows.max(axis=0)
 
+    def bottom(self, rows: Array) -> Array:
+        """The smallest of each column of (A, n) that is not −∞, as forbidden actions are, (n)."""
+        return np.where(rows == -np.inf, np.inf, rows).min(axis=0)
+
     def total(self, rows: Array) -> Array:
         """The sum of each column of (A, n), from action 0 on, (n)."""
         total = self.copy(rows[0])

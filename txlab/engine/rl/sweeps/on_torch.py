@@ -87,6 +87,9 @@ class Torch(Numpy):
     def top(self, rows: Array) -> Array:
         return rows.amax(dim=0)
 
+    def bottom(self, rows: Array) -> Array:
+        return torch.where(rows == -torch.inf, torch.inf, rows).amin(dim=0)
+
     def exp(self, values: Array) -> Array:
         return torch.exp(values)
 
