@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from copy import deepcopy
 from math import isfinite, sqrt
 from typing import Any
 
@@ -14,6 +15,7 @@ from pydantic import ValidationError
 from txlab.experiments.kinds.descent import KIND
 from txlab.experiments.kinds.descent.experiment import Descent
 from txlab.experiments.kinds.descent.schema import DescentScenario
+from txlab.experiments.randomness import generator
 
 
 def made(f: str, start: list[float], *methods: dict[str, Any], **descent: Any) -> Descent:
@@ -64,6 +66,59 @@ def test_noise_is_of_the_seed_and_not_in_the_gradient_that_is_told() -> None:
     points = np.array([[row["x/gradient"], row["y/gradient"]] for row in one])[:-1]
     added = -steps / 0.05 - 2 * points
     assert 0.2 < added.std() < 0.9
+
+
+METHODS = ("gradient", "sign", "momentum", "adam", "newton-minimum", "sgd")
+
+
+def follows(name: str, x: np.ndarray, m: np.ndarray, v: np.ndarray, t: int, g: np.ndarray, H: np.ndarray) -> np.ndarray:
+    """The next point of each method with rate .02, μ = .8, β₁ = .7, β₂ = .95, as the rules are written."""
+    if name == "newton-minimum":
+        return x - np.linalg.solve(H, g)
+    if name == "sign":
+        return x - 0.02 * np.sign(g)
+    if name == "momentum":
+        return x - 0.02 * (0.8 * m + g)
+    if name == "adam":
+        first, second = 0.7 * m + 0.3 * g, 0.95 * v + 0.05 * g**2
+        return x - 0.02 * first / (1 - 0.7 ** (t + 1)) / (np.sqrt(second / (1 - 0.95 ** (t + 1))) + 1e-8)
+    return x - 0.02 * g
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_a_step_of_every_method_is_what_its_rule_says(noise: float) -> None:
+    """On the error of a line, from the checkpoint before it; the metrics are those of all points, without noise."""
+    each = {"rate": 0.02, "momentum": 0.8, "beta1": 0.7, "beta2": 0.95, "noise": noise}
+    asked: dict[str, Any] = {"function": {"start": [1.0, -0.5]}, "data": {"points": 7}, "seed": 4}
+    asked["methods"] = [{"method": name, **each} for name in METHODS]
+    experiment: Any = KIND.build(DescentScenario.model_validate(asked))
+    u, w = experiment.f.u.numpy(), experiment.f.v.numpy()
+
+    def error(x: np.ndarray, rows: np.ndarray) -> tuple[float, np.ndarray]:
+        residuals = x[0] * u[rows] + x[1] - w[rows]
+        return float((residuals**2).mean()), 2 * np.array([(residuals * u[rows]).mean(), residuals.mean()])
+
+    every, visited = np.arange(7), []
+    hessian = 2 * np.array([[(u**2).mean(), u.mean()], [u.mean(), 1.0]])
+    for number in range(1, 16):
+        before = deepcopy(experiment.state_dict()["states"])
+        found = experiment.step()
+        for i, (name, state) in enumerate(zip(METHODS, before, strict=True)):
+            if f"x/{name}" not in found:  # it rests
+                continue
+            x, m, v = (state[key].numpy() for key in ("x", "m", "v"))
+            value, gradient = error(x, every)
+            if name == "sgd":  # it goes down, and shows, the gradient of one point
+                order = generator(4, f"shuffle {i}", state["t"] // 7).permutation(7)
+                visited.append(int(order[state["t"] % 7]))
+                gradient = error(x, np.array(visited[-1:]))[1]
+            told = {"value": value, "gradient": float(np.linalg.norm(gradient)), "x": x[0], "y": x[1]}
+            assert {key: found[f"{key}/{name}"] for key in told} == pytest.approx(told, rel=1e-9)
+            draws = generator(4, f"noise {i}", number).standard_normal(2)
+            after = follows(name, x, m, v, state["t"], gradient + noise * draws, hessian)
+            assert experiment.states[i].x.numpy() == pytest.approx(after, rel=1e-10, abs=1e-12), name
+    assert sorted(visited[:7]) == sorted(visited[7:14]) == list(range(7)) != visited[:7]
+    assert visited[:7] != visited[7:14]
 
 
 def test_a_resumed_run_goes_on_bit_for_bit() -> None:

@@ -27,6 +27,7 @@ from independent.transformer import (
     layer_norm,
     linear,
     part,
+    weights_of,
 )
 
 from txlab.experiments.kind import kind_named
@@ -275,3 +276,114 @@ def test_a_step_is_what_its_formulas_say(case: str, tmp_path: Any) -> None:
         found = {metric: float(value) for metric, value in experiment.step().items()}
         assert found == pytest.approx(wanted, rel=2e-4, abs=1e-6)
         assert moved_apart(before["model"], experiment.model.state_dict(), ours.weights) < 1e-3
+
+
+# What an evaluation finds
+
+
+def greedy(forward: Callable[[np.ndarray], Array], most: int) -> list[int]:
+    """The likeliest next token of one sentence again and again, until its end (2) or `most` tokens."""
+    written = [1]
+    while len(written) <= most:
+        written.append(int(forward(np.array([written])).value[0, -1].argmax()))
+        if written[-1] == 2:
+            return written[1:-1]
+    return written[1:]
+
+
+def of_validation_pairs(forward: Callable[..., Array]) -> Callable[[Any, Weights], dict[str, float]]:
+    def computed(experiment: Any, w: Weights) -> dict[str, float]:
+        total, right, scored, exact, pairs = 0.0, 0.0, 0, 0, 0
+        for batch in experiment.data.validation_batches():
+            targets, lengths = batch.targets.numpy(), np.array(batch.lengths)
+            source, shape = batch.source.numpy(), experiment.model.shape
+            logits = forward(source, lengths, batch.inputs.numpy(), w, shape)
+            count = int((targets >= 0).sum())
+            total, right = (
+                total + float(mean_loss(logits, targets).value) * count,
+                right + accuracy(logits, targets) * count,
+            )
+            for row, length in enumerate(lengths):
+                one, wanted = source[row : row + 1, :length], [t for t in targets[row].tolist() if t > 2]
+                found = greedy(
+                    lambda ids, one=one, shape=shape: forward(one, np.array([one.shape[1]]), ids, w, shape),
+                    len(wanted) + 1,
+                )
+                exact += found == wanted
+            scored, pairs = scored + count, pairs + len(lengths)
+        return {"val_loss": total / scored, "token_accuracy": right / scored, "exact_match": exact / pairs}
+
+    return computed
+
+
+def of_validation_texts(forward: Callable[..., Array]) -> Callable[[Any, Weights], dict[str, float]]:
+    """Of a mixture each text by its weight, whatever its length."""
+
+    def computed(experiment: Any, w: Weights) -> dict[str, float]:
+        sums: dict[str, list[float]] = {}
+        for batch in experiment.data.validation_batches():
+            logits, targets = forward(batch.inputs.numpy(), w, experiment.shape), batch.targets.numpy()
+            count = int((targets >= 0).sum())
+            found = sums.setdefault(batch.source, [0.0, 0.0, 0.0])
+            found[0] += float(mean_loss(logits, targets).value) * count
+            found[1] += accuracy(logits, targets) * count
+            found[2] += count
+        losses = {name: total / count for name, (total, _, count) in sums.items()}
+        weights = [part.weight for part in experiment.scenario.data.mixture] if len(losses) > 1 else []
+        if weights:
+            shares = {name: weight / sum(weights) for name, weight in zip(losses, weights, strict=True)}
+            each = {f"val_loss/{name}": loss for name, loss in losses.items()}
+            loss = sum(shares[name] * loss for name, loss in losses.items())
+            return {"val_loss": loss, "val_bits_per_byte": loss / np.log(2), **each}
+        (loss,) = losses.values()
+        (counted,) = sums.values()
+        return {"val_loss": loss, "accuracy": counted[1] / counted[2], "val_bits_per_byte": loss / np.log(2)}
+
+    return computed
+
+
+def of_all(given: Callable[[Any], Any], computed: Callable[..., Found]) -> Callable[[Any, Weights], dict[str, float]]:
+    """The loss and the accuracy on one set of examples."""
+
+    def found(experiment: Any, w: Weights) -> dict[str, float]:
+        loss, told = computed(experiment, given(experiment), w)
+        return {f"val_{metric}": value for metric, value in {"loss": float(loss.value), **told}.items()}
+
+    return found
+
+
+def validation_images(experiment: Any) -> Any:
+    return tuple(torch.cat(parts) for parts in zip(*map(experiment.tensors, experiment._validation), strict=True))
+
+
+EVALUATED: dict[str, Callable[[Any, Weights], dict[str, float]]] = {
+    "gpt": of_validation_texts(gpt),
+    "mixture": of_validation_texts(gpt),
+    "masked": of_validation_texts(bert),
+    "recurrent lstm": of_validation_texts(lambda ids, w, shape: language_model(ids, w, shape.cell)),
+    "translation": of_validation_pairs(transformer),
+    "recurrent translation": of_validation_pairs(recurrent),
+    "images": of_all(validation_images, images),
+    "convolution": of_all(validation_images, filters),
+    "addition": of_all(lambda experiment: experiment.unseen, sums),
+    "playground, values": of_all(lambda experiment: (experiment.test_x, experiment.test_y), graph),
+}
+
+
+@pytest.mark.parametrize("case", EVALUATED)
+def test_an_evaluation_is_what_its_formulas_say(case: str, tmp_path: Any) -> None:
+    name, overrides, _, _ = CASES[case]
+    text = tmp_path / "text.txt"
+    text.write_text("the quick brown fox jumps over the lazy dog. " * 40)
+    experiment = begun(name, [*overrides, *([] if case in WHOLE else ["train.validation_batches=2"])], str(text))
+    if "translation" in case:
+        experiment.data.unseen = experiment.data.unseen[:2]
+    wanted = EVALUATED[case](experiment, weights_of(experiment.model.state_dict()))
+    found = {metric.replace("masked_", ""): float(value) for metric, value in experiment.evaluate().items()}
+    known = [metric for metric in found if not metric.startswith(("epochs/", "fourier"))]
+    assert {metric: found[metric] for metric in known} == pytest.approx(
+        {metric: wanted[metric] for metric in known}, rel=1e-4, abs=1e-6
+    )
+
+
+WHOLE = ("addition", "playground, values")  # they are evaluated on all that they do not learn from

@@ -28,8 +28,9 @@ def pair(cell: str, layers: int, both: bool) -> tuple[Recurrent, nn.RNNBase]:
     return ours, peer
 
 
-def of_peer(peer: nn.RNNBase, x: Tensor, lengths: Tensor | None) -> tuple[Tensor, list[Tensor]]:
-    y, last = peer(x if lengths is None else pack_padded_sequence(x, lengths, True, enforce_sorted=False))
+def of_peer(peer: nn.RNNBase, x: Tensor, lengths: Tensor | None, start: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+    begun = tuple(start) if len(start) > 1 else start[0]
+    y, last = peer(x if lengths is None else pack_padded_sequence(x, lengths, True, enforce_sorted=False), begun)
     y = y if lengths is None else pad_packed_sequence(y, True, total_length=T)[0]
     return y, list(last) if isinstance(last, tuple) else [last]
 
@@ -43,14 +44,15 @@ def test_outputs_states_and_all_gradients_are_torch_s(
     torch.manual_seed(0)
     ours, peer = pair(cell, layers, both)
     x = torch.randn(B, T, D, dtype=torch.float64)
+    start = [torch.randn(layers * (1 + both), B, H, dtype=torch.float64) for _ in CELLS[cell].state]
     found = []
     for model, read in ((ours, None), (peer, of_peer)):
         inputs = x.clone().requires_grad_()
         if read is None:
-            y, states = ours(inputs, lengths=lengths, steps=steps)
+            y, states = ours(inputs, [*zip(*start, strict=True)], lengths, steps)
             last = [torch.stack(parts) for parts in zip(*states, strict=True)]
         else:
-            y, last = read(peer, inputs, lengths)
+            y, last = read(peer, inputs, lengths, start)
         weights = torch.linspace(-1, 1, y.numel(), dtype=torch.float64).view_as(y)
         (sum((each * each).sum() for each in last) + (weights * y).sum()).backward()
         found.append([y, *last, inputs.grad, *(parameter.grad for parameter in model.parameters())])

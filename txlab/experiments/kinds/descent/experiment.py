@@ -57,6 +57,8 @@ class Descent(SmallExperiment):
         """Make one step of each method that does not rest. Of the point before it, for each LABEL:
 
         value/LABEL   f         gradient/LABEL   ‖∇f‖, without noise added to it         x/LABEL, y/LABEL   the point
+
+        For sgd the gradient is that of the one sample, and f that of all.
         """
         number = self.step_count + 1
         found: dict[str, float] = {}
