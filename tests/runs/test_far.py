@@ -23,7 +23,7 @@ from txlab.errors import LabError
 from txlab.runs.control import Request, send
 from txlab.runs.directory import RunDirectory, RunInfo, state_of
 from txlab.runs.events import encode_row, live_branch, read_rows
-from txlab.runs.far import line, mirroring
+from txlab.runs.far import agent, line, mirroring
 from txlab.runs.far.address import Address, address_of, host_and_folder
 from txlab.runs.far.coarse import APPROXIMATE
 from txlab.runs.far.host import Conversation, Host
@@ -181,6 +181,36 @@ def test_a_log_that_was_replaced_is_mirrored_anew(far: Path) -> None:
     mirroring.close_all()
     log.write_bytes(b"".join(rows[2:]))  # while nobody looked
     assert same_log(find_run("box:latest"), run.path)
+
+
+def test_questions_that_come_one_after_another_are_mirrored_once(far: Path) -> None:
+    with recorded(far) as run:
+        path = find_run("box:latest")
+        for number in range(3):
+            with (run.path / "questions.jsonl").open("ab") as file:
+                file.write(encode_row({"event": "question", "time": 1.0, "step": number, "id": f"q{number}"}))
+            theirs = (run.path / "questions.jsonl").read_bytes()
+            until(lambda theirs=theirs: (path / "questions.jsonl").exists() and held(path) == theirs)
+
+
+def held(path: Path) -> bytes:
+    return (path / "questions.jsonl").read_bytes()
+
+
+def test_a_mirror_that_is_opened_again_goes_on_from_what_it_has(far: Path) -> None:
+    run = recorded(far)
+    run.close()
+    path = find_run("box:latest")
+    mirroring.close_all()
+    state = far_state(path)
+    assert state is not None
+    mirror = RunMirror(path.parent, state)
+    asked = mirror.request()
+    mirror.close()
+    there = os.open(run.path / "events.jsonl", os.O_RDONLY)
+    assert asked["at"]["events.jsonl"] == os.fstat(there).st_size
+    assert asked["seams"]["events.jsonl"] == agent.seam(there, asked["at"]["events.jsonl"])
+    os.close(there)
 
 
 # What passes both ways

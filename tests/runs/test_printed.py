@@ -329,3 +329,20 @@ def test_names_without_end_are_bounded(printed: PrintedRun, monkeypatch: pytest.
     printed.feed("".join(f"step {n} loss_{n}=1\n" for n in range(50)).encode())
     printed.close("done")
     assert printed.numbers == 5
+
+
+def test_a_printed_step_leads_and_no_line_goes_back() -> None:
+    assert [step for step, _ in placed(bar(30, 100, 0, ", loss=0.5"), "step 20 loss 0.4", bar(31, 100))][:2] == [30, 30]
+    found = placed(bar(30, 100, 0, ", loss=0.5"), "step 1000 loss 0.4", bar(31, 100, 0, ", loss=0.3"))
+    assert [step for step, _ in found] == [30, 1000, 1000]
+
+
+def test_a_bar_that_validates_after_a_whole_epoch_does_not_lead() -> None:
+    found = placed(bar(100, 100, 0, ", loss=0.5"), bar(1, 10, 0, ", val_loss=0.6"), bar(10, 10, 0, ", val_loss=0.6"))
+    assert [step for step, _ in found] == [100, 100, 100]
+
+
+def test_what_a_bar_says_is_left_is_read_as_a_clock() -> None:
+    said = read_line("45%|####      | 45/100 [01:02<1:02:03, 1.20it/s, loss=0.5]")
+    assert said is not None
+    assert said.left == 3723
