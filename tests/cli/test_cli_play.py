@@ -125,7 +125,7 @@ def test_the_ratings_put_the_perfect_player_first(ask: Ask, monkeypatch: pytest.
     assert {row["name"] for row in rows} == {"perfect", "random", *(f"TD(0), {n} games" for n in (0, 100, 200))}
     assert all(row["won"] + row["drawn"] + row["lost"] == row["games"] == 800 for row in rows)
     table = ask("play", "tictactoe", "--tournament", "--games", "0").out.splitlines()
-    assert table[0].split() == ["player", "rating", "error", "won", "drawn", "lost"]
+    assert table[0].split() == ["player", "rating", "95", "%", "interval", "won", "drawn", "lost"]
     assert len(table) == 6
 
 

@@ -13,6 +13,7 @@ from recorded import settle
 from textual import events
 
 from txlab.drawing.tictactoe import hints
+from txlab.drawing.formatting import interval
 from txlab.engine.games import tictactoe
 from txlab.engine.games.learner import SelfPlaySettings
 from txlab.engine.games.perfect_play import explain, solved
@@ -340,7 +341,7 @@ async def test_a_tournament_rates_everybody_at_hand(
         assert rows[0].lost == 0
         assert all(row.games == 400 for row in rows)
         shown = text_of(app)
-        assert f"{rows[0].rating:,.0f} ± {rows[0].error:.0f}".replace(",", " ") in shown
+        assert f"{rows[0].rating:,.0f} ({interval(rows[0].low, rows[0].high)})".replace(",", " ") in shown
         assert "TD(0), rating" in shown
         await pilot.press("shift+down", *([] if size[1] > 30 else ["tab"]))
         await pilot.pause()

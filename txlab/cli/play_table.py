@@ -16,7 +16,7 @@ from typing import Any
 
 from txlab.cli.models import print_explanation, print_json
 from txlab.cli.terminal import Column, ascii_only, coloured, complain, is_terminal, shown, spaced, table
-from txlab.drawing.formatting import plain
+from txlab.drawing.formatting import count, interval, plain
 from txlab.drawing.tictactoe import (
     SIGN,
     BoardPiece,
@@ -339,12 +339,12 @@ def print_ratings(games: int, seed: int, as_json: bool) -> None:
     if as_json:
         print_json({"games_between_two": BETWEEN_TWO, "players": [asdict(row) for row in rows]})
         return
-    head = [Column("player"), *(Column(name, "right") for name in ("rating", "error", "won", "drawn", "lost"))]
-    print(
-        table(
-            head,
-            [[shown(row.name), *map(spaced, (row.rating, row.error, row.won, row.drawn, row.lost))] for row in rows],
-        )
-    )
+    head = [Column("player"), *(Column(name, "right") for name in ("rating", "95 % interval", "won", "drawn", "lost"))]
+    cells = [
+        [shown(text) for text in (row.name, count(row.rating), interval(row.low, row.high))]
+        + [spaced(each) for each in (row.won, row.drawn, row.lost)]
+        for row in rows
+    ]
+    print(table(head, cells))
     games_each = f"{spaced(BETWEEN_TWO)} games between every two, half from either seat"
-    print(f"\n{games_each}, the first move drawn; one standard error")
+    print(f"\n{games_each}, the first move drawn")

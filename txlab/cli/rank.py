@@ -229,6 +229,8 @@ def compare(comparing: Comparing, json: bool) -> None:
 
 
 def print_verdict(comparing: Comparing, json: bool) -> None:
+    """Print what the comparisons say so far; in JSON an end of the interval that is not known is null."""
+    from txlab.cli.models import finite
     from txlab.drawing.verdict import verdict_lines
 
     a, b = comparing.names
@@ -236,7 +238,7 @@ def print_verdict(comparing: Comparing, json: bool) -> None:
     if json:
         told = {"model": b, "against": a, "better": found.won, "worse": found.lost, "equal": found.ties}
         told |= {"elo": found.elo, "difference": found.difference, "interval": found.interval}
-        print_row(told | {"p": found.p, "needed": found.needed})
+        print_row(finite(told | {"p": found.p, "needed": found.needed}))
         return
     for line in verdict_lines(found, (b, a)):
         print(shown(line))

@@ -18,6 +18,23 @@ def count(number: float) -> str:
     return minus(f"{round(number):,}".replace(",", " ")) if math.isfinite(number) else special(number)
 
 
+def interval(low: float, high: float, signed: bool = False) -> str:
+    """Format the ends of an interval as whole numbers, rounded outwards; an infinite end is one that nothing bounds.
+
+    >>> interval(1459.6, 1502.1), interval(277.4, math.inf, signed=True), interval(-math.inf, math.inf)
+    ('1 459 to 1 503', 'above +277', 'not known yet')
+    """
+
+    def end(value: int) -> str:
+        return ("+" if signed and value > 0 else "") + count(value)
+
+    if math.isinf(low) and math.isinf(high):
+        return "not known yet"
+    if math.isinf(high):
+        return f"above {end(math.floor(low))}"
+    return f"below {end(math.ceil(high))}" if math.isinf(low) else f"{end(math.floor(low))} to {end(math.ceil(high))}"
+
+
 def number(value: float, digits: int = 4) -> str:
     """Format with `digits` significant digits, one fewer below 1 (at least three); an exponent where that is shorter.
 

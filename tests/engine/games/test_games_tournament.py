@@ -12,6 +12,7 @@ from txlab.engine.games.graph import compiled
 from txlab.engine.games.perfect_play import chances
 from txlab.engine.games.players import MaskPlayer, Player, perfect_player, random_player, table_player
 from txlab.engine.games.tournament import play, ratings, tournament
+from txlab.engine.intervals import difference_interval
 from txlab.errors import LabError
 
 GRAPH = compiled(tictactoe)
@@ -39,16 +40,16 @@ class Asked:
 
 
 def test_two_players_are_as_far_apart_as_their_score_says() -> None:
-    """400 log₁₀(s / (n − s)), and by the rule for errors of a function of a share, its error."""
+    """400 log₁₀(s / (n − s)); each is half of that from their mean, and so is its interval."""
     found = ratings(np.array([[0, 300], [100, 0]]), np.zeros((2, 2)), prior=0)
-    difference, error = found.difference(0, 1)
-    assert difference == pytest.approx(400 * log10(3), abs=1e-9)
-    assert error == pytest.approx(400 / np.log(10) / sqrt(400 * 0.75 * 0.25), rel=1e-9)
+    assert np.ptp(found.rating) == pytest.approx(400 * log10(3), abs=1e-9)
     assert found.rating.mean() == pytest.approx(1500)
+    assert found.high - 1500 == pytest.approx(1500 - found.low[::-1])
+    assert found.interval(0) == pytest.approx([1500 + end / 2 for end in difference_interval(300, 0, 100)])
     # The same score with draws is surer: here two in three games are drawn, and none lost.
     drawn = ratings(np.array([[0, 200], [0, 0]]), np.array([[0, 200], [200, 0]]), prior=0)
-    assert drawn.difference(0, 1)[0] == pytest.approx(difference, abs=1e-9)
-    assert drawn.difference(0, 1)[1] == pytest.approx(error / sqrt(3), rel=1e-9)
+    assert drawn.rating == pytest.approx(found.rating, abs=1e-9)
+    assert np.ptp(drawn.interval(0)) < np.ptp(found.interval(0))
 
 
 def test_ratings_are_those_of_the_slow_sure_algorithm() -> None:
@@ -66,27 +67,13 @@ def test_ratings_are_those_of_the_slow_sure_algorithm() -> None:
     assert ratings(won, drawn, prior=0).rating - 1500 == pytest.approx(expected - expected.mean(), abs=1e-6)
 
 
-def test_errors_are_as_large_as_ratings_scatter() -> None:
-    """600 tournaments of three players with the very same chances: 12 % is four errors of such a deviation."""
-    chance = np.random.default_rng(5)
-    shares = {(0, 1): (0.5, 0.3, 0.2), (0, 2): (0.7, 0.2, 0.1), (1, 2): (0.4, 0.4, 0.2)}
-    found, errors = [], []
-    for _ in range(600):
-        won, drawn = np.zeros((3, 3)), np.zeros((3, 3))
-        for (i, j), each in shares.items():
-            won[i, j], drawn[i, j], won[j, i] = chance.multinomial(200, each)
-            drawn[j, i] = drawn[i, j]
-        rated = ratings(won, drawn)
-        found.append(rated.rating)
-        errors.append(rated.error)
-    assert np.std(found, axis=0) == pytest.approx(np.mean(errors, axis=0), rel=0.12)
-
-
 def test_who_lost_nothing_still_has_a_rating_and_without_the_drawn_game_none() -> None:
     won = np.array([[0, 50, 50], [0, 0, 30], [0, 20, 0]])
     found = ratings(won, np.zeros((3, 3)))
     assert np.isfinite(found.rating).all()
     assert found.rating[0] > found.rating[1] > found.rating[2]
+    assert found.high[0] == np.inf
+    assert np.isfinite(found.low[0])
     with pytest.raises(LabError, match="has no rating"):
         ratings(won, np.zeros((3, 3)), prior=0)
 

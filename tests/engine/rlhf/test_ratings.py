@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import random
-from math import log10
+from math import inf, log10
 from typing import Any
 
 import numpy as np
 import orjson
 import pytest
 
-from txlab.engine.games.tournament import ratings
+from txlab.drawing.verdict import verdict_lines
 from txlab.engine.rlhf.comparisons import Comparison, Contestant, comparison_line, standing
 from txlab.engine.rlhf.preferences import Undo
-from txlab.engine.rlhf.ratings import Verdict, difference, elo, expected_score, needed, sign_test, verdict
+from txlab.engine.rlhf.ratings import Verdict, elo, expected_score, needed, sign_test, verdict
 from txlab.errors import LabError
 
 
@@ -35,33 +35,57 @@ def test_running_ratings_are_those_of_a_plain_loop() -> None:
     assert elo([]) == (1500.0, 1500.0)
 
 
-def test_the_difference_has_its_closed_form_without_ties_and_added_games() -> None:
-    wins = np.array([[0, 30], [10, 0]])
-    gap, error = ratings(wins, np.zeros((2, 2)), prior=0).difference(0, 1)
-    assert gap == pytest.approx(400 * log10(3), abs=1e-9)
-    # the variance of the log-odds of 30 in 40 is 1 / (40 · ¾ · ¼)
-    assert error == pytest.approx(400 / np.log(10) * (1 / 7.5) ** 0.5, rel=1e-9)
-    assert difference(30, 10, 0)[0] == pytest.approx(gap, rel=0.06)  # the added games pull it a little to 0
-    assert expected_score(1500 + gap, 1500) == pytest.approx(0.75)
+def judged(won: int, lost: int, ties: int) -> Verdict:
+    results = ["a"] * won + ["b"] * lost + ["tie"] * ties
+    return verdict([comparison(result, number) for number, result in enumerate(results)], "old", "new")
+
+
+def test_the_difference_is_that_of_the_share_of_points() -> None:
+    found = judged(30, 10, 0)
+    assert found.difference == pytest.approx(400 * log10(3), abs=1e-9)
+    assert expected_score(1500 + found.difference, 1500) == pytest.approx(0.75)
+    assert judged(5, 5, 3).difference == pytest.approx(0, abs=1e-9)
+    assert judged(7, 2, 1).difference == pytest.approx(-judged(2, 7, 1).difference)
+    assert judged(20, 0, 0).difference == inf
 
 
 def test_ties_draw_ratings_together_and_make_them_surer() -> None:
-    few, many = difference(8, 4, 0), difference(8, 4, 40)
-    assert 0 < many[0] < few[0]
-    assert many[1] < few[1]
-    assert difference(5, 5, 3)[0] == pytest.approx(0, abs=1e-9)
-    assert difference(7, 2, 1)[0] == pytest.approx(-difference(2, 7, 1)[0])
+    few, many = judged(8, 4, 0), judged(8, 4, 40)
+    assert 0 < many.difference < few.difference
+    assert np.ptp(many.interval) < np.ptp(few.interval)
 
 
-@pytest.mark.parametrize("share", [0.5, 0.7])
-def test_the_interval_holds_the_truth_in_95_of_100_cases(share: float) -> None:
-    draws = np.random.default_rng(3).binomial(100, share, size=2000)
-    truth = 400 * log10(share / (1 - share))
-    inside = 0
-    for won, count in zip(*np.unique(draws, return_counts=True), strict=True):
-        gap, error = difference(int(won), 100 - int(won), 0)
-        inside += int(count) * (abs(gap - truth) <= 1.959964 * error)
-    assert inside / 2000 == pytest.approx(0.95, abs=0.02)
+def test_the_interval_contains_0_exactly_if_the_sign_test_finds_nothing() -> None:
+    for won in range(0, 40, 3):
+        for lost in range(0, 40, 3):
+            for ties in (0, 1, 7):
+                found = judged(won, lost, ties)
+                low, high = found.interval
+                assert (low <= 0 <= high) == (found.p >= 0.05)
+                assert found.significant == (found.p < 0.05)
+                assert low < high
+                if won + lost + ties:
+                    assert low <= found.difference <= high
+
+
+def test_one_judgement_is_not_taken_for_knowledge() -> None:
+    said = verdict_lines(judged(1, 0, 0), ("new", "old"))
+    assert said[1] == "difference not known yet; 95 % interval: above −637"
+    assert "difference not known yet; 95 % interval: below +637" in verdict_lines(judged(0, 1, 0), ("new", "old"))
+    assert verdict_lines(judged(0, 0, 10), ("new", "old"))[1] == "difference +0, 95 % interval −111 to +111"
+    sure = verdict_lines(judged(20, 0, 0), ("new", "old"))
+    assert sure[1] == "difference above +277; the other end of the 95 % interval is not known yet"
+
+
+def test_a_pair_that_several_people_judge_counts_once() -> None:
+    """They agree more than chance would have it, so each further person would make the interval narrower than it is."""
+    one = [comparison("a", 1), comparison("b", 2), comparison("tie", 3)]
+    many = [comparison(each.result, int(each.pair[1:]), by=f"judge {j}") for each in one for j in range(9)]
+    found = verdict(many, "old", "new")
+    assert (found.won, found.lost, found.ties) == (1, 1, 1)
+    split = [comparison("a", 1, by="ann"), comparison("b", 1, by="ben")]
+    assert verdict(split, "old", "new").ties == 1
+    assert verdict([*split, comparison("a", 1, by="cem")], "old", "new").won == 1
 
 
 def test_the_sign_test_is_the_sum_of_the_binomial_tails() -> None:
@@ -95,7 +119,8 @@ def test_a_verdict_counts_what_is_between_its_two_whoever_is_called_a() -> None:
     low, high = found.interval
     assert low < found.difference < high
     assert not found.significant
-    assert verdict([], "old", "new") == Verdict(0, 0, 0, (1500.0, 1500.0), 0.0, 0.0, 1.0, None)
+    nothing = verdict([], "old", "new")
+    assert (nothing.elo, nothing.interval, nothing.p, nothing.needed) == ((1500.0, 1500.0), (-inf, inf), 1.0, None)
 
 
 def test_a_line_is_written_and_read_and_taken_back_by_whoever_wrote_it() -> None:

@@ -8,21 +8,28 @@ and the number of *different* games is reported with the results. Tables play al
 other players are asked move by move. The same draws give the same games.
 
 The ratings are maximum-likelihood ones (Bradley and Terry 1952; Zermelo 1929), not Elo's running ones (Elo 1978), which
-depend on the order of the games. Draws make results less uncertain than wins and losses with the same sum, so the
-errors come from the empirical variance of the results (the sandwich, White 1982), not from the model's. One drawn game
-of every player against an average one is added: a player that never lost a point would have no rating otherwise.
+depend on the order of the games. One drawn game of every player against an average one is added: a player that never
+lost a point would have no rating otherwise.
+
+The 95 % interval of a rating is where the profile likelihood ratio of the games alone is below 3.84, after half a point
+was moved towards the end that is asked for: without that correction for continuity (Yates 1934) few games cover less
+than 95 %. A player that never lost a point has no upper end. Draws make results less uncertain than wins and losses
+with the same sum, so the bound shrinks by their variance over that of decided games. Of two players the interval is
+half of the exact one of their difference (engine/intervals.py). tests/engine/test_intervals.py simulates what is
+covered; standard errors from the residuals, which vanish for one-sided results, covered as little as 56 %.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import log
+from math import inf, log, sqrt
 
 import numpy as np
 
 from txlab.engine.games.graph import GameGraph, compiled, cumulated
 from txlab.engine.games.players import Player, TabularPlayer
+from txlab.engine.intervals import difference_interval
 from txlab.engine.rl.draws import uniforms
 from txlab.errors import LabError
 
@@ -31,16 +38,22 @@ OPENING = 1
 SLICE = 500  # games of a pair between checks whether to continue
 SCALE = 400 / log(10)  # rating points for a factor e in the odds
 ROUNDS = 200  # most iterations of Newton's method
+BOUND = 3.841459  # the .95 quantile of χ² with one degree of freedom
+UNSEEN = 4.0  # decided games added to each pair in the variance: as many drawn games may hide a share that is decided
+FARTHEST = 25.0  # in units of θ, 4 300 points: an end of an interval farther out is infinite
+CLOSE = 1e-6  # in log L, for the ends of intervals
+PRECISION = 1e-3  # of the ends of intervals: in units of θ, .2 points, or of √(likelihood ratio)
 LONGEST = 512  # plies per game for which draws are made at once, if its length is unknown
 
 
 @dataclass(frozen=True)
 class Standing:
-    """A row of the table: `error` is the rating's standard error, `score` is (won + ½ drawn) / games."""
+    """A row of the table: [low, high] is the rating's 95 % interval, `score` is (won + ½ drawn) / games."""
 
     name: str
     rating: float
-    error: float
+    low: float
+    high: float
     games: int
     won: int
     drawn: int
@@ -79,7 +92,7 @@ class Standings:
         for i, name in enumerate(self.names):
             won, drawn, lost = np.sum([self.against(i, j) for j in range(len(self.names)) if j != i], axis=0).tolist()
             total = won + drawn + lost
-            found.append(Standing(name, float(rated.rating[i]), float(rated.error[i]), total, won, drawn, lost))
+            found.append(Standing(name, float(rated.rating[i]), *rated.interval(i), total, won, drawn, lost))
         return sorted(found, key=lambda row: -row.rating)
 
 
@@ -201,22 +214,19 @@ def players_play(
 @dataclass(frozen=True)
 class Ratings:
     """rating      (P) float64, with mean `centre`
-    error       (P) float64, standard error of each, relative to the mean of all
-    covariance  (P, P) float64 of the ratings
+    low, high   (P) float64, the ends of the 95 % interval of each, relative to the mean of all; they may be infinite
     """
 
     rating: np.ndarray
-    error: np.ndarray
-    covariance: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
 
-    def difference(self, i: int, j: int) -> tuple[float, float]:
-        """(Rᵢ − Rⱼ, its standard error)."""
-        variance = self.covariance[i, i] + self.covariance[j, j] - 2 * self.covariance[i, j]
-        return float(self.rating[i] - self.rating[j]), float(np.sqrt(max(variance, 0.0)))
+    def interval(self, i: int) -> tuple[float, float]:
+        return float(self.low[i]), float(self.high[i])
 
 
 def ratings(won: np.ndarray, drawn: np.ndarray, centre: float = 1500.0, prior: float = 1.0) -> Ratings:
-    """Maximum-likelihood Bradley–Terry ratings, by Newton's method.
+    """Maximum-likelihood Bradley–Terry ratings, by Newton's method, with intervals.
 
         log L = Σᵢⱼ (wonᵢⱼ + ½ drawnᵢⱼ) log σ(θᵢ − θⱼ) + ½ prior Σᵢ (log σ(θᵢ) + log σ(−θᵢ))
         R = centre + 400 θ / ln 10
@@ -228,31 +238,100 @@ def ratings(won: np.ndarray, drawn: np.ndarray, centre: float = 1500.0, prior: f
     P = len(won)
     np.fill_diagonal(won, 0.0)
     np.fill_diagonal(drawn, 0.0)
-    games = won + won.T + drawn  # (P, P)
-    score = (won + 0.5 * drawn).sum(axis=1)
-    if prior == 0 and ((score == 0) | (score == games.sum(axis=1))).any():
+    points = won + 0.5 * drawn
+    if prior == 0 and ((points.sum(axis=1) == 0) | (points.sum(axis=0) == 0)).any():
         raise LabError("a player that won or lost every game has no rating of greatest likelihood; give a prior")
-    theta = np.zeros(P)
+    theta = likeliest(points, prior, np.zeros(P))
+    theta -= theta.mean()
+    if P == 2:
+        low, high = difference_interval(int(won[0, 1]), int(drawn[0, 1]), int(won[1, 0]))
+        ends = np.array([[low, high], [-high, -low]]) / 2
+    else:
+        ends = SCALE * np.array([[likelihood_end(won, drawn, theta, i, up) for up in (False, True)] for i in range(P)])
+    return Ratings(centre + SCALE * theta, centre + ends[:, 0], centre + ends[:, 1])
+
+
+def likeliest(
+    points: np.ndarray, prior: float, start: np.ndarray, fixed: int | None = None, close: float = 1e-12
+) -> np.ndarray:
+    """The θ (P) of greatest likelihood, from `start` on; the difference of `fixed` from the mean stays as it is there.
+
+    points  (P, P): of i against j, a draw being half a point     close  what log L may still gain by the last step
+    """
+    P, theta = len(points), start.copy()
+    games = points + points.T
     for _ in range(ROUNDS):
         expected = sigmoid(theta[:, None] - theta[None, :])
         average = sigmoid(theta)
-        gradient = score - (games * expected).sum(axis=1) + prior * (0.5 - average)
+        gradient = points.sum(axis=1) - (games * expected).sum(axis=1) + prior * (0.5 - average)
         hessian = curvature(games * expected * (1 - expected), prior * average * (1 - average))
+        if fixed is not None:  # Lagrange: no step along eᵢ − 1/P
+            along = np.eye(P)[fixed] - 1 / P
+            hessian = np.block([[hessian, along[:, None]], [along[None, :], np.zeros((1, 1))]])
+            gradient = np.append(gradient, 0.0)
         # without a prior only differences are determined: take the smallest of the possible steps
-        step = np.linalg.lstsq(hessian, gradient, rcond=1e-12)[0]
+        step = np.linalg.lstsq(hessian, gradient, rcond=1e-12)[0][:P]
         theta += step / max(1.0, float(np.abs(step).max()))  # at most e in the odds at once: Newton may overshoot
-        if np.abs(step).max() < 1e-12:
+        if abs(float(gradient[:P] @ step)) < close:
             break
+    return theta
+
+
+def likelihood_end(won: np.ndarray, drawn: np.ndarray, theta: np.ndarray, i: int, up: bool) -> float:
+    """The end of the 95 % interval of θᵢ − mean θ, or ±∞."""
+    sign = 1.0 if up else -1.0
+    points = won + 0.5 * drawn
+    taken = points[:, i] if up else points[i]  # of the others from i, or of i: half a point of them changes sides
+    if taken.sum() <= 0.5:
+        return sign * inf
+    moved = 0.5 * taken / taken.sum()
+    points[:, i] -= sign * moved
+    points[i] += sign * moved
+    best = likeliest(points, 0.0, theta, close=CLOSE)
+    most = log_likelihood(points, best)
+    bound = BOUND * draws_shrink(won, drawn, theta, i)
+    along = np.eye(len(won))[i] - 1 / len(won)
+
+    def excess(at: float) -> float:
+        """√(likelihood ratio) − √bound, nearly linear in `at`."""
+        start = best + (at - best @ along) / (along @ along) * along
+        held = likeliest(points, 0.0, start, i, CLOSE)
+        return sqrt(max(0.0, 2 * (most - log_likelihood(points, held)))) - sqrt(bound)
+
+    near, far = float(best @ along), float(best @ along) + sign
+    below, above = -sqrt(bound), excess(far)
+    while above <= 0:
+        near, far, below = far, far + 2 * (far - near), above
+        if abs(far) > FARTHEST:
+            return sign * inf
+        above = excess(far)
+    while abs(far - near) > PRECISION:  # regula falsi; halved where it keeps an end, which is then too far (Illinois)
+        between = far - above * (far - near) / (above - below)
+        if (value := excess(between)) > 0:
+            far, above, below = between, value, below / 2
+        else:
+            near, below, above = between, value, above / 2
+        if abs(value) < PRECISION:
+            return between
+    return far
+
+
+def draws_shrink(won: np.ndarray, drawn: np.ndarray, theta: np.ndarray, i: int) -> float:
+    """The variance of θᵢ − mean θ over that of results without draws, at most 1.
+
+    A result has the variance s (1 − s) − ¼ P(draw), s being the expected score.
+    """
     expected = sigmoid(theta[:, None] - theta[None, :])
-    average = sigmoid(theta)
-    hessian = curvature(games * expected * (1 - expected), prior * average * (1 - average))
-    # Σ over the games of (result − expected)², once per pair
-    spread = won * (1 - expected) ** 2 + won.T * expected**2 + drawn * (0.5 - expected) ** 2
-    inverse = np.linalg.pinv(hessian, rcond=1e-12, hermitian=True)
-    centring = np.eye(P) - 1 / P
-    covariance = SCALE**2 * centring @ inverse @ curvature(spread, np.zeros(P)) @ inverse @ centring
-    rating = centre + SCALE * (theta - theta.mean())
-    return Ratings(rating, np.sqrt(np.maximum(np.diag(covariance), 0.0)), covariance)
+    each = expected * (1 - expected)
+    games = won + won.T + drawn
+    decided = np.maximum(games * each - drawn / 4, 0.0) + UNSEEN * each * (games > 0)
+    nothing = np.zeros(len(won))
+    a = np.linalg.pinv(curvature(games * each, nothing), rcond=1e-12, hermitian=True)[i]
+    return min(1.0, float(a @ curvature(np.minimum(decided, games * each), nothing) @ a / a[i]))
+
+
+def log_likelihood(points: np.ndarray, theta: np.ndarray) -> float:
+    return float(-(points * np.logaddexp(0, theta[None, :] - theta[:, None])).sum())
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:

@@ -1,18 +1,17 @@
 """Ratings of two models from comparisons, and whether their difference means anything yet (MATH H6).
 
 Notable: whoever looks at p after every comparison and stops when it is below .05 will find a difference between equal
-models more often than in 5 of 100 cases; decide beforehand how many comparisons there are to be.
+models more often than in 5 of 100 cases; decide beforehand how many comparisons there are to be. Two answers that
+several people compared are one sample of what the models write: their results are averaged and count once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import comb
+from math import comb, nan
 
-import numpy as np
-
-from txlab.engine.games.tournament import ratings
+from txlab.engine.intervals import difference_interval, rating_difference
 from txlab.engine.rlhf.comparisons import Comparison
 
 NORMAL = 1.959964  # the .975 quantile of the standard normal distribution
@@ -34,24 +33,14 @@ def elo(results: Sequence[float], k: float = K, first: float = FIRST) -> tuple[f
 
         R ← R + K (S − E)        E = expected_score(R, R′)
 
-    Unlike `difference` they depend on the order, and go on fluctuating by about K for ever. MATH H6; Elo 1978, §1.6.
+    Unlike a verdict's difference they depend on the order, and never stop fluctuating by about K. MATH H6; Elo 1978,
+    §1.6.
     """
     one = other = first
     for result in results:
         change = k * (result - expected_score(one, other))
         one, other = one + change, other - change
     return one, other
-
-
-def difference(won: int, lost: int, ties: int) -> tuple[float, float]:
-    """(R_a − R_b, its standard error) of greatest likelihood after Bradley and Terry 1952, on Elo's scale.
-
-    Without ties and without the drawn games that `tournament.ratings` adds so that it exists for a model that never
-    lost, it is 400 log₁₀(won / lost). MATH H6.
-    """
-    wins = np.array([[0, won], [lost, 0]])
-    drawn = np.array([[0, ties], [ties, 0]])
-    return ratings(wins, drawn).difference(0, 1)
 
 
 def sign_test(won: int, lost: int) -> float:
@@ -67,12 +56,15 @@ def sign_test(won: int, lost: int) -> float:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What comparisons of a with b say so far.
+    """What comparisons of a with b say so far; each pair of answers counts once.
 
     won, lost, ties   of a                      elo            both running ratings
-    difference        R_a − R_b                 error          its standard error
-    p                 of the sign test          needed         about how many comparisons there have to be, at this rate
-                                                               of wins and ties, before p < .05; None = unknown
+    difference        R_a − R_b of greatest likelihood after Bradley and Terry 1952, 400 log₁₀(s / (1 − s)) with the
+                      share s of the points; ±∞ if all of them went to one side, NaN if there are none
+    interval          its exact 95 % interval; an end is ±∞ where the results set no bound. MATH H6
+    p                 of the sign test: below .05 exactly if the interval does not contain 0
+    needed            about how many comparisons there have to be, at this rate of wins and ties, before p < .05;
+                      None = unknown
     """
 
     won: int
@@ -80,14 +72,9 @@ class Verdict:
     ties: int
     elo: tuple[float, float]
     difference: float
-    error: float
+    interval: tuple[float, float]
     p: float
     needed: int | None
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The 95 % interval of the difference."""
-        return self.difference - NORMAL * self.error, self.difference + NORMAL * self.error
 
     @property
     def significant(self) -> bool:
@@ -97,13 +84,20 @@ class Verdict:
 def verdict(comparisons: Sequence[Comparison], a: str, b: str) -> Verdict:
     """What the comparisons between these two models say, whichever of them was called a."""
     points = {"a": 1.0, "b": 0.0, "tie": 0.5}
-    results = []
+    by_pair: dict[str, list[float]] = {}
     for each in comparisons:
         if each.result in points and {each.a.model, each.b.model} == {a, b}:
-            results.append(points[each.result] if each.a.model == a else 1 - points[each.result])
+            point = points[each.result]
+            by_pair.setdefault(each.pair, []).append(point if each.a.model == a else 1 - point)
+    results = [0.5 + 0.5 * sign(sum(each) / len(each) - 0.5) for each in by_pair.values()]  # what most people said
     won, lost, ties = (results.count(value) for value in (1.0, 0.0, 0.5))
-    gap, error = difference(won, lost, ties) if results else (0.0, 0.0)
-    return Verdict(won, lost, ties, elo(results), gap, error, sign_test(won, lost), needed(won, lost, ties))
+    gap = rating_difference((won + 0.5 * ties) / len(results)) if results else nan
+    interval = difference_interval(won, ties, lost)
+    return Verdict(won, lost, ties, elo(results), gap, interval, sign_test(won, lost), needed(won, lost, ties))
+
+
+def sign(x: float) -> int:
+    return (x > 0) - (x < 0)
 
 
 def needed(won: int, lost: int, ties: int) -> int | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding
 
-from txlab.drawing.formatting import count
+from txlab.drawing.formatting import count, interval
 from txlab.engine.games.tournament import Standing, Standings, tournament
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from txlab.tui.screens.play.seats import SeatsPanel
 
 GAMES = 1_000
-"""Games between every two players: a rating is then known to about 10 points."""
+"""Games between every two players: a rating is then known to about 20 points either way."""
 NO_RATINGS = "m lets all agents play each other"
 
 
@@ -69,10 +69,11 @@ class RatingsPanel(Panel):
         players = [replace(seat.player, name=title) for title, seat in seats.items() if seat.player is not None]
         seed = self.game.chance.randrange(1 << 30)
 
-        def compete(lane: LatestTask) -> Standings | None:
-            return tournament(
+        def compete(lane: LatestTask) -> tuple[Standings, list[Standing]] | None:
+            found = tournament(
                 players, GAMES, seed, late=lambda: lane.late, say=lambda done, all: lane.say(self.went_on, done, all)
             )
+            return found and (found, found.rows())
 
         self.played = (0, 1)
         self.rating.want(compete, self.rated)
@@ -83,10 +84,11 @@ class RatingsPanel(Panel):
         self.played = (done, all)
         self.show()
 
-    def rated(self, standings: Standings | None) -> None:
+    def rated(self, found: tuple[Standings, list[Standing]] | None) -> None:
         self.played = None
-        if standings is not None:
-            self.standings, self.rows, self.row = standings, standings.rows(), 0
+        if found is not None:
+            self.standings, self.rows = found
+            self.row = 0
         self.show()
         self.play.show_game()
 
@@ -104,7 +106,7 @@ class RatingsPanel(Panel):
         self.show()
 
     def rating_of(self, name: str) -> str:
-        """Return `1 480 ± 21`, if the player was in a tournament."""
+        """Return `1 480 (1 459 to 1 502)`, if the player was in a tournament."""
         found = next((row for row in self.rows if row.name == name), None)
         return "" if found is None else rating_text(found)
 
@@ -126,12 +128,13 @@ class RatingsPanel(Panel):
 
 
 def rating_text(row: Standing) -> str:
-    return f"{count(row.rating)} ± {count(row.error)}"
+    """Return `1 480 (1 459 to 1 502)`, the rating and its 95 % interval."""
+    return f"{count(row.rating)} ({interval(row.low, row.high)})"
 
 
 def rating_table(rows: Sequence[Standing], wide: bool) -> tuple[list[Column], list[list[str]]]:
     """Return the ratings, best first, with numbers of games if there is room, else shares of all."""
-    columns = [Column("player", right=False), Column("rating")]
+    columns = [Column("player", right=False), Column("rating (95 % interval)")]
     if wide:
         columns += [Column("won"), Column("drawn"), Column("lost")]
         return columns, [
