@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from regression_kind import RegressionScenario, Train, register
 
+from txlab.experiments.protocol import Adjustable
 from txlab.experiments.schema import Record
 from txlab.runs import checkpoints
-from txlab.runs.control import Request, send
+from txlab.runs.control import Request, change, send
 from txlab.runs.directory import RunDirectory, RunInfo, state_of
 from txlab.runs.events import Row, live_branch, read_rows
 from txlab.runs.finding import find_run
@@ -157,6 +158,19 @@ def test_a_factor_is_applied_to_what_the_value_is_then_and_recorded_as_the_chang
     assert [first["request"], first["from"], first["to"]] == ["set", 0.05, pytest.approx(0.0625)]
     assert [second["from"], second["to"]] == [first["to"], pytest.approx(0.05 * 1.25**2, rel=1e-3)]
     assert [second["by"], second["applied"]] == ["c@d", True]
+
+
+def test_a_factor_leads_away_from_0_and_back_where_the_parameter_says_how() -> None:
+    values = {"beta": 0.0, "lr": 0.0}
+
+    def scale(key: str, factor: float) -> float:
+        known = {key: Adjustable(key, values[key], 0.0, 100.0, least=0.01 if key == "beta" else 0.0)}
+        assert not change(known, values.__setitem__, Request("scale", key, factor)).error
+        return values[key]
+
+    assert [scale("beta", 1.25) for _ in range(3)] == [0.01, 0.0125, 0.01562]
+    assert [scale("beta", 0.5) for _ in range(3)] == [0.00781, 0.0, 0.0]
+    assert scale("lr", 1.25) == 0.0
 
 
 def test_requests_that_cannot_be_done_are_answered_and_the_run_goes_on(tmp_path: Path) -> None:

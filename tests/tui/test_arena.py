@@ -226,6 +226,19 @@ async def test_numbers_are_turned_and_typed_while_it_learns(tmp_path: Path) -> N
         assert settings_of(screen)[1].alpha == 0.25
 
 
+async def test_a_parameter_turned_twice_before_a_picture_moves_two_stops(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        await order(pilot, screen, "p")
+        before = settings_of(screen)[0].alpha
+        for _ in range(3):  # in one turn of the event loop, so that nothing new is shown between them
+            screen.parameters.action_turn(-1)
+        await settle(pilot, lambda: quiet(screen), 300)
+        stops = screen.parameters.chosen.stops if screen.parameters.chosen else ()
+        assert settings_of(screen)[0].alpha == stops[stops.index(before) - 3]
+
+
 async def test_sides_and_rules_come_and_go(tmp_path: Path) -> None:
     app = app_on(tmp_path)
     async with app.run_test(size=(120, 40)) as pilot:

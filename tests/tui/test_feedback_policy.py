@@ -101,8 +101,9 @@ async def test_points_that_go_back_are_ordered_by_root_kl(sweep: Path) -> None:
         assert np.allclose(y, series["proxy/β=0"].values[::-1])
 
 
-@pytest.mark.parametrize(("key", "wanted"), [("minus", b'"value":0.24'), ("plus", b'"value":0.375')])
-async def test_beta_is_lowered_and_raised_while_it_runs(tmp_path: Path, key: str, wanted: bytes) -> None:
+@pytest.mark.parametrize(("key", "wanted"), [("minus", b'"value":0.8'), ("plus", b'"value":1.25')])
+async def test_beta_is_scaled_from_what_it_is_by_then(tmp_path: Path, key: str, wanted: bytes) -> None:
+    """Pressed twice before a step is recorded, it changes twice: what is asked for is a factor."""
     run = feedback_run(tmp_path, step=60)
     app = app_on(tmp_path, run)
     async with app.run_test(size=(120, 40)) as pilot:
@@ -110,10 +111,9 @@ async def test_beta_is_lowered_and_raised_while_it_runs(tmp_path: Path, key: str
         await settle(pilot, lambda: screen.page == "policy" and screen.policy.beta == 0.3)
         sent: list[bytes] = []
         screen.run.ask = lambda request, key, value: sent.append(f'"{key}":"{request}","value":{value}'.encode())  # type: ignore[method-assign,assignment,misc]
-        await pilot.press(key)
-        assert len(sent) == 1
-        assert sent[0].startswith(b'"beta":"set"')
-        assert sent[0].endswith(wanted)
+        await pilot.press(key, key)
+        assert len(sent) == 2
+        assert all(each.startswith(b'"beta":"scale"') and each.endswith(wanted) for each in sent)
 
 
 async def test_a_prompts_answers_stand_beside_their_scores(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from play_screen import answered, app_on, choose, opened, put, type_on, walk
 from recorded import settle
 from textual import events
 
-from txlab.drawing.tictactoe import hints
 from txlab.drawing.formatting import interval
+from txlab.drawing.tictactoe import hints
 from txlab.engine.games import tictactoe
 from txlab.engine.games.learner import SelfPlaySettings
 from txlab.engine.games.perfect_play import explain, solved
@@ -346,6 +346,7 @@ async def test_a_tournament_rates_everybody_at_hand(
         await pilot.press("shift+down", *([] if size[1] > 30 else ["tab"]))
         await pilot.pause()
         assert f"{rows[1].name} against" in text_of(app)
+        monkeypatch.setattr("txlab.tui.screens.play.ratings.GAMES", 1_000_000)  # it does not end by itself
         screen.ratings.action_tournament()
         await pilot.press("x")
         assert "cancelled" in notices(screen)

@@ -99,6 +99,23 @@ async def test_it_learns_while_one_looks_and_pauses(tmp_path: Path) -> None:
         assert len(screen.curve) == 1
 
 
+async def test_a_knob_turned_twice_before_a_picture_moves_two_stops(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        for knob, by, expected in (("noise", 1, 0.1), ("layers", 1, 4), ("width", -1, 6), ("activation", 1, "sigmoid")):
+            screen.knobs.at = next(at for at, each in enumerate(KNOBS) if each.word == knob)
+            for _ in range(2):  # in one turn of the event loop, so that nothing new is shown between them
+                screen.knobs.action_turn(by)
+            await settle(pilot, lambda: screen.session.idle, 600)
+            shown = screen.shown
+            assert shown is not None
+            hidden = shown.columns[1:-1]
+            found = {"noise": shown.facts["adjusted"]["noise"], "layers": len(hidden), "width": min(map(len, hidden))}
+            found |= {"activation": shown.activations[hidden[0][0]]}
+            assert found[knob] == expected
+
+
 async def test_keys_change_the_network_and_the_picture_follows(tmp_path: Path) -> None:
     app = app_on(tmp_path)
     async with app.run_test(size=(120, 40)) as pilot:

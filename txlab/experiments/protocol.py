@@ -53,13 +53,32 @@ class Sample:
 
 @dataclass(frozen=True)
 class Adjustable:
-    """A parameter that a person may change while the experiment runs; `low <= value <= high`."""
+    """A parameter that a person may change while the experiment runs; `low <= value <= high`.
+
+    least  what a factor above 1 makes of 0, and a smaller one makes 0 of what falls below half of it; 0 = nothing
+    """
 
     name: str
     value: float
     low: float
     high: float
     unit: str = ""
+    least: float = 0.0
+
+    def scaled(self, factor: float) -> float:
+        """The value times a factor, to 4 digits.
+
+        >>> from dataclasses import replace
+        >>> beta = Adjustable("beta", 0.0, 0.0, 100.0, least=0.01)
+        >>> beta.scaled(1.25), replace(beta, value=0.005).scaled(0.8), replace(beta, value=0.05).scaled(1.25)
+        (0.01, 0.0, 0.0625)
+        """
+        value = self.value * factor
+        if self.least and factor > 1:
+            value = value or self.least
+        elif self.least and value < self.least / 2:
+            value = 0.0
+        return float(f"{value:.4g}")
 
 
 @dataclass(frozen=True)

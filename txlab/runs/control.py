@@ -123,7 +123,7 @@ def change(adjustable: Mapping[str, Adjustable], adjust: Callable[[str, float], 
     key, value = request.key or "", request.value
     known = adjustable.get(key)
     if request.request == "scale":
-        value = None if known is None or value is None else float(f"{known.value * value:.4g}")
+        value = None if known is None or value is None else known.scaled(value)
     if known is None:
         allowed = ", ".join(adjustable)
         return Change(None, value, f"set {key!r}: no such parameter{nearest(key, adjustable)}; adjustable: {allowed}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -32,6 +33,7 @@ from txlab.experiments.protocol import Adjustable, Frame, Sample, State
 from txlab.experiments.randomness import derived_seed
 from txlab.experiments.tokenizer_store import fingerprint
 
+LEAST_BETA = 0.01  # what a factor makes of β = 0
 Stage = Imitation | RewardLearning | PolicyLearning | DirectPreference | BestOfN
 
 
@@ -306,7 +308,10 @@ class HumanFeedback:
         """Those of the present stage; a policy has "beta", the rankings have "human": 1 = people rank, 0 = not."""
         self.go_on()  # what is changed between two stages is a matter of the next
         stage = self.stage
-        return {} if isinstance(stage, BestOfN) else stage.adjustable()
+        if isinstance(stage, BestOfN):
+            return {}
+        found = dict(stage.adjustable())
+        return found | {"beta": replace(found["beta"], least=LEAST_BETA)} if "beta" in found else found
 
     def adjust(self, name: str, value: float) -> None:
         self.go_on()

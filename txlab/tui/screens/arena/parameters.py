@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -157,9 +157,8 @@ class ParametersPanel(Panel):
         if self.arena.turning is None:
             self.action_turn_mode()
         parameter = self.chosen
-        value = self.told.get(parameter.name) if parameter is not None else None
-        if parameter is not None and isinstance(value, (int, float)):
-            self.set(parameter, parameter.turned(float(value), by))
+        if parameter is not None and isinstance(self.told.get(parameter.name), (int, float)):
+            self.change(parameter, lambda value: parameter.turned(value, by))
 
     def action_extreme(self, stop: int) -> None:
         """Set the selected parameter to its lowest (0) or highest (-1) value."""
@@ -167,13 +166,18 @@ class ParametersPanel(Panel):
             self.set(self.chosen, self.chosen.stops[stop])
 
     def set(self, parameter: Parameter, value: float) -> None:
+        self.change(parameter, lambda _: value)
+
+    def change(self, parameter: Parameter, to: Callable[[float], float]) -> None:
+        """Change a parameter from the value that it has by then, which may not be shown yet."""
         side, session = self.arena.side, self.arena.session
 
         def work(live: LiveMatch) -> None:
-            live.set(side, parameter.name, value)
-            session.say(self.arena.settings_changed)
+            if side < len(live.settings):
+                live.set(side, parameter.name, to(float(getattr(live.settings[side], parameter.name))))
+                session.say(self.arena.settings_changed)
 
-        session.order(work, (parameter.name, side))
+        session.order(work)
 
     def type(self) -> None:
         """Type a value for the selected parameter."""

@@ -25,13 +25,11 @@ if TYPE_CHECKING:
     from txlab.engine.explain import Explanation
 
 SMOOTHED = 16  # points of a curve from which on its average is drawn, over a twentieth of its length
-LARGEST_BETA = 100.0
 WHY = ("proxy", "gold", "kl", "root_kl", "beta")
 CURVES: tuple[tuple[str, Style, str], ...] = (
     ("proxy", "line", "proxy, what is optimised"),
     ("gold", "dashed", "gold"),
 )
-FIRST_BETA = 0.01  # what + makes of β = 0
 
 
 class PolicyPanel(Panel):
@@ -123,13 +121,8 @@ class PolicyPanel(Panel):
         return bool(self.chart.series)
 
     def action_scale_beta(self, factor: float) -> None:
-        """Scale β; from 0, + makes it 0.01, and what gets smaller than that becomes 0."""
-        beta = self.beta
-        if beta is None:
-            return
-        wanted = beta * factor if beta else (FIRST_BETA if factor > 1 else 0.0)
-        wanted = 0.0 if factor < 1 and wanted < FIRST_BETA / 2 else min(LARGEST_BETA, wanted)
-        self.run.ask("set", key="beta", value=float(f"{wanted:.4g}"))
+        """Scale β as it is when the run takes the request: the newest metric is of a step before that."""
+        self.run.ask("scale", key="beta", value=factor)
 
     def action_why(self) -> None:
         """Explain the newest proxy, gold and KL by the experiment's own code."""

@@ -14,7 +14,7 @@ from textual.geometry import Size
 
 from txlab.drawing.formatting import significant
 from txlab.engine.feedforward.graph import ACTIVATIONS
-from txlab.engine.feedforward.layers import MOST_LAYERS, MOST_WIDE
+from txlab.engine.feedforward.layers import MOST_LAYERS, MOST_WIDE, hidden
 from txlab.tui.panel import Panel
 from txlab.tui.screens.playground.shown import Shown
 from txlab.tui.screens.words import Words
@@ -136,22 +136,28 @@ class KnobsPanel(Panel):
         playground, shown, knob = self.playground, self.playground.shown, KNOBS[self.at]
         if shown is None or not playground.live():
             return
-        value = knob.turned(self.value(knob, shown), by)
         if knob.word == "speed":
-            playground.session.pace = value
+            playground.session.pace = knob.turned(playground.session.pace, by)
             playground.session.look()
             self.show()
             return
         layer, session = self.layer_here(shown), playground.session
 
         def work(experiment: Playground) -> None:
+            """Turn from the value of now, which may not be shown yet."""
             if knob.adjusts:
-                experiment.adjust(knob.adjusts, value)
-            elif knob.word == "layers":
-                experiment.set_depth(int(value))
+                now = experiment.adjustable()[knob.adjusts].value
+                experiment.adjust(knob.adjusts, knob.turned(now, by))
+                return
+            graph = experiment.model.graph
+            if knob.word == "layers":
+                experiment.set_depth(int(knob.turned(len(hidden(graph)), by)))
             elif knob.word == "width":
-                experiment.set_width(layer - 1, int(value))
+                wide = [len(each) for each in hidden(graph)][layer - 1 : layer]
+                experiment.set_width(layer - 1, int(knob.turned(sum(wide), by)))
             else:
-                experiment.set_activation(ACTIVATIONS[int(value)])
+                label = next((each.activation for each in graph.neurons if each.name not in graph.outputs), "tanh")
+                at = ACTIVATIONS.index(label) if label in ACTIVATIONS else 0
+                experiment.set_activation(ACTIVATIONS[int(knob.turned(at, by))])
 
         session.order(work)
