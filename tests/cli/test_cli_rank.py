@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 
 from txlab.engine.rlhf.preferences import Question, Ranking, encoded, read_file
 from txlab.runs.directory import RunDirectory
-from txlab.runs.preferences import PREFERENCES, QUESTIONS, Answers, append, shown_order
+from txlab.runs.preferences import PREFERENCES, QUESTIONS, Answers, RankedMeanwhile, append, shown_order
 from txlab.runs.process import prepare
 from txlab.runs.scenario import load_scenario
 
@@ -69,6 +71,45 @@ def test_skipped_is_not_asked_again_and_undo_asks_again(run: RunDirectory, ask: 
     assert kept(run).open_for("ann")[0].id == "q0001"
     said = ask("rank", str(run.path), "--by=ann", stdin=b"u\nq\n")
     assert "nothing of yours to take back" in said.error
+
+
+def test_a_list_that_another_person_has_just_ranked_is_not_ranked_again(
+    run: RunDirectory, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ben ranks what Ann sees, after it was shown to her and before her line is read."""
+    asker = import_module("txlab.cli.rank").Asker  # txlab.cli.rank is also the name of a function
+    show = asker.show
+
+    def show_and_wait(self: Any, question: Question) -> None:
+        show(self, question)
+        if question.id == "q0001":
+            kept(run).rank(question, [1, 2, 3], "ben")
+
+    monkeypatch.setattr(asker, "show", show_and_wait)
+    answer = ask("rank", str(run.path), "--by=ann", stdin=b"3 2 1\n2 1 3\nq\n")
+    assert [(each.question, each.by) for each in kept(run).rankings] == [("q0001", "ben"), ("q0002", "ann")]
+    assert answer.error == "txlab: q0001 was ranked by ben meanwhile; your ranking of it is not counted\n"
+    assert "1 ranking by ann" in answer.out
+
+
+def test_two_people_who_rank_at_the_same_time_give_one_ranking(run: RunDirectory) -> None:
+    people = [kept(run) for _ in range(8)]
+    start, refused = threading.Barrier(8), list[str]()
+
+    def rank(place: int) -> None:
+        start.wait(60)
+        try:
+            people[place].rank(people[place].questions[0], [1, 2, 3], f"person {place}")
+        except RankedMeanwhile as error:
+            refused.append(str(error))
+
+    threads = [threading.Thread(target=rank, args=(place,)) for place in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(kept(run).rankings) == 1
+    assert len(refused) == 7
 
 
 def test_it_ends_when_the_run_has_enough(run: RunDirectory, ask: Ask) -> None:

@@ -12,6 +12,7 @@ import torch
 from calculator import miscalculated
 
 from txlab.engine.rlhf.kl import AdaptiveKL
+from txlab.engine.rlhf.preferences import Question, Ranking, Undo
 from txlab.engine.rlhf.reward import ScalarGPT, ranking_loss
 from txlab.engine.rlhf.rollouts import Episodes, sample
 from txlab.engine.rlhf.tasks import TASKS, SimulatedLabeller, task_named
@@ -211,6 +212,36 @@ def test_advantages_are_whitened_over_the_answers_tokens_alone() -> None:
     expected = (those - those.mean()) / those.std(unbiased=False)
     torch.testing.assert_close(rollout.whitened[mask].double(), expected, atol=1e-5, rtol=1e-5)
     assert not bool(rollout.whitened[~mask].any())
+
+
+def test_a_second_ranking_of_a_question_counts_only_once_the_first_is_taken_back() -> None:
+    """Two people on machines that share no lock may rank the same list; a run takes a list in once."""
+    experiment = made(rankings={"labeller": "human"})
+    while experiment.plan[experiment.number][0] != "rankings":
+        experiment.step()
+        experiment.go_on()
+    assert experiment.waiting
+    one, two = experiment.asked[:2]
+
+    def ranking(name: str, question: Question, by: str) -> Ranking:
+        return Ranking(name, question.id, question.prompt, question.answers, (1, 2, 3, 4), by)
+
+    experiment.offer([ranking("r1", one, "ann"), ranking("r2", one, "ben")])
+    assert not experiment.waiting
+    experiment.step()
+    assert experiment.waiting
+    restarted = made(rankings={"labeller": "human"})
+    restarted.load_state_dict(experiment.state_dict())
+    restarted.offer([ranking("r1", one, "ann"), ranking("r2", one, "ben")])
+    for each in (experiment, restarted):
+        assert each.waiting
+        each.offer([ranking("r3", two, "ben"), Undo("u1", "r1", "ann")])
+        each.step()
+        assert [line.id for line in each.stage.rankings] == ["r1", "r3"]
+        assert not each.waiting  # the first ranking is taken back, so the second counts
+        each.step()
+        assert [line.id for line in each.stage.rankings] == ["r3", "r2"]
+        assert each.stage.taken == 3
 
 
 def test_an_adaptive_beta_moves_within_the_updates_of_a_run() -> None:

@@ -187,6 +187,26 @@ async def test_what_somebody_else_has_ranked_is_not_asked(app: TxlabApp, run: Pa
         answers.rank(answers.questions[0], [1, 2, 3, 4], "bob@elsewhere")
         await settle(pilot, lambda: "film: heat 2" in text_of(app))
         assert "waiting for a person: 1 of 40" in text_of(app)
+        assert told(app) == ["q0001 was ranked by bob@elsewhere meanwhile"]
+
+
+async def test_a_list_that_another_person_ranks_while_it_is_typed_is_not_ranked_again(app: TxlabApp, run: Path) -> None:
+    async with app.run_test(size=(100, 30)) as pilot:
+        screen = await opened(pilot, app)
+        await settle(pilot, lambda: "film: heat 1" in text_of(app))
+        await pilot.press(*"43")
+        answers = answers_of(run)
+        answers.rank(answers.questions[0], [1, 2, 3, 4], "bob@elsewhere")
+        await pilot.press(*"21", "enter", *"12")
+        await settle(pilot, lambda: screen.ranking.asked.version == 1 and not screen.ranking.busy)
+        assert [(each.question, each.by) for each in answers_of(run).rankings] == [("q0001", "bob@elsewhere")]
+        assert told(app) == ["q0001 was ranked by bob@elsewhere meanwhile; your ranking of it is not counted"]
+        assert "film: heat 2" in text_of(app)
+        assert screen.ranking.order.placed == [(0, False), (1, False)]  # what was typed since belongs to the next list
+
+
+def told(app: TxlabApp) -> list[str]:
+    return [str(notice.message) for notice in app._notifications if "meanwhile" in str(notice.message)]
 
 
 async def test_digits_open_screens_when_nothing_is_asked(tmp_path: Path) -> None:

@@ -162,9 +162,9 @@ class Asker:
         print(HELP if not done else "order, s, u, q, ?", flush=True)
 
     def keep(self, question: Question, line: str) -> bool:
-        """Put a person's line on disk, and return whether it was one to keep. LabError if it means nothing."""
+        """Put a person's line on disk, and return whether the next question follows. LabError if it means nothing."""
         from txlab.engine.rlhf.preferences import ranks_of
-        from txlab.runs.preferences import shown_order
+        from txlab.runs.preferences import RankedMeanwhile, shown_order
 
         if line in ("?", "h", "help"):
             self.say(HELP, {})
@@ -180,7 +180,11 @@ class Asker:
             ranks = ranks_of(line, len(question.answers))  # of the answers as they are shown
             order = shown_order(question, self.by)
             own = [ranks[order.index(place)] for place in range(len(order))]
-            kept = self.answers.rank(question, own, self.by).as_row()
+            try:
+                kept = self.answers.rank(question, own, self.by).as_row()
+            except RankedMeanwhile as error:
+                complain(str(error))
+                return True
         if self.json:
             print_row({"kept": kept})
         return True

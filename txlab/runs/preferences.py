@@ -30,14 +30,22 @@ if TYPE_CHECKING:
 QUESTIONS, PREFERENCES = "questions.jsonl", "preferences.jsonl"
 
 
-def append(run: RunDirectory, name: str, lines: Iterable[bytes]) -> None:
-    """Append whole lines under the file's lock, on disk when it returns. LabError if the disk refuses."""
+class RankedMeanwhile(LabError):
+    """Another person has ranked the question since it was shown."""
+
+
+def append(run: RunDirectory, name: str, lines: Iterable[bytes], check: Callable[[], object] = lambda: None) -> None:
+    """Append whole lines under the file's lock, on disk when it returns. LabError if the disk refuses.
+
+    check  is called under the lock; if it raises, nothing is written
+    """
     with (
         refused(f"{run.path / name} cannot be written"),
         run.folder() as top,
         closing(top.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT)) as descriptor,
     ):
         fcntl.flock(descriptor, fcntl.LOCK_EX)
+        check()
         size = os.fstat(descriptor).st_size
         torn = size and os.pread(descriptor, 1, size - 1) != b"\n"
         write_whole(descriptor, (b"\n" if torn else b"") + b"".join(lines))
@@ -140,9 +148,17 @@ class Answers:
     # What a person does
 
     def rank(self, question: Question, ranks: Sequence[int], by: str) -> Ranking:
-        """Keep a ranking; it is on disk when this returns."""
+        """Keep a ranking; it is on disk when this returns. RankedMeanwhile if another one of the question stands."""
         ranking = Ranking(new_id(), question.id, question.prompt, question.answers, tuple(ranks), by, time.time())
-        self._keep(ranking)
+
+        def check() -> None:
+            self.refresh()
+            before = next((each for each in self.rankings if each.question == question.id), None)
+            if before is not None:
+                who = "you" if before.by == by else before.by or "another person"
+                raise RankedMeanwhile(f"{question.id} was ranked by {who} meanwhile; your ranking of it is not counted")
+
+        self._keep(ranking, check)
         return ranking
 
     def skip(self, question: Question, by: str) -> Skip:
@@ -158,8 +174,8 @@ class Answers:
             self._keep(Undo(new_id(), last.id, by, time.time()))
         return last
 
-    def _keep(self, line: Line) -> None:
-        append(self.run, PREFERENCES, [encoded(line)])
+    def _keep(self, line: Line, check: Callable[[], object] = lambda: None) -> None:
+        append(self.run, PREFERENCES, [encoded(line)], check)
         self.refresh()
 
 

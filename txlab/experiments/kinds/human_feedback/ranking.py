@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import torch
@@ -39,6 +40,7 @@ class RewardLearning(GradientExperiment[ScalarGPT]):
     """asked     the questions so far, in order
     rankings     those taken in that stand (not taken back), in order
     offered      what people have written and no step has taken yet
+    second       rankings of questions whose first ranking stands: they count only once that one is taken back
     taken        how many rankings were taken in, those included that were taken back later
     """
 
@@ -59,6 +61,7 @@ class RewardLearning(GradientExperiment[ScalarGPT]):
         self.asked: list[Question] = []
         self.rankings = given_rankings(section.preferences)
         self.offered: deque[Line] = deque()
+        self.second: list[Ranking] = []
         self.seen: set[str] = set()  # ids of lines taken
         self.answered: set[str] = set()  # questions that were ranked or skipped
         self.taken = 0
@@ -94,15 +97,27 @@ class RewardLearning(GradientExperiment[ScalarGPT]):
         self.offered.extend(line for line in lines if line.id not in self.seen)
 
     def _next_ranking(self) -> Ranking | None:
-        return next((line for line in self.offered if isinstance(line, Ranking) and line.id not in self.seen), None)
+        """What `take` would find in the lines of people."""
+        trial = copy(self)
+        trial.offered, trial.second = deque(self.offered), list(self.second)
+        trial.seen, trial.answered = set(self.seen), set(self.answered)
+        return trial._take_line()
 
     def take(self) -> Ranking:
         """The next ranking, and what was skipped and taken back before it; the simulated labeller's if nobody ranks."""
         if not self.adjusted["human"]:
             return self.simulated(next(each for each in self.asked if each.id not in self.answered))
-        while True:
+        line = self._take_line()
+        assert line is not None  # otherwise the run waits
+        return line
+
+    def _take_line(self) -> Ranking | None:
+        while self.offered:
             line = self.offered.popleft()
             if line.id in self.seen:
+                continue
+            if isinstance(line, Ranking) and question_of(line) in map(question_of, self.taken_in()):
+                self.second.append(line)
                 continue
             self.seen.add(line.id)
             if isinstance(line, Ranking):
@@ -111,6 +126,14 @@ class RewardLearning(GradientExperiment[ScalarGPT]):
                 self.answered.add(line.question)
             elif isinstance(line, Undo):
                 self.rankings = [each for each in self.rankings if (each.id, each.by) != (line.undo, line.by)]
+                self.seen |= {each.id for each in self.second if (each.id, each.by) == (line.undo, line.by)}
+                self.offered.extendleft(reversed(self.second))
+                self.second = []
+        return None
+
+    def taken_in(self) -> list[Ranking]:
+        """The rankings that stand but for those that the scenario gave."""
+        return [each for each in self.rankings if each.id in self.seen]
 
     def simulated(self, question: Question) -> Ranking:
         """What the simulated labeller says to a question: the same whenever it is asked."""
@@ -240,6 +263,11 @@ class RewardLearning(GradientExperiment[ScalarGPT]):
         self.rankings = [Ranking.of_row(row) for row in state["rankings"]]
         self.asked = [Question.of_row(row) for row in state["asked"]]
         self.right = deque(((right, pairs) for right, pairs in state["right"]), maxlen=RECENT)
+
+
+def question_of(ranking: Ranking) -> tuple[str, ...]:
+    """What a ranking answers. A file of another run may use the same names of questions, or none."""
+    return (ranking.question or ranking.id, ranking.prompt, *ranking.answers)
 
 
 def given_rankings(path: str) -> list[Ranking]:

@@ -139,6 +139,9 @@ class RankingPanel(Panel):
     def show(self, snap: Snapshot, feedback: RunFeedback) -> None:
         self.snap, self.feedback = snap, feedback
         if snap.asked.version >= self.asked.version and not self.busy and not self.order.placed:
+            shown = self.asked.question
+            if shown is not None and self.asking and (by := snap.asked.ranked.get(shown.id)) is not None:
+                self.tell(f"{shown.id} was ranked by {visible(by) or 'another person'} meanwhile")
             self.ask(snap.asked)
         self.draw()
 
@@ -360,6 +363,8 @@ class RankingPanel(Panel):
                 self.order = Order()
                 self.asked = Asked()
                 self.ask(asked)
+                if asked.refused:
+                    self.tell(visible(asked.refused), "warning")
                 self.screen.refresh_bindings()
             typed, self.typed = self.typed, []
             for act in typed:

@@ -21,7 +21,7 @@ from txlab.runs.control import asker
 from txlab.runs.directory import RunDirectory
 from txlab.runs.label import handle_of, read_label
 from txlab.runs.live_rows import Series
-from txlab.runs.preferences import Answers, human_ranks, shown_order
+from txlab.runs.preferences import Answers, RankedMeanwhile, human_ranks, shown_order
 from txlab.runs.reader import RunReader
 from txlab.runs.summary import scenario_name
 
@@ -44,6 +44,8 @@ class Asked:
     question  the next one for this person, or None   order  of its answers, as this person sees them
     given     rankings that stand on disk             mine   whether this person has a line to take back
     version   how many lines this person had written when this was read
+    ranked    question → who has ranked it
+    refused   why the ranking before was not kept, "" = it was
     """
 
     question: Question | None = None
@@ -51,6 +53,8 @@ class Asked:
     given: int = 0
     mine: bool = False
     version: int = 0
+    ranked: Mapping[str, str] = field(default_factory=dict)
+    refused: str = ""
 
 
 @dataclass(frozen=True)
@@ -136,7 +140,10 @@ class RunFeedback:
 
     def rank(self, question: Question, ranks: Sequence[int]) -> Asked:
         """Keep a ranking, a rank for each answer in the question's own order; returns what comes next."""
-        return self.write(lambda: self.answers.rank(question, ranks, self.by))
+        try:
+            return self.write(lambda: self.answers.rank(question, ranks, self.by))
+        except RankedMeanwhile as error:
+            return replace(self.write(lambda: None), refused=str(error))
 
     def skip(self, question: Question) -> Asked:
         return self.write(lambda: self.answers.skip(question, self.by))
@@ -156,7 +163,9 @@ class RunFeedback:
         question = next(iter(self.answers.open_for(self.by)), None)
         order = tuple(shown_order(question, self.by)) if question else ()
         mine = self.answers.last_of(self.by) is not None
-        return Asked(question, order, len(self.answers.rankings), mine, self.version)
+        rankings = self.answers.rankings
+        ranked = {each.question: each.by for each in rankings}
+        return Asked(question, order, len(rankings), mine, self.version, ranked)
 
     # The run.
 
