@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -21,7 +22,8 @@ from txlab.runs.scenario import LoadedScenario
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("runs")
     control = {"runs": 3, "episodes": 6, "score": 6}
-    for name, more in (("swept", {"alpha": [0.1, 0.5], "epsilon": [0.1, 0.2]}), ("plain", {})):
+    swept = {"alpha": [0.1, 0.5], "epsilon": [0.1, 0.2]}
+    for name, more in (("swept", swept), ("once", swept | {"runs": 1}), ("plain", {})):
         made = ControlScenario.model_validate({"control": control | more, "record": {"evaluate_every": 0}})
         execute(prepare(LoadedScenario(made, name, "a test"), out=root / name))
     return root
@@ -96,6 +98,15 @@ def test_the_table_has_a_row_for_every_setting_and_one_mark(said) -> None:  # ty
     assert len(out.splitlines()) == 1 + 2 * 2 * 2
     assert out.count("★") == 1
     assert out.splitlines()[0].split()[:3] == ["learner", "alpha", "epsilon"]
+
+
+def test_a_score_of_one_run_has_no_error(said, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    for name, known in (("swept", True), ("once", False)):
+        assert ("±" in said(name, "--sweep")[1]) is known
+        rows = said(name, "--sweep", "--table")[1].splitlines()[1:]
+        assert {len(re.split(" {2,}", row.replace("★", "").strip())) for row in rows} == {5 if known else 4}
+        said(name, "--sweep", "--out", str(tmp_path / f"{name}.svg"))
+        assert ("standard error" in (tmp_path / f"{name}.svg").read_text()) is known
 
 
 def test_a_picture_is_written_where_it_is_asked_for(said, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

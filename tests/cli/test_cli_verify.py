@@ -11,7 +11,7 @@ import pytest
 
 import txlab.cli
 from txlab.experiments import reference_numbers
-from txlab.experiments.reference_numbers import Figure, Measured, computed, derived, printed
+from txlab.experiments.reference_numbers import Figure, Measured, claimed, computed, derived, printed
 
 Ask = Callable[..., tuple[int, str, str]]
 
@@ -69,6 +69,16 @@ def test_where_all_hold_the_status_is_0_and_every_number_has_a_line(made: Made, 
     assert lines["less"].split()[1:4] == ["derived", "-1.25", "-1.25"]
     assert " ".join(lines["mean"].split()[1:10]) == "computed here 7.0 ± 0.02 300 7.1 ± 0.05"
     assert "published" not in out
+
+
+@pytest.mark.parametrize("seeds", [5, 4])
+def test_a_claim_says_for_how_many_of_its_seeds_it_is_true(made: Made, ask: Ask, seeds: int) -> None:
+    claim = Figure("claim", "A claim", "here", [claimed("seeds that learn", 5)], lambda say: [Measured(float(seeds))])
+    reference_numbers.import_module("made").FIGURES.append(claim)  # type: ignore[attr-defined]
+    status, out, _ = ask("rl")
+    assert status == (seeds != 5)
+    line = next(line for line in out.splitlines() if "seeds that learn" in line)
+    assert " ".join(line.split()[4:10]) == f"5 of 5 {seeds} of 5"
 
 
 def test_where_one_does_not_hold_the_status_is_1_and_its_line_says_so(made: Made, ask: Ask) -> None:

@@ -22,6 +22,7 @@ from txlab.engine.intervals import (
     share_interval,
     student_quantile,
 )
+from txlab.experiments.learning.explanations import interval_steps
 
 THOROUGH = bool(os.environ.get("TXLAB_THOROUGH"))
 SIMULATIONS = 2000
@@ -96,6 +97,13 @@ def test_more_results_with_the_same_shares_never_give_a_wider_interval() -> None
         assert high == inf
     for n in range(1, 200):
         assert difference_interval(0, n, 0)[1] > difference_interval(0, n + 1, 0)[1] > 0
+
+
+def test_an_accuracy_of_a_sample_is_explained_with_an_interval_that_is_never_empty() -> None:
+    for right, count in ((0, 64), (64, 64), (40, 64), (1, 1)):
+        low, high = (step.result for step in interval_steps(right / count, count))
+        assert (low, high) == share_interval(right, count)
+        assert low < high
 
 
 # Tournaments

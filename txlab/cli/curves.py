@@ -329,8 +329,9 @@ def table_of(surface: Surface) -> str:
     for place in np.ndindex(surface.score.shape):
         values = [surface.axes[i][1][j] for i, j in enumerate(place)]
         cells = [shown(value) if isinstance(value, str) else f"{value:g}" for value in values]
+        error = numeral(float(surface.error[place])) if np.isfinite(surface.error[place]) else ""  # of one run: none
         mark = ("*" if ascii_only() else "★") if place == best else ""
-        rows.append([*cells, numeral(float(surface.score[place])), numeral(float(surface.error[place])), mark])
+        rows.append([*cells, numeral(float(surface.score[place])), error, mark])
     head = [Column(shown(name), "left" if isinstance(values[0], str) else "right") for name, values in surface.axes]
     head += [Column(shown(surface.title), "right"), Column("standard error", "right"), Column("best")]
     return table(head, rows)

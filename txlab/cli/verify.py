@@ -116,6 +116,8 @@ def print_figure(figure: Figure, rows: list[tuple[Number, Measured]]) -> None:
         reference = [with_error(number.value, number.error, number.digits), *[str(number.runs or "")] * simulated]
         more = 1 if number.cut or (found.error and not number.error) else 0
         measured = [with_error(found.value, found.error, number.digits + more), *[str(found.runs or "")] * simulated]
+        if number.provenance == "claimed":  # true for so many of its seeds
+            reference[0], measured[0] = (f"{count:.0f} of {number.value:.0f}" for count in (number.value, found.value))
         lines.append([f"  {shown(number.label)}", number.provenance, *reference, *measured, verdict])
     print(table(head, lines, paint), flush=True)
     for _, found in rows:

@@ -194,6 +194,8 @@ def text_sweep(
             mark = ASCII_MARKS[i % len(ASCII_MARKS)] if ascii else MARKS[i % len(MARKS)] if i and bare else "⠤"
             said = f" {visible(line.name, ascii):<{size}}  best {scored(line, letter, ascii)}"
             out.append(Text.assemble("  ", (mark, ink(palette[i % len(palette)])), said))
+    if np.isfinite(surface.error).any():
+        out.append(Text(f"{'+-' if ascii else '±'} one standard error"))
     outside = int((~((surface.score >= low) & (surface.score <= high))).sum())
     if outside:
         out.append(Text(f"{outside} of {surface.score.size} settings lie outside the picture; --table has them all"))
@@ -206,8 +208,8 @@ def scored(line: SweepLine, letter: str, ascii: bool) -> str:
         return "unknown"
     score, error = float(line.y[line.best]), float(line.error[line.best])
     error = 0.0 if error < 1e-12 * abs(score) else error  # rounding error of equal numbers
-    text = f"{number(score)} ± {number(error, 2)} at {letter} = "
-    text += f"{line.x[line.best]:g}"
+    known = f" ± {number(error, 2)}" if np.isfinite(error) else ""  # of one run it is not
+    text = f"{number(score)}{known} at {letter} = {line.x[line.best]:g}"
     return plain(text).replace("±", "+-") if ascii else text
 
 
@@ -245,7 +247,8 @@ def draw_sweep(surface: Surface, x: int, out: str | Path, *, title: str = "", th
             if len(parts) == 1:
                 axes.legend(fontsize=8)
             plain_numbers(axes, False, False)
-        shown[0].set_ylabel(visible(surface.title) + ", ± one standard error")
+        known = np.isfinite(surface.error).any()  # of one run no error is
+        shown[0].set_ylabel(visible(surface.title) + ", ± one standard error" * bool(known))
         if len(parts) > 1:
             figure.legend(*shown[0].get_legend_handles_labels(), loc="outside right upper", fontsize=8)
         if len(parts) > 1 and title:

@@ -19,7 +19,7 @@ from txlab.experiments.protocol import Frame, NotFinite, State
 from txlab.experiments.randomness import generator
 from txlab.experiments.schema import PositiveInt, Scenario, Section, several
 from txlab.experiments.small import SmallExperiment, SmallKind
-from txlab.experiments.tabular.bands import spread
+from txlab.experiments.tabular.bands import mean_and_error
 
 LETTERS = {"epsilon": "ε", "c": "c", "alpha": "α", "initial": "Q₁"}
 SETTINGS: dict[Method, tuple[str, ...]] = {
@@ -199,10 +199,10 @@ class BanditExperiment(SmallExperiment):
         facts: dict[str, Any] = {"agents": [agent.name for agent in self.scenario.agents]}
         powers = self.scenario.testbed.powers
         if powers:
-            mean, _, high = spread(np.moveaxis(self.earned / max(self.step_count, 1), -1, 0))
+            mean, error = mean_and_error(np.moveaxis(self.earned / max(self.step_count, 1), -1, 0))
             unknown = np.array([[group is None for group in row] for row in self.table]) | (self.step_count == 0)
             tensors["sweep/score"] = np.where(unknown, np.nan, mean)
-            tensors["sweep/error"] = np.where(unknown, np.nan, high - mean)
+            tensors["sweep/error"] = np.where(unknown, np.nan, error)
             varied = ", ".join(dict.fromkeys(LETTERS[agent.vary] for agent in self.scenario.agents))
             facts["sweep"] = {
                 "axes": [["agent", facts["agents"]], [f"log₂ of {varied}", list(powers)]],

@@ -17,6 +17,7 @@ import numpy as np
 from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from txlab.engine.explain import Explanation, Operand, Step, substituted
+from txlab.engine.intervals import covered_by_standard_error
 from txlab.engine.rl.divergence import divergence
 from txlab.engine.rl.dynamic_programming import likely_path
 from txlab.engine.rl.rules import rule_named
@@ -26,7 +27,7 @@ from txlab.errors import LabError
 from txlab.experiments.protocol import Frame, State
 from txlab.experiments.schema import PositiveInt, Scenario, Section, grouped, several
 from txlab.experiments.small import SmallExperiment, SmallKind
-from txlab.experiments.tabular.bands import spread
+from txlab.experiments.tabular.bands import mean_and_error, spread
 from txlab.experiments.tabular.frames import facts_of, learner_side
 from txlab.experiments.tabular.world import WorldSection, limited, world_facts, world_of, world_row
 
@@ -255,7 +256,7 @@ class ControlExperiment(SmallExperiment):
         """Report the next episode of every run. For each learner (in a sweep: in its best setting so far):
 
         return/LABEL        mean return of the episode over the runs, under the exploring policy
-        return_low, return_high/LABEL   one standard error of that mean below and above it
+        return_low, return_high/LABEL   one standard error of that mean below and above it, with several runs
         length/LABEL        mean number of steps
         left/LABEL          bias: share of runs that went left, i.e. whose episode took two steps
         """
@@ -275,7 +276,8 @@ class ControlExperiment(SmallExperiment):
         for i, (label, point) in enumerate(zip(self.labels, self.best(), strict=True)):
             mean, low, high = spread(self.returns[i, point, :, now])
             found[f"return/{label}"] = float(mean)
-            found[f"return_low/{label}"], found[f"return_high/{label}"] = float(low), float(high)
+            if np.isfinite(high):
+                found[f"return_low/{label}"], found[f"return_high/{label}"] = float(low), float(high)
             found[f"length/{label}"] = float(self.lengths[i, point, :, now].mean())
             if self.world.name == "bias":
                 found[f"left/{label}"] = float((self.lengths[i, point, :, now] > 1).mean())
@@ -355,9 +357,8 @@ class ControlExperiment(SmallExperiment):
         if self.axes:
             window = self.window() if self.step_count else np.full(self.shape, np.nan)
             shape = (len(self.labels), *(len(values) for _, values in self.axes))
-            mean, _, high = spread(np.moveaxis(window, -1, 0))
-            tensors["sweep/score"] = mean.reshape(shape)
-            tensors["sweep/error"] = (high - mean).reshape(shape)
+            mean, error = mean_and_error(np.moveaxis(window, -1, 0))
+            tensors["sweep/score"], tensors["sweep/error"] = mean.reshape(shape), error.reshape(shape)
             last = min(self.scenario.control.score, max(self.step_count, 1))
             facts["sweep"] = {
                 "axes": [["learner", self.labels], *([name, list(values)] for name, values in self.axes)],
@@ -465,23 +466,24 @@ def of_return(
     """The mean return of an episode, or an edge of its band."""
     label, runs = learner.name, scenario.control.runs
     mean = values.get(f"return/{label}", values[f"{family}/{label}"])
-    high = values.get(f"return_high/{label}", mean)
-    error = high - mean
+    error = values.get(f"return_high/{label}", mean) - mean
     sign = {"return": "", "return_low": " − s/√n", "return_high": " + s/√n"}[family]
-    reached = Step("Ḡ", "Σ Gᵢ / n", mean, "while exploring: not what the greedy policy earns")
-    spread = [
-        Step("s", "√(Σ (Gᵢ − Ḡ)² / (n − 1))", error * sqrt(runs), "how far one run lies from the next"),
-        Step(
-            "s/√n",
-            substituted("{} / √{}", lambda s, n: s / sqrt(n), error * sqrt(runs), runs),
-            error,
-            "standard error of the mean",
-        ),
-    ]
-    steps = [reached]
+    steps = [Step("Ḡ", "Σ Gᵢ / n", mean, "while exploring: not what the greedy policy earns")]
+    spread = []
+    if runs > 1:
+        covered = covered_by_standard_error(runs)
+        spread = [
+            Step("s", "√(Σ (Gᵢ − Ḡ)² / (n − 1))", error * sqrt(runs), "how far one run lies from the next"),
+            Step(
+                "s/√n",
+                substituted("{} / √{}", lambda s, n: s / sqrt(n), error * sqrt(runs), runs),
+                error,
+                f"standard error: of normal values, ± this contains the true mean in {covered:.0%} of cases",
+            ),
+        ]
     if sign:
         edge = Step(f"Ḡ{sign}", f"{mean:.4g}{sign[:2]} {error:.4g}", values[f"{family}/{label}"], "edge of the band")
-        steps = [reached, *spread, edge]
+        steps += [*spread, edge]
     return Explanation(
         question=f"why {values[f'{family}/{label}']:.4g} for {label} in episode {step}?",
         equation=f"Ḡ{sign},  Gᵢ = Σ r of run i",

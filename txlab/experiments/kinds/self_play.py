@@ -29,6 +29,7 @@ from txlab.errors import LabError
 from txlab.experiments.protocol import Adjustable, Frame, State
 from txlab.experiments.schema import PositiveInt, Scenario, Section, grouped, several
 from txlab.experiments.small import SmallExperiment, SmallKind
+from txlab.experiments.tabular.bands import spread
 
 GAMES: dict[str, Game] = {tictactoe.NAME: tictactoe}
 """The games that can be learnt here, by name."""
@@ -187,8 +188,8 @@ class SelfPlayExperiment(SmallExperiment):
         values["unbeaten"] = float(np.mean(unbeaten))
         if self.population.size > 1:
             for name in ("won_first", "won_second"):
-                error = float(np.std(found[name], ddof=1)) / self.population.size**0.5
-                values[f"{name}_low"], values[f"{name}_high"] = values[name] - error, values[name] + error
+                _, low, high = spread(np.array(found[name]))
+                values[f"{name}_low"], values[f"{name}_high"] = float(low), float(high)
         return values
 
     def player(self, row: int = 0) -> MaskPlayer:

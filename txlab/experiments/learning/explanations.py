@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, expm1, log, sqrt
+from math import exp, expm1, log
 from operator import mul, sub, truediv
 from typing import Any
 
 import numpy as np
 
 from txlab.engine.explain import Explanation, Operand, Step, computed, substituted
+from txlab.engine.intervals import share_interval
 from txlab.errors import LabError
 from txlab.experiments.learning.schema import clip_factor, factor
 from txlab.experiments.protocol import Frame
@@ -143,6 +144,16 @@ ACCURACIES = {
 }
 
 
+def interval_steps(share: float, count: int) -> list[Step]:
+    """The exact 95 % interval of a share of a sample. Clopper and Pearson 1934."""
+    right = round(share * count)
+    low, high = share_interval(right, count)
+    return [
+        Step("95 % from", f"p with P(X ≥ {right}) = .025", low, f"X ~ Bin({count}, p): the sample is one of many"),
+        Step("95 % to", f"p with P(X ≤ {right}) = .025", high, "Clopper and Pearson 1934"),
+    ]
+
+
 def explain_accuracy(name: str, scenario: Any, values: Mapping[str, float], facts: Mapping[str, Any]) -> Explanation:
     """A share of right predictions, beside that of guessing evenly, and how far chance moves it."""
     share, what, many = values[name], ACCURACIES[name], choices_of(facts)
@@ -155,7 +166,7 @@ def explain_accuracy(name: str, scenario: Any, values: Mapping[str, float], fact
     count = {"accuracy": train.batch, "val_accuracy": train.batch * train.validation_batches}.get(name)
     if count:
         operands[0] = Operand("n", count, what)
-        meaning.append(Step("± σ", f"√({share:.3f} · {1 - share:.3f} / {count})", sqrt(share * (1 - share) / count)))
+        meaning += interval_steps(share, count)
     return Explanation(
         question=f"what does an accuracy of {share:.4g} mean?",
         equation="accuracy = (1/n) Σ [argmax p = y]",

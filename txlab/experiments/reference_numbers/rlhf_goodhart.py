@@ -2,7 +2,8 @@
 
 Each seed is a world of its own: demonstrations, a fine-tuned model, 250 rankings of 6 answers by a simulated labeller,
 a reward model, and a policy for each β; and once more a reward model that saw only 20 rankings, followed with β = 0.
-The claims are counted over the seeds; the remark has the means with 95 % intervals, beside the first experiment's.
+The claims are counted over the seeds; the remark has the means with Student's 95 % intervals, beside the first
+experiment's. Such an interval holds for about normal values; five seeds cannot tell whether these are.
 
 Notable: "at the end" is the mean over the last five updates, since the gold score of 64 answers varies by about .3.
 """
@@ -17,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
+from txlab.engine.intervals import student_quantile
 from txlab.experiments.reference_numbers import Figures, Measured, Say, claimed
 
 FIGURES = Figures()
 
 SEEDS = 5
-STUDENT = 2.776  # the .975 quantile of Student's t with SEEDS − 1 degrees of freedom
 FEW = 20  # rankings of the reward model that knows too little
 LAST = 5  # updates that "at the end" is the mean of
 COUNTS = (20, 40, 80, 150, 250)  # rankings taken in, after which the accuracy is told
@@ -129,8 +130,8 @@ HEADS = ("accuracy", "proxy", "gold at first", "gold", "KL")
 
 
 def remark(found: Sequence[Outcome]) -> str:
-    """The table of means with 95 % intervals, and below it the accuracies while rankings came in."""
-    lines = [aligned(f"mean of {len(found)} ± 95 %", HEADS)]
+    """The table of means with Student's 95 % intervals, and below it the accuracies while rankings came in."""
+    lines = [aligned(f"mean of {len(found)} ± 95 % (t)", HEADS)]
     for name, first in FIRST.items():
         rows = [each.followed[name] for each in found]
         columns = [[getattr(row, field) for row in rows] for field in Followed.__dataclass_fields__]
@@ -151,4 +152,5 @@ def interval(values: Sequence[float]) -> str:
     >>> interval([1.0, 2.0, 3.0, 4.0, 5.0])
     '3.00 ± 1.96'
     """
-    return f"{np.mean(values):.2f} ± {STUDENT * np.std(values, ddof=1) / sqrt(len(values)):.2f}"
+    half = student_quantile(len(values)) * np.std(values, ddof=1) / sqrt(len(values))
+    return f"{np.mean(values):.2f} ± {half:.2f}"

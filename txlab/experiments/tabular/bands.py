@@ -1,7 +1,10 @@
 """The bands behind a curve: mean and standard error over seeds of the same learner.
 
 Notable: a band is ±1 standard error of the mean, s/√n with s the deviation over n seeds. It shows how well the *mean*
-is known (two in three bands contain the true one), not how much learners differ from each other: that is √n wider.
+is known, not how much learners differ from each other: that is √n wider. It is no 95 % interval: of normal values it
+contains the true mean in 50 % of cases for 2 seeds, 63 % for 5, 68 % for many (`covered_by_standard_error`). Student's
+95 % interval would promise too much, for returns are skewed: of Q-learning's 60th episode on the cliff it contains the
+mean in 76 % of cases for 5 seeds and 91 % for 30. One seed has no band.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ def band(
     episodes: int,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Band:
-    """The mean return of each episode over seeds, and one standard error below and above it.
+    """The mean return of each episode over seeds, and one standard error below and above it; NaN for one seed.
 
     If cancelled, the arrays end with the last part that all seeds have finished.
     """
@@ -56,8 +59,15 @@ def growing(
 
 
 def spread(values: np.ndarray) -> Band:
-    """mean, mean − s/√n, mean + s/√n over the first axis of (n, …); all three are equal if n is 1."""
-    mean = values.mean(axis=0)
-    n = len(values)
-    error = values.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.zeros_like(mean)
+    """mean, mean − s/√n, mean + s/√n over the first axis of (n, …)."""
+    mean, error = mean_and_error(values)
     return mean, mean - error, mean + error
+
+
+def mean_and_error(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(n, …) → mean and standard error of the mean; the error is NaN for one seed, and where a value is infinite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = values.mean(axis=0)
+        if len(values) < 2:
+            return mean, np.full_like(mean, np.nan)
+        return mean, values.std(axis=0, ddof=1) / np.sqrt(len(values))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from math import exp, log, sqrt
+from math import exp, log
 from operator import mul, truediv
 from typing import Any
 
 from txlab.engine.explain import Explanation, Operand, Step, computed
+from txlab.experiments.learning.explanations import interval_steps
 
 
 def explain_metric(
@@ -179,7 +180,5 @@ def explain_few_shot(
             ),
             Step("measured", f"{share * asked:.0f} / {asked}", share, "on maps that were never trained"),
         ],
-        meaning=[
-            Step("± σ", f"√({share:.3f} · {1 - share:.3f} / {asked})", sqrt(max(0.0, share * (1 - share)) / asked)),
-        ],
+        meaning=interval_steps(share, asked),
     )

@@ -5,7 +5,7 @@ by waves later (MATH T9).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import isfinite, sqrt
+from math import isfinite
 from typing import Any, ClassVar
 
 from txlab.engine.explain import Explanation, Operand, Step
@@ -65,11 +65,8 @@ class ModularAdditionKind(SmallKind):
             meaning = [Step("even", f"{STRONGEST} / {(p - 1) // 2}", min(1.0, few), "were all frequencies as strong")]
         else:
             n = n if name == "accuracy" else p * p - n
-            operands.append(Operand("n", n, "pairs"))
-            meaning = [
-                Step("right", f"{value:.6g} · {n}", value * n, "pairs"),
-                Step("± σ", f"√({value:.3f} · {1 - value:.3f} / {n})", sqrt(value * (1 - value) / n)),
-            ]
+            operands.append(Operand("n", n, "pairs: all of them, so chance has no part in it"))
+            meaning = [Step("right", f"{value:.6g} · {n}", value * n, "pairs")]
         return Explanation(
             question=f"why is {name} {value:.4g} at step {step}?",
             equation=equation,

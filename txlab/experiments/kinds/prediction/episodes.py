@@ -26,6 +26,7 @@ from txlab.experiments.kinds.prediction.schema import CurveSection, Method, Pred
 from txlab.experiments.protocol import Frame, State
 from txlab.experiments.randomness import derived_seed
 from txlab.experiments.small import SmallExperiment
+from txlab.experiments.tabular.bands import mean_and_error
 from txlab.experiments.tabular.frames import facts_of, side_of
 from txlab.experiments.tabular.world import world_facts, world_of
 
@@ -180,7 +181,7 @@ class EpisodeExperiment(LearntPrediction):
         found = {f"score/{method}": float(self.scores(method)[0].min()) for method in gridded}
         band: dict[str, float] = {}
         for curve in self.curves():
-            mean, error = over_runs(self.error[curve.method][:, self.place(curve)])
+            mean, error = mean_and_error(self.error[curve.method][:, self.place(curve)])
             found[f"rms/{curve.name}"] = float(mean)
             if np.isfinite(error):
                 band[f"rms_low/{curve.name}"] = float(mean - error)
@@ -190,7 +191,7 @@ class EpisodeExperiment(LearntPrediction):
     def scores(self, method: Method) -> tuple[np.ndarray, np.ndarray]:
         """(K), (K): the mean score of every setting over the runs, and its standard error."""
         whole = self.scenario.predict.score == "mean" and self.step_count > 0
-        return over_runs(self.total[method] / self.step_count if whole else self.error[method])
+        return mean_and_error(self.total[method] / self.step_count if whole else self.error[method])
 
     def curves(self) -> list[CurveSection]:
         """The curves to draw: the scenario's, else every method at its best setting so far, under the method's name."""
@@ -270,15 +271,6 @@ class EpisodeExperiment(LearntPrediction):
         self.error = {method: np.array(state["error"][method], dtype=np.float64) for method in self.error}
         self.total = {method: np.array(state["total"][method], dtype=np.float64) for method in self.total}
         self.step_count = state["step"]
-
-
-def over_runs(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(M, …) → mean and standard error of the mean; the error is NaN for one run, and where a value is infinite."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean = values.mean(axis=0)
-        if len(values) < 2:
-            return mean, np.full_like(mean, np.nan)
-        return mean, values.std(axis=0, ddof=1) / np.sqrt(len(values))
 
 
 def curve_side(curve: CurveSection, gamma: float, title: str, **now: Any) -> dict[str, Any]:

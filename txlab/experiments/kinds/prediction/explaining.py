@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from txlab.engine.explain import Explanation, Operand, Step, computed, number
+from txlab.engine.intervals import covered_by_standard_error
 from txlab.engine.rl.dynamic_programming import even
 from txlab.engine.rl.exact_values import solved
 from txlab.engine.rl.prediction import METHODS, Learned, why_update
@@ -118,11 +119,16 @@ def _bound(scenario: PredictionScenario, what: str, label: str, values: Mapping[
         source=SOURCE,
         operands=[
             Operand("mean", "not recorded" if mean is None else mean, f"rms/{label}: mean over the runs"),
-            Operand("n", runs, "runs; the mean of as many others lies within the bounds about two times in three"),
+            Operand("n", runs, "runs" if runs < 2 else of_normal(runs)),
         ],
         steps=[Step("mean ∓ s / √n", "", found)],
         meaning=meaning,
     )
+
+
+def of_normal(runs: int) -> str:
+    """What a bound of one standard error says."""
+    return f"runs; of normal values, the bounds contain the true mean in {covered_by_standard_error(runs):.0%} of cases"
 
 
 def _rms(scenario: PredictionScenario, label: str, step: int, values: Mapping[str, float]) -> Explanation:
