@@ -107,8 +107,10 @@ class CurvesPanel(Panel):
                 drawn.append(greedy)
         chart.log_y = what == "delta"
         chart.across = all_curves[0].across if all_curves else "episode"
-        what = FAMILIES.get(what, what)
-        chart.set_series(drawn, what + (f", mean of {blocks}" if blocks > 1 else ""), "no returns of episodes yet")
+        what = FAMILIES.get(what, what) + (f", mean of {blocks}" if blocks > 1 else "")
+        if self.arena.replaying and any(each.low is not None for each in all_curves):
+            what += ", ± standard error"
+        chart.set_series(drawn, what, "no returns of episodes yet")
 
     def show_now_and_then(self, running: bool) -> None:
         """Redraw at most every CURVES_EVERY seconds while learning: with every picture would cost too much."""
