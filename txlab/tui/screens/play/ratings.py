@@ -73,7 +73,7 @@ class RatingsPanel(Panel):
             found = tournament(
                 players, GAMES, seed, late=lambda: lane.late, say=lambda done, all: lane.say(self.went_on, done, all)
             )
-            return found and (found, found.rows())
+            return None if found is None else (found, found.rows())
 
         self.played = (0, 1)
         self.rating.want(compete, self.rated)
