@@ -46,6 +46,25 @@ def returns_of(process: Any, policy: np.ndarray) -> float:
     return float(process.start @ np.linalg.solve(np.eye(S) - process.discount * P, R))
 
 
+def best_return(process: Any) -> float:
+    """The same of the best policy, by value iteration."""
+    V = np.zeros(process.size)
+    for _ in range(300):
+        V = np.array(
+            [
+                0.0
+                if process.terminal[s]
+                else max(
+                    sum(o.probability * (o.reward + process.discount * V[o.next] * (not o.done)) for o in outcomes)
+                    for a in range(process.choices)
+                    if (outcomes := process.outcomes(s, a))
+                )
+                for s in range(process.size)
+            ]
+        )
+    return float(process.start @ V)
+
+
 def greedy_return(process: Any, policy: np.ndarray) -> float:
     """What the likeliest actions earn within the limit, from every start."""
     total = 0.0
@@ -62,8 +81,10 @@ def greedy_return(process: Any, policy: np.ndarray) -> float:
     return total
 
 
-def test_a_step() -> None:
-    world = {"name": "gridworld-corners", "discount": 0.9, "limit": 4}
+@pytest.mark.parametrize(("name", "limit"), [("gridworld-corners", 4), ("corridor", 5)])
+def test_a_step(name: str, limit: int) -> None:
+    """In a world whose states are seen, and in one in which several look alike."""
+    world = {"name": name, "discount": 0.9, "limit": limit}
     networks = {"layers": 2, "width": 6}
     scenario = {"seed": SEED, "world": world, "networks": networks, "train": TRAIN, "compute": {"threads": 1}}
     learner = KIND.build(ActorCriticScenario.model_validate(scenario))
@@ -79,7 +100,8 @@ def test_a_step() -> None:
 
     descent = Descent.of(present, train)
     old_logits, V = log_softmax(output(descent.weights, "policy")).value, output(descent.weights, "value").value[:, 0]
-    policy = np.exp(old_logits)
+    seen = np.arange(process.size) if process.observation is None else np.asarray(process.observation)
+    policy = np.exp(old_logits)[seen]
 
     # The rollout
     chance = generator(SEED, "rollout", number).random((T, E, 3))
@@ -90,24 +112,27 @@ def test_a_step() -> None:
         for e in range(E):
             action = int((np.cumsum(policy[now[e]]) <= chance[t, e, 0]).sum())
             (each,) = process.outcomes(int(now[e]), action)
-            states[e, t], actions[e, t] = now[e], action
+            states[e, t], actions[e, t] = seen[now[e]], action
             taken[e] += 1
             earned[e] += each.reward
             ended = each.done or bool(process.terminal[each.next])
             too_long = not ended and taken[e] == process.limit
             cut += too_long
-            rewards[e, t] = train.reward_scale * each.reward + (process.discount * V[each.next] if too_long else 0.0)
+            rewards[e, t] = train.reward_scale * each.reward + (
+                process.discount * V[seen[each.next]] if too_long else 0.0
+            )
             over[e, t], now[e] = ended or too_long, each.next
             if over[e, t]:
                 finished.append(earned[e])
                 starts = np.cumsum(process.start)
                 now[e], taken[e], earned[e] = (starts <= chance[t, e, 2]).sum(), 0, 0.0
-    assert 0 < cut < len(finished)  # some were cut off, some ended
+    assert cut > 0
+    assert name == "corridor" or cut < len(finished)  # some were cut off, some ended
     advantages = np.zeros((E, T))
     for e in range(E):
         later = 0.0
         for t in reversed(range(T)):
-            after = 0.0 if over[e, t] else V[states[e, t + 1]] if t + 1 < T else V[now[e]]
+            after = 0.0 if over[e, t] else V[states[e, t + 1]] if t + 1 < T else V[seen[now[e]]]
             delta = rewards[e, t] + process.discount * after - V[states[e, t]]
             later = advantages[e, t] = delta + (0.0 if over[e, t] else process.discount * train.gae * later)
     R = (advantages + V[states]).flatten()
@@ -149,10 +174,7 @@ def test_a_step() -> None:
                 measured.setdefault(name, []).append(float(value))
 
     exact = returns_of(process, policy)
-    steps = np.array([[abs(x - y) for y in (0, 3)] for x in range(4)])  # to the nearer of two opposite corners
-    distance = np.minimum(steps[:, :1] + steps[:, :1].T, steps[:, 1:] + steps[:, 1:].T).flatten()
-    away = np.array([sum(-(0.9**k) for k in range(n)) for n in distance])
-    optimum = float(process.start @ away)
+    optimum = best_return(process)
     ours = {name: float(np.mean(values)) for name, values in measured.items()} | {
         "return/PPO": exact,
         "gap": (optimum - exact) / abs(optimum),
@@ -169,5 +191,5 @@ def test_a_step() -> None:
     assert moved_apart(present["model"], after["model"], descent.weights) < 1e-4
     for name, expected in (("states", now), ("taken", taken), ("earned", earned)):
         np.testing.assert_allclose(after[name].numpy(), expected)
-    last = np.exp(log_softmax(output(descent.weights, "policy")).value)
+    last = output(descent.weights, "policy").value[seen]
     assert float(learner.evaluate()["greedy/PPO"]) == pytest.approx(greedy_return(process, last), rel=1e-9)

@@ -23,7 +23,7 @@ from independent.tape import Array, clamp, concatenate, exp, log_sigmoid, log_so
 from independent.transformer import part, stream_of_gpt, weights_of
 
 from txlab.engine.rlhf.rollouts import Episodes
-from txlab.experiments.kinds.human_feedback import KIND
+from txlab.experiments.kinds.human_feedback import KIND, ranking
 from txlab.experiments.kinds.human_feedback.experiment import HumanFeedback
 from txlab.experiments.kinds.human_feedback.schema import HumanFeedbackScenario
 from txlab.experiments.randomness import generator
@@ -193,15 +193,17 @@ def pairs_of(ranks: Any) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("form", ["pairs", "choice"])
-def test_every_step_of_the_reward_model(form: str) -> None:
-    """While rankings come in (with ties, and one with ties only) and while it settles."""
+def test_every_step_of_the_reward_model(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While rankings come in (with ties, and one with ties only) and while it settles; four are recent ones here."""
+    assert ranking.RECENT == 20
+    monkeypatch.setattr(ranking, "RECENT", 4)
     experiment = at("rankings", rankings={"loss": form, "normalise": "demonstrations"})
     stage, section, shape = experiment.stage, experiment.scenario.rankings, experiment.handed.fine_tuned.shape
     recent: list[tuple[int, int]] = [tuple(each) for each in stage.state_dict()["right"]]  # type: ignore[misc]
     tied = 0
 
-    def scores(w: Any, ranking: Any) -> list[Array]:
-        answers = written(experiment, [(ranking.prompt, answer) for answer in ranking.answers])
+    def scores(w: Any, given: Any) -> list[Array]:
+        answers = written(experiment, [(given.prompt, answer) for answer in given.answers])
         return [numbers(w, shape, each)[-1] for each in answers]
 
     for update in range(2, section.steps + section.settling + 1):
@@ -214,14 +216,14 @@ def test_every_step_of_the_reward_model(form: str) -> None:
         if update <= section.steps and newest not in chosen:
             chosen[0] = newest
         losses = []
-        for ranking in (given[i] for i in chosen):
-            r = scores(descent.weights, ranking)
-            best = [i for i, rank in enumerate(ranking.ranks) if rank == min(ranking.ranks)]
+        for each in (given[i] for i in chosen):
+            r = scores(descent.weights, each)
+            best = [i for i, rank in enumerate(each.ranks) if rank == min(each.ranks)]
             if len(best) == len(r):
                 continue  # ties only
-            tied += len(set(ranking.ranks)) < len(r)
+            tied += len(set(each.ranks)) < len(r)
             if form == "pairs":
-                terms = [log_sigmoid(r[w] - r[l]) for w, l in pairs_of(ranking.ranks)]
+                terms = [log_sigmoid(r[w] - r[l]) for w, l in pairs_of(each.ranks)]
             else:
                 joined = log_softmax(concatenate([each.reshape(1) for each in r]))
                 terms = [joined[i] for i in best]
@@ -234,7 +236,7 @@ def test_every_step_of_the_reward_model(form: str) -> None:
             if pairs:
                 recent.append((sum(r[w] > r[l] for w, l in pairs), len(pairs)))
                 ours["accuracy"] = recent[-1][0] / len(pairs)
-            ours["accuracy_20"] = sum(right for right, _ in recent) / sum(pairs for _, pairs in recent)
+            ours["accuracy_20"] = sum(right for right, _ in recent[-4:]) / sum(pairs for _, pairs in recent[-4:])
             ours["lr"] = section.learning_rate * update / section.steps
         else:
             share = (1 + np.cos(np.pi * (update - section.steps) / section.settling)) / 2
@@ -244,6 +246,7 @@ def test_every_step_of_the_reward_model(form: str) -> None:
         after = stage.state_dict()["model"]
         assert moved_apart(present["model"], after, descent.weights) < 1e-4
     assert tied >= 2
+    assert len(recent) > 4
     agree(experiment.evaluate(), {"val_accuracy": unseen_accuracy(experiment, weights_of(after))})
     written_ones = demonstrated(experiment, draws("normalising", 0), 256)
     shift = np.mean([numbers(weights_of(after), shape, each)[-1].value for each in written_ones])
@@ -482,9 +485,9 @@ def test_a_step_of_dpo(tmp_path: Path) -> None:
     state = deepcopy(experiment.state_dict())
     theirs = experiment.step()
     pairs = [
-        (ranking.prompt, ranking.answers[w], ranking.answers[l])
-        for ranking in experiment.handed.rankings
-        for w, l in pairs_of(ranking.ranks)
+        (each.prompt, each.answers[w], each.answers[l])
+        for each in experiment.handed.rankings
+        for w, l in pairs_of(each.ranks)
     ]
     chosen = [pairs[i] for i in draws("dpo pairs", 2).integers(len(pairs), size=section.batch)]
     descent, reference = Descent.of(state["present"], section), weights_of(state["fine_tuned"])

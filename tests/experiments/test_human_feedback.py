@@ -264,6 +264,14 @@ def test_what_the_labeller_means_is_told_beside_the_proxy_and_before_it(method: 
     assert KIND.primary_metrics.index("gold") < KIND.primary_metrics.index("proxy")
 
 
+def test_a_new_head_has_the_deviation_of_the_originals() -> None:
+    """1/√(D + 1), Ziegler et al. 2019; so scores are of size 1 at first."""
+    shape = HumanFeedbackScenario.model_validate(SMALL | {"model": {"width": 1024, "layers": 1}}).model.shape(50)
+    head = ScalarGPT(shape, torch.Generator().manual_seed(0)).head
+    assert float(head.weight.detach().std()) == pytest.approx(1025**-0.5, rel=0.1)
+    assert not bool(head.bias.any())
+
+
 def test_the_value_function_begins_as_the_reward_model() -> None:
     experiment, stage = at_policy()
     episodes = stage.collect(1).episodes

@@ -59,7 +59,12 @@ def sigmoid(x: Any) -> Any:
 
 
 class SecondWords:
-    """The text as ids, and one step from a checkpoint's tables."""
+    """The text as ids, and one step from a checkpoint's tables.
+
+    plain   every window has its full width, and words are kept with √(t/f), as the paper says
+    """
+
+    plain = False
 
     def __init__(self, architecture: str, objective: str, strip_noise: int = 0, alpha: float = ALPHA) -> None:
         self.alpha = alpha
@@ -96,10 +101,11 @@ class SecondWords:
         start = step % (self.steps // 2) * WORDS
         piece, draws = self.text[start : start + WORDS], generator(SEED, "word windows", step)
         f = self.counts / self.counts.sum()
-        kept = np.minimum(np.sqrt(THRESHOLD / f) + THRESHOLD / f, 1)
+        kept = np.minimum(np.sqrt(THRESHOLD / f) + (0 if self.plain else THRESHOLD / f), 1)
         u = draws.random(len(piece))
         piece = [id for id, chance in zip(piece, u, strict=True) if id is None or chance < kept[id]]
-        widths = iter(draws.integers(1, REACH + 1, sum(id is not None for id in piece)).tolist())
+        count = sum(id is not None for id in piece)
+        widths = iter([REACH] * count if self.plain else draws.integers(1, REACH + 1, count).tolist())
         found = []
         for place, centre in enumerate(piece):
             if centre is None:
@@ -196,6 +202,12 @@ def test_every_step_of_an_objective(architecture: str, objective: str, tmp_path:
     agrees_in_every_step(
         built(tmp_path, architecture=architecture, objective=objective), SecondWords(architecture, objective)
     )
+
+
+def test_every_step_with_fixed_windows_and_the_subsampling_of_the_paper(tmp_path: Path) -> None:
+    ours = SecondWords("skip-gram", "softmax")
+    ours.plain = True
+    agrees_in_every_step(built(tmp_path, objective="softmax", fixed_window=True, subsampling="paper"), ours)
 
 
 @pytest.mark.parametrize("alpha", [ALPHA, 3.0])
