@@ -113,10 +113,9 @@ def test_an_episode_of_a_network_is_what_the_rule_says_in_numpy() -> None:
             for t, reward in enumerate(lived.rewards):
                 x, following = features.matrix[lived.states[t]], features.matrix[lived.states[t + 1]]
                 h = np.tanh(W @ x + b)
-                there = (
-                    0.0 if lived.ended and t == len(lived.rewards) - 1 else float(w @ np.tanh(W @ following + b) + c)
-                )
-                delta = reward + 0.9 * there - float(w @ h + c)
+                is_last = lived.ended and t == len(lived.rewards) - 1
+                there = 0.0 if is_last else (w @ np.tanh(W @ following + b) + c)[0]
+                delta = reward + 0.9 * there - (w @ h + c)[0]
                 back = w[0] * (1 - h**2)
                 gradients = (np.outer(back, x), back, h[None], np.ones(1))
                 traces = [0.9 * lam * e + g for e, g in zip(traces, gradients, strict=True)]
