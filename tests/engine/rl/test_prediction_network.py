@@ -96,3 +96,30 @@ def test_many_networks_at_once_are_each_what_it_would_be_alone() -> None:
     with torch.no_grad():
         wanted = [[m(torch.from_numpy(features.matrix)).squeeze(-1).numpy() for m in row] for row in alone]
     assert sweep.values() == pytest.approx(np.array(wanted).swapaxes(1, 2), rel=1e-9, abs=1e-12)
+
+
+def test_an_episode_of_a_network_is_what_the_rule_says_in_numpy() -> None:
+    """O(s) = w₂ · tanh(W₁ x + b₁) + b₂ with its gradient by hand: δ, e and w of each transition, for each α and λ."""
+    features = radial(7, 4)
+    sweep = NetworkSweep(features, np.arange(2), SETTINGS, hidden=3)
+    before = {name: value.numpy().copy() for name, value in sweep.learner.parameters.items()}
+    episodes = Rollouts(walk(5, -1, 1), np.arange(2)).episodes()
+    sweep.learn(episodes)
+    for run in range(2):
+        lived = episodes.of(run)
+        for k, (alpha, lam) in enumerate(zip(SETTINGS.alphas, SETTINGS.depths, strict=True)):
+            W, b, w, c = (before[name][3 * run + k] for name in ("0.weight", "0.bias", "2.weight", "2.bias"))
+            traces = [np.zeros_like(each) for each in (W, b, w, c)]
+            for t, reward in enumerate(lived.rewards):
+                x, following = features.matrix[lived.states[t]], features.matrix[lived.states[t + 1]]
+                h = np.tanh(W @ x + b)
+                is_last = lived.ended and t == len(lived.rewards) - 1
+                there = 0.0 if is_last else (w @ np.tanh(W @ following + b) + c)[0]
+                delta = reward + 0.9 * there - (w @ h + c)[0]
+                back = w[0] * (1 - h**2)
+                gradients = (np.outer(back, x), back, h[None], np.ones(1))
+                traces = [0.9 * lam * e + g for e, g in zip(traces, gradients, strict=True)]
+                W, b, w, c = (each + alpha * delta * e for each, e in zip((W, b, w, c), traces, strict=True))
+            found = [sweep.learner.parameters[name][3 * run + k].numpy() for name in before]
+            for ours, theirs in zip((W, b, w, c), found, strict=True):
+                assert theirs == pytest.approx(ours, rel=1e-10, abs=1e-13)

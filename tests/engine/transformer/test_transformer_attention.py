@@ -6,9 +6,10 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
+from independent import transformer as independent
 
 from txlab.engine.interpret.why import explain_weight
-from txlab.engine.transformer.blocks import attention, pattern, scores
+from txlab.engine.transformer.blocks import MultiHeadAttention, attention, pattern, scores
 from txlab.engine.transformer.masks import CAUSAL, NO_MASK, Every, GraphMask, Padding
 
 KERNELS = ("matmul", "sdpa")
@@ -125,3 +126,15 @@ def test_an_explanation_of_an_isolated_node_says_so() -> None:
     why = explain_weight(q, k, GraphMask.of_edges(3, [(0, 0)]), 1, 0)
     assert why.result == 0
     assert "nothing" in why.steps[-1].note
+
+
+def test_heads_that_share_keys_and_values_are_neighbours() -> None:
+    """Of H = 4 heads and G = 2 sets of keys and values, head h uses number ⌊h G/H⌋, as in NumPy."""
+    torch.manual_seed(0)
+    module = MultiHeadAttention(8, 4, True, 0.0, kv_heads=2).double()
+    x = torch.randn(2, 5, 8, dtype=torch.float64)
+    w = independent.weights_of(module.state_dict())
+    wanted = independent.attention(independent.Array(x.numpy()), w, 4, independent.causal(5), kv_heads=2)
+    for kernel in ("matmul", "sdpa"):
+        found = module(x, CAUSAL, kernel)
+        assert found.detach().numpy() == pytest.approx(wanted.value, abs=1e-12)
