@@ -362,8 +362,8 @@ class Follow:
             send({"settled": True, "run": self.run})
         if os.fstat(self.folder).st_nlink == 0:
             raise OSError(2, "the run was deleted")
-        self.looked = time.time()
-        self.cost = self.looked - began
+        self.cost = time.time() - began
+        self.looked = 0.0 if any(grown) else began
         return more or any(grown)
 
     def look_at_frames(self, mark: List[int]) -> None:

@@ -7,6 +7,7 @@ everything continues where it was; a line over which anything arrives at all is 
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 import time
@@ -43,9 +44,13 @@ LISTING = ".listing.json"
 MOST_LISTED, MOST_NAMES = 5000, 100_000
 # Bytes of all that a list brings, and of one file in it; a run has some 5 kB there.
 LARGEST_LIST, LARGEST_LISTED, LARGEST_MARKS = 256 << 20, 1 << 20, 8 << 20
-# Small messages that may come at once, and a second, of each run that is followed: a reader sends at most 50.
-MOST_MESSAGES, MESSAGES_A_SECOND = 5_000, 500
-SMALL_MESSAGE = 4096  # bytes
+LARGEST_ROWS = 256 << 10  # bytes of the rows of a listed run that are kept
+MOST_MIRRORS = 20_000  # in a folder
+# Small messages that nobody asked for and that may come at once, and a second of each run that is followed: a reader
+# sends at most 100, and a beat every two seconds.
+MOST_NEWS, NEWS_A_SECOND = 1_000, 100
+MOST_KEYS = 16  # of a message
+CUT_SHORT = "it was cut short"
 
 
 class Host:
@@ -211,8 +216,8 @@ class Conversation:
         self.piece, self.round_trip = 8 << 10, float("inf")
         self.nexts: set[str] = set()  # runs of which the next frame has been asked for
         self.least = float("inf")
-        self.began, self.small = time.monotonic(), 0  # small messages so far
-        self.came = 0  # bytes of the list that is coming
+        self.began, self.news = time.monotonic(), 0
+        self.came = self.batches = 0  # of the list that is coming: its bytes and messages
 
     def ask(self, request: dict[str, Any], then: Then, body: bytes = b"") -> int:
         self.number += 1
@@ -236,22 +241,26 @@ class Conversation:
         if isinstance(theirs, float | int) and now - theirs < self.least:
             self.least = now - theirs  # a message takes time, so the least difference is nearest to the truth
             host.offset = self.least - (self.round_trip / 2 if self.round_trip < 5 else 0.0)
-        self.small += len(body) < SMALL_MESSAGE
-        lasted = time.monotonic() - self.began
-        if self.small > MOST_MESSAGES + MESSAGES_A_SECOND * lasted * (1 + len(self.followed)):
-            raise self.line.nonsense(f"it sends {self.small} messages in {lasted:.0f} s")
         number, run = said.get("id"), said.get("run", said.get("gone"))
+        if len(said) > MOST_KEYS:
+            raise ValueError("it has too many keys")
         if isinstance(number, int) and number in self.waiting:
             if said.get("more") is True and self.listing:
                 self.waiting[number](said, body)
             else:
                 self.waiting.pop(number)(said, body)
-        elif isinstance(run, str) and run in self.followed:
+            return
+        self.news += len(body) < SMALLEST
+        if self.news > MOST_NEWS + NEWS_A_SECOND * (1 + len(self.followed)) * (time.monotonic() - self.began):
+            raise ValueError(f"{self.news} in {time.monotonic() - self.began:.0f} s have no end")
+        if isinstance(run, str) and run in self.followed:
             if "gone" in said:
                 self.followed.discard(run)
                 host.trouble[run] = f"{run} is gone from {host.address.host}: {str(said.get('error'))[:200]}"
             else:
                 host.mirrors[run].take(said, body, host.offset)
+        elif "beat" not in said or len(said) > 2:
+            raise ValueError("it was not asked for")
 
     def root_known(self, said: dict[str, Any], body: bytes) -> None:
         host = self.host
@@ -331,7 +340,7 @@ class Conversation:
     # The list of runs
 
     def list_runs(self) -> None:
-        self.listing, self.came = True, 0
+        self.listing, self.came, self.batches = True, 0, 0
         known = known_marks(self.host.folder)
         wanted: set[str] = set()  # what has not come yet
 
@@ -341,15 +350,18 @@ class Conversation:
                 raise LineLost(f"{self.host.address.path} on {self.host.address.host} is not a folder of runs")
             names = self.host.names[:MOST_LISTED]
             wanted.update(names)
+            with suppress(FileNotFoundError):
+                if len(os.listdir(self.host.folder)) + len(set(names).difference(known)) > MOST_MIRRORS:
+                    raise LineLost(f"{self.host.folder} has mirrors of too many runs: delete what you need no more")
             here = {name: known[name] for name in names if name in known and (self.host.folder / name).is_dir()}
             self.ask({"do": "list", "names": names, "known": here}, heard)
 
         def heard(said: dict[str, Any], body: bytes) -> None:
             if "error" in said:
                 raise LineLost(f"{self.host.address.host} cannot list its runs: {str(said['error'])[:200]}")
-            self.came += len(body)
-            if self.came > LARGEST_LIST:
-                raise LineLost(f"{self.host.address.host} lists runs of more than {LARGEST_LIST >> 20} MiB")
+            self.came, self.batches = self.came + len(body), self.batches + 1
+            if self.came > LARGEST_LIST or self.batches > MOST_LISTED:
+                raise LineLost(f"{self.host.address.host} lists runs without end")
             keep_listing(self.host, said.get("runs"), body, known, wanted)
             if said.get("more") is not True:
                 keep_marks(self.host, known)
@@ -382,8 +394,8 @@ class Conversation:
             def filled(said: dict[str, Any], body: bytes) -> None:
                 self.fetching = False
                 self.paced(began)
-                if "error" in said:
-                    raise LineLost(f"the log of {run} cannot be read: {str(said['error'])[:200]}")
+                if "error" in said or len(body) < min(size, SMALLEST):
+                    raise LineLost(f"the log of {run} cannot be read: {str(said.get('error', 'it became shorter'))[:200]}")
                 mirror.fill(at, body)
 
             size = min(4 * self.piece, mirror.gap)  # a log is a fifth of its size on the line
@@ -443,12 +455,12 @@ class Conversation:
             self.paced(began)
         mirror = self.host.mirrors[run]
         largest = LARGEST_EXACT if exactly else LARGEST_COARSE
-        if "error" in said or type(size) is not int or size > largest or len(body) > size or (not body and size):
-            if exactly:
-                too_large = f"it has {size >> 20} MiB, and at most {largest >> 20} MiB are fetched"
-                why = str(said.get("error", ""))[:200] or (too_large if type(size) is int else "it has no size")
-                self.host.no_frame[run, step] = why
-            self.frame_done(run, step, exactly, live)  # it was thinned out or rewound meanwhile
+        cut = type(size) is int and len(body) < min(size, SMALLEST)
+        if "error" in said or type(size) is not int or size > largest or len(body) > size or cut:
+            too_large = type(size) is int and size > largest
+            why = f"it has {size >> 20} MiB, and at most {largest >> 20} MiB are fetched" if too_large else CUT_SHORT
+            # It was thinned out or rewound meanwhile.
+            self.frame_done(run, step, exactly, live, str(said.get("error", why))[:200])
             mirror.there.pop(step, None)
             return
         if len(body) < size:
@@ -459,8 +471,8 @@ class Conversation:
                 request,
                 lambda said, body: (
                     self.pieces(run, number, exactly, step, said, held.__iadd__(body), began, live)
-                    if body
-                    else self.frame_done(run, step, exactly, live)
+                    if len(body) >= min(size - len(held), SMALLEST)
+                    else self.frame_done(run, step, exactly, live, CUT_SHORT)
                 ),
             )
             return
@@ -474,7 +486,9 @@ class Conversation:
             raise LineLost(f"a frame of {run} makes no sense ({error})") from None
         self.frame_done(run, step, exactly, live)
 
-    def frame_done(self, run: str, step: Any, exactly: bool, live: bool) -> None:
+    def frame_done(self, run: str, step: Any, exactly: bool, live: bool, why: str = "") -> None:
+        if exactly and why:
+            self.host.no_frame[run, step] = why
         if live:
             self.nexts.discard(run)
         else:
@@ -521,7 +535,7 @@ def keep_listing(host: Host, runs: Any, body: bytes, known: dict[str, Any], want
                         if file != "events.jsonl":
                             mirror.replace(file, None, content, host.offset)
                         elif mirror.partial or not mirror.whole:
-                            mirror.begin_listed(content)
+                            mirror.begin_listed(content[-LARGEST_ROWS:])
             finally:
                 mirror.known_marks.clear()
                 mirror.close()

@@ -29,13 +29,12 @@ from txlab.errors import LabError
 Message = tuple[dict[str, Any], bytes]
 
 MAGIC = b"\0txlab far 1\n"
-NOISE = 1 << 20  # bytes before the magic word that are passed over
+NOISE = 1 << 20  # bytes before the magic word that are passed over, and as many on stderr
 NONSENSE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)  # of lying data
 LARGEST_HEAD, LARGEST_BODY = 6 << 20, 12 << 20
 AT_ONCE = 256 << 10  # bytes that are unpacked before their messages are taken
 MOST_PARTS = 250_000  # lists and objects in what is parsed; one takes 60 to 230 bytes of memory, and 2 on the line
 LISTENED = 1 << 14  # bytes of stderr that are read at a time
-COMPLAINTS = 1 << 20  # bytes on stderr that are read for the reason of an end
 STARTS_WITHIN = 40.0  # seconds from starting ssh to the magic word
 OPTIONS = (
     *("-T", "-a", "-x", "-o", "BatchMode=yes", "-o", "ClearAllForwardings=yes"),
@@ -128,7 +127,7 @@ class Line:
         os.set_blocking(self.sink, False)
         self.opened = self.heard = time.monotonic()
         self.started = False  # whether the magic word has come
-        self.said = ""  # the last words on stderr
+        self.said, self.complained = "", 0  # the last words on stderr, and the bytes of all
         self.received = self.sent = 0  # bytes, for those who measure
         self._noise, self._packed, self._data = b"", b"", bytearray()
         self._unpacking = False  # whether more may come out of what has arrived
@@ -181,6 +180,9 @@ class Line:
 
     def _listen(self) -> None:
         words = os.read(self.complaints, LISTENED)
+        self.complained += len(words)
+        if not self.started and self.complained > NOISE:
+            raise LineLost(f"{self.host} sent {NOISE >> 20} MiB of complaints{self._quoted()}")
         if not words:  # closed: nothing more to listen to
             with Path(os.devnull).open("rb") as nothing:
                 os.dup2(nothing.fileno(), self.complaints)
@@ -233,9 +235,7 @@ class Line:
         """Why the connection ended, in one sentence."""
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(1.0)
-        for _ in range(COMPLAINTS // LISTENED):
-            if not select.select([self.complaints], [], [], 0)[0]:
-                break
+        while self.complained < NOISE and select.select([self.complaints], [], [], 0)[0]:
             before = self.said
             self._listen()
             if self.said == before:

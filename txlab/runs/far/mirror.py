@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import time
 import zlib
@@ -210,7 +211,7 @@ class RunMirror:
     def _new_lines(self, name: str, body: bytes) -> bytes:
         """The lines that are not here yet."""
         self._look_at_ours(name)
-        lines = [(found, line) for line in body.split(b"\n") if (found := id_of(line))]
+        lines = [(found, line) for line in body.split(b"\n") if (found := key_of(line))]
         self.theirs[name].update(found for found, _ in lines)
         if len(self.theirs[name]) > MOST_LINES:
             raise ValueError(f"{name} has more than {MOST_LINES} rows")
@@ -366,7 +367,7 @@ class RunMirror:
 
     def _next_lines(self, name: str) -> list[bytes]:
         """The next lines that only people here have said; what is left waits for its turn."""
-        unsent = [line for line in self.unsent[name] if id_of(line) not in self.theirs[name]]
+        unsent = [line for line in self.unsent[name] if key_of(line) not in self.theirs[name]]
         count = size = 0
         while count < len(unsent) and (not count or size + len(unsent[count]) < SENT_AT_ONCE):
             size += len(unsent[count])
@@ -413,7 +414,7 @@ class RunMirror:
             if error:
                 self.unsent[name] = [*lines, *self.unsent[name]]
             else:
-                self.theirs[name].update(map(id_of, lines))
+                self.theirs[name].update(map(key_of, lines))
             self._answered(name, error)
 
         return done
@@ -493,8 +494,8 @@ class RunMirror:
             return
         end = data.rfind(b"\n") + 1
         self.read[name] += end or (len(data) if len(data) == 4 * LONGEST_LINE else 0)
-        lines = [line for line in data[:end].split(b"\n") if id_of(line)]
-        self.ours[name].update(map(id_of, lines))
+        lines = [line for line in data[:end].split(b"\n") if key_of(line)]
+        self.ours[name].update(map(key_of, lines))
         self.unsent[name] += lines
 
 
@@ -505,6 +506,13 @@ def id_of(line: bytes) -> str:
     except NONSENSE:
         return ""
     return identity if isinstance(identity, str) and len(identity) <= LONGEST_ID else ""
+
+
+def key_of(line: bytes) -> str:
+    """What tells a line of a shared file from others: its id, or a digest; "" for one that no file should have."""
+    if not line.startswith(b"{") or len(line) > LONGEST_LINE:
+        return ""
+    return id_of(line) or hashlib.blake2b(line, digest_size=12).hexdigest()
 
 
 def mark_of(mark: Any) -> list[int] | None:
