@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +17,7 @@ import txlab
 from txlab.cli import app
 from txlab.errors import LabError, RunFailed
 from txlab.runs.directory import RunDirectory, RunInfo
+from txlab.runs.events import encode_row
 from txlab.runs.far import line, mirroring
 from txlab.runs.far.address import Address
 from txlab.runs.far.state import far_state
@@ -32,10 +35,10 @@ def refusing(path, flags, *rest, **named):
 os.open = refusing
 """
 FULL = """
-import os
+import os, stat
 _write, _fdopen = os.write, os.fdopen
 def filling(descriptor, data):
-    if descriptor == 1:
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         return _write(descriptor, data)
     if len(data) < 9:
         raise OSError(28, "No space left on device")
@@ -137,14 +140,33 @@ def test_more_lines_than_a_message_holds_all_arrive(far: list[Path]) -> None:
 def cut_after(folder: Path, root: Path, there: int | str, back: int | str) -> str:
     """A command for $TXLAB_SSH whose session ends after so many bytes towards the machine, or from it."""
     script = folder / "cut-ssh"
-    script.write_text(
-        f'#!/bin/sh\nfor last; do :; done\nexport TXLAB_RUNS={root}\nhead -c {there} | sh -c "$last" | head -c {back}\n'
-    )
+    script.write_text(f"#!{sys.executable} -S\nROOT, THERE, BACK = {str(root)!r}, {there}, {back}\n{CUTS}")
     script.chmod(0o755)
     return str(script)
 
 
-EVERY = 10 if os.environ.get("TXLAB_ALL_CUTS") else 300  # bytes between two cuts
+CUTS = """
+import os, subprocess, sys, threading
+os.environ["TXLAB_RUNS"] = ROOT
+child = subprocess.Popen(["sh", "-c", sys.argv[-1]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+def copy(source, sink, left):
+    try:
+        while left and (data := os.read(source, min(left, 1 << 16))):
+            left -= len(data)
+            while data:
+                data = data[os.write(sink, data):]
+    except OSError:
+        pass
+    if not left:
+        child.kill()
+        os._exit(255)
+    os.close(sink)
+threading.Thread(target=copy, args=(0, child.stdin.fileno(), THERE), daemon=True).start()
+copy(child.stdout.fileno(), 1, BACK)
+"""
+
+
+EVERY = 10 if os.environ.get("TXLAB_ALL_CUTS") else 400  # bytes between two cuts
 
 
 @pytest.mark.parametrize("cache", ["cold", "warm"])
@@ -198,9 +220,10 @@ def test_without_a_line_nothing_is_asked_of_a_run_that_only_the_machine_can_tell
 
 def test_a_beginning_of_a_log_is_not_taken_for_all_of_it(far: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = far[1] / "events.jsonl"
-    row = log.read_bytes().splitlines(keepends=True)[1]
-    log.write_bytes(log.read_bytes() + b"".join(row.replace(b'"step":1', b'"step":%d' % step) for step in range(20, 5000)))
-    monkeypatch.setenv("TXLAB_SSH", cut_after(tmp_path, far[0].parent, 1 << 40, 9000))
+    draw = random.Random(1).random
+    rows = [{"event": "metrics", "time": 1.0, "step": step, "values": {"loss": draw()}} for step in range(20, 5000)]
+    log.write_bytes(log.read_bytes() + b"".join(map(encode_row, rows)))
+    monkeypatch.setenv("TXLAB_SSH", cut_after(tmp_path, far[0].parent, 1 << 40, 6000))
     with pytest.raises(LabError, match="the line to box ended"):
         find_run(f"box:{far[1]}")
     mirroring.close_all()

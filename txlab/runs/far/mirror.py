@@ -14,6 +14,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -90,6 +91,7 @@ class RunMirror:
         self.outstanding = 0  # what was sent and is not acknowledged yet
         self.label = read_small(self.top, LABEL)  # label.json as the other side has it
         self.label_sent = False  # whether one is on its way
+        self.looking = threading.Lock()
         self.refused: dict[str, str] = {}  # what was sent and not taken, and why
         self.not_before = 0.0  # when it may be sent again
         self.asked: set[str] = set()  # ids of requests that were sent
@@ -486,7 +488,11 @@ class RunMirror:
         self.unsure = dict.fromkeys(self.unsure, time.monotonic() + SETTLED)
 
     def _look_at_ours(self, name: str) -> None:
-        """Note the lines of a shared file here that came since the last look."""
+        """Note the lines of a shared file here that came since the last look; from any thread."""
+        with self.looking:
+            self._look_at_lines(name)
+
+    def _look_at_lines(self, name: str) -> None:
         try:
             with closing(self.top.open(name)) as descriptor:
                 data = os.pread(descriptor, 4 * LONGEST_LINE, self.read[name])

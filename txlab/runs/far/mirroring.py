@@ -98,7 +98,13 @@ def open_run(address: Address, whole: bool = False, to_change: bool = False) -> 
         raise LabError(f"{host.why}{advice}")
     else:
         name = copy.name
-    wait_for(host, name, whole)
+    try:
+        wait_for(host, name, whole)
+    except LabError:
+        if name == given or name not in host.trouble:
+            raise
+        name = found_in_list(host, given)  # the newest name was that of a directory that is not a run
+        wait_for(host, name, whole)
     return host.folder / name
 
 
