@@ -18,7 +18,17 @@ from typing import Any
 
 RUN = "2026-01-01_000001_model"
 LIES = (
-    *("empty messages", "unasked lists", "empty objects", "many keys", "strings", "deep", "huge message", "banner", "complaints"),
+    *(
+        "empty messages",
+        "unasked lists",
+        "empty objects",
+        "many keys",
+        "strings",
+        "deep",
+        "huge message",
+        "banner",
+        "complaints",
+    ),
     *("endless names", "long names", "endless list", "large list", "other runs", "more without end"),
     *("short ids", "control ids", "rows", "row of parts", "metric names", "questions", "heartbeats", "log again"),
     *("giant marks", "frame of a GiB", "frame of parts", "frame of zeros", "small pieces", "run.json of parts"),
@@ -118,7 +128,9 @@ class Liar:
             if self.lie == "large list":
                 for name in (f"2026-01-01_000001_{n:05d}" for n in range(99_000)):
                     files = [["run.json", 2], ["events.jsonl", 1 << 20]]
-                    self.send({"id": number, "runs": [[name, [None] * 4, files]], "more": True}, b"{}" + b"\n" * (1 << 20))
+                    self.send(
+                        {"id": number, "runs": [[name, [None] * 4, files]], "more": True}, b"{}" + b"\n" * (1 << 20)
+                    )
             for n in count():
                 self.send({"id": number, "runs": [[f"other-{n}", [], [["run.json", 2]]]], "more": True}, b"{}")
         elif what == "follow":
@@ -140,7 +152,9 @@ class Liar:
             "frame of parts": lambda: zlib.compress(head + b"[]," * 1_000_000 + b"[]]}\n"),
             "frame of zeros": lambda: zlib.compress(head + b"]}\n" + bytes(900 << 20), 1),
         }.get(self.lie, lambda: b"x" * (256 << 10))()
-        self.send({"id": number, "size": 1 << 30 if self.lie == "frame of a GiB" else len(blob), "frame": [1, None, 9]}, blob)
+        self.send(
+            {"id": number, "size": 1 << 30 if self.lie == "frame of a GiB" else len(blob), "frame": [1, None, 9]}, blob
+        )
 
     def follow(self) -> None:
         def rows(text: bytes) -> Iterator[bytes]:
@@ -166,7 +180,9 @@ class Liar:
             self.send({"run": RUN, "file": "run.json", "whole": True}, b'{"x":[' + b"{}," * 1_300_000 + b"{}]}")
         if self.lie == "giant marks":
             for step in count():
-                self.send({"run": RUN, "frames": [[n, "m" * 4_000_000 if n == step else None, 9] for n in range(step + 1)]})
+                self.send(
+                    {"run": RUN, "frames": [[n, "m" * 4_000_000 if n == step else None, 9] for n in range(step + 1)]}
+                )
         self.send({"run": RUN, "file": "run.json", "whole": True, "mark": [1, 2, 3]}, b'{"status":"running"}')
         self.send({"run": RUN, "file": "events.jsonl", "at": 0, "end": 0})
         self.send({"run": RUN, "frames": [[1, None, 9]]})

@@ -1,5 +1,5 @@
-"""What a lying far machine can take of this one: little memory, nothing outside of the mirror, nothing raw on a terminal,
-and it does not keep anybody waiting."""
+"""What a lying far machine can take of this one: little memory, nothing outside of the mirror, nothing raw on a
+terminal, and it does not keep anybody waiting."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from lying_machine import LIES, RUN, script
 
 LARGEST = 300 << 20  # bytes of the whole process, some 90 MB of which are Python and NumPy
-ASKS = f"""
+ASKS = """
 import resource, sys, time
 from txlab.errors import LabError
 from txlab.runs.far import mirroring

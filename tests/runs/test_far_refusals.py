@@ -210,7 +210,11 @@ def test_without_a_line_nothing_is_asked_of_a_run_that_only_the_machine_can_tell
     find_run(f"box:{far[1].name}")
     mirroring.close_all()
     monkeypatch.setenv("TXLAB_SSH", "false")
-    for words in (["name", f"box:{request_}", "x"], ["control", f"box:{request_}", "pause"], ["stop", f"box:{request_}"]):
+    for words in (
+        ["name", f"box:{request_}", "x"],
+        ["control", f"box:{request_}", "pause"],
+        ["stop", f"box:{request_}"],
+    ):
         with pytest.raises(LabError, match=f"line to box ended.*name it by its directory, as {far[1].name}"):
             app(words, standalone_mode=False)
     assert read_label(path).name == "before"
@@ -218,7 +222,9 @@ def test_without_a_line_nothing_is_asked_of_a_run_that_only_the_machine_can_tell
         app(["name", f"box:{far[1].name}", "x"], standalone_mode=False)
 
 
-def test_a_beginning_of_a_log_is_not_taken_for_all_of_it(far: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_beginning_of_a_log_is_not_taken_for_all_of_it(
+    far: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = far[1] / "events.jsonl"
     draw = random.Random(1).random
     rows = [{"event": "metrics", "time": 1.0, "step": step, "values": {"loss": draw()}} for step in range(20, 5000)]

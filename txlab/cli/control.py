@@ -140,10 +140,10 @@ def wait_for_answer(directory: Path, identity: str, offset: int, timeout: float)
 
 
 def place_of_request(directory: Path, identity: str) -> str:
-    """"inbox" or "rejected", where the file of a request is; "" if it was taken."""
+    """ "inbox" or "rejected", where the file of a request is; "" if it was taken."""
     for place in ("inbox", "inbox/rejected"):
         with contextlib.suppress(OSError):
-            if any(name.endswith(f"-{identity}.json") for name in os.listdir(directory / place)):
+            if any(file.name.endswith(f"-{identity}.json") for file in (directory / place).iterdir()):
                 return place.rpartition("/")[2]
     return ""
 

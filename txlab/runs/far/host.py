@@ -7,7 +7,6 @@ everything continues where it was; a line over which anything arrives at all is 
 
 from __future__ import annotations
 
-import os
 import re
 import threading
 import time
@@ -351,7 +350,7 @@ class Conversation:
             names = self.host.names[:MOST_LISTED]
             wanted.update(names)
             with suppress(FileNotFoundError):
-                if len(os.listdir(self.host.folder)) + len(set(names).difference(known)) > MOST_MIRRORS:
+                if sum(1 for _ in self.host.folder.iterdir()) + len(wanted.difference(known)) > MOST_MIRRORS:
                     raise LineLost(f"{self.host.folder} has mirrors of too many runs: delete what you need no more")
             here = {name: known[name] for name in names if name in known and (self.host.folder / name).is_dir()}
             self.ask({"do": "list", "names": names, "known": here}, heard)
@@ -395,7 +394,9 @@ class Conversation:
                 self.fetching = False
                 self.paced(began)
                 if "error" in said or len(body) < min(size, SMALLEST):
-                    raise LineLost(f"the log of {run} cannot be read: {str(said.get('error', 'it became shorter'))[:200]}")
+                    raise LineLost(
+                        f"the log of {run} cannot be read: {str(said.get('error', 'it became shorter'))[:200]}"
+                    )
                 mirror.fill(at, body)
 
             size = min(4 * self.piece, mirror.gap)  # a log is a fifth of its size on the line
