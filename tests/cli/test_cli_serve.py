@@ -185,7 +185,7 @@ def test_each_tab_opens_the_run_that_was_the_latest_when_the_server_began(
     async def listen(command: str, port: int, token: str) -> None:
         commands.append(command)
 
-    monkeypatch.setattr("txlab.cli.serve.listen", listen)
+    monkeypatch.setattr(sys.modules["txlab.cli.serve"], "listen", listen)
     app(["serve", "latest"], standalone_mode=False)
     with txlab.record("second", root=tmp_path) as second:
         second.log(0, loss=1.0)

@@ -166,7 +166,7 @@ def find_among(runs: Sequence[Path], given: str) -> Path | None:
     """The one of these runs, newest first, that a name means, as in `find_in`."""
     named = [path for path in runs if path.name == given]
     if not named and given == "latest":
-        named = runs
+        named = list(runs)
     if not named:
         named = [path for path in runs if is_of(path.name, given)]
     if not named and given:

@@ -57,7 +57,7 @@ class FarFrames:
             if coarse is None:
                 if size != SIZES[kind] * count:
                     raise ValueError("a tensor of a frame has another size than its shape")
-                tensors[name] = numbers_of(kind, piece).reshape(shape)
+                tensors[name] = numbers_of(kind, bytes(piece)).reshape(shape)
                 continue
             low, high, differs = float(coarse[0]), float(coarse[1]), coarse[2]
             if size != count or kind not in ("F16", "F32", "F64"):

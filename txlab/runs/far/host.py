@@ -458,8 +458,9 @@ class Conversation:
         largest = LARGEST_EXACT if exactly else LARGEST_COARSE
         cut = type(size) is int and len(body) < min(size, SMALLEST)
         if "error" in said or type(size) is not int or size > largest or len(body) > size or cut:
-            too_large = type(size) is int and size > largest
-            why = f"it has {size >> 20} MiB, and at most {largest >> 20} MiB are fetched" if too_large else CUT_SHORT
+            why = CUT_SHORT
+            if type(size) is int and size > largest:
+                why = f"it has {size >> 20} MiB, and at most {largest >> 20} MiB are fetched"
             # It was thinned out or rewound meanwhile.
             self.frame_done(run, step, exactly, live, str(said.get("error", why))[:200])
             mirror.there.pop(step, None)
