@@ -356,3 +356,13 @@ def test_a_mirror_that_outlives_its_run_is_not_the_latest(far: list[Path]) -> No
     (far[0].parent / "not-dated").mkdir()  # so that the list has to tell
     info = RunInfo.load(far[1])
     assert find_run("box:latest").name == info.name
+
+
+def test_of_two_runs_that_began_in_one_second_the_later_is_the_latest(far: list[Path]) -> None:
+    root = far[0].parent
+    for number, name in enumerate(("zeta", "alpha")):  # the names are ordered the other way
+        run = far[number].rename(root / f"2099-01-01_000000_{name}")
+        info = RunInfo.load(run)
+        info.created = 4e9 + number / 100
+        info.save(RunDirectory(run))
+    assert find_run("box:latest").name == "2099-01-01_000000_alpha"
