@@ -353,12 +353,9 @@ class Workbench:
         from txlab.engine.interpret.sites import sites
         from txlab.runs.models import open_model
 
-        # As long as the same name is shown it means the run that it meant first, whatever the latest is by now.
-        again = self.opened is not None and self.opened_for[0] == task.model
-        named = replace(task, model=str(self.opened.origin)) if again else task  # type: ignore[union-attr]
-        step = checkpoint_at(named) if task.at is not None else None
+        step = checkpoint_at(task) if task.at is not None else None
         if self.opened is None or self.opened_for != (task.model, step):
-            opened = open_model(named.model, task.root, step)
+            opened = open_model(task.model, task.root, step)
             sites(opened.model)  # LabError if it has none that can be taken apart
             self.opened, self.plain = opened, None
             self.opened_for = (task.model, step)
