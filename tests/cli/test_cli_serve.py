@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -15,7 +16,10 @@ import psutil
 import pytest
 import pytest_asyncio
 
+import txlab
+from txlab.cli import app
 from txlab.errors import LabError
+from txlab.runs.finding import find_run
 
 aiohttp = pytest.importorskip("aiohttp")
 pytest.importorskip("textual_serve")
@@ -168,3 +172,22 @@ def test_a_port_that_is_taken_is_said_in_a_sentence() -> None:
         there.listen()
         with pytest.raises(LabError, match="cannot be used"):
             serve(port=there.getsockname()[1])
+
+
+def test_each_tab_opens_the_run_that_was_the_latest_when_the_server_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TXLAB_RUNS", str(tmp_path))
+    with txlab.record("first", root=tmp_path) as first:
+        first.log(0, loss=1.0)
+    commands: list[str] = []
+
+    async def listen(command: str, port: int, token: str) -> None:
+        commands.append(command)
+
+    monkeypatch.setattr(sys.modules["txlab.cli.serve"], "listen", listen)
+    app(["serve", "latest"], standalone_mode=False)
+    with txlab.record("second", root=tmp_path) as second:
+        second.log(0, loss=1.0)
+    [command] = commands
+    assert find_run(shlex.split(command)[-1]) == first.path

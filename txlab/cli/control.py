@@ -5,6 +5,7 @@ The answer is the control row that the run writes into its log, so what is print
 
 from __future__ import annotations
 
+import contextlib
 import json as json_
 import os
 import time
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from txlab.runs.control import Request
 
 LOOK_EVERY = 0.1
+LATER = "it is sent if the line comes back within 5 minutes, and dropped after that"
 
 
 Asked = Literal["pause", "resume", "step", "checkpoint", "sample", "set", "scale", "stop"]
@@ -35,7 +37,7 @@ def stop(name: Name, timeout: Timeout = 60.0, json: Json = False) -> None:
     from txlab.runs.directory import state_of
     from txlab.runs.finding import find_run
 
-    directory = find_run(name, seconds=LOOK_EVERY)
+    directory = find_run(name, seconds=LOOK_EVERY, to_change=True)
     deadline = time.monotonic() + timeout
     ask(directory, Request("stop"), timeout, json)
     while state_of(directory).status in ("running", "paused"):
@@ -44,7 +46,7 @@ def stop(name: Name, timeout: Timeout = 60.0, json: Json = False) -> None:
         time.sleep(LOOK_EVERY)
     if not json:
         state = state_of(directory)
-        print(f"{directory.name} {state.status} at step {state.step} of {state.steps}")
+        print(shown(f"{directory.name} {state.status} at step {state.step} of {state.steps}"))
 
 
 def control(
@@ -63,7 +65,7 @@ def control(
     from txlab.runs.finding import find_run
 
     made = request_of(request, argument)
-    ask(find_run(name, seconds=LOOK_EVERY), made, timeout, json)
+    ask(find_run(name, seconds=LOOK_EVERY, to_change=True), made, timeout, json)
 
 
 def request_of(request: Asked, argument: str | None) -> Request:
@@ -114,6 +116,7 @@ def wait_for_answer(directory: Path, identity: str, offset: int, timeout: float)
     """Return the control row with that id, written after `offset`."""
     from txlab.runs.directory import state_of
     from txlab.runs.events import read_rows
+    from txlab.runs.far.state import far_state
 
     deadline = time.monotonic() + timeout
     while True:
@@ -124,9 +127,25 @@ def wait_for_answer(directory: Path, identity: str, offset: int, timeout: float)
                 return row
         if ended:
             raise RunFailed(f"{directory.name} ended before it answered ({state_of(directory).status})")
+        where = place_of_request(directory, identity)
+        if where == "rejected" and (far := far_state(directory)) is not None:
+            raise RunFailed(f"{far.host} does not take {far.refused or 'the request'}; it is not sent again")
         if time.monotonic() > deadline:
-            raise RunFailed(f"{directory.name} did not answer within {timeout:g} s; the request waits in its inbox")
+            what = "the request waits in its inbox"
+            if (far := far_state(directory)) is not None:
+                lost = "" if far.connected else f" ({far.sentence}{': ' if far.why else ''}{far.why})"
+                what = "it has the request" if not where else f"whether it is there is not known{lost}; {LATER}"
+            raise RunFailed(f"{directory.name} did not answer within {timeout:g} s; {what}")
         time.sleep(LOOK_EVERY)
+
+
+def place_of_request(directory: Path, identity: str) -> str:
+    """ "inbox" or "rejected", where the file of a request is; "" if it was taken."""
+    for place in ("inbox", "inbox/rejected"):
+        with contextlib.suppress(OSError):
+            if any(file.name.endswith(f"-{identity}.json") for file in (directory / place).iterdir()):
+                return place.rpartition("/")[2]
+    return ""
 
 
 def end_of(path: Path) -> int:

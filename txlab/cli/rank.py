@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from txlab.cli.terminal import Column, ascii_only, complain, is_terminal, plural, shown, table
-from txlab.errors import LabError
+from txlab.errors import LabError, RunFailed
 
 if TYPE_CHECKING:
     from txlab.engine.rlhf.preferences import Question
     from txlab.experiments.kinds.human_feedback.contest import Pair
     from txlab.runs.comparisons import Comparing
+    from txlab.runs.directory import RunDirectory
     from txlab.runs.preferences import Answers
 
 LOOK_EVERY = 0.2  # seconds between looks for the run's next question
@@ -57,15 +58,29 @@ def rank(
     import socket
 
     from txlab.runs.directory import RunDirectory, info_of, user_name
+    from txlab.runs.far.state import far_state
     from txlab.runs.finding import find_run
-    from txlab.runs.preferences import Answers
 
-    run = RunDirectory(find_run(name))
-    if info_of(run).kind != "human-feedback":
-        raise LabError(f"{run.name} is a run of the kind {info_of(run).kind or 'unknown'}; only human-feedback asks")
     by = by or f"{user_name()}@{socket.gethostname()}"
     if len(by) > 100 or not by.isprintable():
         raise LabError("--by: a name has at most 100 printable characters")
+    only_looks = status or (export is not None and not against)
+    run = RunDirectory(find_run(name, to_change=not only_looks))
+    if info_of(run).kind != "human-feedback":
+        raise LabError(f"{run.name} is a run of the kind {info_of(run).kind or 'unknown'}; only human-feedback asks")
+    rank_in(run, by, taken_from, export, against, status, json)
+    if not only_looks and far_state(run.path) is not None:
+        from txlab.runs.far.mirroring import undelivered
+
+        if why := undelivered(run.path):
+            raise RunFailed(f"{run.name}: {why}")
+
+
+def rank_in(
+    run: RunDirectory, by: str, taken_from: Path | None, export: Path | None, against: str, status: bool, json: bool
+) -> None:
+    from txlab.runs.preferences import Answers
+
     if against:
         from txlab.runs.comparisons import Comparing
 

@@ -244,10 +244,17 @@ def name(
 ) -> None:
     """Give a run a name and a note, or print those that it has."""
     from txlab.runs.directory import RunDirectory, info_of
+    from txlab.runs.far.state import far_state
     from txlab.runs.finding import find_run
     from txlab.runs.label import read_label, write_label
 
-    path = find_run(run)
+    changes = name is not None or note is not None
+    path = find_run(run, to_change=changes)
     info_of(RunDirectory(path))  # raises LabError for a run that cannot be read
-    label = read_label(path) if name is None and note is None else write_label(path, name, note)
+    label = write_label(path, name, note) if changes else read_label(path)
+    if changes and far_state(path) is not None:
+        from txlab.runs.far.mirroring import undelivered
+
+        if why := undelivered(path):
+            raise RunFailed(f"{path.name}: {why}")
     print(shown(f"{path.name}: {label.name or 'no name'}" + (f"  {label.note}" if label.note else "")))

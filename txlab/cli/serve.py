@@ -57,7 +57,9 @@ def serve(
         from txlab.runs.directory import RunDirectory, info_of
         from txlab.runs.finding import find_run
 
-        info_of(RunDirectory(find_run(run)))
+        found = find_run(run)
+        info_of(RunDirectory(found))
+        run = str(found.absolute())  # each tab opens the run that was meant when this began, not the latest of then
     console = [sys.executable, "-m", "txlab", *(["attach", "--", run] if run else [])]
     token = secrets.token_urlsafe(24)
     try:

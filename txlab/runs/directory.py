@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import getpass
 import os
+import shlex
 import socket
 import time
 from collections.abc import Mapping
@@ -121,7 +122,11 @@ class RunDirectory:
     def require_here(self) -> None:
         """Raise LabError if this is the mirror of a run on another machine, where alone it can be computed."""
         if (far := far_state(self.path)) is not None:
-            there = f"ssh {far.host} txlab resume {far.root}/{self.name}" if far.root else f"txlab there, on {far.host}"
+            # Two shells read the path, which the other machine has named: ours, and the one there.
+            path = f"{far.root}/{self.name}"
+            there = shlex.join(["ssh", far.host, "txlab", "resume", shlex.quote(path)])
+            if not far.root or not path.isprintable():
+                there = f"txlab there, on {far.host}"
             raise LabError(f"{self.name} is a run of {far.host}, and this is its mirror; {there} continues it")
 
     @property

@@ -158,15 +158,20 @@ def is_run(path: Path) -> bool:
 def find_in(root: Path, given: str) -> Path | None:
     """The run directly under `root` of this name: that of its directory, "latest", a scenario's (its newest run), or
     the one that it was given. None if there is none."""
-    runs = list_runs(root)
+    found = find_among(list_runs(root), given)
+    return None if found is None else found.resolve()
+
+
+def find_among(runs: Sequence[Path], given: str) -> Path | None:
+    """The one of these runs, newest first, that a name means, as in `find_in`."""
     named = [path for path in runs if path.name == given]
     if not named and given == "latest":
-        named = runs
+        named = list(runs)
     if not named:
         named = [path for path in runs if is_of(path.name, given)]
     if not named and given:
         named = [path for path in runs if read_label(path).name == given]
-    return named[0].resolve() if named else None
+    return named[0] if named else None
 
 
 def is_of(name: str, scenario: str) -> bool:

@@ -41,10 +41,14 @@ def mirrors_root() -> Path:
 
 
 def place_named(path: str) -> str:
-    """A folder on the other machine as the name of one here. Raises LabError if it is too long for one."""
+    """A folder on the other machine as the name of one here, each its own. Raises LabError if it is too long for one.
+
+    >>> place_named(""), place_named("/data/runs"), place_named("runs"), place_named("~/runs")
+    ('runs', '%2Fdata%2Fruns', '~%2Fruns', '~%2Fruns')
+    """
     if not path:
         return DEFAULT
-    name = quote(path, safe="")
+    name = quote(path if path[0] in "/~" else f"~/{path}", safe="")  # a relative folder is one in the home there
     if len(name) > 240:
         raise LabError(f"the path {path[:60]!r}… is too long for a mirror; use one of at most 200 characters")
     return name
@@ -73,9 +77,12 @@ def host_and_folder(text: str) -> Address:
 
 
 def mirror_of(path: Path) -> Address | None:
-    """The address of the run whose mirror lies at `path`; None for any other path."""
+    """The address of the run whose mirror is at `path`; None for any other path. It is read from the path alone, so
+    it is always that of the same run in the same folder."""
     try:
-        host, place, run = path.absolute().relative_to(mirrors_root().absolute()).parts
+        host, place, run = path.resolve().relative_to(mirrors_root().resolve()).parts
     except ValueError:
+        return None
+    if HOST.fullmatch(unquote(host)) is None:
         return None
     return Address(unquote(host), "" if place == DEFAULT else unquote(place), run)

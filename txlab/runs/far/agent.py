@@ -28,7 +28,7 @@ Coarse = Tuple[float, float, bytes]
 
 VERSION = 1
 ALONE = 90  # seconds without a word from the other side after which nobody is believed to be there
-LARGEST_MESSAGE = 1 << 20  # bytes that are accepted
+LARGEST_MESSAGE = 8 << 20  # bytes that are accepted
 PIECE = 64 << 10  # bytes of a log in one message
 PATIENCE = 3.0  # seconds that NUL bytes in a log are waited for: a network disk grew the file before its data
 WHOLE = {"run.json": 4 << 20, "heartbeat": 4096, "label.json": 65536, "scenario.toml": 1 << 20}
@@ -289,11 +289,14 @@ class Follow:
         self.marks = dict(asked.get("marks") or {})
         self.checks, self.first = asked.get("seams") or {}, int(asked.get("first") or 1 << 40)
         self.folder = within(root, self.run).at
+        if mark_of(self.folder, "run.json") is None and mark_of(self.folder, "events.jsonl") is None:
+            raise OSError(2, "it is not a run")
         self.files: Dict[str, int] = {}
         self.seen: Dict[str, Any] = {}  # marks of the logs when all of them had been sent
         self.frames, self.blob = Frames(), b""
         self.listed: Optional[List[int]] = None
-        self.looked, self.cost = 0.0, 0.0
+        self.looked, self.cost = time.time() - 0.2, 0.0
+        self.settled = False  # whether all that was there has been sent
         self.waiting: Optional[Asked] = None  # the request that the next frame answers
 
     def close(self) -> None:
@@ -343,24 +346,25 @@ class Follow:
         mark = mark_of(self.folder, "frames")
         if mark is not None and (mark != self.listed or (self.waiting and time.time() - mark[2] / 1e9 < 0.5)):
             self.look_at_frames(mark)
-        if more or time.time() - self.looked < max(0.2, 4 * self.cost):
-            return more
         began = time.time()
+        if began - self.looked < (2.0 if more else max(0.2, 4 * self.cost)):
+            return more
         for name in list(WHOLE) + ["log.txt"]:
             mark = mark_of(self.folder, name)
             if mark is not None and mark != self.marks.get(name):
                 self.marks[name] = mark
                 data = contents(self.folder, name, WHOLE.get(name, 65536))
                 if data is not None:
-                    age = time.time() - mark[2] / 1e9
-                    send({"file": name, "run": self.run, "whole": True, "mark": mark, "age": age}, data)
-        for name in GROWING[1:]:
-            more |= self.grow(name)
+                    send({"file": name, "run": self.run, "whole": True, "mark": mark}, data)
+        grown = [self.grow(name) for name in GROWING[1:]]
+        if not self.settled and not any(grown):
+            self.settled = True
+            send({"settled": True, "run": self.run})
         if os.fstat(self.folder).st_nlink == 0:
             raise OSError(2, "the run was deleted")
-        self.looked = time.time()
-        self.cost = self.looked - began
-        return more
+        self.cost = time.time() - began
+        self.looked = 0.0 if any(grown) else began
+        return more or any(grown)
 
     def look_at_frames(self, mark: List[int]) -> None:
         """Push the list of frames if it has changed, and the newest frame if it is waited for."""
@@ -405,8 +409,7 @@ class Agent:
         with within(self.root) as place:
             names = [name for name in os.listdir(place) if name[0] != "." and encodable(name)]
         names.sort(reverse=True)
-        said = {"root": self.root, "run": run, "names": names[:100000], "python": sys.version.split()[0]}
-        return said, b""
+        return {"root": self.root, "run": run, "names": names[:100000]}, b""
 
     def do_list(self, asked: Asked) -> Answer:
         """Every run with its small files and a few rows of its log: in batches, of which the newest comes first."""
@@ -511,9 +514,13 @@ class Agent:
         with within(self.root, *names) as place:
             aside = ".%s.%d" % (name[:200], os.getpid())
             descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666, dir_fd=place)
-            with os.fdopen(descriptor, "wb") as target:
-                target.write(body)
-            os.rename(aside, name, src_dir_fd=place, dst_dir_fd=place)
+            try:
+                with os.fdopen(descriptor, "wb") as target:
+                    target.write(body)
+                os.rename(aside, name, src_dir_fd=place, dst_dir_fd=place)
+            except OSError:
+                os.unlink(aside, dir_fd=place)
+                raise
         return {}, b""
 
     def append(self, run: str, file: str, body: bytes) -> Answer:
@@ -526,8 +533,14 @@ class Agent:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             size = os.fstat(descriptor).st_size
             torn = size and os.pread(descriptor, 1, size - 1) != b"\n"
-            os.write(descriptor, (b"\n" if torn else b"") + body)
-            os.fsync(descriptor)
+            rest = (b"\n" if torn else b"") + body
+            try:
+                while rest:
+                    rest = rest[os.write(descriptor, rest) :]
+                os.fsync(descriptor)
+            except OSError:
+                os.ftruncate(descriptor, size)
+                raise
         return {}, b""
 
     def do_beat(self, asked: Asked) -> Answer:

@@ -7,13 +7,16 @@ from math import prod
 from typing import Any
 
 import numpy as np
-import orjson
 
 from txlab.experiments.protocol import Frame
-from txlab.runs.tensor_files import LARGEST_FRAME, LARGEST_HEADER, SIZES, TYPES, numbers_of
+from txlab.runs.far.line import parsed
+from txlab.runs.tensor_files import SIZES, TYPES, numbers_of
 
 APPROXIMATE = "approximate"  # a fact of a mirrored frame: the names of tensors that have only 253 levels
 LEVELS = 252
+# Bytes of a frame, packed or not: of levels, each of which takes eight bytes of memory here, and of all digits.
+LARGEST, LARGEST_EXACT = 4 << 20, 32 << 20
+LARGEST_HEAD = 1 << 20
 Array = np.ndarray[Any, Any]
 
 
@@ -23,20 +26,20 @@ class FarFrames:
     def __init__(self) -> None:
         self.kept: dict[int, tuple[str, dict[str, Array]]] = {}
 
-    def decode(self, blob: bytes, remember: bool = True) -> Frame:
+    def decode(self, blob: bytes | bytearray, remember: bool = True) -> Frame:
         """The frame; later ones may refer to it unless it was asked for exactly. Raises KeyError if it refers to one
         that is not known, ValueError, or another of NONSENSE, for anything that is not a frame."""
         inflate = zlib.decompressobj()
         try:
-            data = inflate.decompress(blob, LARGEST_FRAME + LARGEST_HEADER)
+            data = inflate.decompress(blob, LARGEST if remember else LARGEST_EXACT)
         except zlib.error as error:
             raise ValueError(str(error)) from None
         if inflate.unconsumed_tail or not inflate.eof:
             raise ValueError("a frame is too large, or cut off")
-        head, newline, rest = data.partition(b"\n")
-        said = orjson.loads(head)
+        newline = data.find(b"\n", 0, LARGEST_HEAD)
+        said, rest = parsed(data[: max(0, newline)]), memoryview(data)[newline + 1 :]
         step, base = said["step"], said["base"]
-        if type(step) is not int or not 0 <= step < 10**18 or not newline:
+        if type(step) is not int or not 0 <= step < 10**18:
             raise ValueError("a frame has no step")
         text_before, before = self.kept[base] if base is not None else ("", {})
         text = text_before if said["text"] is None else said["text"]
@@ -49,10 +52,12 @@ class FarFrames:
             count = prod(shape)
             if type(name) is not str or len(piece) != size or any(type(n) is not int or n < 0 for n in shape):
                 raise ValueError("a tensor of a frame is cut off")
+            if coarse is not None and not remember:
+                raise ValueError("a frame that was asked for exactly has levels")
             if coarse is None:
                 if size != SIZES[kind] * count:
                     raise ValueError("a tensor of a frame has another size than its shape")
-                tensors[name] = numbers_of(kind, piece).reshape(shape)
+                tensors[name] = numbers_of(kind, bytes(piece)).reshape(shape)
                 continue
             low, high, differs = float(coarse[0]), float(coarse[1]), coarse[2]
             if size != count or kind not in ("F16", "F32", "F64"):
@@ -64,7 +69,7 @@ class FarFrames:
             tensors[name] = numbers(codes, low, high).astype(TYPES[kind]).reshape(shape)
         if place != len(rest):
             raise ValueError("a frame has more bytes than tensors")
-        described = orjson.loads(text)
+        described = parsed(text.encode())
         facts = dict(described["facts"])
         if levels:
             facts[APPROXIMATE] = sorted(levels)

@@ -17,12 +17,14 @@ from typing import Any
 
 import orjson
 
-from txlab.errors import LabError
-from txlab.files import atomic_write
+from txlab.errors import LabError, refused
+from txlab.files import atomic_write, read_regular
 from txlab.runs.events import json_object
 from txlab.runs.far.address import Address
+from txlab.runs.far.coarse import LARGEST as LARGEST_COARSE
+from txlab.runs.far.coarse import LARGEST_EXACT
 from txlab.runs.far.line import NONSENSE, Line, LineLost
-from txlab.runs.far.mirror import AT_ONCE, RunMirror
+from txlab.runs.far.mirror import AT_ONCE, RunMirror, mark_of
 from txlab.runs.far.state import OF_LIST, FarState
 
 Then = Callable[[dict[str, Any], bytes], None]
@@ -36,9 +38,18 @@ LISTED_EVERY = 4.0  # seconds between two lists while somebody looks at them
 SMALLEST, LARGEST = 2 << 10, 256 << 10  # bytes of a piece
 # Seconds that a piece may take beyond the round trip: beside live rows, when somebody waits for digits, and alone.
 QUICK, ASKED, PATIENT = 0.12, 0.5, 1.0
-NAME = re.compile(r"[^./\0][^/\0]{0,200}")
+NAME = re.compile(r"(?=[^.])[^/\0]{1,255}")
 LISTING = ".listing.json"
-MOST_LISTED = 5000
+MOST_LISTED, MOST_NAMES = 5000, 100_000
+# Bytes of all that a list brings, and of one file in it; a run has some 5 kB there.
+LARGEST_LIST, LARGEST_LISTED, LARGEST_MARKS = 256 << 20, 1 << 20, 8 << 20
+LARGEST_ROWS = 256 << 10  # bytes of the rows of a listed run that are kept
+MOST_MIRRORS = 20_000  # in a folder
+# Small messages that nobody asked for and that may come at once, and a second of each run that is followed: a reader
+# sends at most 100, and a beat every two seconds.
+MOST_NEWS, NEWS_A_SECOND = 1_000, 100
+MOST_KEYS = 16  # of a message
+CUT_SHORT = "it was cut short"
 
 
 class Host:
@@ -53,6 +64,7 @@ class Host:
         self.root = ""  # on the other side, once it has said so
         self.run_named = ""  # the run that the path of the address is, if it is one
         self.names: list[str] = []
+        self.named_at = float("-inf")  # when these were the names
         self.line, self.why = "connecting", ""
         self.seen = self.retry = 0.0
         self.offset = 0.0  # seconds by which this clock is ahead of the other one, and the message with the least delay
@@ -64,6 +76,7 @@ class Host:
         self.mirrors: dict[str, RunMirror] = {}
         self.elsewhere: set[str] = set()  # runs whose mirrors another process keeps
         self.trouble: dict[str, str] = {}  # why a run cannot be followed
+        self.no_frame: dict[tuple[str, int], str] = {}  # why a frame cannot be fetched with all its digits
         self.patient = False  # whether somebody waits for whole logs, so that pieces may be large
         self.received = 0  # bytes, over all connections
         self._wanted: set[str] = set()  # runs to be mirrored
@@ -92,7 +105,7 @@ class Host:
 
     def want(self, run: str) -> None:
         """Mirror a run from now on. Raises LabError for an impossible name."""
-        if not NAME.fullmatch(run):
+        if not is_name(run):
             raise LabError(f"{run[:80]!r} is not the name of a run on {self.address.host}")
         with self._lock:
             self._wanted.add(run)
@@ -118,8 +131,10 @@ class Host:
             try:
                 self._line = Line(self.address.host)
                 self._serve(self._line)
-            except (LabError, OSError) as error:
+            except LabError as error:
                 self.why = str(error)
+            except OSError as error:
+                self.why = f"the mirror {self.folder} cannot be written: {error.strerror}"
             except Exception as error:  # a bug: whoever waits must not wait for ever
                 self.why, self._closing = f"the mirror has met a bug: {type(error).__name__}: {error}", True
                 self.failed.set()
@@ -200,6 +215,8 @@ class Conversation:
         self.piece, self.round_trip = 8 << 10, float("inf")
         self.nexts: set[str] = set()  # runs of which the next frame has been asked for
         self.least = float("inf")
+        self.began, self.news = time.monotonic(), 0
+        self.came = self.batches = 0  # of the list that is coming: its bytes and messages
 
     def ask(self, request: dict[str, Any], then: Then, body: bytes = b"") -> int:
         self.number += 1
@@ -224,17 +241,25 @@ class Conversation:
             self.least = now - theirs  # a message takes time, so the least difference is nearest to the truth
             host.offset = self.least - (self.round_trip / 2 if self.round_trip < 5 else 0.0)
         number, run = said.get("id"), said.get("run", said.get("gone"))
+        if len(said) > MOST_KEYS:
+            raise ValueError("it has too many keys")
         if isinstance(number, int) and number in self.waiting:
-            if said.get("more") is True:
+            if said.get("more") is True and self.listing:
                 self.waiting[number](said, body)
             else:
                 self.waiting.pop(number)(said, body)
-        elif isinstance(run, str) and run in self.followed:
+            return
+        self.news += len(body) < SMALLEST
+        if self.news > MOST_NEWS + NEWS_A_SECOND * (1 + len(self.followed)) * (time.monotonic() - self.began):
+            raise ValueError(f"{self.news} in {time.monotonic() - self.began:.0f} s have no end")
+        if isinstance(run, str) and run in self.followed:
             if "gone" in said:
                 self.followed.discard(run)
                 host.trouble[run] = f"{run} is gone from {host.address.host}: {str(said.get('error'))[:200]}"
             else:
                 host.mirrors[run].take(said, body, host.offset)
+        elif "beat" not in said or len(said) > 2:
+            raise ValueError("it was not asked for")
 
     def root_known(self, said: dict[str, Any], body: bytes) -> None:
         host = self.host
@@ -242,11 +267,12 @@ class Conversation:
             where = host.address.path or "$TXLAB_RUNS or ~/runs"
             raise LineLost(f"{host.address.host} has no folder of runs: {where}: {str(said['error'])[:200]}")
         names, run = said.get("names"), said.get("run")
-        if not isinstance(names, list) or not isinstance(said.get("root"), str):
+        if not isinstance(names, list) or not isinstance(said.get("root"), str) or len(names) > MOST_NAMES:
             raise self.line.nonsense("it does not say where its runs are")
-        host.names = [name for name in names if isinstance(name, str) and NAME.fullmatch(name)]
+        host.names = [name for name in names if isinstance(name, str) and is_name(name)]
+        host.named_at = time.monotonic()
         host.root = said["root"][:4096]
-        host.run_named = run if isinstance(run, str) and NAME.fullmatch(run) else ""
+        host.run_named = run if isinstance(run, str) and is_name(run) else ""
         host.why, self.ready = "", True
         for mirror in host.mirrors.values():
             mirror.line_stands()
@@ -257,6 +283,10 @@ class Conversation:
     def delivered(self) -> bool:
         """Whether everything that was left here for the runs has been passed on."""
         return not self.ready or not any(self.host.mirrors[run].undelivered for run in self.followed)
+
+    def passed_on(self, done: Callable[[str], None], said: dict[str, Any]) -> None:
+        """Hear whether what was left here was taken."""
+        done(str(said["error"]) or "it does not say why" if "error" in said else "")
 
     # What is due
 
@@ -274,7 +304,7 @@ class Conversation:
             mirror = host.mirrors[run]
             mirror.refresh(host.seen, host.offset)
             for request, body, done in mirror.outgoing():
-                self.ask({"do": "put", **request}, lambda said, body, done=done: done("error" not in said), body)  # type: ignore[misc]
+                self.ask({"do": "put", **request}, lambda said, _, done=done: self.passed_on(done, said), body)  # type: ignore[misc]
         if not self.fetching:
             self.fetch()
         self.ask_for_next()
@@ -309,19 +339,29 @@ class Conversation:
     # The list of runs
 
     def list_runs(self) -> None:
-        self.listing = True
+        self.listing, self.came, self.batches = True, 0, 0
         known = known_marks(self.host.folder)
+        wanted: set[str] = set()  # what has not come yet
 
         def named(said: dict[str, Any], body: bytes) -> None:
             self.root_known(said, body)
+            if self.host.run_named:  # else the runs next to it would be listed
+                raise LineLost(f"{self.host.address.path} on {self.host.address.host} is not a folder of runs")
             names = self.host.names[:MOST_LISTED]
+            wanted.update(names)
+            with suppress(FileNotFoundError):
+                if sum(1 for _ in self.host.folder.iterdir()) + len(wanted.difference(known)) > MOST_MIRRORS:
+                    raise LineLost(f"{self.host.folder} has mirrors of too many runs: delete what you need no more")
             here = {name: known[name] for name in names if name in known and (self.host.folder / name).is_dir()}
             self.ask({"do": "list", "names": names, "known": here}, heard)
 
         def heard(said: dict[str, Any], body: bytes) -> None:
             if "error" in said:
                 raise LineLost(f"{self.host.address.host} cannot list its runs: {str(said['error'])[:200]}")
-            keep_listing(self.host, said.get("runs"), body, known)
+            self.came, self.batches = self.came + len(body), self.batches + 1
+            if self.came > LARGEST_LIST or self.batches > MOST_LISTED:
+                raise LineLost(f"{self.host.address.host} lists runs without end")
+            keep_listing(self.host, said.get("runs"), body, known, wanted)
             if said.get("more") is not True:
                 keep_marks(self.host, known)
                 self.listing, self.listed = False, time.monotonic()
@@ -353,8 +393,10 @@ class Conversation:
             def filled(said: dict[str, Any], body: bytes) -> None:
                 self.fetching = False
                 self.paced(began)
-                if "error" in said:
-                    raise LineLost(f"the log of {run} cannot be read: {str(said['error'])[:200]}")
+                if "error" in said or len(body) < min(size, SMALLEST):
+                    raise LineLost(
+                        f"the log of {run} cannot be read: {str(said.get('error', 'it became shorter'))[:200]}"
+                    )
                 mirror.fill(at, body)
 
             size = min(4 * self.piece, mirror.gap)  # a log is a fifth of its size on the line
@@ -404,7 +446,7 @@ class Conversation:
         exactly: bool,
         step: Any,
         said: dict[str, Any],
-        body: bytes,
+        body: bytes | bytearray,
         began: float,
         live: bool = False,
     ) -> None:
@@ -413,20 +455,26 @@ class Conversation:
         if not live:
             self.paced(began)
         mirror = self.host.mirrors[run]
-        if "error" in said or not isinstance(size, int) or size > 1 << 30 or (not body and size):
-            self.frame_done(run, step, exactly, live)  # it was thinned out or rewound meanwhile
+        largest = LARGEST_EXACT if exactly else LARGEST_COARSE
+        cut = type(size) is int and len(body) < min(size, SMALLEST)
+        if "error" in said or type(size) is not int or size > largest or len(body) > size or cut:
+            why = CUT_SHORT
+            if type(size) is int and size > largest:
+                why = f"it has {size >> 20} MiB, and at most {largest >> 20} MiB are fetched"
+            # It was thinned out or rewound meanwhile.
+            self.frame_done(run, step, exactly, live, str(said.get("error", why))[:200])
             mirror.there.pop(step, None)
             return
         if len(body) < size:
-            before = body
+            held = bytearray(body) if isinstance(body, bytes) else body
             began = time.monotonic()
             request = {"do": "more", "run": run, "of": number, "at": len(body), "n": self.piece}
             self.ask(
                 request,
                 lambda said, body: (
-                    self.pieces(run, number, exactly, step, said, before + body, began, live)
-                    if body
-                    else self.frame_done(run, step, exactly, live)
+                    self.pieces(run, number, exactly, step, said, held.__iadd__(body), began, live)
+                    if len(body) >= min(size - len(held), SMALLEST)
+                    else self.frame_done(run, step, exactly, live, CUT_SHORT)
                 ),
             )
             return
@@ -434,11 +482,15 @@ class Conversation:
             mirror.keep_frame(body, exactly)
         except KeyError:  # it refers to a frame that is not known here any more: begin anew
             mirror.decoder.kept.clear()
-        except (*NONSENSE, OSError, LabError) as error:
+        except OSError as error:
+            raise LineLost(f"the mirror {mirror.path} cannot be written: {error.strerror}") from None
+        except (*NONSENSE, LabError) as error:
             raise LineLost(f"a frame of {run} makes no sense ({error})") from None
         self.frame_done(run, step, exactly, live)
 
-    def frame_done(self, run: str, step: Any, exactly: bool, live: bool) -> None:
+    def frame_done(self, run: str, step: Any, exactly: bool, live: bool, why: str = "") -> None:
+        if exactly and why:
+            self.host.no_frame[run, step] = why
         if live:
             self.nexts.discard(run)
         else:
@@ -448,38 +500,48 @@ class Conversation:
                 self.host._exact.remove((run, step))
 
 
+def is_name(text: str) -> bool:
+    """Whether a directory can have this name, here too; those that begin with a dot are not runs."""
+    return NAME.fullmatch(text) is not None and len(text.encode("utf-8", "replace")) <= 255
+
+
 def known_marks(folder: Path) -> dict[str, Any]:
     """The marks of the runs as they were last listed."""
     with suppress(OSError):
-        return json_object((folder / LISTING).read_bytes())
+        return json_object(read_regular(folder / LISTING, LARGEST_MARKS, follow=False))
     return {}
 
 
-def keep_listing(host: Host, runs: Any, body: bytes, known: dict[str, Any]) -> None:
-    """Mirror the small files and some rows of the runs that are listed, except of those that are followed."""
+def keep_listing(host: Host, runs: Any, body: bytes, known: dict[str, Any], wanted: set[str]) -> None:
+    """Mirror the small files and some rows of the runs that are listed, except of those that are followed; `wanted` are
+    the names of those that have not come yet."""
     if not isinstance(runs, list):
         raise LineLost(f"{host.address.host} lists its runs in a way that makes no sense")
     place = 0
     allowed = {"run.json", "heartbeat", "label.json", "events.jsonl"}
     for name, mark, parts in runs:
-        if not isinstance(name, str) or not NAME.fullmatch(name) or name not in host.names:
+        if name not in wanted:
             raise LineLost(f"{host.address.host} lists something that is not a run: {str(name)[:80]!r}")
+        wanted.discard(name)
         files: dict[str, bytes] = {}
         for file, size in parts:
-            if file not in allowed or type(size) is not int or not 0 <= size <= 1 << 20:
+            if file not in allowed or type(size) is not int or not 0 <= size <= LARGEST_LISTED:
                 raise LineLost(f"{host.address.host} lists a file that no run has: {str(file)[:80]!r}")
             files[file], place = body[place : place + size], place + size
         if files and name not in host.mirrors:
             if (mirror := host.mirror(name)) is None:
                 continue
-            for file, content in files.items():
-                if file != "events.jsonl":
-                    mirror.replace(file, None, content, host.offset)
-                elif mirror.partial or not mirror.whole:
-                    mirror.begin_listed(content)
-            mirror.known_marks.clear()
-            mirror.close()
-        known[name] = mark
+            try:
+                with refused(f"the mirror {mirror.path} cannot be written"):
+                    for file, content in files.items():
+                        if file != "events.jsonl":
+                            mirror.replace(file, None, content, host.offset)
+                        elif mirror.partial or not mirror.whole:
+                            mirror.begin_listed(content[-LARGEST_ROWS:])
+            finally:
+                mirror.known_marks.clear()
+                mirror.close()
+        known[name] = [mark_of(each) for each in mark][:4]
 
 
 def keep_marks(host: Host, known: dict[str, Any]) -> None:

@@ -2,7 +2,8 @@
 
 Notable: whatever a login shell prints before the reader speaks is passed over until the magic word. ssh gets no
 terminal, so it cannot ask anything; it forwards no port, agent or display. Nothing that arrives is believed before it
-was checked: a message that is too large, no JSON, or no object ends the connection.
+was checked: a message that is too large, no JSON, or no object ends the connection. What arrives is unpacked a little
+at a time, because a kilobyte of it can be a megabyte.
 """
 
 from __future__ import annotations
@@ -28,9 +29,12 @@ from txlab.errors import LabError
 Message = tuple[dict[str, Any], bytes]
 
 MAGIC = b"\0txlab far 1\n"
-NOISE = 1 << 20  # bytes before the magic word that are passed over
+NOISE = 1 << 20  # bytes before the magic word that are passed over, and as many on stderr
 NONSENSE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)  # of lying data
-LARGEST_HEAD, LARGEST_BODY = 8 << 20, 12 << 20
+LARGEST_HEAD, LARGEST_BODY = 6 << 20, 12 << 20
+AT_ONCE = 256 << 10  # bytes that are unpacked before their messages are taken
+MOST_PARTS = 250_000  # lists and objects in what is parsed; one takes 60 to 230 bytes of memory, and 2 on the line
+LISTENED = 1 << 14  # bytes of stderr that are read at a time
 STARTS_WITHIN = 40.0  # seconds from starting ssh to the magic word
 OPTIONS = (
     *("-T", "-a", "-x", "-o", "BatchMode=yes", "-o", "ClearAllForwardings=yes"),
@@ -61,6 +65,16 @@ def agent() -> bytes:
     with _parsing:
         tree = ast.parse(Path(__file__).with_name("agent.py").read_text(encoding="utf-8"))
     return zlib.compress(ast.unparse(Bare().visit(tree)).encode() + b"\nmain()\n", 9)
+
+
+def parsed(data: bytes) -> Any:
+    """The value of a JSON text from another machine. Raises ValueError, which says what the text does."""
+    if data.count(b"{") + data.count(b"[") > MOST_PARTS:
+        raise ValueError(f"has more than {MOST_PARTS} parts")
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        raise ValueError("is not JSON") from None
 
 
 class Bare(ast.NodeTransformer):
@@ -113,9 +127,10 @@ class Line:
         os.set_blocking(self.sink, False)
         self.opened = self.heard = time.monotonic()
         self.started = False  # whether the magic word has come
-        self.said = ""  # the last words on stderr
+        self.said, self.complained = "", 0  # the last words on stderr, and the bytes of all
         self.received = self.sent = 0  # bytes, for those who measure
-        self._noise, self._data = b"", bytearray()
+        self._noise, self._packed, self._data = b"", b"", bytearray()
+        self._unpacking = False  # whether more may come out of what has arrived
         self._inflate = zlib.decompressobj()
         self._messages: deque[Message] = deque()
         self._out = bytearray(program)
@@ -141,7 +156,9 @@ class Line:
 
     def wait(self, seconds: float) -> list[Message]:
         """The messages that arrive within so many seconds, as soon as there is one. Raises LineLost."""
-        if not self._messages:
+        if self._unpacking:
+            self._unpack()
+        else:
             sinks = [self.sink] if self._out else []
             readable, writable, _ = select.select([self.source, self.complaints], sinks, [], seconds)
             if writable:
@@ -162,7 +179,10 @@ class Line:
         return found
 
     def _listen(self) -> None:
-        words = os.read(self.complaints, 1 << 14)
+        words = os.read(self.complaints, LISTENED)
+        self.complained += len(words)
+        if not self.started and self.complained > NOISE:
+            raise LineLost(f"{self.host} sent {NOISE >> 20} MiB of complaints{self._quoted()}")
         if not words:  # closed: nothing more to listen to
             with Path(os.devnull).open("rb") as nothing:
                 os.dup2(nothing.fileno(), self.complaints)
@@ -177,13 +197,19 @@ class Line:
                     raise LineLost(f"{self.host} sent {NOISE >> 20} MiB that are not from txlab's reader")
                 return
             data, self._noise, self.started = self._noise[place + len(MAGIC) :], b"", True
+        self._packed += data
+        self._unpack()
+
+    def _unpack(self) -> None:
+        """Unpack some of what has arrived, and cut the messages out of it."""
         try:
-            while data:
-                self._data += self._inflate.decompress(data, LARGEST_HEAD)
-                data = self._inflate.unconsumed_tail
-                self._cut()
+            found = self._inflate.decompress(self._packed, AT_ONCE)
         except zlib.error:
             raise self.nonsense("what it sent is damaged") from None
+        self._packed = self._inflate.unconsumed_tail
+        self._unpacking = bool(self._packed) or len(found) == AT_ONCE
+        self._data += found
+        self._cut()
 
     def _cut(self) -> None:
         """Cut complete messages out of what has arrived."""
@@ -194,9 +220,9 @@ class Line:
             if len(self._data) < 8 + head + body:
                 return
             try:
-                said = orjson.loads(bytes(self._data[8 : 8 + head]))
-            except orjson.JSONDecodeError:
-                raise self.nonsense("a message of it is not JSON") from None
+                said = parsed(bytes(self._data[8 : 8 + head]))
+            except ValueError as error:
+                raise self.nonsense(f"a message of it {error}") from None
             if not isinstance(said, dict):
                 raise self.nonsense("a message of it is not an object")
             self._messages.append((said, bytes(self._data[8 + head : 8 + head + body])))
@@ -209,7 +235,7 @@ class Line:
         """Why the connection ended, in one sentence."""
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(1.0)
-        while select.select([self.complaints], [], [], 0)[0]:
+        while self.complained < NOISE and select.select([self.complaints], [], [], 0)[0]:
             before = self.said
             self._listen()
             if self.said == before:

@@ -1,7 +1,9 @@
 """One mirrored run: an ordinary run directory, written from what the other side says, and its inbox emptied to there.
 
 Notable: the other side is not trusted. Only the names written here are ever created, through the descriptor of the
-mirror's own directory, sizes are bounded, and a message that does not fit what is here ends the connection. A long log
+mirror's own directory, sizes and numbers are bounded, each and in sum, and a message that does not fit what is here
+ends the connection. What was sent counts as delivered when the other side has said that it took it, and not before: a
+label is kept beside the one that is there, and is sent again as long as the two differ. A long log
 is first mirrored as some of its rows; all of it grows in `.events.whole`, and takes the log's place when it is complete
 (the readers see a replaced file, and begin again). Times in run.json and heartbeat are moved to this machine's clock.
 """
@@ -10,12 +12,13 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
+import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,24 +28,28 @@ from txlab.errors import refused
 from txlab.files import OpenFolder, closing, write_whole
 from txlab.runs.control import BYTES, reject
 from txlab.runs.directory import LARGEST_HEARTBEAT, LARGEST_INFO
-from txlab.runs.events import json_object
 from txlab.runs.far.coarse import FarFrames, is_exact
-from txlab.runs.far.line import NONSENSE, LineLost
+from txlab.runs.far.line import MOST_PARTS, NONSENSE, LineLost, parsed
 from txlab.runs.far.state import FILE, REFRESH_EVERY, FarState
 from txlab.runs.frames import FrameWriter
 
-WHOLE, LOCK, LABEL = ".events.whole", ".mirror.lock", ".label.known"
+WHOLE, LOCK, LABEL = ".events.whole", ".mirror.lock", ".label.there"
 SMALL = {"run.json": LARGEST_INFO, "heartbeat": LARGEST_HEARTBEAT, "label.json": 64 << 10, "scenario.toml": 1 << 20}
 SMALL["log.txt"] = 64 << 10
 SHARED = ("preferences.jsonl", "comparisons.jsonl")  # to which people here append, too
 LOGS = ("events.jsonl", "questions.jsonl", *SHARED)
-LARGEST_LOG = 4 << 30  # bytes
+LARGEST_LOG = {"events.jsonl": 4 << 30, "questions.jsonl": 256 << 20, **dict.fromkeys(SHARED, 64 << 20)}  # bytes
+BEFORE_SETTLED = 96 << 20  # bytes of logs that may come before everything that was there is here
+MOST_LINES = 200_000  # of a file that people share; the id of each is kept
+LONGEST_LINE, LONGEST_ID = 1 << 20, 64  # of such a file
+SENT_AT_ONCE = 256 << 10  # bytes of such a file
 FRAMES_MB = 512.0
 MOST_FRAMES = 100_000  # that may be listed
 FIRST = 128 << 10  # bytes of a log that are sent whole; of a longer one, some rows come first
 AT_ONCE = 1 << 20  # bytes of a frame that is fetched without being looked at
 SETTLED = 2.0  # seconds after a connection within which what was said before it has arrived
 TOO_LATE = 300.0  # seconds after which a request that could not be delivered is put away
+SENT_AGAIN = 30.0  # seconds after which what was refused is sent again
 
 
 class RunMirror:
@@ -78,17 +85,24 @@ class RunMirror:
         # Bytes of the other logs there that are known here. Those that people here append to are compared by their ids.
         self.known = dict.fromkeys(SHARED, 0) | {"questions.jsonl": max(0, self._size("questions.jsonl"))}
         self.followed = False  # whether the beginning of the log has arrived on this line
+        self.settled = False  # whether everything has that was there
+        self.came = 0  # bytes of logs on this line before that
         self.known_marks: dict[str, Any] = {}
         self.outstanding = 0  # what was sent and is not acknowledged yet
-        self.label = self._known_label()  # the label as the other side has it
+        self.label = read_small(self.top, LABEL)  # label.json as the other side has it
         self.label_sent = False  # whether one is on its way
-        self.answered: set[str] = set()  # ids of requests that the log has answered
+        self.looking = threading.Lock()
+        self.refused: dict[str, str] = {}  # what was sent and not taken, and why
+        self.not_before = 0.0  # when it may be sent again
+        self.asked: set[str] = set()  # ids of requests that were sent
+        self.answered: set[str] = set()  # those of them that the log has answered
         self.unsure: dict[str, float] = {}  # names of requests sent over a line that was lost before the answer
         self.waiting: set[str] = set()  # names of requests that are on their way
         self.theirs: dict[str, set[str]] = {name: set() for name in SHARED}  # ids of lines that the other side has
         self.ours: dict[str, set[str]] = {name: set() for name in SHARED}  # ids of all lines that are here
         self.unsent: dict[str, list[bytes]] = {name: [] for name in SHARED}  # lines here that were not compared yet
         self.read: dict[str, int] = dict.fromkeys(SHARED, 0)  # bytes of the shared files here that were looked at
+        self.seen_label: tuple[tuple[int, int] | None, bytes | None] = (None, None)  # label.json here, and its mark
         self.stands_since = 0.0
         self.written = 0.0
 
@@ -149,7 +163,10 @@ class RunMirror:
     def take(self, said: dict[str, Any], body: bytes, offset: float) -> None:
         """Apply a message about this run. Raises LineLost for one that makes no sense."""
         try:
-            if "frames" in said:
+            if "settled" in said:
+                self.settled = True
+                self.say(complete=time.time())
+            elif "frames" in said:
                 self.list_frames(said["frames"])
             elif said["file"] in SMALL and said.get("whole"):
                 self.replace(said["file"], said.get("mark"), body, offset)
@@ -164,8 +181,11 @@ class RunMirror:
 
     def append(self, name: str, at: int, end: int, body: bytes, thin: bool) -> None:
         events = name == "events.jsonl"
-        if type(at) is not int or type(end) is not int or not 0 <= at <= end <= LARGEST_LOG:
+        if type(at) is not int or type(end) is not int or not 0 <= at <= end <= LARGEST_LOG[name]:
             raise ValueError("a log of an impossible size")
+        self.came += 0 if self.settled else len(body)
+        if self.came > BEFORE_SETTLED:
+            raise ValueError("its rows have no end")
         known = self.at if events else self.known[name]
         if thin and events and at in (0, self.whole):
             self._begin_partial(at, end, body)
@@ -193,8 +213,10 @@ class RunMirror:
     def _new_lines(self, name: str, body: bytes) -> bytes:
         """The lines that are not here yet."""
         self._look_at_ours(name)
-        lines = [(id_of(line), line) for line in body.split(b"\n") if line]
-        self.theirs[name] |= {found for found, _ in lines if found}
+        lines = [(found, line) for line in body.split(b"\n") if (found := key_of(line))]
+        self.theirs[name].update(found for found, _ in lines)
+        if len(self.theirs[name]) > MOST_LINES:
+            raise ValueError(f"{name} has more than {MOST_LINES} rows")
         return b"".join(line + b"\n" for found, line in lines if found not in self.ours[name])
 
     def _forget(self, name: str) -> None:
@@ -258,24 +280,24 @@ class RunMirror:
         """Write one of the small files."""
         if len(body) > SMALL[name]:
             raise ValueError(f"{name} is too large")
-        if name == "label.json" and (self.label_sent or self._mark(name) != self.label):
+        mark = mark_of(mark)
+        if name == "label.json" and (self.label_sent or self.label_unsent):
             self.known_marks[name] = mark  # one was written here and is not known to have arrived: it is the newer
             return
         body = moved(name, body, offset)
         self.top.write(name, body)
-        if name == "heartbeat" and isinstance(mark, list):  # the reader goes by the time of the file as well
+        if name == "heartbeat" and mark is not None:  # the reader goes by the time of the file as well
             written = float(mark[2]) / 1e9 + offset
             if 0 < written < 2**33:
                 os.utime(name, (written, written), dir_fd=self.top.descriptor, follow_symlinks=False)
         if name == "label.json":
-            self._keep_label(self._mark(name))
+            self._keep_label(body)
         self.known_marks[name] = mark
 
     def _hear_answers(self, body: bytes) -> None:
-        if b'"control"' in body:
-            for line in body.split(b"\n"):
-                if b'"control"' in line and (found := id_of(line)):
-                    self.answered.add(found)
+        if self.asked and b'"control"' in body:
+            rows = (id_of(line) for line in body.split(b"\n") if b'"control"' in line)
+            self.answered |= self.asked.intersection(rows)
 
     # Frames
 
@@ -286,7 +308,7 @@ class RunMirror:
         for step, mark, size in listed:
             if type(step) is not int or not 0 <= step < 10**18 or type(size) is not int:
                 raise ValueError("a frame of no step")
-            found[step] = mark, size
+            found[step] = mark_of(mark), size
         self.there = found
         changed = {step for step, mark in self.marks.items() if (new := found.get(step)) and new[0] not in (None, mark)}
         gone = set(self.frames.steps) - found.keys() | changed
@@ -296,7 +318,7 @@ class RunMirror:
             for step in gone:
                 self.marks.pop(step, None)
 
-    def keep_frame(self, blob: bytes, exact: bool) -> int:
+    def keep_frame(self, blob: bytes | bytearray, exact: bool) -> int:
         """Decode and write a frame; returns its step. KeyError if it refers to one that is not known here."""
         frame = self.decoder.decode(blob, remember=not exact)
         if exact or frame.step not in self.exactly:
@@ -314,8 +336,8 @@ class RunMirror:
 
     # What people here leave
 
-    def outgoing(self) -> Iterator[tuple[dict[str, Any], bytes, Callable[[bool], None]]]:
-        """(request, body, what to call with whether it was taken) for what was left here for the run."""
+    def outgoing(self) -> Iterator[tuple[dict[str, Any], bytes, Callable[[str], None]]]:
+        """(request, body, what to call with why it was not taken, "" = it was) for what was left here for the run."""
         with contextlib.suppress(OSError), self.top.folder("inbox") as inbox:
             names = sorted(name for name in inbox.names() if name[0] != "." and name != "rejected")
             for name in names[:64]:
@@ -328,48 +350,96 @@ class RunMirror:
                 if self._settled(inbox, name, body):
                     continue
                 self.waiting.add(name)
+                self.asked.add(id_of(body))
                 self.outstanding += 1
                 yield {"run": self.state.run, "file": "inbox", "name": name}, body, self._after(name)
-        if not self.label_sent and (mark := self._mark("label.json")) != self.label and mark is not None:
-            with contextlib.suppress(OSError):
-                body = self.top.read("label.json", SMALL["label.json"])
-                self.outstanding += 1
-                self.label_sent = True
-                yield {"run": self.state.run, "file": "label.json"}, body, partial(self._label_taken, mark)
-        if self.followed and time.monotonic() - self.stands_since > SETTLED:
+        if time.monotonic() < self.not_before:
+            return
+        if not self.label_sent and (label := self.label_unsent) is not None:
+            self.outstanding += 1
+            self.label_sent = True
+            yield {"run": self.state.run, "file": "label.json"}, label, self._after_label(label)
+        if self.settled:
             for name in SHARED:
                 self._look_at_ours(name)
-                unsent, self.unsent[name] = self.unsent[name], []
-                if ours := [line for line in unsent if id_of(line) not in self.theirs[name]]:
-                    body = b"".join(line + b"\n" for line in ours)
+                if lines := self._next_lines(name):
                     self.outstanding += 1
-                    yield {"run": self.state.run, "file": name}, body, self._taken
+                    body = b"".join(line + b"\n" for line in lines)
+                    yield {"run": self.state.run, "file": name}, body, self._after_lines(name, lines)
+
+    def _next_lines(self, name: str) -> list[bytes]:
+        """The next lines that only people here have said; what is left waits for its turn."""
+        unsent = [line for line in self.unsent[name] if key_of(line) not in self.theirs[name]]
+        count = size = 0
+        while count < len(unsent) and (not count or size + len(unsent[count]) < SENT_AT_ONCE):
+            size += len(unsent[count])
+            count += 1
+        self.unsent[name] = unsent[count:]
+        return unsent[:count]
 
     @property
-    def undelivered(self) -> bool:
-        """Whether a request or a label has not been passed on yet."""
-        return self.outstanding > 0 or self._mark("label.json") != self.label
+    def label_unsent(self) -> bytes | None:
+        """The label that was written here and that the other side does not have."""
+        mark = self._mark("label.json")
+        if mark != self.seen_label[0]:
+            self.seen_label = mark, read_small(self.top, "label.json")
+        label = self.seen_label[1]
+        return label if label != self.label else None
 
-    def _taken(self, taken: bool) -> None:
+    @property
+    def undelivered(self) -> list[str]:
+        """What was left here for the run and is not known to be there."""
+        with contextlib.suppress(OSError), self.top.folder("inbox") as inbox:
+            requests = [name for name in inbox.names() if name[0] != "." and name != "rejected"]
+            found = ["the request"] * bool(requests)
+        found += ["the label"] * (self.label_unsent is not None)
+        for name in SHARED:
+            self._look_at_ours(name)
+            here = self.ours[name] - self.theirs[name] if self.settled else self.ours[name]
+            found += [f"{len(here)} lines of {name}"] * bool(here)
+        return found
+
+    def _answered(self, what: str, error: str) -> None:
+        """Say what the other side does not take, as long as it does not."""
         self.outstanding -= 1
+        before = dict(self.refused)
+        if error:
+            self.refused[what] = error[:200]
+            self.not_before = time.monotonic() + SENT_AGAIN
+        else:
+            self.refused.pop(what, None)
+        if before != self.refused:
+            self.say(refused="; ".join(f"{what}: {why}" for what, why in self.refused.items()))
 
-    def _label_taken(self, mark: tuple[int, int], taken: bool) -> None:
-        self.outstanding -= 1
-        self.label_sent = False
-        self._keep_label(mark)
+    def _after_lines(self, name: str, lines: list[bytes]) -> Callable[[str], None]:
+        def done(error: str) -> None:
+            if error:
+                self.unsent[name] = [*lines, *self.unsent[name]]
+            else:
+                self.theirs[name].update(map(key_of, lines))
+            self._answered(name, error)
 
-    def _keep_label(self, mark: tuple[int, int] | None) -> None:
-        """Remember the label that the other side has, so that one written here meanwhile is passed on."""
-        self.label = mark
-        with contextlib.suppress(OSError):
-            self.top.write(LABEL, orjson.dumps(self.label))
+        return done
 
-    def _known_label(self) -> tuple[int, int] | None:
+    def _after_label(self, label: bytes) -> Callable[[str], None]:
+        def done(error: str) -> None:
+            self.label_sent = False
+            self._answered("the label", error)
+            if not error:
+                self._keep_label(label)
+
+        return done
+
+    def _keep_label(self, label: bytes) -> None:
+        """Remember the label that the other side has, so that one written here meanwhile is passed on. If that cannot
+        be written down, the copy here goes, which would otherwise pass for one that was written here."""
+        self.label = label
         try:
-            inode, written = orjson.loads(self.top.read(LABEL, 200))
-        except (OSError, ValueError, TypeError):
-            return None
-        return inode, written
+            self.top.write(LABEL, label)
+        except OSError:
+            if read_small(self.top, "label.json") == label:
+                self.top.unlink("label.json")
+            raise
 
     def _settled(self, inbox: OpenFolder, name: str, body: bytes) -> bool:
         """Whether a request needs no delivery: it was, as the log says, or it is too late, or perhaps both."""
@@ -387,17 +457,18 @@ class RunMirror:
             del self.unsure[name]
         if late:
             reject(inbox, name)
+            self.say(refused=f"a request that is more than {TOO_LATE / 60:.0f} minutes old, and is dropped")
         return late
 
-    def _after(self, name: str) -> Callable[[bool], None]:
-        def done(taken: bool) -> None:
-            with contextlib.suppress(OSError), self.top.folder("inbox") as inbox:
-                if taken:
-                    inbox.unlink(name)
-                else:
+    def _after(self, name: str) -> Callable[[str], None]:
+        def done(error: str) -> None:
+            self._answered("the request", error)
+            with contextlib.suppress(OSError), self.top.folder("inbox") as inbox:  # or it stays among the waiting ones
+                if error:
                     reject(inbox, name)
-            self.waiting.discard(name)
-            self.outstanding -= 1
+                else:
+                    inbox.unlink(name)
+                self.waiting.discard(name)
 
         return done
 
@@ -405,7 +476,8 @@ class RunMirror:
         """What was on its way may have arrived; two seconds after the next connection that will be known."""
         self.unsure |= dict.fromkeys(self.waiting, float("inf"))
         self.waiting.clear()
-        self.outstanding, self.label_sent, self.followed = 0, False, False
+        self.outstanding, self.label_sent, self.followed, self.settled = 0, False, False, False
+        self.came, self.not_before = 0, 0.0
         for name in SHARED:  # lines on their way may be lost: all are compared again
             self.known[name] = self.read[name] = 0
             for each in (self.theirs[name], self.ours[name], self.unsent[name]):
@@ -416,31 +488,68 @@ class RunMirror:
         self.unsure = dict.fromkeys(self.unsure, time.monotonic() + SETTLED)
 
     def _look_at_ours(self, name: str) -> None:
-        """Note the lines of a shared file here that came since the last look."""
+        """Note the lines of a shared file here that came since the last look; from any thread."""
+        with self.looking:
+            self._look_at_lines(name)
+
+    def _look_at_lines(self, name: str) -> None:
         try:
             with closing(self.top.open(name)) as descriptor:
-                data = os.pread(descriptor, 8 << 20, self.read[name])
+                data = os.pread(descriptor, 4 * LONGEST_LINE, self.read[name])
         except OSError:
             return
         end = data.rfind(b"\n") + 1
-        self.read[name] += end
-        lines = [line for line in data[:end].split(b"\n") if id_of(line)]
-        self.ours[name] |= {id_of(line) for line in lines}
+        self.read[name] += end or (len(data) if len(data) == 4 * LONGEST_LINE else 0)
+        lines = [line for line in data[:end].split(b"\n") if key_of(line)]
+        self.ours[name].update(map(key_of, lines))
         self.unsent[name] += lines
 
 
 def id_of(line: bytes) -> str:
     """The id of a row of JSON, "" if it has none."""
-    identity = json_object(line).get("id")
-    return identity if isinstance(identity, str) else ""
+    try:
+        identity = parsed(line)["id"] if len(line) <= LONGEST_LINE else ""
+    except NONSENSE:
+        return ""
+    return identity if isinstance(identity, str) and len(identity) <= LONGEST_ID else ""
+
+
+def key_of(line: bytes) -> str:
+    """What tells a line of a shared file from others: its id, or a digest; "" for one that no file should have."""
+    if not line.startswith(b"{") or len(line) > LONGEST_LINE:
+        return ""
+    return id_of(line) or hashlib.blake2b(line, digest_size=12).hexdigest()
+
+
+def mark_of(mark: Any) -> list[int] | None:
+    """What the other side says changes whenever a file does: its inode, size and time. Raises ValueError."""
+    if mark is not None and not (isinstance(mark, list) and len(mark) == 3 and all(type(n) is int for n in mark)):
+        raise ValueError("a mark of a file that is not one")
+    return mark
+
+
+def read_small(folder: OpenFolder, name: str) -> bytes | None:
+    """The bytes of a label; None if there is none that can be read."""
+    try:
+        return folder.read(name, SMALL["label.json"])
+    except OSError:
+        return None
 
 
 def moved(name: str, body: bytes, offset: float) -> bytes:
     """run.json or a heartbeat with its times by this machine's clock; other files, and garbage, as they are."""
     keys = {"run.json": ("created", "started", "ended"), "heartbeat": ("time",)}.get(name, ())
-    found = json_object(body) if keys else {}
-    if not found:
+    if not keys:
         return body
+    try:
+        found = parsed(body)
+    except ValueError as error:
+        if body.count(b"{") + body.count(b"[") > MOST_PARTS:
+            raise ValueError(f"{name} {error}") from None
+        return body
+    if not isinstance(found, dict):
+        return body
+    offset = offset if name == "heartbeat" else round(offset)  # of two runs the later stays the later one
     for key in keys:
         if isinstance(found.get(key), float | int) and not isinstance(found[key], bool):
             found[key] += offset

@@ -1,6 +1,9 @@
 """The lines of this process, and runs on other machines opened by name: what commands and screens call.
 
 path = open_run(Address("box", "", "latest"), whole=True)   # an ordinary run directory, kept fresh from now on
+
+Notable: what an address means is found once, by `open_run`. From then on the run is the path of its mirror, which has
+host, folder and the name of the run's directory in it (`mirror_of`) and is never looked up again.
 """
 
 from __future__ import annotations
@@ -9,17 +12,23 @@ import atexit
 import re
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from txlab.errors import LabError
+from txlab.files import OpenFolder
 from txlab.runs.far.address import Address, mirror_of
 from txlab.runs.far.coarse import APPROXIMATE
 from txlab.runs.far.host import LISTED_EVERY, Host
+from txlab.runs.far.mirror import LABEL, WHOLE, read_small
 from txlab.runs.far.state import far_state
-from txlab.runs.folder import find_in, is_of, is_run, list_runs, not_found
+from txlab.runs.folder import find_among, find_in, is_of, is_run, list_runs, not_found
 from txlab.runs.frames import FrameIndex
 
 DATED = re.compile(r"\d{4}-\d\d-\d\d_\d{6}_.*")
+SECOND = len("2026-11-20_143012")  # characters of a name that say when the run was made
+DELIVERS_WITHIN = 10.0  # seconds
+KEPT = "kept here and sent with the next connection"
 OPENS_WITHIN = 60.0  # seconds from connecting to the first rows, and from asking for a frame to its digits
 
 _hosts: dict[Path, Host] = {}
@@ -70,75 +79,146 @@ def listed(address: Address) -> Path:
     return host.folder
 
 
-def open_run(address: Address, whole: bool = False) -> Path:
+def open_run(address: Address, whole: bool = False, to_change: bool = False) -> Path:
     """Mirror a run and return its directory here once it can be read; `whole` waits for every row of its log.
 
-    Without a connection it is the mirror of an earlier one. Raises LabError if there is none, or no such run.
+    Without a connection it is the mirror of an earlier one. `to_change` refuses one that is not named by its directory
+    then: which run is the latest, or the newest of a scenario, only the other machine knows.
+
+    Raises LabError if there is no mirror, or no such run.
     """
-    known = offline(address)
-    host = host_at((mirror_of(known) if known is not None else None) or address)
+    host, given = line_and_name(address)
+    if connected(host):
+        name = directory_of(host, given)
+    elif is_run(host.folder / given):
+        name = given
+    elif to_change or (copy := find_in(host.folder, given)) is None:
+        known = list_runs(host.folder)
+        advice = f"; without a line, name it by its directory, as {known[0].name}" if known and to_change else ""
+        raise LabError(f"{host.why}{advice}")
+    else:
+        name = copy.name
+    try:
+        wait_for(host, name, whole)
+    except LabError:
+        if name == given or name not in host.trouble:
+            raise
+        name = found_in_list(host, given)  # the newest name was that of a directory that is not a run
+        wait_for(host, name, whole)
+    return host.folder / name
+
+
+def line_and_name(address: Address) -> tuple[Host, str]:
+    """The line to the folder that has the run, and what names the run there: of a path that is its directory, and
+    "latest" only if a folder of runs was given, or nothing."""
+    if not address.path:
+        return host_at(Address(address.host)), address.run or "latest"
+    folder, _, name = address.path.rpartition("/")
+    outer = Address(address.host, folder or ("/" if address.path[0] == "/" else "~/.."))
+    if is_run(outer.mirrors / name):
+        return host_at(outer), name
+    host = host_at(Address(address.host, address.path))
+    if not connected(host) or not host.run_named:
+        return host, "latest"
+    name = host.run_named  # so its folder is what the mirrors are named after
+    host.close()
+    with _lock:
+        _hosts.pop(host.folder, None)
+    return host_at(outer), name
+
+
+def connected(host: Host) -> bool:
+    """Wait for the line; whether there is one."""
     while not host.connected.wait(0.02):
         if host.failed.is_set():
-            if known is None:
-                raise LabError(host.why)
-            return known
-    if host.run_named and address.path:  # the path was that of a run: its folder is what the mirrors are named after
-        inner = Address(address.host, address.path.rpartition("/")[0] or "/", host.run_named)
-        host.close()
-        with _lock:
-            _hosts.pop(host.folder, None)
-        address, host = inner, host_at(inner)
-        host.connected.wait(OPENS_WITHIN)
-    name = named(address.run or "latest", host.names) or found_in_list(host, address.run)
+            return False
+    return True
+
+
+def directory_of(host: Host, given: str) -> str:
+    """The directory of the run that a name means, as the runs there are now. Raises LabError if there is none."""
+    if given in host.names:
+        return given
+    fresh = time.monotonic() - host.named_at < LISTED_EVERY
+    return (named(given, host.names) if fresh else "") or found_in_list(host, given)
+
+
+def wait_for(host: Host, name: str, whole: bool) -> None:
+    """Wait until a mirror can be read, or, without a line, until it is known that it could be before. LabError if it
+    cannot."""
     path = host.folder / name
     host.patient = host.patient or whole
     host.want(name)
     deadline = time.monotonic() + OPENS_WITHIN
-    while not (
-        name in host.mirrors and host.mirrors[name].followed and is_run(path) and not (whole and host.mirrors[name].gap)
-    ):
+    while True:
+        mirror, gap = host.mirrors.get(name), whole and (path / WHOLE).exists()
+        if mirror is not None and mirror.settled and is_run(path) and not gap:
+            return
         if name in host.trouble:
             raise LabError(host.trouble[name])
-        if name in host.elsewhere and is_run(path) and (far := far_state(path)) is not None and far.connected:
-            break  # another process keeps it fresh
+        far = far_state(path)
+        if name in host.elsewhere and far is not None and far.connected and far.complete and not gap:
+            return  # another process keeps it fresh
         if not host.connected.is_set() and host.failed.is_set():
-            if is_run(path) and not whole:
-                break
-            raise LabError(host.why)
-        if time.monotonic() > deadline and not (whole and name in host.mirrors and host.mirrors[name].followed):
-            raise LabError(f"{address} was not there within {OPENS_WITHIN:.0f} s")
+            if far is None or not far.complete or gap:
+                raise LabError(host.why or f"the line to {host.address.host} is lost")
+            return
+        if time.monotonic() > deadline and not (gap and mirror is not None and mirror.settled):
+            raise LabError(f"{name} of {host.address.host} was not there within {OPENS_WITHIN:.0f} s")
         time.sleep(0.01)
-    return path
 
 
 def found_in_list(host: Host, run: str) -> str:
     """The directory of a run that only the list of runs tells. Raises LabError if there is none."""
     folder, where = listed(host.address), f"{host.address.host}:{host.root}"
-    if not list_runs(folder):
+    there = set(host.names)
+    runs = [path for path in list_runs(folder) if path.name in there]  # a mirror outlives its run
+    if not runs:
         raise LabError(f"there are no runs in {where}")
-    if (found := find_in(folder, run or "latest")) is None:
+    if (found := find_among(runs, run)) is None:
         raise LabError(str(not_found(folder, run)).replace(f"in {folder}", f"on {where}"))
     return found.name
 
 
-def offline(address: Address) -> Path | None:
-    """The mirror that an address means, as far as an earlier connection has left one."""
-    if address.path:
-        folder, _, run = address.path.rpartition("/")
-        path = Address(address.host, folder or "/").mirrors / run
-        if run and is_run(path):
-            return path
-    return find_in(address.mirrors, address.run or "latest")
-
-
 def named(run: str, names: list[str]) -> str:
-    """The directory that a name means, if that can be told from the names alone; "" otherwise."""
-    if run in names:
-        return run
+    """The directory that a name means, if that can be told from the names alone; "" otherwise: of two that began in one
+    second they do not tell the later."""
     dated = sorted(filter(DATED.fullmatch, names), reverse=True)
-    if run == "latest":
-        return dated[0] if dated and len(dated) == len(names) else ""
-    return next((name for name in dated if is_of(name, run)), "")
+    meant = dated if run == "latest" else [name for name in dated if is_of(name, run)]
+    if not meant or (run == "latest" and len(dated) < len(names)):
+        return ""
+    return meant[0] if len(meant) < 2 or meant[0][:SECOND] != meant[1][:SECOND] else ""
+
+
+def undelivered(path: Path) -> str:
+    """Wait for what was left in a mirror to be taken on the other side; "" if it was, or why that is not known."""
+    host = follow(path)
+    if host is None:
+        return ""
+    deadline = time.monotonic() + DELIVERS_WITHIN
+    while left := what_is_left(host, path):
+        mirror = host.mirrors.get(path.name)
+        if mirror is not None and mirror.refused:
+            return f"{host.address.host} does not take {mirror.state.refused}; {', '.join(left)} {KEPT}"
+        if path.name in host.trouble:
+            return f"{host.trouble[path.name]}; {', '.join(left)} {KEPT}"
+        if not host.connected.is_set() and host.failed.is_set():
+            return f"{host.why}; {', '.join(left)} {KEPT}"
+        if time.monotonic() > deadline:
+            return f"{host.address.host} has not said that it took {', '.join(left)}, which {KEPT}"
+        time.sleep(0.02)
+    return ""
+
+
+def what_is_left(host: Host, path: Path) -> list[str]:
+    """What was left in a mirror and is not known to be on the other side."""
+    mirror = host.mirrors.get(path.name)
+    if mirror is not None:
+        return mirror.undelivered
+    with suppress(OSError), OpenFolder.at(path) as top:  # another process keeps it
+        label = read_small(top, "label.json")
+        return ["the label"] * (label is not None and label != read_small(top, LABEL))
+    return []
 
 
 def is_approximate(path: Path, step: int) -> bool:
@@ -155,6 +235,8 @@ def exact_frame(path: Path, step: int) -> None:
     while (mirror := host.mirrors.get(path.name)) is None or step not in mirror.exactly:
         if host.line in ("lost", "closed"):
             raise LabError(f"the exact numbers are on {host.address.host}, and the line to it is lost")
+        if (why := host.no_frame.pop((path.name, step), "")) != "":
+            raise LabError(f"the exact numbers of step {step} cannot be fetched from {host.address.host}: {why}")
         if mirror is not None:
             host.want_exact(path.name, step)
         if time.monotonic() > deadline:

@@ -1,13 +1,15 @@
 """far.json: what a mirrored run is a copy of, and whether the line to it stands.
 
 Notable: whether it stands is a reader's conclusion, as for the run itself: the process that keeps the mirror refreshes
-the file, and one that has not been refreshed says only what was known then.
+the file, and one that has not been refreshed says only what was known then. Anybody can put a far.json into a directory
+and send it: it is read only in this user's cache of mirrors, and which machine and run it is about is known from the
+place of the mirror there.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 import orjson
@@ -33,6 +35,8 @@ class FarState:
     written          when the file was last refreshed
     retry            when the next attempt is made
     offset           seconds by which this machine's clock is ahead of the other's
+    complete         when all that the run had there was here; 0 = not yet
+    refused          what was sent from here and was not taken, and why
     """
 
     host: str = ""
@@ -44,6 +48,8 @@ class FarState:
     written: float = 0.0
     retry: float = 0.0
     offset: float = 0.0
+    complete: float = 0.0
+    refused: str = ""
 
     @property
     def connected(self) -> bool:
@@ -54,8 +60,9 @@ class FarState:
         """Why what is shown may be old; "" while the line stands."""
         now = time.time()
         if self.connected:
-            silent = now - self.seen
-            return f"{self.host} has been silent for {silent:.0f} s" if silent > SILENT_AFTER else ""
+            if (silent := now - self.seen) > SILENT_AFTER:
+                return f"{self.host} has been silent for {silent:.0f} s"
+            return f"{self.host} does not take {self.refused}" if self.refused else ""
         if now - self.written > STALE_AFTER:
             return f"a copy from {self.host}, {ago(now - self.seen)}"
         if self.line == "connecting":
@@ -83,19 +90,29 @@ def ago(seconds: float) -> str:
 def far_state(run: Path) -> FarState | None:
     """The state of a mirrored run: that of its own line, or of the line over which it is listed; None for a run of
     this machine."""
-    own = _read(run / FILE)
+    own = _read(run, FILE)
     if own is None or own.connected:
         return own
-    listed = _read(run.parent / OF_LIST)
+    listed = _read(run, f"../{OF_LIST}")
     return listed if listed is not None and listed.connected else own
 
 
-def _read(path: Path) -> FarState | None:
+def _read(run: Path, name: str) -> FarState | None:
     try:
-        found = orjson.loads(read_regular(path, LARGEST, follow=False))
-        known = [each.name for each in fields(FarState) if each.name in found]
-        return FarState(**{name: type(getattr(FarState, name))(found[name]) for name in known})
+        data = read_regular(run / name, LARGEST, follow=False)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError, KeyError):
-        return FarState(host="another machine")
+    except OSError:
+        data = b""
+    from txlab.runs.far.address import mirror_of  # only mirrors need it
+
+    about = mirror_of(run)
+    if about is None:
+        return None
+    state = FarState(host=about.host, run=about.run)
+    try:
+        found = orjson.loads(data)
+        known = [each.name for each in fields(FarState) if each.name in found and each.name not in ("host", "run")]
+        return replace(state, **{name: type(getattr(state, name))(found[name]) for name in known})
+    except (ValueError, TypeError, KeyError, OverflowError):
+        return state

@@ -1,0 +1,193 @@
+"""A far machine that lies: what ssh's stand-in runs in place of the reader. `python lying_machine.py LIE COMMAND`.
+
+It reads the program that it was sent, answers as a reader would until its lie begins, and then never ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import struct
+import sys
+import zlib
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+RUN = "2026-01-01_000001_model"
+LIES = (
+    *(
+        "empty messages",
+        "unasked lists",
+        "empty objects",
+        "many keys",
+        "strings",
+        "deep",
+        "huge message",
+        "banner",
+        "complaints",
+    ),
+    *("endless names", "long names", "endless list", "large list", "other runs", "more without end"),
+    *("short ids", "control ids", "rows", "row of parts", "metric names", "questions", "heartbeats", "log again"),
+    *("giant marks", "frame of a GiB", "frame of parts", "frame of zeros", "small pieces", "run.json of parts"),
+)
+
+
+def script(folder: Path, lie: str) -> str:
+    """A command for $TXLAB_SSH."""
+    path = folder / "lying-ssh"
+    path.write_text(f'#!/bin/sh\nfor last; do :; done\nexec "{sys.executable}" -S "{__file__}" "{lie}" "$last"\n')
+    path.chmod(0o755)
+    return str(path)
+
+
+class Liar:
+    def __init__(self, lie: str, command: str) -> None:
+        self.lie, self.deflate = lie, zlib.compressobj(1)
+        size = int(re.findall(r"range\((\d+)\)", command)[0])
+        self.read(size)
+
+    def read(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            piece = os.read(0, size - len(data))
+            if not piece:
+                sys.exit()
+            data += piece
+        return data
+
+    def write(self, data: bytes) -> None:
+        try:
+            while data:
+                data = data[os.write(1, data) :]
+        except OSError:
+            sys.exit()
+
+    def send(self, head: Any, body: bytes = b"", flush: bool = True) -> None:
+        text = head if isinstance(head, bytes) else json.dumps(head).encode()
+        data = self.deflate.compress(struct.pack("<II", len(text), len(body)) + text + body)
+        self.write(data + (self.deflate.flush(zlib.Z_SYNC_FLUSH) if flush else b""))
+
+    def requests(self) -> Iterator[dict[str, Any]]:
+        while True:
+            head, body = struct.unpack("<II", self.read(8))
+            asked = json.loads(self.read(head))
+            self.read(body)
+            yield asked
+
+    def grow(self, file: str, rows: Iterator[bytes]) -> None:
+        """A log that has no end."""
+        at = 0
+        self.send({"run": RUN, "file": file, "at": 0, "end": 0})
+        while True:
+            body = b"".join(next(rows) for _ in range(4000))
+            self.send({"run": RUN, "file": file, "at": at, "end": at + len(body)}, body)
+            at += len(body)
+
+    def begin(self) -> None:
+        while self.lie == "banner":
+            self.write(os.urandom(1 << 16))
+        while self.lie == "complaints":
+            os.write(2, os.urandom(1 << 14) + b"\x1b]0;owned\x07")
+        self.write(b"\0txlab far 1\n")
+        if self.lie == "huge message":
+            self.write(self.deflate.compress(struct.pack("<II", 2**32 - 1, 2**32 - 1)))
+        while self.lie == "empty messages":
+            self.send(b"{}" * 1, flush=False)
+        while self.lie == "unasked lists":
+            self.send(b'{"x":[' + b"1," * 2_500_000 + b"1]}")
+        while self.lie in ("empty objects", "many keys", "strings", "deep"):
+            parts: dict[str, Any] = {
+                "empty objects": lambda: b'{"x":[' + b"{}," * 1_900_000 + b"{}]}",
+                "many keys": lambda: b"{" + b",".join(b'"%05x":1' % n for n in range(600_000)) + b"}",
+                "strings": lambda: b'{"x":[' + b",".join(b'"%03x"' % n for n in range(800_000)) + b"]}",
+                "deep": lambda: b'{"x":' + b"[" * 2_000_000 + b"]" * 2_000_000 + b"}",
+            }
+            self.send(parts[self.lie]())
+        for asked in self.requests():
+            self.answer(asked)
+
+    def answer(self, asked: dict[str, Any]) -> None:
+        number, what = asked.get("id"), asked.get("do")
+        if what == "root":
+            names = [RUN]
+            if self.lie == "endless names":
+                names = [f"{n:x}" for n in range(99_000)]
+            if self.lie == "long names":
+                names = [f"{n:05x}" + "x" * 5000 for n in range(1100)]
+            if self.lie in ("endless list", "large list"):
+                names = [f"2026-01-01_000001_{n:05d}" for n in range(99_000)]
+            while self.lie == "more without end":
+                self.send({"id": number, "root": "/r", "run": None, "names": names, "more": True})
+            self.send({"id": number, "root": "/r", "run": None, "names": names})
+        elif what == "list":
+            while self.lie == "endless list":
+                self.send({"id": number, "runs": [], "more": True})
+            if self.lie == "large list":
+                for name in (f"2026-01-01_000001_{n:05d}" for n in range(99_000)):
+                    files = [["run.json", 2], ["events.jsonl", 1 << 20]]
+                    self.send(
+                        {"id": number, "runs": [[name, [None] * 4, files]], "more": True}, b"{}" + b"\n" * (1 << 20)
+                    )
+            for n in count():
+                self.send({"id": number, "runs": [[f"other-{n}", [], [["run.json", 2]]]], "more": True}, b"{}")
+        elif what == "follow":
+            self.send({"id": number, "run": RUN})
+            self.follow()
+        elif what in ("frame", "next", "more"):
+            if what == "next" and self.lie != "frame of a GiB":
+                return
+            if self.lie == "small pieces":
+                self.send({"id": number, "size": 4_000_000}, b"x" * (4096 if what == "frame" else 1))
+            else:
+                self.frame(number)
+        elif what == "beat":
+            self.send({"id": number})
+
+    def frame(self, number: Any) -> None:
+        head = b'{"step":1,"base":null,"text":"{\\"tokens\\":{},\\"texts\\":{},\\"facts\\":{}}","tensors":['
+        blob = {
+            "frame of parts": lambda: zlib.compress(head + b"[]," * 1_000_000 + b"[]]}\n"),
+            "frame of zeros": lambda: zlib.compress(head + b"]}\n" + bytes(900 << 20), 1),
+        }.get(self.lie, lambda: b"x" * (256 << 10))()
+        self.send(
+            {"id": number, "size": 1 << 30 if self.lie == "frame of a GiB" else len(blob), "frame": [1, None, 9]}, blob
+        )
+
+    def follow(self) -> None:
+        def rows(text: bytes) -> Iterator[bytes]:
+            return (text % n for n in count())
+
+        floods = {
+            "short ids": ("preferences.jsonl", b'{"id":"%x"}\n'),
+            "control ids": ("events.jsonl", b'{"event":"control","time":1,"step":1,"id":"%x"}\n'),
+            "rows": ("events.jsonl", b'{"event":"metrics","time":1,"step":%d,"values":{"loss":1}}\n'),
+            "metric names": ("events.jsonl", b'{"event":"metrics","time":1,"step":1,"values":{"m%x":1}}\n'),
+            "questions": ("questions.jsonl", b'{"id":"%x","prompt":"p","answers":["a","b"]}\n'),
+        }
+        if self.lie in floods:
+            file, text = floods[self.lie]
+            self.grow(file, rows(text))
+        if self.lie == "row of parts":
+            self.grow("preferences.jsonl", iter(lambda: b'{"a":[' + b"{}," * 300 + b"{}]}\n", 0))
+        while self.lie == "heartbeats":
+            self.send({"run": RUN, "file": "heartbeat", "whole": True, "mark": [1, 2, 3]}, b"{}", flush=False)
+        while self.lie == "log again":
+            self.send({"run": RUN, "file": "events.jsonl", "at": 0, "end": 0}, flush=False)
+        if self.lie == "run.json of parts":
+            self.send({"run": RUN, "file": "run.json", "whole": True}, b'{"x":[' + b"{}," * 1_300_000 + b"{}]}")
+        if self.lie == "giant marks":
+            for step in count():
+                self.send(
+                    {"run": RUN, "frames": [[n, "m" * 4_000_000 if n == step else None, 9] for n in range(step + 1)]}
+                )
+        self.send({"run": RUN, "file": "run.json", "whole": True, "mark": [1, 2, 3]}, b'{"status":"running"}')
+        self.send({"run": RUN, "file": "events.jsonl", "at": 0, "end": 0})
+        self.send({"run": RUN, "frames": [[1, None, 9]]})
+        self.send({"run": RUN, "settled": True})
+
+
+if __name__ == "__main__":
+    Liar(sys.argv[1], sys.argv[2]).begin()

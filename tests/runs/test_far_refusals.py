@@ -1,0 +1,368 @@
+"""A far side that takes nothing, is full, or is cut off: the person is told, and what was asked is sent later."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from far_machine import stand_in
+
+import txlab
+from txlab.cli import app
+from txlab.errors import LabError, RunFailed
+from txlab.runs.directory import RunDirectory, RunInfo
+from txlab.runs.events import encode_row
+from txlab.runs.far import line, mirroring
+from txlab.runs.far.address import Address
+from txlab.runs.far.state import far_state
+from txlab.runs.finding import find_run
+from txlab.runs.label import read_label, write_label
+from txlab.runs.preferences import append
+
+READ_ONLY = """
+import os
+_open = os.open
+def refusing(path, flags, *rest, **named):
+    if flags & (os.O_WRONLY | os.O_RDWR):
+        raise OSError(30, "Read-only file system")
+    return _open(path, flags, *rest, **named)
+os.open = refusing
+"""
+FULL = """
+import os, stat
+_write, _fdopen = os.write, os.fdopen
+def filling(descriptor, data):
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return _write(descriptor, data)
+    if len(data) < 9:
+        raise OSError(28, "No space left on device")
+    return _write(descriptor, data[:7])
+class Full:
+    def __init__(self, descriptor, mode): self.descriptor = descriptor
+    def __enter__(self): return self
+    def __exit__(self, *_): os.close(self.descriptor)
+    def write(self, data): _write(self.descriptor, data[:3]); raise OSError(28, "No space left on device")
+os.write, os.fdopen = filling, Full
+"""
+
+
+@pytest.fixture
+def far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
+    """Three runs of the machine `box`, which are open; the one that is asked for is in the middle."""
+    root = tmp_path / "far" / "runs"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("TXLAB_SSH", stand_in(tmp_path, runs=root))
+    monkeypatch.setenv("TXLAB_RUNS", str(tmp_path / "here"))
+    runs = []
+    for name in ("first", "second", "third"):
+        run = txlab.record(name, root=root)
+        for step in range(20):
+            run.log(step, loss=1.0)
+        runs.append(run)
+    write_label(runs[1].path, "before")
+    yield [run.path for run in runs]
+    mirroring.close_all()
+    for run in runs:
+        run.close()
+
+
+def with_prelude(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    """Run these lines on the other machine before the reader."""
+    program = zlib.decompress(agent())
+    monkeypatch.setattr(line, "agent", lambda: zlib.compress(code.encode() + b"\n" + program))
+
+
+agent = line.agent
+
+
+@pytest.mark.parametrize(("code", "why"), [(READ_ONLY, "Read-only file system"), (FULL, "No space left on device")])
+def test_a_label_that_is_refused_is_said_to_be_and_is_sent_later(
+    far: list[Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], code: str, why: str
+) -> None:
+    with monkeypatch.context() as refusing:
+        with_prelude(refusing, code)
+        with pytest.raises(RunFailed, match=f"box does not take the label: {why}; the label kept here and sent"):
+            app(["name", f"box:{far[1]}", "after"], standalone_mode=False)
+        path = find_run(f"box:{far[1]}")
+        assert "does not take the label" in far_state(path).sentence  # type: ignore[union-attr]
+        mirroring.close_all()
+        assert not [each.name for each in far[1].iterdir() if each.name.startswith(".label")]  # nothing half-written
+        write_label(far[1], "meanwhile")
+        mirroring.listed(Address("box", str(far[1].parent)))
+        assert read_label(path).name == "after"  # a list does not write an older one over it
+        mirroring.close_all()
+    assert [read_label(run).name for run in far] == ["", "meanwhile", ""]
+    find_run(f"box:{far[1]}")
+    assert mirroring.undelivered(path) == ""
+    assert [read_label(run).name for run in far] == ["", "after", ""]
+
+
+@pytest.mark.parametrize("code", [READ_ONLY, FULL])
+def test_a_request_that_is_refused_is_said_to_be_lost(
+    far: list[Path], monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    with_prelude(monkeypatch, code)
+    with pytest.raises(RunFailed, match=r"box does not take the request: .*; it is not sent again"):
+        app(["control", f"box:{far[1].name}", "pause"], standalone_mode=False)
+    assert not list((find_run(f"box:{far[1]}") / "inbox").glob("*.json"))
+
+
+def test_lines_that_are_refused_are_kept_whole_and_sent_later(far: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    append(RunDirectory(far[1]), "preferences.jsonl", [b'{"id":"there","question":"q"}\n'])
+    before = (far[1] / "preferences.jsonl").read_bytes()
+    with monkeypatch.context() as refusing:
+        with_prelude(refusing, FULL)
+        path = find_run(f"box:{far[1]}")
+        append(RunDirectory(path), "preferences.jsonl", [b'{"id":"here","question":"q"}\n', b'{"question":"no id"}\n'])
+        assert "does not take preferences.jsonl: No space left on device; 2 lines" in mirroring.undelivered(path)
+        assert (far[1] / "preferences.jsonl").read_bytes() == before
+        mirroring.close_all()
+    find_run(f"box:{far[1]}")
+    assert mirroring.undelivered(path) == ""
+    there = (far[1] / "preferences.jsonl").read_bytes()
+    assert there == before + b'{"id":"here","question":"q"}\n{"question":"no id"}\n'
+
+
+def test_more_lines_than_a_message_holds_all_arrive(far: list[Path]) -> None:
+    path = find_run(f"box:{far[1]}")
+    rows = [json.dumps({"id": f"r{number}", "prompt": "x" * 900_000}).encode() + b"\n" for number in range(4)]
+    append(RunDirectory(path), "preferences.jsonl", rows)
+    assert mirroring.undelivered(path) == ""
+    assert (far[1] / "preferences.jsonl").read_bytes() == b"".join(rows)
+
+
+def cut_after(folder: Path, root: Path, there: int | str, back: int | str) -> str:
+    """A command for $TXLAB_SSH whose session ends after so many bytes towards the machine, or from it."""
+    script = folder / "cut-ssh"
+    script.write_text(f"#!{sys.executable} -S\nROOT, THERE, BACK = {str(root)!r}, {there}, {back}\n{CUTS}")
+    script.chmod(0o755)
+    return str(script)
+
+
+CUTS = """
+import os, subprocess, sys, threading
+os.environ["TXLAB_RUNS"] = ROOT
+child = subprocess.Popen(["sh", "-c", sys.argv[-1]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+def copy(source, sink, left):
+    try:
+        while left and (data := os.read(source, min(left, 1 << 16))):
+            left -= len(data)
+            while data:
+                data = data[os.write(sink, data):]
+    except OSError:
+        pass
+    if not left:
+        child.kill()
+        os._exit(255)
+    os.close(sink)
+threading.Thread(target=copy, args=(0, child.stdin.fileno(), THERE), daemon=True).start()
+copy(child.stdout.fileno(), 1, BACK)
+"""
+
+
+EVERY = 10 if os.environ.get("TXLAB_ALL_CUTS") else 400  # bytes between two cuts
+
+
+@pytest.mark.parametrize("cache", ["cold", "warm"])
+def test_wherever_a_session_is_cut_a_label_arrives_or_the_person_is_told(
+    far: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: str
+) -> None:
+    root, endless = far[0].parent, 1 << 40
+    host = mirroring.host_at(Address("box", str(root)))
+    path = find_run(f"box:{far[1]}")
+    mirroring.close_all()
+    size, told, taken = host.received, 0, 0
+    cuts = [(endless, back) for back in range(0, size + 100, EVERY)]
+    cuts += [(len(agent()) + there, endless) for there in range(0, 900, EVERY)]
+    for number, (there, back) in enumerate(cuts):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / (f"cache-{number}" if cache == "cold" else "cache")))
+        monkeypatch.setenv("TXLAB_SSH", cut_after(tmp_path, root, there, back))
+        name, before = f"name {number}", read_label(far[1]).name
+        try:
+            app(["name", f"box:{far[1]}", name], standalone_mode=False)
+            taken += 1
+            assert read_label(far[1]).name == name, (there, back)
+        except LabError:
+            told += 1
+        mirroring.close_all()
+        path = Address("box", str(root)).mirrors / far[1].name
+        asked = path.is_dir() and read_label(path).name == name
+        monkeypatch.setenv("TXLAB_SSH", stand_in(tmp_path, runs=root))
+        path = find_run(f"box:{far[1]}")
+        assert mirroring.undelivered(path) == ""
+        mirroring.close_all()
+        assert [read_label(run).name for run in far] == ["", name if asked else before, ""], (there, back)
+    assert told > 3
+    assert taken > 0
+
+
+@pytest.mark.parametrize("request_", ["latest", "second"])
+def test_without_a_line_nothing_is_asked_of_a_run_that_only_the_machine_can_tell(
+    far: list[Path], monkeypatch: pytest.MonkeyPatch, request_: str
+) -> None:
+    path = find_run(f"box:{far[1]}")
+    find_run(f"box:{far[1].name}")
+    mirroring.close_all()
+    monkeypatch.setenv("TXLAB_SSH", "false")
+    for words in (
+        ["name", f"box:{request_}", "x"],
+        ["control", f"box:{request_}", "pause"],
+        ["stop", f"box:{request_}"],
+    ):
+        with pytest.raises(LabError, match=f"line to box ended.*name it by its directory, as {far[1].name}"):
+            app(words, standalone_mode=False)
+    assert read_label(path).name == "before"
+    with pytest.raises(RunFailed, match="the label kept here"):
+        app(["name", f"box:{far[1].name}", "x"], standalone_mode=False)
+
+
+def test_a_beginning_of_a_log_is_not_taken_for_all_of_it(
+    far: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = far[1] / "events.jsonl"
+    draw = random.Random(1).random
+    rows = [{"event": "metrics", "time": 1.0, "step": step, "values": {"loss": draw()}} for step in range(20, 5000)]
+    log.write_bytes(log.read_bytes() + b"".join(map(encode_row, rows)))
+    monkeypatch.setenv("TXLAB_SSH", cut_after(tmp_path, far[0].parent, 1 << 40, 6000))
+    with pytest.raises(LabError, match="the line to box ended"):
+        find_run(f"box:{far[1]}")
+    mirroring.close_all()
+    monkeypatch.setenv("TXLAB_SSH", "false")
+    with pytest.raises(LabError, match="the line to box ended"):  # what is here is known not to be all
+        find_run(f"box:{far[1]}")
+
+
+# The cache here
+
+
+def test_a_full_cache_is_named_when_a_run_is_opened(far: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    from txlab.files import OpenFolder
+    from txlab.runs.far import mirror
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(OpenFolder, "write", full)
+    monkeypatch.setattr(mirror, "write_whole", full)
+    for seconds in (0.1, float("inf")):
+        with pytest.raises(LabError, match=r"the mirror .* cannot be written: No space left on device"):
+            find_run(f"box:{far[1]}", seconds=seconds)
+        mirroring.close_all()
+
+
+def test_a_label_that_cannot_be_remembered_as_that_of_the_machine_is_not_sent_back_to_it(
+    far: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from txlab.files import OpenFolder
+    from txlab.runs.far.mirror import LABEL
+
+    write = OpenFolder.write
+
+    def full(folder: OpenFolder, name: str, *rest: object) -> None:
+        if name == LABEL:
+            raise OSError(28, "No space left on device")
+        write(folder, name, *rest)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as filled:
+        filled.setattr(OpenFolder, "write", full)
+        with pytest.raises(LabError, match="No space left on device"):
+            find_run(f"box:{far[1]}")
+        mirroring.close_all()
+    write_label(far[1], "newer")
+    path = find_run(f"box:{far[1]}")
+    assert mirroring.undelivered(path) == ""
+    assert read_label(path).name == read_label(far[1]).name == "newer"
+
+
+# far.json, names, folders
+
+
+EVIL = {"host": "-oProxyCommand=touch PWNED", "root": "/r;$(x)\x1b]0;owned\x07\n", "run": "x", "line": "connected"}
+
+
+def test_a_far_json_in_a_directory_from_elsewhere_is_not_believed(far: list[Path]) -> None:
+    (far[0] / "far.json").write_text(json.dumps({**EVIL, "written": 2e9}))
+    assert far_state(far[0]) is None
+    RunDirectory(far[0]).require_here()
+
+
+def test_the_advice_to_continue_a_run_is_quoted_for_both_shells(
+    far: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import shlex
+
+    odd = tmp_path / "it's a $(touch x) folder"
+    odd.mkdir()
+    far[1].rename(odd / far[1].name)
+    path = find_run(f"box:{odd / far[1].name}")
+    with pytest.raises(LabError) as refusal:
+        RunDirectory(path).require_here()
+    command = str(refusal.value).partition("mirror; ")[2].removesuffix(" continues it")
+    ssh, host, *there = shlex.split(command)
+    assert (ssh, host) == ("ssh", "box")
+    assert shlex.split(" ".join(there)) == ["txlab", "resume", f"{odd}/{far[1].name}"]
+    mirroring.close_all()
+    (path / "far.json").write_text(json.dumps(EVIL))
+    with pytest.raises(LabError, match="txlab there, on box continues it"):
+        RunDirectory(path).require_here()
+    assert far_state(path).host == "box"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("name", ["r" * 202, "r" * 255, "é" * 127, "a run\x1b]0;owned\x07"])
+def test_runs_of_any_name_that_a_directory_can_have_are_listed(
+    far: list[Path], capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    far[0].rename(far[0].with_name(name))
+    app(["runs", "--hosts", "box"], standalone_mode=False)
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown
+    assert name.replace("\x1b", "").isprintable() is False or name in shown
+    assert find_run(f"box:{name}").name == name
+
+
+def test_what_is_not_a_folder_of_runs_is_not_listed_as_the_one_around_it(far: list[Path]) -> None:
+    root = far[0].parent
+    for wrong in (far[1], root / "rnus"):
+        with pytest.raises(LabError, match="is not a folder of runs"):
+            mirroring.listed(Address("box", str(wrong)))
+        mirroring.close_all()
+    assert find_run(f"box:{far[1]}").name == far[1].name
+
+
+def test_a_relative_folder_is_not_the_default_one(far: list[Path]) -> None:
+    assert Address("box", "runs").mirrors != Address("box").mirrors
+    assert Address("box", "runs").mirrors == Address("box", "~/runs").mirrors
+
+
+def test_a_directory_that_is_not_a_run_is_not_waited_for(far: list[Path]) -> None:
+    (far[0].parent / "2099-01-01_000000_nothing").mkdir()
+    assert find_run("box:latest").name == far[2].name
+    with pytest.raises(LabError, match="it is not a run"):
+        find_run("box:2099-01-01_000000_nothing")
+
+
+def test_a_mirror_that_outlives_its_run_is_not_the_latest(far: list[Path]) -> None:
+    import shutil
+
+    find_run("box:latest")
+    mirroring.close_all()
+    shutil.rmtree(far[2])
+    (far[0].parent / "not-dated").mkdir()  # so that the list has to tell
+    info = RunInfo.load(far[1])
+    assert find_run("box:latest").name == info.name
+
+
+def test_of_two_runs_that_began_in_one_second_the_later_is_the_latest(far: list[Path]) -> None:
+    root = far[0].parent
+    for number, name in enumerate(("zeta", "alpha")):  # the names are ordered the other way
+        run = far[number].rename(root / f"2099-01-01_000000_{name}")
+        info = RunInfo.load(run)
+        info.created = 4e9 + number / 100
+        info.save(RunDirectory(run))
+    assert find_run("box:latest").name == "2099-01-01_000000_alpha"
