@@ -308,7 +308,9 @@ def test_a_llama_that_is_said_to_turn_a_part_of_its_heads_is_refused(tmp_path: P
 
 OLD = {key: value for key, value in LLAMA3.items() if key != "rope_theta"}
 PLACES: dict[str, tuple[str, dict[str, Any]]] = {
-    "length beside rope_scaling": ("llama", {"rope_theta": 5e5, "rope_scaling": OLD, "original_max_position_embeddings": 3}),
+    "length beside rope_scaling": (
+        "llama", {"rope_theta": 5e5, "rope_scaling": OLD, "original_max_position_embeddings": 3}
+    ),
     "length beside rope_parameters": ("mistral", {"rope_parameters": LLAMA3, "original_max_position_embeddings": 5}),
     "no length": ("qwen2", {"rope_scaling": {k: v for k, v in OLD.items() if k[0] != "o"}, "rope_theta": 2e3}),
     "length that no kind reads": ("llama", {"rope_theta": 3e3, "original_max_position_embeddings": 5}),
@@ -319,10 +321,14 @@ PLACES: dict[str, tuple[str, dict[str, Any]]] = {
     "turned share beside": ("llama", {"rope_theta": 77.0, "partial_rotary_factor": 0.5}),
     "neox, both names": ("gpt_neox", {"rotary_pct": 0.5, "rotary_emb_base": 99, "rope_theta": 7.0}),
     "neox, share beside": ("gpt_neox", {"partial_rotary_factor": 0.5, "rotary_emb_base": 99}),
-    "neox, share inside": ("gpt_neox", {"rope_scaling": {"partial_rotary_factor": 1.0, "type": "linear", "factor": 2.0}}),
+    "neox, share inside": (
+        "gpt_neox", {"rope_scaling": {"partial_rotary_factor": 1.0, "type": "linear", "factor": 2.0}}
+    ),
     "windows off": ("qwen2", {"use_sliding_window": False, "sliding_window": 4}),
     "windows not asked for": ("qwen2", {"sliding_window": 4}),
-    "windows in later layers": ("qwen2", {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": LAYERS}),
+    "windows in later layers": (
+        "qwen2", {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": LAYERS}
+    ),
     "windows in no layer": (
         "qwen2", {"use_sliding_window": True, "sliding_window": 4, "layer_types": ["full_attention"] * LAYERS}
     ),

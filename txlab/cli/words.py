@@ -108,9 +108,11 @@ def similarity(
     """The cosine of two words, or of several pairs."""
     if len(words) % 2:
         raise LabError(f"words are compared in pairs, and {len(words)} of them are given")
+    from txlab.engine.embeddings.neighbours import cosine
+
     embedding = opened(name, context)
-    pairs = list(zip(words[::2], words[1::2], strict=True))
-    cosines = [float(embedding.units[embedding.row(one)] @ embedding.units[embedding.row(two)]) for one, two in pairs]
+    pairs, vectors = list(zip(words[::2], words[1::2], strict=True)), embedding.vectors
+    cosines = [cosine(vectors[embedding.row(one)], vectors[embedding.row(two)]) for one, two in pairs]
     if json:
         found = [{"words": list(pair), "cosine": cosine} for pair, cosine in zip(pairs, cosines, strict=True)]
         print_json({"vectors": about(embedding), "pairs": found})
