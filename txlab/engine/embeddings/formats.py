@@ -8,8 +8,8 @@ nlp.stanford.edu/projects/glove).
 Notable: the format is known by the contents. Nothing that a file claims is believed: a header is compared with the size
 of the file before memory is taken, a number must be finite. In a text the numbers are the last D fields of a line,
 since some words of GloVe's largest file have spaces in them. Published files have words that the C program cut within a
-character, and words that occur twice: the bytes are replaced, the first vector counts (as in gensim), and how many there
-were belongs to the result.
+character, and words that occur twice: the bytes are replaced, the first vector counts (as in gensim), and how many
+there were belongs to the result.
 """
 
 from __future__ import annotations
