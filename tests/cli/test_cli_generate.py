@@ -197,3 +197,40 @@ def test_the_log_probability_of_a_search_is_the_model_s_own(ask: Ask, folder: Pa
 )
 def test_penalties_have_bounds(ask: Ask, folder: Path, words: list[str], part: str) -> None:
     assert part in ask("generate", str(folder), "1 2", *words).refused
+
+
+IDLE = {
+    "pad_token_id": -1, "eos_token_id": -1, "bos_token_id": "x", "temperature": 0.0, "top_p": 7, "do_sample": False,
+    "length_penalty": 1000, "early_stopping": "soon",
+}  # fmt: skip
+
+
+def test_settings_that_a_command_does_not_use_are_no_reason_to_refuse_a_folder(ask: Ask, folder: Path) -> None:
+    words = ["1 2", "--tokens", "6", "--json"]
+    greedy = ask("generate", says(folder, eos_token_id=None, do_sample=False), *words).json["ids"]
+    name = says(folder, **IDLE)
+    answer = ask("generate", name, *words).json
+    assert answer["ids"] == greedy
+    assert answer["from_file"]["ignored"] == {key: IDLE[key] for key in sorted(IDLE) if key in (
+        "bos_token_id", "temperature", "top_p", "length_penalty", "early_stopping"
+    )}  # fmt: skip
+    assert ask("score", name, "1 2 3", "--json").json["scored"] == 2
+    assert ask("attend", name, "1 2 3", "--json").json["text"]["ids"] == [1, 2, 3]
+    (folder / "generation_config.json").write_text("{")
+    assert ask("score", name, "1 2 3", "--json").json["scored"] == 2
+    assert "is not JSON" in ask("generate", name, *words).refused
+
+
+def test_a_setting_that_generating_needs_is_refused_in_one_sentence(ask: Ask, folder: Path) -> None:
+    words = ["1 2", "--tokens", "4", "--json"]
+    name = says(folder, **IDLE)
+    assert "early_stopping = 'soon'" in ask("generate", name, *words, "--beam", "2", "--length-penalty", "1").refused
+    name = says(folder, length_penalty=1000)
+    assert "length_penalty = 1000; allowed: from -100 to 100" in ask("generate", name, *words, "--beam", "2").refused
+    assert ask("generate", name, *words, "--beam", "2", "--length-penalty", "1").json["texts"]
+    name = says(folder, do_sample=True, temperature=0.0)
+    assert "temperature = 0.0; allowed: from 1e-06" in ask("generate", name, *words).refused
+    assert len(ask("generate", name, *words, "--temperature", "1").json["ids"]) <= 4
+    assert len(ask("generate", name, *words, "--beam", "2").json["texts"]) == 2
+    name = says(folder, repetition_penalty=-2, num_beams="4")
+    assert "repetition_penalty = -2" in ask("generate", name, *words).refused

@@ -162,3 +162,32 @@ def test_words_of_a_file_reach_a_terminal_escaped(ask: Ask, tmp_path: Path) -> N
     path.write_text("a 1 2\n\x1b[31m[bold]red 1 2.1\n")
     said = ask("words", "neighbours", str(path), "a").out
     assert "\\x1b[31m[bold]red" in said or "␛[31m[bold]red" in said
+
+
+def test_words_of_a_file_that_are_not_utf8_or_there_twice_are_counted(ask: Ask, tmp_path: Path) -> None:
+    path = tmp_path / "vectors.txt"
+    path.write_bytes(b"a 1 2\nb\xff 2 1\na 5 5\nc 1 1\n")
+    words = ["words", "neighbours", str(path), "a"]
+    answer = ask(*words, "--json").json
+    assert answer["vectors"] == {"title": "vectors.txt", "words": 3, "width": 2, "not_utf8": 1, "left_out": 1}
+    assert [each["word"] for each in answer["answers"]] == ["c", "b\ufffd"]
+    assert "1 word not in UTF-8; 1 word left out, being there a second time" in ask(*words).out
+    assert ask(*words, "--json", "--unicode-errors", "ignore").json["answers"][1]["word"] == "b"
+    assert "the word b'b\\xff' is not UTF-8" in ask(*words, "--unicode-errors", "strict").refused
+    assert "nearest: strict" in ask(*words, "--unicode-errors", "stric").refused
+
+
+@pytest.mark.parametrize("scale", [1e20, 1e-30])
+def test_every_command_gives_the_same_cosine_whatever_the_lengths(ask: Ask, tmp_path: Path, scale: float) -> None:
+    path = str(tmp_path / "vectors.txt")
+    write_vectors(Embedding(("a", "b", "c"), np.array([[1, 1], [1, 0], [0, -1]], np.float32) * np.float32(scale)),
+                  Path(path), "glove")  # fmt: skip
+    asked = [
+        ask("words", "similarity", path, "a", "b", "--json").json["pairs"][0]["cosine"],
+        ask("words", "neighbours", path, "a", "--json").json["answers"][0]["cosine"],
+        ask("words", "explain", path, "a", "b", "--json").json["explanation"]["result"],
+        -ask("words", "similarity", path, "a", "c", "--json").json["pairs"][0]["cosine"],
+    ]
+    assert asked == pytest.approx([0.5**0.5] * 4, abs=1e-6)
+    (tmp_path / "pairs").write_text("a b 3\na c 1\nb c 2\n")
+    assert ask("words", "evaluate", path, str(tmp_path / "pairs"), "--json").json["spearman"] == pytest.approx(1)

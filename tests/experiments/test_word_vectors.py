@@ -18,7 +18,7 @@ from txlab.engine.embeddings.windows import BOUNDARY
 from txlab.errors import LabError
 from txlab.experiments.kind import explain_metric, kind_named
 from txlab.experiments.kinds.word_vectors.experiment import WordVectors, alike
-from txlab.experiments.kinds.word_vectors.schema import WordText
+from txlab.experiments.kinds.word_vectors.schema import WordsTrain, WordText
 from txlab.experiments.kinds.word_vectors.text import encoded, planted_words, sentences_of
 from txlab.runs.scenario import load_scenario
 
@@ -64,6 +64,19 @@ def test_every_form_learns_and_resumes_bit_for_bit(change: str, architecture: st
         assert whole.step() == second.step()
     assert torch.equal(whole.model.v, second.model.v)
     assert torch.equal(whole.model.u, second.model.u)
+
+
+def test_the_rate_falls_as_its_description_and_the_c_program_say() -> None:
+    """word2vec.c: alpha = starting_alpha * (1 − word_count_actual / (iter * train_words + 1)), not below 1e-4 of it;
+    the words that count are those before."""
+    experiment = built("train.alpha=0.05")
+    rates = [experiment.step()["alpha"] for _ in range(experiment.steps)]
+    words = np.arange(experiment.steps) * 2000
+    wanted = 0.05 * np.maximum(1 - words / (experiment.steps * 2000), 1e-4)
+    np.testing.assert_allclose(rates, wanted, rtol=1e-12)
+    assert rates[-1] == pytest.approx(0.05 / experiment.steps)
+    assert experiment.rate(experiment.steps) == pytest.approx(0.05 * 1e-4)
+    assert "so alpha/T at the last one" in " ".join(str(WordsTrain.__doc__).split())
 
 
 BESIDE = ['vectors.beside=["softmax","nce","hierarchical"]', "data.tokens=7000", "vectors.width=16"]

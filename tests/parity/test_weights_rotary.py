@@ -304,3 +304,87 @@ def test_a_llama_that_is_said_to_turn_a_part_of_its_heads_is_refused(tmp_path: P
     assert torch.equal(again(IDS).logits, theirs(IDS).logits)  # so it is not computed, there
     with pytest.raises(LabError, match="partial_rotary_factor"):
         load_model(tmp_path)
+
+
+OLD = {key: value for key, value in LLAMA3.items() if key != "rope_theta"}
+PLACES: dict[str, tuple[str, dict[str, Any]]] = {
+    "length beside rope_scaling": (
+        "llama", {"rope_theta": 5e5, "rope_scaling": OLD, "original_max_position_embeddings": 3}
+    ),
+    "length beside rope_parameters": ("mistral", {"rope_parameters": LLAMA3, "original_max_position_embeddings": 5}),
+    "no length": ("qwen2", {"rope_scaling": {k: v for k, v in OLD.items() if k[0] != "o"}, "rope_theta": 2e3}),
+    "length that no kind reads": ("llama", {"rope_theta": 3e3, "original_max_position_embeddings": 5}),
+    "both, one empty": ("llama", {"rope_scaling": {}, "rope_parameters": {"rope_type": "linear", "factor": 3.0}}),
+    "both": ("llama", {"rope_scaling": {"type": "linear", "factor": 2.0}, "rope_parameters": LLAMA3}),
+    "theta at two levels": ("qwen2", {"rope_theta": 77.0, "rope_parameters": {"rope_theta": 5e4}}),
+    "theta beside": ("mistral", {"rope_theta": 77.0, "rope_scaling": {"rope_type": "dynamic", "factor": 4.0}}),
+    "turned share beside": ("llama", {"rope_theta": 77.0, "partial_rotary_factor": 0.5}),
+    "neox, both names": ("gpt_neox", {"rotary_pct": 0.5, "rotary_emb_base": 99, "rope_theta": 7.0}),
+    "neox, share beside": ("gpt_neox", {"partial_rotary_factor": 0.5, "rotary_emb_base": 99}),
+    "neox, share inside": (
+        "gpt_neox", {"rope_scaling": {"partial_rotary_factor": 1.0, "type": "linear", "factor": 2.0}}
+    ),
+    "windows off": ("qwen2", {"use_sliding_window": False, "sliding_window": 4}),
+    "windows not asked for": ("qwen2", {"sliding_window": 4}),
+    "windows in later layers": (
+        "qwen2", {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": LAYERS}
+    ),
+    "windows in no layer": (
+        "qwen2", {"use_sliding_window": True, "sliding_window": 4, "layer_types": ["full_attention"] * LAYERS}
+    ),
+    "no window": ("mistral", {"sliding_window": None, "use_sliding_window": True}),
+    "head_dim null": ("mistral", {"head_dim": None, "sliding_window": None}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [torch.float64])
+@pytest.mark.parametrize("case", PLACES)
+def test_a_setting_is_read_wherever_transformers_reads_it(tmp_path: Path, case: str, dtype: torch.dtype) -> None:
+    """The same folder, with the setting written into its config.json, read by both: equal log-probabilities."""
+    import json
+
+    kind, change = PLACES[case]
+    sizes = SIZES | ({"num_key_value_heads": 2} if kind != "gpt_neox" else {})
+    config = transformers.AutoConfig.for_model(kind, **sizes)
+    folder = saved(randomised(transformers.AutoModelForCausalLM.from_config(config), dtype), tmp_path)
+    content = json.loads((folder / "config.json").read_text())
+    for key in ("rope_parameters", "layer_types", "sliding_window", "use_sliding_window", "max_window_layers"):
+        content.pop(key, None)
+    (folder / "config.json").write_text(json.dumps(content | {"sliding_window": None} | change))
+    if kind == "qwen2" and "sliding_window" not in change:
+        (folder / "config.json").write_text(json.dumps(content | change))
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, attn_implementation="eager").eval()
+    loaded = load_model(folder, dtype)
+    assert loaded.model.shape.context == SIZES["max_position_embeddings"]
+    assert "caveat" not in loaded.facts
+    found, wanted = loaded.model(IDS).log_softmax(-1), theirs(IDS).logits.log_softmax(-1)
+    torch.testing.assert_close(found, wanted, atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("qwen2", {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": LAYERS - 1}),
+        ("qwen2", {"use_sliding_window": True, "sliding_window": 4,
+                   "layer_types": ["full_attention"] * (LAYERS - 1) + ["sliding_attention"]}),
+        ("mistral", {"use_sliding_window": False, "sliding_window": 4}),  # a switch that Mistral does not have
+    ],
+)  # fmt: skip
+def test_a_window_in_any_layer_is_the_context(tmp_path: Path, kind: str, change: dict[str, Any]) -> None:
+    import json
+
+    theirs = randomised(
+        transformers.AutoModelForCausalLM.from_config(
+            transformers.AutoConfig.for_model(kind, **SIZES | {"num_key_value_heads": 2})
+        ),
+        torch.float32,
+    )
+    folder = saved(theirs, tmp_path)
+    content = json.loads((folder / "config.json").read_text())
+    content.pop("layer_types", None)
+    (folder / "config.json").write_text(json.dumps(content | change))
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager").eval()
+    loaded = load_model(folder)
+    assert loaded.model.shape.context == 4
+    assert "reads 4 tokens at a time" in loaded.facts["caveat"]
+    torch.testing.assert_close(loaded.model(IDS[:, :4]), theirs(IDS[:, :4]).logits, atol=2e-5, rtol=0)

@@ -371,3 +371,26 @@ async def test_a_path_that_is_no_longer_wanted_is_not_drawn(app: TxlabApp) -> No
         await settle(pilot, lambda: not screen.trail_task.busy)
         await pilot.pause(0.2)
         assert screen.path is None
+
+
+@pytest.mark.parametrize("flat", ["zeros", "equal"])
+async def test_vectors_that_do_not_differ_are_drawn_in_one_place(tmp_path: Path, flat: str) -> None:
+    """As the context vectors of a run before its first step."""
+    run = txlab.record("flat", root=tmp_path, steps=3)
+    for step in (0, 1, 2):
+        v, u = vectors(step).astype(np.float32), vectors(step, 4).astype(np.float32)
+        if step == 0:
+            u = np.zeros_like(u) if flat == "zeros" else np.ones_like(u)
+            v = np.ones_like(v) if flat == "equal" else v
+        run.frame(step, {"words/v": v, "words/u": u}, tokens={"words": WORDS})
+    run.close("done")
+    app = app_on(tmp_path, run.path)
+    async with app.run_test(size=(100, 30)) as pilot:
+        screen = await opened(pilot, app)
+        for keys in ((), ("v",), ("t",), ("m", "f"), ("plus", "minus", *"hjkl"), ("v",)):
+            await pilot.press(*keys)
+            for key, step in (("left_curly_bracket", 0), ("right_square_bracket", 1)):
+                await pilot.press(key)
+                await settle(pilot, lambda step=step: screen.laid is not None and screen.laid.step == step)  # type: ignore[misc]
+                assert app._exception is None
+                assert np.isfinite(screen.laid.plane.points).all()  # type: ignore[union-attr]

@@ -176,6 +176,7 @@ def manner(model: OpenModel, asked: Mapping[str, Any], before: int) -> Manner:
     beams = asked.get("num_beams", 0)
     if "num_beams" not in asked and not draws and "temperature" not in asked and said.get("num_beams", 1) > 1:
         beams = said["num_beams"]
+    folder.needs(key for key in used(asked, said, target, beams, draws) if key not in asked)
     of_folder = said if said.get("do_sample") else {}  # its sampling settings
     usual = 0.0 if target or (said.get("do_sample") is False and not draws) else TEMPERATURE
     temperature = asked.get("temperature", of_folder.get("temperature", usual))
@@ -203,6 +204,27 @@ def manner(model: OpenModel, asked: Mapping[str, Any], before: int) -> Manner:
         applied={key: said[key] for key in said if key in counts},
         ignored={key: said[key] for key in said if key not in counts} | dict(folder.unknown),
     )
+
+
+RULES = (
+    "eos_token_id", "repetition_penalty", "bad_words_ids", "suppress_tokens", "begin_suppress_tokens",
+    "forced_bos_token_id", "forced_eos_token_id",
+)  # fmt: skip
+
+
+def used(asked: Mapping[str, Any], said: Mapping[str, Any], target: bool, beams: int, draws: bool) -> Iterator[str]:
+    """Yield the keys of a generation_config.json that this way of decoding depends on."""
+    yield from RULES
+    if target:
+        yield "decoder_start_token_id"
+    if "max_new_tokens" not in asked:
+        yield from ("max_new_tokens", *(() if "max_new_tokens" in said else ("max_length",)))
+    if "num_beams" not in asked and "temperature" not in asked and not draws:
+        yield from ("num_beams", "do_sample")
+    if beams:
+        yield from ("length_penalty", "early_stopping", "renormalize_logits")
+    elif asked.get("temperature", 1) and said.get("do_sample"):
+        yield from ("temperature", "top_k", "top_p")
 
 
 def drawn(model: OpenModel, ids: Sequence[int], how: Manner, seed: int) -> Iterator[int]:

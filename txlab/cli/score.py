@@ -98,20 +98,25 @@ def scored(model: OpenModel, text: str, target: str | None, stride: int = 0, pai
 def scored_bytes(model: OpenModel, found: Score, text: str) -> int:
     """Return the number of UTF-8 bytes of the scored tokens; 0 where that is not defined.
 
-    An unscored first token does not count; a tokenizer that changes the text has no such number.
+    They are the bytes of the text as the tokenizer normalizes it, without a space that it puts before the text. A first
+    token that nothing precedes is not scored and does not count, unless it is not of the text but put before it.
     """
     from txlab.engine.tokenizers.elementary import NumberTokenizer
-    from txlab.engine.tokenizers.huggingface import ForeignTokenizer
+    from txlab.engine.tokenizers.offsets import Spanning, token_spans
     from txlab.experiments.kinds.language_model.symbols import SymbolTokenizer
 
     tokenizer = model.target_tokenizer or model.tokenizer
     if model.kind == "bert" or isinstance(tokenizer, SymbolTokenizer | NumberTokenizer):
         return 0
-    size = len(text.encode())
-    unscored = [t.token for t in found.tokens if not t.scored and t.token not in model.special.names]
-    if unscored and isinstance(tokenizer, ForeignTokenizer) and not tokenizer.byte_level:
-        return 0
-    return size - sum(len(tokenizer.token_bytes(token)) for token in unscored if token < tokenizer.vocabulary)
+    around = model.special.around
+    put_before = around[0] if around is not None else model.special.begin is not None
+    unscored = [t.token for t in found.tokens[:1] if not t.scored and not put_before and t.token < tokenizer.vocabulary]
+    if not isinstance(tokenizer, Spanning):
+        return len(text.encode()) - sum(len(tokenizer.token_bytes(token)) for token in unscored)
+    parts = [span.data for span in token_spans(tokenizer, text, model.typed_special)]
+    if unscored:
+        return len(b"".join(parts[1:]))
+    return len(b"".join(parts)) - (parts[:1] != [] and parts[0][:1] == b" " and not text[0].isspace())
 
 
 def answer(model: OpenModel, found: Score, labels: list[str], size: int) -> dict[str, Any]:

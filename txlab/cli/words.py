@@ -20,6 +20,7 @@ from txlab.errors import LabError
 if TYPE_CHECKING:
     from txlab.engine.embeddings.embedding import Embedding
     from txlab.engine.embeddings.evaluation import Accuracy, Pair, Section
+    from txlab.engine.embeddings.formats import Decoding
 
 Vectors = Annotated[
     str,
@@ -32,14 +33,19 @@ Count = Annotated[int, typer.Option("--count", metavar="N", help="answers", min=
 ContextOption = Annotated[
     bool, typer.Option("--context", help="u, the vectors of words as contexts, instead of v, those of centres")
 ]
+# What is done with bytes of a file's words that are not UTF-8.
+DecodingOption = Annotated[
+    Literal["replace", "ignore", "strict"],
+    typer.Option("--unicode-errors", help="bytes of a file's words that are not UTF-8: replaced, left out, or refused"),
+]
 
 
-def opened(name: str, context: bool) -> Embedding:
+def opened(name: str, context: bool, decoding: Decoding) -> Embedding:
     from txlab.runs.embeddings import open_embedding
     from txlab.runs.writing import set_thread_environment
 
     set_thread_environment()
-    embedding = open_embedding(name)
+    embedding = open_embedding(name, decoding=decoding)
     return embedding.contexts() if context else embedding
 
 
@@ -48,12 +54,13 @@ def neighbours(
     word: Annotated[str, typer.Argument(metavar="WORD")],
     count: Count = 10,
     context: ContextOption = False,
+    decoding: DecodingOption = "replace",
     json: JsonOption = False,
 ) -> None:
     """The words with the largest cosines to a word."""
     from txlab.engine.embeddings.neighbours import nearest
 
-    embedding = opened(name, context)
+    embedding = opened(name, context, decoding)
     row = embedding.row(word)
     found = nearest(embedding.units, embedding.units[row], count, [row])
     answer(embedding, {"word": word}, found, json)
@@ -66,12 +73,13 @@ def analogy(
     c: Annotated[str, typer.Argument(metavar="C")],
     count: Count = 10,
     context: ContextOption = False,
+    decoding: DecodingOption = "replace",
     json: JsonOption = False,
 ) -> None:
     """The words nearest to A - B + C, without these three: king - man + woman."""
     from txlab.engine.embeddings.neighbours import analogy as nearest_to
 
-    embedding = opened(name, context)
+    embedding = opened(name, context, decoding)
     rows = embedding.row(a), embedding.row(b), embedding.row(c)
     answer(embedding, {"a": a, "b": b, "c": c}, nearest_to(embedding.units, *rows, count), json)
 
@@ -103,14 +111,17 @@ def similarity(
     name: Vectors,
     words: Annotated[list[str], typer.Argument(metavar="WORD WORD...", help="one pair of words, or several")],
     context: ContextOption = False,
+    decoding: DecodingOption = "replace",
     json: JsonOption = False,
 ) -> None:
     """The cosine of two words, or of several pairs."""
     if len(words) % 2:
         raise LabError(f"words are compared in pairs, and {len(words)} of them are given")
-    embedding = opened(name, context)
-    pairs = list(zip(words[::2], words[1::2], strict=True))
-    cosines = [float(embedding.units[embedding.row(one)] @ embedding.units[embedding.row(two)]) for one, two in pairs]
+    from txlab.engine.embeddings.neighbours import cosine
+
+    embedding = opened(name, context, decoding)
+    pairs, vectors = list(zip(words[::2], words[1::2], strict=True)), embedding.vectors
+    cosines = [cosine(vectors[embedding.row(one)], vectors[embedding.row(two)]) for one, two in pairs]
     if json:
         found = [{"words": list(pair), "cosine": cosine} for pair, cosine in zip(pairs, cosines, strict=True)]
         print_json({"vectors": about(embedding), "pairs": found})
@@ -132,6 +143,7 @@ def explain(
         bool, typer.Option("--update", help="the update that moved the first as a centre, the second as its context")
     ] = False,
     context: ContextOption = False,
+    decoding: DecodingOption = "replace",
     json: JsonOption = False,
 ) -> None:
     """Why two words are as similar as they are; with --update, what moved them last."""
@@ -147,7 +159,7 @@ def explain(
         updates, step = open_updates(run)
         told = updates.last(one, other, step, objective)
     else:
-        embedding = opened(name, context)
+        embedding = opened(name, context, decoding)
         rows = embedding.row(one), embedding.row(other)
         told = explain_similarity((one, other), embedding.vectors[rows[0]], embedding.vectors[rows[1]])
     if json:
@@ -167,13 +179,14 @@ def evaluate(
         int | None, typer.Option("--most", metavar="N", help="only the N most frequent words; else 300 000", min=1)
     ] = None,
     context: ContextOption = False,
+    decoding: DecodingOption = "replace",
     json: JsonOption = False,
 ) -> None:
     """Accuracy in analogy questions, or Spearman's rank correlation with human scores of pairs."""
     from txlab.engine.embeddings.evaluation import RESTRICTED, Pair, read_evaluation
 
     asked: Any = read_evaluation(file)
-    embedding = opened(name, context)
+    embedding = opened(name, context, decoding)
     most = most or RESTRICTED
     if isinstance(asked[0], Pair):
         evaluate_pairs(embedding, asked, not case, most, json)
@@ -234,6 +247,7 @@ def export(
         typer.Option("--format", help="word2vec's text, its binary, or GloVe's text"),
     ] = "word2vec",
     context: ContextOption = False,
+    decoding: DecodingOption = "replace",
     replace: Replace = False,
 ) -> None:
     """Write vectors into a file that gensim and others read."""
@@ -241,7 +255,7 @@ def export(
     from txlab.engine.embeddings.formats import WHITE_SPACE, write_vectors
     from txlab.runs.embeddings import distinct
 
-    embedding = opened(name, context)
+    embedding = opened(name, context, decoding)
     path = free_place(file, replace, "FILE")
     # Many tokens of a language model begin with a space, which in these files ends a word.
     spaced = [word for word in embedding.words if WHITE_SPACE.search(word)]
@@ -251,6 +265,8 @@ def export(
     write_vectors(embedding, path, form)
     count, width = embedding.vectors.shape
     print(shown(f"{path}: {plural(count, 'word')}, {width} numbers each"))
+    if any(read_otherwise(embedding).values()):
+        print_about(embedding)
     if spaced:
         print(shown(f"{plural(len(spaced), 'word')} with white space written as on the screens, {label(spaced[0])!r}"))
 
@@ -258,10 +274,21 @@ def export(
 def about(embedding: Embedding) -> dict[str, Any]:
     """Describe the vectors for JSON."""
     count, width = embedding.vectors.shape
-    return {"title": embedding.title, "words": count, "width": width}
+    told = {"title": embedding.title, "words": count, "width": width}
+    return told | {name: number for name, number in read_otherwise(embedding).items() if number}
+
+
+def read_otherwise(embedding: Embedding) -> dict[str, int]:
+    """Count the words of a file that were not read as they are written there."""
+    return {"not_utf8": embedding.broken, "left_out": embedding.left_out}
 
 
 def print_about(embedding: Embedding) -> None:
     """Say in one quiet line whose vectors these are."""
     count, width = embedding.vectors.shape
-    print(coloured(shown(f"{embedding.title}: {spaced(count)} words, {width} numbers each"), 90))
+    said = f"{embedding.title}: {spaced(count)} words, {width} numbers each"
+    if embedding.broken:
+        said += f"; {plural(embedding.broken, 'word')} not in UTF-8"
+    if embedding.left_out:
+        said += f"; {plural(embedding.left_out, 'word')} left out, being there a second time"
+    print(coloured(shown(said), 90))

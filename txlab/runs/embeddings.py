@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from txlab.engine.embeddings.embedding import Embedding
-from txlab.engine.embeddings.formats import read_vectors
+from txlab.engine.embeddings.formats import Decoding, read_vectors
 from txlab.errors import LabError, nearest
 from txlab.experiments.kinds.word_vectors.schema import ObjectiveName
 from txlab.experiments.protocol import State
@@ -34,18 +34,21 @@ if TYPE_CHECKING:
 OBJECTIVE = re.compile(rf"(.+):({'|'.join(get_args(ObjectiveName))})", re.DOTALL)
 
 
-def open_embedding(what: str, root: Path | None = None, step: int | None = None) -> Embedding:
+def open_embedding(
+    what: str, root: Path | None = None, step: int | None = None, decoding: Decoding = "replace"
+) -> Embedding:
     """Open word vectors by name.
 
     what  a file of word vectors, or as in `open_model`: a run's name or directory, "latest", "RUN@1200", a checkpoint's
           directory, a folder of published weights; of a run that learns by several objectives beside each other,
           "RUN:nce" or "RUN@1200:nce" are the vectors of one of them
     step  the same as @: the checkpoint nearest to it; None = the newest
+    decoding  of a file, see `read_vectors`
 
     LabError, one sentence, if there is no match, or it has no words.
     """
     if (file := named(what)) is not None and file.is_file():
-        return read_vectors(file)
+        return read_vectors(file, decoding)
     what, objective = objective_asked(what)
     try:
         place, asked = find_model(what, root)

@@ -181,6 +181,13 @@ def test_subsampling_keeps_what_the_program_and_the_paper_say() -> None:
     assert len(seen.tokens) / 100_000 == pytest.approx(np.sqrt(1e-3 / 0.9), abs=2e-3)
 
 
+def test_the_share_of_a_word_is_of_the_words_that_are_left() -> None:
+    """As in word2vec.c, whose train_words are counted after rare words are left out."""
+    vocabulary = count_words(["the"] * 900 + ["of"] * 99 + ["rare"] * 3 + [f"once{i}" for i in range(998)], minimum=4)
+    assert (vocabulary.tokens, vocabulary.known) == (2000, 999)
+    np.testing.assert_allclose(vocabulary.kept(1e-3, "paper"), np.sqrt(1e-3 * 999 / np.array([900, 99])))
+
+
 def test_no_window_crosses_a_boundary() -> None:
     seen = windows(
         np.array([1, 2, BOUNDARY, 3, BOUNDARY, BOUNDARY, 4, 5, 6]), 4, np.ones(7), np.random.default_rng(0), True

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from fractions import Fraction
+from math import sqrt
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +23,7 @@ from txlab.engine.embeddings.evaluation import (
     spearman,
     total,
 )
+from txlab.engine.embeddings.neighbours import analogy, cosine, explain_similarity, nearest, unit
 from txlab.errors import LabError
 
 QUESTIONS = ": family\nking man queen woman\nking man aunt uncle\n\n: none\nParis France Rome Italy\n"
@@ -150,3 +153,60 @@ def test_pairs_are_ordered_by_their_cosines_and_unknown_ones_are_left_out() -> N
     assert found.rho == pytest.approx(1)
     assert agreement(embedding, pairs, fold=False).known == 2
     assert agreement(embedding, pairs, most=3).known == 2
+
+
+SCALES = (1e-38, 1e-30, 1e-20, 1.0, 1e19, 1e20, 1e38)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_a_cosine_does_not_depend_on_the_length_of_its_vectors(scale: float) -> None:
+    """The squares of 1e20 and of 1e-30 are not float32 numbers. The reference is computed in longer numbers."""
+    vectors = (np.random.default_rng(2).standard_normal((40, 9)) * scale).astype(np.float32)
+    vectors[3] = 0
+    exact = [[Fraction(float(number)) for number in row] for row in vectors]
+    for other in (1, 3, 17):
+        dot, one, two = (sum(x * y for x, y in zip(v, w, strict=True)) for v, w in (
+            (exact[0], exact[other]), (exact[0], exact[0]), (exact[other], exact[other])))  # fmt: skip
+        wanted = float(dot) / sqrt(float(one)) / sqrt(float(two)) if two else 0.0
+        found = dict(nearest(unit(vectors), vectors[0], 39, [0]))
+        assert found[other] == pytest.approx(wanted, abs=1e-6)
+        assert cosine(vectors[0], vectors[other]) == pytest.approx(wanted, abs=1e-12)
+        assert explain_similarity(("a", "b"), vectors[0], vectors[other]).result == pytest.approx(wanted, abs=1e-12)
+
+
+def test_vectors_of_any_length_give_the_same_answers() -> None:
+    directions = np.random.default_rng(5).standard_normal((30, 6))
+    words = tuple(f"w{row}" for row in range(30))
+    lengths = 10.0 ** np.random.default_rng(6).integers(-36, 37, 30)
+    plain, scaled = (
+        Embedding(words, table.astype(np.float32)) for table in (directions, directions * lengths[:, None])
+    )
+    questions = [Section("s", [tuple(words[(row + 7 * place) % 30] for place in range(4)) for row in range(30)])]
+    pairs = [Pair(words[row], words[row + 9], float(row % 5)) for row in range(20)]
+    assert analogies(scaled, questions) == analogies(plain, questions)
+    assert agreement(scaled, pairs).rho == pytest.approx(agreement(plain, pairs).rho, abs=1e-12)
+    for row in range(30):
+        for found, wanted in zip(nearest(scaled.units, scaled.units[row], 8, [row]),
+                                 nearest(plain.units, plain.units[row], 8, [row]), strict=True):  # fmt: skip
+            assert found == (wanted[0], pytest.approx(wanted[1], abs=1e-6))
+        assert [word for word, _ in analogy(scaled.units, row, (row + 1) % 30, (row + 2) % 30, 5)] == [
+            word for word, _ in analogy(plain.units, row, (row + 1) % 30, (row + 2) % 30, 5)
+        ]
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_an_analogy_is_not_answered_with_a_word_of_its_question(place: int) -> None:
+    """Of a − b + c: a word of the question may be the nearest of all."""
+    vectors = np.random.default_rng(1).standard_normal((6, 5))
+    vectors[:3] = {  # in the direction of a, of b, or of c
+        0: [[9, 0, 0, 0, 0], [0.1, 1, 0, 0, 0], [0.2, 1, 0, 0, 0]],
+        1: [[1, 1, 0, 0, 0], [1, 0.4142, 0, 0, 0], [1, 0, 0, 0, 0]],
+        2: [[0.1, 1, 0, 0, 0], [0.2, 1, 0, 0, 0], [9, 0, 0, 0, 0]],
+    }[place]
+    units = unit(vectors)
+    query = units[0] - units[1] + units[2]
+    assert nearest(units, query, 1)[0][0] == place  # so it is the question's word that would be found
+    answers = [row for row, _ in analogy(units, 0, 1, 2, 6)]
+    assert sorted(answers) == [3, 4, 5]
+    wanted = sorted((3, 4, 5), key=lambda row: -float(units[row] @ query))
+    assert answers == wanted

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from txlab.drawing.scatter import Label, ground, scatter, whole
 from txlab.engine.embeddings.embedding import Embedding
 from txlab.engine.embeddings.neighbours import unit
 from txlab.engine.embeddings.plane import Projection
@@ -99,3 +100,49 @@ def test_a_picture_can_be_placed_without_becoming_the_present_one() -> None:
     other = cloud(5)
     projection.place(embedding(other), other)
     assert projection.lay(embedding(vectors), vectors).points == pytest.approx(before, abs=1e-9)
+
+
+FLAT = {
+    "zeros": np.zeros((60, 7)),
+    "all equal": np.tile(unit(np.arange(1.0, 8.0)), (60, 1)),
+    "one number": np.ones((60, 1)),
+    "not finite": np.full((60, 7), np.nan),
+}
+
+
+@pytest.mark.parametrize("name", FLAT)
+def test_vectors_that_do_not_differ_are_one_point(name: str) -> None:
+    """As context vectors before the first step, which are zeros."""
+    flat, projection = FLAT[name].astype(np.float32), Projection()
+    for _ in range(2):
+        plane = projection.lay(embedding(flat), flat)
+        assert (plane.points.tolist(), plane.share) == (np.zeros((60, 2)).tolist(), 0.0)
+        assert projection.place(embedding(flat), flat).tolist() == np.zeros((60, 2)).tolist()
+    vectors = cloud().astype(np.float32)
+    after = projection.lay(embedding(vectors), vectors)
+    assert after.points == pytest.approx(Projection().lay(embedding(vectors), vectors).points)
+    assert projection.lay(embedding(flat), flat).points.shape == (60, 2)
+    again = projection.lay(embedding(vectors), vectors)
+    assert again.points == pytest.approx(after.points, abs=1e-5)
+    base = ground(plane.points, whole(plane.points), 10, 20)
+    assert scatter(base, labels=[Label(0, "w0")]).inside == 60
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+@pytest.mark.parametrize("width", [1, 2, 7])
+def test_few_words_and_few_numbers_have_points_in_the_plane(count: int, width: int) -> None:
+    vectors = unit(np.random.default_rng(1).standard_normal((count, width)).astype(np.float32))
+    words = WORDS[:count]
+    for pairs in ((), ((("w0", "w1"), ("w0", "w0")) if count == 2 else ())):
+        points = Projection(pairs).lay(embedding(vectors, words), vectors).points
+        assert points.shape == (count, 2)
+        assert np.isfinite(points).all()
+        assert ground(points, whole(points), 4, 9).counts.sum() == count
+
+
+def test_a_word_whose_vector_is_not_finite_does_not_move_the_others() -> None:
+    vectors = cloud()
+    broken = vectors.copy()
+    vectors[7], broken[7] = 0, np.nan
+    points = Projection().lay(embedding(broken), broken).points
+    assert points == pytest.approx(Projection().lay(embedding(vectors), vectors).points)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -100,19 +101,35 @@ def test_lengths_count_the_prompt_or_do_not() -> None:
         ({"bad_words_ids": [[]]}, "bad_words_ids = [[]]"),
         ({"suppress_tokens": ["a"]}, "suppress_tokens = ['a']"),
         ({"forced_eos_token_id": 11}, "forced_eos_token_id = 11; allowed: ids from 0 to 10"),
-        ({"eos_token_id": [3, -1]}, "eos_token_id = [3, -1]"),
+        ({"length_penalty": 1000}, "length_penalty = 1000; allowed: from -100 to 100"),
+        ({"eos_token_id": "end"}, "eos_token_id = 'end'; allowed: ids"),
+        ({"pad_token_id": 1.5}, "pad_token_id = 1.5"),
         ({"max_length": 0}, "max_length = 0"),
         ({"do_sample": 1}, "do_sample = 1; allowed: true, false"),
     ],
     ids=str,
 )
-def test_what_cannot_be_is_one_sentence_that_names_the_file(folder: Path, content: Any, part: str) -> None:
-    with pytest.raises(LabError) as found:
-        load_model(written(folder, content))
-    said = str(found.value)
+def test_what_cannot_be_is_one_sentence_for_who_needs_it_and_no_reason_to_refuse_the_model(
+    folder: Path, content: Any, part: str
+) -> None:
+    found = load_model(written(folder, content)).generation
+    assert found.said == {}
+    ((key, said),) = found.refused.items()
     assert part in said
     assert FILE in said
     assert "\n" not in said
+    assert key in (content if isinstance(content, dict) else [""])
+    with pytest.raises(LabError, match="^" + re.escape(said)):
+        found.needs([key])
+    assert found.unknown == ({key: content[key]} if key else {})
+
+
+def test_an_id_that_no_token_has_ends_and_forbids_nothing(folder: Path) -> None:
+    found = load_model(written(folder, {"eos_token_id": [-1, 3], "pad_token_id": -1, "suppress_tokens": [-1, 2]}))
+    assert found.generation.refused == {}
+    assert found.generation.ends == (3,)
+    assert found.generation.rules == Rules(never=(2,))
+    assert found.special == {"end": 3}
 
 
 def test_a_penalty_on_repetitions_lowers_every_score() -> None:

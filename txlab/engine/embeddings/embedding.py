@@ -27,6 +27,8 @@ class Embedding:
     counts   (V) int64 occurrences in the text, if known
     context  (V, D) float32: u, if there is one row a word
     title    where they come from, for a person: "words-docs@1200", "glove.6B.100d.txt"
+    broken   words of a file that were not UTF-8
+    left_out words of a file that were there already, or of which nothing was left
     """
 
     words: tuple[str, ...]
@@ -34,6 +36,8 @@ class Embedding:
     counts: np.ndarray | None = None
     context: np.ndarray | None = None
     title: str = ""
+    broken: int = 0
+    left_out: int = 0
 
     @cached_property
     def ids(self) -> dict[str, int]:

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from txlab.engine.embeddings.embedding import Embedding
+from txlab.engine.embeddings.neighbours import cosine
 from txlab.errors import LabError, located
 from txlab.files import read_regular
 
@@ -206,7 +207,7 @@ def agreement(embedding: Embedding, pairs: Sequence[Pair], fold: bool = True, mo
     for pair in pairs:
         one, other = folded([pair.one, pair.other], fold)
         if one in rows and other in rows:
-            found.append(float(embedding.units[rows[one][0]] @ embedding.units[rows[other][0]]))
+            found.append(cosine(embedding.vectors[rows[one][0]], embedding.vectors[rows[other][0]]))
             scores.append(pair.score)
     return Agreement(spearman(np.array(found), np.array(scores)), len(scores), len(pairs))
 

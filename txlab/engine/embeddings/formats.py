@@ -6,8 +6,10 @@ nlp.stanford.edu/projects/glove).
     glove            the lines of word2vec without the first
 
 Notable: the format is known by the contents. Nothing that a file claims is believed: a header is compared with the size
-of the file before memory is taken, a word may occur once, a number must be finite. In a text the numbers are the last D
-fields of a line, since some words of GloVe's largest file have spaces in them.
+of the file before memory is taken, a number must be finite. In a text the numbers are the last D fields of a line,
+since some words of GloVe's largest file have spaces in them. Published files have words that the C program cut within a
+character, and words that occur twice: the bytes are replaced, the first vector counts (as in gensim), and how many
+there were belongs to the result.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import os
 import re
 from codecs import getincrementaldecoder
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Literal, get_args
@@ -27,6 +30,7 @@ from txlab.engine.embeddings.embedding import Embedding
 from txlab.errors import LabError, choices, located
 from txlab.files import atomic_write, open_regular
 
+Decoding = Literal["replace", "ignore", "strict"]
 VectorFormat = Literal["word2vec", "word2vec-binary", "glove"]
 FORMATS: tuple[str, ...] = get_args(VectorFormat)
 
@@ -40,19 +44,59 @@ WHITE_SPACE = re.compile(r"[ \t\n\v\f\r]")  # ends a word
 NUMBER = re.compile(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(nan|inf(inity)?)", re.IGNORECASE)
 
 
-def read_vectors(path: Path) -> Embedding:
-    """Read a file of any of the formats. LabError, one sentence with the line or the word, for anything wrong in it."""
+@dataclass
+class Reading:
+    """The words that were read so far, each once.
+
+    decoding  what is done with bytes that are not UTF-8; `broken` words had some
+    left_out  words that were there already, or of which nothing is left
+    """
+
+    decoding: Decoding
+    words: dict[str, None] = field(default_factory=dict)
+    broken: int = 0
+    left_out: int = 0
+
+    def add(self, data: bytes) -> bool:
+        """Add a word, and return whether its vector counts. LabError if it is empty, too long, or not UTF-8 where that
+        is asked for."""
+        if not data:
+            raise LabError("there is no word")
+        if len(data) > LONGEST_WORD:
+            raise LabError(f"the word that begins with {data[:20]!r} is longer than {LONGEST_WORD:,} bytes")
+        try:
+            word = data.decode()
+        except UnicodeDecodeError as error:
+            if self.decoding == "strict":
+                raise LabError(f"the word {data!r} is not UTF-8: {error.reason}") from None
+            self.broken += 1
+            word = data.decode(errors=self.decoding)
+        counts = bool(word) and word not in self.words
+        if counts:
+            self.words[word] = None
+        else:
+            self.left_out += 1
+        return counts
+
+
+def read_vectors(path: Path, decoding: Decoding = "replace") -> Embedding:
+    """Read a file of any of the formats. LabError, one sentence with the line or the word, for anything wrong in it.
+
+    decoding  bytes of a word that are not UTF-8 are replaced by U+FFFD, ignored, or (strict) refused
+    """
+    reading = Reading(decoding)
     try:
         with os.fdopen(open_regular(path), "rb") as file, located(path):
-            words, vectors = read(file, os.fstat(file.fileno()).st_size)
+            vectors = read(file, os.fstat(file.fileno()).st_size, reading)
+            words = tuple(reading.words)
             require_finite(words, vectors)
     except (OSError, ValueError) as error:  # a NUL in the name
         raise LabError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    return Embedding(words, vectors, title=path.name)
+    return Embedding(words, vectors, title=path.name, broken=reading.broken, left_out=reading.left_out)
 
 
-def read(file: BinaryIO, size: int) -> tuple[tuple[str, ...], np.ndarray]:
-    """The words and their vectors (V, D) of an open file of so many bytes."""
+def read(file: BinaryIO, size: int, reading: Reading) -> np.ndarray:
+    """The vectors (V, D) of an open file of so many bytes, and their words into `reading`."""
     first = file.readline(LONGEST_LINE)
     header = re.fullmatch(rb"([0-9]{1,18}) ([0-9]{1,18})[ \r]*\n?", first)
     if header is None:
@@ -64,7 +108,7 @@ def read(file: BinaryIO, size: int) -> tuple[tuple[str, ...], np.ndarray]:
         file.seek(-1, os.SEEK_END)
         count += file.read(1) != b"\n"
         file.seek(0)
-        return read_text(file, empty(count, width, 2, size, f"{count:,} lines"), 1)
+        return read_text(file, empty(count, width, 2, size, f"{count:,} lines"), 1, reading)
     count, width = int(header[1]), int(header[2])
     if not count or not width:
         raise LabError(f"its header says {count} words of {width} numbers")
@@ -72,8 +116,8 @@ def read(file: BinaryIO, size: int) -> tuple[tuple[str, ...], np.ndarray]:
     start = file.read(LONGEST_LINE)
     file.seek(len(first))
     if is_text(start, width):
-        return read_text(file, empty(count, width, 2, rest, said), 2)
-    return read_binary(file, empty(count, width, 4, rest, said))
+        return read_text(file, empty(count, width, 2, rest, said), 2, reading)
+    return read_binary(file, empty(count, width, 4, rest, said), reading)
 
 
 def empty(count: int, width: int, least: int, size: int, said: str) -> np.ndarray:
@@ -102,27 +146,30 @@ def is_text(start: bytes, width: int) -> bool:
     return re.search(rb"[\x00-\x08\x0e-\x1f\x7f]", start[:1000]) is None
 
 
-def read_text(file: BinaryIO, vectors: np.ndarray, line: int) -> tuple[tuple[str, ...], np.ndarray]:
-    """Fill `vectors` (V, D) from the lines of a text; the first of them is number `line` of the file."""
+def read_text(file: BinaryIO, vectors: np.ndarray, line: int, reading: Reading) -> np.ndarray:
+    """Fill `vectors` (V, D) from the lines of a text, the first of which is number `line` of the file; return those
+    that count."""
     count, width = vectors.shape
-    words: dict[str, None] = {}
     lines = iter(lambda: file.readline(LONGEST_LINE), b"")
+    filled = 0
     for row in range(0, count, LINES):
-        numbers = []
+        numbers, counts = [], []
         for place, each in enumerate(islice(lines, min(LINES, count - row)), line + row):
             with located(f"line {place}"):
                 word, fields = parted(each, width)
-                add(words, word)
+                counts.append(reading.add(word))
                 numbers.append(fields)
-        if len(words) < count and len(numbers) < LINES:
-            raise LabError(f"it ends after {len(words):,} of {count:,} words")
+        if len(numbers) < min(LINES, count - row):
+            raise LabError(f"it ends after {row + len(numbers):,} of {count:,} words")
         found = parsed(numbers, width)
         if found is None:
             found = np.stack([one_by_one(each, place) for place, each in enumerate(numbers, line + row)])
-        vectors[row : row + len(found)] = found
+        found = found[counts]
+        vectors[filled : filled + len(found)] = found
+        filled += len(found)
     if rest := file.read(1000).strip():
         raise LabError(f"it goes on after the {count:,} words of its header, with {rest[:20]!r}")
-    return tuple(words), vectors
+    return vectors[:filled]
 
 
 def parted(line: bytes, width: int) -> tuple[bytes, bytes]:
@@ -164,11 +211,10 @@ def one_by_one(numbers: bytes, line: int) -> np.ndarray:
         return np.array([float(each) for each in numbers.split(b" ")]).astype(np.float32)
 
 
-def read_binary(file: BinaryIO, vectors: np.ndarray) -> tuple[tuple[str, ...], np.ndarray]:
-    """Fill `vectors` (V, D) from what follows the header of a binary file."""
+def read_binary(file: BinaryIO, vectors: np.ndarray, reading: Reading) -> np.ndarray:
+    """Fill `vectors` (V, D) from what follows the header of a binary file; return those that count."""
     count, width = vectors.shape
-    words: dict[str, None] = {}
-    held, at = b"", 0
+    held, at, filled = b"", 0, 0
     for row in range(count):
         while (space := held.find(b" ", at, at + LONGEST_WORD + 2)) < 0 or len(held) <= space + 4 * width:
             more = file.read(max(PIECE, 4 * width)) if space >= 0 or len(held) - at <= LONGEST_WORD else b""
@@ -177,27 +223,13 @@ def read_binary(file: BinaryIO, vectors: np.ndarray) -> tuple[tuple[str, ...], n
                 raise LabError(where or f"word {row + 1} has no end within {min(len(held) - at, LONGEST_WORD):,} bytes")
             held, at = held[at:] + more, 0
         with located(f"word {row + 1}"):
-            add(words, held[at:space].lstrip(b"\n"))
-        vectors[row] = np.frombuffer(held, "<f4", width, space + 1)
+            counts = reading.add(held[at:space].lstrip(b"\n"))
+        vectors[filled] = np.frombuffer(held, "<f4", width, space + 1)
+        filled += counts
         at = space + 1 + 4 * width
     if rest := (held[at:] + file.read(20)).removeprefix(b"\n"):
         raise LabError(f"it goes on after the {count:,} words of its header, with {rest[:20]!r}")
-    return tuple(words), vectors
-
-
-def add(words: dict[str, None], data: bytes) -> None:
-    """Add a word to those that were read. LabError if it is empty, too long, not UTF-8, or there already."""
-    if not data:
-        raise LabError("there is no word")
-    if len(data) > LONGEST_WORD:
-        raise LabError(f"the word that begins with {data[:20]!r} is longer than {LONGEST_WORD:,} bytes")
-    try:
-        word = data.decode()
-    except UnicodeDecodeError as error:
-        raise LabError(f"the word {data!r} is not UTF-8: {error.reason}") from None
-    if word in words:
-        raise LabError(f"the word {word!r} is there a second time")
-    words[word] = None
+    return vectors[:filled]
 
 
 def require_finite(words: Sequence[str], vectors: np.ndarray) -> None:

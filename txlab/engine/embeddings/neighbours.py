@@ -10,9 +10,21 @@ from txlab.engine.explain import Explanation, Operand, Step, computed
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
-    """Each row at length 1; a row of zeros stays."""
-    lengths = np.sqrt(np.einsum("...d,...d->...", vectors, vectors))[..., None]  # without a table of squares
-    return vectors / np.where(lengths == 0, 1, lengths)
+    """Each row at length 1; a row of zeros stays.
+
+    A row is divided by its largest number first, since the squares of 1e20 and of 1e-30 are not float32 numbers.
+    """
+    largest = np.abs(vectors).max(-1, keepdims=True, initial=0)
+    scaled: np.ndarray = vectors / np.where(largest == 0, 1, largest)
+    scaled /= np.sqrt(np.einsum("...d,...d->...", scaled, scaled)).clip(1e-30)[..., None]  # 1 at least, or 0
+    return scaled
+
+
+def cosine(v: np.ndarray, w: np.ndarray) -> float:
+    """cos(v, w) = v·w / (‖v‖ ‖w‖) of two vectors (D), in float64; 0 if one has length 0."""
+    v, w = v.astype(np.float64), w.astype(np.float64)
+    lengths = float(np.linalg.norm(v)) * float(np.linalg.norm(w))
+    return float(v @ w) / lengths if lengths else 0.0
 
 
 def nearest(units: np.ndarray, query: np.ndarray, count: int, without: Sequence[int] = ()) -> list[tuple[int, float]]:
@@ -26,7 +38,7 @@ def nearest(units: np.ndarray, query: np.ndarray, count: int, without: Sequence[
     count = min(count, len(units) - len(set(without)))
     found = np.argpartition(-cosines, count - 1)[:count] if 0 < count < len(units) else np.arange(len(units))
     order = found[np.lexsort((found, -cosines[found]))][:count]
-    return [(int(row), float(cosines[row])) for row in order]
+    return sorted(((int(row), cosine(units[row], query)) for row in order), key=lambda each: -each[1])
 
 
 def analogy(units: np.ndarray, a: int, b: int, c: int, count: int) -> list[tuple[int, float]]:
@@ -37,12 +49,12 @@ def analogy(units: np.ndarray, a: int, b: int, c: int, count: int) -> list[tuple
 
 def explain_similarity(words: tuple[str, str], v: np.ndarray, w: np.ndarray) -> Explanation:
     """Why the cosine of two words is what it is, for their vectors (D)."""
+    result = cosine(v, w)
     v, w = v.astype(np.float64), w.astype(np.float64)
     dot, one, other = float(v @ w), float(np.linalg.norm(v)), float(np.linalg.norm(w))
-    cosine = dot / (one * other) if one * other else 0.0
     a, b = words
     return Explanation(
-        question=f"why are {a!r} and {b!r} alike by {cosine:.3f}?",
+        question=f"why are {a!r} and {b!r} alike by {result:.3f}?",
         equation="cos(v, w) = v·w / (‖v‖ ‖w‖)",
         math="K6",
         source="Mikolov et al. 2013c",
@@ -52,7 +64,7 @@ def explain_similarity(words: tuple[str, str], v: np.ndarray, w: np.ndarray) -> 
             Step("‖v‖", f"the length of {a}", one),
             Step("‖w‖", f"the length of {b}", other),
             computed("cos", "{} / ({} · {})", lambda x, y, z: x / (y * z), dot, one, other)
-            if cosine
+            if result
             else Step("cos", "a vector of length 0, or at right angles", 0.0),
         ],
     )
@@ -61,11 +73,14 @@ def explain_similarity(words: tuple[str, str], v: np.ndarray, w: np.ndarray) -> 
 def principal_axes(vectors: np.ndarray, count: int = 2) -> tuple[np.ndarray, np.ndarray]:
     """The `count` directions (count, D) along which the rows differ most, and each one's share of the variance.
 
-    A direction points so that its largest component is positive; otherwise its sign would be arbitrary.
+    A direction points so that its largest component is positive; otherwise its sign would be arbitrary. Directions that
+    D numbers do not have are zeros; all shares are 0 where nothing varies.
     """
-    centred = vectors - vectors.mean(0)
+    centred = vectors - vectors.mean(0) if len(vectors) else vectors
     strengths, directions = np.linalg.eigh(centred.T.astype(np.float64) @ centred)
     axes, strengths = directions.T[::-1][:count], np.maximum(strengths[::-1], 0)
+    missing = max(0, count - len(axes))
+    axes, strengths = np.pad(axes, ((0, missing), (0, 0))), np.pad(strengths, (0, missing))
     largest = np.abs(axes).argmax(1)
     axes = axes * np.sign(axes[np.arange(len(axes)), largest])[:, None]
     return axes, strengths[:count] / max(strengths.sum(), np.finfo(float).tiny)

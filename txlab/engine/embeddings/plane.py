@@ -17,6 +17,7 @@ from txlab.engine.embeddings.embedding import Embedding
 from txlab.engine.embeddings.neighbours import named_axes, principal_axes, rotation
 
 FITTED = 5000  # words that turns and axes are computed from, the most frequent; all are turned and drawn
+FLAT = 1e-12  # variance of vectors of length 1: below it there is only rounding
 FAITHFUL = 0.7  # of the variance that the best two axes show; below it the axes are replaced
 
 Pair = tuple[str, str]
@@ -47,10 +48,12 @@ class Projection:
         self.mean = np.empty(0)
 
     def lay(self, embedding: Embedding, vectors: np.ndarray) -> Plane:
-        """The picture of `vectors` (V, D), at length 1, of an embedding's words.
+        """The picture of `vectors` (V, D), at length 1, of an embedding's words. Where they do not differ, as context
+        vectors before the first step, all points are equal; numbers that are not finite count as 0.
 
         LabError if a word of `pairs` has no vector.
         """
+        vectors = np.nan_to_num(vectors, nan=0.0, posinf=0.0, neginf=0.0)
         if self.pairs:
             axes = named_axes(vectors, [(embedding.row(one), embedding.row(other)) for one, other in self.pairs])
             return Plane(vectors @ axes.T, float("nan"), self.pairs)
@@ -60,13 +63,14 @@ class Projection:
         if known and self.vectors.shape[1] == vectors.shape[1]:
             turn = self._turn_to_last(vectors[mine], before)
         fitted = vectors[:FITTED] @ turn
+        spread = float(fitted.var(0).sum()) if len(fitted) else 0.0
+        if spread < FLAT:
+            return Plane(np.zeros((len(vectors), 2)), 0.0)  # nothing to which the next one could be turned
         best, shares = principal_axes(fitted)
+        points, share = np.zeros((len(vectors), 2)), -1.0
         if known and self.axes.shape[1] == vectors.shape[1]:
             points = placed(vectors, turn, self.axes, self.mean)
-            spread = fitted.var(0).sum()
-            share = float(points[:FITTED].var(0).sum() / spread) if spread else 1.0
-        else:
-            points, share = np.empty((len(vectors), 0)), 0.0
+            share = float(points[:FITTED].var(0).sum() / spread)
         if share < FAITHFUL * shares.sum():
             mean, share = fitted.mean(0), float(shares.sum())
             points = placed(vectors, turn, best, mean)
@@ -81,6 +85,9 @@ class Projection:
         """Points (V, 2) of another picture of these words on the present axes, without becoming the present one."""
         if self.pairs:
             return self.lay(embedding, vectors).points
+        vectors = np.nan_to_num(vectors, nan=0.0, posinf=0.0, neginf=0.0)
+        if self.vectors.shape[1] != vectors.shape[1]:  # the present picture is flat
+            return np.zeros((len(vectors), 2))
         mine, before = self._common(embedding.words)
         return placed(vectors, self._turn_to_last(vectors[mine], before), self.axes, self.mean)
 

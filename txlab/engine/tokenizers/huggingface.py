@@ -7,8 +7,11 @@ Such tokenizers lower-case text, drop accents or add spaces, so for them the rou
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -26,7 +29,7 @@ from txlab.engine.tokenizers.gpt2_files import (
 )
 from txlab.engine.tokenizers.json_files import listed, mapping, shown, text, write_aside
 from txlab.engine.tokenizers.patterns import PATTERNS, compiled, expression
-from txlab.engine.tokenizers.tokenizer import TextOnly, unknown_token, utf8
+from txlab.engine.tokenizers.tokenizer import Piece, TextOnly, unknown_token, utf8
 from txlab.errors import LabError
 
 
@@ -178,8 +181,60 @@ def foreign_tokenizer(content: dict[str, Any], why: str) -> ForeignTokenizer:
         raise
     except BaseException as error:  # the library's panics are not subclasses of Exception
         raise LabError(f"it {why}, and the library tokenizers cannot read it: {shown(str(error))}") from None
-    byte_level = '"ByteLevel"' in json.dumps([content.get("decoder"), content.get("pre_tokenizer")])
+    byte_level = bool(steps_named("ByteLevel", [content.get("normalizer"), content.get("pre_tokenizer")]))
     return ForeignTokenizer(inner, str(content["model"].get("type", "BPE")), byte_level)
+
+
+def steps_named(kind: str, content: object) -> list[dict[str, Any]]:
+    """The steps of this type in (parts of) a parsed tokenizer.json, at any depth."""
+    found: list[dict[str, Any]] = []
+    waiting = [content]
+    while waiting:
+        step = waiting.pop()
+        if isinstance(step, dict):
+            found += [step] if step.get("type") == kind else []
+            waiting += step.values()
+        elif isinstance(step, list):
+            waiting += step
+    return found
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """How the names of a vocabulary spell bytes.
+
+    byte_level      each letter of a name is a byte, as GPT-2 writes them
+    byte_fallback   <0xF0> is a byte
+    space           the letter for a space, "▁"; "" if there is none
+    inside, last    what begins the name of a piece inside a word (##), and ends that of a word's last piece (</w>)
+    unknown         the name of the token for what the vocabulary lacks
+    """
+
+    byte_level: bool
+    byte_fallback: bool = False
+    space: str = ""
+    inside: str = ""
+    last: str = ""
+    unknown: str | None = None
+
+    def data(self, name: str, first: bool = False, last: bool = True) -> bytes:
+        """The bytes of a name. `first`, `last`: whether the token is at the beginning and at the end of its word."""
+        if last and self.last and name != self.last:
+            name = name.removesuffix(self.last)
+        if not first and self.inside and name != self.inside:
+            name = name.removeprefix(self.inside)
+        if self.byte_fallback and FALLBACK.fullmatch(name):
+            return bytes([int(name[3:5], 16)])
+        return self.literal(name)
+
+    def literal(self, text: str) -> bytes:
+        """The bytes of a normalized text, which may have letters of its own for bytes or for a space."""
+        if self.byte_level:
+            return bytes_named(text) or text.encode()
+        return (text.replace(self.space, " ") if self.space else text).encode()
+
+
+FALLBACK = re.compile(r"<0x[0-9A-F]{2}>")
 
 
 class ForeignTokenizer(TextOnly):
@@ -215,9 +270,9 @@ class ForeignTokenizer(TextOnly):
         return tuple(self.special_of)
 
     @cached_property
-    def added(self) -> frozenset[str]:
-        """The texts of added tokens, special or not."""
-        return frozenset(token.content for token in self.inner.get_added_tokens_decoder().values())
+    def added(self) -> dict[str, Any]:
+        """Added tokens, special or not, by their texts."""
+        return {token.content: token for token in self.inner.get_added_tokens_decoder().values()}
 
     def encoding(self, text: str, special: bool = False) -> Any:
         utf8(text)
@@ -232,26 +287,88 @@ class ForeignTokenizer(TextOnly):
         """`special`: turn the texts of special tokens into these tokens."""
         return list(self.encoding(text, special).ids)
 
-    def spans(self, text: str, special: bool = False) -> list[tuple[int, int, int]]:
-        """The tokens of `encode`, each with the start and end of its characters, as the library reports them."""
+    def steps(self, part: str) -> object:
+        """The library's `normalizer`, `pre_tokenizer` or `decoder` as parsed JSON."""
+        inner = getattr(self.inner, part)
+        return None if inner is None else json.loads(inner.__getstate__())
+
+    @cached_property
+    def spelling(self) -> Spelling:
+        model, normalizer = self.inner.model, self.steps("normalizer")
+        spaces = [step.get("replacement") for step in steps_named("Metaspace", self.steps("pre_tokenizer"))]
+        replacing = steps_named("Replace", normalizer)
+        spaces += [step.get("content") for step in replacing if step.get("pattern") == {"String": " "}]
+        fallback = getattr(model, "byte_fallback", False) or steps_named("ByteFallback", self.steps("decoder"))
+        if self.kind == "Unigram":  # whose object does not tell
+            fallback = fallback or json.loads(model.__getstate__()).get("byte_fallback")
+        return Spelling(
+            self.byte_level,
+            bool(fallback),
+            next(filter(None, spaces), ""),
+            getattr(model, "continuing_subword_prefix", None) or "",
+            getattr(model, "end_of_word_suffix", None) or "",
+            getattr(model, "unk_token", None),
+        )
+
+    def spans(self, text: str, special: bool = False) -> list[Piece]:
+        """The tokens of `encode`, each with its place as the library reports it, and its own bytes: those that its name
+        spells. An added token has the bytes of the text that it is cut from, an unknown one those that it replaces."""
         found = self.encoding(text, special)
-        return [(token, start, stop) for token, (start, stop) in zip(found.ids, found.offsets, strict=True)]
+        words: list[int] = found.word_ids
+        pieces: list[Piece] = []
+        cuts: list[int] = []
+        unknown: set[int] = set()
+        for i, (token, (start, stop), name) in enumerate(zip(found.ids, found.offsets, found.tokens, strict=True)):
+            here = text[start:stop]
+            data = b""
+            added = self.added.get(name)
+            if added is not None and (special or not added.special) and (here.strip() == name or added.normalized):
+                cuts.append(i)
+                data = self.spelling.literal(self.normal(here)) if added.normalized else here.encode()
+            elif name == self.spelling.unknown and here != name:
+                unknown.add(i)
+            elif here.endswith(name) or self.names.get(token) != name:  # Unigram names unknown tokens by their text
+                data = self.spelling.literal(name)
+            else:
+                first = i == 0 or words[i] != words[i - 1]
+                data = self.spelling.data(name, first, i + 1 == len(words) or words[i] != words[i + 1])
+            pieces.append(Piece(token, start, stop, data))
+        for begin, end in itertools.pairwise([-1, *cuts, len(pieces)]):
+            inside = range(begin + 1, end)
+            if unknown.isdisjoint(inside):
+                continue
+            part = text[pieces[begin].stop if begin >= 0 else 0 : pieces[end].start if end < len(pieces) else len(text)]
+            whole, before = self.splits(part), words[begin] + 1 if begin >= 0 else 0
+            for word, group in itertools.groupby(inside, words.__getitem__):
+                members = list(group)
+                known = [None if i in unknown else pieces[i].data for i in members]
+                if None in known:
+                    for i, data in zip(
+                        members, filled(self.spelling.literal(whole[word - before]), known), strict=True
+                    ):
+                        pieces[i] = pieces[i]._replace(data=data)
+        return pieces
+
+    def splits(self, text: str) -> list[str]:
+        """The normalized words of a text without added tokens, which the model takes one by one."""
+        from tokenizers import PreTokenizedString
+
+        words = PreTokenizedString(text)
+        if self.inner.normalizer is not None:
+            words.normalize(self.inner.normalizer.normalize)
+        if self.inner.pre_tokenizer is not None:
+            self.inner.pre_tokenizer.pre_tokenize(words)
+        return [word for word, _, _ in words.get_splits()]
+
+    def normal(self, text: str) -> str:
+        return text if self.inner.normalizer is None else str(self.inner.normalizer.normalize_str(text))
 
     def token_bytes(self, token: int) -> bytes:
         """The bytes of a token's name: "▁the" is " the", "##ing" is "ing", <0x0A> is a line feed."""
         if not 0 <= token < self.vocabulary:
             raise unknown_token(token, self.vocabulary)
         name = self.names.get(token, "")
-        if name in self.added:
-            return name.encode()
-        if self.byte_level:
-            return bytes_named(name) or name.encode()
-        if len(name) == 6 and name.startswith("<0x") and name.endswith(">"):
-            try:
-                return bytes([int(name[3:5], 16)])
-            except ValueError:
-                pass
-        return name.removeprefix("##").replace("▁", " ").encode()
+        return name.encode() if name in self.added else self.spelling.data(name)
 
     def decode(self, ids: Iterable[int]) -> str:
         wanted = list(ids)
@@ -259,3 +376,30 @@ class ForeignTokenizer(TextOnly):
             if not 0 <= token < self.vocabulary:
                 raise unknown_token(token, self.vocabulary)
         return str(self.inner.decode(wanted, skip_special_tokens=False))
+
+
+def filled(whole: bytes, known: list[bytes | None]) -> list[bytes]:
+    """The bytes of the tokens of a word; an unknown one, None, has what its neighbours leave.
+
+    Of unknown tokens in a row each has a byte or a character, if these are as many; else the first has all.
+
+    >>> filled("a🦙éb".encode(), [b"a", None, None, b"b"]) == [b"a", "🦙".encode(), "é".encode(), b"b"]
+    True
+    """
+    found: list[bytes] = []
+    at = 0
+    for missing, group in itertools.groupby(known, lambda data: data is None):
+        row = [data or b"" for data in group]
+        if missing:
+            after = list(itertools.takewhile(lambda data: data is not None, known[len(found) + len(row) :]))
+            following = b"".join(data or b"" for data in after)
+            is_last = len(found) + len(row) + len(after) == len(known)
+            until = len(whole) - len(following) if is_last else whole.find(following, at)
+            gap = whole[at : max(at, until)]
+            each = [bytes([byte]) for byte in gap]
+            if len(each) != len(row):
+                each = [character.encode() for character in gap.decode(errors="replace")]
+            row = each if len(each) == len(row) else [gap] + [b""] * (len(row) - 1)
+        found += row
+        at += len(b"".join(row))
+    return found

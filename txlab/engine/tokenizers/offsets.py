@@ -1,6 +1,7 @@
 """Where each token of a text lies, in characters and in bytes, and how much text a token holds (MATH K1).
 
-A token may be half of a character: it then starts where the character starts, as its neighbour does. A word, for the
+A token may be half of a character: it then starts where the character starts, as its neighbour does. Its bytes are its
+own in any case: the place of a token is not its content, which the tokenizer may have normalized. A word, for the
 counts, is a run of letters, marks, digits and underscores, possibly with apostrophes, hyphens, points and joiners
 inside. In scripts without spaces between words (Han, Hiragana, Thai, Lao, Khmer, Burmese) each character with its marks
 counts as a word, by the default rule of Unicode's annex 29; that is more than a reader of these scripts would count, so
@@ -22,7 +23,7 @@ from txlab.engine.tokenizers.elementary import WordTokenizer
 from txlab.engine.tokenizers.gpt2_files import LETTERS, name_of
 from txlab.engine.tokenizers.huggingface import ForeignTokenizer
 from txlab.engine.tokenizers.sentence_pieces import SentencePieceTokenizer
-from txlab.engine.tokenizers.tokenizer import DIGITS, Ids, Tokenizer, parts, utf8
+from txlab.engine.tokenizers.tokenizer import DIGITS, Ids, Tokenizer, clusters, parts, utf8
 from txlab.engine.tokenizers.word_pieces import WordPieceTokenizer
 
 STRETCH = 4096  # characters at once, for tokenizers that encode each character by itself
@@ -34,9 +35,11 @@ Spanning = ForeignTokenizer | WordPieceTokenizer | SentencePieceTokenizer
 class TokenSpan:
     """A token in a text.
 
-    data                   the bytes that it adds; b"" for the first digit of a spelt byte
+    data                   its own bytes, of the text as the tokenizer normalizes it, with a space that is put before
+                           the text; b"" for the first digit of a spelt byte
     start, stop            its characters: from the one with its first byte up to and including the one with its last
-    byte_start, byte_stop  its UTF-8 bytes
+    byte_start, byte_stop  its place in the text's UTF-8 bytes: all of these characters, or only the token's own bytes
+                           where these are what the text has there
     """
 
     token: int
@@ -71,13 +74,27 @@ def token_spans_of_bytes(
 
 
 def of_spans(tokenizer: Spanning, text: str, special: bool) -> Iterator[TokenSpan]:
-    """The positions of tokens as the tokenizer reports them; `data` is the text there, before any normalization."""
+    """The tokens with their places and bytes as the tokenizer reports them."""
     place = byte = 0
     named = set(tokenizer.special_of.values()) if special else set()
-    for token, start, stop in tokenizer.spans(text, special):
+    pieces = tokenizer.spans(text, special)
+    for begin, end in clusters(pieces):
+        shared = pieces[begin:end]
+        start, stop = min(piece.start for piece in shared), max(piece.stop for piece in shared)
         byte, place = byte_at(text, place, byte, start), start
-        data = text[start:stop].encode()
-        yield TokenSpan(token, data, start, stop, byte, byte + len(data), token in named)
+        here = text[start:stop].encode()
+        joined = b"".join(piece.data for piece in shared)
+        before = joined.find(here)
+        # The text as it is, except for spaces that the tokenizer puts there or leaves out of the place.
+        exact = before >= 0 and not (joined[:before] + joined[before + len(here) :]).strip(b" ")
+        at = -before
+        for token, first, last, data in shared:
+            bounds = (at, at + len(data))
+            if not exact:
+                bounds = (len(text[start:first].encode()), len(text[start:last].encode()))
+            low, high = (byte + min(max(bound, 0), len(here)) for bound in bounds)
+            yield TokenSpan(token, data, first, last, low, high, token in named)
+            at += len(data)
 
 
 def byte_at(text: str, place: int, byte: int, wanted: int) -> int:

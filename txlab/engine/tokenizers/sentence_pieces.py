@@ -19,7 +19,7 @@ from txlab.engine.tokenizers.added_tokens import AddedToken
 from txlab.engine.tokenizers.folders import beside
 from txlab.engine.tokenizers.gpt2_files import vocabulary_of
 from txlab.engine.tokenizers.json_files import read_bytes, read_json
-from txlab.engine.tokenizers.tokenizer import TextOnly, unknown_token, utf8
+from txlab.engine.tokenizers.tokenizer import Piece, TextOnly, unknown_token, utf8
 from txlab.errors import LabError, located, one_line
 
 UNKNOWN = "<unk>"
@@ -105,24 +105,47 @@ class SentencePieceTokenizer(TextOnly):
             ids += [self.token_of.get(name, unknown) for name in names] if token is None else [token]
         return ids
 
-    def spans(self, text: str, special: bool = False) -> list[tuple[int, int, int]]:
-        """The tokens of `encode`, each with the start and end of its characters."""
+    def spans(self, text: str, special: bool = False) -> list[Piece]:
+        """The tokens of `encode`, each with its place and the bytes of its piece; <unk> has those that it replaces."""
         utf8(text)
         unknown = self.token_of[UNKNOWN]
-        found: list[tuple[int, int, int]] = []
+        found: list[Piece] = []
         for start, part, token in self.parts(text, special):
             if token is not None:
-                found.append((token, start, start + len(part)))
+                found.append(Piece(token, start, start + len(part), part.encode()))
                 continue
-            for name, first, last in places(self.inner, part):
-                found.append((self.token_of.get(name, unknown), start + first, start + last))
+            for name, first, last in self.places(part):
+                token = self.token_of.get(name, unknown)
+                found.append(Piece(token, start + first, start + last, self.data(name)))
         return found
 
+    def places(self, text: str) -> list[tuple[str, int, int]]:
+        """The pieces of a text, each with the start and end of its characters.
+
+        The library gives only the last byte of a character its place; here the others have the same."""
+        found = places(self.inner, text)
+        for i in reversed(range(len(found) - 1)):
+            (name, first, last), (_, following, end) = found[i], found[i + 1]
+            if first == last == following and name in self.byte_of:
+                found[i] = (name, first, end)
+        return found
+
+    @cached_property
+    def byte_of(self) -> dict[str, bytes]:
+        """The pieces that are single bytes, such as <0xF0>, of models with byte fallback."""
+        bytes_ = (token for token in range(self.inner.get_piece_size()) if self.inner.is_byte(token))
+        return {name: bytes([int(name[3:5], 16)]) for name in map(self.inner.id_to_piece, bytes_)}
+
+    def data(self, name: str) -> bytes:
+        """The bytes of a piece: "▁the" is " the", <0xF0> is a byte."""
+        return self.byte_of[name] if name in self.byte_of else name.replace(SPACE, " ").encode()
+
     def token_bytes(self, token: int) -> bytes:
-        """The bytes of a piece: "▁the" is " the"."""
+        """The bytes of a piece; an added token has those of its text."""
         if not 0 <= token < self.vocabulary:
             raise unknown_token(token, self.vocabulary)
-        return self.names.get(token, "").replace(SPACE, " ").encode()
+        name = self.names.get(token, "")
+        return name.encode() if name in self.added else self.data(name)
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of the tokens; special tokens are written out, with a space after each."""

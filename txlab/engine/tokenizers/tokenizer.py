@@ -9,7 +9,7 @@ unchanged, where an "unknown" token would lose it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,6 +79,30 @@ class TextOnly(Protocol):
 
     def label(self, token: int) -> str:
         return legible(self.token_bytes(token))
+
+
+class Piece(NamedTuple):
+    """A token in a text: the start and end of its characters, and its own bytes, of the text as it is normalized.
+
+    Several tokens may be parts of one character; they then have the same place, and their bytes joined are its.
+    """
+
+    token: int
+    start: int
+    stop: int
+    data: bytes
+
+
+def clusters(pieces: Sequence[Piece]) -> Iterator[tuple[int, int]]:
+    """The stretches pieces[begin:end] of tokens that share characters; most have one token."""
+    begin = reach = 0
+    for i, piece in enumerate(pieces):
+        if i > begin and piece.start >= reach:
+            yield begin, i
+            begin = i
+        reach = piece.stop if i == begin else max(reach, piece.stop)
+    if pieces:
+        yield begin, len(pieces)
 
 
 def ids_of_bytes(tokenizer: Tokenizer, data: bytes) -> Ids:

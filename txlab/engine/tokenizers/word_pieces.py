@@ -23,7 +23,7 @@ from txlab.engine.tokenizers.bases import MOST_TOKENS
 from txlab.engine.tokenizers.folders import beside
 from txlab.engine.tokenizers.gpt2_files import vocabulary_of
 from txlab.engine.tokenizers.json_files import read_bytes, shown
-from txlab.engine.tokenizers.tokenizer import TextOnly, legible, unknown_token, utf8
+from txlab.engine.tokenizers.tokenizer import Piece, TextOnly, legible, unknown_token, utf8
 from txlab.errors import LabError
 
 VOCAB = "vocab.txt"
@@ -148,20 +148,21 @@ class WordPieceTokenizer(TextOnly):
                     ids += self.pieces(word)
         return ids
 
-    def spans(self, text: str, special: bool = False) -> list[tuple[int, int, int]]:
-        """The tokens of `encode`, each with the start and end of its characters."""
+    def spans(self, text: str, special: bool = False) -> list[Piece]:
+        """The tokens of `encode`, each with its place, and its bytes of the clean text; [UNK] has those of its word."""
         utf8(text)
-        found: list[tuple[int, int, int]] = []
+        found: list[Piece] = []
         for start, stop, token in self.added_tokens.exact.cut(text, special):
             if token is not None:
-                found.append((token, start, stop))
+                found.append(Piece(token, start, stop, text[start:stop].encode()))
                 continue
             parts = [self.clean(character) for character in text[start:stop]]
             clean = "".join(parts)
             owner = [start + i for i, part in enumerate(parts) for _ in part]  # for each clean character
             for first, last, inner in self.added_tokens.normalized.cut(clean, special):
                 if inner is not None:
-                    found.append((inner, owner[first], owner[last - 1] + 1))
+                    data = clean[first:last].encode()
+                    found.append(Piece(inner, owner[first], owner[last - 1] + 1, data))
                     continue
                 for at, word in self.words(clean[first:last]):
                     place = first + at
@@ -172,8 +173,9 @@ class WordPieceTokenizer(TextOnly):
                             if name == UNKNOWN
                             else len(name.removeprefix(INSIDE) if place > first + at else name)
                         )
-                        found.append((piece, owner[place], owner[place + size - 1] + 1))
-                        place += size
+                        end = place + size
+                        found.append(Piece(piece, owner[place], owner[end - 1] + 1, clean[place:end].encode()))
+                        place = end
         return found
 
     def clean(self, text: str) -> str:

@@ -122,16 +122,16 @@ class Config:
                 )
 
     def token_id(self, key: str, vocabulary: int) -> int | None:
-        """Return the id of a special token, the first if there are several, or None."""
+        """Return the id of a special token, the first if there are several; None if no token has it."""
         given = self.content.get(key)
         if isinstance(given, list) and given:
             given = given[0]
         if given is None:
             return None
-        # GPT-2's config says 50256 whatever the vocabulary is; an id out of range is useless but harmless.
-        if type(given) is not int or given < 0:
+        # GPT-2's config says 50256 whatever the vocabulary is, others say −1: useless but harmless.
+        if type(given) is not int:
             raise LabError(f"{self.file} has {key} = {shown(given)}; allowed: ids from 0 to {vocabulary - 1}")
-        return given if given < vocabulary else None
+        return given if 0 <= given < vocabulary else None
 
 
 def is_number(given: Any) -> bool:
@@ -274,7 +274,7 @@ def read_rotary(
     config: Config, head_width: int, partial: float = 1.0, old: tuple[str, str] = ("rope_theta", "")
 ) -> Rotary:
     """Read the rotary settings of a config; `partial` and the `old` keys (base and share) depend on the family."""
-    given: Any = next((config.content[key] for key in ("rope_scaling", "rope_parameters") if key in config), {})
+    given: Any = config.content.get("rope_scaling") or config.content.get("rope_parameters") or {}  # an empty one too
     if not isinstance(given, dict):
         raise LabError(f"config.json has rope_parameters = {shown(given)}; allowed: an object")
     if more := sorted(set(given) - SAID):
@@ -298,6 +298,7 @@ def read_rotary(
             raise LabError(f"config.json has low_freq_factor = {slow:g}; allowed: below high_freq_factor = {fast:g}")
         longest = config.whole("max_position_embeddings", 1, LONGEST)
         trained = said.whole("original_max_position_embeddings", 1, LONGEST, longest)
+        trained = config.whole("original_max_position_embeddings", 1, LONGEST, trained)  # takes precedence
         return Rotary(base, width, said.number("factor", 1e-6, 1e6), slow, fast, trained)
     return Rotary(base, width, said.number("factor", 1e-6, 1e6) if kind == "linear" else 1.0)
 

@@ -8,7 +8,7 @@ settings; unsupported keys are listed, so that they can be reported.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,9 @@ class Generation:
     special   "start", "begin", "end", "pad" → id
     rules     constraints on the text
     said      the supported keys, under their names in the file, and those they imply
-    unknown   unsupported keys that would change the text
+    unknown   unsupported keys that would change the text, and those of `refused`
+    refused   keys whose values cannot be used → a sentence about each; "" is the whole file. Only a command that needs
+              such a value refuses the model: a text is scored without them
     """
 
     file: str = ""
@@ -61,6 +63,13 @@ class Generation:
     rules: Rules = FREE
     said: Mapping[str, Any] = field(default_factory=dict)
     unknown: Mapping[str, Any] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+    def needs(self, keys: Iterable[str]) -> None:
+        """Raise LabError for the first of these keys that has a value which cannot be used."""
+        for key in ("", *keys):
+            if key in self.refused:
+                raise LabError(self.refused[key])
 
     def most(self, before: int) -> int | None:
         """Return how many tokens may follow `before` tokens (for a target, its start); None if no limit is given."""
@@ -71,38 +80,60 @@ class Generation:
 UNSAID = Generation()
 
 
+# How each value is read, from (config, vocabulary).
+READERS: dict[str, Callable[[Config, int], Any]] = {
+    "max_new_tokens": lambda given, _: given.whole("max_new_tokens", 1, LONGEST_TEXT, 1),
+    "max_length": lambda given, _: given.whole("max_length", 1, LONGEST_TEXT, 1),
+    "num_beams": lambda given, _: given.whole("num_beams", 1, MOST_BEAMS, 1),
+    "length_penalty": lambda given, _: given.number("length_penalty", -100, 100, 1.0),
+    "early_stopping": lambda given, _: early_stopping(given),
+    "do_sample": lambda given, _: given.flag("do_sample", False),
+    "temperature": lambda given, _: given.number("temperature", 1e-6, 1e6, 1.0),
+    "top_k": lambda given, _: given.whole("top_k", 0, 1 << 30, 50),
+    "top_p": lambda given, _: given.number("top_p", 0, 1, 1.0),
+    "repetition_penalty": lambda given, _: given.number("repetition_penalty", 1e-6, 1e6, 1.0),
+    "bad_words_ids": lambda given, _: rows(given, "bad_words_ids"),
+    "suppress_tokens": lambda given, _: ids(given, "suppress_tokens"),
+    "begin_suppress_tokens": lambda given, _: ids(given, "begin_suppress_tokens"),
+    "forced_bos_token_id": lambda given, vocabulary: ids(given, "forced_bos_token_id", 0, vocabulary),
+    "forced_eos_token_id": lambda given, vocabulary: ids(given, "forced_eos_token_id", 0, vocabulary),
+    "renormalize_logits": lambda given, _: given.flag("renormalize_logits", False),
+}
+ENDS = "eos_token_id"
+ROLE_READERS: dict[str, Callable[[Config, int], Any]] = {ENDS: lambda given, _: ids(given, ENDS)} | {
+    key: lambda given, vocabulary, key=key: given.token_id(key, vocabulary)  # type: ignore[misc]
+    for key in ROLES.values()
+    if key != ENDS
+}
+
+
 def read_generation(folder: Path, config: Mapping[str, Any], vocabulary: int) -> Generation:
-    """Read the generation settings of a folder; LabError, without its name, for an invalid value."""
+    """Read the generation settings of a folder; those that cannot be used are in `refused`."""
     if not (folder / GENERATION).exists():
         return generation_of(config, CONFIG, vocabulary)
-    with located(GENERATION):
-        content = read_json(folder / GENERATION, LARGEST_CONFIG)
-    if not isinstance(content, dict):
-        raise LabError(f"{GENERATION} must be an object, not {shown(content)}")
+    try:
+        with located(GENERATION):
+            content = read_json(folder / GENERATION, LARGEST_CONFIG)
+        if not isinstance(content, dict):
+            raise LabError(f"{GENERATION} must be an object, not {shown(content)}")
+    except LabError as error:
+        return Generation(GENERATION, refused={"": str(error)})
     return generation_of(content, GENERATION, vocabulary)
 
 
 def generation_of(content: Mapping[str, Any], file: str, vocabulary: int) -> Generation:
     """Return the generation settings in the content of a file."""
-    given = Config(content, file)
-    values: dict[str, Any] = {
-        "max_new_tokens": given.whole("max_new_tokens", 1, LONGEST_TEXT, 1),
-        "max_length": given.whole("max_length", 1, LONGEST_TEXT, 1),
-        "num_beams": given.whole("num_beams", 1, MOST_BEAMS, 1),
-        "length_penalty": given.number("length_penalty", -100, 100, 1.0),
-        "early_stopping": early_stopping(given),
-        "do_sample": given.flag("do_sample", False),
-        "temperature": given.number("temperature", 1e-6, 1e6, 1.0),
-        "top_k": given.whole("top_k", 0, 1 << 30, 50),
-        "top_p": given.number("top_p", 0, 1, 1.0),
-        "repetition_penalty": given.number("repetition_penalty", 1e-6, 1e6, 1.0),
-        "bad_words_ids": rows(given, "bad_words_ids"),
-        "suppress_tokens": ids(given, "suppress_tokens"),
-        "begin_suppress_tokens": ids(given, "begin_suppress_tokens"),
-        "forced_bos_token_id": ids(given, "forced_bos_token_id", vocabulary),
-        "forced_eos_token_id": ids(given, "forced_eos_token_id", vocabulary),
-        "renormalize_logits": given.flag("renormalize_logits", False),
-    }
+    given, values, refused = Config(content, file), {}, {}
+    for key, read in (READERS | ROLE_READERS).items():
+        try:
+            values[key] = read(given, vocabulary)
+        except LabError as error:
+            refused[key] = str(error)
+            values[key] = read(Config({}, file), vocabulary)
+    ends = values[ENDS]
+    special = {role: values[key] for role, key in ROLES.items() if key != ENDS}
+    special["end"] = next((token if 0 <= token < vocabulary else None for token in ends), None)
+    values = {key: values[key] for key in READERS}
     neutral = {"num_beams": 1, "top_p": 1.0, "repetition_penalty": 1.0, "renormalize_logits": False}
     there = {key for key, value in values.items() if key in given and value not in (neutral.get(key), [])}
     brought = {"length_penalty", "early_stopping"} if values["num_beams"] > 1 else set()
@@ -110,15 +141,17 @@ def generation_of(content: Mapping[str, Any], file: str, vocabulary: int) -> Gen
     others = set(content) - set(values) - set(ROLES.values()) - SILENT if file == GENERATION else set(NOT_COMPUTED)
     return Generation(
         file=file,
-        ends=tuple(token for token in ids(given, "eos_token_id") if token < vocabulary),
-        special={r: token for r, key in ROLES.items() if (token := given.token_id(key, vocabulary)) is not None},
-        rules=rules_of(values, ids(given, "eos_token_id"), vocabulary),
-        said={key: value for key, value in values.items() if key in there | brought},
+        ends=tuple(token for token in ends if 0 <= token < vocabulary),
+        special={role: token for role, token in special.items() if token is not None},
+        rules=rules_of(values, ends, vocabulary),
+        said={key: value for key, value in values.items() if key in (there | brought) - set(refused)},
         unknown={
             key: content[key]
             for key in sorted(others)
             if key in given and content[key] not in (NOT_COMPUTED.get(key), [], {})
-        },
+        }
+        | {key: content[key] for key in refused},
+        refused=refused,
     )
 
 
@@ -127,8 +160,8 @@ def rules_of(values: Mapping[str, Any], ends: list[int], vocabulary: int) -> Rul
     words = [tuple(row) for row in values["bad_words_ids"] if max(row) < vocabulary]
     never = [*(word[0] for word in words if len(word) == 1 and word[0] not in ends), *values["suppress_tokens"]]
     return Rules(
-        never=tuple(token for token in never if token < vocabulary),
-        never_first=tuple(token for token in values["begin_suppress_tokens"] if token < vocabulary),
+        never=tuple(token for token in never if 0 <= token < vocabulary),
+        never_first=tuple(token for token in values["begin_suppress_tokens"] if 0 <= token < vocabulary),
         never_rows=tuple(word for word in words if len(word) > 1),
         first=values["forced_bos_token_id"][0] if values["forced_bos_token_id"] else None,
         last=tuple(values["forced_eos_token_id"]),
@@ -146,12 +179,12 @@ def early_stopping(said: Config) -> EarlyStopping:
     raise LabError(f'{said.file} has early_stopping = {shown(given)}; allowed: true, false, "never"')
 
 
-def ids(said: Config, key: str, below: int | None = None) -> list[int]:
-    """Return one id or several as a list; empty for null."""
+def ids(said: Config, key: str, low: int | None = None, below: int | None = None) -> list[int]:
+    """Return one id or several as a list; empty for null. Without bounds any number may stand for no token."""
     given = said.content.get(key)
     found = [] if given is None else given if isinstance(given, list) else [given]
-    if not all(type(token) is int and 0 <= token < (below or math.inf) for token in found):
-        allowed = "ids from 0 on" if below is None else f"ids from 0 to {below - 1}"
+    if not all(type(token) is int and (low is None or low <= token < (below or math.inf)) for token in found):
+        allowed = "ids" if low is None else f"ids from {low} on" if below is None else f"ids from {low} to {below - 1}"
         raise LabError(f"{said.file} has {key} = {shown(given)}; allowed: {allowed}")
     return found
 
@@ -161,4 +194,4 @@ def rows(said: Config, key: str) -> list[list[int]]:
     given = said.content.get(key) or []
     if not isinstance(given, list) or not all(isinstance(row, list) and row for row in given):
         raise LabError(f"{said.file} has {key} = {shown(given)}; allowed: rows of ids, such as [[5], [7, 3]]")
-    return [ids(Config({key: row}, said.file), key) for row in given]
+    return [ids(Config({key: row}, said.file), key, 0) for row in given]

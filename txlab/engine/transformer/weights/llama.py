@@ -13,6 +13,7 @@ from txlab.engine.transformer.blocks import biased
 from txlab.engine.transformer.gpt import GPT, GPTShape
 from txlab.engine.transformer.weights.families import (
     LONGEST,
+    MOST_LAYERS,
     WIDEST,
     Config,
     Family,
@@ -50,27 +51,39 @@ NORMS = {"input_layernorm": "attention_norm", "post_attention_layernorm": "feed_
 
 @dataclass(frozen=True)
 class Dialect:
-    """The defaults of absent keys: `kv_heads` 0 = as many as heads; `window` 0 = none. `said` are the keys that enable
-    biases, by the kind of bias; None = it always has one."""
+    """The defaults of absent keys: `kv_heads` 0 = as many as heads; `window` 0 = none. `switched`: the windows are off
+    unless config.json says otherwise, and it says in which layers they are. `said` are the keys that enable biases, by
+    the kind of bias; None = it always has one."""
 
     kv_heads: int
     window: int
     said: dict[str, str | None]
+    switched: bool = False
 
     def biases(self, config: Config) -> tuple[str, ...]:
         return tuple(kind for kind, key in self.said.items() if key is None or config.flag(key, False))
 
     def window_of(self, config: Config) -> int:
         """Return how many positions a position can see; LONGEST if there is no limit."""
-        if not self.window or not config.flag("use_sliding_window", "use_sliding_window" not in config.content):
-            return LONGEST
         null = "sliding_window" in config.content and config.content["sliding_window"] is None
-        return LONGEST if null else config.whole("sliding_window", 1, 1 << 40, self.window)
+        if not self.window or null or (self.switched and not self.has_windows(config)):
+            return LONGEST
+        return config.whole("sliding_window", 1, 1 << 40, self.window)
+
+    @staticmethod
+    def has_windows(config: Config) -> bool:
+        """Whether any layer has a window: those named in layer_types, else those from max_window_layers on."""
+        if not config.flag("use_sliding_window", False):
+            return False
+        kinds = config.content.get("layer_types")
+        if kinds is not None:
+            return not isinstance(kinds, list) or any(kind != "full_attention" for kind in kinds)
+        return config.whole("max_window_layers", 0, 1 << 40, 28) < config.whole("num_hidden_layers", 1, MOST_LAYERS)
 
 
 LLAMA_SAYS = Dialect(0, 0, {"qkv": "attention_bias", "out": "attention_bias", "feed_forward": "mlp_bias"})
 MISTRAL_SAYS = Dialect(8, 4096, {})
-QWEN2_SAYS = Dialect(32, 4096, {"qkv": None})
+QWEN2_SAYS = Dialect(32, 4096, {"qkv": None}, switched=True)
 
 
 def describe(config: Config, dialect: Dialect) -> GPTShape:

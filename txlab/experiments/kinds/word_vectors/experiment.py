@@ -23,7 +23,7 @@ from txlab.experiments.protocol import Adjustable, Frame, NotFinite, Sample, Sta
 from txlab.experiments.randomness import derived_seed, generator
 from txlab.experiments.small import SmallExperiment
 
-LOWEST = 1e-4  # the share of alpha that the rate ends at
+LOWEST = 1e-4  # the share of alpha below which the rate does not fall, as in the C program
 QUESTIONS = 500  # analogies asked of a planted text
 ALIKE = 10  # neighbours of a word that objectives are compared by
 COSINES = 4_000_000  # of that comparison, at most

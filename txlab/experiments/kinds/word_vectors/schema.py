@@ -63,7 +63,8 @@ class Vectors(Section):
 
 
 class WordsTrain(Section):
-    """Stochastic gradient descent; the rate falls linearly from alpha to a ten thousandth of it (MATH F3)."""
+    """Stochastic gradient descent; the rate falls linearly with the words that were read, as in the C program: at step
+    t of T, counted from 0, it is alpha · max(1 − t/T, 10⁻⁴), so alpha/T at the last one (MATH F3)."""
 
     epochs: PositiveInt = Field(5, description="times the text is gone through")
     words: Annotated[int, Field(ge=16, le=10_000_000)] = Field(10_000, description="words of the text a step")

@@ -90,7 +90,7 @@ def card(document: TextDocument, lane: TokenLane, token: int, ascii: bool) -> Co
     if not len(lane):
         return Content.styled("The text is empty: press e to write, or paste one.", "$quiet")
     ident, start, stop = int(lane.ids[token]), lane.start(token), lane.stop(token)
-    data = document.data[start:stop]
+    data = lane.data(document, token)
     label = shown_bytes(data, ascii) if data else visible(lane.tokenizer.label(ident), ascii)
     rows = [("id", count(ident)), ("token", f"{count(token + 1)} of {count(len(lane))}")]
     rows.append(("bytes", spaced(data) if data else "none: half of a spelling"))
@@ -228,7 +228,7 @@ def brief(document: TextDocument, lanes: Sequence[TokenLane], front: int, token:
     parts: list[Content] = []
     if len(lane):
         ident, start, stop = int(lane.ids[token]), lane.start(token), lane.stop(token)
-        data = document.data[start:stop]
+        data = lane.data(document, token)
         parts = [
             Content.styled(shown_bytes(data, ascii) or visible(lane.tokenizer.label(ident), ascii), "bold $accent"),
             Content(f"  id {count(ident)}   {spaced(data, 12)}   byte {reach(start, stop)}"),

@@ -19,7 +19,7 @@ from txlab.engine.tokenizers.added_tokens import AddedTokens
 from txlab.engine.tokenizers.bases import Bytes
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.engine.tokenizers.elementary import ByteTokenizer, CharacterTokenizer, WordTokenizer
-from txlab.engine.tokenizers.offsets import Spanning, token_lengths, words
+from txlab.engine.tokenizers.offsets import Spanning, token_lengths, token_spans_of_bytes, words
 from txlab.engine.tokenizers.patterns import cut
 from txlab.engine.tokenizers.tokenizer import Ids, Tokenizer, ids_of_bytes
 from txlab.errors import LabError
@@ -116,7 +116,8 @@ class TokenLane:
     """The tokens of a document by one tokenizer: `ids`, and the byte after the last of each (`stops`).
 
     Some tokens have no bytes of their own (the first hexadecimal digit of a spelled-out character); they stop where
-    they start, and their label is shown together with the next token.
+    they start, and their label is shown together with the next token. `own`: the bytes of each token, if the tokenizer
+    normalizes its text; None if they are those of the text in its place.
     """
 
     name: str
@@ -124,6 +125,7 @@ class TokenLane:
     ids: NDArray[np.uint32]
     stops: NDArray[np.int64]
     special: frozenset[int] = field(default_factory=frozenset)
+    own: tuple[bytes, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -133,6 +135,10 @@ class TokenLane:
 
     def stop(self, token: int) -> int:
         return int(self.stops[token])
+
+    def data(self, document: TextDocument, token: int) -> bytes:
+        """Return the token's own bytes."""
+        return document.data[self.start(token) : self.stop(token)] if self.own is None else self.own[token]
 
     def at(self, byte: int) -> int:
         """Return the token that contains this byte; the last one for a byte beyond the end."""
@@ -195,7 +201,7 @@ def lane_of(name: str, tokenizer: Tokenizer, document: TextDocument, special: bo
     named = frozenset(specials_of(tokenizer).values()) if special else frozenset()
     if isinstance(tokenizer, Spanning):
         progress(0, 1)
-        return TokenLane(name, tokenizer, *spanned(tokenizer, document.data, special), named)
+        return TokenLane(name, tokenizer, *spanned(tokenizer, document.data, special))
     whole = document.data.decode(errors="surrogateescape")
     added = tokenizer.added_tokens if isinstance(tokenizer, BytePairTokenizer) else AddedTokens([])
     # Whether the parts give the same tokens as the whole, for any text.
@@ -226,23 +232,27 @@ def lane_of(name: str, tokenizer: Tokenizer, document: TextDocument, special: bo
     return TokenLane(name, tokenizer, np.concatenate(ids), np.concatenate(stops), named)
 
 
-def spanned(tokenizer: Spanning, data: bytes, special: bool) -> tuple[Ids, NDArray[np.int64]]:
-    """Return the tokens of a tokenizer that reports their offsets; skipped bytes belong to the next token.
+def spanned(
+    tokenizer: Spanning, data: bytes, special: bool
+) -> tuple[Ids, NDArray[np.int64], frozenset[int], tuple[bytes, ...]]:
+    """Return the lane of a tokenizer that reports the places of its tokens, and their own bytes, which differ from the
+    text there where it is normalized; skipped bytes belong to the next token.
 
     Raises LabError for bytes that are not text.
     """
     try:
-        text = data.decode()
+        data.decode()
     except UnicodeDecodeError as error:
         raise LabError(f"{kind_of(tokenizer)} reads text only, and byte {error.start} is not UTF-8") from None
-    array = np.frombuffer(data, dtype=np.uint8)
-    byte_of = np.append(np.flatnonzero(array & 0xC0 != 0x80), len(array)).astype(np.int64)
-    spans = np.array(tokenizer.spans(text, special), dtype=np.int64).reshape(-1, 3)
-    following = np.append(byte_of[spans[1:, 1]], len(array))[: len(spans)]
-    stops = np.maximum.accumulate(np.minimum(byte_of[spans[:, 2]], following))
+    spans = token_spans_of_bytes(tokenizer, data, special)
+    ends = np.array([span.byte_stop for span in spans], dtype=np.int64)
+    following = np.array([*(span.byte_start for span in spans[1:]), len(data)], dtype=np.int64)[: len(spans)]
+    stops = np.maximum.accumulate(np.minimum(ends, following))
     if len(stops):
-        stops[-1] = len(array)
-    return spans[:, 0].astype(np.uint32), stops
+        stops[-1] = len(data)
+    named = frozenset(specials_of(tokenizer).values()) if special else frozenset()
+    ids = np.array([span.token for span in spans], dtype=np.uint32)
+    return ids, stops, named, tuple(span.data for span in spans)
 
 
 def tokenizer_of(choice: TokenizerChoice, corpus: str, trained: Tokenizer | None) -> Tokenizer:

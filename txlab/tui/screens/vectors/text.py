@@ -36,6 +36,9 @@ def header(laid: Laid, second: Laid | None, marks: Sequence[tuple[str, RGB | Non
         (f"{count(words)} words" if laid.of <= words else f"{count(words)} of {count(laid.of)} words", "$quiet"),
         (f"{'context' if laid.look.context else 'centre'} vectors", "$quiet"),
     ]
+    for some, what in ((laid.embedding.broken, "not in UTF-8"), (laid.embedding.left_out, "there twice, left out")):
+        if some:
+            told.append((f"{count(some)} {what}", "$quiet"))
     if second is not None:
         told.append((f"beside {visible(second.embedding.title, ascii)}", "bold"))
     for mark, colour in marks:
