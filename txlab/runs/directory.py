@@ -14,7 +14,7 @@ import os
 import socket
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,6 +22,7 @@ import orjson
 
 from txlab.errors import LabError, refused
 from txlab.files import OpenFolder
+from txlab.runs.as_json import encoded
 from txlab.runs.events import each_row
 from txlab.runs.far.state import FarState, far_state
 
@@ -227,14 +228,12 @@ class RunInfo:
 
     def encoded(self) -> bytes:
         """The bytes of run.json: indented JSON, "format" first."""
-        rest = asdict(self)
+        rest = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         for name in ("changes", "command", "git", "branched", "config", "tags", "group", "alerts", "launch"):
             if not rest[name]:
                 del rest[name]
         first = {"format": rest.pop("format")}
-        return orjson.dumps(
-            first | rest, default=str, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
-        )
+        return encoded(first | rest, orjson.OPT_INDENT_2)
 
 
 _OPTIONAL = {"pid": int, "started": float, "ended": float}

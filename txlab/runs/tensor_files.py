@@ -26,6 +26,7 @@ import orjson
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
 from txlab.files import OpenFolder, closing, write_whole
+from txlab.runs.as_json import encoded
 
 if TYPE_CHECKING:
     import torch
@@ -273,7 +274,10 @@ def encode_frame(frame: Frame) -> bytes:
         "texts": {name: _valid(text) for name, text in frame.texts.items()},
         "facts": dict(frame.facts),
     }
-    text = orjson.dumps(said, default=str, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS).decode()
+    try:
+        text = orjson.dumps(said, default=str, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS).decode()
+    except TypeError:  # an integer of more than 64 bits, what refers to itself
+        text = encoded(said).decode()
     head, pieces, size = laid_out(arrays, {"__metadata__": {f"{frame.step:08d}": text}})
     for has, most, what in ((size, LARGEST_FRAME, "tensors"), (len(head), LARGEST_HEADER, "texts and facts")):
         if has > most:
