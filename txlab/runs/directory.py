@@ -401,11 +401,15 @@ def user_name() -> str:
 def info_of(run: RunDirectory) -> RunInfo:
     """Read run.json or, if that is lost, rebuild it from scenario.toml and the log; nothing is written.
 
-    Raises LabError if there is nothing to rebuild it from, or its format is newer than this program's.
+    Raises LabError if there is nothing to rebuild it from, its format is newer than this program's, or no process has
+    ever written it: then it is what is left of a copy, whose log is that of another run.
     """
     try:
         return RunInfo.load(run)
     except Unreadable as error:
+        with contextlib.suppress(OSError), run.folder() as top:
+            if top.kind("inbox") and not any(map(top.kind, ("run.json", "lock", "heartbeat", "log.txt"))):
+                raise LabError(f"{run.path} is not a run: it is what is left of a copy that was interrupted") from None
         try:
             scenario, rows = tables_of(run), each_row(run.events)
             info = RunInfo(name=run.name, scenario=run.name, status="interrupted", reason="run.json was lost")

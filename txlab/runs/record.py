@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -69,29 +70,41 @@ def record(
         raise LabError(f"there is a run {id!r} in {folder} already; record(…, resume=True) goes on with it")
     out = folder / id if id else None
     run = (RunDirectory(folder / id) if known else create_run_directory(folder, name, out)).held()
-    with contextlib.ExitStack() as lock:
-        lock.enter_context(writing(run))
-        info = info_of(run) if known else new_info(run, name, "recorded", title, steps)
-        if not info.recorded:
-            raise LabError(f"{run.path} was not recorded by a loop of its own; txlab resume goes on with it")
-        info.command, info.git = command_line(), commit_of(program_folder())
-        info.title, info.steps = title or info.title, steps or info.steps
-        info.tags, info.group = tags or info.tags, group or info.group
-        info.facts = {key: value for key, value in info.facts.items() if key not in ("takes", "adjustable")}
+    recording: Recording | None = None
+    try:
+        with contextlib.ExitStack() as lock:
+            lock.enter_context(writing(run))
+            info = info_of(run) if known else new_info(run, name, "recorded", title, steps)
+            if not info.recorded:
+                raise LabError(f"{run.path} was not recorded by a loop of its own; txlab resume goes on with it")
+            info.command, info.git = command_line(), commit_of(program_folder())
+            info.title, info.steps = title or info.title, steps or info.steps
+            info.tags, info.group = tags or info.tags, group or info.group
+            info.facts = {key: value for key, value in info.facts.items() if key not in ("takes", "adjustable")}
+            if known:
+                found = tables_of(run).get("config")
+                config = {**(found if isinstance(found, dict) else {}), **config}
+                Inbox(run).clear()
+            info.config = listed(config)
+            run.write("scenario.toml", configured(name, config))
+            begin(run, info)
+            recorder = Recorder(run, info, frames_mb)
+            recording = Recording(run, recorder, lock.pop_all(), config)
         if known:
-            found = tables_of(run).get("config")
-            config = {**(found if isinstance(found, dict) else {}), **config}
-            Inbox(run).clear()
-        info.config = listed(config)
-        run.write("scenario.toml", configured(name, config))
-        begin(run, info)
-        recorder = Recorder(run, info, frames_mb)
-        recording = Recording(run, recorder, lock.pop_all(), config)
-    if known:
-        recording.goes_on(*_left(run))
-    recorder.row("start", recorder.step, pid=info.pid, host=info.host, resumed_from=recorder.step if known else None)
-    if notes:
-        write_label(run, note=notes)
+            recording.goes_on(*_left(run))
+        recorder.row(
+            "start", recorder.step, pid=info.pid, host=info.host, resumed_from=recorder.step if known else None
+        )
+        if notes:
+            write_label(run, note=notes)
+    except BaseException as error:
+        if recording is not None:
+            recording.abandon()
+        if not known:  # what is not recorded leaves nothing
+            shutil.rmtree(run.path, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise LabError(f"{run.path} cannot be recorded: {error.strerror or error}") from None
+        raise
     return recording
 
 

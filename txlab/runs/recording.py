@@ -410,8 +410,12 @@ class Recording:
 
     def give_up(self) -> None:
         """Report once that the directory is gone."""
-        self.open = False
         print(f"txlab: {self.path} is gone (deleted or moved); nothing more of this run is recorded", file=sys.stderr)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of the directory without writing an end."""
+        self.open = False
         self.recorder.close()
         self._lock.close()
         ending.forget(self)
