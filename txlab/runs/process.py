@@ -136,7 +136,7 @@ def _compute(
         with signals.at_once():
             if lead is not None:
                 lead.join(scenario)
-            experiment = build(run, scenario, lambda text: recorder.note(max(0, info.step), text), lead)
+            experiment = build(run, scenario, lambda text: recorder.note(max(0, info.step), text), lead, info)
         checkpoint, damaged = checkpoints.read_newest(run, rewind_to)
         log_bytes = checkpoint.about.log_bytes if checkpoint else 0
         rows, newest = rows_behind(run, log_bytes)
@@ -208,9 +208,11 @@ def build(
     scenario: Scenario,
     say: Callable[[str], None] = lambda text: None,
     lead: Lead | None = None,
+    info: RunInfo | None = None,
 ) -> Any:
     """Build the experiment of a scenario. Settings that are `auto` are decided first, once, and written into
-    scenario.toml, which then repeats the run: `txlab run RUN/scenario.toml`.
+    scenario.toml, which then repeats the run: `txlab run RUN/scenario.toml`. Why they were decided so is in run.json,
+    `info`, by then, so that a process that goes on after a kill knows it too.
 
     `say` gets a line if that takes a while.
     """
@@ -221,8 +223,15 @@ def build(
     kind = kind_named(scenario.kind)
     resolved = kind.resolve(scenario, say)
     if resolved != scenario:
+        if info is not None:
+            info.facts = {**info.facts, "compute": {"why": list(kind.reasons(resolved))}}
+            info.save(run)
         run.write("scenario.toml", dump_scenario(portable(resolved, run)).encode(), durable=True)
-    return kind.build(resolved if lead is None else lead.take_part(resolved))
+    experiment = kind.build(resolved if lead is None else lead.take_part(resolved))
+    compute = info.facts.get("compute") if info is not None else None
+    if getattr(experiment, "why", None) == [] and isinstance(compute, dict) and isinstance(compute.get("why"), list):
+        experiment.why = [why for why in compute["why"] if isinstance(why, str)]
+    return experiment
 
 
 def processes_of(run: RunDirectory) -> int:
