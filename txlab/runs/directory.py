@@ -25,6 +25,7 @@ from txlab.files import OpenFolder
 from txlab.runs.as_json import encoded
 from txlab.runs.events import each_row
 from txlab.runs.far.state import FarState, far_state
+from txlab.runs.scenario_errors import quiet, quoted
 
 FORMAT = 1
 STATUSES = ("created", "running", "paused", "done", "stopped", "interrupted", "failed")
@@ -34,6 +35,8 @@ SILENT_AFTER = 60.0  # seconds without news after which nobody can tell whether 
 AHEAD = 5.0  # seconds that the clocks of hosts may differ; a heartbeat further in the future is not trusted
 LARGEST_INFO = 4 << 20  # bytes of run.json; parsing may take 25 times as much memory
 LARGEST_HEARTBEAT = 4096
+SOURCE = ("program", "path", "part")
+LONGEST_TEXT, MOST_TEXTS = 4000, 1000  # characters of a text of run.json, and texts of a list
 
 # The entries of a run directory; nothing else may have these names.
 FILES = (
@@ -180,6 +183,8 @@ class RunInfo:
     def load(cls, run: RunDirectory | str | Path) -> RunInfo:
         """Read run.json; unknown keys are ignored, and values of the wrong type fall back to their defaults.
 
+        A status that is none is "unreadable"; texts are escaped where a terminal would act upon them, and cut.
+
         Raises Unreadable if it is missing or not a JSON object, LabError if its format is newer than this program's.
         """
         run = RunDirectory.of(run)
@@ -194,7 +199,9 @@ class RunInfo:
         info = cls(name=run.name)
         for entry in fields(cls):
             if entry.name in found and _fits(entry.name, found[entry.name], getattr(info, entry.name)):
-                setattr(info, entry.name, found[entry.name])
+                setattr(info, entry.name, _shown(entry.name, found[entry.name]))
+        if info.status not in STATUSES:
+            info.status, info.reason = "unreadable", f"{run.run_file} has the status {quoted(info.status)}"
         if info.format > FORMAT:
             raise LabError(f"{run.run_file} has format {info.format}; this txlab reads up to {FORMAT}")
         return info
@@ -215,7 +222,7 @@ class RunInfo:
         """{"program", "path", "part"} of the log of another program that the run mirrors; {} if it is a run itself."""
         said = self.facts.get("source")
         known = said if isinstance(said, dict) else {}
-        return {key: str(known.get(key, "")) for key in ("program", "path", "part")} if known else {}
+        return {key: quiet(str(known.get(key, "")), LONGEST_TEXT) for key in SOURCE} if known else {}
 
     def seconds(self, until: float | None = None) -> float:
         """How long it has been computed, by all its processes; `until` stands for the end of one that has none yet."""
@@ -234,6 +241,17 @@ class RunInfo:
                 del rest[name]
         first = {"format": rest.pop("format")}
         return encoded(first | rest, orjson.OPT_INDENT_2)
+
+
+def _shown(name: str, value: Any) -> Any:
+    """A value of run.json as lists and screens may show it; `facts`, `changes` and `config` are for their readers."""
+    if isinstance(value, str):
+        return quiet(value, LONGEST_TEXT)
+    if isinstance(value, list):
+        return [quiet(entry, LONGEST_TEXT) for entry in value[:MOST_TEXTS]]
+    if isinstance(value, dict) and name not in ("facts", "changes", "config"):
+        return {quiet(key, 100): _shown(name, entry) for key, entry in list(value.items())[:MOST_TEXTS]}
+    return value
 
 
 _OPTIONAL = {"pid": int, "started": float, "ended": float}
@@ -324,7 +342,7 @@ def read_heartbeat(run: RunDirectory) -> dict[str, Any] | None:
             "step": int(beat["step"]),
             "status": str(beat["status"]),
             "pid": int(beat["pid"]),
-            "host": str(beat.get("host", "")),
+            "host": quiet(str(beat.get("host", "")), 300),
             "written": written,
         }
     except (OSError, ValueError, KeyError, TypeError, OverflowError):
