@@ -111,7 +111,14 @@ def read_places(descriptor: int) -> tuple[dict[str, str], dict[str, TensorPlace]
         shape, kind = entry["shape"], entry["dtype"]
         if SIZES[kind] * prod(shape) != end - begin or begin < 0 or start + end > size:
             raise ValueError(f"{name} does not fit")
+        if not all(type(number) is int and number >= 0 for number in (*shape, begin, end)):
+            raise ValueError(f"{name} has no such shape")
         places[name] = (kind, shape, start + begin, start + end)
+    behind = start
+    for name, (_, _, begin, end) in sorted(places.items(), key=lambda entry: entry[1][2:]):
+        if begin < behind and end > begin:  # many names for one stretch would multiply the file where it is copied
+            raise ValueError(f"{name} overlaps the tensor before it")
+        behind = max(behind, end)
     return metadata, places, length
 
 
