@@ -118,7 +118,16 @@ async def test_a_websocket_needs_origin_and_cookie(served: Served) -> None:
 
 async def test_folders_are_not_listed_and_nothing_is_loaded_from_elsewhere(served: Served) -> None:
     cookie = await served.cookie()
-    for path in ("/static", "/static/", "/static/js", "/static/js/", "/static/../static/", "/static//", "/static/%2e/"):
+    for path in (
+        "/static",
+        "/static/",
+        "/static/js",
+        "/static/js/",
+        "/static/../static/",
+        "/static//",
+        "/static/%2e/",
+        f"/static/{'a' * 5000}",
+    ):
         assert await served.status(path, cookie) in (403, 404), path
     async with aiohttp.ClientSession() as session:
         async with session.get(served.url, headers={"Cookie": f"txlab={cookie}"}) as answer:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
+import shutil
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import orjson
@@ -13,6 +19,7 @@ from txlab.errors import LabError
 from txlab.runs import checkpoints
 from txlab.runs.branch import branch
 from txlab.runs.directory import RunDirectory, RunInfo
+from txlab.runs.folder import list_runs
 from txlab.runs.process import execute, prepare
 from txlab.runs.scenario import load_scenario
 
@@ -124,3 +131,83 @@ def test_the_time_of_a_killed_process_counts_to_its_last_heartbeat(tmp_path: Pat
     beat.write_bytes(orjson.dumps(orjson.loads(text) | {"time": now - 200.0}))
     execute(run)
     assert RunInfo.load(run).spent == pytest.approx(300.0, abs=1.0)
+
+
+def killed_after(operations: int, work: Callable[[], object]) -> bool:
+    """Whether something ended in a process that dies at its n-th operation on files, without cleaning up."""
+    child = os.fork()
+    if child == 0:
+        done = 0
+
+        def count(event: str, arguments: tuple[object, ...]) -> None:
+            nonlocal done
+            if event in ("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate", "shutil.rmtree"):
+                done += 1
+                if done > operations:
+                    os._exit(9)
+
+        sys.addaudithook(count)
+        try:
+            work()
+        finally:
+            os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("way", ["in the same folder", "at a path"])
+def test_a_branch_that_is_killed_at_any_point_is_complete_or_absent(
+    tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = finished(tmp_path / "runs")
+    monkeypatch.setattr("txlab.runs.folder.NOT_YET_LOCKED", -1.0)
+    out = tmp_path / "out" / "new" if way == "at a path" else None
+    place = out.parent if out else run.path.parent
+    for operations in range(0, 400, 2):
+        ended = killed_after(operations, lambda: branch(run, 12, out=out))
+        made = [path for path in list_runs(place) if path != run.path]
+        for path in made:
+            info = RunInfo.load(path)
+            assert (info.name, info.status, info.step) == (path.name, "created", 12)
+            assert checkpoints.load(RunDirectory(path), 12)["step"] == 12
+            assert (path / "events.jsonl").stat().st_size == checkpoints.read(run, 12).about.log_bytes
+            shutil.rmtree(path)
+        if ended:
+            break
+    assert ended
+    assert operations > 20
+    assert made
+    left = [path.name for path in place.iterdir() if path != run.path]
+    assert left == []  # each try removed what the killed one before it had left
+
+
+def test_what_the_old_way_of_branching_left_is_no_run_that_goes_on_from_its_beginning(tmp_path: Path) -> None:
+    run = finished(tmp_path)
+    left = tmp_path / "left"
+    for folder in ("frames", "checkpoints", "inbox"):
+        (left / folder).mkdir(parents=True)
+    for name in ("scenario.toml", "events.jsonl"):
+        (left / name).write_bytes((run.path / name).read_bytes())
+    with pytest.raises(LabError, match="it is what is left of a copy that was interrupted"):
+        execute(left)
+
+
+@pytest.mark.parametrize("number", range(0, 40, 3))
+def test_a_branch_that_the_disk_refuses_leaves_nothing(
+    tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = finished(tmp_path)
+    write, calls = os.write, []
+
+    def refuse(descriptor: int, data: object) -> int:
+        calls.append(1)
+        if len(calls) > number:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(descriptor, data)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", refuse)
+        with contextlib.suppress(LabError):
+            assert RunInfo.load(branch(run, 12)).step == 12
+            assert len(calls) <= number
+            return
+    assert [path.name for path in tmp_path.iterdir()] == [run.name]

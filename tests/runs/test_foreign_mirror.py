@@ -10,7 +10,8 @@ from pathlib import Path
 import orjson
 import pytest
 from tensorboard.compat.proto.event_pb2 import Event
-from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.compat.proto.summary_pb2 import HistogramProto, Summary
+from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from txlab.errors import Guess, LabError
@@ -275,3 +276,85 @@ def test_a_database_that_cannot_be_read_is_a_sentence(tmp_path: Path) -> None:
 
 def test_a_mirror_has_the_entries_of_a_run_and_is_misplaced_nowhere(board: Path, writer: object) -> None:
     assert RunDirectory(find_run(board)).misplaced() == ""
+
+
+def notes(run: Path) -> list[str]:
+    reader = RunReader(run)
+    reader.poll()
+    return [row["text"] for row in reader.rows("note")]
+
+
+def test_a_scalar_at_a_negative_step_is_left_out_with_a_word(board: Path, writer: SummaryWriter) -> None:
+    write(writer, range(-7, 3))
+    mirror = Mirror(only_log(board))
+    assert mirror.update()
+    assert losses(mirror.path)[0][0] == -1
+    assert [note.partition(", first ")[0] for note in notes(mirror.path)] == [
+        "left out: values at steps below -1 or beyond 2^62"
+    ]
+    assert " at -7" in notes(mirror.path)[0]
+    assert "values at steps below -1" in RunInfo.load(mirror.path).reason
+    assert Mirror(only_log(board)).update()  # another process says it no second time
+    assert len(notes(mirror.path)) == 1
+
+
+def test_what_of_tensorboard_has_no_place_in_a_run_is_said(board: Path, writer: SummaryWriter) -> None:
+    histogram = HistogramProto(min=0, max=1, num=1, bucket_limit=[1.0], bucket=[1.0])
+    several = TensorProto(dtype=1, tensor_shape=None, float_val=[1.0, 2.0])
+    for value in (Summary.Value(tag="weights", histo=histogram), Summary.Value(tag="several", tensor=several)):
+        writer.add_event(Event(wall_time=1.7e9, step=0, summary=Summary(value=[value])))
+    writer.flush()
+    mirror = Mirror(only_log(board))
+    assert mirror.update()
+    assert notes(mirror.path) == [
+        "left out: pictures and histograms of TensorBoard, first weights",
+        "left out: tensors of TensorBoard, first several",
+    ]
+
+
+CONFIGURATION = b"""
+seed: 1180591620717411303424
+digits: %d
+set: !!set {1, 2}
+bytes: !!binary aGVsbG8=
+betas: !!python/tuple [0.9, 0.999]
+object: !!python/object:argparse.Namespace {width: 3}
+when: 2020-01-31
+nan: .nan
+"a.b": 1
+a: {b: 2}
+1: one
+? [1, 2]
+: pair
+"""
+
+
+def test_every_setting_of_a_yaml_file_is_kept(tmp_path: Path) -> None:
+    folder = tmp_path / "lightning_logs" / "version_0"
+    folder.mkdir(parents=True)
+    (folder / "hparams.yaml").write_bytes(CONFIGURATION % 10**4000)
+    (folder / "metrics.csv").write_text("step,loss,word\n-5,1,\n1,0.5,\n2,0.25,late\n")
+    mirror = Mirror(only_log(folder))
+    assert mirror.update()
+    config = RunInfo.load(mirror.path).config
+    assert config["seed"] == str(2**70)
+    assert config["betas"] == [0.9, 0.999]
+    assert config["object.width"] == 3
+    assert (config["bytes"], config["when"], config["nan"]) == ("aGVsbG8=", "2020-01-31", "NaN")
+    assert sorted((config["a.b"], config["a.b (2)"])) == [1, 2]
+    assert {"set.1", "set.2", "1", "[1, 2]", "digits"} <= config.keys()
+    assert "[config.object]" in (mirror.path / "scenario.toml").read_text()
+    assert losses(mirror.path) == [(1, 0.5), (2, 0.25)]
+    said = " ".join(notes(mirror.path))
+    assert "loss at -5" in said
+    assert "word = late" in said
+
+
+def test_a_yaml_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+    folder = tmp_path / "lightning_logs" / "version_0"
+    folder.mkdir(parents=True)
+    (folder / "hparams.yaml").write_text("[" * 5000)
+    (folder / "metrics.csv").write_text("step,loss\n1,0.5\n")
+    mirror = Mirror(only_log(folder))
+    assert mirror.update()
+    assert "hparams.yaml cannot be read" in RunInfo.load(mirror.path).reason

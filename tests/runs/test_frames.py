@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
 from txlab.runs.frames import PACKED, FrameIndex, FrameWriter, thinned_out
-from txlab.runs.tensor_files import PACK, encode_frame, single_name
+from txlab.runs.tensor_files import PACK, encode_frame, encode_header, single_name
 
 
 def frame(step: int, size: int = 4) -> Frame:
@@ -207,3 +207,18 @@ def test_an_absent_directory_has_no_frames(tmp_path: Path) -> None:
     index = FrameIndex(tmp_path / "absent")
     assert not index.refresh()
     assert len(index) == 0
+
+
+def test_many_names_for_one_stretch_of_a_file_are_damage(tmp_path: Path) -> None:
+    shared = {f"t{number}": {"dtype": "U8", "shape": [1000], "data_offsets": [0, 1000]} for number in range(300)}
+    backwards = {"t": {"dtype": "U8", "shape": [-1, -8], "data_offsets": [0, 8]}}
+    for entries in (shared, backwards):
+        (tmp_path / "00000003.safetensors").write_bytes(
+            encode_header({"__metadata__": {"00000003": "{}"}, **entries}) + bytes(1000)
+        )
+        writer = FrameWriter(tmp_path, 1e6)
+        assert writer.steps == []
+        writer.write(Frame(4, {"x": np.ones(3)}))
+        assert sum(path.stat().st_size for path in tmp_path.glob("*.safetensors")) < 2000
+        for path in tmp_path.iterdir():
+            path.unlink()

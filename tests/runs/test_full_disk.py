@@ -3,6 +3,7 @@
 import contextlib
 import os
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from regression_kind import RegressionScenario, Train, register
 
+import txlab
 from txlab.errors import LabError
 from txlab.experiments.schema import Record
 from txlab.runs import checkpoints
@@ -128,3 +130,45 @@ def test_a_run_that_cannot_be_prepared_leaves_nothing(tmp_path: Path, monkeypatc
     with refusing_after(tmp_path / "disk", 100, monkeypatch), pytest.raises(LabError, match="No space left"):
         made(tmp_path / "disk")
     assert list((tmp_path / "disk").iterdir()) == []
+
+
+def refused_recording(root: Path, **named: Any) -> None:
+    with pytest.raises(LabError, match=r"No space left on device") as refusal:
+        txlab.record("it", {"lr": 0.1}, root, **named)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_loop_on_a_full_disk_is_told_in_a_sentence_and_leaves_nothing(small_disk: Path) -> None:
+    with contextlib.suppress(OSError), (small_disk / "full").open("wb", buffering=0) as file:
+        while file.write(bytes(4096)):
+            pass
+    refused_recording(small_disk)
+    refused_recording(small_disk, id="named")
+    assert [path.name for path in small_disk.iterdir()] == ["full"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the injected fault finds its files through /proc")
+@pytest.mark.parametrize("room", [0, 50, 150, 700, 900, 300_000])
+def test_a_recording_that_cannot_begin_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    root = tmp_path / "disk"
+    before = threading.active_count()
+    with refusing_after(root, room, monkeypatch):
+        if room < 200_000:
+            refused_recording(root)
+            assert list(root.iterdir()) == []
+            assert threading.active_count() == before
+        else:
+            txlab.record("it", root=root).close()
+
+
+def test_a_recording_that_cannot_be_resumed_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with txlab.record("it", {"lr": 0.1}, tmp_path, id="it") as run:
+        run.log(3, loss=1.0)
+    with refusing_after(tmp_path, 0, monkeypatch):
+        refused_recording(tmp_path, id="it", resume=True)
+    assert (run.path / "events.jsonl").stat().st_size > 0
+    with txlab.record("it", root=tmp_path, id="it", resume=True) as again:
+        again.log(4, loss=0.5)
+    assert RunInfo.load(run.path).status == "done"

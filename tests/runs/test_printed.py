@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import txlab
 from txlab.runs.printed import Printed, Steps, plain, read_line
+from txlab.runs.printed_tables import Lines
 from txlab.runs.reader import RunReader
 from txlab.runs.watching import PlainLog, PrintedRun
 
@@ -63,7 +64,7 @@ LINES: list[tuple[str, Any, dict[str, float]]] = [
         {"lr": 0.001, "loss": 1.5},
     ),
     ("[10]\ttrain-rmse:0.5123\teval-rmse:0.6", ("line", 10), {"train-rmse": 0.5123, "eval-rmse": 0.6}),  # XGBoost
-    ("[10]\tvalid_0's binary_logloss: 0.5", ("line", 10), {"binary_logloss": 0.5}),  # LightGBM
+    ("[10]\tvalid_0's binary_logloss: 0.5", ("line", 10), {"valid_0_binary_logloss": 0.5}),  # LightGBM
     (
         "10:\tlearn: 0.5\ttest: 0.6\tbest: 0.5 (10)\tremaining: 10s",
         ("line", 10),
@@ -124,6 +125,52 @@ LINES: list[tuple[str, Any, dict[str, float]]] = [
     ("loss: -inf", None, {"loss": -math.inf}),
     ("INFO:root:loss: 0.5", None, {"loss": 0.5}),
     ("alpha=1.0 beta=2.0", None, {"alpha": 1.0, "beta": 2.0}),
+    ("Loss after epoch 3: 333.3", 3.0, {"Loss": 333.3}),  # gensim
+    ("Epoch 3 finished with loss 0.4", 3.0, {"loss": 0.4}),
+    ("Minibatch loss at step 100: 2.5", ("step", 100), {"Minibatch_loss": 2.5}),  # TensorFlow's tutorials
+    ("Average loss at step  2000 :  5.3", ("step", 2000), {"Average_loss": 5.3}),
+    ("Cost after iteration 100: 0.69", ("iteration", 100), {"Cost": 0.69}),
+    ("Test accuracy after 10 epochs: 0.9", 10.0, {"Test_accuracy": 0.9}),
+    ("Iteration 1, loss = 0.46", ("iteration", 1), {"loss": 0.46}),  # scikit-learn
+    ("loss: tensor(0.3457, grad_fn=<NllLossBackward0>)", None, {"loss": 0.3457}),
+    ("{'loss': np.float64(0.3), 'val': {'loss': nan}, 'epoch': 1}", 1.0, {"loss": 0.3, "val.loss": math.nan}),
+    ("step 10: {'loss': 0.3}", ("step", 10), {"loss": 0.3}),
+    ("train loss: 0.512: 45%|██| 45/100 [00:10<00:12,  4.43it/s]", ("bar", 45, 100), {"train_loss": 0.512}),
+    ("Epoch[0] Batch [100]\tSpeed: 1000.0 samples/sec\taccuracy=0.5", ("batch", 100), {"accuracy": 0.5}),  # MXNet
+    ("Learning iteration 3/1500", ("iteration", 3, 1500), {}),  # rsl_rl
+    ("2024-11-20 10:00:00,123 - INFO - loss: 0.5", None, {"loss": 0.5}),
+]
+
+QUALIFIED: list[tuple[str, dict[str, float]]] = [  # all that a line says: nothing else may be called "loss"
+    ("step 1 | aux loss: 0.010 | loss: 2.60", {"aux_loss": 0.01, "loss": 2.6}),
+    ("cumulative loss: 2000", {"cumulative_loss": 2000.0}),
+    ("reconstruction loss: 90.1, kld loss: 3.2", {"reconstruction_loss": 90.1, "kld_loss": 3.2}),
+    ("loss scale: 131072.0", {"loss_scale": 131072.0}),
+    ("Bias: 0.0, T: 5000, Avg. loss: 0.5", {"Bias": 0.0, "T": 5000.0, "Avg_loss": 0.5}),
+    ("load balancing loss 0.01 ce loss 2.3", {"load_balancing_loss": 0.01, "ce_loss": 2.3}),
+    ("loss (aux): 0.01, loss: 2", {"loss_aux": 0.01, "loss": 2.0}),
+    ("loss[aux]: 0.01", {"loss_aux": 0.01}),
+    ("aux:loss: 0.01", {"aux_loss": 0.01}),
+    ("train: loss=0.3 acc=0.9 | val: loss=0.4", {"train_loss": 0.3, "train_acc": 0.9, "val_loss": 0.4}),
+    ("[val] loss: 0.4", {"val_loss": 0.4}),
+    ("val epoch: 1, loss: 0.6", {"val_loss": 0.6}),
+    ("loss: 0.3 (val)", {"val_loss": 0.3}),
+    ("INFO - main - loss: 0.5", {"main_loss": 0.5}),
+    ("Loss: train=0.3, val=0.4", {"Loss_train": 0.3, "Loss_val": 0.4}),
+    ("[10]\ttraining's l2: 0.4\tvalid_0's l2: 0.5", {"training_l2": 0.4, "valid_0_l2": 0.5}),
+    ("top 5 accuracy: 0.9, fold 2 loss: 0.3", {"top_5_accuracy": 0.9, "fold_2_loss": 0.3}),
+    ("Epoch 3 train loss 0.4 and val loss 0.5", {"train_loss": 0.4, "val_loss": 0.5}),
+    ("Epoch 5, Step 30: aux 0.3 loss 0.4", {"loss": 0.4}),
+    ("loss: 0.5, loss: 0.6, acc: 0.9", {"acc": 0.9}),  # which one?
+    ("loss: 0.3 / 0.4, acc: 0.9", {"acc": 0.9}),
+    ("aux + loss: 0.01, aux–loss: 0.2, acc: 0.9", {"acc": 0.9}),
+    ("loss: 0,345 acc: 0,9", {"loss": 0.345, "acc": 0.9}),
+    ("loss: 1.234,5 lr: 0,1", {"loss": 1234.5, "lr": 0.1}),
+    ("loss: 1,234 | acc: 0,9", {"loss": 1.234, "acc": 0.9}),
+    ("tokens: 1,234 | acc: 0.9", {"tokens": 1234.0, "acc": 0.9}),
+    ("loss: 1,234 | acc: 9", {"acc": 9.0}),  # 1.234 or 1234?
+    ("loss=2,5 lr=0.1", {"lr": 0.1}),
+    ("step 12,5 loss 0.5", {"loss": 0.5}),
 ]
 
 NOTHING = """
@@ -144,6 +191,10 @@ the accuracy was 0.9 and it took 3 minutes
 GPU 0: NVIDIA H100 80GB, 700W
 100 %
 3.14159
+Loaded checkpoint with loss 0.3
+Saved best model with loss 0.4 at epoch 3
+Average Precision (AP) @[ IoU=0.50 | area=all | maxDets=100 ] = 0.123
+loss 3 times lower than before
 $ pip install numpy==1.26.4
 Copyright 2024
 """.strip().splitlines()
@@ -165,6 +216,84 @@ def test_lines_of_many_frameworks_are_read(line: str, place: Any, values: dict[s
 @pytest.mark.parametrize("line", NOTHING, ids=[line[:30] for line in NOTHING])
 def test_numbers_in_sentences_times_paths_and_settings_are_nothing(line: str) -> None:
     assert read_line(line) is None
+
+
+@pytest.mark.parametrize(("line", "values"), QUALIFIED, ids=[line[:40] for line, _ in QUALIFIED])
+def test_what_stands_before_a_name_belongs_to_it_and_no_other_quantity_becomes_the_loss(
+    line: str, values: dict[str, float]
+) -> None:
+    said = read_line(line)
+    assert said is not None
+    assert said.values == values
+
+
+@given(
+    st.lists(st.from_regex(r"[a-z]{3,9}", fullmatch=True), min_size=1, max_size=4), st.sampled_from([": ", "=", " = "])
+)
+def test_any_words_before_loss_are_part_of_its_name(words: list[str], sign: str) -> None:
+    words = [f"x{word}" for word in words]  # no article, and no word that counts steps
+    said = read_line(f"step 3 | {' '.join(words)} loss{sign}0.25 | loss{sign}2.5")
+    assert said is not None
+    assert said.values == {"_".join([*words, "loss"]): 0.25, "loss": 2.5}
+
+
+BOXED = """
+------------------------------------
+| rollout/             |           |
+|    ep_rew_mean       | 24.3      |
+| time/                |           |
+|    iterations        | 2         |
+|    total_timesteps   | 4096      |
+| train/               |           |
+|    loss              | 5.28      |
+------------------------------------
+"""
+SPINNING_UP = """
+---------------------------------------
+|             Epoch |               3 |
+|      AverageEpRet |            22.8 |
+---------------------------------------
+"""
+ULTRALYTICS = """
+      Epoch    GPU_mem   box_loss   cls_loss  Instances       Size
+      1/100      2.61G      1.153      1.398         81        640: 100%|████| 8/8 [00:01<00:00,  4.43it/s]
+                 Class     Images  Instances      Box(P          R      mAP50  mAP50-95): 100%|███| 4/4 [00:00<00:00]
+                   all        128        929      0.669      0.662      0.694      0.526
+                person         61        254      0.777      0.674      0.764      0.538
+"""
+SKORCH = """
+  epoch    train_loss    valid_acc     dur
+-------  ------------  -----------  ------
+      1        0.6905       0.5475  0.0190
+      2        0.5905       0.6475  0.0170
+     12      3
+"""
+MARKDOWN = """
+| epoch | train loss | val loss |
+|-------|------------|----------|
+| 1     | 0.5        | 0.6      |
+| 2     | 0.4        |          |
+"""
+TABLES: list[tuple[str, list[tuple[tuple[str, int], dict[str, float]]]]] = [
+    (BOXED, [(("total_timesteps", 4096), {"rollout/ep_rew_mean": 24.3, "train/loss": 5.28})]),
+    (SPINNING_UP, [(("epoch", 3), {"AverageEpRet": 22.8})]),
+    (ULTRALYTICS, [(("epoch", 1), {"box_loss": 1.153, "cls_loss": 1.398}), (("", 0), {"mAP50": 0.694, "R": 0.662})]),
+    (SKORCH, [(("epoch", n), {"train_loss": loss}) for n, loss in ((1, 0.6905), (2, 0.5905))]),
+    (MARKDOWN, [(("epoch", 1), {"train_loss": 0.5, "val_loss": 0.6}), (("epoch", 2), {"train_loss": 0.4})]),
+    ("step,loss\n1,0.5\n2,0.25", [(("step", 1), {"loss": 0.5}), (("step", 2), {"loss": 0.25})]),
+    ("step\tloss\n1\t0.5", [(("step", 1), {"loss": 0.5})]),
+]
+
+
+@pytest.mark.parametrize(("text", "rows"), TABLES)
+def test_tables_are_read_with_the_step_that_stands_in_them(text: str, rows: list[Any]) -> None:
+    lines = Lines()
+    said = [each for line in text.splitlines() for each in lines.read(line)] + lines.rest()
+    said = [each for each in said if each.values]
+    assert [(each.counter, each.n) for each in said] == [place for place, _ in rows]
+    for each, (_, values) in zip(said, rows, strict=True):
+        assert {name: each.values[name] for name in values} == values
+        assert "loss" not in each.values or "loss" in values
 
 
 @given(
@@ -346,3 +475,21 @@ def test_what_a_bar_says_is_left_is_read_as_a_clock() -> None:
     said = read_line("45%|####      | 45/100 [01:02<1:02:03, 1.20it/s, loss=0.5]")
     assert said is not None
     assert said.left == 3723
+
+
+def test_what_is_left_out_is_noted_once(printed: PrintedRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("txlab.runs.watching.MOST_NAMES", 1)
+    printed.feed(b"step 1 loss: 1,234 acc: 3\nstep 2 loss: 1,235 acc: 4\nstep 3 wer: 1\n")
+    printed.close("done")
+    reader = RunReader(printed.run.path)
+    reader.poll()
+    notes = [row["text"] for row in reader.rows("note")]
+    assert [note.partition(" is left out: ")[0] for note in notes] == ["loss", "wer"]
+    assert series(printed, "acc") == [(1, 3.0), (2, 4.0)]
+
+
+def test_a_box_that_the_end_of_the_output_closes_is_read(printed: PrintedRun) -> None:
+    printed.feed("".join(f"| loss | {n}.5 |\n| step | {n} |\n" for n in range(3)).encode())
+    printed.idle()
+    printed.close("done")
+    assert series(printed, "loss") == [(0, 0.5), (1, 1.5), (2, 2.5)]

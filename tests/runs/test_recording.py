@@ -1,6 +1,10 @@
 """Three lines in any training loop make a run, and the run records how it ended."""
 
+import argparse
+import dataclasses
+import enum
 import errno
+import math
 import re
 import shutil
 import subprocess
@@ -8,9 +12,11 @@ import sys
 import threading
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import txlab
 from txlab.errors import LabError
@@ -396,3 +402,114 @@ def test_metrics_alone_notice_that_the_directory_is_gone(tmp_path: Path, capsys:
     run.log(2, loss=1.0)
     run.close()
     assert capsys.readouterr().err.count("is gone") == 1
+
+
+class Failing:
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+    __repr__ = __str__
+
+
+@dataclasses.dataclass
+class Settings:
+    width: int = 3
+    inner: Any = None
+
+
+def nested(depth: int) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for _ in range(depth):
+        found = {"in": found}
+    return found
+
+
+def hostile_configuration() -> dict[Any, Any]:
+    circle: dict[str, Any] = {"x": 1}
+    circle["itself"] = circle
+    return {
+        "seed": 2**70,
+        "huge": 10**5000,
+        "set": {3, 1},
+        "bytes": b"\xff",
+        "pair": (1, None, 2),
+        "circle": circle,
+        "deep": nested(900),
+        "nan": math.nan,
+        "array": np.arange(3),
+        "matrix": np.zeros((200, 200)),
+        "failing": Failing(),
+        "objects": np.array([{1}, None], dtype=object),
+        "dtype": torch.bfloat16,
+        "tensor": torch.ones(2),
+        "sum": sum,
+        "meta": torch.ones(2, device="meta"),
+        "path": Path("/x"),
+        "data": Settings(inner=Settings()),
+        "half": 1 + 2j,
+        "status": enum.Enum("Colour", "RED")["RED"],
+        "long double": np.longdouble(1),
+        Failing(): 1,
+        None: 2,
+        1: 3,
+        "1": 4,
+        "a.b": 5,
+        "a": {"b": 6},
+        "many": list(range(10**6)),
+        "": 7,
+        "long": "x" * 10**6,
+    }
+
+
+def test_whatever_a_configuration_holds_is_written_and_nothing_ends_the_training(tmp_path: Path) -> None:
+    with txlab.record("it", hostile_configuration(), tmp_path, tags=("a",), steps=np.int64(3)) as run:
+        run.configure(argparse.Namespace(later=2**64))
+        run.log(0, loss=1.0)
+        run.note(0, "x" * 3)
+        run.frame(1, {"w": np.ones(2)}, facts={"seed": 2**70})
+    info = RunInfo.load(run.path)
+    reader = RunReader(run.path)
+    config = reader.scenario["config"]
+    assert info.config["seed"] == config["seed"] == str(2**70)
+    assert int(config["huge"], 16) == 10**5000
+    assert (config["set"], config["pair"], config["bytes"]) == ([1, 3], [1, "None", 2], "b'\\xff'")
+    assert config["circle"] == {"x": 1, "itself": "…"}
+    assert str(config["deep"]).count("in") == 900
+    assert (config["array"], config["tensor"], config["matrix"]) == (
+        [0, 1, 2], [1.0, 1.0], "ndarray of shape (200, 200), float64",
+    )  # fmt: skip
+    assert (config["dtype"], config["sum"], config["path"]) == ("torch.bfloat16", "builtins.sum", "/x")
+    assert config["data"] == {"width": 3, "inner": {"width": 3}}
+    assert (config["None"], config["1"], config["1 (2)"], config["<Failing>"]) == (2, 3, 4, 1)
+    assert (config["a.b"], config["a"]) == (5, {"b": 6})
+    assert sorted((info.config["a.b"], info.config["a.b (2)"])) == [5, 6]
+    assert info.config["nan"] == "NaN"
+    assert math.isnan(config["nan"])
+    assert config["later"] == str(2**64)
+    assert "more" in str(config["many"][-1])
+    assert reader.frames.read(1).facts == {"seed": str(2**70)}
+    assert (run.path / "scenario.toml").stat().st_size < 256 * 1024
+
+
+@pytest.mark.parametrize(
+    "config", [Settings(), argparse.Namespace(width=3), None, [1, 2], 10**5000, "text"], ids=range(6)
+)
+def test_a_configuration_need_not_be_a_mapping(tmp_path: Path, config: Any) -> None:
+    run = txlab.record("it", config, tmp_path)
+    run.close()
+    assert RunInfo.load(run.path).status == "done"
+
+
+@pytest.mark.parametrize("wrong", [10**5000, Failing(), None, b"x", {1}, [1, 2]], ids=range(6))
+def test_a_wrong_step_name_or_value_is_a_sentence_whatever_it_is(tmp_path: Path, wrong: Any) -> None:
+    with txlab.record("it", root=tmp_path) as run:
+        for call in (
+            lambda: run.log(wrong, loss=1.0),
+            lambda: run.log(0, {wrong: 1.0} if wrong.__hash__ else wrong or 3),
+            lambda: run.log(0, loss=wrong),
+        ):
+            with pytest.raises(LabError):
+                call()
+        for tags in (wrong, [wrong]):
+            with pytest.raises(LabError):
+                txlab.record("it", root=tmp_path, tags=tags)

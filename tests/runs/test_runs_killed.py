@@ -120,6 +120,33 @@ def test_a_gpt_killed_twenty_times_equals_one_never_killed(tmp_path: Path) -> No
     }
 
 
+@pytest.mark.parametrize(("event", "step"), [("start", 0), ("metrics", 1), ("metrics", 8)])
+def test_why_compute_was_decided_survives_a_kill_before_the_first_checkpoint(
+    tmp_path: Path, event: str, step: int
+) -> None:
+    run = gpt(tmp_path / "killed", ["compute.dtype=auto", "train.steps=12", "record.checkpoint_every=9"])
+    pid = os.fork()
+    if pid == 0:
+
+        def die(row: dict[str, Any]) -> None:
+            if (row["event"], row["step"]) == (event, step):
+                os._exit(9)
+
+        try:
+            execute(run, observer=die)
+        finally:
+            os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
+    assert checkpoints.newest(run) is None
+    assert 'dtype = "auto"' not in run.scenario_file.read_text()
+    told = RunInfo.load(run).facts["compute"]["why"]
+    assert len(told) >= 3
+    assert execute(run).status == "done"
+    assert RunInfo.load(run).facts["compute"]["why"] == told
+    for saved in checkpoints.steps(run):
+        assert checkpoints.load(run, saved)["why"] == told
+
+
 def live(run: RunDirectory, event: str) -> list[dict[str, Any]]:
     """The rows that no later rewind has taken back."""
     kept: list[dict[str, Any]] = []

@@ -154,8 +154,8 @@ def facts_and_summary(path: Path) -> tuple[dict[str, Any], RunSummary]:
 
 def facts(reader: RunReader, summary: RunSummary) -> dict[str, Any]:
     """Return the list entry of one run."""
+    from txlab.runs.as_json import name_of
     from txlab.runs.directory import ALIVE
-    from txlab.runs.events import name_of
 
     info, state, value = reader.info, reader.state, summary.value
     series = reader.series(summary.metric)

@@ -147,8 +147,12 @@ def guard(host: str, token: str, statics: Path) -> Any:
         if not same(request.cookies.get(COOKIE, ""), session):
             text = "the address that txlab serve printed, with its token, opens the console"
             return web.Response(status=403, text=text, headers=headers())
-        if request.path.startswith("/static") and (statics / request.path[len("/static") :].lstrip("/")).is_dir():
-            return web.Response(status=404, headers=headers())
+        if request.path.startswith("/static"):
+            try:
+                if (statics / request.path[len("/static") :].lstrip("/")).is_dir():
+                    return web.Response(status=404, headers=headers())
+            except (OSError, ValueError):  # a name that is too long, or has a NUL
+                return web.Response(status=404, headers=headers())
         try:
             response: web.StreamResponse = await handler(request)
         except web.HTTPException as error:

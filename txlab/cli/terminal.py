@@ -100,7 +100,7 @@ def coloured(text: str, colour: int) -> str:
 def status_word(status: str) -> tuple[str, int]:
     """Return ("● running", its colour)."""
     glyph, plain, colour = GLYPHS.get(status, ("?", "?", 31))
-    return f"{plain if ascii_only() else glyph} {status}", colour
+    return f"{plain if ascii_only() else glyph} {shown(status[:40])}", colour
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,10 @@ class Kind:
             return scenario
         return scenario.model_copy(update={"compute": scenario.compute.model_copy(update=left)})
 
+    def reasons(self, scenario: Any) -> Sequence[str]:
+        """Why `resolve` decided as it did in this process, a sentence each."""
+        return ()
+
     def build(self, scenario: Any) -> Experiment:
         """Build the experiment of a validated scenario, before its first step; a remaining `auto` is decided first."""
         raise NotImplementedError

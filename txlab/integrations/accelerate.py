@@ -12,6 +12,9 @@ from typing import Any
 import accelerate.tracking
 from accelerate.tracking import GeneralTracker
 
+from txlab.errors import LabError
+from txlab.runs.as_json import text_of
+from txlab.runs.loop_values import metric
 from txlab.runs.record import record
 from txlab.runs.recording import Recording
 
@@ -35,16 +38,18 @@ class TxlabTracker(GeneralTracker):  # type: ignore[misc]
         self.run.configure(values)
 
     def log(self, values: Mapping[str, Any], step: int | None = None, **_: Any) -> None:
-        """Record numbers; a dictionary of numbers as NAME/KEY, a text under its name."""
+        """Record numbers; a dictionary of numbers as NAME/KEY, and what is no number as a text under its name."""
         at = step if step is not None else 0 if self.run.silent else self.run.recorder.step
         numbers: dict[str, Any] = {}
         for name, value in values.items():
-            if isinstance(value, str):
-                self.run.text(at, name, value)
-            elif isinstance(value, Mapping):
-                numbers |= {f"{name}/{key}": each for key, each in value.items()}
-            else:
-                numbers[name] = value
+            inside = value.items() if isinstance(value, Mapping) else [("", value)]
+            for key, each in inside:
+                numbers[f"{text_of(name)}/{text_of(key)}" if key != "" else text_of(name)] = each
+        for name in list(numbers):
+            try:
+                numbers[name] = metric(at, name, numbers[name])
+            except LabError:
+                self.run.text(at, name, text_of(numbers.pop(name)))
         self.run.add(at, numbers)
 
     def log_images(self, values: Mapping[str, Any], step: int | None = None, **_: Any) -> None:

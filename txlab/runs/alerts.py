@@ -32,6 +32,7 @@ from platformdirs import user_config_path
 
 from txlab.errors import LabError
 from txlab.files import read_regular
+from txlab.runs.as_json import encoded
 
 Level = Literal["info", "warning", "error"]
 LEVELS: tuple[Level, ...] = ("info", "warning", "error")
@@ -247,7 +248,7 @@ class AlertCommand:
             if len(self.started) >= AT_ONCE:
                 return f"{AT_ONCE} alert commands are still running; this alert started none"
             with tempfile.TemporaryFile() as told:  # a pipe would need somebody who writes into it
-                told.write(orjson.dumps(alert, default=str, option=orjson.OPT_APPEND_NEWLINE))
+                told.write(encoded(alert, orjson.OPT_APPEND_NEWLINE))
                 told.seek(0)
                 self.started.append(
                     subprocess.Popen(

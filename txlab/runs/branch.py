@@ -7,14 +7,13 @@ earlier steps stay with the old run.
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 from txlab.errors import LabError
 from txlab.files import OpenFolder
 from txlab.runs import checkpoints
 from txlab.runs.directory import FILES_OF_PEOPLE, FILES_OF_START, RunDirectory, info_of, new_info
-from txlab.runs.folder import create_run_directory
+from txlab.runs.folder import new_run
 from txlab.runs.origin import command_line, commit_of
 
 PIECE = 1 << 20
@@ -31,8 +30,7 @@ def branch(run: RunDirectory | Path, step: int, root: Path | None = None, out: P
     if info.recorded:
         raise LabError(f"{old.path} was recorded by another program, which alone can go on with it")
     about = checkpoints.read(old, step).about  # refuses a damaged one before anything is made
-    new = create_run_directory(root or old.path.parent, f"{info.scenario or old.name}-from-{step}", out)
-    try:
+    with new_run(root or old.path.parent, f"{info.scenario or old.name}-from-{step}", out) as (new, path):
         with old.folder() as source, new.folder() as target:
             for name in ("scenario.toml", *FILES_OF_START, *FILES_OF_PEOPLE):
                 if source.kind(name):
@@ -43,14 +41,11 @@ def branch(run: RunDirectory | Path, step: int, root: Path | None = None, out: P
             for part in (checkpoints.STATE, checkpoints.TENSORS):
                 copy(source, target, part)
         made = new_info(new, info.scenario, info.kind, info.title, info.steps)
-        made.step, made.facts, made.changes = step, info.facts, info.changes
+        made.name, made.step, made.facts, made.changes = path.name, step, info.facts, info.changes
         made.branched = {"run": old.name, "step": step}
         made.command, made.git = command_line(), commit_of(Path.cwd())
         made.save(new)
-    except OSError as error:
-        shutil.rmtree(new.path, ignore_errors=True)
-        raise LabError(f"{old.path} cannot be copied to {new.path}: {error.strerror}") from None
-    return new.path
+    return path
 
 
 def copy(source: OpenFolder, target: OpenFolder, name: str, size: int | None = None) -> None:

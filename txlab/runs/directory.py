@@ -15,7 +15,7 @@ import shlex
 import socket
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -23,8 +23,10 @@ import orjson
 
 from txlab.errors import LabError, refused
 from txlab.files import OpenFolder
+from txlab.runs.as_json import encoded
 from txlab.runs.events import each_row
 from txlab.runs.far.state import FarState, far_state
+from txlab.runs.scenario_errors import quiet, quoted
 
 FORMAT = 1
 STATUSES = ("created", "running", "paused", "done", "stopped", "interrupted", "failed")
@@ -34,6 +36,8 @@ SILENT_AFTER = 60.0  # seconds without news after which nobody can tell whether 
 AHEAD = 5.0  # seconds that the clocks of hosts may differ; a heartbeat further in the future is not trusted
 LARGEST_INFO = 4 << 20  # bytes of run.json; parsing may take 25 times as much memory
 LARGEST_HEARTBEAT = 4096
+SOURCE = ("program", "path", "part")
+LONGEST_TEXT, MOST_TEXTS = 4000, 1000  # characters of a text of run.json, and texts of a list
 
 # The entries of a run directory; nothing else may have these names.
 FILES = (
@@ -184,6 +188,8 @@ class RunInfo:
     def load(cls, run: RunDirectory | str | Path) -> RunInfo:
         """Read run.json; unknown keys are ignored, and values of the wrong type fall back to their defaults.
 
+        A status that is none is "unreadable"; texts are escaped where a terminal would act upon them, and cut.
+
         Raises Unreadable if it is missing or not a JSON object, LabError if its format is newer than this program's.
         """
         run = RunDirectory.of(run)
@@ -198,7 +204,9 @@ class RunInfo:
         info = cls(name=run.name)
         for entry in fields(cls):
             if entry.name in found and _fits(entry.name, found[entry.name], getattr(info, entry.name)):
-                setattr(info, entry.name, found[entry.name])
+                setattr(info, entry.name, _shown(entry.name, found[entry.name]))
+        if info.status not in STATUSES:
+            info.status, info.reason = "unreadable", f"{run.run_file} has the status {quoted(info.status)}"
         if info.format > FORMAT:
             raise LabError(f"{run.run_file} has format {info.format}; this txlab reads up to {FORMAT}")
         return info
@@ -219,7 +227,7 @@ class RunInfo:
         """{"program", "path", "part"} of the log of another program that the run mirrors; {} if it is a run itself."""
         said = self.facts.get("source")
         known = said if isinstance(said, dict) else {}
-        return {key: str(known.get(key, "")) for key in ("program", "path", "part")} if known else {}
+        return {key: quiet(str(known.get(key, "")), LONGEST_TEXT) for key in SOURCE} if known else {}
 
     def seconds(self, until: float | None = None) -> float:
         """How long it has been computed, by all its processes; `until` stands for the end of one that has none yet."""
@@ -232,14 +240,23 @@ class RunInfo:
 
     def encoded(self) -> bytes:
         """The bytes of run.json: indented JSON, "format" first."""
-        rest = asdict(self)
+        rest = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         for name in ("changes", "command", "git", "branched", "config", "tags", "group", "alerts", "launch"):
             if not rest[name]:
                 del rest[name]
         first = {"format": rest.pop("format")}
-        return orjson.dumps(
-            first | rest, default=str, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
-        )
+        return encoded(first | rest, orjson.OPT_INDENT_2)
+
+
+def _shown(name: str, value: Any) -> Any:
+    """A value of run.json as lists and screens may show it; `facts`, `changes` and `config` are for their readers."""
+    if isinstance(value, str):
+        return quiet(value, LONGEST_TEXT)
+    if isinstance(value, list):
+        return [quiet(entry, LONGEST_TEXT) for entry in value[:MOST_TEXTS]]
+    if isinstance(value, dict) and name not in ("facts", "changes", "config"):
+        return {quiet(key, 100): _shown(name, entry) for key, entry in list(value.items())[:MOST_TEXTS]}
+    return value
 
 
 _OPTIONAL = {"pid": int, "started": float, "ended": float}
@@ -330,7 +347,7 @@ def read_heartbeat(run: RunDirectory) -> dict[str, Any] | None:
             "step": int(beat["step"]),
             "status": str(beat["status"]),
             "pid": int(beat["pid"]),
-            "host": str(beat.get("host", "")),
+            "host": quiet(str(beat.get("host", "")), 300),
             "written": written,
         }
     except (OSError, ValueError, KeyError, TypeError, OverflowError):
@@ -407,11 +424,15 @@ def user_name() -> str:
 def info_of(run: RunDirectory) -> RunInfo:
     """Read run.json or, if that is lost, rebuild it from scenario.toml and the log; nothing is written.
 
-    Raises LabError if there is nothing to rebuild it from, or its format is newer than this program's.
+    Raises LabError if there is nothing to rebuild it from, its format is newer than this program's, or no process has
+    ever written it: then it is what is left of a copy, whose log is that of another run.
     """
     try:
         return RunInfo.load(run)
     except Unreadable as error:
+        with contextlib.suppress(OSError), run.folder() as top:
+            if top.kind("inbox") and not any(map(top.kind, ("run.json", "lock", "heartbeat", "log.txt"))):
+                raise LabError(f"{run.path} is not a run: it is what is left of a copy that was interrupted") from None
         try:
             scenario, rows = tables_of(run), each_row(run.events)
             info = RunInfo(name=run.name, scenario=run.name, status="interrupted", reason="run.json was lost")

@@ -23,6 +23,7 @@ import orjson
 
 from txlab.errors import LabError
 from txlab.files import OpenFolder, closing, open_regular
+from txlab.runs.as_json import encoded
 
 Row = dict[str, Any]
 
@@ -50,44 +51,7 @@ def encode_row(row: Row) -> bytes:
     >>> encode_row({"event": "metrics", "time": 1.0, "step": 3, "values": {"loss": float("nan")}})
     b'{"event":"metrics","time":1.0,"step":3,"values":{"loss":"NaN"}}\\n'
     """
-    try:
-        return orjson.dumps(_finite(row), option=orjson.OPT_APPEND_NEWLINE)
-    except TypeError:  # lone surrogates, integers beyond 64 bits, foreign types: rare, so repaired only on demand
-        return orjson.dumps(_plain(row), option=orjson.OPT_APPEND_NEWLINE)
-
-
-def _finite(value: Any) -> Any:
-    """The same JSON value with non-finite floats replaced by their names."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else name_of(value)
-    if isinstance(value, dict):
-        return {key: _finite(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(entry) for entry in value]
-    return value
-
-
-def name_of(value: float) -> str:
-    """The name of a number that is not finite, as rows and lists have it."""
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
-def _plain(value: Any) -> Any:
-    """Any value as JSON that orjson accepts; lone surrogates become U+FFFD, other types become a float or a string."""
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, int):
-        return int(value) if -(2**63) <= value < 2**64 else str(value)
-    if isinstance(value, dict):
-        return {str(_plain(str(key))): _plain(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(entry) for entry in value]
-    try:
-        return _finite(float(value))
-    except (TypeError, ValueError):
-        return _plain(str(value))
+    return encoded(row, orjson.OPT_APPEND_NEWLINE)
 
 
 def decode_row(line: bytes) -> Row | None:

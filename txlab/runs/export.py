@@ -19,11 +19,11 @@ from typing import Any
 
 from txlab.errors import LabError, choices, refused
 from txlab.files import atomic_write, open_regular
+from txlab.runs.as_json import LARGEST_ROW, text_of
 from txlab.runs.directory import RunDirectory
 from txlab.runs.events import LineCursor, Replaced, Row, place_of
 from txlab.runs.frames import FrameIndex
 from txlab.runs.live_rows import MEASURED, as_number, parse
-from txlab.runs.loop_values import encodable
 
 
 def every_row(run: str | Path) -> Iterator[Row]:
@@ -187,14 +187,14 @@ def write_events(run: str | Path, out: Path, chosen: set[str] | None, images: bo
         for row in live_rows(run):
             if row["event"] in MEASURED:
                 values = [
-                    Summary.Value(tag=encodable(name), simple_value=single(as_number(value)))
+                    Summary.Value(tag=text_of(name), simple_value=single(as_number(value)))
                     for name, value in row["values"].items()
                     if chosen is None or name in chosen
                 ]
                 if values:
                     writer.file_writer.add_summary(Summary(value=values), row["step"], float(row["time"]))
             elif row["event"] == "sample":
-                lines = encodable(f"{row.get('prompt', '')}{row.get('text', '')}").splitlines() or [""]
+                lines = text_of(f"{row.get('prompt', '')}{row.get('text', '')}", LARGEST_ROW).splitlines() or [""]
                 quoted = "\n".join("    " + line for line in lines)  # a code block, so nothing in it is markup
                 writer.add_text("sample", quoted, row["step"], float(row["time"]))
         if images:

@@ -5,14 +5,15 @@ A directory is a run because of the files in it; its name is only a date and the
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import TypeVar
@@ -22,6 +23,8 @@ from txlab.files import OpenFolder
 from txlab.runs.directory import RunDirectory, RunInfo, state_of
 from txlab.runs.label import read_label
 
+ASIDE = ".being-made"  # how the name of a directory ends that is no run yet
+NOT_YET_LOCKED = 10.0  # seconds between its making and its lock, at most
 DATED = "%Y-%m-%d_%H%M%S"  # how the name of a run directory begins
 SLOW, AT_ONCE = 0.02, 32  # seconds for one run that tell a slow disk; how many are then looked at together
 
@@ -48,30 +51,96 @@ def create_run_directory(root: Path | None, scenario_name: str, out: Path | None
 
     Raises LabError if `out` exists and is not an empty directory, or a directory cannot be created.
     """
-    try:
+    with made_or_refused(out or root or default_root()):
         if out is not None:
-            if out.exists() and (not out.is_dir() or any(out.iterdir())):
-                raise LabError(f"{out} exists already and is not an empty directory; name another one with --out")
+            require_empty(out)
             out.mkdir(parents=True, exist_ok=True)
             run = RunDirectory(out.resolve())
         else:
             there = Path(root or default_root()).resolve()
             there.mkdir(parents=True, exist_ok=True)
-            # Safe as part of a file name: letters, digits, dot, dash; never empty, never hidden, never a path.
-            plain = re.sub(r"[^\w.-]+", "-", scenario_name).strip(".-")[:80] or "run"
-            name = f"{time.strftime(DATED)}_{plain}"
-            for number in count(1):
-                run = RunDirectory(there / (name if number == 1 else f"{name}-{number}"))
+            while True:
+                run = RunDirectory(dated(there, scenario_name))
                 with suppress(FileExistsError):
                     run.path.mkdir()
                     break
-        for folder in (run.frames, run.checkpoints, run.inbox):
-            folder.mkdir()
+        try:
+            for folder in (run.frames, run.checkpoints, run.inbox):
+                folder.mkdir()
+        except OSError:
+            shutil.rmtree(run.path, ignore_errors=True)
+            raise
+    return run
+
+
+@contextmanager
+def new_run(root: Path | None, scenario_name: str, out: Path | None = None) -> Iterator[tuple[RunDirectory, Path]]:
+    """A new run that is complete or absent: (a hidden directory to make it in, the path that it has afterwards).
+
+    It is renamed when the block ends, and removed if the block raises. What a kill leaves behind is not listed as a
+    run, and is removed by the next one that is made there. An OSError of the block becomes a LabError.
+    """
+    with made_or_refused(out or root or default_root()):
+        if out is not None:
+            require_empty(out)
+        place = out.resolve().parent if out is not None else Path(root or default_root()).resolve()
+        place.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(place)
+        while True:
+            final = out.resolve() if out is not None else dated(place, scenario_name)
+            aside = RunDirectory(place / f".{final.name}{ASIDE}")
+            with suppress(FileExistsError):
+                aside.path.mkdir()
+                break
+            if out is not None:
+                raise LabError(f"{out} is being made by another process, or was until a moment ago")
+        lock = os.open(aside.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for folder in (aside.frames, aside.checkpoints, aside.inbox):
+                folder.mkdir()
+            yield aside, final
+            aside.path.rename(final)
+        except BaseException:
+            shutil.rmtree(aside.path, ignore_errors=True)
+            raise
+        finally:
+            os.close(lock)
+
+
+@contextmanager
+def made_or_refused(place: Path) -> Iterator[None]:
+    try:
+        yield
     except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name; a loop of links
-        where = getattr(error, "filename", None) or out or root or default_root()
+        where = getattr(error, "filename", None) or place
         reason = getattr(error, "strerror", None) or "it is not a valid file name"
         raise LabError(f"the run directory {where} cannot be made: {reason}") from None
-    return run
+
+
+def require_empty(out: Path) -> None:
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise LabError(f"{out} exists already and is not an empty directory; name another one with --out")
+
+
+def remove_leftovers(place: Path) -> None:
+    """Remove what was being made under `place` by a process that was killed: nobody holds its lock."""
+    with suppress(OSError), os.scandir(place) as entries:
+        for name in [entry.name for entry in entries if entry.name[:1] == "." and entry.name.endswith(ASIDE)]:
+            with suppress(OSError), OpenFolder.at(place / name) as folder:
+                fcntl.flock(folder.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if time.time() - os.fstat(folder.descriptor).st_mtime > NOT_YET_LOCKED:
+                    shutil.rmtree(place / name)
+
+
+def dated(root: Path, scenario_name: str) -> Path:
+    """The path of a new run, of which there is none yet: root/2026-11-20_143012_name, -2, -3 …"""
+    # Safe as part of a file name: letters, digits, dot, dash; never empty, never hidden, never a path.
+    plain = re.sub(r"[^\w.-]+", "-", scenario_name).strip(".-")[:80] or "run"
+    name = f"{time.strftime(DATED)}_{plain}"
+    paths = (root / (name if number == 1 else f"{name}-{number}") for number in count(1))
+    return next(path for path in paths if not os.path.lexists(path))
 
 
 def list_runs(root: Path | None = None, known: Container[Path] = ()) -> list[Path]:

@@ -9,33 +9,35 @@ from itertools import islice
 from typing import Any, SupportsIndex
 
 from txlab.errors import LabError, one_line
+from txlab.runs.as_json import table_of, text_of, unused
 from txlab.runs.events import LARGEST_STEP
 from txlab.runs.recorder import on_a_device
 
 LARGEST_CONFIG = 200  # entries of the configuration that run.json repeats, for lists of runs; all are in scenario.toml
 
 
-def configured(name: str, config: Mapping[str, Any]) -> bytes:
+def configured(name: str, config: Any) -> bytes:
     """The scenario.toml of a recorded run."""
     import tomli_w
 
-    return tomli_w.dumps({"kind": "recorded", "name": name, "config": as_toml(config)}).encode()
+    return tomli_w.dumps({"kind": "recorded", "name": text_of(name), "config": as_toml(table_of(config))}).encode()
 
 
 def as_toml(value: Any) -> Any:
-    """A configuration in TOML's types: None is left out, and a value of any other type becomes a string."""
-    if isinstance(value, Mapping):
-        return {encodable(str(key)): as_toml(entry) for key, entry in value.items() if entry is not None}
-    if isinstance(value, (list, tuple)):
-        return [as_toml(entry) for entry in value if entry is not None]
-    if hasattr(value, "tolist") and hasattr(value, "dtype"):  # numpy's numbers and arrays, torch's tensors
-        return as_toml(value.tolist())
-    return value if isinstance(value, (bool, int, float)) else encodable(str(value))
+    """A value of JSON in TOML's types, which have no null: it is left out of a table, and a text in a list."""
+    if isinstance(value, dict):
+        return {key: as_toml(entry) for key, entry in value.items() if entry is not None}
+    if isinstance(value, list):
+        return [as_toml(entry) for entry in value]
+    return "None" if value is None else value
 
 
-def listed(config: Mapping[str, Any]) -> dict[str, Any]:
+def listed(config: Any) -> dict[str, Any]:
     """The first entries of a configuration by dotted keys, as run.json repeats them for lists of runs."""
-    return dict(islice(flattened(as_toml(config)), LARGEST_CONFIG))
+    found: dict[str, Any] = {}
+    for name, value in islice(flattened(table_of(config)), LARGEST_CONFIG):
+        found[unused(name, found)] = value  # {"a.b": 1, "a": {"b": 2}} has two entries
+    return found
 
 
 def flattened(config: Mapping[str, Any], under: str = "", deepest: int = 500) -> Iterator[tuple[str, Any]]:
@@ -51,19 +53,14 @@ def flattened(config: Mapping[str, Any], under: str = "", deepest: int = 500) ->
             yield f"{under}{key}", value
 
 
-def encodable(text: str) -> str:
-    """The text without what UTF-8 cannot encode, as a file name may contain."""
-    return text.encode("utf-8", "replace").decode()
-
-
 def whole(step: SupportsIndex, least: int = 0) -> int:
     """A step as a Python int: readers would not accept a row with an integer of NumPy or torch."""
     try:
         plain = operator.index(step)
     except TypeError:
-        raise LabError(f"a step is a whole number, not {str(step)[:60]!r}") from None
+        raise LabError(f"a step is a whole number, not {text_of(step, 60)!r}") from None
     if not least <= plain <= LARGEST_STEP:
-        raise LabError(f"a step is a whole number from {least} to 2^62, not {plain}")
+        raise LabError(f"a step is a whole number from {least} to 2^62, not {text_of(plain, 60)}")
     return plain
 
 
@@ -72,7 +69,7 @@ def metric(step: int, name: object, value: Any) -> Any:
     if type(value) is float and type(name) is str and name:
         return value
     if not isinstance(name, str) or not name:
-        raise LabError(f"step {step}: {name!r} is not a metric name; a name is a non-empty string")
+        raise LabError(f"step {step}: {text_of(name, 60)!r} is not a metric name; a name is a non-empty string")
     shape = getattr(value, "shape", None)
     try:
         if isinstance(value, (str, bytes)) or value is None:
@@ -92,5 +89,5 @@ def metric(step: int, name: object, value: Any) -> Any:
         plain = value.item()
         return float(plain) if hasattr(plain, "shape") else metric(step, name, plain)  # longdouble.item() is itself
     except (TypeError, ValueError, OverflowError) as error:
-        size = f"something of shape {tuple(shape)}" if shape else repr(str(value)[:60])
+        size = f"something of shape {tuple(shape)}" if shape else repr(text_of(value, 60))
         raise LabError(f"step {step}: {name} = {size}: a metric is one number ({one_line(error)})") from None

@@ -26,13 +26,16 @@ def primary_metrics(facts: Mapping[str, Any], names: Sequence[str], kind: str = 
     ['return/sarsa']
     >>> primary_metrics({}, ["epoch", "train/loss", "eval/loss"]), primary_metrics({}, ["reward", "length"])
     (['train/loss', 'eval/loss'], ['reward'])
+    >>> primary_metrics({}, ["aux_loss", "Loss"])
+    ['Loss']
     """
     told = facts.get("headline")
     wanted = [str(name) for name in told] if isinstance(told, list) else list(kind_of_run(kind).primary_metrics)
     found = [name for name in wanted if name in names]
     if found and (isinstance(told, list) or found[0] == wanted[0]):
         return found
-    losses = [name for name in names if re.search(r"[/_]loss$", name) and not is_validation(name)]
+    losses = [name for name in names if re.search(r"(?:^|[/_])loss$", name, re.I) and not is_validation(name)]
+    losses.sort(key=lambda name: name.lower() != "loss")  # before what says more: aux_loss
     if found and not losses:
         return found
     first = [*losses, *names][:1]

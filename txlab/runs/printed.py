@@ -6,6 +6,10 @@ A line counts if it names a quantity of training (LOSSES … below) beside its n
 `key=value` or `key: value`, or consists of such pairs alone; then all its pairs count. Numbers in sentences, times,
 dates, versions, addresses and paths are not values, because a value ends where a word ends.
 
+All words before a number are its name, back to the value, the bracket or the sign before them: `aux loss: 0.01` is
+aux_loss, and `val: loss 0.4` is val_loss. A value whose name is uncertain is left out: never does one quantity become
+a point in the curve of another.
+
 The step is, in this order:
 1. what is printed as step, iteration, update, episode … (`step 10/500`, `global_step=3`);
 2. the position in a bar or a fraction (`45/100 [00:10<00:12`, `[640/60000 (1%)]`); where it begins anew, as in each
@@ -39,11 +43,17 @@ _TRAINING = re.compile(
     rf"(?:^|[_/.\s@-])(?:{LOSSES}|{SCORES}|{OTHERS})(?:$|[_/.\s@\d-])|loss|acc(?:uracy)?$|rmse$|ppl$", re.I
 )
 
-# Words that belong to a name where they stand before it: "val loss", "learning rate".
-_BEFORE = (
-    "train|training|val|valid|validation|test|eval|evaluation|dev|avg|average|mean|running|total|best|final|smoothed"
-    "|lm|learning|grad|gradient|epoch|batch|global|cur|current|last|min|max|episode|episodic|policy|value|weight"
+MOST_WORDS = 8  # of a name; a longer phrase is a sentence
+_EVALUATION = r"val|valid|validation|test|eval|evaluation|dev"
+_LEVEL = re.compile(
+    r"INFO|WARN(?:ING)?|DEBUG|ERROR|CRITICAL|NOTICE|TRACE|root|__\w+__|\w+(?:\.\w+)+", re.I
+)  # a logger's
+_ARTICLE = re.compile(r"the|an?|our|this|and|or|but|then|now|where|with", re.I)  # no part of a name that follows
+_SENTENCE = re.compile(  # words that no name has unless a sign follows it
+    r"the|an?|of|in|on|at|is|was|were|be|to|from|for|by|we|it|i|you|this|that|over|had|has|have|as|than|not|with", re.I
 )
+_IS = re.compile(r"is|was|of|equals", re.I)
+_UNIT = re.compile(r"%|m?s|secs?|seconds|mins?|minutes|hours|[kmg]i?b|db", re.I)  # in brackets behind a name
 _IGNORED = re.compile(  # what is no quantity though a number stands beside it
     r"eta|pid|port|seed|(?:local_)?rank|world_size|version|line|id|at|date|gpu|device|v_num|time_left|remaining|elapsed"
     r"|it|(?:train_)?(?:step|epoch)s?|iter(?:ation)?s?|global_step|(?:num_)?updates?|batch|ep(?:isode)?|(?:total_)?timesteps",
@@ -53,22 +63,58 @@ _IGNORED = re.compile(  # what is no quantity though a number stands beside it
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|\x1b[@-_]|[\x00-\x08\x0b-\x1f\x7f]"
 )
-_NUMBER = r"[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?)"
+_NUMBER = r"[-+]?(?:\d+(?:[.,]\d+)*\.?|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?)"
 _ENDS = r"(?=$|[\s,;|()\[\]}'\"]|\.(?:\s|$))"
+_WORD = r"[^\W\d][\w./@'^+-]{0,60}"
 _PAIR = re.compile(
-    rf"(?<![\w./\\@-])(?P<name>(?:(?:{_BEFORE})[ _]){{0,3}}[A-Za-z_][\w./@'-]{{0,60}}?)"
-    rf"(?:\s?\([^()\s]{{1,6}}\))?['\"]?(?P<sign>\s*[:=]\s*|\s+)['\"]?"
-    rf"(?P<value>{_NUMBER})(?:/(?P<of>\d+))?(?P<unit>\s?%|[A-Za-zµ/]{{0,7}}){_ENDS}",
+    rf"(?<![\w./\\@-])(?P<name>{_WORD}?)(?P<more>\s?\([^()\s]{{1,20}}\)|\[[^\[\]\s]{{1,20}}\])?"
+    rf"['\"]?(?P<sign>\s*[:=]\s*|\s+)['\"]?"
+    rf"(?P<value>{_NUMBER})(?:/(?P<of>\d+))?(?P<unit>\s?%|[A-Za-zµ/]{{0,7}}){_ENDS}(?P<two>\s*/\s*[-+.\d])?",
     re.I,
 )
-_STEP = re.compile(
-    r"(?<![\w/.-])(?P<what>global[_ ]step|num_updates|total_timesteps|time_?steps?|train_steps?|steps?|iters?"
-    r"|iterations?|updates?|batch|episodes?|ep|it(?=\s*[:=]))"
-    r"['\"]?\s*[:=#]?\s*\[?\s*(?P<n>\d[\d,]*)(?:\s*(?:/|of)\s*(?P<total>\d[\d,]*))?(?![\w]|\.\d|\s*%)",
-    re.I,
+_PART = re.compile(rf"{_WORD}|\d+", re.I)  # of a name: "top 5 accuracy"
+_PART_END = re.compile(r"[\w./@'^+-]*$")
+_CLAUSE = re.compile(r"\s*(?:[,;|)\]]|\.?\s*$)")
+_TIME = re.compile(r"time|took|eta|elapsed|in|at|speed", re.I)  # the number behind it is no part of a name
+_VALUE_BEFORE = re.compile(rf"(?:^|\s)[^\W\d][\w./-]* (?:{_NUMBER})\w{{0,4}}$", re.I)
+_OPERATOR = re.compile(  # before a name that is then half of one: "aux + loss"
+    r"\w[–—→&+*×∙·~^]+$|\w\s+[+&*×/]\s+$"
 )
+_MULTIPLE = re.compile(r"\s(?:times|of|out|to|or)\b", re.I)
+_HEADING = re.compile(
+    r"(?:^|[\s\[(|])(?:(?P<words>[^\W\d][\w-]{0,40}(?: \w[\w-]{0,40}){0,2})(?::\s+|[\])]:?\s*)"
+    r"|(?P<word>[^\W\d]\w{0,40})\s+-\s+)$"
+)
+_BEHIND = re.compile(rf"\s*\((train|training|{_EVALUATION})\)", re.I)
+_SPLIT = re.compile(
+    rf"(?:^|\s)({_EVALUATION})[\s_]+epochs?\b|\bepochs?\(({_EVALUATION})\)|\|\s*({_EVALUATION})\s*\|", re.I
+)
+_THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d*)?")
+_DECIMAL_COMMA = re.compile(r"\d+,\d+|\d{1,3}(?:\.\d{3})+,\d+")
+_SURE_COMMA = re.compile(r"(?<![\d,.:])(?:0,\d+|\d+,(?:\d{1,2}|\d{4,}))(?![\d,.])")
+_SURE_POINT = re.compile(r"(?<![\d,.:])\d+\.\d+(?![\d,.])")
+_COUNTED = (
+    r"global[_ ]step|num_updates|total_timesteps|time_?steps?|train_steps?|steps?|iters?|iterations?|updates?"
+    r"|(?:mini-?)?batch|episodes?|ep|it(?=\s*[:=])"
+)
+_OTHERS_COUNTED = r"rounds?|generations?|gen|games?|frames?|cycles?|trials?|samples?|rollouts?|t"
+_WHICH = (
+    r"['\"]?\s*[:=#]?\s*\[?\s*(?P<n>\d+(?:,\d{3})*)(?:\s*(?:/|of)\s*(?P<total>\d+(?:,\d{3})*))?(?![\w]|[.,]\d|\s*%)"
+)
+_STEP = re.compile(rf"(?<![\w/.-])(?<!best )(?<!per )(?P<what>{_COUNTED}){_WHICH}", re.I)
+_OTHER_STEP = re.compile(rf"(?<![\w/.-])(?P<what>{_OTHERS_COUNTED})(?!\s*[:=]){_WHICH}", re.I)
 _EPOCH = re.compile(
-    r"(?<![\w/.-])epochs?(?:\(\w+\))?['\"]?\s*[:=#]?\s*['\"]?[\[(]?\s*(?P<n>\d+(?:\.\d+)?)(?:\s*(?:/|of)\s*(?P<total>\d+))?(?![\w]|\.\d)",
+    r"(?<![\w/.-])(?<!best )(?<!total )(?<!max )(?<!of )(?<!per )epochs?(?:\(\w+\))?['\"]?\s*[:=#]?\s*['\"]?[\[(]?\s*"
+    r"(?P<n>\d+(?:\.\d+)?)(?:\s*(?:/|of)\s*(?P<total>\d+))?(?![\w]|[.,]\d)",
+    re.I,
+)
+_COUNTER = re.compile(rf"(?:{_COUNTED})|it|n_updates|total_?env_?(?:interacts|steps)|total_steps", re.I)
+_WHOLE = re.compile(rf"(?P<value>{_NUMBER})(?P<unit>\s?%|[A-Za-zµ/]{{0,7}})", re.I)
+_PLACE = rf"(?:{_COUNTED}|epochs?)"
+_AFTER = re.compile(  # "Loss after epoch 3: 0.5" is read as "epoch 3 Loss: 0.5"
+    rf"(?P<name>(?:{_WORD} ){{1,4}})(?:(?:after|at|in|on|for|of)(?: the)? |[@(\[])"
+    rf"(?:(?P<what>{_PLACE})\s*#?\s*(?P<n>\d+)(?:\s*(?:/|of)\s*(?P<total>\d+))?|(?P<many>\d+) (?P<unit>{_PLACE}))[)\]]?"
+    rf"(?P<sign>\s*[:=]\s*|\s+(?:is|was)\s+)(?={_NUMBER})",
     re.I,
 )
 _BAR = re.compile(
@@ -76,9 +122,20 @@ _BAR = re.compile(
     r"\s*\[(?P<spent>[\d:]+)<(?P<left>[\d:?]+)(?:,\s*(?P<rest>[^\]]*))?\]?"
 )
 _COUNT = re.compile(r"(?P<head>[^|\r\n]{0,200}?)(?<![\w.])(?P<n>\d+)it \[(?P<spent>[\d:]+)(?:,\s*(?P<rest>[^\]]*))?\]")
+_RATE = re.compile(r"\s*[?\d.]+\s?\w*/\w+\s*(?:,|$)")
 _FRACTION = re.compile(r"(?<![\w./:-])(?P<n>\d+)\s*/\s*(?P<total>\d+)(?![\w./:-])(?!\s+\d+:\d\d)")
 _LEADING = re.compile(r"\s*(?:\[(?P<a>\d+)\]\s|(?P<b>\d+):\s)")
+_ALONE = re.compile(
+    r"[\s\W_]*(?:[^\W\d]+)?[\s\W_]*"
+)  # beside a step that is all a line says: "=== Learning iteration 3/9"
+_WRAPPED = re.compile(  # a number as an array of no dimensions prints itself: tensor(0.5, device='cuda:0')
+    rf"\b(?:\w+\.)?\w*(?:tensor|array|float\d+|int\d+)\(\s*(?P<number>{_NUMBER})(?:,\s*\w+=(?:<[^<>]*>|\(\)|'[^']*'|\w+))*\)",
+    re.I,
+)
 _CALL = re.compile(r"\w\(\w+=[^()]*\)?")  # the settings of an object: Namespace(epochs=5, lr=0.1)
+_PYTHON = re.compile(  # what a dictionary of Python has in place of JSON's
+    r"'(?P<text>(?:[^'\\]|\\.)*)'|\"(?:[^\"\\]|\\.)*\"|(?P<word>-?\b(?:nan|inf|None|True|False)\b)"
+)
 _HINT = re.compile(r"\d|nan|inf", re.I)
 _SCALE = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12}
 
@@ -90,6 +147,7 @@ class Printed:
     counter   what `n` counts: "step", "iter" …, "bar", "fraction", "line"; "" = there is no n
     total     how far that goes, 0 = unknown; epoch and epochs likewise
     left      seconds that a bar says are left
+    unclear   names whose number was left out: it may be read in two ways, or there are two of that name
     """
 
     values: dict[str, float] = field(default_factory=dict)
@@ -99,6 +157,7 @@ class Printed:
     epoch: float | None = None
     epochs: int = 0
     left: float | None = None
+    unclear: tuple[str, ...] = field(default=(), repr=False)
 
 
 def plain(line: str) -> str:
@@ -118,79 +177,152 @@ def read_line(line: str) -> Printed | None:
     >>> read_line("Loaded 50000 images from 3 folders at 10:31:02")
     """
     line = line[:LONGEST_LINE]
-    if not _HINT.search(line):
+    if not _HINT.search(line) or "@[" in line:  # settings of a score of COCO stand in @[…]
         return None
     if "%|" in line and (found := _BAR.search(line)):
         return _of_bar(found, float(_scaled(found["total"])), found["left"])
     if "it [" in line and (found := _COUNT.search(line)):
         return _of_bar(found, 0.0, "?")
     if "(" in line:
-        line = _CALL.sub(" ", line)
+        line = _CALL.sub(" ", _WRAPPED.sub(r"\g<number>", line))
     stripped = line.strip()
-    if stripped.startswith("{") and stripped.endswith("}") and (said := _of_json(stripped)) is not None:
+    if stripped.endswith("}") and (said := _of_object(stripped)) is not None:
         return said
-    step, epoch = _STEP.search(line), _EPOCH.search(line)
-    leading = _LEADING.match(line)
+    line = _AFTER.sub(_placed_first, line)
+    step, epoch, leading = _STEP.search(line) or _OTHER_STEP.search(line), _EPOCH.search(line), _LEADING.match(line)
     placed = step is not None or epoch is not None or leading is not None
-    values, covered = _pairs(line, placed)
-    if not values and not (placed and epoch is not None and len(stripped) < 40):
+    pairs = _pairs(line, placed)
+    only_step = step is not None and _ALONE.fullmatch(line[: step.start()] + line[step.end() :])
+    only_epoch = epoch is not None and len(stripped) < 40
+    if not (pairs.values or pairs.unclear or only_step or only_epoch):
         return None
     counter, n, total = "", 0, 0
     if step is not None:
         counter, n, total = step["what"].lower(), _whole(step["n"]), _whole(step["total"])
-    elif (fraction := _free_fraction(line, epoch, covered)) is not None:
+    elif (fraction := _free_fraction(line, epoch, pairs.covered)) is not None:
         counter, n, total = "fraction", int(fraction["n"][:18]), int(fraction["total"][:18])
     elif leading is not None:
         counter, n = "line", int((leading["a"] or leading["b"])[:18])
-    return Printed(values, counter, n, total, *_epoch(epoch))
+    return Printed(pairs.values, counter, n, total, *_epoch(epoch), unclear=tuple(pairs.unclear))
+
+
+def _placed_first(found: re.Match[str]) -> str:
+    what, n = (found["what"], found["n"]) if found["what"] else (found["unit"], found["many"])
+    of = f"/{found['total']}" if found["total"] else ""
+    return f"{what} {n}{of} | {found['name'].rstrip()}{found['sign'] if found['sign'].strip() in ':=' else ': '}"
 
 
 def _of_bar(found: re.Match[str], total: float, left: str) -> Printed:
-    """A progress bar of tqdm, with what was added to it (set_postfix) and the epoch in its description."""
-    values, _ = _pairs((found["rest"] or "").partition(", ")[2] + " ", True)
-    return Printed(
-        values, "bar", int(_scaled(found["n"])), int(total), *_epoch(_EPOCH.search(found["head"])), _clock(left)
-    )
+    """A progress bar of tqdm, with what was added to it (set_postfix), and its description (set_description)."""
+    behind = _pairs(_RATE.sub("", found["rest"] or "", count=1) + " ", True)
+    before = _pairs(re.sub(r"[\s:]+$", " ", found["head"]), False)
+    values = {**before.values, **behind.values}
+    epoch = _epoch(_EPOCH.search(found["head"]))
+    unclear = (*before.unclear, *behind.unclear)
+    return Printed(values, "bar", int(_scaled(found["n"])), int(total), *epoch, _clock(left), unclear)
 
 
-def _of_json(line: str) -> Printed | None:
-    """An object of JSON, or a dictionary of Python as transformers' Trainer prints it; nested ones with their path."""
+def _of_object(line: str) -> Printed | None:
+    """An object of JSON, or a dictionary of Python as transformers' Trainer prints it, perhaps with a step before it;
+    nested ones with their path."""
+    start = line.find("{")
     try:
-        said = orjson.loads(line)
+        said = orjson.loads(line[start:])
     except orjson.JSONDecodeError:
-        said = {}
-        for found in _PAIR.finditer(line):
-            said.setdefault(found["name"].strip("'"), _value(found))
-        if not said or not re.match(r"\{\s*['\"]", line):
+        try:
+            said = orjson.loads(_PYTHON.sub(_as_json, line[start:]))
+        except orjson.JSONDecodeError:
             return None
+    if start < 0 or not isinstance(said, dict):
+        return None
+    before = line[:start]
+    step, found_epoch = _STEP.search(before), _EPOCH.search(before)
+    epoch, epochs = _epoch(found_epoch)
+    counter, n, total = (step["what"].lower(), _whole(step["n"]), _whole(step["total"])) if step else ("", 0, 0)
+    heading = _heading(before, max((found.end() for found in (step, found_epoch) if found), default=0), start)
+    under = f"{heading}_" if heading else ""
     values: dict[str, float] = {}
-    counter, n, epoch = "", 0, None
+    unclear: list[str] = []
     for name, value in flattened(said, deepest=4):
         number = _number(value)
-        if number is None:
-            continue
         last = name.rpartition(".")[2].lower()
-        if _STEP.fullmatch(f"{last} 1") and number == number and 0 <= number < 2**62 and number == int(number):
+        if number is None:
+            if isinstance(value, str) and re.fullmatch(_NUMBER, value.strip(), re.I):
+                unclear.append(name)
+        elif _STEP.fullmatch(f"{last} 1") and number == number and 0 <= number < 2**62 and number == int(number):
             if not counter:
                 counter, n = last, int(number)
         elif last == "epoch":
             epoch = number
-        elif not _IGNORED.fullmatch(last) and len(values) < MOST_VALUES:
-            values[name] = number
+        elif _IGNORED.fullmatch(last):
+            continue
+        elif not name.strip() or len(values) >= MOST_VALUES:
+            unclear.append(name)
+        else:
+            values["_".join(f"{under}{name}".split())] = number
     if not values or not (counter or epoch is not None or any(map(is_of_training, values))):
         return None
-    return Printed(values, counter, n, epoch=epoch)
+    return Printed(values, counter, n, total, epoch, epochs, unclear=tuple(unclear))
+
+
+def _as_json(found: re.Match[str]) -> str:
+    if found["word"]:
+        return {"None": "null", "True": "true", "False": "false"}.get(found["word"], f'"{found["word"]}"')
+    return orjson.dumps(found["text"]).decode() if found["text"] is not None else found[0]
 
 
 def _number(value: Any) -> float | None:
     if isinstance(value, bool) or value is None:
         return None
-    if isinstance(value, str) and not re.fullmatch(_NUMBER, value.strip(), re.I):
-        return None
+    if isinstance(value, str):
+        return _value_of(value.strip(), None) if re.fullmatch(_NUMBER, value.strip(), re.I) else None
     try:
-        return float(value.replace(",", "") if isinstance(value, str) else value)
+        return float(value)
     except (TypeError, ValueError, OverflowError):
         return None
+
+
+def read_number(told: str) -> float | None:
+    """The number that a whole text is, perhaps with a unit; None if it is something else, or may be read in two ways.
+
+    >>> read_number("1.2k"), read_number("12.3%"), read_number("0:10"), read_number("")
+    (1200.0, 12.3, None, None)
+    """
+    found = _WHOLE.fullmatch(told.strip())
+    value = _value_of(found["value"], None) if found else None
+    return value * _SCALE.get(found["unit"].strip(), 1.0) if found and value is not None else None
+
+
+def counter_in(name: str) -> bool:
+    """Whether a name is that of a count of steps, say "total_timesteps"."""
+    return _COUNTER.fullmatch(name) is not None
+
+
+def _value_of(told: str, points: bool | None) -> float | None:
+    """The number that a text of the form _NUMBER is; None if it may be read in two ways.
+
+    points  whether this line has decimal points, or decimal commas; None = it does not tell
+
+    >>> _value_of("0,25", None), _value_of("1,234", True), _value_of("1,234", None), _value_of("1,234.5", None)
+    (0.25, 1234.0, None, 1234.5)
+    """
+    if "," not in told and told.count(".") <= 1:
+        return float(told)
+    digits = re.match(r"[-+]?([\d.,]+)", told)
+    body = digits[1] if digits else ""
+    if _THOUSANDS.fullmatch(body) and not body.startswith("0"):
+        if body.count(",") > 1 or "." in body or points is True:
+            return float(told.replace(",", ""))
+        if points is None:
+            return None
+    if _DECIMAL_COMMA.fullmatch(body) and points is not True:
+        return float(told.replace(".", "").replace(",", "."))
+    return None
+
+
+def _has_points(line: str) -> bool | None:
+    """Whether the numbers of a line have decimal points (True) or decimal commas (False); None = it does not tell."""
+    return True if _SURE_POINT.search(line) else False if _SURE_COMMA.search(line) else None
 
 
 def is_of_training(name: str) -> bool:
@@ -202,46 +334,134 @@ def is_of_training(name: str) -> bool:
     return _TRAINING.search(name) is not None
 
 
-def _pairs(line: str, placed: bool) -> tuple[dict[str, float], list[tuple[int, int]]]:
-    """The values of a line by name, and where they stand; {} if the line is not about training."""
-    found: dict[str, float] = {}
-    covered: list[tuple[int, int]] = []
+@dataclass
+class _Pairs:
+    """The values of a line by name, the names whose value was left out, and where they stand."""
+
+    values: dict[str, float] = field(default_factory=dict)
+    unclear: list[str] = field(default_factory=list)
+    covered: list[tuple[int, int]] = field(default_factory=list)
+
+    def add(self, name: str, value: float | None) -> None:
+        """Add a value; two different ones of a name are left out, because no rule says which is meant."""
+        known = self.values.get(name)
+        if value is None or len(self.values) >= MOST_VALUES or (known is not None and repr(known) != repr(value)):
+            self.values.pop(name, None)
+            self.unclear.append(name)
+        elif name not in self.unclear:
+            self.values[name] = value
+
+
+def _pairs(line: str, placed: bool) -> _Pairs:
+    """What a line says by name; nothing if it is not about training."""
+    pairs = _Pairs()
+    counted = [each.span() for way in (_STEP, _OTHER_STEP, _EPOCH) for each in way.finditer(line)]
+    points = _has_points(line) if "," in line else None
+    section = _split_of(line)
     told = counts = bare = 0
     free = 0  # where the last match ended
     for each in _PAIR.finditer(line):
-        name, start, end = each["name"], *each.span()
-        sure = is_of_training(name)
-        if not each["sign"].strip():  # "loss 0.3": only for a known quantity, and not in the middle of a sentence
-            gap = line[free:start].strip(" \t")
-            if not sure or (gap and gap[-1] not in ",;|:])>-" and not _STEP.search(line[max(0, start - 24) : start])):
-                continue
+        start, end = each.span()
+        signed = bool(each["sign"].strip())
+        floor = max([free, *(high for _, high in counted if high <= start)])
+        words, begin = _phrase(line, floor, start)
+        behind_step = floor > free and not line[floor:begin].strip(" \t,;:|-")
+        words = _named([*words, each["name"]], signed, placed and behind_step, line[end:])
+        counter = any(low <= start < high for low, high in counted)
+        if not signed and (counter or not _is_free(line, floor, begin) or not is_of_training("_".join(words))):
+            continue
         free = end
-        covered.append((start, end))
-        key = "_".join(name.strip("'").split())
-        if _IGNORED.fullmatch(key) or len(found) >= MOST_VALUES:
+        pairs.covered.append((begin if words else start, end))
+        if counter or not words or _IGNORED.fullmatch(words[0] if len(words) == 1 else ""):
             continue
-        value = _value(each)
-        if value is None:
-            continue
-        found.setdefault(key, value)
-        told += sure
-        counts += bool(each["sign"].strip())
-        bare += end - start
-    if found and not told and not (placed and counts):
-        alone = len(found) > 1 and bare + 2 * len(found) >= len(line.strip()) and line.lstrip()[:1] not in "#/"
-        if not alone:
-            return {}, covered
-    return found, covered
+        section = _heading(line, floor, begin) or section
+        key = _qualified("_".join(words), each["more"], section, _BEHIND.match(line, end))
+        told += is_of_training(key)
+        counts += signed
+        bare += end - begin
+        half = _OPERATOR.search(line, max(0, begin - 80), begin) or (each["two"] and not each["of"])
+        pairs.add(key, None if half else _value(each, points))
+    if not told and not (placed and counts):
+        alone = len(pairs.values) > 1 and bare + 2 * len(pairs.values) >= len(line.strip())
+        if not alone or line.lstrip()[:1] in "#/":
+            return _Pairs(covered=pairs.covered)
+    return pairs
 
 
-def _value(found: re.Match[str]) -> float | None:
-    """The number of a pair, scaled by its unit: 1.2k is 1200, 9830/10000 is 0.983."""
-    value = float(found["value"].replace(",", ""))
-    if found["of"]:
+def _phrase(line: str, floor: int, start: int) -> tuple[list[str], int]:
+    """The words with single spaces between them that stand before `start`, and where the first one begins."""
+    words: list[str] = []
+    begin = start
+    while begin - 2 >= floor and line[begin - 1] == " " and len(words) <= MOST_WORDS:
+        found = _PART_END.search(line, max(floor, begin - 80), begin - 1)
+        word = found[0] if found else ""
+        if not _PART.fullmatch(word.rstrip(".")):
+            break
+        words.insert(0, word)
+        begin -= len(word) + 1
+    while words and (words[0].isdecimal() or (len(words) > 1 and _TIME.fullmatch(words[0]) and words[1].isdecimal())):
+        begin += len(words.pop(0)) + 1  # "10 loss: 0.5", "took 35 loss: 0.5"
+    return words, begin
+
+
+def _named(words: list[str], signed: bool, behind_step: bool, behind: str) -> list[str]:
+    """The words of a phrase before a number that are the number's name; [] if it is none."""
+    while len(words) > 1 and (_ARTICLE.fullmatch(words[0]) or _LEVEL.fullmatch(words[0])):
+        words = words[1:]
+    if behind_step and "with" in words[:-1]:  # "Epoch 3 finished with loss 0.4"
+        return _named(words[words.index("with") + 1 :], signed, behind_step, behind)
+    if len(words) > 1 and _IS.fullmatch(words[-1]) and (signed or (behind_step and _CLAUSE.match(behind))):
+        words = words[:-1]  # "Epoch 3: the loss is 0.4"
+    if len(words) > MOST_WORDS:
+        return []
+    if not signed and (any(map(_SENTENCE.fullmatch, words)) or _MULTIPLE.match(behind)):
+        return []
+    return [word.removesuffix("'s").strip("'").rstrip(".") or word for word in words]
+
+
+def _is_free(line: str, floor: int, begin: int) -> bool:
+    """Whether a phrase begins a line, or stands behind a sign, a value or a step."""
+    gap = line[floor:begin].strip(" \t")
+    return not gap or gap[-1] in ",;|:])>-" or _VALUE_BEFORE.search(gap) is not None
+
+
+def _heading(line: str, floor: int, begin: int) -> str:
+    """What stands before a name and its colon, or in brackets, as "val" of "val: loss 0.5"; "" if nothing does."""
+    if found := re.search(r"(?:[^\W\d][\w.-]*:)+$", line[floor:begin]):
+        return " ".join(word for word in found[0].split(":") if word and not _LEVEL.fullmatch(word))  # INFO:root:loss
+    heading = _HEADING.search(line, floor, begin)
+    words = (heading["words"] or heading["word"]) if heading else ""
+    return "" if _LEVEL.fullmatch(words) or _IGNORED.fullmatch(words) else words
+
+
+def _split_of(line: str) -> str:
+    found = _SPLIT.search(line)
+    return next(filter(None, found.groups()), "") if found else ""
+
+
+def _qualified(name: str, more: str | None, section: str, behind: re.Match[str] | None) -> str:
+    """A name with what is said of it in brackets, before and behind it: "loss (aux)", "val: loss", "loss 0.5 (val)"."""
+    inside = (more or "").strip(" ()[]'\"")
+    if inside and not _UNIT.fullmatch(inside):
+        name = f"{name}_{inside}"
+    if behind is not None:
+        name = f"{behind[1]}_{name}"
+    words = section.split()
+    # What stands before several names, as "Test set: Average loss: .05, Accuracy: …", only keeps its loss apart.
+    alone = len(words) < 2 or words[-1].isdecimal() or name.lower() == "loss"
+    if words and alone and section.lower() not in name.lower():
+        name = f"{'_'.join(words)}_{name}"
+    return name
+
+
+def _value(found: re.Match[str], points: bool | None) -> float | None:
+    """The number of a pair, scaled by its unit: 1.2k is 1200, 9830/10000 is 0.983; None if that is unclear."""
+    value = _value_of(found["value"], points)
+    if value is not None and found["of"]:
         whole = float(found["of"])
         return value / whole if whole else None
     unit = found["unit"].strip()
-    return value * _SCALE[unit] if unit in _SCALE else value
+    return value * _SCALE[unit] if value is not None and unit in _SCALE else value
 
 
 def _scaled(told: str) -> float:

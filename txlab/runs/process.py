@@ -7,7 +7,6 @@ shell. Nothing here depends on the experiment; torch is imported when it is buil
 from __future__ import annotations
 
 import contextlib
-import shutil
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +18,7 @@ from txlab.runs import checkpoints
 from txlab.runs.control import Inbox
 from txlab.runs.directory import ALIVE, RunDirectory, RunInfo, info_of, new_info
 from txlab.runs.events import Row, each_row
-from txlab.runs.folder import create_run_directory
+from txlab.runs.folder import new_run
 from txlab.runs.loop import RunOutcome, drive, write_traceback
 from txlab.runs.origin import command_line, commit_of
 from txlab.runs.ranks import leave, many, place
@@ -50,22 +49,18 @@ def prepare(loaded: LoadedScenario, out: Path | None = None, root: Path | None =
     kind.require_possible(start.scenario if start else scenario)
     if scenario.compute.processes > 1:
         kind.require_divisible(scenario, scenario.compute.processes)
-    run = create_run_directory(root, loaded.name, out)
-    try:
+    with new_run(root, loaded.name, out) as (run, path):
         if start is not None:
             write_start(run, start)
             scenario = start.scenario
         run.write("scenario.toml", dump_scenario(scenario).encode(), durable=True)
         info = new_info(run, loaded.name, scenario.kind, scenario.about.title, scenario.length())
-        info.changes = dict(loaded.changes)
+        info.name, info.changes = path.name, dict(loaded.changes)
         info.command, info.git = command_line(), commit_of(Path.cwd())
         if (here := place()) is not None:
             info.launch = here.launch
         info.save(run)
-    except OSError as error:
-        shutil.rmtree(run.path, ignore_errors=True)
-        raise LabError(f"{run.path} cannot be written to: {error.strerror}") from None
-    return run.path
+    return path
 
 
 def execute(
@@ -141,7 +136,7 @@ def _compute(
         with signals.at_once():
             if lead is not None:
                 lead.join(scenario)
-            experiment = build(run, scenario, lambda text: recorder.note(max(0, info.step), text), lead)
+            experiment = build(run, scenario, lambda text: recorder.note(max(0, info.step), text), lead, info)
         checkpoint, damaged = checkpoints.read_newest(run, rewind_to)
         log_bytes = checkpoint.about.log_bytes if checkpoint else 0
         rows, newest = rows_behind(run, log_bytes)
@@ -213,9 +208,11 @@ def build(
     scenario: Scenario,
     say: Callable[[str], None] = lambda text: None,
     lead: Lead | None = None,
+    info: RunInfo | None = None,
 ) -> Any:
     """Build the experiment of a scenario. Settings that are `auto` are decided first, once, and written into
-    scenario.toml, which then repeats the run: `txlab run RUN/scenario.toml`.
+    scenario.toml, which then repeats the run: `txlab run RUN/scenario.toml`. Why they were decided so is in run.json,
+    `info`, by then, so that a process that goes on after a kill knows it too.
 
     `say` gets a line if that takes a while.
     """
@@ -226,8 +223,15 @@ def build(
     kind = kind_named(scenario.kind)
     resolved = kind.resolve(scenario, say)
     if resolved != scenario:
+        if info is not None:
+            info.facts = {**info.facts, "compute": {"why": list(kind.reasons(resolved))}}
+            info.save(run)
         run.write("scenario.toml", dump_scenario(portable(resolved, run)).encode(), durable=True)
-    return kind.build(resolved if lead is None else lead.take_part(resolved))
+    experiment = kind.build(resolved if lead is None else lead.take_part(resolved))
+    compute = info.facts.get("compute") if info is not None else None
+    if getattr(experiment, "why", None) == [] and isinstance(compute, dict) and isinstance(compute.get("why"), list):
+        experiment.why = [why for why in compute["why"] if isinstance(why, str)]
+    return experiment
 
 
 def processes_of(run: RunDirectory) -> int:

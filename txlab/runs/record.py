@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from txlab.errors import LabError
 from txlab.runs import agreement
+from txlab.runs.as_json import table_of, text_of
 from txlab.runs.control import Inbox
 from txlab.runs.directory import RunDirectory, info_of, new_info, tables_of
 from txlab.runs.events import each_row, live_branch
 from txlab.runs.folder import create_run_directory, default_root, is_run
 from txlab.runs.label import write_label
-from txlab.runs.loop_values import configured, encodable, listed
+from txlab.runs.loop_values import configured, listed, whole
 from txlab.runs.origin import command_line, commit_of, program_folder
 from txlab.runs.recorder import Recorder
 from txlab.runs.recording import Recording
@@ -31,12 +33,12 @@ MOST_TAGS, LONGEST_TAG = 32, 60
 
 def record(
     name: str,
-    config: Mapping[str, Any] | None = None,
+    config: Any = None,
     root: str | Path | None = None,
     *,
     title: str = "",
     steps: int = 0,
-    tags: Sequence[str] = (),
+    tags: Iterable[str] = (),
     group: str = "",
     notes: str = "",
     id: str = "",
@@ -45,7 +47,8 @@ def record(
 ) -> Recording:
     """Start a run named `name` under `root` ($TXLAB_RUNS or ./runs) and return its Recording.
 
-    config  anything that describes the run; stored as the table [config] of scenario.toml
+    config  anything that describes the run, a mapping, a Namespace or a dataclass; stored as the table [config] of
+            scenario.toml, as JSON or as its text
     steps   the total number of steps, if known, so that a screen can show the progress
     tags, group, notes  by which people find and sort runs
     id      the name of its folder, so that `resume=True` goes on with the run of that id, if there is one already
@@ -53,50 +56,65 @@ def record(
     Raises LabError if the directory cannot be created, if there is a run of that id and it is not to be resumed, and if
     another process still writes it.
     """
-    name, title = encodable(name), encodable(title)
-    tags = _checked(tags, group)
-    if id and not re.fullmatch(r"\w[\w.-]{0,79}", id, re.ASCII):
-        raise LabError(f"id {id[:60]!r}: an id is 1 to 80 letters, digits, dots, dashes and underscores")
+    name, title, notes = text_of(name), text_of(title), text_of(notes)
+    tags, group = _checked(tags, group)
+    steps = max(0, whole(int(steps) if isinstance(steps, float) and steps.is_integer() else steps or 0, -1))
+    if id and not (isinstance(id, str) and re.fullmatch(r"\w[\w.-]{0,79}", id, re.ASCII)):
+        raise LabError(f"id {text_of(id, 60)!r}: an id is 1 to 80 letters, digits, dots, dashes and underscores")
+    config = config if isinstance(config, Mapping) else table_of(config)
     folder = (Path(root) if root is not None else default_root()).resolve()
     if agreement.rank() > 0:
-        return Recording(RunDirectory(folder / (id or name)), None, contextlib.ExitStack(), config or {})
+        return Recording(RunDirectory(folder / (id or name)), None, contextlib.ExitStack(), config)
     known = bool(id) and is_run(folder / id)
     if known and not resume:
         raise LabError(f"there is a run {id!r} in {folder} already; record(…, resume=True) goes on with it")
     out = folder / id if id else None
     run = (RunDirectory(folder / id) if known else create_run_directory(folder, name, out)).held()
-    with contextlib.ExitStack() as lock:
-        lock.enter_context(writing(run))
-        info = info_of(run) if known else new_info(run, name, "recorded", title, steps)
-        if not info.recorded:
-            raise LabError(f"{run.path} was not recorded by a loop of its own; txlab resume goes on with it")
-        info.command, info.git = command_line(), commit_of(program_folder())
-        info.title, info.steps = title or info.title, steps or info.steps
-        info.tags, info.group = list(tags) or info.tags, encodable(group) or info.group
-        info.facts = {key: value for key, value in info.facts.items() if key not in ("takes", "adjustable")}
+    recording: Recording | None = None
+    try:
+        with contextlib.ExitStack() as lock:
+            lock.enter_context(writing(run))
+            info = info_of(run) if known else new_info(run, name, "recorded", title, steps)
+            if not info.recorded:
+                raise LabError(f"{run.path} was not recorded by a loop of its own; txlab resume goes on with it")
+            info.command, info.git = command_line(), commit_of(program_folder())
+            info.title, info.steps = title or info.title, steps or info.steps
+            info.tags, info.group = tags or info.tags, group or info.group
+            info.facts = {key: value for key, value in info.facts.items() if key not in ("takes", "adjustable")}
+            if known:
+                found = tables_of(run).get("config")
+                config = {**(found if isinstance(found, dict) else {}), **config}
+                Inbox(run).clear()
+            info.config = listed(config)
+            run.write("scenario.toml", configured(name, config))
+            begin(run, info)
+            recorder = Recorder(run, info, frames_mb)
+            recording = Recording(run, recorder, lock.pop_all(), config)
         if known:
-            found = tables_of(run).get("config")
-            config = {**(found if isinstance(found, dict) else {}), **(config or {})}
-            Inbox(run).clear()
-        info.config = listed(config or {})
-        run.write("scenario.toml", configured(name, config or {}))
-        begin(run, info)
-        recorder = Recorder(run, info, frames_mb)
-        recording = Recording(run, recorder, lock.pop_all(), config or {})
-    if known:
-        recording.goes_on(*_left(run))
-    recorder.row("start", recorder.step, pid=info.pid, host=info.host, resumed_from=recorder.step if known else None)
-    if notes:
-        write_label(run, note=encodable(notes))
+            recording.goes_on(*_left(run))
+        recorder.row(
+            "start", recorder.step, pid=info.pid, host=info.host, resumed_from=recorder.step if known else None
+        )
+        if notes:
+            write_label(run, note=notes)
+    except BaseException as error:
+        if recording is not None:
+            recording.abandon()
+        if not known:  # what is not recorded leaves nothing
+            shutil.rmtree(run.path, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise LabError(f"{run.path} cannot be recorded: {error.strerror or error}") from None
+        raise
     return recording
 
 
-def _checked(tags: Sequence[str], group: str) -> Sequence[str]:
-    if isinstance(tags, str) or not all(isinstance(tag, str) and 0 < len(tag) <= LONGEST_TAG for tag in tags):
-        raise LabError(f"tags are a list of texts of 1 to {LONGEST_TAG} characters, not {str(tags)[:60]!r}")
-    if len(tags) > MOST_TAGS or len(group) > LONGEST_TAG:
+def _checked(tags: Iterable[str], group: str) -> tuple[list[str], str]:
+    given = list(tags) if isinstance(tags, Iterable) and not isinstance(tags, (str, bytes)) else [None]
+    if not all(isinstance(tag, str) and 0 < len(tag) <= LONGEST_TAG for tag in given):
+        raise LabError(f"tags are a list of texts of 1 to {LONGEST_TAG} characters, not {text_of(tags, 60)!r}")
+    if len(given) > MOST_TAGS or len(text_of(group)) > LONGEST_TAG:
         raise LabError(f"a run has at most {MOST_TAGS} tags, and a group of at most {LONGEST_TAG} characters")
-    return [encodable(tag) for tag in tags]
+    return [text_of(tag) for tag in given], text_of(group)
 
 
 def _left(run: RunDirectory) -> tuple[dict[str, int], int]:

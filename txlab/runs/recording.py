@@ -26,11 +26,12 @@ from txlab.errors import LabError, one_line
 from txlab.experiments.protocol import Frame
 from txlab.runs import ending
 from txlab.runs.alerts import LEVELS, Alert
+from txlab.runs.as_json import table_of, text_of
 from txlab.runs.control import Inbox, Request
 from txlab.runs.directory import RunDirectory
 from txlab.runs.frames import FrameIndex
 from txlab.runs.loop import write_traceback
-from txlab.runs.loop_values import configured, encodable, listed, metric, whole
+from txlab.runs.loop_values import configured, listed, metric, whole
 from txlab.runs.pictures import counts_of, pixels_of
 from txlab.runs.recorder import Recorder
 from txlab.runs.steering import LearningRate, Number, Parameter, Steering
@@ -53,7 +54,7 @@ class Recording:
         self, run: RunDirectory, recorder: Recorder | None, lock: contextlib.ExitStack, config: Mapping[str, Any]
     ) -> None:
         """Without a recorder it is silent: the recording of a process that does not record, where nothing happens."""
-        self.path, self.config = run.path, dict(config)
+        self.path, self.config = run.path, dict(config if isinstance(config, Mapping) else table_of(config))
         self.silent = recorder is None
         self.inbox = Inbox(run)
         self._lock = lock  # of the run directory
@@ -97,7 +98,7 @@ class Recording:
         step = whole(step)
         if values is not None:
             if not isinstance(values, Mapping):
-                raise LabError(f"step {step}: log takes names with their numbers, not {str(values)[:60]!r}")
+                raise LabError(f"step {step}: log takes names with their numbers, not {text_of(values, 60)!r}")
             if twice := named.keys() & values.keys():
                 raise LabError(f"step {step}: {min(twice)} is given twice")
             named = {**values, **named}
@@ -159,12 +160,12 @@ class Recording:
         """Record a picture: (H, W), (H, W, 3) or (3, H, W), bytes, numbers from 0 to 1, or any others, which are spread
         from their least to their greatest. Sides beyond 512 pixels are averaged down."""
         pixels, span = pixels_of(image)
-        self.frame(step, {f"image/{encodable(name)}": pixels}, facts={"image": {encodable(name): span}})
+        self.frame(step, {f"image/{text_of(name)}": pixels}, facts={"image": {text_of(name): span}})
 
     def histogram(self, step: SupportsIndex, name: str, values: Array, bins: int = 64) -> None:
         """Record how the values of a tensor or an array are spread; they are counted on their device."""
         counts, span = counts_of(values, bins)
-        self.frame(step, {f"histogram/{encodable(name)}": counts}, facts={"histogram": {encodable(name): span}})
+        self.frame(step, {f"histogram/{text_of(name)}": counts}, facts={"histogram": {text_of(name): span}})
 
     def sample(self, step: SupportsIndex, prompt: str, text: str) -> None:
         """Record a text that the model generated."""
@@ -185,15 +186,16 @@ class Recording:
         """
         found = {"warn": "warning"}.get(level.lower(), level.lower()) if isinstance(level, str) else level
         if found not in LEVELS:
-            raise LabError(f"level {str(level)[:40]!r} is not allowed; allowed: {', '.join(LEVELS)}")
+            raise LabError(f"level {text_of(level, 40)!r} is not allowed; allowed: {', '.join(LEVELS)}")
         with self.turn:
             if not self._ignores():
                 at = self.recorder.step if step is None else whole(step)
-                self.recorder.alert(at, Alert(str(title), str(text), found))
+                self.recorder.alert(at, Alert(text_of(title), text_of(text), found))
 
-    def configure(self, values: Mapping[str, Any] | None = None, /, **named: Any) -> None:
-        """Add to the configuration that the run is described by; what has the same name is replaced."""
-        self.config |= {**(values or {}), **named}
+    def configure(self, values: Any = None, /, **named: Any) -> None:
+        """Add to the configuration that the run is described by, a mapping, a Namespace or a dataclass; what has the
+        same name is replaced."""
+        self.config |= {**(values if isinstance(values, Mapping) else table_of(values)), **named}
         with self.turn:
             if not self._ignores():
                 info = self.recorder.info
@@ -408,8 +410,12 @@ class Recording:
 
     def give_up(self) -> None:
         """Report once that the directory is gone."""
-        self.open = False
         print(f"txlab: {self.path} is gone (deleted or moved); nothing more of this run is recorded", file=sys.stderr)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of the directory without writing an end."""
+        self.open = False
         self.recorder.close()
         self._lock.close()
         ending.forget(self)

@@ -66,6 +66,12 @@ def escaped(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
+def quiet(text: str, longest: int) -> str:
+    """The text, escaped where a terminal would act upon it, and cut where it is longer."""
+    cut = text if len(text) <= longest else f"{text[: longest - 1]}…"
+    return cut if cut.isprintable() else escaped(cut)
+
+
 def quoted(text: str) -> str:
     """The text in quotes, escaped, and no longer than a line."""
     shown = escaped(text[: LONGEST_QUOTE + 1])

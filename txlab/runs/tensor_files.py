@@ -26,6 +26,7 @@ import orjson
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
 from txlab.files import OpenFolder, closing, write_whole
+from txlab.runs.as_json import encoded
 
 if TYPE_CHECKING:
     import torch
@@ -110,7 +111,14 @@ def read_places(descriptor: int) -> tuple[dict[str, str], dict[str, TensorPlace]
         shape, kind = entry["shape"], entry["dtype"]
         if SIZES[kind] * prod(shape) != end - begin or begin < 0 or start + end > size:
             raise ValueError(f"{name} does not fit")
+        if not all(type(number) is int and number >= 0 for number in (*shape, begin, end)):
+            raise ValueError(f"{name} has no such shape")
         places[name] = (kind, shape, start + begin, start + end)
+    behind = start
+    for name, (_, _, begin, end) in sorted(places.items(), key=lambda entry: entry[1][2:]):
+        if begin < behind and end > begin:  # many names for one stretch would multiply the file where it is copied
+            raise ValueError(f"{name} overlaps the tensor before it")
+        behind = max(behind, end)
     return metadata, places, length
 
 
@@ -273,7 +281,10 @@ def encode_frame(frame: Frame) -> bytes:
         "texts": {name: _valid(text) for name, text in frame.texts.items()},
         "facts": dict(frame.facts),
     }
-    text = orjson.dumps(said, default=str, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS).decode()
+    try:
+        text = orjson.dumps(said, default=str, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS).decode()
+    except TypeError:  # an integer of more than 64 bits, what refers to itself
+        text = encoded(said).decode()
     head, pieces, size = laid_out(arrays, {"__metadata__": {f"{frame.step:08d}": text}})
     for has, most, what in ((size, LARGEST_FRAME, "tensors"), (len(head), LARGEST_HEADER, "texts and facts")):
         if has > most:

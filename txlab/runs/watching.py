@@ -16,12 +16,14 @@ from dataclasses import replace
 
 from txlab.errors import LabError
 from txlab.files import write_whole
-from txlab.runs.printed import LONGEST_LINE, Placed, Printed, Steps, plain, read_line
+from txlab.runs.printed import LONGEST_LINE, Placed, Printed, Steps, plain
+from txlab.runs.printed_tables import Lines
 from txlab.runs.recording import Recording, Status
 
 PAUSE = 0.1  # seconds without output after which what is there is read
 TELL_EVERY = 1.0  # seconds between two estimates of the time left
 MOST_NAMES = 2000  # different numbers of a run
+MOST_NOTES = 10  # of what is left out
 LARGEST_LOG = 8 << 20  # bytes of log.txt; beyond them its middle is left out
 KEPT_FIRST, KEPT_LAST = 1 << 20, 3 << 20
 _END = re.compile(r"\r\n|[\n\r]|\x08+")
@@ -32,8 +34,9 @@ class PrintedRun:
 
     def __init__(self, run: Recording) -> None:
         self.run, self.log = run, PlainLog(run)
-        self.places = Steps()
+        self.lines, self.places = Lines(), Steps()
         self.names: set[str] = set()
+        self.left_out: set[str] = set()
         self.numbers = 0
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._rest = ""  # the line that has not ended
@@ -60,8 +63,11 @@ class PrintedRun:
     def idle(self) -> None:
         """Take what waits for more output; to be called when there has been none for PAUSE seconds."""
         if self._rest != self._peeked:
-            said = read_line(plain(self._rest))
-            if said is not None and said.counter in ("bar", "fraction"):  # another line may not be whole yet
+            line = plain(self._rest)
+            said = self.lines.peek(line)
+            if said is not None and (
+                "%|" in line or said.counter in ("bar", "fraction")
+            ):  # others may not be whole yet
                 self._take(said)
                 self._peeked = self._rest
         self._settle()
@@ -71,6 +77,8 @@ class PrintedRun:
         if self._rest:
             self._line(self._rest, True)
             self._rest = ""
+        for said in self.lines.rest():
+            self._take(said)
         self._settle()
         self.log.flush()
         self.run.close(status, reason)
@@ -80,11 +88,14 @@ class PrintedRun:
         line = plain(line)
         if ended:
             self.log.add(line)
-        if line != plain(known) and (said := read_line(line)) is not None:
-            self._take(said)
+        if line != plain(known):
+            for said in self.lines.read(line):
+                self._take(said)
 
     def _take(self, said: Printed) -> None:
         placed = self.places.place(said)
+        for name in said.unclear:
+            self._leave_out(name, "its number may be read in two ways, as 1,234 may, or there are two of that name")
         if self._waiting is not None:
             if not placed.awaits and not placed.values and placed.step > self._waiting.step:
                 self._waiting = replace(self._waiting, step=placed.step)
@@ -104,12 +115,23 @@ class PrintedRun:
         if not placed.values or (placed.step, placed.values) == self._last:  # a bar drawn again
             return
         self._last = (placed.step, placed.values)
-        new = [name for name in placed.values if name not in self.names][: MOST_NAMES - len(self.names)]
-        self.names.update(new)
+        new = [name for name in placed.values if name not in self.names]
+        if beyond := new[MOST_NAMES - len(self.names) :]:
+            self._leave_out(beyond[0], f"the run has {MOST_NAMES} names already, and takes no others")
+        self.names.update(new[: MOST_NAMES - len(self.names)])
         values = {name: value for name, value in placed.values.items() if name in self.names}
-        with contextlib.suppress(LabError):  # a metric whose steps go back: it is left out
+        try:
             self.run.log(placed.step, values)
             self.numbers += len(values)
+        except LabError as error:  # a metric whose steps go back
+            self._leave_out(next(iter(values), ""), str(error))
+
+    def _leave_out(self, name: str, why: str) -> None:
+        """Note once for each name, and for a few of them, that a number of it is left out."""
+        if name not in self.left_out and len(self.left_out) < MOST_NOTES:
+            self.left_out.add(name)
+            with contextlib.suppress(LabError):
+                self.run.note(self.run.recorder.step, f"{name} is left out: {why}")
 
     def _tell(self, placed: Placed) -> None:
         """Record how many steps there are, and the time left: that of the bar, or by the speed so far."""

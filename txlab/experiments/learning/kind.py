@@ -7,7 +7,7 @@ LabError says so. torch is imported inside functions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from math import isfinite
@@ -69,14 +69,18 @@ class GradientKind(Kind):
         require_rows(count, train.batch // train.accumulate, "train.batch / train.accumulate")
         require_whole_models(scenario)
 
-    def build(self, scenario: Any) -> Experiment:
+    def reasons(self, scenario: Any) -> Sequence[str]:
         from txlab.experiments.learning.autotune import reasons
+
+        return reasons(scenario)
+
+    def build(self, scenario: Any) -> Experiment:
         from txlab.experiments.learning.gradient import prepare
 
         resolved = self.resolve(scenario)
         prepare(resolved.compute)
         experiment: GradientExperiment[Any] = self.mathematics().experiment_of(resolved)
-        experiment.why = reasons(resolved)
+        experiment.why = list(self.reasons(resolved))
         return experiment
 
     def open_model(self, scenario: Any, state: State) -> LoadedModel:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
+from txlab.runs.as_json import text_of
 from txlab.runs.events import LARGEST_STEP
 
 Logged: TypeAlias = tuple[str, int, float, dict[str, Any]]
@@ -24,6 +25,7 @@ LARGEST_RECORD = 8 << 20  # bytes; a larger one (a picture, a graph) is passed o
 MOST_SERIES = 10_000  # names in one log; what has further names is left out
 LONGEST_NAME = 300  # characters of a series
 LONGEST_TEXT = 20_000  # characters of a sample
+MOST_KINDS = 20  # of what is left out
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ class About:
     changed  when it was last written, Unix seconds
     status   "done" or "failed" if the log says that the run has ended
     problem  why something of it could not be read, as a sentence
+    left_out what a run has no place for, and how often: a reader drops nothing without a word
     """
 
     name: str = ""
@@ -69,6 +72,22 @@ class About:
     status: str = ""
     reason: str = ""
     problem: str = ""
+    left_out: dict[str, int] = field(default_factory=dict)
+    examples: dict[str, str] = field(default_factory=dict)  # the first of each
+
+    def leave_out(self, what: str, example: str = "") -> None:
+        """Count something of the log that does not become part of the run."""
+        if what not in self.left_out and len(self.left_out) < MOST_KINDS:
+            self.examples[what] = text_of(example, 100)
+        if what in self.examples:
+            self.left_out[what] = self.left_out.get(what, 0) + 1
+
+    def usable(self, step: int, name: str = "") -> bool:
+        """Whether a run can have a step; if not, it counts as left out."""
+        if -1 <= step <= LARGEST_STEP:
+            return True
+        self.leave_out("values at steps below -1 or beyond 2^62", f"{name} at {step}".strip())
+        return False
 
 
 class LogReader(Protocol):
@@ -89,14 +108,11 @@ class LogReader(Protocol):
         not the one that was being read."""
 
 
-def usable_step(step: int) -> bool:
-    return -1 <= step <= LARGEST_STEP
-
-
 class Names:
     """The names of a log's series, of which there are at most MOST_SERIES."""
 
-    def __init__(self) -> None:
+    def __init__(self, about: About) -> None:
+        self.about = about
         self.known: dict[str, str] = {}
 
     def take(self, name: str) -> str:
@@ -104,6 +120,7 @@ class Names:
         found = self.known.get(name)
         if found is None:
             if len(self.known) >= MOST_SERIES:
+                self.about.leave_out(f"series beyond {MOST_SERIES}", name)
                 return ""
-            found = self.known[name] = name.encode("utf-8", "replace").decode()[:LONGEST_NAME]
+            found = self.known[name] = text_of(name, LONGEST_NAME)
         return found

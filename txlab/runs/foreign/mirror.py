@@ -25,6 +25,7 @@ import orjson
 
 from txlab.errors import LabError
 from txlab.files import OpenFolder, closing, write_whole
+from txlab.runs.as_json import encoded, text_of
 from txlab.runs.directory import SILENT_AFTER, RunDirectory, RunInfo
 from txlab.runs.events import Replaced, encode_row
 from txlab.runs.foreign.log import ForeignLog, Logged, LogReader
@@ -158,9 +159,10 @@ class Mirror:
                         events = self._open_events()
                         continue
                     if logged is None:
+                        self._append(events, self._left_out())
                         self._seen = seen
                         break
-                    self._append(events, logged)
+                    self._append(events, logged + self._left_out())
                     self._keep_state()
                     if time.monotonic() > until:
                         break
@@ -217,6 +219,15 @@ class Mirror:
         write_whole(events, data)
         self._size += len(data)
 
+    def _left_out(self) -> list[Logged]:
+        """A note for each kind of thing that the reader has left out and that no note tells yet."""
+        assert self._reader is not None
+        about, told = self._reader.about, self._reader.position.setdefault("told", [])
+        new = [what for what in about.left_out if what not in told]
+        told += new
+        texts = [f"left out: {what}" + f", first {about.examples[what]}" * bool(about.examples[what]) for what in new]
+        return [("note", max(0, self._step), about.changed, {"text": text}) for text in texts]
+
     def _keep_state(self) -> None:
         assert self._reader is not None
         said = {
@@ -229,7 +240,7 @@ class Mirror:
             "about": vars(self._reader.about),
         }
         with OpenFolder.at(self.path) as folder:
-            folder.write(STATE, orjson.dumps(said, option=orjson.OPT_NON_STR_KEYS))
+            folder.write(STATE, encoded(said))
             about = folder.stat(STATE)
         self._mark = (about.st_ino, about.st_mtime_ns, about.st_size)
 
@@ -239,13 +250,15 @@ class Mirror:
 
         assert self._reader is not None
         about, program = self._reader.about, TITLES[self.log.program]
+        left_out = ", ".join(f"{count} {what}" for what, count in about.left_out.items())
+        left_out = f"left out: {left_out}" if left_out else ""
         info = RunInfo(
-            name=(about.name or self.log.name)[:LONGEST_NAME],
-            scenario=(about.name or self.log.name)[:LONGEST_NAME],
+            name=text_of(about.name or self.log.name, LONGEST_NAME),
+            scenario=text_of(about.name or self.log.name, LONGEST_NAME),
             kind="recorded",
             title=f"{program}: {self.log.path}" + (f", {self.log.part}" if self.log.part else ""),
             status=about.status or "running",
-            reason=about.reason or about.problem,
+            reason=about.reason or about.problem or left_out,
             host=about.host,
             created=about.started or changed,
             started=about.started or None,

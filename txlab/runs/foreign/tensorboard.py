@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from txlab.files import closing, open_regular
+from txlab.runs.as_json import text_of
 from txlab.runs.events import Replaced
 from txlab.runs.foreign.log import (
     EVENTS,
@@ -30,7 +31,6 @@ from txlab.runs.foreign.log import (
     About,
     Logged,
     Names,
-    usable_step,
 )
 from txlab.runs.foreign.protobuf import BYTES, double, fields, message, number, of, signed, text
 
@@ -85,7 +85,7 @@ class TensorBoardLog:
         self.position = position or {"files": {}, "reached": {}, "step": -1, "time": 0.0}
         self.files: dict[str, int] = self.position["files"]
         self.reached: dict[str, int] = self.position["reached"]
-        self.names = Names()
+        self.names = Names(self.about)
         self.opening = self.resumed = ""  # the file read last from its start, and whether it is that of a resumed run
         self.stuck: dict[str, tuple[int, int]] = {}  # size and time of files that could not be read on
         self.trouble: dict[str, str] = {}  # why
@@ -133,6 +133,7 @@ class TensorBoardLog:
                     return []
                 if needed > LARGEST_RECORD:
                     if offset + needed <= size:
+                        self.about.leave_out(f"records of more than {LARGEST_RECORD >> 20} MiB", name)
                         self.files[name] = offset + needed
                     return []
                 block = os.pread(descriptor, needed, offset)
@@ -203,8 +204,13 @@ class TensorBoardLog:
                     summary.append(value)
                 elif which == 7 and kind == BYTES and isinstance(value, bytes):
                     session = value
-            if not math.isfinite(when) or not usable_step(step):
+            if not math.isfinite(when):
+                self.about.leave_out("values without a time", f"step {step}")
                 return
+            if summary or session is not None:
+                tags = (text(message(value), 1) for one in summary for which, _, value in fields(one) if which == 1)  # type: ignore[arg-type]
+                if not self.about.usable(step, next(tags, "")):
+                    return
             if session is not None and number(message(session), 1) == STARTED and self.position["step"] >= step:
                 self.rewind(step - 1, when, "a session began here", found)
             for one in summary:
@@ -246,7 +252,7 @@ class TensorBoardLog:
             tag = raw.decode("utf-8", "replace")
             if len(self._tags) < 2 * len(self.names.known) + 1000:
                 self._tags[raw] = tag
-        return (tag, step, when, _FLOAT.unpack_from(data, end - 4)[0]) if usable_step(step) and when == when else None
+        return (tag, step, when, _FLOAT.unpack_from(data, end - 4)[0]) if when == when else None
 
     def value(self, name: str, value: dict[int, Any], step: int, when: float, found: list[Logged]) -> None:
         tag, plugin = text(value, 1), message(of(message(of(value, 9)), 1))
@@ -260,12 +266,18 @@ class TensorBoardLog:
             tensor = message(of(value, 8))
             if number(tensor, 1) == _STRING:
                 lines = (v for which, _, v in fields(of(value, 8)) if which == 8 and isinstance(v, bytes))
-                if told in ("text", "") and (said := b"\n".join(lines)):
+                if told not in ("text", ""):
+                    self.about.leave_out(f"{told} of TensorBoard", tag)
+                elif said := b"\n".join(lines):
                     prompt = self.names.take(tag.removesuffix("/text_summary"))
-                    shown = said.decode("utf-8", "replace")[:LONGEST_TEXT]
+                    shown = text_of(said.decode("utf-8", "replace"), LONGEST_TEXT)
                     found.append(("sample", step, when, {"prompt": f"{prompt}\n" if prompt else "", "text": shown}))
             elif told in ("scalars", "") and (single := one_number(tensor)) is not None:
                 self.add(name, tag, step, when, single, found)
+            else:
+                self.about.leave_out(f"{told or 'tensors'} of TensorBoard", tag)
+        elif told or value.keys() & {3, 4, 5, 6}:  # an image, a histogram, a sound, of the old form
+            self.about.leave_out(f"{told or 'pictures and histograms'} of TensorBoard", tag)
 
     def add(self, name: str, tag: str, step: int, when: float, value: float, found: list[Logged]) -> None:
         tag = self.names.take(tag)

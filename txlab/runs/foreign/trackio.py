@@ -19,8 +19,9 @@ from urllib.parse import quote
 
 import orjson
 
-from txlab.runs.events import Replaced, json_object
-from txlab.runs.foreign.log import LARGEST_RECORD, LONGEST_TEXT, SLICE, About, ForeignLog, Logged, Names, usable_step
+from txlab.runs.as_json import as_json, read_json, text_of, unused
+from txlab.runs.events import Replaced
+from txlab.runs.foreign.log import LARGEST_RECORD, LONGEST_TEXT, SLICE, About, ForeignLog, Logged, Names
 
 MOST_RUNS = 500
 PATIENCE = 5.0  # seconds that a query may take
@@ -93,7 +94,7 @@ class TrackioLog:
     def __init__(self, path: Path, part: str, position: dict[str, Any] | None = None) -> None:
         self.path, self.part, self.about = path, part, About(name=f"{path.stem}/{part}")
         self.position = position or {"id": 0, "system": 0, "step": 0, "time": 0.0}
-        self.names = Names()
+        self.names = Names(self.about)
         self.where: tuple[str, str] | None = None  # the condition that selects the run, and its value
 
     def mark(self) -> tuple[int, ...]:
@@ -140,7 +141,9 @@ class TrackioLog:
             if not self.position["id"] < number <= newest:
                 raise OSError(0, "its rows are not in order: it is damaged", str(self.path))
             self.position["id"] = number
-            if type(step) is int and usable_step(step):
+            if type(step) is not int:
+                self.about.leave_out("rows of trackio without a step", as_text(step))
+            elif self.about.usable(step):
                 self.take("metrics", step, unix_time(when), said, found)
                 self.position["step"] = step
             if (taken := taken + 100 + len(str(said or ""))) > SLICE:
@@ -165,24 +168,30 @@ class TrackioLog:
         try:
             row = orjson.loads(said) if isinstance(said, str | bytes) else None
         except orjson.JSONDecodeError:
+            row = None
+        if not isinstance(row, dict):
+            self.about.leave_out("rows of trackio that are not JSON", as_text(said))
             return
         self.position["time"] = self.about.changed = max(when, self.about.changed)
         self.about.started = self.about.started or when
         values: dict[str, float] = {}
-        for name, value in flat(row) if isinstance(row, dict) else ():
-            if (known := self.names.take(name)) and (one := number_in(value)) is not None:
-                values[known] = one
+        for name, value in flat(row):
+            one = number_in(value)
+            if one is None and value is not None:
+                self.about.leave_out("values of trackio that are no numbers", name)
+            elif one is not None and (known := self.names.take(name)):
+                values[unused(known, values)] = one  # {"a.b": 1, "a": {"b": 2}} has two values
         if values:
             found.append((event, step, when, values))
 
     def configure(self, database: sqlite3.Connection) -> None:
         assert self.where is not None
-        with contextlib.suppress(sqlite3.Error, TypeError):
+        with contextlib.suppress(sqlite3.Error, TypeError, ValueError):
             condition, value = self.where
             row = database.execute(f"SELECT config FROM configs WHERE {condition} LIMIT 1", (value,)).fetchone()
-            if said := json_object(row[0]):
+            if isinstance(said := read_json(row[0]), dict):
                 self.about.group = as_text(said.get("_Group") or "")
-                self.about.config = {key: value for key, value in said.items() if not key.startswith("_")}
+                self.about.config = as_json({key: value for key, value in said.items() if not key.startswith("_")})
 
 
 def flat(row: dict[str, Any], prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
@@ -215,4 +224,4 @@ def unix_time(told: Any) -> float:
 
 
 def as_text(value: Any) -> str:
-    return str(value).encode("utf-8", "replace").decode()[:LONGEST_TEXT]
+    return text_of(value, LONGEST_TEXT)

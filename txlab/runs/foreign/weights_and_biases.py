@@ -13,11 +13,10 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from txlab.files import closing, open_regular
+from txlab.runs.as_json import as_json, read_json, text_of
 from txlab.runs.events import Replaced
-from txlab.runs.foreign.log import LARGEST_RECORD, LONGEST_TEXT, SLICE, About, Logged, Names, usable_step
+from txlab.runs.foreign.log import LARGEST_RECORD, LONGEST_TEXT, SLICE, About, Logged, Names
 from txlab.runs.foreign.protobuf import fields, message, number, of, text
 
 MAGIC = b":W&B"
@@ -38,7 +37,7 @@ class WandbLog:
     def __init__(self, path: Path, position: dict[str, Any] | None = None) -> None:
         self.path, self.about = path, About()
         self.position = position or {"offset": HEADER, "step": 0, "time": 0.0, "names": [], "summary": {}}
-        self.names = Names()
+        self.names = Names(self.about)
         self.logged = set(self.position["names"])
 
     def mark(self) -> tuple[int, int]:
@@ -71,6 +70,7 @@ class WandbLog:
             if offset + len(data) >= size:
                 return None
         # A record that is longer than any that is read: go on behind what was seen of it.
+        self.about.leave_out(f"records of more than {LARGEST_RECORD >> 20} MiB")
         self.position["offset"] = (offset + len(data)) // BLOCK * BLOCK
         return []
 
@@ -134,7 +134,7 @@ class WandbLog:
                 self.describe(message(value), value)
             elif which == ALERT:
                 alert = message(value)
-                said = ": ".join(part for part in (text(alert, 1), text(alert, 2)) if part)[:LONGEST_TEXT]
+                said = text_of(": ".join(part for part in (text(alert, 1), text(alert, 2)) if part), LONGEST_TEXT)
                 found.append(("note", self.position["step"], self.position["time"], {"text": said}))
             elif which == EXIT:
                 code = number(message(value), 1)
@@ -150,6 +150,8 @@ class WandbLog:
         for name, told in pairs(row):
             one = number_in(told)
             if one is None:
+                if not name.startswith("_") and told not in (b"null", b""):
+                    self.about.leave_out("values of W&B that are no numbers", name)
                 continue
             if not name.startswith("_"):
                 if known := self.names.take(name):
@@ -158,7 +160,7 @@ class WandbLog:
                 step = int(one)
             elif name == "_timestamp":
                 when = one
-        if not usable_step(step) or when != when:
+        if not self.about.usable(step, next(iter(values), "")) or when != when:
             return
         self.position["step"], self.position["time"] = step, when
         self.about.started = self.about.started or when
@@ -170,17 +172,21 @@ class WandbLog:
 
     def configure(self, record: bytes) -> None:
         for name, told in pairs(record):
-            if not name.startswith("_wandb") and len(self.about.config) < MOST_SETTINGS:
-                try:
-                    self.about.config[name] = orjson.loads(told)
-                except orjson.JSONDecodeError:  # a bare NaN
-                    self.about.config[name] = told.decode("utf-8", "replace")[:LONGEST_TEXT]
+            if name.startswith("_wandb"):
+                continue
+            if len(self.about.config) >= MOST_SETTINGS and name not in self.about.config:
+                self.about.leave_out(f"settings beyond {MOST_SETTINGS}", name)
+                continue
+            try:
+                self.about.config[name] = as_json(read_json(told))
+            except ValueError:
+                self.about.config[name] = text_of(told.decode("utf-8", "replace"))
 
     def describe(self, run: dict[int, Any], record: bytes) -> None:
         about = self.about
         project, name = text(run, 3), text(run, 8) or text(run, 1)
         about.name = "/".join(part for part in (project, name) if part)
-        about.group, about.note, about.host = text(run, 6), text(run, 9)[:LONGEST_TEXT], text(run, 13)
+        about.group, about.note, about.host = text(run, 6), text_of(text(run, 9), LONGEST_TEXT), text(run, 13)
         about.tags = [v.decode("utf-8", "replace") for n, _, v in fields(record) if n == 10 and isinstance(v, bytes)]
         about.started = self.time_of(run, 17)
         self.configure(of(run, 4))
