@@ -43,12 +43,12 @@ print(json.dumps([speed, f"{compute.dtype}, {compute.attention}, {compute.thread
 
 def speed(seconds: float, busy: int, care: bool = True, **compute: object) -> tuple[float, str]:
     """Tokens per second in a separate process next to `busy` spinning ones, and its settings."""
-    spinning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(busy)]
+    spinning = [subprocess.Popen([sys.executable, "-P", "-c", "while True: pass"]) for _ in range(busy)]
     try:
         wanted = json.dumps({"seconds": seconds, "care": care, "compute": compute})
         environment = {name: value for name, value in os.environ.items() if name != "GOMP_SPINCOUNT"}
         done = subprocess.run(
-            [sys.executable, "-c", CHILD, wanted], capture_output=True, text=True, check=True, env=environment
+            [sys.executable, "-P", "-c", CHILD, wanted], capture_output=True, text=True, check=True, env=environment
         )
         found, settings = json.loads(done.stdout.strip().splitlines()[-1])
         return float(found), str(settings)

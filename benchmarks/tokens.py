@@ -210,7 +210,9 @@ def grown(name: str, size: float) -> tuple[float, float]:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "text"
         path.write_text(one * int(size * 1e6) if one else megabytes(size))
-        done = subprocess.run([sys.executable, "-c", GROWTH, name, path], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", GROWTH, name, path], capture_output=True, text=True, check=True
+        )
     time, memory = done.stdout.split()
     return float(time), float(memory)
 
