@@ -22,9 +22,9 @@ from txlab.runs.folder import create_run_directory, default_root, is_run
 from txlab.runs.label import write_label
 from txlab.runs.loop_values import configured, encodable, listed
 from txlab.runs.origin import command_line, commit_of, program_folder
-from txlab.runs.recorder import Recorder
+from txlab.runs.recorder import begin_recording
 from txlab.runs.recording import Recording
-from txlab.runs.writing import begin, writing
+from txlab.runs.writing import writing
 
 MOST_TAGS, LONGEST_TAG = 32, 60
 
@@ -80,8 +80,7 @@ def record(
             Inbox(run).clear()
         info.config = listed(config or {})
         run.write("scenario.toml", configured(name, config or {}))
-        begin(run, info)
-        recorder = Recorder(run, info, frames_mb)
+        recorder = begin_recording(run, info, frames_mb)
         recording = Recording(run, recorder, lock.pop_all(), config or {})
     if known:
         recording.goes_on(*_left(run))
