@@ -16,6 +16,12 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
+from txlab.errors import PLATFORMS, Guess, LabError, nearest
+
+if os.name == "nt":  # before what imports fcntl and termios
+    print(f"txlab: {PLATFORMS}", file=sys.stderr)
+    sys.exit(LabError.exit_status)
+
 import typer
 import typer.core
 
@@ -48,7 +54,6 @@ from txlab.cli.watch import watch
 from txlab.cli.words import analogy, evaluate, neighbours, similarity
 from txlab.cli.words import explain as explain_words
 from txlab.cli.words import export as export_words
-from txlab.errors import Guess, LabError, nearest
 
 EXAMPLES = {
     "txlab": "the console: everything below, on screens",

@@ -84,6 +84,8 @@ class Recorder:
         self.alarms, self.command = Alarms(time.time()), AlertCommand()
         self._noted: set[str] = set()  # what went wrong with the command, or in the thread
         self._closing = threading.Event()
+        # Kept: a laptop's host name changes with its network, and this process is not another one then.
+        self._us = {"pid": os.getpid(), "host": socket.gethostname()}
         self._beaten = False
         self._beat()
         self._thread = threading.Thread(target=self._keep_time, name="txlab heartbeat", daemon=True)
@@ -374,7 +376,7 @@ class Recorder:
         If another process has replaced ours, both write this run (locks do not work between their hosts); the one
         later in the order of host names and pids ends.
         """
-        us = {"pid": os.getpid(), "host": socket.gethostname()}
+        us = self._us
         last = read_heartbeat(self.run)
         them = {"pid": last["pid"], "host": last["host"]} if last else us
         if self._beaten and them != us and (us["host"], us["pid"]) > (them["host"], them["pid"]):
