@@ -62,6 +62,15 @@ EXAMPLES = {
 }
 
 
+SERVE = "'txlab[serve]'"
+INSTALL = {  # what pip calls a module, where that is not its name
+    **dict.fromkeys(("textual_serve", "aiohttp", "aiohttp_jinja2", "jinja2"), SERVE),
+    **{name: f"'txlab[{name}]'" for name in ("tokenizers", "sentencepiece", "gymnasium")},
+    "tomli_w": "tomli-w",
+    "yaml": "pyyaml",
+}
+
+
 class Command(typer.core.TyperCommand):
     """A command whose help says SCENARIO where newer typers say {SCENARIO} <str>, since the help text explains it."""
 
@@ -186,6 +195,12 @@ def main() -> None:
         status = error.exit_status
     except (typer.Abort, KeyboardInterrupt):
         status = 130
+    except ModuleNotFoundError as error:
+        name = (error.name or "txlab").partition(".")[0]
+        if sys.modules.get(name) is not None:
+            raise  # a module of ours, or of a package that is installed
+        complain(f"this needs {name}, which is not installed: pip install {INSTALL.get(name, name)}")
+        status = LabError.exit_status
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO) or error.filename is not None:
             raise

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from txlab.errors import LabError, one_line
+from txlab.errors import LabError
 
 if TYPE_CHECKING:
     import socket
@@ -63,7 +63,6 @@ def serve(
         from txlab.runs.finding import find_run
 
         info_of(RunDirectory(find_run(run)))
-    require_packages()
     from txlab.runs.writing import python_module, search_path
 
     console = python_module("txlab", *(["attach", "--", run] if run else []))
@@ -76,16 +75,6 @@ def serve(
         ) from None
     with listener, asyncio.Runner() as runner:
         runner.run(listen(shlex.join(console), listener, secrets.token_urlsafe(24)))
-
-
-def require_packages() -> None:
-    """Raise LabError if textual-serve or the server that it is built on cannot be imported."""
-    try:
-        import aiohttp.web  # noqa: F401
-        import textual_serve.server  # noqa: F401
-    except ImportError as error:
-        missing = error.name or one_line(error)
-        raise LabError(f"txlab serve needs textual-serve: pip install 'txlab[serve]' ({missing} is missing)") from None
 
 
 async def listen(command: str, listener: socket.socket, token: str) -> None:
