@@ -16,6 +16,7 @@ lint:
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy
+	$(PYTHON) -m mypy --platform darwin --cache-dir .mypy_cache/darwin
 	$(PYTHON) -c "from importlinter.cli import lint_imports; raise SystemExit(lint_imports())"
 
 format:

@@ -15,6 +15,8 @@ import subprocess
 import sys
 from statistics import median
 
+from txlab.engine.cores import cores
+
 CHILD = """
 import json, sys, time
 wanted = json.loads(sys.argv[1])
@@ -43,12 +45,12 @@ print(json.dumps([speed, f"{compute.dtype}, {compute.attention}, {compute.thread
 
 def speed(seconds: float, busy: int, care: bool = True, **compute: object) -> tuple[float, str]:
     """Tokens per second in a separate process next to `busy` spinning ones, and its settings."""
-    spinning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(busy)]
+    spinning = [subprocess.Popen([sys.executable, "-P", "-c", "while True: pass"]) for _ in range(busy)]
     try:
         wanted = json.dumps({"seconds": seconds, "care": care, "compute": compute})
         environment = {name: value for name, value in os.environ.items() if name != "GOMP_SPINCOUNT"}
         done = subprocess.run(
-            [sys.executable, "-c", CHILD, wanted], capture_output=True, text=True, check=True, env=environment
+            [sys.executable, "-P", "-c", CHILD, wanted], capture_output=True, text=True, check=True, env=environment
         )
         found, settings = json.loads(done.stdout.strip().splitlines()[-1])
         return float(found), str(settings)
@@ -64,14 +66,14 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=6.0)
     asked = parser.parse_args()
-    cores = len(os.sched_getaffinity(0))
+    usable = cores()
     settings = {
         "quiet, one thread": {"busy": 0, "threads": 1},
         f"{asked.busy} busy, as probed": {"busy": asked.busy},
         f"{asked.busy} busy, all threads, no care": {
             "busy": asked.busy,
             "care": False,
-            "threads": cores,
+            "threads": usable,
             "share": "operations",
         },
     }
@@ -84,7 +86,7 @@ def main() -> None:
     quiet, probed, careless = speeds.values()
     for name, values in zip(("as probed", "no care"), (probed, careless), strict=True):
         ratio = median(a / b for a, b in zip(values, quiet, strict=True))
-        print(f"{asked.busy} busy processes on {cores} cores, {name}: {ratio:.2f} of one quiet thread (wanted: 0.5)")
+        print(f"{asked.busy} busy processes on {usable} cores, {name}: {ratio:.2f} of one quiet thread (wanted: 0.5)")
 
 
 if __name__ == "__main__":

@@ -132,7 +132,7 @@ def others(folder: Path, rows: int, repeats: int) -> None:
         environment = os.environ | {"TRACKIO_DIR": str(place)}
         begun = time.perf_counter()
         subprocess.run(
-            [sys.executable, "-c", script.replace("ROWS", str(rows))],
+            [sys.executable, "-P", "-c", script.replace("ROWS", str(rows))],
             cwd=place,
             env=environment,
             check=True,

@@ -115,7 +115,7 @@ def differences(case: Case, strings: list[str]) -> tuple[Any, dict[str, int]]:
 def fetch(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     subprocess.run(["npm", "pack", *PACKAGES["npm"]], cwd=folder, check=True)
-    pip = [sys.executable, "-m", "pip", "download", "--no-deps", "--dest", str(folder)]
+    pip = [sys.executable, "-P", "-m", "pip", "download", "--no-deps", "--dest", str(folder)]
     subprocess.run([*pip, *PACKAGES["PyPI"]], check=True)
 
 

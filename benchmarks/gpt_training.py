@@ -192,7 +192,7 @@ class Loop:
 
     def __init__(self, name: str, scenario: LanguageModelScenario, folder: Path) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, __file__, "--child", name, scenario.model_dump_json(), str(folder)],
+            [sys.executable, "-P", __file__, "--child", name, scenario.model_dump_json(), str(folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -225,7 +225,7 @@ def main() -> None:
     scenario = scenario_of(asked.shape, asked.device, asked.batch)
     small = scenario.model.width < 256
     steps, repeats = asked.steps or (50 if small else 6), asked.repeats or (17 if small else 9)
-    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(asked.busy)]
+    busy = [subprocess.Popen([sys.executable, "-P", "-c", "while True: pass"]) for _ in range(asked.busy)]
     loops: dict[str, Loop] = {}
     try:
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:

@@ -78,7 +78,7 @@ def main() -> None:
         environment = os.environ | {"TXLAB_RUNS": place}
 
         def shell(*arguments: str) -> None:
-            command = [sys.executable, "-m", "txlab", *arguments]
+            command = [sys.executable, "-P", "-m", "txlab", *arguments]
             subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
 
         def read_all() -> None:

@@ -120,7 +120,7 @@ def cache(experiment: HumanFeedback, repeats: int) -> None:
 
 def pipeline(threads: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "txlab", "run", "feedback-reviews", "--out", f"{folder}/run"]
+        command = [sys.executable, "-P", "-m", "txlab", "run", "feedback-reviews", "--out", f"{folder}/run"]
         environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
         begun = time.perf_counter()
         subprocess.run([*command, f"--set=compute.threads={threads}"], check=True, env=environment, capture_output=True)

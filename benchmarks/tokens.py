@@ -33,6 +33,7 @@ from tempfile import TemporaryDirectory
 import rustbpe
 from clock import cpu_seconds
 
+from txlab.engine.cores import cores
 from txlab.engine.tokenizers.bases import GPT2
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer, FastEncoder
 from txlab.engine.tokenizers.gpt2_files import merge_names
@@ -210,7 +211,9 @@ def grown(name: str, size: float) -> tuple[float, float]:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "text"
         path.write_text(one * int(size * 1e6) if one else megabytes(size))
-        done = subprocess.run([sys.executable, "-c", GROWTH, name, path], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", GROWTH, name, path], capture_output=True, text=True, check=True
+        )
     time, memory = done.stdout.split()
     return float(time), float(memory)
 
@@ -266,7 +269,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="a fifth of the text, two repeats")
     asked = parser.parse_args()
-    print(f"load before: {os.getloadavg()[0]:.2f}, {len(os.sched_getaffinity(0))} cores")
+    print(f"load before: {os.getloadavg()[0]:.2f}, {cores()} cores")
     if asked.check:
         check()
         return

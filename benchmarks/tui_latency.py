@@ -89,7 +89,7 @@ class Console:
         self.started = time.perf_counter()
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
-            arguments = [sys.executable, "-c", program, str(root), *([str(run)] if run else [])]
+            arguments = [sys.executable, "-P", "-c", program, str(root), *([str(run)] if run else [])]
             os.execve(sys.executable, arguments, {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"})
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         self.screen = pyte.Screen(COLUMNS, ROWS)
@@ -274,7 +274,7 @@ def main() -> None:
     times = []
     for _ in range(5):
         begun = time.perf_counter()
-        subprocess.run([sys.executable, "-m", "txlab", "--help"], capture_output=True, check=True)
+        subprocess.run([sys.executable, "-P", "-m", "txlab", "--help"], capture_output=True, check=True)
         times.append(time.perf_counter() - begun)
     rows.append(("txlab --help", f"{min(times):.2f} s"))
     print_rows(rows)

@@ -58,7 +58,7 @@ def measured(path: Path) -> str:
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     began = time.perf_counter()
     with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(path)], stdout=subprocess.PIPE, text=True, env=environment
+        [sys.executable, "-P", "-c", PROGRAM, str(path)], stdout=subprocess.PIPE, text=True, env=environment
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()

@@ -52,7 +52,9 @@ settings.load_profile("txlab")
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Two workers a core: the tests of screens mostly wait for threads and timers, and use a third of a core each."""
-    return 2 * len(os.sched_getaffinity(0))
+    from txlab.engine.cores import cores
+
+    return 2 * cores()
 
 
 def pytest_unconfigure() -> None:

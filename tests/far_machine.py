@@ -17,6 +17,8 @@ import threading
 import time
 from pathlib import Path
 
+from waiting import LONGEST
+
 INSTALL = "it needs OpenSSH's server: apt-get install openssh-server (or the openssh package of your system)"
 
 
@@ -71,7 +73,7 @@ class Sshd:
             stderr=(folder / "sshd.log").open("wb"),
             stdin=subprocess.DEVNULL,
         )
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + LONGEST
         while True:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
                 return
@@ -93,7 +95,7 @@ class Sshd:
 
     def close(self) -> None:
         self.process.terminate()
-        self.process.wait(10)
+        self.process.wait(LONGEST)
 
 
 class Relay:
@@ -109,7 +111,7 @@ class Relay:
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
-        self._ready.wait(10)
+        self._ready.wait(LONGEST)
 
     def _run(self) -> None:
         async def serve() -> None:

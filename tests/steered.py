@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
+
+from waiting import LONGEST, wait_for
 
 from txlab.runs.control import Request, send
 from txlab.runs.directory import state_of
 from txlab.runs.events import Row, read_rows
 from txlab.runs.folder import list_runs
-
-LONGEST = 60.0
 
 
 class Person(threading.Thread):
@@ -24,6 +23,8 @@ class Person(threading.Thread):
         self.paused_at: tuple[int, int] = (0, 0)  # number of rows when it was paused, and a while later
         self.answers: dict[str, Row] = {}
         self.failure: BaseException | None = None
+        self._rows: list[Row] = []
+        self._offset = 0
 
     def run(self) -> None:
         try:
@@ -32,7 +33,7 @@ class Person(threading.Thread):
             self.failure = error
 
     def _steer(self) -> None:
-        self._wait(lambda: bool(list_runs(self.root)) and bool(self.metrics()))
+        wait_for(lambda: bool(list_runs(self.root)) and bool(self.metrics()))
         self._ask("pause", Request("pause"))
         assert state_of(self.path).status == "paused"
         before = len(self.metrics())
@@ -42,7 +43,7 @@ class Person(threading.Thread):
         if self.saves:
             self._ask("checkpoint", Request("checkpoint"))
         self._ask("resume", Request("resume"))
-        self._wait(lambda: any(row["values"].get("lr") == self.lr for row in self.metrics()))
+        wait_for(lambda: any(row["values"].get("lr") == self.lr for row in self.metrics()))
         self._ask("stop", Request("stop"))
 
     @property
@@ -53,18 +54,15 @@ class Person(threading.Thread):
         return [row for row in self.rows() if row["event"] == "metrics"]
 
     def rows(self) -> list[Row]:
-        return read_rows(self.path / "events.jsonl")[0]
+        """All rows so far. What was read is not read again: a loop that is not paused writes thousands a second."""
+        more, self._offset = read_rows(self.path / "events.jsonl", self._offset)
+        self._rows += more
+        return self._rows
 
     def _ask(self, name: str, request: Request) -> None:
         ident = send(self.path, request)
-        self._wait(lambda: any(row.get("id") == ident for row in self.rows()))
+        wait_for(lambda: any(row.get("id") == ident for row in self.rows()))
         self.answers[name] = next(row for row in self.rows() if row.get("id") == ident)
-
-    def _wait(self, what: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + LONGEST
-        while not what():
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
 
     def check(self) -> None:
         """Everything that was asked for was done, and nothing was computed during the pause."""

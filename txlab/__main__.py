@@ -1,6 +1,17 @@
-"""`python -m txlab`, and so `torchrun -m txlab`."""
+"""`python -m txlab`, and so `torchrun -m txlab`.
 
-from txlab.cli import main
+Notable: `python -m` puts the current folder before everything else, so a torch.py or a json.py there, or a package's
+metadata that declares a kind, would run. As pip does, the folder is taken out again, unless txlab itself was found in
+it. A txlab/ in the current folder has run by then: that is Python's own rule, and the command `txlab` does not have it.
+"""
+
+import os
+import sys
 
 if __name__ == "__main__":
+    here, package = sys.path[0], os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
+    if not sys.flags.safe_path and here != package and os.path.isdir(here) and os.path.samefile(here, os.curdir):  # noqa: PTH112, PTH121
+        del sys.path[0]
+    from txlab.cli import main
+
     main()

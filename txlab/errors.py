@@ -8,6 +8,8 @@ import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+PLATFORMS = "txlab runs on Linux and macOS; on Windows it runs in WSL"
+
 
 class LabError(Exception):
     """The user's input is wrong, or something outside txlab is in the way; the message is one sentence."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
+import re
 import signal
 import socket
 import subprocess
@@ -25,12 +26,6 @@ aiohttp = pytest.importorskip("aiohttp")
 pytest.importorskip("textual_serve")
 
 TOKEN = "a-token-that-is-long-enough"
-
-
-def free_port() -> int:
-    with socket.socket() as there:
-        there.bind(("127.0.0.1", 0))
-        return int(there.getsockname()[1])
 
 
 class Served:
@@ -75,10 +70,11 @@ async def served() -> AsyncIterator[Served]:
 
     from txlab.cli.serve import guarded
 
-    port = free_port()
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = int(listener.getsockname()[1])
     runner = web.AppRunner(await guarded("exit", port, TOKEN), access_log=None)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", port).start()
+    await web.SockSite(runner, listener).start()
     yield Served(port)
     await runner.cleanup()
 
@@ -140,10 +136,9 @@ async def test_folders_are_not_listed_and_nothing_is_loaded_from_elsewhere(serve
 
 
 async def test_the_console_itself_is_served_on_the_loopback_interface_alone(tmp_path: Path) -> None:
-    port = free_port()
     environment = os.environ | {"TXLAB_RUNS": str(tmp_path)}
     server = subprocess.Popen(
-        [sys.executable, "-m", "txlab", "serve", "--port", str(port)],
+        [sys.executable, "-m", "txlab", "serve", "--port", "0"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -152,7 +147,9 @@ async def test_the_console_itself_is_served_on_the_loopback_interface_alone(tmp_
     try:
         assert server.stdout is not None
         first = await asyncio.to_thread(server.stdout.readline)
-        assert f"http://127.0.0.1:{port}/?token=" in first
+        found = re.search(r"http://127\.0\.0\.1:(\d+)/\?token=", first)
+        assert found, first
+        port = int(found[1])
         listening = [each.laddr for each in psutil.Process(server.pid).net_connections() if each.status == "LISTEN"]
         assert [(place.ip, place.port) for place in listening] == [("127.0.0.1", port)]
         url = first.split()[-1]
@@ -164,12 +161,12 @@ async def test_the_console_itself_is_served_on_the_loopback_interface_alone(tmp_
             async with session.ws_connect(f"{origin}/ws?width=100&height=30", headers=headers) as page:
                 shown = b""
                 while b"Catalogue" not in shown and b"filter" not in shown:
-                    message = await page.receive(timeout=60)
+                    message = await page.receive(timeout=240)
                     assert message.type in (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT), shown[-2000:]
                     shown += message.data if isinstance(message.data, bytes) else message.data.encode()
     finally:
         server.send_signal(signal.SIGINT)
-        rest = await asyncio.to_thread(server.communicate, timeout=30)
+        rest = await asyncio.to_thread(server.communicate, timeout=240)
     assert server.returncode == 0, rest
 
 

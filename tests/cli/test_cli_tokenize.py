@@ -386,7 +386,7 @@ class TestTrain:
             begun.stdin.flush()
             time.sleep(0.2)
             begun.send_signal(signal.SIGINT)
-            assert begun.wait(timeout=60) == 130
+            assert begun.wait(timeout=300) == 130
         finally:
             begun.kill()
         assert list(tmp_path.iterdir()) == []

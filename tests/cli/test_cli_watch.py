@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from waiting import LONGEST, wait_for
 
 from txlab.cli.watch import name_of
 from txlab.runs.directory import RunInfo
@@ -39,7 +40,7 @@ for name in ("SIGINT", "SIGTERM", "SIGWINCH"):
     signal.signal(getattr(signal, name), count)
 print("ready", os.isatty(0), os.isatty(1), os.get_terminal_size(1).columns, flush=True)
 print("heard", input(), flush=True)
-end = time.time() + 60
+end = time.time() + 600
 while "SIGTERM" not in counts and time.time() < end:
     time.sleep(0.01)
 print("loss: 0.25", flush=True)
@@ -93,7 +94,7 @@ class Terminal:
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", 30, columns, 0, 0))
 
     def wait_for(self, words: bytes) -> None:
-        end = time.monotonic() + 30
+        end = time.monotonic() + LONGEST
         while words not in self.said and time.monotonic() < end:
             if select.select([self.master], [], [], 0.1)[0]:
                 try:
@@ -141,27 +142,19 @@ def test_a_file_that_grows_is_followed_until_ctrl_c(script: Path, tmp_path: Path
     log.write_text("step 1 loss 0.5\n")
     watching = subprocess.Popen([*WATCH, "--file", log, "--name", "mine"], stderr=subprocess.PIPE)
     try:
-        wait_until(lambda: bool(list_runs(tmp_path / "runs")))
+        wait_for(lambda: bool(list_runs(tmp_path / "runs")))
         run = only_run(tmp_path)
-        wait_until(lambda: run.poll() and len(run.series("loss")) == 1)
+        wait_for(lambda: run.poll() and len(run.series("loss")) == 1)
         with log.open("a") as more:
             more.write("step 2 loss 0.25\n")
-        wait_until(lambda: run.poll() and run.series("loss").values.tolist() == [0.5, 0.25])
+        wait_for(lambda: run.poll() and run.series("loss").values.tolist() == [0.5, 0.25])
         watching.send_signal(signal.SIGINT)
-        assert watching.wait(60) == 0
+        assert watching.wait(LONGEST) == 0
     finally:
         watching.kill()
         watching.communicate()
     assert RunInfo.load(run.directory).status == "stopped"
     assert RunInfo.load(run.directory).scenario == "mine"
-
-
-def wait_until(done: object) -> None:
-    for _ in range(1200):
-        if done():  # type: ignore[operator]
-            return
-        time.sleep(0.05)
-    raise AssertionError("what was waited for did not happen")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,9 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
+from waiting import wait_for
 
 from txlab.errors import LabError
 from txlab.files import atomic_write
@@ -72,7 +74,12 @@ def test_out_is_refused_when_something_is_there(tmp_path: Path) -> None:
     assert create_run_directory(None, "gpt", out=tmp_path / "new").path == tmp_path / "new"
 
 
-def test_runs_are_listed_newest_first_and_found_by_name_scenario_path_and_latest(tmp_path: Path) -> None:
+def test_runs_are_listed_newest_first_and_found_by_name_scenario_path_and_latest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    above, tmp_path = tmp_path, tmp_path / "a" / "b"
+    tmp_path.mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)  # so that ../.. is a folder of this test, whatever lies elsewhere
     old, new = made(tmp_path, "gpt-tiny", 1.0), made(tmp_path, "gpt-copy", 2.0)
     (tmp_path / "no-run").mkdir()
     assert list_runs(tmp_path) == [new.path, old.path]
@@ -82,6 +89,7 @@ def test_runs_are_listed_newest_first_and_found_by_name_scenario_path_and_latest
     assert find_run("gpt-tiny", tmp_path) == old.path
     with pytest.raises(LabError, match=f"nearest: {new.name}"):
         find_run(new.name[:-1], tmp_path)
+    assert list(above.iterdir()) == [tmp_path.parent]
     for hostile in ["", "\0", "x" * 5000, "../.."]:
         with pytest.raises(LabError):
             find_run(hostile, tmp_path)
@@ -125,7 +133,7 @@ def test_a_zombie_does_not_count_as_alive(tmp_path: Path) -> None:
     child = subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE)
     assert child.stdout is not None
     child.stdout.read()  # it has ended, but its parent has not waited for it
-    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    wait_for(lambda: psutil.Process(child.pid).status() == psutil.STATUS_ZOMBIE)
     run = made(tmp_path, "gpt", 1.0, status="running", pid=child.pid)
     heartbeat(run, age=1)
     assert state_of(run).status == "lost"

@@ -31,7 +31,7 @@ def ended(
     # A shell makes its background jobs ignore ctrl-c.
     begins = f"signal.signal(signal.SIGINT, signal.default_int_handler)\n{WAITING}\n{begins}"
     lines = f"import os, signal, sys, txlab\nROOT = {str(root)!r}\n{begins}\n{textwrap.dedent(script)}\n"
-    program = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, timeout=60, check=False)
+    program = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, timeout=300, check=False)
     info = RunInfo.load(find_run("mine", root))
     info.facts |= {"returncode": program.returncode, "stderr": program.stderr}
     return info

@@ -105,7 +105,7 @@ def test_a_recorded_run_says_what_began_it(repository: Path, tmp_path: Path) -> 
     (repository / "train.py").write_text(f"import txlab\ntxlab.record('mine', root={str(tmp_path)!r}).close()\n")
     git(repository, "commit", "-qam", "second")
     program = [sys.executable, str(repository / "train.py"), "--lr", "3e-4", os.fsdecode(b"\xff")]
-    subprocess.run(program, check=True, timeout=60, cwd=tmp_path)
+    subprocess.run(program, check=True, timeout=300, cwd=tmp_path)
     info = RunInfo.load(find_run("mine", tmp_path))
     assert info.git == {"commit": git(repository, "rev-parse", "HEAD"), "dirty": False}
     assert info.command == [*program[:-1], "\ufffd"]

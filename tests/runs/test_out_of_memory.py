@@ -116,7 +116,7 @@ print(execute(sys.argv[1]).reason)
 def test_a_process_that_reaches_its_limit_ends_with_the_report(tmp_path: Path) -> None:
     run = prepare(LoadedScenario(scenario(batch=40_000), "memory", "a test"), root=tmp_path)
     said = subprocess.run(
-        [sys.executable, "-c", CHILD, str(run)], capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-c", CHILD, str(run)], capture_output=True, text=True, timeout=300, check=True
     ).stdout
     needed = step_memory(scenario().model.shape(32), 40_000, pattern=True)
     assert said.startswith("step 0: out of memory (")

@@ -157,7 +157,7 @@ class TestTheFirstLook:
         run = make_run(tmp_path / "run", history(3000, {2000: 1500}))
         seen = RunReader(run)
         seen.poll()
-        seen.catch_up_in_background().join(timeout=60)
+        seen.catch_up_in_background().join(timeout=300)
         assert seen.poll()
         assert seen.complete
         assert points(seen, "loss") == points(full(run), "loss")

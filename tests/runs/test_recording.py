@@ -75,7 +75,7 @@ def test_an_exception_is_the_reason_and_goes_on_to_the_caller(tmp_path: Path) ->
 @pytest.mark.parametrize(("last", "status"), [("pass", "done"), ("1 / 0", "failed"), ("sys.exit(0)", "done")])
 def test_a_run_that_nobody_closes_is_closed_at_the_end_of_the_program(tmp_path: Path, last: str, status: str) -> None:
     script = f"import sys, txlab\nrun = txlab.record('mine', root={str(tmp_path)!r})\nrun.log(1, loss=2.0)\n{last}\n"
-    subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60, check=False)
+    subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=300, check=False)
     info = RunInfo.load(find_run("mine", tmp_path))
     assert (info.status, info.step) == (status, 1)
 

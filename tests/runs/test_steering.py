@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import LONGEST, wait_for
 
 import txlab
 from txlab.errors import LabError
@@ -47,15 +48,8 @@ class Loop:
 
     def stop(self) -> None:
         self.ask("stop")
-        self.thread.join(30)
+        self.thread.join(LONGEST)
         assert not self.thread.is_alive()
-
-
-def wait_for(what: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_a_loop_that_polls_pauses_steps_goes_on_and_stops(tmp_path: Path) -> None:
@@ -133,15 +127,18 @@ def test_a_parameter_outside_its_bounds_is_refused_at_once(tmp_path: Path) -> No
         run.adjustable("lr", 5, 0, 1, apply=print)
 
 
-def test_poll_costs_the_loop_next_to_nothing_and_looks_twenty_times_a_second(tmp_path: Path) -> None:
+def test_poll_costs_the_loop_next_to_nothing_and_looks_twenty_times_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with txlab.record("mine", root=tmp_path) as run:
         looks = []
         take = run.inbox.take
         run.inbox.take = lambda: looks.append(1) or take()  # type: ignore[method-assign, func-returns-value]
-        began = time.monotonic()
+        passed = iter(range(10**6))
+        monkeypatch.setattr("txlab.runs.steering.time.monotonic", lambda: next(passed) / 1000)  # a millisecond a call
         for step in range(10_000):
             assert run.poll(step)
-        assert len(looks) <= 2 + (time.monotonic() - began) / 0.05
+        assert 0 < len(looks) <= 2 + next(passed) / 1000 / 0.05
 
 
 def test_a_directory_that_is_gone_does_not_stop_the_loop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

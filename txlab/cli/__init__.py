@@ -16,6 +16,12 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
+from txlab.errors import PLATFORMS, Guess, LabError, nearest
+
+if os.name == "nt":  # before what imports fcntl and termios
+    print(f"txlab: {PLATFORMS}", file=sys.stderr)
+    sys.exit(LabError.exit_status)
+
 import typer
 import typer.core
 
@@ -48,12 +54,20 @@ from txlab.cli.watch import watch
 from txlab.cli.words import analogy, evaluate, neighbours, similarity
 from txlab.cli.words import explain as explain_words
 from txlab.cli.words import export as export_words
-from txlab.errors import Guess, LabError, nearest
 
 EXAMPLES = {
     "txlab": "the console: everything below, on screens",
     "txlab run gpt-tiny": "train a small GPT, which takes a minute",
     "txlab attend latest 'the cat'": "what the model just trained attends to",
+}
+
+
+SERVE = "'txlab[serve]'"
+INSTALL = {  # what pip calls a module, where that is not its name
+    **dict.fromkeys(("textual_serve", "aiohttp", "aiohttp_jinja2", "jinja2"), SERVE),
+    **{name: f"'txlab[{name}]'" for name in ("tokenizers", "sentencepiece", "gymnasium")},
+    "tomli_w": "tomli-w",
+    "yaml": "pyyaml",
 }
 
 
@@ -181,6 +195,12 @@ def main() -> None:
         status = error.exit_status
     except (typer.Abort, KeyboardInterrupt):
         status = 130
+    except ModuleNotFoundError as error:
+        name = (error.name or "txlab").partition(".")[0]
+        if sys.modules.get(name) is not None:
+            raise  # a module of ours, or of a package that is installed
+        complain(f"this needs {name}, which is not installed: pip install {INSTALL.get(name, name)}")
+        status = LabError.exit_status
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO) or error.filename is not None:
             raise

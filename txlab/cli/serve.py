@@ -9,9 +9,9 @@ has. The server listens on the loopback interface alone; from elsewhere it is re
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 import signal
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +20,8 @@ import typer
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
+    import socket
+
     from aiohttp import web
 
 ADDRESS = "127.0.0.1"
@@ -47,11 +49,14 @@ ENTER = '<!DOCTYPE html><meta charset="utf-8"><title>txlab</title><meta http-equ
 
 def serve(
     run: Annotated[str | None, typer.Argument(metavar="RUN", help="open the console on this run")] = None,
-    port: Annotated[int, typer.Option("--port", metavar="N", help="the port on 127.0.0.1", min=1, max=65535)] = 8023,
+    port: Annotated[
+        int, typer.Option("--port", metavar="N", help="the port on 127.0.0.1; 0: any that is free", min=0, max=65535)
+    ] = 8023,
 ) -> None:
     """The console in a browser, for whoever has its address."""
     import asyncio  # here: with the next it takes a tenth of the time of `txlab --help`
     import secrets
+    import socket
 
     if run is not None:  # an unknown run is reported here, not in the browser
         from txlab.runs.directory import RunDirectory, info_of
@@ -60,27 +65,31 @@ def serve(
         found = find_run(run)
         info_of(RunDirectory(found))
         run = str(found.absolute())  # each tab opens the run that was meant when this began, not the latest of then
-    console = [sys.executable, "-m", "txlab", *(["attach", "--", run] if run else [])]
-    token = secrets.token_urlsafe(24)
+    from txlab.runs.writing import python_module, search_path
+
+    console = python_module("txlab", *(["attach", "--", run] if run else []))
+    os.environ["PYTHONPATH"] = search_path()
     try:
-        with asyncio.Runner() as runner:
-            runner.run(listen(shlex.join(console), port, token))
+        listener = socket.create_server((ADDRESS, port))
     except OSError as error:
         raise LabError(
             f"port {port} of {ADDRESS} cannot be used: {error.strerror}; choose another with --port"
         ) from None
+    with listener, asyncio.Runner() as runner:
+        runner.run(listen(shlex.join(console), listener, secrets.token_urlsafe(24)))
 
 
-async def listen(command: str, port: int, token: str) -> None:
-    """Serve until a signal ends it. Raises OSError if the port is taken, LabError without textual-serve."""
+async def listen(command: str, listener: socket.socket, token: str) -> None:
+    """Serve until a signal ends it."""
     import asyncio
 
     from aiohttp import web
 
+    port = listener.getsockname()[1]
     runner = web.AppRunner(await guarded(command, port, token), access_log=None)
     await runner.setup()
     try:
-        await web.TCPSite(runner, ADDRESS, port).start()
+        await web.SockSite(runner, listener).start()
         print(f"the console is at http://{ADDRESS}:{port}/?token={token}")
         print(f"It is shown to nobody without this address. From another machine: ssh -L {port}:{ADDRESS}:{port} HOST")
         print("ctrl-c ends it; runs go on.", flush=True)
@@ -94,11 +103,9 @@ async def listen(command: str, port: int, token: str) -> None:
 
 
 async def guarded(command: str, port: int, token: str) -> web.Application:
-    """textual-serve's application for `command`, with the guard in front of it. LabError if it is not installed."""
-    try:
-        from textual_serve.server import Server
-    except ImportError:
-        raise LabError("txlab serve needs textual-serve: pip install 'txlab[serve]'") from None
+    """textual-serve's application for `command`, with the guard in front of it."""
+    from textual_serve.server import Server
+
     server = Server(command, ADDRESS, port, title="txlab")
     application: web.Application = await server._make_app()
     application.on_startup.clear()  # its banner

@@ -246,12 +246,19 @@ class Child:
         if self.code and number in INTERRUPTS:
             return "interrupted", signal.Signals(number).name
         if self.code < 0:
-            return "failed", f"killed by {signal.Signals(-self.code).name}"
+            return "failed", f"killed by {signal_name(-self.code)}"
         return ("failed", f"exit status {self.code}; log.txt has what it printed") if self.code else ("done", "")
 
     def end(self) -> None:
         self.send(signal.SIGTERM)
         self.process.wait()
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # most real-time signals have no name
+        return f"signal {number}"
 
 
 @contextlib.contextmanager

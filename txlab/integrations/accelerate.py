@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import accelerate.tracking
-from accelerate.tracking import GeneralTracker
+try:
+    import accelerate.tracking
+    from accelerate.tracking import GeneralTracker
+except ModuleNotFoundError as error:
+    raise ImportError(f"{__name__} needs accelerate: pip install accelerate ({error})") from None
 
 from txlab.errors import LabError
 from txlab.runs.as_json import text_of

@@ -16,10 +16,13 @@ try:
     from lightning.pytorch.callbacks import Callback
     from lightning.pytorch.loggers.logger import Logger
     from lightning.pytorch.utilities import rank_zero_only
-except ImportError:  # the package under its other name
-    from pytorch_lightning.callbacks import Callback
-    from pytorch_lightning.loggers.logger import Logger
-    from pytorch_lightning.utilities import rank_zero_only
+except ImportError as error:
+    try:  # the package under its other name
+        from pytorch_lightning.callbacks import Callback
+        from pytorch_lightning.loggers.logger import Logger
+        from pytorch_lightning.utilities import rank_zero_only
+    except ModuleNotFoundError:
+        raise ImportError(f"{__name__} needs lightning: pip install lightning ({error})") from None
 
 from txlab.errors import LabError
 from txlab.runs import agreement

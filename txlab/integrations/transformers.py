@@ -12,7 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from transformers import TrainerCallback
+try:
+    from transformers import TrainerCallback
+except ModuleNotFoundError as error:
+    raise ImportError(f"{__name__} needs transformers: pip install transformers ({error})") from None
 
 from txlab.runs import agreement
 from txlab.runs.record import record

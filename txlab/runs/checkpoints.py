@@ -324,6 +324,8 @@ def read(run: RunDirectory, step: int, arrays: bool = False) -> Checkpoint:
         with run.folder("checkpoints", f"{step:08d}") as folder, closing(folder.open(TENSORS)) as descriptor:
             tensors = load_tensors(descriptor, int(said["tensors"]["crc32"]), as_torch)
         state = put_together(said["state"], tensors)
+    except ImportError:  # torch is not installed, or cannot be loaded: the checkpoint is not to be set aside for that
+        raise
     except Exception as error:  # damage may raise anything
         raise LabError(f"checkpoint {step} in {run.path} is damaged: {_line(error)}") from None
     return Checkpoint(about, state)

@@ -22,8 +22,8 @@ from txlab.runs.folder import new_run
 from txlab.runs.loop import RunOutcome, drive, write_traceback
 from txlab.runs.origin import command_line, commit_of
 from txlab.runs.ranks import leave, many, place
-from txlab.runs.recorder import Listener, Recorder, is_disk_full
-from txlab.runs.writing import Signals, begin, keep_freed_memory, set_thread_environment, started, writing
+from txlab.runs.recorder import Listener, Recorder, begin_recording, is_disk_full
+from txlab.runs.writing import Signals, keep_freed_memory, set_thread_environment, started, writing
 
 if TYPE_CHECKING:
     from txlab.experiments.schema import Scenario
@@ -98,21 +98,20 @@ def execute(
         scenario = load_scenario(run.scenario_file).scenario
         if info.status != "created" and not keep_requests:
             Inbox(run).clear()
-        begin(run, info)
         with refused(f"{run.path} cannot be written to"):
-            recorder = Recorder(run, info, scenario.record.frames_mb, [observer] if observer else [])
+            recorder = begin_recording(run, info, scenario.record.frames_mb, [observer] if observer else [])
         lead = None
-        if (group := many()) is not None:
-            from txlab.runs.ranks.computing import Lead
-
-            lead = Lead(group, recorder, signals)
         try:
+            if (group := many()) is not None:
+                from txlab.runs.ranks.computing import Lead
+
+                lead = Lead(group, recorder, signals)
             outcome = _compute(run, info, scenario, recorder, signals, rewind_to, lead)
-        except LabError as error:
+            if lead is not None:
+                lead.end(outcome)
+        except BaseException as error:
             recorder.finish("failed", one_line(error))
             raise
-        if lead is not None:
-            lead.end(outcome)
         lost = recorder.lost
         recorder.finish(outcome.status, outcome.reason)
         if lost:

@@ -24,9 +24,9 @@ from txlab.runs.folder import create_run_directory, default_root, is_run
 from txlab.runs.label import write_label
 from txlab.runs.loop_values import configured, listed, whole
 from txlab.runs.origin import command_line, commit_of, program_folder
-from txlab.runs.recorder import Recorder
+from txlab.runs.recorder import begin_recording
 from txlab.runs.recording import Recording
-from txlab.runs.writing import begin, writing
+from txlab.runs.writing import writing
 
 MOST_TAGS, LONGEST_TAG = 32, 60
 
@@ -87,8 +87,7 @@ def record(
                 Inbox(run).clear()
             info.config = listed(config)
             run.write("scenario.toml", configured(name, config))
-            begin(run, info)
-            recorder = Recorder(run, info, frames_mb)
+            recorder = begin_recording(run, info, frames_mb)
             recording = Recording(run, recorder, lock.pop_all(), config)
         if known:
             recording.goes_on(*_left(run))

@@ -30,6 +30,7 @@ from txlab.runs.control import Request
 from txlab.runs.directory import RunDirectory, RunInfo, read_heartbeat
 from txlab.runs.events import EventWriter, Row
 from txlab.runs.frames import FrameWriter
+from txlab.runs.writing import begin
 
 FETCH_EVERY = 0.25  # seconds for which values may wait on a device
 SYNC_EVERY = 1.0
@@ -42,6 +43,21 @@ Listener = Callable[[Row], None]
 def is_disk_full(error: BaseException) -> bool:
     """Whether an error means that the disk is full or a quota exceeded."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def begin_recording(
+    run: RunDirectory, info: RunInfo, frames_mb: float = 64.0, listeners: Sequence[Listener] = ()
+) -> Recorder:
+    """Record in run.json that this process writes the run, and open its files. Raises what `Recorder` does; run.json
+    then says that the run failed."""
+    begin(run, info)
+    try:
+        return Recorder(run, info, frames_mb, listeners)
+    except BaseException as error:
+        info.status, info.reason, info.ended = "failed", f"it could not begin: {one_line(error)}", time.time()
+        with contextlib.suppress(OSError):
+            info.save(run)
+        raise
 
 
 class Recorder:
@@ -66,8 +82,10 @@ class Recorder:
         self._sync_trouble: Exception | None = None
         self.usurped = ""  # a sentence, if another process writes this run too
         self.alarms, self.command = Alarms(time.time()), AlertCommand()
-        self._noted: set[str] = set()  # what went wrong with the command
+        self._noted: set[str] = set()  # what went wrong with the command, or in the thread
         self._closing = threading.Event()
+        # Kept: a laptop's host name changes with its network, and this process is not another one then.
+        self._us = {"pid": os.getpid(), "host": socket.gethostname()}
         self._beaten = False
         self._beat()
         self._thread = threading.Thread(target=self._keep_time, name="txlab heartbeat", daemon=True)
@@ -143,7 +161,12 @@ class Recorder:
         self.info.alerts = {"count": int(known.get("count", 0)) + 1, "level": worst, **about}
         with contextlib.suppress(OSError):
             self.info.save(self.run)
-        why = self.command.tell({"run": str(self.run.path), "name": self.info.name, **asdict(alert), **about})
+        self._note_once(
+            self.command.tell({"run": str(self.run.path), "name": self.info.name, **asdict(alert), **about})
+        )
+
+    def _note_once(self, why: str) -> None:
+        """Note what went wrong, past the rows that wait: another thread may have found it."""
         if why and why not in self._noted:
             self._noted.add(why)
             self.events.write({"event": "note", "time": time.time(), "step": self.step, "text": why})
@@ -217,8 +240,8 @@ class Recorder:
 
     def finish(self, status: str, reason: str) -> None:
         """Write the end row, run.json and a last heartbeat. The reserve is deleted first, so that a full disk has room
-        for them; errors of the disk or a device are not raised. A run that lost values is not done, whatever `status`
-        says."""
+        for them; errors of the disk or a device are not raised, and any other error only after run.json was written. A
+        run that lost values is not done, whatever `status` says."""
         self._stop_thread()
         if self.usurped:  # the other process reports on the run
             self.events.close()
@@ -230,10 +253,16 @@ class Recorder:
             status, reason = ("failed", lost) if status == "done" else (status, f"{reason}; {lost}".lstrip("; "))
         self.info.status, self.info.reason = status, reason
         self.info.step, self.info.ended = self.step, time.time()
-        with contextlib.suppress(OSError):
-            self.row("end", self.step, status=status, reason=reason)
-        with contextlib.suppress(OSError):
-            self.events.sync()
+        with contextlib.ExitStack() as then:  # last first: if one raises, the others are still done
+            then.callback(self.events.close)
+            then.callback(self._beat)
+            then.callback(self._write_info)
+            with contextlib.suppress(OSError):
+                self.row("end", self.step, status=status, reason=reason)
+            with contextlib.suppress(OSError):
+                self.events.sync()
+
+    def _write_info(self) -> None:
         data = self.info.encoded()
         with contextlib.suppress(OSError):
             try:
@@ -242,8 +271,6 @@ class Recorder:
                 with self.run.folder() as top, closing(top.open("run.json", os.O_WRONLY)) as descriptor:
                     write_whole(descriptor, data)
                     os.ftruncate(descriptor, len(data))
-        self._beat()
-        self.events.close()
 
     def _rescue(self) -> str:
         """Write the waiting rows, one value at a time if necessary; return a sentence on what was lost, or ""."""
@@ -323,12 +350,16 @@ class Recorder:
                 synced = self.events.size
                 try:
                     self.events.sync()
-                except OSError as error:  # raised by the next row, in the loop's thread, which can act on it
+                except Exception as error:  # raised by the next row, in the loop's thread, which can act on it
                     self._sync_trouble = error
             if time.monotonic() - beaten >= HEARTBEAT_EVERY - SYNC_EVERY / 2:
                 beaten = time.monotonic()
-                self._beat()
-                self._look()
+                try:
+                    self._beat()
+                    self._look()
+                except Exception as error:  # without this thread the run would seem to have ended
+                    with contextlib.suppress(Exception):
+                        self._note_once(f"heartbeat: {type(error).__name__}: {one_line(error)}")
 
     def _look(self) -> None:
         """Let the clock find what no row tells; written past the rows that wait, which belong to the loop's thread."""
@@ -345,7 +376,7 @@ class Recorder:
         If another process has replaced ours, both write this run (locks do not work between their hosts); the one
         later in the order of host names and pids ends.
         """
-        us = {"pid": os.getpid(), "host": socket.gethostname()}
+        us = self._us
         last = read_heartbeat(self.run)
         them = {"pid": last["pid"], "host": last["host"]} if last else us
         if self._beaten and them != us and (us["host"], us["pid"]) > (them["host"], them["pid"]):

@@ -368,14 +368,15 @@ class Recording:
                 return
             if status == "done" and self.steering.stopping:
                 status, reason = "stopped", self.steering.stopping
-            if self._watched is not None:
-                self._watched.leave()
             self.open, self._refusal = False, f"{self.path} is closed; nothing more can be recorded"
-            if error is not None:
-                write_traceback(self.recorder.run, error)
-            self.recorder.finish(status, reason)
-            self._lock.close()
-            ending.forget(self)
+            with contextlib.ExitStack() as then:  # last first: if one raises, the others are still done
+                then.callback(ending.forget, self)
+                then.callback(self._lock.close)
+                then.callback(self.recorder.finish, status, reason)
+                if error is not None:
+                    write_traceback(self.recorder.run, error)
+                if self._watched is not None:
+                    self._watched.leave()
 
     def disown(self) -> None:
         """Stop recording in this process, which is a fork of the recording one."""
@@ -396,7 +397,7 @@ class Recording:
         why = "this run is recorded by another program, which takes no requests"
         if self.steering.polled:
             why = "the run has ended"
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, LabError):
             for request in self.inbox.take():
                 error = request.error or why
                 self.recorder.control(self.recorder.step, request, error)

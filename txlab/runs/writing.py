@@ -9,9 +9,11 @@ import importlib.metadata
 import os
 import platform
 import signal
+import site
 import socket
 import subprocess
 import sys
+import sysconfig
 import threading
 import time
 from collections.abc import Iterator
@@ -175,21 +177,38 @@ def keep_freed_memory() -> None:
         libc.mallopt(trim_threshold, (1 << 31) - 1)
 
 
+def python_module(module: str, *words: str) -> list[str]:
+    """The command that runs a module of txlab, with `search_path` as its PYTHONPATH.
+
+    Without -P, Python would look for modules in the current folder first, so that a txlab/, a torch.py or a json.py
+    lying there would run.
+    """
+    return [sys.executable, "-P", "-m", module, *words]
+
+
+def search_path() -> str:
+    """The PYTHONPATH with which another process finds the package where this one found it.
+
+    The folder of an installed package is left out: it is searched anyway, and a program that the process starts in turn
+    (an alert command) may run in another Python, with other packages. Relative folders are those of this process; empty
+    entries, which stand for the current folder, are dropped.
+    """
+    package = Path(__file__).resolve().parents[2]
+    installed = {Path(folder).resolve() for folder in (sysconfig.get_path("purelib"), site.getusersitepackages())}
+    given = [str(Path(entry).absolute()) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    return os.pathsep.join([*([] if package in installed else [str(package)]), *given])
+
+
 def started(run: RunDirectory, module: str, *words: str, **environment: str) -> subprocess.Popen[bytes]:
     """Start a module of txlab as a process that outlives terminal, session and parent, and writes into the run's
     log.txt. Raises LabError."""
-    # cwd is / so that no mount is held busy; -P keeps / out of sys.path; the package is found where this one was.
-    search = [
-        str(Path(__file__).resolve().parents[2]),
-        *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)),
-    ]
     with refused(f"no process can be started for {run.path}"), run.log_file() as log:
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", module, *words],
+            python_module(module, *words),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            cwd="/",
+            cwd="/",  # so that no mount is held busy
             start_new_session=True,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(search), "PYTHONUNBUFFERED": "1"} | environment,
+            env=os.environ | {"PYTHONPATH": search_path(), "PYTHONUNBUFFERED": "1"} | environment,
         )

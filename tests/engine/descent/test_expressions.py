@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import random
-import time
+import tracemalloc
 
 import pytest
 import torch
+from waiting import calls
 
 from txlab.engine.descent.expressions import CONSTANTS, FUNCTIONS, LONGEST, expression
 from txlab.errors import LabError
@@ -97,14 +98,17 @@ def test_what_is_no_formula_is_refused_in_a_sentence_at_once(seed: int) -> None:
                     + choice.choice(["(", ")", ".", "x", "**", "__", "'", "[", "9", "\0", "é", ","])
                     + text[at:]
                 )
-        begun = time.process_time()
         said = ""
-        try:
-            expression(text)
-        except LabError as error:
-            said = str(error)
-            refused += 1
-        assert time.process_time() - begun < 0.1, text[:80]
+
+        def read(text: str = text) -> None:
+            nonlocal said, refused
+            try:
+                expression(text)
+            except LabError as error:
+                said = str(error)
+                refused += 1
+
+        assert calls(read) < 20_000, text[:80]
         assert said.isprintable()
         assert len(said) < 400
         if number < len(HOSTILE):
@@ -114,16 +118,17 @@ def test_what_is_no_formula_is_refused_in_a_sentence_at_once(seed: int) -> None:
 
 def test_ten_megabytes_are_refused_before_they_are_read() -> None:
     for text in ("x+" * 5_000_000 + "x", "(" * 10_000_000, "9" * 10_000_000):
-        begun = time.process_time()
+        tracemalloc.start()
         with pytest.raises(LabError, match="at most 200 characters"):
             expression(text)
-        assert time.process_time() - begun < 0.1
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 1 << 20
 
 
 def test_huge_powers_cost_nothing() -> None:
-    begun = time.process_time()
+    """As whole numbers they would take longer than any test may."""
     assert float(expression("9**9**9**9")(torch.zeros(1, dtype=torch.float64))) == math.inf
-    assert time.process_time() - begun < 0.1
 
 
 def test_the_nearest_name_is_said() -> None:

@@ -6,7 +6,6 @@ import copy
 import json
 import os
 import random
-import time
 import tracemalloc
 from base64 import b64encode
 from pathlib import Path
@@ -29,16 +28,14 @@ LETTERS_ONLY = {letter: i for i, letter in enumerate(LETTERS.values())}
 
 
 def refused(path: Path, said: str = "") -> str:
-    """The sentence; reading takes neither long nor much."""
+    """The sentence; reading takes not much memory."""
     tracemalloc.start()
-    began = time.process_time()
     try:
         with pytest.raises(LabError, match=said) as error:
             load_tokenizer(path)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert time.process_time() - began < 20
     assert peak < 600 << 20
     message = str(error.value)
     assert path.name[:20] in message
@@ -216,10 +213,8 @@ def test_a_pattern_that_could_run_away_or_be_read_in_two_ways_is_refused(pattern
 def test_a_pattern_that_is_only_slow_has_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("txlab.engine.tokenizers.patterns.PATIENCE", 0.2)
     pattern = r"\s*\s*\s*\s*\s*\s*x|q"
-    began = time.process_time()
     with pytest.raises(LabError, match="takes too long on this text"):
         list(chunks(" " * 3000, pattern))
-    assert time.process_time() - began < 5
     assert compiled(pattern)
 
 

@@ -110,9 +110,10 @@ class Line:
         program = agent()
         # Byte by byte, so that nothing of what follows the program is taken from the pipe.
         reads = f'import os,zlib;exec(zlib.decompress(b"".join(os.read(0,1)for _ in range({len(program)}))))'
+        # -I: with -c alone, Python would import a json.py of the folder that ssh begins in, the home directory.
         try:
             self.process = subprocess.Popen(
-                [*ssh_command(host), f"exec python3 -u -c '{reads}'"],
+                [*ssh_command(host), f"exec python3 -I -u -c '{reads}'"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -31,7 +31,7 @@ from txlab.runs.folder import default_root
 from txlab.runs.ranks import Place
 from txlab.runs.recorder import Listener, Recorder
 from txlab.runs.scenario import LoadedScenario, dump_scenario, load_scenario
-from txlab.runs.writing import Signals, started, writing
+from txlab.runs.writing import Signals, python_module, started, writing
 
 ENDING = "TXLAB_ENDING"  # a file in which rank 0 tells the process that started it the error it ends with
 LOOK_EVERY = 0.1
@@ -173,7 +173,8 @@ def main(arguments: Sequence[str]) -> int:
         monitor_interval=0.1,
     )
     try:
-        elastic_launch(config, sys.executable)("-P", "-m", "txlab.runs.process", *rest)
+        program, *words = python_module("txlab.runs.process", *rest)
+        elastic_launch(config, program)(*words)
     except ChildFailedError as error:
         failed = {}
         for rank, failure in error.failures.items():

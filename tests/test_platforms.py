@@ -1,0 +1,136 @@
+"""What Linux has and macOS lacks is not needed, and where txlab cannot run it says so in a sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import txlab
+from txlab.errors import PLATFORMS
+from txlab.runs.directory import RunDirectory, RunInfo
+from txlab.runs.events import EventWriter, Row, read_rows
+
+# By typeshed: `mypy --platform darwin`, which `make lint` runs, finds the uses of them that are not guarded.
+LACKING = {
+    "os": (
+        *("fdatasync", "sched_getaffinity", "sched_setaffinity", "pidfd_open", "posix_fadvise", "posix_fallocate"),
+        *("copy_file_range", "memfd_create", "eventfd", "getrandom", "pipe2", "splice", "getxattr", "setxattr"),
+        *("listxattr", "O_TMPFILE", "O_PATH", "O_DIRECT", "O_NOATIME", "waitid"),
+    ),
+    "signal": ("SIGPOLL", "SIGPWR", "SIGRTMIN", "SIGRTMAX", "SIGSTKFLT", "sigtimedwait", "sigwaitinfo"),
+    "select": ("epoll",),
+    "resource": ("prlimit", "RUSAGE_THREAD"),
+    "time": ("CLOCK_BOOTTIME", "pthread_getcpuclockid"),
+}
+# Run with the words of several commands as JSON. psutil alone may read /proc and /sys: on macOS it asks otherwise.
+PROGRAM = f"""
+import ctypes, importlib, json, os, sys
+
+for module, names in {LACKING!r}.items():
+    for name in names:
+        vars(importlib.import_module(module)).pop(name, None)
+import psutil
+
+
+def closed(event, arguments):
+    if event in ("open", "os.listdir", "os.scandir") and isinstance(arguments[0], str):
+        if arguments[0].startswith(("/proc", "/sys/", "/dev/shm", "/run")):
+            frame = sys._getframe()
+            while frame is not None and "psutil" not in frame.f_code.co_filename:
+                frame = frame.f_back
+            if frame is None:
+                raise FileNotFoundError(2, "macOS has no such file", arguments[0])
+
+
+class NoAllocator:
+    def __init__(self, *_):
+        pass
+
+
+sys.addaudithook(closed)
+ctypes.CDLL, whole = NoAllocator, ctypes.CDLL
+import txlab.runs.writing
+txlab.runs.writing.keep_freed_memory()
+ctypes.CDLL = whole
+import txlab.cli
+
+for words in json.loads(sys.argv[1]):
+    sys.argv = ["txlab", *words]
+    try:
+        txlab.cli.main()
+    except SystemExit as ended:
+        if ended.code:
+            sys.exit(ended.code)
+run = txlab.record("recorded", root=os.environ["TXLAB_RUNS"])
+run.log(1, loss=2.0)
+"""
+
+
+def test_what_macos_lacks_is_not_needed(tmp_path: Path, tiny_scenario: Path) -> None:
+    """A run to its end, the commands that look at it, and a recording."""
+    runs = tmp_path / "runs"
+    program = [sys.executable, "-c", "print('step 1 loss 0.5'); print('step 2 loss 0.25')"]
+    commands = [
+        ["run", str(tiny_scenario), "--out", str(runs / "computed")],
+        ["runs"],
+        ["doctor"],
+        ["plot", "computed", "--out", str(tmp_path / "picture.png")],
+        ["watch", "--name", "watched", "--", *program],
+        ["score", "computed", "the cat"],
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, json.dumps(commands)],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+        env=os.environ | {"TXLAB_RUNS": str(runs)},
+    )
+    assert done.returncode == 0, done.stderr
+    ends = {info.name: (info.status, info.reason) for info in map(RunInfo.load, map(RunDirectory, runs.iterdir()))}
+    assert len(ends) == 3
+    assert set(ends.values()) == {("done", "")}
+
+
+def test_rows_are_on_disk_without_fdatasync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced = []
+    monkeypatch.delattr(os, "fdatasync", raising=False)
+    monkeypatch.setattr(os, "fsync", synced.append)
+    writer = EventWriter(tmp_path / "events.jsonl")
+    writer.write(Row({"event": "note", "time": 1.0, "step": 1, "text": "a"}))
+    writer.sync()
+    assert synced == [writer.descriptor]
+    writer.close()
+
+
+def test_a_host_that_gets_another_name_goes_on_with_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a laptop does in another network. The process under the new name is not one that writes the run as well."""
+    monkeypatch.setattr(socket, "gethostname", lambda: "a.home")
+    run = txlab.record("mine", root=tmp_path)
+    monkeypatch.setattr(socket, "gethostname", lambda: "z.office")
+    run.recorder._beat()
+    run.log(1, loss=2.0)
+    run.close()
+    assert run.recorder.usurped == ""
+    assert RunInfo.load(RunDirectory(run.path)).status == "done"
+    assert [row["values"] for row in read_rows(RunDirectory(run.path).events)[0] if row["event"] == "metrics"]
+
+
+WINDOWS = "import os, sys; sys.modules['fcntl'] = sys.modules['termios'] = sys.modules['pwd'] = None; os.name = 'nt'; "
+
+
+@pytest.mark.parametrize(
+    ("begun", "status"), [("from txlab.cli import main; main()", 2), ("import txlab; txlab.record('mine')", 1)]
+)
+def test_on_windows_a_sentence_says_where_txlab_runs(begun: str, status: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WINDOWS + begun], capture_output=True, text=True, timeout=600, check=False
+    )
+    assert (done.returncode, done.stderr.splitlines()[-1].split(": ", 1)[1]) == (status, PLATFORMS)
+    assert "fcntl" not in done.stderr
