@@ -108,6 +108,7 @@ class TxlabApp(QuietApp):
         self._readers_lock = threading.Lock()
         self.last_input = 0.0
         self.key_order = KeyOrder(self, super().on_event)
+        self.key_order.hold(self)  # until the first screen can be typed into
         self.entries = [*SCREENS]
         for theme in THEMES:
             self.register_theme(theme)
@@ -150,6 +151,7 @@ class TxlabApp(QuietApp):
                 loop.add_signal_handler(getattr(signal, name), self.exit)
         if self.first_run is not None:
             self.look_at(self.first_run)
+        self.screen.call_after_refresh(self.key_order.release, self)
         self.call_after_refresh(self.warm_up)
         if self.complaint:
             self.notify(visible(self.complaint), severity="warning", markup=False, timeout=10)

@@ -12,6 +12,7 @@ from typing import Any
 from textual.worker import get_current_worker
 
 from txlab.errors import LabError
+from txlab.tui.key_order import hold_keys, release_after, release_keys
 
 Work = Callable[["LatestTask"], Any]
 
@@ -29,20 +30,32 @@ class LatestTask:
         self.waiting: tuple[Work, Callable[[Any], None]] | None = None
         self.generation = 0
         self.running = 0  # the generation that the thread works for
+        self.hold: object | None = None  # what keeps keys waiting for the newest result
 
     @property
     def idle(self) -> bool:
         return not self.busy and self.waiting is None
 
-    def want(self, work: Work, show: Callable[[Any], None]) -> None:
+    def want(self, work: Work, show: Callable[[Any], None], holds_keys: bool = False) -> None:
+        """`holds_keys`: what the next key means depends on the result, so it waits for it."""
         self.generation += 1
         self.waiting = work, show
+        self.let_keys_go_on()
+        if holds_keys and self.screen.is_attached:
+            self.hold = object()
+            hold_keys(self.screen, self.hold)
         self.begin()
 
     def forget(self) -> None:
         """Drop all pending work and results."""
         self.generation += 1
         self.waiting = None
+        self.let_keys_go_on()
+
+    def let_keys_go_on(self) -> None:
+        hold, self.hold = self.hold, None
+        if hold is not None:
+            release_keys(self.screen, hold)
 
     @property
     def late(self) -> bool:
@@ -59,7 +72,9 @@ class LatestTask:
             return
         (work, show), self.waiting = self.waiting, None
         self.busy, self.running = True, self.generation
-        self.screen.run_worker(lambda: self.run(work, show), thread=True, group=self.name, exit_on_error=False)
+        worker = self.screen.run_worker(lambda: self.run(work, show), thread=True, group=self.name, exit_on_error=False)
+        if self.hold is not None:
+            release_after(self.screen, worker, self.hold)
 
     def run(self, work: Work, show: Callable[[Any], None]) -> None:
         generation = self.running

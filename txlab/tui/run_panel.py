@@ -21,6 +21,7 @@ from textual.worker import get_current_worker
 
 from txlab.engine.cores import cores
 from txlab.errors import LabError
+from txlab.tui.key_order import keys_wait
 from txlab.tui.panel import Panel
 from txlab.tui.widgets.timeline import TimeLine
 
@@ -106,6 +107,7 @@ class RunPanel(Panel):
         self.budget = LookBudget()
         self.watching = True  # whether this run is read at all
         self.visible_now = self._reading = self._again = self._catching_up = False
+        self._shown = False  # anything of this run; until then keys wait, which act on what is shown
         self._failure = ""
         self.anew = False  # whether the frame on the screen is read again because its numbers have become exact
         self._asking_again: list[Callable[[], object]] = []
@@ -124,7 +126,10 @@ class RunPanel(Panel):
         self.visible_now = True
         self.wants_read()
         if self.opens is not None and self.app.current_run is None:  # type: ignore[attr-defined]
-            self.run_worker(self._open_newest, thread=True, group="newest", exclusive=True, exit_on_error=False)
+            newest = self.run_worker(
+                self._open_newest, thread=True, group="newest", exclusive=True, exit_on_error=False
+            )
+            keys_wait(self, newest)
 
     def _open_newest(self) -> None:
         from txlab.experiments.kind import kind_of_run
@@ -150,7 +155,7 @@ class RunPanel(Panel):
         if path != self.path:
             self.path, self.at, self._failure, self.watching = path, None, "", True
             self.status, self.recorded, self.takes = "", False, ()
-            self._line_lost = None
+            self._line_lost, self._shown = None, False
             self.app.far = None  # type: ignore[attr-defined]
             self.timeline.forget()
             self.viewer.run_changed()
@@ -173,7 +178,9 @@ class RunPanel(Panel):
         self.budget.looked()
         forced, self._again = self._again, False
         path = self.path
-        self.run_worker(lambda: self._read(path, forced), thread=True, group="read", exit_on_error=False)
+        read = self.run_worker(lambda: self._read(path, forced), thread=True, group="read", exit_on_error=False)
+        if not self._shown:
+            keys_wait(self, read)
 
     def _read(self, path: Path, forced: bool) -> None:
         worker = get_current_worker()
@@ -223,6 +230,7 @@ class RunPanel(Panel):
 
     def _show(self, path: Path, snapshot: Any) -> None:
         if snapshot is not None and path == self.path and self.is_attached:
+            self._shown = True
             self.viewer.show_run(snapshot)
             self.anew, asking, self._asking_again = False, self._asking_again, []
             for ask in asking:

@@ -25,6 +25,7 @@ from textual.worker import NoActiveWorker, get_current_worker
 
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame, Metrics
+from txlab.tui.key_order import hold_keys, release_keys
 
 SLICE = 0.004  # seconds of updates between two checks for orders
 STAND_BACK = 0.04  # seconds for which a key has the processor nearly to itself
@@ -134,6 +135,7 @@ class Session(Generic[E]):
         self.alive = False  # a thread exists
         self.awake = threading.Condition()
         self.orders: dict[object, Callable[[], object]] = {}
+        self.shown_first: list[object] = []  # what keeps keys waiting for the first picture
         self.taken = True  # the screen has drawn the last picture
         self.shown_at = 0.0
         self.due = 0.0  # when the next update is due, at a limited pace
@@ -153,15 +155,19 @@ class Session(Generic[E]):
 
     def begin(self, make: Callable[[E | None], E], run: bool = False) -> None:
         """Replace the experiment by one that the thread makes from the present one; its recording starts empty. With
-        `run` it runs at once; otherwise it runs if the present one does."""
+        `run` it runs at once; otherwise it runs if the present one does. Keys wait for its first picture."""
+
+        hold = object()
 
         def work() -> None:
+            self.shown_first.append(hold)
             self.experiment = make(self.experiment)
             self.running = self.running or run
             self.recording = FrameMemory()
             self.speed, self.counted, self.chunk = 0.0, (0.0, 0), 1
 
         self.running = self.running or run
+        hold_keys(self.screen, hold)
         self._order(work)
 
     def order(self, work: Callable[[E], object], name: object = None) -> None:
@@ -280,6 +286,7 @@ class Session(Generic[E]):
                         self.say(self.failed, str(error))
                 if orders:
                     self._publish()
+                    self._let_keys_go_on()
                 if self.running and self.experiment is not None:
                     try:
                         self._slice(self.experiment)
@@ -288,6 +295,7 @@ class Session(Generic[E]):
                         self.say(self.failed, str(error))
         except BaseException:
             self.running = self.alive = False
+            self._let_keys_go_on()
             raise
 
     def _slice(self, experiment: E) -> None:
@@ -338,6 +346,10 @@ class Session(Generic[E]):
     @property
     def _last_key(self) -> float:
         return float(getattr(self.screen.app, "last_input", 0.0))
+
+    def _let_keys_go_on(self) -> None:
+        while self.shown_first:
+            self.say(release_keys, self.screen, self.shown_first.pop())
 
     def _publish(self) -> None:
         """Hand the screen a picture of the present state."""

@@ -21,6 +21,7 @@ from txlab.drawing.text import visible_lines, width
 from txlab.engine.explain import Explanation
 from txlab.errors import LabError
 from txlab.tui.dialog_cache import put_in_front
+from txlab.tui.key_order import keys_wait
 from txlab.tui.screens.dialogs import Dialog
 from txlab.tui.theme import plain_signs
 from txlab.tui.widgets.terminal import is_ascii
@@ -164,7 +165,7 @@ class WhyScreen(Dialog[None]):
                 self.query_one(WhyPanel).explain(answer)
             else:
                 self.query_one(WhyPanel).say("computing it again…")
-                self.asking = self.run_worker(answer, thread=True, group="why", exit_on_error=False)
+                self.asking = self.computed(answer)
             self.query_one(VerticalScroll).scroll_home(animate=False)
             self.show_keys()
 
@@ -172,7 +173,11 @@ class WhyScreen(Dialog[None]):
         self.query_one(WhyPanel).say(self.waiting)
         self.answers = []
         self.show_keys()
-        self.asking = self.run_worker(self.ask, thread=True, group="why", exit_on_error=False)
+        self.asking = self.computed(self.ask)
+
+    def computed(self, ask: Callable[[], Any]) -> Worker[Any]:
+        """Ask in a thread; the next key waits for the answer, which it may turn to another one."""
+        return keys_wait(self, self.run_worker(ask, thread=True, group="why", exit_on_error=False))
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         event.stop()

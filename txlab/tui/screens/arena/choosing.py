@@ -43,7 +43,7 @@ class WorldChoice(Panel):
     def action_open(self) -> None:
         """Choose another world or a recorded run."""
         root = self.app.root  # type: ignore[attr-defined]
-        self.making.want(lambda _: choices(root), self.offer)
+        self.making.want(lambda _: choices(root), self.offer, holds_keys=True)
 
     def offer(self, found: tuple[list[tuple[str, str]], dict[str, Path]]) -> None:
         if self.app.screen is not self.screen:
@@ -78,7 +78,7 @@ class WorldChoice(Panel):
             for note in world.notes:
                 self.tell(note)
 
-        self.making.want(lambda _: world_from(table), opened)
+        self.making.want(lambda _: world_from(table), opened, holds_keys=True)
 
 
 def table_of(text: str) -> dict[str, Any]:

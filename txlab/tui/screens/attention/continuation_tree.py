@@ -167,7 +167,7 @@ class ContinuationTree(Dialog[tuple[int, ...]]):
         """List what may follow a node, after the model has read it if it has not yet."""
         self.wrong = ""
         if node.children is None:
-            self.opening.want(lambda _: opened(self.live, node), lambda _: self.open(node))
+            self.opening.want(lambda _: opened(self.live, node), lambda _: self.open(node), holds_keys=True)
         else:
             node.is_open = True
             self.fill()

@@ -166,7 +166,7 @@ class GuessingDialog(Dialog[str]):
         self.passage, self.wrong = None, ""
         self.say()
         which = self.which
-        self.finding.want(lambda _: find_passage(self.live, which), self.begun)
+        self.finding.want(lambda _: find_passage(self.live, which), self.begun, holds_keys=True)
 
     def on_resize(self) -> None:
         self.call_after_refresh(self.say)

@@ -18,6 +18,7 @@ from textual.binding import Binding
 from txlab.drawing.text import fit, formula
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory
+from txlab.tui.key_order import keys_wait
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.attention.bench import LiveAttention, Task, Workbench, example_text
@@ -90,10 +91,11 @@ class ModelPanel(Panel):
         return task
 
     def do(self, task: Task, what: str = "text") -> None:
-        """Give the model a new task; `what` names the part that is new."""
+        """Give the model a new task; `what` names the part that is new: "text", "model", "edits" or "checkpoint"."""
         self.wanted = task
         self.viewer.begun(what)
-        self.working.want(lambda _: self.workbench.read(task), self.done)
+        keys_wait = what in ("text", "model") or self.live is None  # what is under the cursor may be another thing then
+        self.working.want(lambda _: self.workbench.read(task), self.done, keys_wait)
 
     def done(self, live: LiveAttention) -> None:
         if self.wanted is None:
@@ -154,7 +156,7 @@ class ModelPanel(Panel):
                 self.done(live)
                 then(live)
 
-            self.working.want(lambda _: self.workbench.read(task), opened)
+            self.working.want(lambda _: self.workbench.read(task), opened, holds_keys=True)
 
     def with_newest(self, then: Callable[[LiveAttention], Any]) -> None:
         """Call `then` once the model has read the newest text under the newest edits, one such call after another."""
@@ -222,7 +224,8 @@ class ModelPanel(Panel):
         recorded = self.wanted is not None and frames is not None and frames.source is not None
         dialog = open_dialog(recorded)
         self.app.push_screen(dialog, opened)
-        self.run_worker(lambda: offer_models(dialog, root), thread=True, group="models", exit_on_error=False)
+        offer = self.run_worker(lambda: offer_models(dialog, root), thread=True, group="models", exit_on_error=False)
+        keys_wait(self, offer)
 
     def action_leave(self) -> None:
         if self.viewer.comparing:  # one level at a time: else two texts would stand side by side
@@ -406,7 +409,8 @@ class ModelPanel(Panel):
                 offered[f"checkpoint {step}"] = ("the same text", replace(task, at=step))
 
         def beside(second: Task) -> None:
-            self.opening_second.want(lambda _: self.second_workbench.read(second), self.patterns.compare)
+            read = self.second_workbench.read
+            self.opening_second.want(lambda _: read(second), self.patterns.compare, holds_keys=True)
 
         def chosen(what: str | None) -> None:
             if what == A_TEXT:

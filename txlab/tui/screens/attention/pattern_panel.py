@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -152,7 +153,8 @@ class PatternPanel(Panel):
             self.reading.forget()
             self.show_window(source, read_window(source, request))
         else:
-            self.reading.want(lambda _: read_window(source, request), lambda found: self.show_window(source, found))
+            show = partial(self.show_window, source)
+            self.reading.want(lambda _: read_window(source, request), show, holds_keys=self.placing)
 
     @property
     def instant(self) -> bool:

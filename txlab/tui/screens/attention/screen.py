@@ -189,7 +189,7 @@ class AttentionScreen(BenchScreen):
     def moved(self) -> None:
         """Show another frame of the timeline, or the same text and edits at another checkpoint."""
         if self.model.wanted is not None:
-            self.model.do(replace(self.model.wanted, at=self.run.at))
+            self.model.do(replace(self.model.wanted, at=self.run.at), "checkpoint")
         else:
             self.frame_at = self.run.at
             self.run.wants_read()

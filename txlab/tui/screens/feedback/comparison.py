@@ -24,6 +24,7 @@ from txlab.engine.rlhf.comparisons import Comparison
 from txlab.engine.rlhf.ratings import Verdict
 from txlab.errors import LabError
 from txlab.runs.control import asker
+from txlab.tui.key_order import keys_wait
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.dialogs import Choose
@@ -147,7 +148,8 @@ class ComparisonPanel(Panel):
         dialog = Choose("Compare with: a run, or RUN@STEP", [], free=True)
         self.app.push_screen(dialog, lambda name: self.begin(name) if name else None)
         root: Path = self.app.root  # type: ignore[attr-defined]
-        self.run_worker(lambda: offer_models(dialog, root), thread=True, group="models", exit_on_error=False)
+        offer = self.run_worker(lambda: offer_models(dialog, root), thread=True, group="models", exit_on_error=False)
+        keys_wait(self, offer)
 
     def begin(self, other: str) -> None:
         """Open both models in a thread, and draw the first pair."""
@@ -169,7 +171,7 @@ class ComparisonPanel(Panel):
 
         self.said, self.comparing, self.seen_now = "opening the two models…", None, None
         self.draw()
-        self.opening.want(work, show)
+        self.opening.want(work, show, holds_keys=True)
 
     def action_better(self, place: int) -> None:
         self.write(lambda comparing, pair: comparing.judge(pair, pair.result(place)))
@@ -222,4 +224,4 @@ class ComparisonPanel(Panel):
             self.draw()
             self.screen.refresh_bindings()
 
-        self.run_worker(work, thread=True, group="compared-line", exit_on_error=False)
+        keys_wait(self, self.run_worker(work, thread=True, group="compared-line", exit_on_error=False))

@@ -21,6 +21,7 @@ from txlab.drawing.text import visible, visible_lines
 from txlab.engine.rlhf.why import explain_pair, pairs_in_order
 from txlab.errors import LabError
 from txlab.runs.summary import GOING
+from txlab.tui.key_order import keys_wait
 from txlab.tui.panel import Panel
 from txlab.tui.run_panel import RunPanel
 from txlab.tui.screens.feedback.snapshot import Asked, RunFeedback, Snapshot
@@ -372,7 +373,7 @@ class RankingPanel(Panel):
             self.draw()
             self.run.wants_read()
 
-        self.run_worker(work, thread=True, group="ranking", exit_on_error=False)
+        keys_wait(self, self.run_worker(work, thread=True, group="ranking", exit_on_error=False))
 
 
 def prompt_lines(prompt: str, room: int, ascii: bool) -> list[Content]:

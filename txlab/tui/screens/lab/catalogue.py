@@ -6,6 +6,7 @@ A run is a process of its own, started by the same code as `txlab run --detach`,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -19,6 +20,7 @@ from textual.worker import get_current_worker
 from txlab.drawing.formatting import STATES, about
 from txlab.drawing.text import fit, visible
 from txlab.experiments.schema import CHAPTERS
+from txlab.tui.key_order import keys_wait
 from txlab.tui.panel import Panel
 from txlab.tui.screens.lab.describe import place_of
 from txlab.tui.theme import glyphs
@@ -76,14 +78,13 @@ class CataloguePanel(Panel):
         self.rows = Rows(self.draw_entry, "reading the catalogue…", id="catalogue")
         self.filter = Filter(self.rows, "/ filter", "filter")
         self.in_use = True  # whether the keys work on this list
-        self.starts = False  # what is typed, as soon as the catalogue has been read
 
     def compose(self) -> ComposeResult:
         yield self.filter
         yield self.rows
 
     def on_mount(self) -> None:
-        self.run_worker(self.load, thread=True, group="catalogue", exit_on_error=False)
+        keys_wait(self, self.run_worker(self.load, thread=True, group="catalogue", exit_on_error=False))
 
     @property
     def chosen(self) -> CatalogueEntry | None:
@@ -100,9 +101,6 @@ class CataloguePanel(Panel):
         self.entries = {entry.name: entry for entry in sorted(entries, key=place_of)}
         self.fill()
         self.post_message(self.Loaded())
-        if self.starts:
-            self.starts = False
-            self.begin()
 
     def fill(self) -> None:
         written = self.filter.value.strip().lower()
@@ -139,7 +137,6 @@ class CataloguePanel(Panel):
     @on(Input.Changed, "#filter")
     def filtered(self) -> None:
         self.fill()
-        self.starts = False
         self.post_message(self.Filtered(self.filter.value.lower().split()))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -153,13 +150,13 @@ class CataloguePanel(Panel):
             self.app.push_screen(ChangeFirst(name), lambda changes: None if changes is None else self.begin(changes))
 
     def begin(self, overrides: Sequence[str] = ()) -> None:
-        """Start the chosen scenario; one that was typed before the catalogue has been read is started then."""
+        """Start the chosen scenario."""
         name = self.rows.key
-        self.starts = not self.entries and bool(self.filter.value.strip())
         if name is not None:
             root = self.app.root  # type: ignore[attr-defined]
             self.tell(f"{name}: {STATES['created']}")
-            self.run_worker(lambda: self.start(name, overrides, root), thread=True, group="start", exit_on_error=False)
+            start = partial(self.start, name, overrides, root)
+            keys_wait(self, self.run_worker(start, thread=True, group="start", exit_on_error=False))
 
     def start(self, name: str, overrides: Sequence[str], root: Path) -> None:
         """Start a run; called in a thread."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import tomli_w
@@ -24,6 +25,7 @@ from txlab.errors import LabError, nearest
 from txlab.experiments.schema import Scenario
 from txlab.runs.scenario import load_scenario
 from txlab.runs.scenario_errors import allowed, every_key, given, locate
+from txlab.tui.key_order import keys_wait
 from txlab.tui.screens.dialogs import Dialog, key_hints
 from txlab.tui.screens.words import Words
 from txlab.tui.theme import glyphs
@@ -112,7 +114,6 @@ class ChangeFirst(Dialog[list[str]]):
         self.changes: dict[str, str] = {}
         self.judged: str | None = None  # the line of which `wrong` speaks
         self.wrong = ""
-        self.starts = False  # as soon as what is typed has been checked
         self.rows = Rows(self.draw_row, "no setting matches", id="settings")
         self.rows.can_focus = False
 
@@ -144,11 +145,12 @@ class ChangeFirst(Dialog[list[str]]):
 
     @property
     def good(self) -> bool:
-        """Whether what stands in the line now, not what stood there before, has been found allowed."""
+        """Whether what is in the line now, not what was there before, has been found allowed. Enter and F5 wait for
+        the check, unless a person grew tired of waiting."""
         return self.judged == self.query_one(Input).value and not self.wrong
 
     def judge(self) -> None:
-        """Validate in a thread; only the newest text counts."""
+        """Validate in a thread, for which enter waits; only the newest text counts."""
         line = self.query_one(Input).value
         try:
             changes = self.assigned() if self.base else {}
@@ -156,9 +158,8 @@ class ChangeFirst(Dialog[list[str]]):
             self.workers.cancel_group(self, "check")
             self.say(line, {}, str(error))
             return
-        self.run_worker(
-            lambda: self.check(line, changes), thread=True, group="check", exclusive=True, exit_on_error=False
-        )
+        check = partial(self.check, line, changes)
+        keys_wait(self, self.run_worker(check, thread=True, group="check", exclusive=True, exit_on_error=False))
 
     def check(self, line: str, changes: Mapping[str, str]) -> None:
         found: dict[str, Setting] = {}
@@ -184,10 +185,6 @@ class ChangeFirst(Dialog[list[str]]):
         self.judged, self.wrong = line, wrong
         self.settings = settings or self.settings
         self.fill()
-        if not self.starts:
-            return
-        self.starts = False
-        self.action_start()
 
     # The list.
 
@@ -266,15 +263,14 @@ class ChangeFirst(Dialog[list[str]]):
             line.selection = Selection(len(setting.key) + 3, len(line.value))
 
     def action_start(self) -> None:
-        """Start with what is typed; while it is being checked, start as soon as it is found good."""
+        """Start with what is typed."""
         if self.good:
             self.dismiss(overrides_of(self.assigned()))
-        elif self.wrong:
-            self.app.bell()
+            return
+        self.app.bell()
+        if self.wrong:
             self.wrong = f"not started: {self.wrong.removeprefix('not started: ')}"
             self.describe()
-        else:
-            self.starts = True
 
     def action_leave(self) -> None:
         """Clear the line; leave if it is empty."""

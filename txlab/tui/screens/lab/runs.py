@@ -23,7 +23,7 @@ from textual.binding import Binding
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input
-from textual.worker import get_current_worker
+from textual.worker import Worker, get_current_worker
 
 from txlab.drawing.formatting import STATES, count, duration, number
 from txlab.drawing.spark import spark
@@ -34,6 +34,7 @@ from txlab.runs.label import shared, write_label
 from txlab.runs.overview import is_meant
 from txlab.runs.primary_metric import short
 from txlab.runs.summary import ENDED, GOING, RunSummary, RunsUnder
+from txlab.tui.key_order import keys_wait
 from txlab.tui.panel import Panel
 from txlab.tui.screens.base_screens import Rule
 from txlab.tui.screens.lab.catalogue import Filter
@@ -115,11 +116,11 @@ class RunsPanel(Panel):
     def on_mount(self) -> None:
         self.under = RunsUnder(self.app.root)  # type: ignore[attr-defined]
         self.set_interval(LOOK_EVERY, self.look)
-        self.look()
+        self.look_now()
 
     def seen(self) -> None:
         self.on_screen = True
-        self.look()
+        self.look_now()
 
     def unseen(self) -> None:
         self.on_screen = False
@@ -134,10 +135,10 @@ class RunsPanel(Panel):
 
     # Polling.
 
-    def look(self) -> None:
+    def look(self) -> Worker[None] | None:
         """Poll the runs in a thread, unless that is already under way."""
         if self.looking or not self.on_screen or self.under is None or not self.is_attached:
-            return
+            return None
         if self.host is not None:
             self.host.want_list()
             if self.said != (self.host.line, self.host.why):
@@ -148,7 +149,12 @@ class RunsPanel(Panel):
             seen.add(Path(self.rows.key).name)
         everything = self.table is not None or bool(self.words)
         look = partial(self.look_in_thread, seen, everything=everything)
-        self.run_worker(look, thread=True, group="runs", exit_on_error=False)
+        return self.run_worker(look, thread=True, group="runs", exit_on_error=False)
+
+    def look_now(self) -> None:
+        """Poll the runs, and let the next key wait for them: it may act on the first of them."""
+        if (worker := self.look()) is not None:
+            keys_wait(self, worker)
 
     def look_in_thread(self, seen: set[str], force: bool = False, everything: bool = False) -> None:
         """Poll the list of runs, and the ones named in `seen`; for a table or a search all are read, bit by bit."""
@@ -405,7 +411,7 @@ class RunsPanel(Panel):
             follow(path)  # a mirror passes it on
             self.look_in_thread({path.name}, force=True)
 
-        self.run_worker(write, thread=True, group="name", exit_on_error=False)
+        keys_wait(self, self.run_worker(write, thread=True, group="name", exit_on_error=False))
 
     def action_resume(self) -> None:
         run = self.chosen
@@ -418,7 +424,8 @@ class RunsPanel(Panel):
             self.request(run, "resume")
             return
         self.tell(f"{run.name}: {STATES['created']}")
-        self.run_worker(lambda: self.resume_run(run.path), thread=True, group="start", exit_on_error=False)
+        resume = partial(self.resume_run, run.path)
+        keys_wait(self, self.run_worker(resume, thread=True, group="start", exit_on_error=False))
 
     def resume_run(self, path: Path) -> None:
         """Resume a run; called in a thread."""
@@ -449,7 +456,7 @@ class RunsPanel(Panel):
             send(run.path, Request(what))
             follow(run.path)  # a mirror passes it on
 
-        self.run_worker(leave, thread=True, group="ask", exit_on_error=False)
+        keys_wait(self, self.run_worker(leave, thread=True, group="ask", exit_on_error=False))
 
     def action_delete(self) -> None:
         run = self.chosen
@@ -480,7 +487,7 @@ class RunsPanel(Panel):
 
         if self.app.current_run == path.absolute():  # type: ignore[attr-defined]
             self.app.current_run = None  # type: ignore[attr-defined]
-        self.run_worker(remove, thread=True, group="delete", exit_on_error=False)
+        keys_wait(self, self.run_worker(remove, thread=True, group="delete", exit_on_error=False))
 
 
 def status_glyph(status: str, signs: Glyphs) -> str:

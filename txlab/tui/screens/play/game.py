@@ -154,7 +154,7 @@ class GamePanel(Panel):
         def search(lane: LatestTask) -> tuple[Solution, MaskPlayer, MaskPlayer]:
             return solved(tictactoe), perfect_player(tictactoe), random_player(tictactoe)
 
-        self.preparing.want(search, lambda found: self.prepared(*found))
+        self.preparing.want(search, lambda found: self.prepared(*found), holds_keys=True)
 
     def prepared(self, solution: Solution, perfect: MaskPlayer, at_random: MaskPlayer) -> None:
         self.solution, self.perfect = solution, perfect

@@ -125,7 +125,7 @@ class SeatsPanel(Panel):
 
             self.app.push_screen(Choose(question, rows), chosen)
 
-        self.finding.want(look, ask)
+        self.finding.want(look, ask, holds_keys=True)
 
     def open_run(self, path: Path, then: Callable[[Seat], None]) -> None:
         """Load the present player of a run, then call `then` with it."""
@@ -134,7 +134,7 @@ class SeatsPanel(Panel):
             self.recorded = [seat, *(each for each in self.recorded if each.key != seat.key)]
             then(seat)
 
-        self.finding.want(lambda _: seat_of_run(path), take)
+        self.finding.want(lambda _: seat_of_run(path), take, holds_keys=True)
 
 
 def self_play_runs(root: Path, stop: Callable[[], bool]) -> list[tuple[str, Path, str]]:

@@ -25,6 +25,7 @@ from txlab.errors import LabError
 from txlab.experiments.kind import kind_of_run
 from txlab.experiments.protocol import Frame
 from txlab.runs.summary import GOING
+from txlab.tui.key_order import keys_wait
 from txlab.tui.panel import ROUTED, Panel
 from txlab.tui.run_panel import RunPanel
 from txlab.tui.screens.base_screens import BenchScreen
@@ -518,7 +519,7 @@ class PlaygroundScreen(BenchScreen):
             if typed is not None and typed != now:
                 self.order(lambda experiment: experiment.describe(typed))
 
-        self.run_worker(ask, thread=True, group="text", exclusive=True, exit_on_error=False)
+        keys_wait(self, self.run_worker(ask, thread=True, group="text", exclusive=True, exit_on_error=False))
 
     def action_live(self) -> None:
         """Go on by hand from the recorded frame that is shown: its network, points and settings."""

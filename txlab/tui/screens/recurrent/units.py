@@ -283,7 +283,7 @@ class UnitsPanel(Panel):
 
         self.said = "reading the validation text…"
         self.draw()
-        self.searching.want(lambda task: follow(path, at, prop, state), show)
+        self.searching.want(lambda task: follow(path, at, prop, state), show, holds_keys=True)
 
     def action_why(self) -> None:
         """Explain the state of the unit at the token."""

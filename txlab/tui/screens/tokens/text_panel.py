@@ -19,6 +19,7 @@ from txlab.drawing.formatting import count
 from txlab.engine.tokenizers.tokenizer import Tokenizer
 from txlab.errors import LabError
 from txlab.experiments.tokenizer_store import DEFAULT, saved_tokenizers
+from txlab.tui.key_order import keys_wait
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.dialogs import AskValue, Choose, Confirm
@@ -114,7 +115,7 @@ class TextPanel(Panel):
     def wish(self) -> None:
         """Show what is wanted as soon as the tokenizers are available."""
         if self.trained is not None or TRAINED not in self.choices:
-            self.encoder.want(self.encode, self.take)
+            self.encoder.want(self.encode, self.take, holds_keys=self.document is None)
 
     def cancel(self) -> bool:
         """Keep what is on the screen; return whether there was anything to cancel."""
@@ -322,7 +323,8 @@ class TextPanel(Panel):
         def find() -> None:
             self.app.call_later(self.ask_which, saved_tokenizers())
 
-        self.screen.run_worker(find, thread=True, group="saved tokenizers", exit_on_error=False)
+        saved = self.screen.run_worker(find, thread=True, group="saved tokenizers", exit_on_error=False)
+        keys_wait(self, saved)
 
     def ask_which(self, saved: list[str]) -> None:
         known = {

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf, isinf
 from pathlib import Path
 from typing import ClassVar
@@ -230,7 +231,8 @@ class TrainingPanel(Panel):
         before, document = self.state, self.document
         same = before is not None and (before.experiment, before.merges) == (picture.experiment, picture.frame.step)
         if self.deriving.idle or not picture.running:
-            self.deriving.want(lambda task: derived(picture, document, before if same else None), self.take_state)
+            work = partial(derived, picture, document, before if same else None)
+            self.deriving.want(lambda task: work(), self.take_state, holds_keys=before is None)
 
     def take_state(self, state: TrainingState) -> None:
         if self.state is not None and state.experiment is not self.state.experiment:

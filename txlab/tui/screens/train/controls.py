@@ -17,6 +17,7 @@ from txlab.drawing.formatting import STATES, count, duration, significant
 from txlab.errors import LabError
 from txlab.runs.directory import LOST_AFTER
 from txlab.tui.history import answered
+from txlab.tui.key_order import keys_wait
 from txlab.tui.panel import Panel
 from txlab.tui.run_panel import RunPanel
 from txlab.tui.screens.train.text import Pending, log_lines
@@ -169,7 +170,7 @@ class ControlPanel(Panel):
             except LabError as error:
                 self.app.call_from_thread(self.tell, str(error), "error")
 
-        self.run_worker(guarded, thread=True, group="start", exit_on_error=False)
+        keys_wait(self, self.run_worker(guarded, thread=True, group="start", exit_on_error=False))
 
     def action_scale_lr(self, factor: float) -> None:
         """Scale the peak of the schedule by a factor; the learning rate in the facts changes with it."""

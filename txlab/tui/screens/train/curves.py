@@ -17,6 +17,7 @@ from txlab.errors import LabError
 from txlab.runs.directory import RunInfo
 from txlab.runs.folder import is_run
 from txlab.runs.label import read_label, told_changes
+from txlab.tui.key_order import keys_wait
 from txlab.tui.panel import Panel
 from txlab.tui.screens.train.text import brief
 from txlab.tui.screens.words import Words
@@ -185,7 +186,7 @@ class CurvePanel(Panel):
 
             self.app.call_later(ask)
 
-        self.run_worker(find, thread=True, group="overlay", exit_on_error=False)
+        keys_wait(self, self.run_worker(find, thread=True, group="overlay", exit_on_error=False))
 
     def toggle_overlay(self, path: Path | None) -> None:
         if path is not None:

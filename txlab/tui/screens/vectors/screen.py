@@ -31,6 +31,7 @@ from txlab.errors import LabError
 from txlab.runs.directory import RunDirectory, info_of
 from txlab.runs.embeddings import open_embedding
 from txlab.runs.summary import GOING
+from txlab.tui.key_order import keys_wait
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import ROUTED
 from txlab.tui.run_panel import RunPanel
@@ -462,7 +463,7 @@ class WordsScreen(BenchScreen):
             self.show_laid(laid)
 
         self.query_one("#header", Words).say(Content.styled(f"opening {visible(what)}…", "$quiet"), layout=False)
-        self.opening.want(lambda _: lay(open_embedding(what, root), look, projection), show)
+        self.opening.want(lambda _: lay(open_embedding(what, root), look, projection), show, holds_keys=True)
 
     def action_compare(self) -> None:
         """Set a second embedding beside this one, or take it away."""
@@ -486,13 +487,14 @@ class WordsScreen(BenchScreen):
             self.add_class("-two")
             self.call_after_refresh(self.draw)
 
-        self.second_task.want(work, show)
+        self.second_task.want(work, show, holds_keys=True)
 
     def choose(self, title: str, then: Callable[[str], None]) -> None:
         root: Path = self.app.root  # type: ignore[attr-defined]
         dialog = Choose(title, [], free=True)
         self.app.push_screen(dialog, lambda name: then(name) if name else None)
-        self.run_worker(lambda: offer_vectors(dialog, root), thread=True, group="models", exit_on_error=False)
+        offer = self.run_worker(lambda: offer_vectors(dialog, root), thread=True, group="models", exit_on_error=False)
+        keys_wait(self, offer)
 
     def action_side(self) -> None:
         """Show the list in place of the map on a tiny terminal."""
