@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shlex
 import re
+import shlex
 import signal
 import socket
 import subprocess
