@@ -40,7 +40,7 @@ def test_the_gradient_is_autograds() -> None:
 
 
 def test_a_game_of_updates_recomputed_in_the_view_of_one_player() -> None:
-    """TD(λ) with all outputs told from one fixed player's view, in fp64, with autograd: nothing is ever turned there."""
+    """TD(λ) with all outputs from one player's view, in fp64, with autograd: nothing is ever turned."""
     alpha, lam, plies = 0.3, 0.6, 12
     net = Network.drawn(6, seed=5, scale=2.0)
     weights = [torch.tensor(each, dtype=torch.float64, requires_grad=True) for each in net.weights()]

@@ -112,7 +112,8 @@ class TDGammonExperiment(SmallExperiment):
     def evaluate(self) -> Mapping[str, float]:
         """Points a game against each copy of itself that is younger than it.
 
-        against/N                        against the copy of N games      against/N_low, against/N_high   its 95 % interval
+        against/N                       against the copy of N games
+        against/N_low, against/N_high   its 95 % interval
         """
         metrics: dict[str, float] = {}
         pairs = self.scenario.match.games // 2
@@ -258,7 +259,7 @@ class TDGammonKind(SmallKind):
             question=f"why {value:+.3f} points a game against the network of {grouped(int(age))} games?",
             equation="mean ∓ 1.96 s/√n" if bound else "mean = Σ points of the pair / 2n",
             math="G2",
-            source="every game is played twice with the same dice, the seats exchanged; a gammon counts 2, a backgammon 3",
+            source="the same dice twice, the seats exchanged; a gammon counts 2, a backgammon 3",
             operands=operands,
             steps=steps,
             result=value,
