@@ -1,0 +1,1 @@
+"""Backgammon, and TD-Gammon: a network that learned it by playing against itself (MATH G2)."""
