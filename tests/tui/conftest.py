@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import textual.app
@@ -10,6 +11,7 @@ import textual.pilot
 from recorded import still_open
 
 LOOK, QUIET = 0.02, 0.001  # seconds between two looks; processor time in that time that is nothing
+PATIENCE = 60.0
 BESIDE = 0.3  # seconds after which only the loop has to be idle
 
 
@@ -29,6 +31,20 @@ async def wait_for_idle(min_sleep: float = LOOK, max_sleep: float = 1.0) -> None
 
 textual.app.wait_for_idle = wait_for_idle
 textual.pilot.wait_for_idle = wait_for_idle
+press_keys = textual.pilot.Pilot.press
+
+
+async def press(pilot: textual.pilot.Pilot[Any], *keys: str) -> None:
+    """Press keys, and wait until the last has been handled: on a busy machine a check or an import may hold it."""
+    await press_keys(pilot, *keys)
+    order = getattr(pilot.app, "key_order", None)
+    until = time.monotonic() + PATIENCE
+    while order is not None and pilot.app.is_running and not (order.done and not order.waiting):
+        assert time.monotonic() < until, f"{order.waiting} still wait for {order.holds}"
+        await asyncio.sleep(LOOK)
+
+
+textual.pilot.Pilot.press = press  # type: ignore[method-assign]
 
 
 @pytest.fixture(autouse=True)
