@@ -3,8 +3,8 @@
     h = σ(W₁ᵀx + b₁)        y = σ(W₂ᵀh + b₂)        σ(z) = 1/(1 + e^{−z})
 
 x (198) are the inputs, h (H) the hidden units, y (3) what the player to roll may expect: the probabilities to win, to
-win a gammon, and to lose one. Notable: Tesauro has a fourth output, to lose, which is 1 − y₀ here; backgammons (3 points)
-are counted as gammons. The arithmetic is float32, and each sum is taken in a fixed order, so that the compiled loop
+win a gammon, and to lose one. Notable: Tesauro has a fourth output, to lose, which is 1 − y₀ here; backgammons (3
+points) are counted as gammons. The arithmetic is float32, and each sum is taken in a fixed order, so that the compiled loop
 (compiled.py) gives the same bits.
 """
 
