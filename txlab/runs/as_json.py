@@ -52,8 +52,8 @@ def text_of(value: Any, longest: int = LONGEST, lone: str = "?") -> str:
             value = whole_text(value) if isinstance(value, int) else str(value)
         except Exception:  # a __str__ that fails, or recurses
             value = f"<{type(value).__qualname__}>"
-    value = str(value) if value.isascii() else _SURROGATE.sub(lone, value)
-    return value if len(value) <= longest else value[: longest - 1] + MORE
+    text = str(value) if value.isascii() else _SURROGATE.sub(lone, value)
+    return text if len(text) <= longest else text[: longest - 1] + MORE
 
 
 def encoded(value: Any, option: int = 0) -> bytes:

@@ -228,8 +228,9 @@ def build(
         run.write("scenario.toml", dump_scenario(portable(resolved, run)).encode(), durable=True)
     experiment = kind.build(resolved if lead is None else lead.take_part(resolved))
     compute = info.facts.get("compute") if info is not None else None
-    if getattr(experiment, "why", None) == [] and isinstance(compute, dict) and isinstance(compute.get("why"), list):
-        experiment.why = [why for why in compute["why"] if isinstance(why, str)]
+    reasons = getattr(experiment, "why", None)  # of kinds that decide by a measurement
+    if reasons == [] and isinstance(compute, dict) and isinstance(compute.get("why"), list):
+        reasons.extend(why for why in compute["why"] if isinstance(why, str))
     return experiment
 
 

@@ -4,8 +4,8 @@
 
 x (198) are the inputs, h (H) the hidden units, y (3) what the player to roll may expect: the probabilities to win, to
 win a gammon, and to lose one. Notable: Tesauro has a fourth output, to lose, which is 1 − y₀ here; backgammons (3
-points) are counted as gammons. The arithmetic is float32, and each sum is taken in a fixed order, so that the compiled loop
-(compiled.py) gives the same bits.
+points) are counted as gammons. The arithmetic is float32, and each sum is taken in a fixed order, so that the compiled
+loop (compiled.py) gives the same bits.
 """
 
 from __future__ import annotations
@@ -108,10 +108,10 @@ def update(
     target  y of the position after the move, from this player's view (`turned_target`), or the game's result
     trace   ē is the trace of the move before, which was the other player's: it is turned first; zero at a game's begin
     """
-    alpha, lam = np.float32(alpha), np.float32(lam)
+    rate, decay = np.float32(alpha), np.float32(lam)
     h, y = forward(net, x)
     delta = target - y
-    trace = [lam * old + new for old, new in zip(turned_trace(trace), gradient(net, x, h, y), strict=True)]
+    trace = [decay * old + new for old, new in zip(turned_trace(trace), gradient(net, x, h, y), strict=True)]
     for weight, e in zip(net.weights(), trace, strict=True):
-        weight += alpha * (delta[0] * e[0] + delta[1] * e[1] + delta[2] * e[2])
+        weight += rate * (delta[0] * e[0] + delta[1] * e[1] + delta[2] * e[2])
     return trace, delta
