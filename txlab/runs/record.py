@@ -58,9 +58,8 @@ def record(
     """
     name, title, notes = text_of(name), text_of(title), text_of(notes)
     tags, group = _checked(tags, group)
-    if isinstance(steps, float) and steps.is_integer():
-        steps = int(steps)
-    steps = max(0, whole(steps or 0, -1))
+    given: Any = steps  # a program may well compute it as a float
+    steps = max(0, whole(int(given) if isinstance(given, float) and given.is_integer() else given or 0, -1))
     if id and not (isinstance(id, str) and re.fullmatch(r"\w[\w.-]{0,79}", id, re.ASCII)):
         raise LabError(f"id {text_of(id, 60)!r}: an id is 1 to 80 letters, digits, dots, dashes and underscores")
     config = config if isinstance(config, Mapping) else table_of(config)
