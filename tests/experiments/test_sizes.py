@@ -22,7 +22,7 @@ def test_the_parameters_are_those_of_the_module(name: str) -> None:
         }.get(name, lambda: EncoderDecoder(scenario.shape()))()
     why = explain_scenario(scenario, seconds=100.0)
     assert why is not None
-    steps = {step.name: step.result for step in why.steps}
+    steps = {step.name: step.result for step in (*why.steps, *why.meaning)}
     assert steps["parameters"] == sum(parameter.numel() for parameter in model.parameters())
     assert steps["FLOPs a step"] == why.result
     assert steps["in all"] == scenario.train.steps * why.result
@@ -36,7 +36,7 @@ def test_the_parameters_of_a_decoder_are_those_of_the_module_however_it_is_made(
         model = GPT(scenario.model.shape(256))
     why = explain_scenario(scenario)
     assert why is not None
-    steps = {step.name: step.result for step in why.steps}
+    steps = {step.name: step.result for step in (*why.steps, *why.meaning)}
     assert steps["parameters"] == sum(parameter.numel() for parameter in model.parameters())
     block = sum(p.numel() for name, p in model.blocks[0].named_parameters() if p.dim() == 2)
     assert steps["a block"] == block

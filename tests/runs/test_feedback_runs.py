@@ -119,13 +119,14 @@ def test_a_run_killed_in_each_of_its_phases_equals_one_never_killed(tmp_path: Pa
 
 HUMAN = ['rankings.labeller="human"']
 ANSWERING = """
-import sys
+import contextlib, sys
 from txlab.runs.directory import RunDirectory
-from txlab.runs.preferences import Answers
+from txlab.runs.preferences import Answers, RankedMeanwhile
 answers = Answers(RunDirectory(sys.argv[1]))
 answers.refresh()
 for question in answers.open_for(sys.argv[2])[: int(sys.argv[3])]:
-    answers.rank(question, range(1, len(question.answers) + 1), sys.argv[2])
+    with contextlib.suppress(RankedMeanwhile):
+        answers.rank(question, range(1, len(question.answers) + 1), sys.argv[2])
 """
 
 
@@ -207,18 +208,18 @@ def test_two_people_at_once_each_count_once(tmp_path: Path) -> None:
     asked.refresh()
     assert asked.garbled == 0
     by_person = {by: [line for line in asked.rankings if line.by == by] for by in ("ann", "bob", "cy")}
-    assert all(len({line.question for line in lines}) == len(lines) for lines in by_person.values())
+    assert len({line.question for line in asked.rankings}) == len(asked.rankings)
     assert {line.question for line in asked.rankings} == {f"q{n:04d}" for n in range(200)}
     assert len({line.id for line in asked.lines}) == len(asked.lines) == sum(map(len, by_person.values()))
 
 
 def test_a_writer_killed_in_the_middle_of_a_line_spoils_no_other(tmp_path: Path) -> None:
     run = made(tmp_path / "torn")
-    answers, question = Answers(run), Question("q1", "p", ("a", "b"))
-    answers.rank(question, [1, 2], "ann")
+    answers = Answers(run)
+    answers.rank(Question("q1", "p", ("a", "b")), [1, 2], "ann")
     with (run.path / PREFERENCES).open("ab") as file:
         file.write(b'{"id":"x","ranks":[1')
-    answers.rank(question, [2, 1], "bob")
+    answers.rank(Question("q2", "p", ("a", "b")), [2, 1], "bob")
     again = answers_of(run)
     assert [ranking.by for ranking in again.rankings] == ["ann", "bob"]
     assert again.garbled == 1

@@ -123,7 +123,9 @@ def test_a_prediction_of_any_objective_is_explained_as_the_run_made_it(
     inputs, word, target = ([centre], centre, beside) if architecture == "skip-gram" else (window, beside, centre)
     told = updates.last(words[word], words[target], 8)
     assert f"step 8 move {words[word]!r}" in told.question
-    values = {each.name: each.value for each in told.operands} | {each.name: each.result for each in told.steps}
+    values = {each.name: each.value for each in told.operands} | {
+        each.name: each.result for each in (*told.steps, *told.meaning)
+    }
     assert values["c"] == len(inputs)
     first, model = restored(made, 7), restored(made, 7).model
     v, u = (table.double().clone().requires_grad_() for table in (model.v, model.u))

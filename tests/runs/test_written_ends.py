@@ -96,10 +96,10 @@ def test_a_run_that_cannot_be_begun_is_not_left_running(
         execute(run)
     with pytest.raises(Broken):
         txlab.record("mine", root=tmp_path)
-    for path in (run.path, find_run("mine", tmp_path)):
-        info = RunInfo.load(RunDirectory(path))
-        assert (info.status, info.reason) == ("failed", "it could not begin: it is broken")
-        assert info.ended is not None
+    info = RunInfo.load(run)
+    assert (info.status, info.reason) == ("failed", "it could not begin: it is broken")
+    assert info.ended is not None
+    assert [path for path in tmp_path.iterdir() if path.is_dir()] == [run.path]  # a new recording leaves nothing
 
 
 @pytest.mark.parametrize(("owner", "name"), [("alerts.Alarms", "look"), ("recorder.Recorder", "_look")])

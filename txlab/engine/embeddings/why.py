@@ -115,7 +115,7 @@ def why_pair_moved(update: PairUpdate, step: int, centre: int, context: int, wor
             computed(
                 "others", "{} − {}", lambda end, own: end - own, update.after, alone, note="the rest of the block"
             ),
-            Step("v·u", "x′ + others", update.after, "after the step"),
+            Step("v·u after", "x′ + others", update.after, "as the step left it"),
         ],
         labels=[words[word] for word in update.words],
         asked=update.words.index(context),

@@ -180,7 +180,7 @@ def _by_noise(found: Prediction, step: int, word: int, words: Sequence[str], nce
             Step("u·h", "before", before),
             Step("u′·h′", "(u − α e h)·(h − α/c Σ e u)", alone, "had this prediction alone moved them"),
             computed("others", "{} − {}", lambda end, own: end - own, after, alone, note=_times(found)),
-            Step("u·h", "u′·h′ + others", after, "after the step"),
+            Step("u·h after", "u′·h′ + others", after, "as the step left it"),
         ],
         labels=[words[row] for row in found.rows],
         asked=0,
@@ -212,7 +212,7 @@ def _by_tree(found: Prediction, step: int, word: int, words: Sequence[str], turn
             _moves(found),
             Step("p′(o)", "Π σ(s (u − α e h)·(h − α/c Σ e u))", alone, "had this prediction alone moved them"),
             computed("others", "{} − {}", lambda end, own: end - own, after, alone, note=_times(found)),
-            Step("p(o)", "p′(o) + others", after, "after the step"),
+            Step("p(o) after", "p′(o) + others", after, "as the step left it"),
         ],
         labels=[f"node {row}" for row in found.rows],
     )
