@@ -45,6 +45,7 @@ async def press(pilot: textual.pilot.Pilot[Any], *keys: str) -> None:
 
 
 textual.pilot.Pilot.press = press  # type: ignore[method-assign]
+textual.pilot.Pilot.press_at_once = press_keys  # type: ignore[attr-defined]  # for keys that are to wait
 
 
 @pytest.fixture(autouse=True)

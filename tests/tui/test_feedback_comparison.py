@@ -123,7 +123,7 @@ async def test_keys_that_come_while_a_result_is_written_judge_the_next_pairs(
     app = app_on(run.parent, run)
     async with app.run_test(size=(80, 24)) as pilot:
         panel = await comparing(pilot, app)
-        await pilot.press(*"1212121212")
+        await pilot.press_at_once(*"1212121212")
         assert kept(run) == []
         disk.set()
         await settle(pilot, lambda: len(kept(run)) == 10 and not panel.busy)
