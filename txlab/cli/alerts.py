@@ -55,10 +55,12 @@ def alerts(
 
 def alerts_of(path: Path, after: float) -> Iterator[dict[str, Any]]:
     """The alerts of a run that still count, and came after a moment. LabError if its log cannot be read."""
-    from txlab.runs.events import each_row, live_branch
+    from txlab.runs.events import each_row
+    from txlab.runs.live_rows import Branch
 
-    rows = live_branch(row for row, _ in each_row(path / "events.jsonl") if row["event"] in ("alert", "rewind"))
-    for row in rows:
+    branch = Branch()
+    branch.add(row for row, _ in each_row(path / "events.jsonl") if row["event"] in ("alert", "rewind"))
+    for row in branch.rows:
         if row["event"] == "alert" and row["time"] >= after:
             texts = {key: str(row.get(key) or "") for key in ("level", "title", "text", "kind")}
             yield {"run": path.name, "time": row["time"], "step": row["step"], **texts}

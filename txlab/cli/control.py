@@ -115,14 +115,14 @@ def ask(directory: Path, request: Request, timeout: float, json: bool) -> dict[s
 def wait_for_answer(directory: Path, identity: str, offset: int, timeout: float) -> dict[str, Any]:
     """Return the control row with that id, written after `offset`."""
     from txlab.runs.directory import state_of
-    from txlab.runs.events import read_rows
+    from txlab.runs.events import each_row
     from txlab.runs.far.state import far_state
 
     deadline = time.monotonic() + timeout
     while True:
         ended = state_of(directory).status not in ("running", "paused", "created")  # first, so that no row is missed
-        rows, offset = read_rows(directory / "events.jsonl", offset)
-        for row in rows:
+        for row, behind in each_row(directory / "events.jsonl", offset):
+            offset = behind
             if row["event"] == "control" and row.get("id") == identity:
                 return row
         if ended:

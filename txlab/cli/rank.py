@@ -22,7 +22,7 @@ from txlab.cli.terminal import Column, ascii_only, complain, is_terminal, plural
 from txlab.errors import LabError, RunFailed
 
 if TYPE_CHECKING:
-    from txlab.engine.rlhf.preferences import Question
+    from txlab.engine.rlhf.preferences import Question, Ranking
     from txlab.experiments.kinds.human_feedback.contest import Pair
     from txlab.runs.comparisons import Comparing
     from txlab.runs.directory import RunDirectory
@@ -328,8 +328,11 @@ def export_to(answers: Answers, path: Path) -> None:
 def print_status(answers: Answers, json: bool) -> None:
     """How many rankings stand, by whom, how quickly, and how far people who ranked the same question agree."""
     rankings = answers.rankings
-    counts = Counter(ranking.by for ranking in rankings)
-    seconds = {by: seconds_each([r.time for r in rankings if r.by == by]) for by in counts}
+    times: dict[str, list[float]] = {}
+    for ranking in rankings:
+        times.setdefault(ranking.by, []).append(ranking.time)
+    counts = Counter({by: len(each) for by, each in times.items()})
+    seconds = {by: seconds_each(each) for by, each in times.items()}
     agreement, pairs = agreement_of(answers)
     if json:
         rows = [{"by": by, "rankings": count, "seconds": seconds[by]} for by, count in counts.items()]
@@ -357,13 +360,22 @@ def seconds_each(times: list[float]) -> float | None:
 
 def agreement_of(answers: Answers) -> tuple[float | None, int]:
     """(share, number) of the pairs that two people ordered, neither with a tie, in the same way."""
+    of_question: dict[str, list[Ranking]] = {}
+    for ranking in answers.rankings:
+        if ranking.question:
+            of_question.setdefault(ranking.question, []).append(ranking)
     same = total = 0
-    for i, one in enumerate(answers.rankings):
-        for other in answers.rankings[i + 1 :]:
-            if one.question and one.question == other.question and one.by != other.by:
-                theirs = set(other.pairs())
-                for winner, loser in one.pairs():
-                    if (winner, loser) in theirs or (loser, winner) in theirs:
-                        total += 1
-                        same += (winner, loser) in theirs
+    for rankings in of_question.values():
+        by_pair: dict[tuple[int, int], Counter[tuple[str, bool]]] = {}  # how often each person had which of two first
+        for ranking in rankings if len(rankings) > 1 else ():
+            for winner, loser in ranking.pairs():
+                pair = (min(winner, loser), max(winner, loser))
+                by_pair.setdefault(pair, Counter())[ranking.by, winner < loser] += 1
+        for counts in by_pair.values():
+            people = {by for by, _ in counts}
+            first, second = (sum(counts[by, way] for by in people) for way in (True, False))
+            alike = first**2 + second**2 - sum(counts[by, way] ** 2 for by in people for way in (True, False))
+            apart = first * second - sum(counts[by, True] * counts[by, False] for by in people)
+            same += alike // 2
+            total += alike // 2 + apart
     return (same / total if total else None), total

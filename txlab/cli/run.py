@@ -372,10 +372,9 @@ def check_data(loaded: LoadedScenario, detach: bool = False) -> None:
 def take_back(directory: Path, before: Path) -> None:
     """Remove a run directory that this command has just created, if nothing was computed in it, and the folders created
     for it below `before`."""
-    from txlab.runs.events import read_rows
+    from txlab.runs.events import each_row
 
-    rows, _ = read_rows(directory / "events.jsonl")
-    if any(row["event"] == "metrics" for row in rows):
+    if any(row["event"] == "metrics" for row, _ in each_row(directory / "events.jsonl")):
         return
     shutil.rmtree(directory, ignore_errors=True)  # created by this command; links in it are not followed
     for folder in directory.parents:

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import re
 import secrets
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -29,6 +31,7 @@ from txlab.runs.directory import RunDirectory, user_name
 REQUESTS = ("pause", "resume", "step", "stop", "checkpoint", "set", "scale", "sample")
 BYTES = 64 * 1024  # largest size of a request
 TAKEN_AT_ONCE = 64
+LISTED_AT_ONCE = 10_000  # names; those that are left are looked at when some of these were taken
 
 
 @dataclass(frozen=True)
@@ -149,7 +152,7 @@ class Inbox:
         """Return the requests since the last call, in the order they were sent; invalid ones carry an `error`."""
         requests = []
         with contextlib.suppress(OSError), self.run.folder("inbox") as inbox:
-            for name in self._names(inbox)[:TAKEN_AT_ONCE]:
+            for name in names_in(inbox, self.stuck)[:TAKEN_AT_ONCE]:
                 row, error = _read(inbox, name)
                 request = check(row) if error is None else Request("unreadable", error=error)
                 self._put_away(inbox, name, junk=request.request == "unreadable")
@@ -164,14 +167,11 @@ class Inbox:
         """Move requests meant for an earlier process out of the way and return how many there were."""
         count = 0
         with contextlib.suppress(OSError), self.run.folder("inbox") as inbox:
-            for name in self._names(inbox):
-                self._put_away(inbox, name, junk=True)
-                count += 1
+            while names := names_in(inbox, self.stuck):
+                for name in names:
+                    self._put_away(inbox, name, junk=True)
+                count += len(names)
         return count
-
-    def _names(self, inbox: OpenFolder) -> list[str]:
-        names = (name for name in inbox.names() if name[0] != "." and name != "rejected")
-        return sorted(name for name in names if name not in self.stuck)
 
     def _put_away(self, inbox: OpenFolder, name: str, junk: bool) -> None:
         try:
@@ -181,6 +181,13 @@ class Inbox:
             reject(inbox, name)
         except OSError:
             self.stuck.add(name)
+
+
+def names_in(inbox: OpenFolder, but: Container[str] = ()) -> list[str]:
+    """The names of the requests in an inbox, oldest first, at most LISTED_AT_ONCE of them. Raises OSError."""
+    with os.scandir(inbox.descriptor) as entries:
+        names = (entry.name for entry in entries if entry.name[0] != "." and entry.name != "rejected")
+        return sorted(islice((name for name in names if name not in but), LISTED_AT_ONCE))
 
 
 def reject(inbox: OpenFolder, name: str) -> None:

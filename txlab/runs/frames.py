@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import stat
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -39,6 +39,7 @@ from txlab.runs.tensor_files import (
     write_pack,
 )
 
+MOST_LISTED = 250_000  # frames of a run; of more, the newest are known
 PACKED = 64  # frames per pack: 10 000 frames are 157 files, and a pack is rewritten in milliseconds
 _HEADERS_KEPT, _HEADERS_SIZE = 24, 8 << 20  # in number and in bytes on the disk
 
@@ -114,12 +115,17 @@ class FrameIndex:
         return found
 
     def _understood(self, listed: Mapping[str, Identity]) -> dict[str, tuple[Identity, list[int]]]:
-        """The steps in each file; a file deleted meanwhile is left out, a damaged one has none."""
-        files = {}
-        for name, identity in listed.items():
+        """The steps in each file; a file deleted meanwhile is left out. A damaged one has none, and neither has what is
+        older than the newest MOST_LISTED frames.
+        """
+        files: dict[str, tuple[Identity, list[int]]] = {}
+        count = 0
+        for name, identity in sorted(listed.items(), key=lambda file: (file[0][:1].isdigit(), file[0]), reverse=True):
             known = self._files.get(name)
             single = SINGLE.fullmatch(name)
-            if known is not None and known[0] == identity:
+            if count >= MOST_LISTED:
+                files[name] = (identity, [])
+            elif known is not None and known[0] == identity:
                 files[name] = known
             elif single:
                 files[name] = (identity, [int(single[1])])
@@ -131,6 +137,7 @@ class FrameIndex:
                     continue
                 except DAMAGE:
                     files[name] = (identity, [])
+            count += len(files[name][1])
         return files
 
     @contextlib.contextmanager
@@ -220,10 +227,11 @@ class FrameWriter:
             else:
                 self.packs[name] = steps
             self.sizes[name] = self.folder.stat(name).st_size
+        copies = Counter(step for steps in self.packs.values() for step in steps)
         for name, steps in sorted(self.packs.items(), key=lambda entry: len(entry[1])):
-            others = {step for other, theirs in self.packs.items() if other != name for step in theirs}
-            if others.issuperset(steps):
+            if all(copies[step] > 1 for step in steps):
                 self._remove(name)
+                copies.subtract(steps)
         packed = {step for steps in self.packs.values() for step in steps}
         for step in packed.intersection(self.singles):
             self._remove(single_name(step))

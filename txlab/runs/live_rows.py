@@ -3,11 +3,13 @@
 This is a plain fold over rows in file order. A rewind to step s drops the rows with a place after s; they
 become a dead branch, which a screen can draw faintly. Rows that name the same metrics share one column of steps and
 one of times, so ten million values in two million rows take 112 MB instead of 240. Dropping rows creates new arrays:
-an array handed to a screen earlier never changes.
+an array handed to a screen earlier never changes. What takes more memory than its bytes in the log is bounded: columns,
+dead branches, and rows that are not measurements, of which the oldest go first.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -23,6 +25,9 @@ Key: TypeAlias = tuple[str, tuple[str, ...]]  # event and names of a table
 Waiting: TypeAlias = dict[Key, tuple[list[int], list[int], list[float], list[Any]]]  # values of all rows in one list
 
 MEASURED = ("metrics", "machine")  # events whose values become columns; all others are kept as rows
+MOST_COLUMNS = 50_000  # about .5 to 1 kB each beside their values
+MOST_TABLES = 10_000  # sets of names that occur together; a rewind goes through all of them
+MOST_HELD = 64 << 20  # bytes of rows that are not measurements, by `cost_of`
 
 
 @dataclass(frozen=True)
@@ -55,15 +60,26 @@ def parse(line: bytes) -> Row | None:
     return row if type(row.get("values")) is dict and type(row.get("time")) in (float, int) else None
 
 
+def cost_of(row: Row) -> int:
+    """About how many bytes of memory a row takes: each value in a list or an object has 64 beside its text."""
+    text = orjson.dumps(row)
+    return len(text) + 64 * (text.count(b",") + text.count(b"[") + text.count(b"{"))
+
+
 class Branch:
-    """The fold. `rows` are the live rows that are not measurements, `skipped` counts lines that were not rows."""
+    """The fold. `rows` are the live rows that are not measurements.
+
+    skipped   how many lines were not rows
+    left_out  how many rows are not kept because the log has too many names or too much beside its measurements
+    """
 
     def __init__(self) -> None:
         self.tables: dict[Key, MetricTable] = {}
         self.rows: list[Row] = []
-        self.dead: list[list[MetricTable]] = []  # for each rewind that dropped measurements, what it dropped
-        self.dead_rows: list[Row] = []
-        self.skipped = 0
+        self.dead: deque[list[MetricTable]] = deque()  # for each rewind that dropped measurements, what it dropped
+        self.skipped = self.left_out = 0
+        self._columns = self._dead_columns = 0
+        self._cost = 0  # of `rows`
         self._held, self._furthest = 0, -1  # how many rows the last rewind kept, and the furthest place among them
 
     def add_lines(self, lines: Iterable[bytes]) -> None:
@@ -92,25 +108,50 @@ class Branch:
                     self._settle(waiting)
                     self._rewind(step)
                 self.rows.append(row)
+                self._cost += cost_of(row)
+                if self._cost > MOST_HELD:
+                    self._leave_out_oldest()
         self._settle(waiting)
 
     def _settle(self, waiting: Waiting) -> None:
         for key, columns in waiting.items():
             if key not in self.tables:
+                if self._columns + len(key[1]) > MOST_COLUMNS or len(self.tables) >= MOST_TABLES:
+                    self.left_out += len(columns[0])
+                    continue
+                self._columns += len(key[1])
                 self.tables[key] = MetricTable(*key)
             self.tables[key].extend(*columns)
         waiting.clear()
 
+    def _leave_out_oldest(self) -> None:
+        """Drop the oldest rows until half of the memory is free; the first one, which says how the run began, stays."""
+        dropped = 1
+        while self._cost > MOST_HELD // 2 and dropped < len(self.rows):
+            self._cost -= cost_of(self.rows[dropped])
+            dropped += 1
+        if self._cost > MOST_HELD // 2:  # the first one alone
+            self.rows, self._cost, dropped = [], 0, len(self.rows) + 1
+        del self.rows[1:dropped]
+        self.left_out += dropped - 1
+        self._held = len(self.rows)
+        self._furthest = max(map(place_of, self.rows), default=-1)
+
     def _rewind(self, step: int) -> None:
-        dropped = [dead for table in self.tables.values() if (dead := table.drop_after(step)) is not None]
-        if dropped:
+        far = [table for table in self.tables.values() if table.furthest > step]
+        if dropped := [dead for table in far if (dead := table.drop_after(step)) is not None]:
             self.dead.append(dropped)
+            self._dead_columns += sum(1 + len(table.names) for table in dropped)
+            while self._dead_columns > MOST_COLUMNS and len(self.dead) > 1:
+                self._dead_columns -= sum(1 + len(table.names) for table in self.dead.popleft())
         # There may be many rewinds: rows that survived the last one are only filtered again if this one goes further.
         begin = self._held if self._furthest <= step else 0
         beyond = self.rows[begin:]
         del self.rows[begin:]
-        self.dead_rows += [row for row in beyond if place_of(row) > step]
-        self.rows += [row for row in beyond if place_of(row) <= step]
+        kept = [row for row in beyond if place_of(row) <= step]
+        if len(kept) < len(beyond):
+            self._cost -= sum(cost_of(row) for row in beyond if place_of(row) > step)
+        self.rows += kept
         if begin == 0:
             self._furthest = -1
         self._furthest = max([self._furthest, *map(place_of, self.rows[begin:])])
@@ -175,6 +216,7 @@ class MetricTable:
         self.places = self.steps  # what rewinds go by; a separate array if the metrics have steps of their own
         self.values = [GrowingArray(np.float64) for _ in self.names]
         self.ascending = True  # unless threads were at different steps
+        self.furthest = -1  # no place is beyond it
 
     def __len__(self) -> int:
         return self.steps.length
@@ -196,6 +238,7 @@ class MetricTable:
             self.ascending = False
         if self.places is self.steps and places != steps:
             self.places = GrowingArray(np.int64, self.steps.view().copy())
+        self.furthest = max(self.furthest, *places)
         self.steps.extend(fresh)
         if self.places is not self.steps:
             self.places.extend(np.array(places, np.int64))
@@ -212,6 +255,7 @@ class MetricTable:
     def drop_after(self, step: int) -> MetricTable | None:
         """Remove the rows with a place > `step` and return them, or None if there are none."""
         gone = self.places.view() > step
+        self.furthest = min(self.furthest, step)
         if not gone.any():
             return None
         dead = MetricTable(self.event, self.names)

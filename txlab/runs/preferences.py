@@ -18,7 +18,18 @@ from random import Random
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, runtime_checkable
 from uuid import uuid4
 
-from txlab.engine.rlhf.preferences import Line, Question, Ranking, Skip, Undo, encoded, line_of, row_of, standing
+from txlab.engine.rlhf.preferences import (
+    Line,
+    Question,
+    Ranking,
+    Skip,
+    Undo,
+    encoded,
+    line_of,
+    require_bounded,
+    row_of,
+    standing,
+)
 from txlab.errors import LabError, refused
 from txlab.files import closing, write_whole
 from txlab.runs.directory import RunDirectory
@@ -35,7 +46,9 @@ class RankedMeanwhile(LabError):
 
 
 def append(run: RunDirectory, name: str, lines: Iterable[bytes], check: Callable[[], object] = lambda: None) -> None:
-    """Append whole lines under the file's lock, on disk when it returns. LabError if the disk refuses.
+    """Append whole lines under the file's lock, on disk when it returns.
+
+    LabError if the disk refuses, or the file would be larger than readers accept.
 
     check  is called under the lock; if it raises, nothing is written
     """
@@ -48,7 +61,9 @@ def append(run: RunDirectory, name: str, lines: Iterable[bytes], check: Callable
         check()
         size = os.fstat(descriptor).st_size
         torn = size and os.pread(descriptor, 1, size - 1) != b"\n"
-        write_whole(descriptor, (b"\n" if torn else b"") + b"".join(lines))
+        data = (b"\n" if torn else b"") + b"".join(lines)
+        require_bounded(run.path / name, 0, size + len(data))
+        write_whole(descriptor, data)
         os.fsync(descriptor)
 
 
@@ -79,7 +94,7 @@ class SharedLines(Generic[Read]):
         self._cursor = LineCursor(self.path)
 
     def refresh(self) -> list[Read]:
-        """Read on; returns the new lines."""
+        """Read on; returns the new lines. LabError if the file is too large to be kept in memory."""
         before = len(self.lines)
         try:
             self._read()
@@ -90,6 +105,7 @@ class SharedLines(Generic[Read]):
 
     def _read(self) -> None:
         while found := self._cursor.read():
+            require_bounded(self.path, len(self.lines) + self.garbled, self._cursor.offset)
             for data in found:
                 try:
                     line = self.parse(data)

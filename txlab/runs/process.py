@@ -277,12 +277,15 @@ def pending_changes(known: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> 
            earlier change has not undone it. Only a rewind that a person requested drops what came after.
     """
     changes = [dict(change) for change in known]
+    ids = {str(change.get("id")) for change in changes}
     for row in rows:
         if row["event"] == "rewind" and row.get("explicit"):
             changes = [change for change in changes if change["step"] < row["step"]]
+            ids = {str(change.get("id")) for change in changes}
         elif row["event"] == "control" and row.get("request") == "set" and row.get("applied") and "to" in row:
-            if row.get("id") and row["id"] in [change["id"] for change in changes]:
+            if row.get("id") and str(row["id"]) in ids:
                 continue  # a repetition, not another change
+            ids.add(str(row.get("id")))
             changes.append({name: row.get(name) for name in ("step", "key", "to", "by", "asked", "id")})
     return sorted(changes, key=lambda change: change["step"])
 

@@ -52,6 +52,7 @@ class RunReader:
     info     run.json as last read successfully     state  of the run, as of the last poll
     version  increases whenever the reader's answers have changed
     problem  why run.json could not be read, or which entry of the directory does not belong to a run
+    left_out  how many rows of the log are not kept, because it has too many names or too much beside its numbers
 
     Raises LabError if the directory does not exist or is not a run.
     """
@@ -274,6 +275,10 @@ class RunReader:
     def skipped(self) -> int:
         """The number of lines of the log that were not rows (torn by a crash, or garbled)."""
         return self._branch.skipped
+
+    @property
+    def left_out(self) -> int:
+        return self._branch.left_out
 
 
 def sampled_branch(path: Path, tail: int, samples: int, block: int, searched: int) -> tuple[Branch, int]:

@@ -19,7 +19,7 @@ from txlab.runs import agreement
 from txlab.runs.as_json import table_of, text_of
 from txlab.runs.control import Inbox
 from txlab.runs.directory import RunDirectory, info_of, new_info, tables_of
-from txlab.runs.events import each_row, live_branch
+from txlab.runs.events import LineCursor
 from txlab.runs.folder import create_run_directory, default_root, is_run
 from txlab.runs.label import write_label
 from txlab.runs.loop_values import configured, listed, whole
@@ -119,12 +119,19 @@ def _checked(tags: Iterable[str], group: str) -> tuple[list[str], str]:
 
 def _left(run: RunDirectory) -> tuple[dict[str, int], int]:
     """Where an earlier process left the run: the last step of each metric that counts the run's steps, and of all."""
+    from txlab.runs.live_rows import Branch  # needs NumPy
+
     reached: dict[str, int] = {}
     own: set[str] = set()
-    furthest = 0
-    for row in live_branch(row for row, _ in each_row(run.events)):
-        if row["event"] == "metrics" and isinstance(row.get("values"), dict):
-            reached.update(dict.fromkeys(row["values"], row["step"]))
-            own.update(row["values"] if "at" in row else ())
-        furthest = max(furthest, row["step"])
+    branch, cursor = Branch(), LineCursor(run.events)
+    while lines := cursor.read():
+        branch.add_lines(lines)
+    furthest = max((row["step"] for row in branch.rows), default=0)
+    for table in branch.tables.values():
+        if len(table):
+            furthest = max(furthest, int(table.steps.view().max()))
+            if table.event == "metrics":
+                own.update(table.names if table.places is not table.steps else ())
+                for name in table.names:
+                    reached[name] = max(reached.get(name, 0), int(table.steps.view()[-1]))
     return {name: step for name, step in reached.items() if name not in own}, furthest

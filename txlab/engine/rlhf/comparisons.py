@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
 from txlab.engine.rlhf.preferences import Undo, by_of, name_of, quoted, row_of, text_of, time_of
@@ -19,7 +19,7 @@ from txlab.errors import LabError
 RESULTS = ("a", "b", "tie", "skip")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Contestant:
     """A model, by a name that says which weights it has, and its answer."""
 
@@ -33,7 +33,7 @@ class Contestant:
         return cls(name_of(row, "model"), text_of(row, "text"))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """What somebody said of two answers to a prompt."""
 
@@ -48,7 +48,7 @@ class Comparison:
     time: float = 0.0
 
     def as_row(self) -> dict[str, Any]:
-        row = {"id": self.id, "pair": self.pair, "prompt": self.prompt, "a": vars(self.a), "b": vars(self.b)}
+        row = {"id": self.id, "pair": self.pair, "prompt": self.prompt, "a": asdict(self.a), "b": asdict(self.b)}
         return {**row, "shown": self.shown, "result": self.result, "by": self.by, "time": self.time}
 
     @classmethod

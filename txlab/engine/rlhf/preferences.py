@@ -27,9 +27,10 @@ FEWEST, MOST = 2, 9  # answers to a question: one digit key each
 LONGEST_TEXT = 20_000  # characters
 LONGEST_LINE = 1 << 20  # bytes
 LARGEST_TIME = 1e12
+MOST_LINES, MOST_BYTES = 250_000, 32 << 20  # of a file; its lines take up to six times as much memory
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Question:
     """K answers to a prompt, to be ranked."""
 
@@ -46,7 +47,7 @@ class Question:
         return cls(name_of(row, "id"), text_of(row, "prompt"), answers_of(row))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Ranking:
     """What somebody said to a question; `question` and `by` are "" in a file from elsewhere."""
 
@@ -91,7 +92,7 @@ class Ranking:
         )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Skip:
     """Somebody would not rank this question."""
 
@@ -104,7 +105,7 @@ class Skip:
         return {"id": self.id, "question": self.question, "skipped": True, "by": self.by, "time": self.time}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Undo:
     """Somebody took back a line of theirs."""
 
@@ -149,6 +150,12 @@ def line_of(data: bytes) -> Line:
     return Ranking.of_row(row)
 
 
+def require_bounded(path: object, lines: int, size: int) -> None:
+    """Raise LabError if a file of so many lines and bytes is too large to be kept in memory."""
+    if lines > MOST_LINES or size > MOST_BYTES:
+        raise LabError(f"{path} is too large: at most {MOST_LINES} lines and {MOST_BYTES >> 20} MiB are possible")
+
+
 def encoded(line: Line | Question) -> bytes:
     """One line of JSON with its newline."""
     return orjson.dumps(line.as_row(), option=orjson.OPT_APPEND_NEWLINE)
@@ -167,15 +174,17 @@ def standing(lines: Iterable[Line]) -> list[Ranking]:
 
 
 def read_file(path: str | Path) -> Iterator[Line]:
-    """The lines of a file, read as a stream. LabError with file and line for whatever is not one."""
+    """The lines of a file, read as a stream. LabError with file and line for whatever is not one,
+    and for a file that is too large."""
     try:
         file = os.fdopen(open_regular(expanded(path)), "rb")
     except OSError as error:
         raise LabError(f"{path} cannot be read: {error.strerror}") from None
     with file:
-        number = 0
+        number = size = 0
         while data := file.readline(LONGEST_LINE + 2):
-            number += 1
+            number, size = number + 1, size + len(data)
+            require_bounded(path, number, size)
             if data.strip():
                 try:
                     yield line_of(data)

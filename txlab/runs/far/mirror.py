@@ -24,9 +24,10 @@ from typing import Any
 
 import orjson
 
+from txlab.engine.rlhf.preferences import MOST_BYTES
 from txlab.errors import refused
 from txlab.files import OpenFolder, closing, write_whole
-from txlab.runs.control import BYTES, reject
+from txlab.runs.control import BYTES, names_in, reject
 from txlab.runs.directory import LARGEST_HEARTBEAT, LARGEST_INFO
 from txlab.runs.far.coarse import FarFrames, is_exact
 from txlab.runs.far.line import MOST_PARTS, NONSENSE, LineLost, parsed
@@ -38,7 +39,7 @@ SMALL = {"run.json": LARGEST_INFO, "heartbeat": LARGEST_HEARTBEAT, "label.json":
 SMALL["log.txt"] = 64 << 10
 SHARED = ("preferences.jsonl", "comparisons.jsonl")  # to which people here append, too
 LOGS = ("events.jsonl", "questions.jsonl", *SHARED)
-LARGEST_LOG = {"events.jsonl": 4 << 30, "questions.jsonl": 256 << 20, **dict.fromkeys(SHARED, 64 << 20)}  # bytes
+LARGEST_LOG = {"events.jsonl": 4 << 30, **dict.fromkeys(("questions.jsonl", *SHARED), MOST_BYTES)}  # bytes
 BEFORE_SETTLED = 96 << 20  # bytes of logs that may come before everything that was there is here
 MOST_LINES = 200_000  # of a file that people share; the id of each is kept
 LONGEST_LINE, LONGEST_ID = 1 << 20, 64  # of such a file
@@ -339,8 +340,7 @@ class RunMirror:
     def outgoing(self) -> Iterator[tuple[dict[str, Any], bytes, Callable[[str], None]]]:
         """(request, body, what to call with why it was not taken, "" = it was) for what was left here for the run."""
         with contextlib.suppress(OSError), self.top.folder("inbox") as inbox:
-            names = sorted(name for name in inbox.names() if name[0] != "." and name != "rejected")
-            for name in names[:64]:
+            for name in names_in(inbox)[:64]:
                 if name in self.waiting:
                     continue
                 try:
@@ -390,8 +390,7 @@ class RunMirror:
     def undelivered(self) -> list[str]:
         """What was left here for the run and is not known to be there."""
         with contextlib.suppress(OSError), self.top.folder("inbox") as inbox:
-            requests = [name for name in inbox.names() if name[0] != "." and name != "rejected"]
-            found = ["the request"] * bool(requests)
+            found = ["the request"] * bool(names_in(inbox))
         found += ["the label"] * (self.label_unsent is not None)
         for name in SHARED:
             self._look_at_ours(name)
