@@ -10,11 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from peak_memory import PEAK
 
 MOST_MEMORY = 300  # MB, with Python, NumPy and all that is imported
 
-CHILD = """
-import json, resource, sys
+CHILD = f"""{PEAK}
+import json, sys
 from pathlib import Path
 from txlab.errors import LabError
 path, what = Path(sys.argv[1]), sys.argv[2]
@@ -23,11 +24,7 @@ try:
     said = ""
 except LabError as error:
     said = str(error)
-if sys.platform == "linux":  # getrusage begins with the most that the parent had
-    most = int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) / 1024
-else:
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)
-print(json.dumps([said, most]))
+print(json.dumps([said, peak_memory() / 1e6]))
 """
 
 
