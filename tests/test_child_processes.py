@@ -26,6 +26,7 @@ ISOLATED = ("-P", "-I")
 # Where processes are started, and what they run. None of these programs is Python, unless a person says so.
 STARTED = {
     ("cli/doctor.py", "tmux_option"): "tmux",
+    ("cli/served.py", "_open_app_process"): "the command of cli/serve.py, with python_module",
     ("cli/watch.py", "__init__"): "the person's program",
     ("runs/alerts.py", "tell"): "the person's alert command",
     ("runs/far/line.py", "__init__"): "ssh; the Python at its other end has -I",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import shlex
@@ -10,12 +11,13 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 import pytest_asyncio
+from waiting import LONGEST, wait_for
 
 import txlab
 from txlab.cli import app
@@ -25,6 +27,7 @@ from txlab.runs.finding import find_run
 aiohttp = pytest.importorskip("aiohttp")
 pytest.importorskip("textual_serve")
 
+CONSOLE = shlex.join([sys.executable, "-S", "-c", "import os, sys; os.write(1, b'__GANGLION__\\n'); sys.stdin.read()"])
 TOKEN = "a-token-that-is-long-enough"
 
 
@@ -72,7 +75,7 @@ async def served() -> AsyncIterator[Served]:
 
     listener = socket.create_server(("127.0.0.1", 0))
     port = int(listener.getsockname()[1])
-    runner = web.AppRunner(await guarded("exit", port, TOKEN), access_log=None)
+    runner = web.AppRunner(await guarded(CONSOLE, port, TOKEN), access_log=None)
     await runner.setup()
     await web.SockSite(runner, listener).start()
     yield Served(port)
@@ -168,6 +171,136 @@ async def test_the_console_itself_is_served_on_the_loopback_interface_alone(tmp_
         server.send_signal(signal.SIGINT)
         rest = await asyncio.to_thread(server.communicate, timeout=240)
     assert server.returncode == 0, rest
+
+
+PROGRAM = """
+import os, signal, subprocess, sys, time
+from pathlib import Path
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+runs_on = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+Path(sys.argv[1]).write_text(f"{os.getpid()} {child.pid} {runs_on.pid}")
+os.write(1, b"__GANGLION__\\n")
+time.sleep(600)  # it does not leave when it is asked to
+"""
+SERVER = """
+import asyncio, shlex, socket, sys
+from txlab.cli.serve import listen
+listener = socket.create_server(("127.0.0.1", 0))
+asyncio.run(listen(shlex.join([sys.executable, "-c", sys.argv[1], sys.argv[2]]), listener, sys.argv[3]))
+"""
+MALFORMED = [
+    "", "x", "[]", "{}", "null", "7", '["stdin"]', '["stdin", 7]', '["resize", {}]', '["resize", {"width": "8"}]',
+    '["resize", {"width": -1, "height": 5}]', '["resize", {"width": 1000000000, "height": 1000000000}]', '["ping"]',
+    '["ping", [1]]', '[["stdin"], "x"]', "[" * 100_000, '["unknown", 1]', '[NaN]', '"stdin"',
+]  # fmt: skip
+
+
+class Opened:
+    """`txlab serve` in a process, its console a program that ignores every request to leave, and one tab."""
+
+    def __init__(self, folder: Path) -> None:
+        self.pids = folder / "pids"
+        self.server = subprocess.Popen(
+            [sys.executable, "-c", SERVER, PROGRAM, str(self.pids), TOKEN],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    async def tab(self, session: aiohttp.ClientSession) -> aiohttp.ClientWebSocketResponse:
+        """A tab, when its console runs."""
+        assert self.server.stdout is not None
+        url = (await asyncio.to_thread(self.server.stdout.readline)).split()[-1]
+        origin = url.partition("/?")[0]
+        async with session.get(url) as answer:
+            cookie = answer.cookies["txlab"].value
+        headers = {"Cookie": f"txlab={cookie}", "Origin": origin}
+        page = await session.ws_connect(f"{origin}/ws?width=99999999&height=-3", headers=headers, autoclose=False)
+        await asyncio.to_thread(wait_for, self.written, self.server)
+        return page
+
+    def written(self) -> list[int]:
+        pids = [int(word) for word in self.pids.read_text().split()] if self.pids.exists() else []
+        return pids if len(pids) == 3 else []
+
+    async def end(self) -> str:
+        """Wait for the server's end; what it said on stderr."""
+        _, said = await asyncio.to_thread(self.server.communicate, timeout=LONGEST)
+        assert self.server.returncode == 0, said
+        return said
+
+    def clear(self) -> None:
+        self.server.kill()
+        for pid in self.written():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Opened]:
+    served = Opened(tmp_path)
+    yield served
+    served.clear()
+
+
+def running(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@pytest.mark.parametrize("ended", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+async def test_a_server_that_is_ended_leaves_no_console_and_ends_no_run(opened: Opened, ended: signal.Signals) -> None:
+    """The tab is open and answers nothing, and the console does not leave either."""
+    async with aiohttp.ClientSession() as session:
+        page = await opened.tab(session)
+        console, child, run = opened.written()
+        opened.server.send_signal(ended)
+        assert await opened.end() == ""
+        assert page is not None
+    assert not running(console)
+    await asyncio.to_thread(wait_for, lambda: not running(child))
+    assert running(run)
+
+
+async def test_a_console_ends_with_its_tab(opened: Opened) -> None:
+    async with aiohttp.ClientSession() as session:
+        page = await opened.tab(session)
+        console, child, run = opened.written()
+        await page.close()
+        await asyncio.to_thread(wait_for, lambda: not running(console) and not running(child), opened.server)
+        assert running(run)
+    opened.server.terminate()
+    assert await opened.end() == ""
+
+
+async def test_a_malformed_message_closes_its_socket_and_leaves_no_traceback(
+    tmp_path: Path, served: Served, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    headers = {"Cookie": f"txlab={await served.cookie()}", "Origin": served.url}
+    for text in MALFORMED:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.ws_connect(f"{served.url}/ws?width=x&height=", headers=headers) as page,
+        ):
+            await page.send_str(text)
+            message = await page.receive(timeout=LONGEST)
+            assert message.type in (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED), text[:50]
+            assert page.close_code == aiohttp.WSCloseCode.POLICY_VIOLATION, text[:50]
+    said = capfd.readouterr()
+    assert (said.out, said.err) == ("", "")
+    assert [record for record in caplog.records if record.exc_info] == []
+
+
+def test_what_the_page_sends_is_understood() -> None:
+    from txlab.cli.served import understood
+
+    assert understood('["stdin", "q"]') == ("stdin", "q")
+    assert understood('["stdin", "\\ud800"]') == ("stdin", "\ud800")
+    assert understood('["ping", 12.5]') == ("ping", 12.5)
+    assert understood('["focus"]') == ("focus", None)
 
 
 def test_a_port_that_is_taken_is_said_in_a_sentence() -> None:

@@ -85,8 +85,10 @@ async def listen(command: str, listener: socket.socket, token: str) -> None:
 
     from aiohttp import web
 
+    from txlab.cli.served import PATIENCE
+
     port = listener.getsockname()[1]
-    runner = web.AppRunner(await guarded(command, port, token), access_log=None)
+    runner = web.AppRunner(await guarded(command, port, token), access_log=None, shutdown_timeout=2 * PATIENCE)
     await runner.setup()
     try:
         await web.SockSite(runner, listener).start()
@@ -104,11 +106,10 @@ async def listen(command: str, listener: socket.socket, token: str) -> None:
 
 async def guarded(command: str, port: int, token: str) -> web.Application:
     """textual-serve's application for `command`, with the guard in front of it."""
-    from textual_serve.server import Server
+    from txlab.cli.served import Consoles
 
-    server = Server(command, ADDRESS, port, title="txlab")
+    server = Consoles(command, ADDRESS, port)
     application: web.Application = await server._make_app()
-    application.on_startup.clear()  # its banner
     application.middlewares.append(guard(f"{ADDRESS}:{port}", token, Path(server.statics_path)))
     return application
 
