@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
+from test_branch import killed_after
 
 from txlab.cli.follow import follow
 from txlab.errors import LabError
@@ -189,3 +190,20 @@ def test_very_many_rewinds_take_little_memory(tmp_path: Path, capsys: pytest.Cap
         assert tracemalloc.get_traced_memory()[1] < 12 << 20  # as rows they are 30 MB
     finally:
         tracemalloc.stop()
+
+
+def test_an_export_for_tensorboard_that_is_killed_at_any_point_is_complete_or_absent(run: Path, tmp_path: Path) -> None:
+    write_tensorboard(run, tmp_path / "whole")  # its imports are not counted below
+    [whole] = (tmp_path / "whole").iterdir()
+    out = tmp_path / "out"
+    ended, operations = False, 0
+    while not ended:
+        ended = killed_after(operations, lambda: write_tensorboard(run, out))
+        made = list(out.glob("events.out.tfevents.*"))
+        assert [file.stat().st_size for file in made] in ([], [whole.stat().st_size])
+        for file in made:
+            file.unlink()
+        operations += 1
+    assert operations > 4
+    assert made
+    assert list(out.iterdir()) == []  # each try has removed what the one before it left

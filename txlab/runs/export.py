@@ -9,6 +9,7 @@ import csv
 import io
 import math
 import os
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from heapq import merge
@@ -24,6 +25,8 @@ from txlab.runs.directory import RunDirectory
 from txlab.runs.events import LineCursor, Replaced, Row, place_of
 from txlab.runs.frames import FrameIndex
 from txlab.runs.live_rows import MEASURED, as_number, parse
+
+ASIDE = ".being-written"  # in the folder of an export: its event file, until it is complete
 
 
 def every_row(run: str | Path) -> Iterator[Row]:
@@ -173,8 +176,15 @@ def write_tensorboard(
     chosen = None if names is None else set(metric_names(run, names))
     require_log(RunDirectory(run).events)
     with refused(f"{out} cannot be written"):
-        out.mkdir(parents=True, exist_ok=True)
-        write_events(run, out, chosen, images)
+        aside = out / ASIDE
+        shutil.rmtree(aside, ignore_errors=True)  # what an export that was killed has left
+        aside.mkdir(parents=True)
+        try:
+            write_events(run, aside, chosen, images)
+            for file in aside.iterdir():
+                file.rename(out / file.name)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
     return out
 
 
