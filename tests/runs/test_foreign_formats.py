@@ -190,6 +190,19 @@ def losses(logged: list[Logged]) -> list[tuple[int, float]]:
     return values_of(logged, "loss")
 
 
+def test_values_of_wandb_whose_names_are_written_alike_are_all_kept(tmp_path: Path) -> None:
+    nested = field(2, b"a") + field(2, b"b")
+    row = [item(b"_step", b"3"), item(b"_timestamp", b"1.7e9"), item(b"a.b", b"1"), nested + field(16, b"2")]
+    settings = [item(b"a.b", b"3"), nested + field(16, b"4"), item(b"a.b", b"5")]
+    file = tmp_path / "run-a.wandb"
+    file.write_bytes(wandb_file([field(2, b"".join(field(1, each) for each in row))]))
+    logged = read_all(WandbLog(file))
+    assert (values_of(logged, "a.b"), values_of(logged, "a.b (2)")) == ([(3, 1.0)], [(3, 2.0)])
+    log = WandbLog(file)
+    log.configure(b"".join(field(1, each) for each in settings))
+    assert log.about.config == {"a.b": 5, "a.b (2)": 4}
+
+
 def test_a_growing_wandb_file_gives_every_row_once_wherever_it_was_cut(tmp_path: Path) -> None:
     whole = wandb_file([*ROWS[:40], history(40, loss=20.0, note="y" * 100_000), *ROWS[41:]])
     file = tmp_path / "run-a.wandb"

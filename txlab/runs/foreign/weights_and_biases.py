@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from txlab.files import closing, open_regular
-from txlab.runs.as_json import as_json, read_json, text_of
+from txlab.runs.as_json import as_json, read_json, text_of, unused
 from txlab.runs.events import Replaced
 from txlab.runs.foreign.log import LARGEST_RECORD, LONGEST_TEXT, SLICE, About, Logged, Names
 from txlab.runs.foreign.protobuf import fields, message, number, of, text
@@ -199,21 +199,28 @@ class WandbLog:
 
 def pairs(record: bytes, which: int = 1) -> list[tuple[str, bytes]]:
     """(name, JSON) of the items of a record of history, summary, configuration or statistics: an item has its key in
-    field 1, or the parts of a nested one in field 2."""
-    found = []
+    field 1, or the parts of a nested one in field 2. Of two that are written alike, "a.b" and ("a", "b"), the second
+    has a number behind its name.
+    """
+    found: list[tuple[str, bytes]] = []
+    names: dict[tuple[str, ...], str] = {}
+    taken: dict[str, None] = {}
     for number_, _, item in fields(record):
         if number_ != which or not isinstance(item, bytes):
             continue
-        key, told = "", b""
+        path, told = list[str](), b""
         for part, _, value in fields(item):
             if not isinstance(value, bytes):
                 continue
             if part in (1, 2):
                 said = value.decode("utf-8", "replace")
-                key = f"{key}.{said}" if key and part == 2 else said
+                path = [*path, said] if part == 2 else [said]
             elif part == 16:
                 told = value
-        found.append((key, told))
+        if (known := names.get(tuple(path))) is None:
+            known = names[tuple(path)] = unused(".".join(path), taken)
+            taken[known] = None
+        found.append((known, told))
     return found
 
 
