@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from pathlib import Path
 
+import orjson
 import pytest
 from picture import text_of
 from recorded import HOSTILE, app_on, make_run, settle
@@ -285,6 +287,43 @@ async def test_hostile_names_are_shown_and_break_nothing(root: Path) -> None:
             shown = text_of(app)
             assert not {"\x1b", "\x07", "\x00", "\x9b", "\u202e"} & set(shown)
             await pilot.press("escape")
+
+
+RAW = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+ODD = f"{HOSTILE}\nsecond\rline\u2028third\x85\u2066"
+
+
+@pytest.mark.parametrize("text", [ODD, "w" * 1_000_000], ids=["escapes", "a megabyte"])
+async def test_no_key_or_value_of_run_json_is_shown_raw_or_breaks_the_list(root: Path, text: str) -> None:
+    """Its facts, changes and configuration, which are read by several parts of the screen, with all its other texts."""
+    path = make_run(root, "hostile")
+    said = orjson.loads((path / "run.json").read_bytes())
+    nested = {
+        "text": text,
+        text: [text],
+        "source": {"program": text, "path": text},
+        "headline": [text],
+        "parameters": 7,
+    }
+    said |= {"title": text, "scenario": text, "group": text, "tags": [text], "host": text, "user": text, "reason": text}
+    said |= {"changes": {text: text, "lr": text}, "config": {text: text, "lr": {text: text}}, "versions": {text: text}}
+    said |= {"facts": nested, "git": {"commit": text}, "branched": {"run": text, "step": text}, "command": [text, text]}
+    said |= {"alerts": {"count": 3, "level": text, "title": text, "step": 4, "time": 1.0}}
+    (path / "run.json").write_bytes(orjson.dumps(said))
+    other = make_run(root, "sound")
+    app = app_on(root)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, lambda: {path, other} <= set(lab(app).runs.glances))
+        await pilot.press("tab")
+        for key in ("down", "w", "up", "w", "v", "v", "c", "down", "c"):
+            await pilot.press(key)
+            await pilot.pause()
+            shown = text_of(app)
+            assert not RAW.search(shown), (key, RAW.search(shown))
+            assert all(cell_len(line) <= 120 for line in shown.splitlines())
+            if key in ("w", "c") and isinstance(app.screen, Dialog):
+                await pilot.press("escape")
+        assert "sound" in text_of(app)
 
 
 async def test_only_runs_on_the_screen_are_read(root: Path) -> None:
