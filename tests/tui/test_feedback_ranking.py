@@ -155,11 +155,11 @@ async def test_keys_that_come_while_a_ranking_is_written_wait_for_the_next_quest
         at_once = feedback.rank
 
         def slowly(question: Question, ranks: Sequence[int]) -> Asked:
-            assert disk.wait(10)
+            assert disk.wait(300)
             return at_once(question, ranks)
 
         feedback.rank = slowly  # type: ignore[method-assign]
-        await pilot.press(*"123", "enter", *"4321", "enter", *"21")
+        await pilot.press_at_once(*"123", "enter", *"4321", "enter", *"21")
         assert not answers_of(run).rankings
         disk.set()
         await settle(pilot, lambda: screen.ranking.asked.version == 2 and not screen.ranking.busy)
