@@ -46,12 +46,13 @@ def refused(what: object) -> Iterator[None]:
 
 
 def nearest(given: str, allowed: Iterable[str]) -> str:
-    """Return ' (nearest: X)' for the closest of the allowed names, or '' if none is close.
+    """Return ' (nearest: X)' for the closest of the allowed names, or '' if none is close. What was given itself is
+    never suggested: where a name is known and yet refused, the sentence has to say why.
 
     >>> nearest("learning_rat", ["learning_rate", "warmup"])
     ' (nearest: learning_rate)'
     """
-    found = difflib.get_close_matches(given, list(allowed), n=1, cutoff=0.5)
+    found = difflib.get_close_matches(given, [name for name in allowed if name != given], n=1, cutoff=0.5)
     return f" (nearest: {found[0]})" if found else ""
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import random
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 from waiting import calls
 
 from txlab.engine.descent.expressions import CONSTANTS, FUNCTIONS, LONGEST, expression
+from txlab.engine.syntax import depth, syntax_tree
 from txlab.errors import LabError
 
 OURS = {
@@ -136,3 +138,23 @@ def test_the_nearest_name_is_said() -> None:
         expression("sqr(x)")
     with pytest.raises(LabError, match="products need a"):
         expression("2x")
+    with pytest.raises(LabError, match="sin is a function; .* as in sin\\(x\\)"):
+        expression("sin")
+    with pytest.raises(LabError, match="as in atan2\\(x, 1\\)"):
+        expression("1 + atan2")
+    with pytest.raises(LabError, match="pi is a number"):
+        expression("pi(x)")
+
+
+@pytest.mark.parametrize("text", ["|x|", "2*|x - 1|", "abs|x|", "x | 1", "||x||"])
+def test_bars_are_answered_with_abs(text: str) -> None:
+    with pytest.raises(LabError, match="abs\\(x\\)"):
+        expression(text)
+
+
+def test_trees_made_in_many_threads_at_once_are_all_read() -> None:
+    """CPython's parser raises SystemError if two threads make trees at once and one gives way to the other."""
+    lines = ["h = " + "-" * 90 + "x", "h = " + " + ".join(["x"] * 90)]
+    with ThreadPoolExecutor(8) as pool:
+        depths = list(pool.map(lambda place: depth(syntax_tree(lines[place % 2], 100)), range(400)))
+    assert depths == [91, 90] * 200

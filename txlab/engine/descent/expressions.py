@@ -13,13 +13,12 @@ from __future__ import annotations
 import ast
 import math
 import operator
-import threading
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from txlab.engine.syntax import syntax_tree
 from txlab.errors import LabError, choices
 
 if TYPE_CHECKING:
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 
 LONGEST = 200  # characters
 DEEPEST = 40  # operations inside each other
-TRIES = 5
-_parsing = threading.Lock()
 LARGEST = 1e100  # of the numbers that are typed
 VARIABLES = ("x", "y")
 CONSTANTS = {"pi": math.pi, "e": math.e, "tau": math.tau}
@@ -100,33 +97,21 @@ def expression(text: str) -> Expression:
     if not plain:
         raise LabError("a function is needed, as in x**2 - 2")
     try:
-        tree = _parsed(plain)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        [line] = syntax_tree(plain, DEEPEST).body
+        if not isinstance(line, ast.Expr):
+            raise SyntaxError
+    except (SyntaxError, ValueError):
+        bars = "; |x| is abs(x)" if "|" in plain else ""
         raise LabError(
-            f"{text[:60]!a} is not a formula; write it as in x**2 - 2, sin(x)*y, exp(-x**2): products need a *"
+            f"{text[:60]!a} is not a formula; write it as in x**2 - 2, sin(x)*y, exp(-x**2): products need a *{bars}"
         ) from None
     found: set[str] = set()
-    node = _read(tree.body, found, 0)
+    node = _read(line.value, found)
     return Expression(text, tuple(name for name in VARIABLES if name in found), node)
 
 
-def _parsed(text: str) -> ast.Expression:
-    """Python's tree of a text, one thread at a time: CPython counts the depth of all trees being made in one place, and
-    raises SystemError if two are made at once (gh-106905). Whoever else makes one is waited for by trying again."""
-    for _ in range(TRIES):
-        with _parsing, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of odd literals, which are refused when they are read
-            try:
-                return ast.parse(text, mode="eval")
-            except SystemError:
-                continue
-    raise LabError("this formula could not be read just now; try again")
-
-
-def _read(node: ast.AST, found: set[str], depth: int) -> Node:
+def _read(node: ast.AST, found: set[str]) -> Node:
     """A node of our own for one of Python's; the variables in it are added to `found`."""
-    if depth > DEEPEST:
-        raise LabError(f"at most {DEEPEST} operations stand inside each other")
     match node:
         case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
             if abs(value) > LARGEST:
@@ -137,21 +122,28 @@ def _read(node: ast.AST, found: set[str], depth: int) -> Node:
             return Variable(name)
         case ast.Name(id=name) if name in CONSTANTS:
             return Number(CONSTANTS[name])
+        case ast.Name(id=name) if name in FUNCTIONS:
+            values = "(x)" if FUNCTIONS[name][0] == 1 else "(x, 1)"
+            raise LabError(f"{name} is a function; write what it is of in parentheses, as in {name}{values}")
         case ast.Name(id=name):
             raise LabError(f"{name[:30]!a} is unknown{choices(name, [*VARIABLES, *CONSTANTS, *FUNCTIONS])}")
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return Applied(operator.neg, (_read(operand, found, depth + 1),))
+            return Applied(operator.neg, (_read(operand, found),))
         case ast.UnaryOp(op=ast.UAdd(), operand=operand):
-            return _read(operand, found, depth + 1)
+            return _read(operand, found)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATIONS:
-            return Applied(OPERATIONS[type(op)], (_read(left, found, depth + 1), _read(right, found, depth + 1)))
+            return Applied(OPERATIONS[type(op)], (_read(left, found), _read(right, found)))
         case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in FUNCTIONS:
             count, function = FUNCTIONS[name]
             if len(arguments) != count:
                 raise LabError(f"{name} takes {count} value{'s' * (count > 1)}; {len(arguments)} are given")
-            return Applied(function, tuple(_read(argument, found, depth + 1) for argument in arguments))
+            return Applied(function, tuple(_read(argument, found) for argument in arguments))
+        case ast.Call(func=ast.Name(id=name)) if name in (*VARIABLES, *CONSTANTS):
+            raise LabError(f"{name} is a number and not a function; products need a *, as in {name}*(x + 1)")
         case ast.Call(func=ast.Name(id=name)):
             raise LabError(f"{name[:30]!a} is not a function here{choices(name, list(FUNCTIONS))}")
+        case ast.BinOp(op=ast.BitOr()):
+            raise LabError("a formula has no |; |x| is abs(x)")
         case _:
             kind = type(node).__name__
             raise LabError(f"a formula has numbers, x, y, + - * / **, and functions; {kind} is none of them")

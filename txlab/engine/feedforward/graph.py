@@ -12,17 +12,17 @@ from __future__ import annotations
 
 import ast
 import keyword
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import isfinite
 from typing import TypeAlias
 
+from txlab.engine.syntax import syntax_tree
 from txlab.errors import LabError, choices
 
 ACTIVATIONS = ("tanh", "relu", "sigmoid", "linear", "sin", "gelu")
 MOST_NEURONS = 100
+DEEPEST = 2 * MOST_NEURONS  # signs and sums inside each other; each term of a sum is one
 LONGEST = 10_000  # characters of a description
 LONGEST_NAME = 16
 DRAWN = "_"  # in the place of a number
@@ -188,10 +188,8 @@ def read(text: str, inputs: Sequence[str]) -> Graph:
 def _neuron(line: str) -> Neuron:
     """The neuron of a line `name = activation(sum)` or `name = sum`."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            parsed = ast.parse(line.strip().replace("−", "-").replace("·", "*"))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        parsed = syntax_tree(line.strip().replace("−", "-").replace("·", "*"), DEEPEST)
+    except SyntaxError:
         raise LabError(f"{line.strip()[:40]!a} is not a neuron; write it as in h1 = tanh(0.5*x - y + 0.1)") from None
     match parsed.body:
         case [ast.Assign(targets=[ast.Name(id=name)], value=value)]:
@@ -212,7 +210,7 @@ def _neuron(line: str) -> Neuron:
         activation, value = value.func.id, value.args[0]
     weights: dict[str, Weight] = {}
     bias: Weight = 0.0
-    for factor, source in _terms(value, 1.0, 0):
+    for factor, source in _terms(value, 1.0):
         if source is None:
             bias = None if factor is None or bias is None else bias + factor
         elif source in weights:
@@ -224,25 +222,23 @@ def _neuron(line: str) -> Neuron:
     return Neuron(name, weights, bias, activation)
 
 
-def _terms(node: ast.expr, sign: float, depth: int) -> list[tuple[Weight, str | None]]:
+def _terms(node: ast.expr, sign: float) -> list[tuple[Weight, str | None]]:
     """The terms of a sum: (factor, name), the name being None for a number alone."""
-    if depth > 2 * MOST_NEURONS:
-        raise LabError("the sum is too long")
     match node:
         case ast.BinOp(left=left, op=ast.Add() | ast.Sub() as op, right=right):
             other = sign if isinstance(op, ast.Add) else -sign
-            return [*_terms(left, sign, depth + 1), *_terms(right, other, depth + 1)]
+            return [*_terms(left, sign), *_terms(right, other)]
         case ast.UnaryOp(op=ast.USub() | ast.UAdd() as op, operand=operand):
-            return _terms(operand, -sign if isinstance(op, ast.USub) else sign, depth + 1)
+            return _terms(operand, -sign if isinstance(op, ast.USub) else sign)
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
             for number, name in ((left, right), (right, left)):
                 if _is_number(number) and isinstance(name, ast.Name) and name.id != DRAWN:
-                    [(factor, _)] = _terms(number, sign, depth + 1)
+                    [(factor, _)] = _terms(number, sign)
                     return [(factor, name.id)]
         case ast.Name(id=name):
             return [(None, None) if name == DRAWN else (sign, name)]
         case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
-            if not isfinite(value) or abs(value) > LARGEST:
+            if abs(value) > LARGEST:
                 raise LabError(f"a number is at most {LARGEST:g}")
             return [(sign * float(value), None)]
     raise LabError(

@@ -38,7 +38,7 @@ class FunctionPanel(Panel):
         shown = self.descent.shown
         data = shown is not None and shown.u is not None
         present = shown.f if shown is not None and not data else ""
-        about = "of x, or of x and y: (1 - x)**2 + 100*(y - x**2)**2, sin(x)*exp(-x**2), |x| is abs(x)"
+        about = "of x, or of x and y: (1 - x)**2 + 100*(y - x**2)**2, sin(x)*exp(-x**2), abs(x)"
 
         def check(text: str) -> str:
             two = "y" in expression(text).variables
