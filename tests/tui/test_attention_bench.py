@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -639,3 +641,49 @@ async def test_a_head_that_is_off_is_grey_among_the_heads(tiny_run: Path) -> Non
         await pilot.press("x")
         await until(pilot, lambda: not heads.off and idle(screen))
         assert coloured(0)
+
+
+async def test_checkpoints_that_a_run_makes_while_its_model_is_read_are_on_the_time_line(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    run = shutil.copytree(tiny_run, tmp_path / tiny_run.name)
+    saved = tmp_path / "saved"
+    shutil.move(run / "checkpoints" / "00000012", saved)
+    app = app_on(run, tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        await until(pilot, lambda: screen.recorded is not None)
+        await pilot.press("x")
+        await until(pilot, lambda: screen.model.live is not None and idle(screen))
+        line = screen.query_one(TimeLine)
+        assert line.steps.tolist() == [6]
+        shutil.move(saved, run / "checkpoints" / "00000012")
+        await until(pilot, lambda: line.steps.tolist() == [6, 12])
+        assert line.label() == "6 · checkpoint 1 of 2"  # the edits stay with the checkpoint they were made on
+        await pilot.press("x")
+        await until(pilot, lambda: screen.model.live is not None and not screen.model.live.edits and idle(screen))
+        assert screen.model.live.opened.step == 6
+        await pilot.press("right_square_bracket")
+        await until(pilot, lambda: screen.model.live is not None and screen.model.live.opened.step == 12)
+        await pilot.press("c")
+        assert isinstance(app.screen, Choose)
+        assert "checkpoint 6" in text_of(app)
+        await pilot.press("escape")
+        shutil.rmtree(run / "checkpoints" / "00000006")
+        await until(pilot, lambda: line.steps.tolist() == [12])
+
+
+def test_a_name_is_resolved_once_and_then_the_folder_is_meant(tiny_run: Path, tmp_path: Path) -> None:
+    first = shutil.copytree(tiny_run, tmp_path / "2026-11-20_000000_first")
+    bench = Workbench()
+    live = bench.read(Task("latest", None, TEXT, root=tmp_path))
+    assert (Path(live.task.model), live.task.at) == (first, 12)
+    second = shutil.copytree(tiny_run, tmp_path / "2026-11-21_000000_second")
+    earlier = bench.read(replace(live.task, at=6))
+    assert (earlier.opened.origin, earlier.opened.step) == (first, 6)
+    shutil.rmtree(first / "checkpoints" / "00000006")  # as a run does that keeps only its newest ones
+    assert bench.read(replace(earlier.task, source="the dog")).opened is earlier.opened
+    assert bench.read(replace(live.task, at=None)).opened.step == 12
+    assert bench.read(Task("latest", None, TEXT, root=tmp_path)).opened.origin == second
+    nearest = Task("second@7", None, TEXT, root=tmp_path)
+    assert bench.read(nearest).opened.step == 6

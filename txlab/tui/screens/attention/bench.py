@@ -50,8 +50,9 @@ MOVED = 4  # further ones, because their probability moved
 class Task:
     """Which model reads which text, with which edits.
 
-    model    a name as runs/models.open_model takes it
-    at       the selected step: the newest checkpoint at or before it is opened; None = the newest of all
+    model    a name as runs/models.open_model takes it; of a task that has been carried out, the folder
+    at       the selected step: the newest checkpoint at or before it is opened; None = the newest of all. Of a task
+             that has been carried out, the checkpoint's
     source, target   the text; None = the model's own example; of a model that reads pairs, target is the second text
     edits    interventions in the order in which they were made; `second` is the text that patches come from
     written  ids that the model wrote: behind the text or target, or in place of its masks, from left to right
@@ -308,8 +309,8 @@ class Workbench:
         from txlab.engine.interpret.activation_cache import run_with_cache
         from txlab.engine.interpret.interventions import from_json, remarks
 
-        opened = self.open(task)
         asked = task
+        opened, task = self.open(task)
         task, text, note = self.text_for(opened, task)
         second = text_of(opened, task.second, task.target) if task.second is not None else None
         given = tuple(from_json(edit) for edit in task.edits)
@@ -349,32 +350,35 @@ class Workbench:
             )
         return tuple(token for token in written if token not in stops)
 
-    def open(self, task: Task) -> OpenModel:
+    def open(self, task: Task) -> tuple[OpenModel, Task]:
+        """Return the model of a task, and the task with the folder and the step of what is open. A name ("latest") and
+        the newest checkpoint are looked up once, here: both may be others a moment later."""
         from txlab.engine.interpret.sites import sites
-        from txlab.runs.models import open_model
+        from txlab.runs.models import find_model, open_model
 
-        step = checkpoint_at(task) if task.at is not None else None
-        if self.opened is None or self.opened_for != (task.model, step):
-            opened = open_model(task.model, task.root, step)
-            sites(opened.model)  # LabError if it has none that can be taken apart
-            self.opened, self.plain = opened, None
-            self.opened_for = (task.model, step)
-            self.lock, self.circuits = Lock(), {}
-        return self.opened
+        if self.opened is None or self.opened_for != (task.model, task.at):
+            place, step = find_model(task.model, task.root)
+            if task.at is not None:
+                step = checkpoint_at(place, task.at)
+            if self.opened is None or self.opened_for != (str(place), step) or step is None:
+                opened = open_model(str(place), step=step)
+                sites(opened.model)  # LabError if it has none that can be taken apart
+                self.opened, self.plain = opened, None
+                self.opened_for = (str(place), opened.step)
+                self.lock, self.circuits = Lock(), {}
+        model, at = self.opened_for
+        return self.opened, replace(task, model=model, at=at)
 
 
-def checkpoint_at(task: Task) -> int | None:
+def checkpoint_at(place: Path, at: int) -> int | None:
     """Return the newest checkpoint of a run at or before the selected step; None for a folder of weights."""
-    from txlab.runs.models import find_model
-
-    place, _ = find_model(task.model, task.root)
     if not is_run(place):
         return None
     steps = sorted(checkpoints.sound(RunDirectory(place)))
-    before = [step for step in steps if task.at is None or step <= task.at]
+    before = [step for step in steps if step <= at]
     if steps and not before:
         raise LabError(
-            f"no checkpoint of {place.name} is as early as step {count(task.at or 0)}: the first is at "
+            f"no checkpoint of {place.name} is as early as step {count(at)}: the first is at "
             f"{count(steps[0])}; go there on the time line ( ] ) or press }} for the newest"
         )
     return before[-1] if before else None

@@ -8,7 +8,7 @@ run's model at its newest checkpoint at or before the frame.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -29,6 +29,7 @@ from txlab.tui.screens.attention.source import AttentionViewer, Edit, concerns
 from txlab.tui.screens.dialogs import AskValue, Choose
 from txlab.tui.widgets.terminal import is_ascii
 
+LOOKS_EVERY = 1.0  # seconds
 SCALE = 0.25  # change of a head's factor by + and −
 A_TEXT, UNEDITED = "another text", "without the edits"
 NO_MODEL = "no model is open: o opens one, or choose a run in the Lab (1)"
@@ -46,12 +47,16 @@ class ModelViewer(AttentionViewer, Protocol):
     def model_read(self, same_text: bool) -> None:
         """The model has read it; `same_text`: the text that it had read before, under other edits."""
 
+    def checkpoints_changed(self) -> None:
+        """`ModelPanel.steps` are others: the run of the model goes on."""
+
     def model_left(self, sentence: str = "") -> None:
         """The model has been closed, or could not carry out its task, as the sentence says."""
 
 
 class ModelPanel(Panel):
-    """`wanted` is the task for the model (None: frames are shown), `live` the latest result."""
+    """`wanted` is the task for the model (None: frames are shown), `live` the latest result; `steps` are the
+    checkpoints that its run has now, with the open one."""
 
     KEYS: ClassVar = (
         Binding("t", "text", "text", id="attention.text"),
@@ -80,6 +85,39 @@ class ModelPanel(Panel):
         self.working = LatestTask(self, "model", self.failed)
         self.waiting: list[Callable[[LiveAttention], Any]] = []  # until all that was asked for has been read
         self.opening_second = LatestTask(self, "second model", lambda sentence: self.tell(sentence, "error"))
+        self.steps: tuple[int, ...] = ()
+        self.listed: list[int] = []  # the folders of checkpoints when `steps` were looked for
+        self.looking_for_steps = LatestTask(self, "checkpoints", self.tell)
+        self.in_front = False
+
+    def on_mount(self) -> None:
+        self.set_interval(LOOKS_EVERY, self.look_for_steps)
+
+    def seen(self) -> None:
+        self.in_front = True
+
+    def unseen(self) -> None:
+        self.in_front = False
+
+    def look_for_steps(self) -> None:
+        """Look, in a thread, for checkpoints that were made or removed since the model was opened."""
+        live = self.live
+        if live is None or not live.opened.steps or not (self.in_front and self.looking_for_steps.idle):
+            return
+
+        run, known = RunDirectory(live.opened.origin), self.listed
+
+        def look(_: LatestTask) -> tuple[list[int], list[int] | None]:
+            listed = checkpoints.steps(run)
+            return listed, checkpoints.sound(run) if listed != known else None
+
+        def found(answer: tuple[list[int], list[int] | None]) -> None:
+            listed, sound = answer
+            if live is self.live and sound is not None:
+                self.listed, self.steps = listed, with_open(sound, live)
+                self.viewer.checkpoints_changed()
+
+        self.looking_for_steps.want(look, found)
 
     # The task and its result.
 
@@ -101,6 +139,8 @@ class ModelPanel(Panel):
         if self.wanted is None:
             return
         old, self.live = self.live, live
+        if old is None or old.opened is not live.opened:
+            self.steps, self.listed = with_open(live.opened.steps, live), []
         if old is not None and old.opened is not live.opened:
             self.side.say_result("")
         if live.note:
@@ -139,6 +179,7 @@ class ModelPanel(Panel):
 
     def close(self) -> None:
         self.wanted = self.live = None
+        self.steps = ()
         self.working.forget()
         self.waiting.clear()
         self.side.say_result("")
@@ -396,11 +437,8 @@ class ModelPanel(Panel):
         if task is None or self.viewer.source is None:
             self.tell("There is nothing here yet to compare.")
             return
-        opened = self.live.opened if self.live is not None else None
-        steps = opened.steps if opened is not None else checkpoints.steps(RunDirectory(Path(task.model)))
-        here = opened.step if opened is not None else None
-        if task.at is None and here is not None:
-            task = replace(task, at=here)
+        here = self.live.opened.step if self.live is not None else None
+        steps = self.steps or checkpoints.steps(RunDirectory(Path(task.model)))
         offered = {A_TEXT: ("read by the same model", task)}
         if task.edits:
             offered[UNEDITED] = ("the same text and model", replace(task, edits=()))
@@ -437,6 +475,11 @@ def put(edits: tuple[Edit, ...], what: Edit, value: Edit | None) -> tuple[Edit, 
         if concerns(edit, what):
             return (*edits[:at], *made, *edits[at + 1 :])
     return (*edits, *made)
+
+
+def with_open(steps: Sequence[int], live: LiveAttention) -> tuple[int, ...]:
+    """Return the steps of a run's checkpoints and of the one that is open, which may have been removed meanwhile."""
+    return tuple(sorted({*steps, *([] if live.opened.step is None else [live.opened.step])}))
 
 
 def one_line(text: str) -> str:

@@ -213,18 +213,22 @@ class AttentionScreen(BenchScreen):
             self.say_empty(("opening the model…",))
 
     def model_read(self, same_text: bool) -> None:
-        """Show on the timeline the checkpoints that the model can be opened at; a folder has none."""
+        """Show what it has read, and on the timeline the checkpoints; a folder has none."""
         live, line = self.model.live, self.run.timeline
         assert live is not None
-        steps = np.array(live.opened.steps, dtype=np.int64)
-        self.set_class(not len(steps), "-timeless")
-        line.set_frames(steps, 0, 0, steps, ended=True, noun="checkpoint")
         line.at = live.opened.step
+        self.checkpoints_changed()
         line.refresh()
         if not same_text:
             self.patterns.placed = False
         self.show_source()
         self.refresh_bindings()
+
+    def checkpoints_changed(self) -> None:
+        """Show on the timeline the checkpoints that the model can be opened at."""
+        steps = np.array(self.model.steps, dtype=np.int64)
+        self.set_class(not len(steps), "-timeless")
+        self.run.timeline.set_frames(steps, 0, 0, steps, ended=True, noun="checkpoint")
 
     def model_left(self, sentence: str = "") -> None:
         if self.model.live is not None:  # the previous task, whose picture is still there
