@@ -68,6 +68,37 @@ async def test_the_filter_finds_and_clears(root: Path) -> None:
         assert lab(app).query_one("#catalogue", Rows).has_focus
 
 
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_each_list_has_its_own_filter_and_esc_clears_it_from_the_list_and_from_the_line(
+    root: Path, size: tuple[int, int]
+) -> None:
+    for name in ("gpt-tiny", "cliff"):
+        make_run(root, name)
+    app = app_on(root)
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot, lambda: lab(app).loaded and len(lab(app).runs.glances) == 2)
+        catalogue, runs = (lab(app).query_one(f"#{name}", Rows) for name in ("catalogue", "runs"))
+        every = catalogue.selectable()
+        await pilot.press("slash", *"gpt-tiny", "enter")
+        assert catalogue.selectable() == ["gpt-tiny"]
+        assert len(runs.selectable()) == 2
+        await pilot.press("tab", "slash", *"Cliff", "enter")
+        await settle(pilot, lambda: len(runs.selectable()) == 1)
+        assert "cliff" in runs.selectable()[0]
+        await pilot.press("v")
+        await settle(pilot, lambda: lab(app).runs.table is not None)
+        assert len(runs.selectable()) == 1
+        assert "Cliff" in text_of(app)
+        await pilot.press("v", "escape")  # that of the runs, which the keys act on
+        await settle(pilot, lambda: len(runs.selectable()) == 2)
+        assert catalogue.selectable() == ["gpt-tiny"]
+        await pilot.press("escape")  # then that of the other list
+        assert catalogue.selectable() == every
+        await pilot.press("slash", *"cliff", "escape")  # in the line itself
+        assert len(runs.selectable()) == 2
+        assert runs.has_focus
+
+
 async def test_without_runs_the_list_says_what_to_do(root: Path) -> None:
     app = app_on(root)
     async with app.run_test(size=(120, 40)) as pilot:
@@ -475,9 +506,9 @@ async def test_a_run_started_while_an_older_one_is_selected_is_the_one_that_open
     app = app_on(root)
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot, lambda: lab(app).loaded and lab(app).runs.glances)
-        # the filter finds the scenario by its title and the older run by its name, but not the new run
-        await pilot.press("slash", *"begins", "enter")
-        await settle(pilot, lambda: "gpt" in (lab(app).catalogue.rows.key or ""))
+        await pilot.press("tab", "slash", *"begins", "enter")  # the older run, but not the new one
+        await settle(pilot, lambda: lab(app).runs.rows.key)
+        await pilot.press("tab")
         await pilot.press("enter")
         await settle(pilot, lambda: len(list(root.iterdir())) == 2)
         await settle(pilot, lambda: lab(app).runs.started)

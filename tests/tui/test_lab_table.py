@@ -46,8 +46,11 @@ async def test_the_table_has_what_differs_and_is_ordered_grouped_and_searched(
         await pilot.press("slash", *"lr>0.1", "enter")
         await settle(pilot, lambda: len(rows.selectable()) == 2)
         await pilot.press("v")
-        await settle(pilot, lambda: rows.selectable() == by_time)  # the list again, newest first, unfiltered
+        await settle(pilot, lambda: len(rows.selectable()) == 2)  # the list again, under the same filter
         assert lab(app).runs.table is None
+        assert "lr>0.1" in text_of(app)
+        await pilot.press("escape")
+        await settle(pilot, lambda: rows.selectable() == by_time)
 
 
 async def test_a_run_is_opened_from_the_table(tmp_path: Path) -> None:

@@ -49,9 +49,13 @@ class Filter(Input):
     def action_leave(self) -> None:
         self.rows.focus()
 
+    @property
+    def words(self) -> list[str]:
+        return self.value.lower().split()
+
 
 class CataloguePanel(Panel):
-    """The scenarios that match the filter; the runs beside it are filtered too (`Filtered`)."""
+    """The scenarios that match the filter."""
 
     KEYS: ClassVar[Sequence[Binding]] = (Binding("e", "change", "change first", id="lab.change"),)
 
@@ -59,11 +63,7 @@ class CataloguePanel(Panel):
         """The scenarios have been read."""
 
     class Filtered(Message):
-        """The filter has changed to `words`, in lower case."""
-
-        def __init__(self, words: list[str]) -> None:
-            super().__init__()
-            self.words = words
+        """The filter has changed."""
 
     class Started(Message):
         """A run was prepared in this folder and is running in its own process."""
@@ -76,7 +76,7 @@ class CataloguePanel(Panel):
         super().__init__(id="catalogue-panel")
         self.entries: dict[str, CatalogueEntry] = {}
         self.rows = Rows(self.draw_entry, "reading the catalogue…", id="catalogue")
-        self.filter = Filter(self.rows, "/ filter", "filter")
+        self.filter = Filter(self.rows, "/ filter: words", "filter")
         self.in_use = True  # whether the keys work on this list
 
     def compose(self) -> ComposeResult:
@@ -104,7 +104,7 @@ class CataloguePanel(Panel):
 
     def fill(self) -> None:
         written = self.filter.value.strip().lower()
-        words = written.split()
+        words = self.filter.words
         items: list[Item] = []
         chapter = None
         for name, entry in self.entries.items():
@@ -137,7 +137,7 @@ class CataloguePanel(Panel):
     @on(Input.Changed, "#filter")
     def filtered(self) -> None:
         self.fill()
-        self.post_message(self.Filtered(self.filter.value.lower().split()))
+        self.post_message(self.Filtered())
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return self.in_use

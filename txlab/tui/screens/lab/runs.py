@@ -92,7 +92,6 @@ class RunsPanel(Panel):
         self.paths: list[Path] = []
         self.glances: dict[Path, RunSummary] = {}
         self.rows = Rows(self.draw_run, NO_RUNS, id="runs")
-        self.words: list[str] = []
         self.under: RunsUnder | None = None
         self.looking = False
         self.on_screen = True
@@ -104,12 +103,12 @@ class RunsPanel(Panel):
         self.host: Host | None = None  # the line to it
         self.said: tuple[object, ...] = ()  # what the title says of it
         self.table: RunTable | None = None  # None = a list
-        self.search = Filter(self.rows, "/ filter: words, #tag, layers=3, loss<2", "runs-filter")
+        self.filter = Filter(self.rows, "/ filter: words, #tag, layers=3, loss<2", "runs-filter")
 
     def compose(self) -> ComposeResult:
         yield Words("Runs", classes="panel-title", id="runs-title")
         yield Rule()
-        yield self.search
+        yield self.filter
         yield Words("", id="runs-header")
         yield self.rows
 
@@ -206,10 +205,18 @@ class RunsPanel(Panel):
         self.post_message(self.News())
         self.look()
 
-    def filter(self, words: list[str]) -> None:
-        """Show only the runs that all of these words describe (see overview.is_meant)."""
-        self.words, self.started = words, ""
+    @property
+    def words(self) -> list[str]:
+        """Only the runs that all of these words describe are shown (see overview.is_meant)."""
+        return self.filter.words
+
+    @on(Input.Changed, "#runs-filter")
+    def filtered(self, event: Input.Changed) -> None:
+        event.stop()
+        self.started = ""
         self.fill()
+        self.say_title()
+        self.post_message(self.News())
         self.look()
 
     def matches(self, path: Path) -> bool:
@@ -285,11 +292,6 @@ class RunsPanel(Panel):
 
     # The table.
 
-    @on(Input.Changed, "#runs-filter")
-    def searched(self, event: Input.Changed) -> None:
-        event.stop()
-        self.filter(event.value.split())
-
     def say_header(self) -> None:
         if self.table is None:
             return
@@ -301,7 +303,6 @@ class RunsPanel(Panel):
     def action_table(self) -> None:
         """Change between the list and the table."""
         self.table = RunTable() if self.table is None else None
-        self.search.value = ""
         self.set_class(self.table is not None, "-table")
         self.fill()
         self.post_message(self.Shape())

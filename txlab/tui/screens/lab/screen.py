@@ -12,7 +12,7 @@ from textual.content import Content
 
 from txlab.tui.screens.base_screens import BenchScreen
 from txlab.tui.screens.keyline import KeyLine
-from txlab.tui.screens.lab.catalogue import CataloguePanel
+from txlab.tui.screens.lab.catalogue import CataloguePanel, Filter
 from txlab.tui.screens.lab.describe import NO_MATCH, describe_run, describe_scenario
 from txlab.tui.screens.lab.runs import RunsPanel
 from txlab.tui.screens.words import Words
@@ -28,7 +28,8 @@ class LabScreen(BenchScreen):
     HELP_ABOUT = (
         "Choose a scenario and press enter: it runs in a process of its own, and goes on when you leave. "
         "Tab goes to the runs; enter there opens one, and v shows them as a table, with what differs between them "
-        "as columns. The filter finds scenarios and runs by words; runs also by #tag and by comparisons, as in loss<2."
+        "as columns. Each list has a filter of its own (/), which esc clears: words, and for runs also #tag and "
+        "comparisons, as in loss<2."
     )
     PANELS = (CataloguePanel, RunsPanel)
     KEY_ORDER = (
@@ -43,6 +44,7 @@ class LabScreen(BenchScreen):
         Binding("J,shift+down", "scroll(1)", "more text", id="lab.scroll", key_display="J K"),
         Binding("K,shift+up", "scroll(-1)", "text before", id="lab.scroll-back", show=False),
         Binding("slash", "filter", "filter", id="lab.filter", key_display="/"),
+        Binding("escape", "clear", "clear the filter", id="lab.clear", show=False),
         Binding("colon", "palette", "commands", id="screen.palette", key_display=":"),
     ]
 
@@ -69,8 +71,7 @@ class LabScreen(BenchScreen):
         self.say_details()
 
     @on(CataloguePanel.Filtered)
-    def filtered(self, event: CataloguePanel.Filtered) -> None:
-        self.runs.filter(event.words)
+    def filtered(self) -> None:
         self.say_details(home=True)
 
     @on(CataloguePanel.Started)
@@ -95,7 +96,7 @@ class LabScreen(BenchScreen):
     # Which list the keys act on, and the description of its row.
 
     def on_descendant_focus(self) -> None:
-        self.use("runs" if self.runs.rows.has_focus or self.runs.search.has_focus else "catalogue")
+        self.use("runs" if self.runs.rows.has_focus or self.runs.filter.has_focus else "catalogue")
         self.say_tabs()
         self.say_details()
         self.refresh_keys()
@@ -176,11 +177,23 @@ class LabScreen(BenchScreen):
         self.show_side("catalogue" if self.runs.in_use else "runs")
 
     def action_filter(self) -> None:
-        if self.runs.table is not None:
-            self.runs.search.focus()
-            return
-        self.show_side("catalogue")
-        self.catalogue.filter.focus()
+        """Write into the filter of the list that the keys act on."""
+        self.filters[0].focus()
+
+    @property
+    def filters(self) -> tuple[Filter, Filter]:
+        """The filter of the list that the keys act on, and the other one."""
+        ours, other = self.catalogue.filter, self.runs.filter
+        return (other, ours) if self.runs.in_use else (ours, other)
+
+    def action_clear(self) -> None:
+        """Clear the filter of the list that the keys act on; if there is none, that of the other list."""
+        next((each for each in self.filters if each.value), self.filters[0]).value = ""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "clear":
+            return any(each.value for each in self.filters)
+        return super().check_action(action, parameters)
 
     def action_scroll(self, by: int) -> None:
         """Scroll the description by half a page."""
