@@ -8,7 +8,9 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import pytest
 from regression_kind import RegressionScenario, Train, register
 from test_loop import metrics_of, rows_of, weights_of
 from test_runs_exactness import made as gpt
+from waiting import wait_for
 
 from txlab.errors import LabError
 from txlab.experiments.schema import Record
@@ -311,6 +314,32 @@ def test_the_first_signal_ends_a_run_that_is_being_prepared(
     assert ended_within(pid, 300) == 3
     info = RunInfo.load(run)
     assert (info.status, info.reason) == ("interrupted", f"{number.name} received while it was being prepared")
+    monkeypatch.undo()
+    assert execute(run).status == "done"
+
+
+def test_a_stop_is_answered_while_a_run_is_being_prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, begun = made(tmp_path), tmp_path / "begun"
+
+    def slow(*_: Any) -> None:
+        begun.touch()
+        thing = threading.Event()
+        kept = weakref.ref(thing, lambda _: time.sleep(5))  # as in torch's compiler, what is raised there is dropped
+        del thing
+        assert kept() is None
+        while True:
+            time.sleep(0.01)
+
+    monkeypatch.setattr("txlab.runs.process.build", slow)
+    pid = one_life(run)
+    wait_for(begun.exists)
+    send(run, Request("set", key="lr", value=0.1))
+    send(run, Request("stop", by="a test"))
+    assert ended_within(pid, 300) == 3
+    info = RunInfo.load(run)
+    assert (info.status, info.reason) == ("stopped", "a test asked for it while it was being prepared")
+    answers = {row["request"]: row["applied"] for row in read_rows(run.events)[0] if row["event"] == "control"}
+    assert answers == {"set": False, "stop": True}
     monkeypatch.undo()
     assert execute(run).status == "done"
 

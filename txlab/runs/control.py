@@ -159,6 +159,13 @@ class Inbox:
                 requests.append(request)
         return requests
 
+    def asks_to_stop(self) -> bool:
+        """Whether a stop is among the requests that wait; they stay where they are."""
+        with contextlib.suppress(OSError), self.run.folder("inbox") as inbox:
+            read = (_read(inbox, name)[0] for name in self._names(inbox)[:TAKEN_AT_ONCE])
+            return any(row is not None and check(row).request == "stop" for row in read)
+        return False
+
     def late(self) -> list[Request]:
         """Return the requests that came too late to be carried out."""
         return self.take()

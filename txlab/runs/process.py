@@ -131,8 +131,9 @@ def _compute(
     """Build the experiment, restore its state, and drive it."""
     from txlab.runs.starting import read_start, start_of, told
 
+    inbox = Inbox(run)
     try:
-        with signals.at_once():
+        with signals.at_once(inbox.asks_to_stop if lead is None else lambda: False):
             if lead is not None:
                 lead.join(scenario)
             experiment = build(run, scenario, lambda text: recorder.note(max(0, info.step), text), lead, info)
@@ -184,6 +185,8 @@ def _compute(
     except LabError:
         raise
     except KeyboardInterrupt:
+        if lead is None and signals.received is None and (stop := stopped_early(recorder, inbox, info.step)):
+            return stop
         return RunOutcome("interrupted", f"{signals.received or 'ctrl-c'} received while it was being prepared")
     except BaseException as error:
         write_traceback(run, error)
@@ -193,13 +196,25 @@ def _compute(
     return drive(
         experiment,
         recorder,
-        Inbox(run) if lead is None else lead.inbox(run),
+        inbox if lead is None else lead.inbox(run),
         scenario.record,
         interrupted=(lambda: signals.received) if lead is None else lead.interrupted,
         pending=pending,
         val_loss=checkpoint.about.val_loss if checkpoint else None,
         due=None if lead is None else lead.due,
     )
+
+
+def stopped_early(recorder: Recorder, inbox: Inbox, step: int) -> RunOutcome | None:
+    """The end of a run that was asked to stop while it was being prepared; every request gets its answer."""
+    outcome = None
+    for request in inbox.take():
+        if outcome is None and request.request == "stop" and request.error is None:
+            recorder.control(max(0, step), request)
+            outcome = RunOutcome("stopped", f"{request.by or 'somebody'} asked for it while it was being prepared")
+        else:
+            recorder.control(max(0, step), request, request.error or "the run was stopped before this was done")
+    return outcome
 
 
 def build(

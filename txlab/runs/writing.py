@@ -16,7 +16,7 @@ import sys
 import sysconfig
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any, Self
@@ -30,6 +30,8 @@ from txlab.runs.ranks import place
 
 SILENT_FOR = 6.0  # seconds, three heartbeats: how long to watch a run that another host claims to compute
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+WAKE = signal.SIGUSR2  # from a thread of this process to its main one
+LOOK_EVERY = 0.25  # seconds
 OF_CLUSTERS = (signal.SIGUSR1,)  # what Slurm is usually asked to send before the time is over
 PACKAGES = ("txlab", "torch", "numpy", "safetensors")
 
@@ -121,23 +123,42 @@ class Signals:
         self._before: dict[int, Any] = {}
 
     @contextlib.contextmanager
-    def at_once(self) -> Iterator[None]:
+    def at_once(self, asked: Callable[[], bool] = lambda: False) -> Iterator[None]:
         """Raise KeyboardInterrupt for a signal: while a run is prepared (read, probed, compiled) nothing can be lost,
-        and no step boundary comes for a long time."""
+        and no step boundary comes for a long time. So also once `asked()` is true, which another thread looks at."""
+        left = threading.Event()
+        main = threading.get_ident()
+
+        def watch() -> None:
+            while not left.wait(LOOK_EVERY):
+                if self.received or asked():  # again and again: what is raised in a finaliser is lost
+                    signal.pthread_kill(main, WAKE)
+
         self.raising = True
+        watcher = threading.Thread(target=watch, name="txlab at once", daemon=True)
         try:
             if self.received:
                 raise KeyboardInterrupt
+            if WAKE in self._before:
+                watcher.start()
             yield
         finally:
             self.raising = False
+            left.set()
+            if watcher.is_alive():
+                watcher.join()
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             for number in SIGNALS if place() is None else SIGNALS + OF_CLUSTERS:
                 if signal.getsignal(number) is not signal.SIG_IGN:
                     self._before[number] = signal.signal(number, self._note)
+            self._before[WAKE] = signal.signal(WAKE, self._wake)
         return self
+
+    def _wake(self, number: int, frame: FrameType | None) -> None:
+        if self.raising:
+            raise KeyboardInterrupt
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.received = self.received or signal.Signals(number).name

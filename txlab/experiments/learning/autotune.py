@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from math import inf
 from typing import Any, Protocol, TypeAlias, TypeVar, cast
@@ -21,6 +22,7 @@ from txlab.engine.cores import cores
 from txlab.engine.device import choose_device, describe, synchronise
 from txlab.engine.transformer.blocks import Kernel
 from txlab.errors import one_line
+from txlab.experiments.learning.deadline import OutOfTime, deadline
 from txlab.experiments.learning.share import present_share
 from txlab.experiments.learning.step_graph import StepGraph
 from txlab.experiments.learning.timing import LONG, WORTH, Dtype, Setting, Share, Trial, compare, spoken
@@ -33,6 +35,9 @@ BUDGET = 0.5  # seconds for all timed steps together; a slower model still gets 
 MOST_BUDGET = 8.0  # seconds for a long run: up to a thousandth of its duration is worth spending on its settings
 IN_A_ROW = 5  # steps of a GPU between two waits for it
 CLEARLY = 1.15  # bfloat16 loses precision, so it has to be this many times faster
+
+COMPILING = 60.0  # seconds of wall time for each setting that is tried compiled
+FOR_TIMING = 0.2  # the share of them that is kept for timing what has been compiled
 
 # The reasons for the settings of a resolved scenario, kept from `resolve` to `build`, which run in one process.
 _reasons: dict[str, list[str]] = {}
@@ -305,26 +310,35 @@ def _with_compiler(
 ) -> tuple[Setting, str, dict[Setting, float]]:
     """(The fastest setting once finalists were also tried compiled, a sentence about it, the other compiled timings).
 
-    One finalist is tried for every LONG seconds that the run is expected to take; `say` gets a line before the wait.
+    One finalist is tried for every LONG seconds that the run is expected to take; `say` gets a line before the wait,
+    which ends at the time that the line names: on a busy machine compiling has taken eight times as long.
     """
     if expected < LONG:
         return best, f"compile off: about {spoken(expected)} of training would not earn the compiler's wait back", {}
     by_compiler = [replace(setting, compiled=True) for setting in finalists[: int(expected / LONG)]]
     wait = "a minute" if len(by_compiler) == 1 else f"{len(by_compiler)} minutes"
     say(f"trying torch's compiler on this shape, since training will take about {spoken(expected)}: up to {wait}")
-    began = time.perf_counter()
+    began, longest = time.perf_counter(), COMPILING * len(by_compiler)
+    ready: list[Setting] = []
+    seconds: Seconds = {}
     try:
-        for setting in by_compiler:
-            trial.time(setting)
+        with suppress(OutOfTime), deadline((1 - FOR_TIMING) * longest):
+            for setting in by_compiler:
+                trial.time(setting)
+                ready.append(setting)
         budget = _budget(expected)
-        seconds = compare(trial, [best, *by_compiler], max(1.0, budget, 2 * expected / trial.steps), _rounds(budget))
+        if ready:
+            with suppress(OutOfTime), deadline(longest - (time.perf_counter() - began)):
+                in_time = max(1.0, budget, 2 * expected / trial.steps)
+                seconds = compare(trial, [best, *ready], in_time, _rounds(budget))
     except Exception as error:  # no C++ compiler, an unsupported operation, …: the type depends on the machine
         return best, f"compile off: torch's compiler does not work here ({one_line(error)[:120]})", {}
     took = time.perf_counter() - began
-    winner = _fastest(seconds)
-    timed = [setting for setting in by_compiler if setting in seconds]
+    timed = [setting for setting in ready if setting in seconds]
     if not timed:
-        return best, f"compile off: too slow to be compared; tried for {took:.0f} s", {}
+        what = "too slow to be compared" if ready else "not ready in time"
+        return best, f"compile off: {what}; tried for {took:.0f} s of at most {spoken(longest)}", {}
+    winner = _fastest(seconds)
     quickest = min(timed, key=seconds.__getitem__)
     told = f"{1e3 * seconds[quickest]:.1f} ms a step compiled, {1e3 * seconds[best]:.1f} ms not; tried for {took:.0f} s"
     others = {setting: seconds[setting] for setting in timed if setting != quickest}

@@ -41,7 +41,8 @@ class BatchThreads(Generic[Model]):
         """Return `work(model, *part)` for each part of the batch, in order.
 
         The first axis of each tensor of the batch indexes sequences; no part is empty.
-        `in_turn`: run the parts one after the other, for work that is compiled on the first call.
+        `in_turn`: run the parts one after the other in this thread, for work that is compiled on the first call: what
+        interrupts the compiler then interrupts all of it.
         """
         if self.pool is None:
             return [work(self.models[0], *batch)]
@@ -50,7 +51,7 @@ class BatchThreads(Generic[Model]):
         mine, *others = [(model, *part) for model, part in zip(models, parts, strict=True)]
         with one_thread():
             if in_turn:
-                return [work(*mine), *(self.pool.submit(work, *job).result() for job in others)]
+                return [work(*job) for job in (mine, *others)]
             theirs = [self.pool.submit(work, *job) for job in others]
             try:
                 first = work(*mine)
