@@ -17,7 +17,7 @@ async def opened(pilot: Pilot[None]) -> ArenaScreen:
     await pilot.press("6")
     screen = pilot.app.screen
     assert isinstance(screen, ArenaScreen)
-    await settle(pilot, lambda: screen.frame is not None and screen.planned is not None, 300)
+    await settle(pilot, lambda: screen.frame is not None and screen.planned is not None)
     return screen
 
 
@@ -30,7 +30,7 @@ async def learn(pilot: Pilot[None], screen: ArenaScreen, updates: int) -> None:
         done.append(1)
 
     screen.session.order(run)
-    await settle(pilot, lambda: bool(done) and quiet(screen), 600)
+    await settle(pilot, lambda: bool(done) and quiet(screen))
 
 
 def quiet(screen: ArenaScreen) -> bool:
@@ -42,7 +42,7 @@ def quiet(screen: ArenaScreen) -> bool:
 
 async def order(pilot: Pilot[None], screen: ArenaScreen, *keys: str) -> None:
     await pilot.press(*keys)
-    await settle(pilot, lambda: quiet(screen), 300)
+    await settle(pilot, lambda: quiet(screen))
 
 
 def notices(app: Any) -> str:

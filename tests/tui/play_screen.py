@@ -26,7 +26,7 @@ async def opened(pilot: Pilot[None]) -> PlayScreen:
     await app.switch_mode("play")
     screen = app.screen
     assert isinstance(screen, PlayScreen)
-    await settle(pilot, lambda: screen.game.your_move, 400)
+    await settle(pilot, lambda: screen.game.your_move)
     return screen
 
 
@@ -51,7 +51,7 @@ async def answered(pilot: Pilot[None]) -> None:
     """Wait until it is the person's move again, or the game has ended."""
     screen = pilot.app.screen
     assert isinstance(screen, PlayScreen)
-    await settle(pilot, lambda: screen.game.your_move or screen.game.ended, 400)
+    await settle(pilot, lambda: screen.game.your_move or screen.game.ended)
 
 
 async def choose(pilot: Pilot[None], words: str) -> None:

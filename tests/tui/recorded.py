@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from textual.pilot import Pilot
+from waiting import LONGEST
 
 import txlab
 from txlab.runs.directory import RunDirectory, RunInfo
@@ -63,12 +64,11 @@ def app_on(root: Path, run: Path | None = None, **settings: object) -> TxlabApp:
     return TxlabApp(run=run, root=root, settings=Settings(**settings))  # type: ignore[arg-type]
 
 
-async def settle(pilot: Pilot[None], until: object = None, tries: int = 100) -> None:
-    """Let threads and messages finish; with `until`, a function, until it is true (a broken promise ends the test)."""
-    for _ in range(tries):
+async def settle(pilot: Pilot[None], until: object = None) -> None:
+    """Let threads and messages finish; with `until`, a function, until it is true, however busy the machine is."""
+    end = time.monotonic() + LONGEST
+    await pilot.pause(0.03)
+    while until is not None and not until():  # type: ignore[operator]
+        assert time.monotonic() < end, "what was waited for did not happen"
         await pilot.pause(0.03)
-        if until is None or until():  # type: ignore[operator]
-            break
-    else:
-        raise AssertionError("what was waited for did not happen")
     await pilot.pause()

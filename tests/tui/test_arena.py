@@ -66,18 +66,18 @@ async def test_space_runs_and_pauses_and_the_speed_is_shown(tmp_path: Path) -> N
         screen = await opened(pilot)
         assert "as fast as it goes" in text_of(app)
         await pilot.press("space")
-        await settle(pilot, lambda: screen.session.updates > 1000, 300)
+        await settle(pilot, lambda: screen.session.updates > 1000)
         assert "space pause" in text_of(app)
-        await settle(pilot, lambda: "updates/s" in text_of(app), 300)
+        await settle(pilot, lambda: "updates/s" in text_of(app))
         await pilot.press("space")
-        await settle(pilot, lambda: quiet(screen), 300)
+        await settle(pilot, lambda: quiet(screen))
         stood = screen.session.updates
         await pilot.pause(0.1)
         assert screen.session.updates == stood
         await pilot.press(*["minus"] * len(PACES))
         assert "one update a key" in text_of(app)
         await pilot.press("s")
-        await settle(pilot, lambda: list(tmp_path.glob("*.svg")), 300)
+        await settle(pilot, lambda: list(tmp_path.glob("*.svg")))
         await order(pilot, screen, "space")
         assert screen.session.updates == stood + 1
         await pilot.press("plus", "plus")
@@ -90,9 +90,9 @@ async def test_each_step_is_seen_at_a_few_updates_a_second(tmp_path: Path) -> No
         screen = await opened(pilot)
         screen.session.pace = PACES[3]
         await pilot.press("space")
-        await settle(pilot, lambda: screen.session.updates >= 6, 300)
+        await settle(pilot, lambda: screen.session.updates >= 6)
         await pilot.press("space")
-        await settle(pilot, lambda: quiet(screen), 300)
+        await settle(pilot, lambda: quiet(screen))
         steps = screen.session.recording.steps
         assert steps[:5] == list(range(5)), steps
 
@@ -163,7 +163,7 @@ async def test_the_only_goal_can_be_moved_by_taking_it_away_first(tmp_path: Path
         screen = await opened(pilot)
         world = compile_map(parse_map("S...\n...G"))
         screen.enter_world(world, {"map": "S...\n...G"})
-        await settle(pilot, lambda: quiet(screen) and screen.world is not None and screen.world.layout.width == 4, 300)
+        await settle(pilot, lambda: quiet(screen) and screen.world is not None and screen.world.layout.width == 4)
         await learn(pilot, screen, 50)
         await pilot.press("m")
         screen.cursor = (1, 3)
@@ -185,9 +185,9 @@ async def test_the_greedy_walk_tells_what_it_earns(tmp_path: Path, monkeypatch: 
         await learn(pilot, screen, 60_000)
         monkeypatch.setattr(worlds, "WALK", 0.02)
         await pilot.press("g")
-        await settle(pilot, lambda: len(screen.worlds.walked.get(1, ())) > 3, 600)
+        await settle(pilot, lambda: len(screen.worlds.walked.get(1, ())) > 3)
         assert "the greedy policy walks" in text_of(app)
-        await settle(pilot, lambda: "Q-learning: greedy return −13 in 13 steps" in notices(app), 600)
+        await settle(pilot, lambda: "Q-learning: greedy return −13 in 13 steps" in notices(app))
         await order(pilot, screen, "full_stop")
         assert not screen.worlds.walked
 
@@ -200,7 +200,7 @@ async def test_why_answers_for_the_last_update_and_for_a_chosen_cell(tmp_path: P
         for keys in (["w"], ["down", "right", "w"]):
             await pilot.press(*keys)
             assert isinstance(app.screen, WhyScreen)
-            await settle(pilot, lambda: "asking the learner" not in text_of(app), 300)
+            await settle(pilot, lambda: "asking the learner" not in text_of(app))
             assert "MATH" in text_of(app) or "α" in text_of(app), text_of(app)
             await pilot.press("escape")
         screen.cursor = (3, 5)  # the cliff
@@ -222,7 +222,7 @@ async def test_numbers_are_turned_and_typed_while_it_learns(tmp_path: Path) -> N
         await settle(pilot, lambda: quiet(screen))
         assert settings_of(screen)[1].alpha == 0.25
         await pilot.press("enter", *["backspace"] * 4, *"-7", "enter")
-        await settle(pilot, lambda: "7" in notices(app), 300)
+        await settle(pilot, lambda: "7" in notices(app))
         assert settings_of(screen)[1].alpha == 0.25
 
 
@@ -234,7 +234,7 @@ async def test_a_parameter_turned_twice_before_a_picture_moves_two_stops(tmp_pat
         before = settings_of(screen)[0].alpha
         for _ in range(3):  # in one turn of the event loop, so that nothing new is shown between them
             screen.parameters.action_turn(-1)
-        await settle(pilot, lambda: quiet(screen), 300)
+        await settle(pilot, lambda: quiet(screen))
         stops = screen.parameters.chosen.stops if screen.parameters.chosen else ()
         assert settings_of(screen)[0].alpha == stops[stops.index(before) - 3]
 
@@ -244,7 +244,7 @@ async def test_sides_and_rules_come_and_go(tmp_path: Path) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
         await pilot.press("u", *"expected", "enter")
-        await settle(pilot, lambda: quiet(screen) and "Expected SARSA" in text_of(app), 300)
+        await settle(pilot, lambda: quiet(screen) and "Expected SARSA" in text_of(app))
         await order(pilot, screen, "tab", "a")
         assert len(screen.shown) == 1
         assert "Expected SARSA   α" not in text_of(app)
@@ -270,7 +270,7 @@ async def test_earlier_frames_are_looked_at_while_it_goes_on(tmp_path: Path) -> 
         assert screen.frame.step == 2
         await pilot.press("w")
         assert isinstance(app.screen, WhyScreen)
-        await settle(pilot, lambda: "asking" not in text_of(app), 300)
+        await settle(pilot, lambda: "asking" not in text_of(app))
         await pilot.press("escape", "right_curly_bracket")
         await pilot.pause()
         assert screen.at is None
@@ -289,14 +289,14 @@ async def test_other_worlds_are_opened_and_bad_ones_are_one_sentence(tmp_path: P
         await learn(pilot, screen, 200)
         cliff = screen.world
         screen.choice.open_world({"file": str(bad)})
-        await settle(pilot, lambda: bool(notices(app)), 300)
+        await settle(pilot, lambda: bool(notices(app)))
         assert "slip" in notices(app)
         assert screen.world is cliff
         assert screen.session.updates == 200
         await pilot.press("o")
-        await settle(pilot, lambda: app.screen is not screen, 300)
+        await settle(pilot, lambda: app.screen is not screen)
         await pilot.press(*"frozen lake", "enter")
-        await settle(pilot, lambda: screen.world is not cliff and quiet(screen), 300)
+        await settle(pilot, lambda: screen.world is not cliff and quiet(screen))
         assert screen.world is not None
         assert screen.world.name == "frozen-lake"
         assert [each.rule for each in settings_of(screen)] == ["sarsa", "q-learning"]
@@ -343,7 +343,7 @@ async def test_leaving_ends_the_learning_at_once(tmp_path: Path) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await opened(pilot)
         await pilot.press("space")
-        await settle(pilot, lambda: screen.session.updates > 100, 300)
+        await settle(pilot, lambda: screen.session.updates > 100)
         session = screen.session
         alive = threading.active_count()
     end = time.monotonic() + 5
@@ -361,10 +361,10 @@ async def test_the_other_room_is_behind_t_under_the_same_name(tmp_path: Path) ->
     async with app.run_test(size=(80, 24)) as pilot:
         await opened(pilot)
         await pilot.press("t")
-        await settle(pilot, lambda: app.current_mode == "play", 300)
+        await settle(pilot, lambda: app.current_mode == "play")
         assert "6 Arena" in text_of(app)
         await pilot.press("t")
-        await settle(pilot, lambda: app.current_mode == "arena", 300)
+        await settle(pilot, lambda: app.current_mode == "arena")
 
 
 async def test_bands_over_seeds_are_computed_beside_and_go(tmp_path: Path) -> None:
@@ -373,14 +373,14 @@ async def test_bands_over_seeds_are_computed_beside_and_go(tmp_path: Path) -> No
         screen = await opened(pilot)
         await learn(pilot, screen, 5000)
         await pilot.press("b")
-        await settle(pilot, lambda: screen.below.banding.idle and len(screen.below.bands) == 2, 600)
+        await settle(pilot, lambda: screen.below.banding.idle and len(screen.below.bands) == 2)
         mean, low, high = screen.below.bands[0]
         assert len(mean) >= 200
         assert (low <= mean).all()
         assert (mean <= high).all()
         assert "30 seeds" in text_of(app)
         await order(pilot, screen, "less_than_sign")  # another α: other bands
-        await settle(pilot, lambda: screen.below.banding.idle and len(screen.below.bands) == 2, 600)
+        await settle(pilot, lambda: screen.below.banding.idle and len(screen.below.bands) == 2)
         assert (screen.below.bands[0][0] != mean[: len(screen.below.bands[0][0])]).any()
         await pilot.press("b")
         assert not screen.below.bands
@@ -411,7 +411,7 @@ async def test_why_begins_with_the_update_just_made_and_goes_through_the_cells_a
         assert screen.world is not None
         action = screen.world.process.actions[last["action"]]
         await pilot.press("w")
-        await settle(pilot, lambda: "1 of" in text_of(app), 300)
+        await settle(pilot, lambda: "1 of" in text_of(app))
         assert f"for {action} in " in text_of(app), text_of(app)
         assert "Q(s′,a′)" in text_of(app)  # SARSA's own equation
         told = set()
@@ -480,9 +480,9 @@ async def test_sarsa_takes_the_short_way_after_five_keys(tmp_path: Path) -> None
         await order(pilot, screen, "p", "down", "home")
         assert "‹ε 0›" in text_of(app)
         await pilot.press("space")
-        await settle(pilot, lambda: screen.session.updates > 20_000, 600)
+        await settle(pilot, lambda: screen.session.updates > 20_000)
         await pilot.press("space")
-        await settle(pilot, lambda: quiet(screen), 300)
+        await settle(pilot, lambda: quiet(screen))
         path, value, fate = walks(screen)[0]
         assert (len(path) - 1, value, fate) == (13, -13, "")
 
@@ -501,7 +501,7 @@ async def test_a_learner_that_diverges_says_so_and_what_helps(tmp_path: Path) ->
         screen = await opened(pilot)
         learner = Settings("sarsa-lambda", alpha=0.9, lam=0.95, traces="accumulating")
         screen.begin(lambda old: old.another([learner]))
-        await settle(pilot, lambda: quiet(screen) and screen.sides == 1, 300)
+        await settle(pilot, lambda: quiet(screen) and screen.sides == 1)
         await learn(pilot, screen, 400)
         assert "diverges" in text_of(app), text_of(app)
         assert "helps" in text_of(app)
@@ -515,7 +515,7 @@ async def test_the_line_of_each_learner_that_diverges_says_so(tmp_path: Path, si
         screen = await opened(pilot)
         learner = Settings("sarsa-lambda", alpha=0.9, lam=0.95, traces="accumulating")
         screen.begin(lambda old: old.another([Settings("q-learning"), learner]))
-        await settle(pilot, lambda: quiet(screen) and settings_of(screen)[1:] == [learner], 300)
+        await settle(pilot, lambda: quiet(screen) and settings_of(screen)[1:] == [learner])
         await learn(pilot, screen, 400)
         await pilot.press("c")
         await pilot.pause()

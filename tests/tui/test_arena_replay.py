@@ -53,14 +53,14 @@ async def test_a_planning_run_is_looked_at_sweep_by_sweep(root: Path, size: tupl
         screen = await shown(pilot, app, root / "planned")
         assert "24.4" in text_of(app)  # V* of S&B figure 3.5
         await pilot.press("left_curly_bracket")
-        await settle(pilot, lambda: screen.frame is not None and screen.frame.step == 0, 300)
+        await settle(pilot, lambda: screen.frame is not None and screen.frame.step == 0)
         assert "24.4" not in text_of(app)
         await pilot.press("right_curly_bracket")
-        await settle(pilot, lambda: "24.4" in text_of(app), 300)
+        await settle(pilot, lambda: "24.4" in text_of(app))
         screen.cursor = (0, 1)
         await pilot.press("w")
         assert isinstance(app.screen, WhyScreen)
-        await settle(pilot, lambda: "residual" in text_of(app) or "γ" in text_of(app), 300)
+        await settle(pilot, lambda: "residual" in text_of(app) or "γ" in text_of(app))
         await pilot.press("escape", "escape", "escape")
         assert not screen.replaying
         assert "Cliff walking" in text_of(app)
@@ -72,7 +72,7 @@ async def test_without_a_cursor_w_asks_for_the_state_where_episodes_begin(root: 
     async with app.run_test(size=(120, 40)) as pilot:
         await shown(pilot, app, root / run)
         await pilot.press("w")
-        await settle(pilot, lambda: asked in text_of(app), 300)
+        await settle(pilot, lambda: asked in text_of(app))
 
 
 async def test_a_run_with_three_learners_is_gone_through_with_tab(root: Path) -> None:
@@ -88,11 +88,11 @@ async def test_a_run_with_three_learners_is_gone_through_with_tab(root: Path) ->
         assert seen == {"SARSA", "Q-learning", "Expected SARSA"}
         assert len(screen.curves[0].episodes) > 5
         await pilot.press("o")
-        await settle(pilot, lambda: app.screen is not screen, 300)
+        await settle(pilot, lambda: app.screen is not screen)
         assert "controlled" in text_of(app) or "planned" in text_of(app)
         await pilot.press("escape")
         screen.choice.open_world({"name": "frozen-lake"})
-        await settle(pilot, lambda: not screen.replaying and "Frozen lake" in text_of(app), 300)
+        await settle(pilot, lambda: not screen.replaying and "Frozen lake" in text_of(app))
         await order(pilot, screen, "full_stop")
         assert app._exception is None
 
@@ -121,9 +121,9 @@ async def test_a_recorded_run_goes_on_by_hand(root: Path) -> None:
         assert list(screen.shown) == [2]
         assert [each.rule for each in settings_of(screen)] == ["sarsa", "q-learning", "expected-sarsa"]
         app.current_run = root / "planned"
-        await settle(pilot, lambda: screen.replaying and screen.sides == 1, 300)
+        await settle(pilot, lambda: screen.replaying and screen.sides == 1)
         await pilot.press("m")
-        await settle(pilot, lambda: screen.editing and quiet(screen), 300)
+        await settle(pilot, lambda: screen.editing and quiet(screen))
         assert [each.rule for each in settings_of(screen)] == ["policy-iteration"]
         assert screen.session.experiment is not None
         assert screen.session.experiment.world.name == "gridworld"
@@ -151,7 +151,7 @@ async def test_the_curve_is_what_the_run_is_looked_at_for(root: Path) -> None:
     app = app_on(root)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await shown(pilot, app, root / "biased")
-        await settle(pilot, lambda: "share of runs that went left" in text_of(app), 300)
+        await settle(pilot, lambda: "share of runs that went left" in text_of(app))
         assert all(each.label == "left" for each in screen.curves)
         assert all(((each.returns >= 0) & (each.returns <= 1)).all() for each in screen.curves)
 
@@ -165,7 +165,7 @@ async def test_a_run_of_another_kind_leaves_the_learners_alone(tmp_path: Path) -
     app = app_on(tmp_path, run)
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await opened(pilot)
-        await settle(pilot, lambda: not screen.run_panel.watching, 300)
+        await settle(pilot, lambda: not screen.run_panel.watching)
         assert not screen.replaying
         await order(pilot, screen, "full_stop")
         assert screen.session.updates == 1

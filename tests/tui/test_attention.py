@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from attention_runs import WORDS, attention_frame, make_run
 from picture import text_of
+from recorded import settle
 from textual.pilot import Pilot
 
 from txlab.experiments.protocol import Frame
@@ -35,24 +36,21 @@ async def opened(pilot: Pilot, step: int | None = None) -> AttentionScreen:  # t
     """The Attention screen, once it has drawn (the frame of `step`)."""
     await pilot.pause()
     await pilot.press("4")
-    for _ in range(200):
-        await pilot.pause(0.02)
+
+    def drawn() -> bool:
         screen = pilot.app.screen
-        if isinstance(screen, AttentionScreen):
-            seen = screen.recorded
-            if (seen is not None and step in (None, seen.step)) or (step is None and screen.has_class("-empty")):
-                break
-    await pilot.pause()
+        if not isinstance(screen, AttentionScreen):
+            return False
+        seen = screen.recorded
+        return (seen is not None and step in (None, seen.step)) or (step is None and screen.has_class("-empty"))
+
+    await settle(pilot, drawn)
+    screen = pilot.app.screen
     assert isinstance(screen, AttentionScreen)
     return screen
 
 
-async def until(pilot: Pilot, true: object) -> None:  # type: ignore[type-arg]
-    for _ in range(200):
-        await pilot.pause(0.02)
-        if true():  # type: ignore[operator]
-            return
-    raise AssertionError("what was waited for did not happen")
+until = settle
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])

@@ -14,11 +14,13 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 import txlab
-from txlab.drawing.plane import HERE, Shows
+from txlab.drawing.plane import HERE, Sheet, Shows
+from txlab.experiments.protocol import Frame
 from txlab.runs.process import execute, prepare
 from txlab.runs.scenario import load_scenario
 from txlab.tui.screens.descent.screen import DescentScreen
-from txlab.tui.screens.descent.shown import Walker
+from txlab.tui.screens.descent.shown import LETTERS, Walker, curves_sheet, shown_of
+from txlab.tui.screens.descent.view import PlaneView
 from txlab.tui.widgets.why import WhyScreen
 
 SIZES = [(80, 24), (120, 40)]
@@ -38,13 +40,13 @@ async def opened(pilot: Pilot[None]) -> DescentScreen:
     await pilot.press("8")
     screen = pilot.app.screen
     assert isinstance(screen, DescentScreen)
-    await settle(pilot, lambda: screen.ground is not None and quiet(screen), 600)
+    await settle(pilot, lambda: screen.ground is not None and quiet(screen))
     return screen
 
 
 async def order(pilot: Pilot[None], screen: DescentScreen, *keys: str) -> None:
     await pilot.press(*keys)
-    await settle(pilot, lambda: quiet(screen), 600)
+    await settle(pilot, lambda: quiet(screen))
 
 
 async def type_f(pilot: Pilot[None], screen: DescentScreen, text: str) -> None:
@@ -54,7 +56,7 @@ async def type_f(pilot: Pilot[None], screen: DescentScreen, text: str) -> None:
     pilot.app.screen.query_one(Input).value = text
     await pilot.pause()
     await pilot.press("enter")
-    await settle(pilot, lambda: screen.shown is not None and screen.shown.f == text, 600)
+    await settle(pilot, lambda: screen.shown is not None and screen.shown.f == text)
     screen.session.pause()
     await order(pilot, screen, "n")
     assert screen.shown is not None
@@ -227,7 +229,7 @@ async def test_what_keeps_a_method_from_going_on_is_said_and_nothing_hangs(
         choose(screen, rule)
         for _ in range(12):
             screen.session.step()
-        await settle(pilot, lambda: quiet(screen), 600)
+        await settle(pilot, lambda: quiet(screen))
         assert screen.shown is not None
         assert said in screen.shown.walkers[screen.chosen].rests
         assert "".join(said.split())[:12] in "".join(text_of(app).split())
@@ -238,9 +240,9 @@ async def test_a_circle_of_newtons_method_is_said(tmp_path: Path) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
         screen.functions.open("Newton's circle")
-        await settle(pilot, lambda: "it goes in a circle of 2 steps" in text_of(app), 600)
+        await settle(pilot, lambda: "it goes in a circle of 2 steps" in text_of(app))
         assert walker(screen, "newton-root").path[:, 0].tolist() == [0.0, 1.0, 0.0]
-        await settle(pilot, lambda: not screen.session.running, 600)
+        await settle(pilot, lambda: not screen.session.running)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -255,8 +257,8 @@ async def test_all_methods_begin_under_the_cursor(tmp_path: Path, size: tuple[in
         assert cursor[1] < 1.0
         assert "enter begins there" in text_of(app)
         await pilot.press("enter")
-        await settle(pilot, lambda: walker(screen, "adam").path[0].tolist() == list(cursor), 600)
-        await settle(pilot, lambda: screen.shown is not None and screen.shown.frame.step > 2, 600)
+        await settle(pilot, lambda: walker(screen, "adam").path[0].tolist() == list(cursor))
+        await settle(pilot, lambda: screen.shown is not None and screen.shown.frame.step > 2)
         await order(pilot, screen, "space")
         assert {tuple(each.path[0]) for each in screen.shown.walkers} == {cursor}  # type: ignore[union-attr]
         assert screen.map.cursor is None
@@ -292,7 +294,7 @@ async def test_it_comes_closer_goes_back_and_follows_what_leaves_the_view(tmp_pa
         start = screen.ground.window
         for _ in range(80):
             screen.session.step()
-        await settle(pilot, lambda: quiet(screen), 600)
+        await settle(pilot, lambda: quiet(screen))
         x = walker(screen, "gradient").path[-1, 0]
         assert x > start.right
         assert screen.ground.window.right >= x
@@ -362,7 +364,7 @@ async def test_why_explains_the_last_step_with_its_numbers(tmp_path: Path, size:
         await order(pilot, screen, "n", "full_stop")
         choose(screen, "gradient")
         await pilot.press("w")
-        await settle(pilot, lambda: isinstance(app.screen, WhyScreen) and "∇f" in text_of(app), 600)
+        await settle(pilot, lambda: isinstance(app.screen, WhyScreen) and "∇f" in text_of(app))
         text = text_of(app)
         assert "x ← x − γ ∇f(x)" in text
         assert "F2, F3" in text
@@ -378,8 +380,8 @@ async def test_a_line_through_points_has_its_data_beside_the_bowl(tmp_path: Path
     async with app.run_test(size=size) as pilot:
         screen = await opened(pilot)
         screen.functions.open("a line through points")
-        await settle(pilot, lambda: "f(w, b) = mean of (w·u + b − v)²" in text_of(app), 600)
-        await settle(pilot, lambda: screen.shown is not None and screen.shown.frame.step > 40, 900)
+        await settle(pilot, lambda: "f(w, b) = mean of (w·u + b − v)²" in text_of(app))
+        await settle(pilot, lambda: screen.shown is not None and screen.shown.frame.step > 40)
         await order(pilot, screen, "space")
         assert "stochastic descent" in text_of(app)
         if size == (80, 24):
@@ -406,6 +408,68 @@ async def test_f_over_the_steps_is_another_view(tmp_path: Path) -> None:
         await pilot.press("up", "v")
         assert screen.map.cursor is None
         assert screen.map.looking == "map"
+
+
+def after_steps(rules: dict[str, list[float]], ascii: bool = False) -> tuple[str, Sheet | None]:
+    """What is drawn of f after each step of these methods, in 12 rows and 40 columns."""
+    tensors: dict[str, np.ndarray] = {}
+    for i, values in enumerate(rules.values()):
+        tensors[f"{i}/path"] = np.zeros((len(values), 1))
+        tensors[f"{i}/values"] = np.array(values)
+    shown = shown_of(Frame(3, tensors, facts={"methods": list(rules), "f": "x"}))
+    return curves_sheet(shown, 0, (12, 40), ascii)
+
+
+@pytest.mark.parametrize("ascii", [False, True])
+def test_only_the_method_that_seeks_a_root_is_drawn_by_its_distance_from_zero(ascii: bool) -> None:
+    title, sheet = after_steps({"gradient": [1.0, -1.0, -2.0, -3.0], "newton-root": [1.0, -0.5, 0.1, 0.0]}, ascii)
+    assert title == "f after each step, |f| of R"
+    assert sheet is not None
+    assert not sheet.window.log_y
+    assert sheet.window.low == -3
+    rows = [np.argwhere(sheet.shows == HERE + each)[0, 0] for each in range(2)]
+    assert rows[0] == 11 > rows[1]  # the descent has come down
+    assert after_steps({"newton-root": [1.0, -0.5]})[0] == "|f| after each step"
+
+
+@pytest.mark.parametrize("ascii", [False, True])
+def test_zero_has_a_mark_of_its_own_on_a_logarithmic_axis(ascii: bool) -> None:
+    title, sheet = after_steps({"gradient": [1.0, 0.1, 0.01, 0.0], "adam": [1.0, 0.5, 0.1, 0.01]}, ascii)
+    mark = "v" if ascii else "▼"
+    assert title == f"f after each step   {mark} 0"
+    assert sheet is not None
+    assert sheet.window.log_y
+    assert 0 < sheet.window.low < 0.01  # the smallest that is not zero has another row
+    ink = list(LETTERS).index("gradient")
+    assert (sheet.shows[-1, 36:] % HERE == ink).any()
+    adam = list(LETTERS).index("adam")
+    assert np.argwhere((sheet.shows == adam) | (sheet.shows == HERE + adam))[-1, 0] < 11
+    assert "0" not in after_steps({"gradient": [1.0, 0.1, 0.01]})[0]
+    title, _ = after_steps({"gradient": [1.0, 1e-30, 0.5]}, ascii)
+    assert title == f"f after each step   {mark} below 1e-16"
+
+
+@pytest.mark.parametrize("size", [(120, 40), (200, 60)])
+async def test_no_picture_is_drawn_before_it_has_its_size(
+    tmp_path: Path, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    show, drawn = PlaneView.show, []  # the widget, and its size then
+
+    def noted(view: PlaneView, sheet: Sheet | None, cursor: tuple[int, int] | None = None) -> None:
+        drawn.append((view.id, tuple(view.size)))
+        show(view, sheet, cursor)
+
+    monkeypatch.setattr(PlaneView, "show", noted)
+    app = app_on(tmp_path)
+    async with app.run_test(size=size) as pilot:
+        screen = await opened(pilot)
+        small = screen.methods.small
+        await settle(pilot, lambda: small.sheet is not None)
+        assert {each for each, _ in drawn} == {"plane", "small"}
+        assert all(cells[0] and cells[1] for _, cells in drawn), drawn
+        assert (small.sheet.rows, small.sheet.columns) == small.room  # type: ignore[union-attr]
+        await pilot.resize_terminal(110, 50)
+        await settle(pilot, lambda: small.sheet is not None and (small.sheet.rows, small.sheet.columns) == small.room)
 
 
 @pytest.mark.parametrize("size", [*SIZES, (40, 12), (200, 60)])
@@ -453,13 +517,13 @@ async def test_a_recorded_run_is_gone_through_and_explained(root: Path, size: tu
     async with app.run_test(size=size) as pilot:
         screen = await opened(pilot)
         app.current_run = root / "valley"
-        await settle(pilot, lambda: screen.replaying and "momentum" in text_of(app) and quiet(screen), 600)
+        await settle(pilot, lambda: screen.replaying and "momentum" in text_of(app) and quiet(screen))
         assert "done  step 60" in text_of(app)
         await pilot.press("left_square_bracket")
-        await settle(pilot, lambda: "done  step 40" in text_of(app), 600)
+        await settle(pilot, lambda: "done  step 40" in text_of(app))
         assert [len(each.path) for each in screen.shown.walkers] == [41, 41, 41, 9]  # type: ignore[union-attr]
         await pilot.press("w")
-        await settle(pilot, lambda: isinstance(app.screen, WhyScreen) and "∇f" in text_of(app), 600)
+        await settle(pilot, lambda: isinstance(app.screen, WhyScreen) and "∇f" in text_of(app))
         x, y = walker(screen, "gradient").path[-2].tolist()
         assert f"{valley(x, y)[1]:.6g}".replace("-", "−") in text_of(app)
         await pilot.press("escape")
@@ -476,7 +540,7 @@ async def test_runs_of_one_variable_and_of_a_line_are_shown(root: Path, run: str
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
         app.current_run = root / run
-        await settle(pilot, lambda: screen.replaying and quiet(screen), 600)
+        await settle(pilot, lambda: screen.replaying and quiet(screen))
         text = text_of(app)
         assert ("f(x) = x**2 - 2" if run == "root" else "f(w, b) = mean of") in text
         assert "●" in text
@@ -505,10 +569,10 @@ async def test_a_hostile_recording_is_refused_in_a_sentence(tmp_path: Path) -> N
         for bad in runs:
             app.current_run = bad
             await pilot.pause(0.3)
-            await settle(pilot, lambda: screen.computing.idle, 300)
+            await settle(pilot, lambda: screen.computing.idle)
             await pilot.press("w", "escape", "v", "tab", "z", "escape", "escape")
         assert app._exception is None
-        await settle(pilot, lambda: quiet(screen), 300)
+        await settle(pilot, lambda: quiet(screen))
 
 
 async def test_long_labels_of_an_axis_do_not_push_the_picture_out_of_its_place(tmp_path: Path) -> None:

@@ -59,21 +59,21 @@ async def test_the_lab_lists_another_machine_and_opens_its_runs(
         await settle(pilot, lambda: app.current_mode == "train" and "loss" in text_of(app))
         await settle(pilot, lambda: app.far is not None and app.far.connected)
         still_open[-1].log(41, loss=0.125)
-        await settle(pilot, lambda: "41" in text_of(app) and ".125" in text_of(app), 200)
+        await settle(pilot, lambda: "41" in text_of(app) and ".125" in text_of(app))
 
         host = mirroring.host_at(Address("box"))
         monkeypatch.setenv("TXLAB_SSH", "false")
         assert host._line is not None
         host._line.process.kill()
-        await settle(pilot, lambda: "line to box lost" in text_of(app), 200)
+        await settle(pilot, lambda: "line to box lost" in text_of(app))
         await pilot.press("1")
-        await settle(pilot, lambda: "line lost" in text_of(app), 200)
+        await settle(pilot, lambda: "line lost" in text_of(app))
         monkeypatch.setenv("TXLAB_SSH", stand_in(tmp_path, runs=far))
         still_open[-1].log(42, loss=0.0625)
         host.try_now()
-        await settle(pilot, lambda: "line lost" not in text_of(app), 200)
+        await settle(pilot, lambda: "line lost" not in text_of(app))
         await pilot.press("3")
-        await settle(pilot, lambda: ".0625" in text_of(app), 200)
+        await settle(pilot, lambda: ".0625" in text_of(app))
         assert "line to box" not in text_of(app)
 
         await pilot.press("1", "o")
@@ -89,9 +89,9 @@ async def test_a_request_of_the_console_reaches_the_inbox_there(far: Path, tmp_p
     path = mirroring.open_run(Address("box"))
     app = app_on(tmp_path / "here", path)
     async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot, lambda: "far-model" in text_of(app) and "on box" in text_of(app), 200)
+        await settle(pilot, lambda: "far-model" in text_of(app) and "on box" in text_of(app))
         await pilot.press("space")
-        await settle(pilot, lambda: list((run / "inbox").glob("*.json")), 200)
+        await settle(pilot, lambda: list((run / "inbox").glob("*.json")))
         [request] = (run / "inbox").glob("*.json")
         assert b'"pause"' in request.read_bytes()
 
@@ -115,9 +115,9 @@ async def test_asking_why_fetches_all_digits_first(far: Path, tmp_path: Path) ->
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot, lambda: app.far is not None)
         app.look_at(path, "attention")
-        await settle(pilot, lambda: "@ 50" in text_of(app), 200)
+        await settle(pilot, lambda: "@ 50" in text_of(app))
         await pilot.press("w")
-        await settle(pilot, lambda: isinstance(app.screen, WhyScreen), 200)
+        await settle(pilot, lambda: isinstance(app.screen, WhyScreen))
         exact = RunReader(path).frames.read(50)
         np.testing.assert_array_equal(np.asarray(exact.tensors["attention/pattern"]), pattern)
         np.testing.assert_array_equal(next(iter(app.screen_stack[0].recorded.patterns.values())), pattern)  # type: ignore[attr-defined]

@@ -85,11 +85,11 @@ async def test_train_follows_a_log_that_grows(root: Path) -> None:
         for step in range(60, 75):
             scalar(writer, step)
         writer.flush()
-        await settle(pilot, lambda: steps() == 75, tries=300)
+        await settle(pilot, lambda: steps() == 75)
         assert "step 74" in text_of(app)
         scalar(writer, 80)
         writer.flush()
-        await settle(pilot, lambda: steps() == 76, tries=300)
+        await settle(pilot, lambda: steps() == 76)
         writer.close()
 
 

@@ -430,7 +430,7 @@ async def test_why_says_how_large_a_scenario_is(root: Path) -> None:
         await settle(pilot, lambda: lab(app).loaded)
         lab(app).query_one("#catalogue", Rows).select("gpt-tiny")
         await pilot.press("w")
-        await settle(pilot, lambda: "parameters" in text_of(app) and "FLOPs a step" in text_of(app), tries=600)
+        await settle(pilot, lambda: "parameters" in text_of(app) and "FLOPs a step" in text_of(app))
         assert "248 448" in text_of(app)
 
 
@@ -440,7 +440,7 @@ async def test_why_says_what_became_of_a_run(root: Path) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot, lambda: lab(app).runs.glances)
         await pilot.press("tab", "w")
-        await settle(pilot, lambda: "Why: ended as failed" in text_of(app), tries=600)
+        await settle(pilot, lambda: "Why: ended as failed" in text_of(app))
         shown = text_of(app)
         assert ": failed at step 40 of 40" in shown
         assert "grad_norm" in shown

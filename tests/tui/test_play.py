@@ -47,7 +47,7 @@ def games_of(screen: PlayScreen) -> int:
 
 async def learnt(pilot: Any, screen: PlayScreen, lesson: Lesson) -> None:
     screen.lessons.learn(lesson)
-    await settle(pilot, lambda: games_of(screen) == lesson.games and screen.lessons.session.idle, 400)
+    await settle(pilot, lambda: games_of(screen) == lesson.games and screen.lessons.session.idle)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -236,7 +236,7 @@ async def test_agents_play_each_other_pause_and_step(tmp_path: Path, monkeypatch
         await choose(pilot, "random")
         assert screen.game.watching
         assert "X .9678, drawn .0322, O .0000" in text_of(app)
-        await settle(pilot, lambda: sum(screen.game.tally.values()) >= 2, 400)
+        await settle(pilot, lambda: sum(screen.game.tally.values()) >= 2)
         assert screen.game.tally.get(-1, 0) == 0  # the perfect player does not lose
         await pilot.press("question_mark")  # no move is made behind a dialog
         await pilot.pause()
@@ -274,7 +274,7 @@ async def test_it_learns_beside_the_keys_and_can_be_cancelled(tmp_path: Path, mo
         await pilot.press("l")
         await settle(pilot, lambda: isinstance(app.screen, LearnDialog))
         await pilot.press("enter")
-        await settle(pilot, lambda: games_of(screen) > 1000, 400)
+        await settle(pilot, lambda: games_of(screen) > 1000)
         assert threading.main_thread() not in threads
         assert screen.tab == "learning"
         assert "of 9 999 999 games" in text_of(app)
@@ -286,7 +286,7 @@ async def test_it_learns_beside_the_keys_and_can_be_cancelled(tmp_path: Path, mo
         assert len(screen.game.moves) == 2
         await type_on(pilot, "l", "x")
         assert "one learns already" in notices(screen)
-        await settle(pilot, lambda: not screen.lessons.learning and screen.lessons.session.idle, 400)
+        await settle(pilot, lambda: not screen.lessons.learning and screen.lessons.session.idle)
         games = games_of(screen)
         assert 1000 < games < 9_999_999
         assert {"TD(0)", "TD(0) 0", "TD(0) 10", "TD(0) 100", "TD(0) 1 000"} <= {
@@ -334,7 +334,7 @@ async def test_a_tournament_rates_everybody_at_hand(
         screen = await opened(pilot)
         await learnt(pilot, screen, Lesson(games=20))
         await pilot.press("m")
-        await settle(pilot, lambda: screen.ratings.standings is not None and not screen.ratings.contest, 400)
+        await settle(pilot, lambda: screen.ratings.standings is not None and not screen.ratings.contest)
         rows = screen.ratings.rows
         assert rows[0].name == "perfect"
         assert {row.name for row in rows} == {"perfect", "random", "TD(0)", "TD(0) 0", "TD(0) 10"}
@@ -350,7 +350,7 @@ async def test_a_tournament_rates_everybody_at_hand(
         screen.ratings.action_tournament()
         await pilot.press("x")
         assert "cancelled" in notices(screen)
-        await settle(pilot, lambda: not screen.ratings.contest, 400)
+        await settle(pilot, lambda: not screen.ratings.contest)
         assert screen.ratings.rows is rows  # the earlier ratings stay
 
 
@@ -424,7 +424,7 @@ async def test_no_size_breaks_it_and_ascii_is_ascii(tmp_path: Path, ascii: bool)
         screen = await opened(pilot)
         await learnt(pilot, screen, Lesson(SelfPlaySettings(rule="td-lambda"), games=30))
         screen.ratings.action_tournament()
-        await settle(pilot, lambda: not screen.ratings.contest, 400)
+        await settle(pilot, lambda: not screen.ratings.contest)
         screen.game.view = "perfect"
         screen.game.moves = [3, 6, 0, 8]  # every square loses
         screen.game.proceed()
@@ -444,10 +444,10 @@ async def test_t_goes_to_the_board_and_back_to_the_worlds(tmp_path: Path) -> Non
         await pilot.pause()
         await app.switch_mode("arena")
         await type_on(pilot, "t")
-        await settle(pilot, lambda: isinstance(app.screen, PlayScreen) and app.screen.game.your_move, 400)
+        await settle(pilot, lambda: isinstance(app.screen, PlayScreen) and app.screen.game.your_move)
         assert "6 Arena" in text_of(app)
         await type_on(pilot, "t")
-        await settle(pilot, lambda: app.current_mode == "arena", 400)
+        await settle(pilot, lambda: app.current_mode == "arena")
 
 
 async def test_without_colours_it_says_the_same(tmp_path: Path) -> None:

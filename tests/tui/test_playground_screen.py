@@ -36,14 +36,14 @@ async def opened(pilot: Pilot[None]) -> PlaygroundScreen:
     await pilot.press("9")
     screen = pilot.app.screen
     assert isinstance(screen, PlaygroundScreen)
-    await settle(pilot, lambda: screen.shown is not None and screen.session.idle and screen.network.rows, 300)
+    await settle(pilot, lambda: screen.shown is not None and screen.session.idle and screen.network.rows)
     return screen
 
 
 async def press(pilot: Pilot[None], screen: PlaygroundScreen, *keys: str) -> Shown:
     """Press keys, and wait until what they order is on the screen."""
     await pilot.press(*keys)
-    await settle(pilot, lambda: screen.session.idle, 300)
+    await settle(pilot, lambda: screen.session.idle)
     assert screen.shown is not None
     return screen.shown
 
@@ -59,7 +59,7 @@ async def learn(pilot: Pilot[None], screen: PlaygroundScreen, steps: int) -> Non
             experiment.step()
 
     screen.session.order(run)
-    await settle(pilot, lambda: screen.session.idle, 600)
+    await settle(pilot, lambda: screen.session.idle)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -107,7 +107,7 @@ async def test_a_knob_turned_twice_before_a_picture_moves_two_stops(tmp_path: Pa
             screen.knobs.at = next(at for at, each in enumerate(KNOBS) if each.word == knob)
             for _ in range(2):  # in one turn of the event loop, so that nothing new is shown between them
                 screen.knobs.action_turn(by)
-            await settle(pilot, lambda: screen.session.idle, 600)
+            await settle(pilot, lambda: screen.session.idle)
             shown = screen.shown
             assert shown is not None
             hidden = shown.columns[1:-1]
@@ -247,10 +247,10 @@ async def test_random_keys_and_clicks_at_any_size_break_nothing(seed: int, tmp_p
             assert app._exception is None, f"seed {seed}, event {done}: {app._exception!r}"
         for _ in range(20):
             await pilot.press("escape")
-        await settle(pilot, lambda: len(app.screen_stack) == 1, 300)
+        await settle(pilot, lambda: len(app.screen_stack) == 1)
         await app.switch_mode("playground")
         screen.session.pause()
-        await settle(pilot, lambda: screen.session.idle, 300)
+        await settle(pilot, lambda: screen.session.idle)
         assert app._exception is None
 
 
@@ -278,7 +278,7 @@ async def test_a_recorded_run_is_looked_at_and_gone_on_with_by_hand(run: Path) -
         await pilot.press("x")  # nothing is changed in a recording
         assert any("recorded run" in str(notice.message) for notice in app._notifications)
         await pilot.press("l")
-        await settle(pilot, lambda: not screen.replaying and screen.session.idle, 300)
+        await settle(pilot, lambda: not screen.replaying and screen.session.idle)
         frame = screen.shown.frame
         assert (frame.step, frame.texts["network"], frame.facts["data"]) == (20, wanted, "xor")
         assert frame.facts["adjusted"]["lr"] == 0.02

@@ -14,6 +14,7 @@ from textual.app import App
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
+from waiting import LONGEST
 
 from txlab.errors import LabError
 from txlab.experiments.protocol import Adjustable, Frame
@@ -79,11 +80,10 @@ async def bench(**options: object) -> AsyncIterator[tuple[Bench, Pilot[None]]]:
 
 
 async def until(pilot: Pilot[None], true: Callable[[], object]) -> None:
-    for _ in range(400):
-        if true():
-            return
+    end = time.monotonic() + LONGEST
+    while not true():
+        assert time.monotonic() < end, "what was waited for did not happen"
         await pilot.pause(0.01)
-    raise AssertionError("what was waited for did not happen")
 
 
 async def test_it_shows_what_it_begins_with_and_then_sleeps() -> None:

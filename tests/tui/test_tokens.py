@@ -186,7 +186,7 @@ async def test_hostile_text_reaches_no_terminal(tmp_path: Path, ascii: bool) -> 
             TokenizerChoice("words"),
         ]
         screen.text.wish()
-        await settle(pilot, lambda: quiet(screen), 400)
+        await settle(pilot, lambda: quiet(screen))
         for key in ("right", "i", "b", "down", "end", "v", "t", "full_stop", "m", "t", "l", "l", "e", "escape"):
             await pilot.press(key)
             await settle(pilot, lambda: not screen.training.learning)
@@ -227,7 +227,7 @@ async def test_five_megabytes_are_encoded_in_a_worker_and_only_what_is_seen_is_d
         screen, view = await opened(pilot)
         laid.clear()
         screen.text.look_at_text(str(file), None)
-        await settle(pilot, lambda: quiet(screen) and document_of(screen) == data, 2000)
+        await settle(pilot, lambda: quiet(screen) and document_of(screen) == data)
         assert MAIN not in threads
         assert threads
         assert len(laid) <= 2 * 40
@@ -246,7 +246,7 @@ async def test_five_megabytes_are_encoded_in_a_worker_and_only_what_is_seen_is_d
         await pilot.pause()
         assert f"{len(view.lanes[0]):,}".replace(",", " ") in text_of(app)
         app.post_message(events.Paste(data.decode()))
-        await settle(pilot, lambda: quiet(screen) and screen.text.document.name == "pasted", 2000)
+        await settle(pilot, lambda: quiet(screen) and screen.text.document.name == "pasted")
         assert MAIN not in threads
         assert screen.text.document is not None
         assert document_of(screen) == data
@@ -283,7 +283,7 @@ async def test_a_text_can_be_cancelled_and_the_one_before_stays(
 
         monkeypatch.setattr(text_panel, "lane_of", slow)
         screen.text.look_at_text("slow", b"never shown")
-        await settle(pilot, lambda: "45%" in text_of(app), 400)
+        await settle(pilot, lambda: "45%" in text_of(app))
         await pilot.press("x")
         await settle(pilot, lambda: stopped.is_set() and not screen.text.encoding)
         assert screen.text.document is before
@@ -306,7 +306,7 @@ async def test_up_to_four_tokenizers_stand_beside_each_other(tmp_path: Path) -> 
             await pilot.press("c")
             await settle(pilot, lambda: "Compare tokenizers" in text_of(app))
             await pilot.press(*name, "enter")
-            await settle(pilot, lambda: quiet(screen), 400)
+            await settle(pilot, lambda: quiet(screen))
         assert [choice.title for choice in screen.text.shown] == ["trained", "bytes", "mine", "characters"]
         assert view.lanes[2].ids.tolist() == save.encode("ab <|end|> that")
         lines = [line for line in text_of(app).splitlines() if line[5:8].strip() in "1234" and "that" in line]

@@ -87,5 +87,5 @@ async def test_the_headers_of_training_and_languages_say_whole_words(tmp_path: P
         await opened(pilot)
         for key, said in (("t", "vocabulary"), ("l", "tokens of the same sentences")):
             await pilot.press(key)
-            await settle(pilot, lambda said=said: said in text_of(app).splitlines()[2], 300)
+            await settle(pilot, lambda said=said: said in text_of(app).splitlines()[2])
             assert "…" not in text_of(app).splitlines()[2]

@@ -39,7 +39,7 @@ async def opened(pilot: Pilot[None]) -> tuple[TokensScreen, TokensView]:
     await pilot.press("2")
     screen = pilot.app.screen
     assert isinstance(screen, TokensScreen)
-    await settle(pilot, lambda: quiet(screen), 400)
+    await settle(pilot, lambda: quiet(screen))
     return screen, screen.query_one("#view", TokensView)
 
 
@@ -47,7 +47,7 @@ async def show(pilot: Pilot[None], data: bytes, name: str = "test") -> None:
     screen = pilot.app.screen
     assert isinstance(screen, TokensScreen)
     screen.text.look_at_text(name, data)
-    await settle(pilot, lambda: quiet(screen) and document_of(screen) == data, 400)
+    await settle(pilot, lambda: quiet(screen) and document_of(screen) == data)
 
 
 def notices(app: TxlabApp) -> str:

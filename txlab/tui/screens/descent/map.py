@@ -138,6 +138,12 @@ class MapPanel(Panel):
         if first:
             self.descent.refresh_bindings()
 
+    @on(PlaneView.Resized)
+    def resized(self, event: PlaneView.Resized) -> None:
+        event.stop()
+        self.descent.want_ground()
+        self.show()
+
     @on(PlaneView.Pointed)
     def pointed(self, event: PlaneView.Pointed) -> None:
         event.stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
 
@@ -87,11 +88,16 @@ class MethodsPanel(Panel):
         self.set_class(height > 0, "-roomy")
         if height and height != self.small_height:
             self.small_height = self.small.styles.height = height  # type: ignore[assignment]
-            self.call_after_refresh(self.show_small, lines)  # with the room that it has then
-        elif height:
+        if height and self.small.size.height:
             title, sheet = self.map.other(self.small.room)
             self.query_one("#small-title", Words).say(formula(title, self.descent.ascii), layout=False)
             self.small.show(sheet)
+
+    @on(PlaneView.Resized)
+    def resized(self, event: PlaneView.Resized) -> None:
+        """Draw the small picture again, or for the first time, now that its size is known."""
+        event.stop()
+        self.show()
 
     def action_next(self, by: int) -> None:
         shown = self.descent.shown

@@ -25,6 +25,7 @@ from txlab.drawing.plane import (
     window_of,
 )
 from txlab.drawing.scatter import Camera
+from txlab.drawing.update_lines import compact
 from txlab.engine.descent.known import Known
 from txlab.engine.descent.tangent import Tangent
 from txlab.errors import LabError
@@ -44,6 +45,7 @@ WORDS = {"arrived": "arrived", "it goes in a circle": "circle", "it diverges": "
 CLOSER = 1.5  # from one size of the view to the next
 FAR = 4.0  # the view follows points up to so many times its first size away
 MOST_BACK = 60  # sizes
+SMALLEST_SHARE = 1e-16  # of the largest value: how far down a logarithmic axis goes
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,26 +213,39 @@ def sheet_of(shown: Shown, ground: Ground, chosen: int, ascii: bool) -> Sheet:
 
 
 def curves_sheet(shown: Shown, chosen: int, room: tuple[int, int], ascii: bool) -> tuple[str, Sheet | None]:
-    """f over the steps of each method, |f| if one seeks a root; on a logarithmic axis if it is never negative. None =
-    there is nothing yet."""
+    """f over the steps of each method, |f| of those that seek a root; on a logarithmic axis if none of it is negative.
+    There the lowest row is kept for zeros, which have a mark of their own. None = there is nothing yet."""
     order = sorted((each for each in shown.walkers if each.on), key=lambda each: each.number == chosen)
-    root = any(each.rule == "newton-root" for each in order)
-    drawn = [np.abs(each.values) if root else each.values for each in order]
+    roots = [each.letter for each in order if each.rule == "newton-root"]
+    drawn = [np.abs(each.values) if each.rule == "newton-root" else each.values for each in order]
     found = np.concatenate([each[np.isfinite(each)] for each in drawn] or [np.empty(0)])
-    longest, title = max(map(len, drawn), default=0), f"{'|f|' if root else 'f'} after each step"
+    title = "|f| after each step" if roots and len(roots) == len(order) else "f after each step"
+    title += f", |f| of {', '.join(roots)}" if roots and len(roots) < len(order) else ""
+    longest = max(map(len, drawn), default=0)
     if longest < 2 or not len(found):
         return title, None
     low, high = float(found.min()), float(found.max())
-    log = low >= 0 and high > 0
+    zero, log, mark = -np.inf, low >= 0 and high > 0, "v" if ascii else "▼"
     if log:
-        low = max(float(found[found > 0].min()), high * 1e-16)
-    low, high = apart(low, high, log)
+        least = float(found[found > 0].min())
+        marked, low = low == 0 or least < high * SMALLEST_SHARE, max(least, high * SMALLEST_SHARE)
+        low, high = apart(low, high, log)
+        if marked:
+            title += f"   {mark} 0" if least >= low else f"   {mark} below {compact(low)}"
+            zero, low = low, max(low * (low / high) ** (1 / max(1, room[0] - 1)), 1e-300)
+    else:
+        low, high = apart(low, high, log)
     sheet = empty(Window(0, longest - 1, low, high, False, log), *room)
     paths = []
     for each, values in zip(order, drawn, strict=True):
-        heights = np.maximum(values, low) if log else values
-        paths.append(Path(np.stack([np.arange(len(heights)), heights], 1), each.letter, each.ink))
-        stamp(sheet, paths[-1].points, each.ink, each.letter.lower(), ascii)
+        steps = np.arange(len(values))
+        stamp(
+            sheet, np.stack([steps, np.where(values < zero, np.nan, values)], 1), each.ink, each.letter.lower(), ascii
+        )
+        for step in steps[values < zero].tolist():
+            cell = sheet.cell_of(step, low)
+            sheet.characters[cell], sheet.shows[cell] = mark, each.ink
+        paths.append(Path(np.stack([steps, np.maximum(values, low) if log else values], 1), each.letter, each.ink))
     ends(sheet, paths)
     return title, sheet
 

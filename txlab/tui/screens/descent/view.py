@@ -48,6 +48,9 @@ class PlaneView(Painted):
             super().__init__()
             self.row, self.column = row, column
 
+    class Resized(Message):
+        """`room` is another one: what is drawn was made for the old one."""
+
     def __init__(self, id: str | None = None) -> None:
         super().__init__(id=id)
         self.sheet: Sheet | None = None
@@ -75,6 +78,9 @@ class PlaneView(Painted):
     def notify_style_update(self) -> None:
         super().notify_style_update()
         self.refresh()
+
+    def on_resize(self) -> None:
+        self.post_message(self.Resized())
 
     def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
