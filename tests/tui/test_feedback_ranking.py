@@ -276,7 +276,7 @@ async def test_a_run_that_is_gone_leaves_nothing_on_the_screen(app: TxlabApp, ru
         await settle(pilot, lambda: "film: heat 1" in text_of(app))
         still_open.pop().close("stopped")
         shutil.rmtree(run)
-        await settle(pilot, lambda: "No run is chosen" in text_of(app))
+        await settle(pilot, lambda: f"{run.name} was deleted or moved" in text_of(app))
         for _ in range(4):
             assert "heat" not in text_of(app)
             await pilot.press("tab", "w", "escape", "enter")

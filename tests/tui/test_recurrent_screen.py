@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from picture import text_of
-from recorded import settle
+from recorded import make_run, settle
 from textual.pilot import Pilot
 
 from txlab.errors import LabError
@@ -18,7 +19,7 @@ from txlab.runs.directory import RunDirectory
 from txlab.runs.models import open_checkpoint
 from txlab.runs.reader import RunReader
 from txlab.tui.app import TxlabApp
-from txlab.tui.screens.recurrent.screen import RecurrentScreen
+from txlab.tui.screens.recurrent.screen import NO_RUN, RecurrentScreen
 from txlab.tui.screens.recurrent.units import follow
 
 TEXT = 'He said "no" (or "yes").\nThen A went on.\n\n' * 120
@@ -145,3 +146,23 @@ async def test_gradients_that_reach_back_are_curves(root: Path) -> None:
         assert {each.label for each in screen.gradients.series} == {"rnn", "gru", "lstm"}
         assert all(len(each.steps) == 20 for each in screen.gradients.series)
         assert not screen.units.display
+
+
+async def test_without_a_run_why_says_what_is_missing_and_so_does_a_run_that_was_deleted(tmp_path: Path) -> None:
+    app = TxlabApp(root=tmp_path)
+    async with app.run_test(size=(140, 40)) as pilot:
+        await pilot.press("0")
+        await settle(pilot, lambda: isinstance(app.screen, RecurrentScreen))
+        screen = app.screen
+        assert isinstance(screen, RecurrentScreen)
+        await pilot.press("w")
+        assert [notice.message for notice in app._notifications] == [NO_RUN]
+        app.current_run = make_run(tmp_path, "vanished")
+        await settle(pilot, lambda: screen.viewer.snap is not None)
+        shutil.rmtree(app.current_run)
+        await settle(pilot, lambda: "vanished was deleted or moved: start recurrent-docs" in text_of(app))
+        app.clear_notifications()
+        await pilot.press("w")
+        assert "vanished was deleted or moved" in str(next(iter(app._notifications)).message)
+        app.current_run = make_run(tmp_path, "another")
+        await settle(pilot, lambda: "another" in text_of(app))

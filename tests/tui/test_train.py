@@ -212,7 +212,7 @@ async def test_a_run_that_vanishes_is_told_once(root: Path, tmp_path: Path) -> N
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot, ready(app))
         shutil.rmtree(run)
-        await settle(pilot, lambda: "No run is chosen" in text_of(app))
+        await settle(pilot, lambda: f"{run.name} was deleted or moved: press 1" in text_of(app))
         assert not any(0x2801 <= ord(character) <= 0x28FF for character in text_of(app))  # its curve
         assert len(app._notifications) == 1
         await pilot.press("tab", "[", "w")

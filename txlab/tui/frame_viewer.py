@@ -65,7 +65,7 @@ class FrameViewer:
         self.snap, self.read = None, ()
         self.forget()
         path = self.run.path
-        said = self.no_run if path is None else f"reading {path.name}…"
+        said = self.run.no_run(self.no_run) if path is None else f"reading {path.name}…"
         self.heading.say(Content.styled(visible(said), "$quiet"), layout=False)
 
     def read_run(self, reader: RunReader, changed: bool) -> Snapshot | None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from txlab.runs.far.state import FarState
     from txlab.runs.reader import RunReader
 
+NO_RUN = "No run is chosen"
 CATCH_UP = 0.25  # seconds between two checks whether the user has gone elsewhere
 SHARE = 0.008  # of each core, at most, for the console as a whole
 LONGEST = 2.0  # seconds between two reads, whatever they cost
@@ -101,6 +102,7 @@ class RunPanel(Panel):
         self.path: Path | None = None
         self.at: int | None = None
         self.status = ""  # as last shown by the screen
+        self.gone = ""  # the name of the run that was shown until its folder was deleted or moved
         self.recorded = False  # by another program
         self.takes: tuple[str, ...] = ()  # the requests that that program takes
         self.timeline = TimeLine(id="timeline")
@@ -153,6 +155,8 @@ class RunPanel(Panel):
 
     def _run_changed(self, path: Path | None) -> None:
         if path != self.path:
+            before = self.path
+            self.gone = before.name if path is None and before is not None and not before.exists() else ""
             self.path, self.at, self._failure, self.watching = path, None, "", True
             self.status, self.recorded, self.takes = "", False, ()
             self._line_lost, self._shown = None, False
@@ -161,6 +165,10 @@ class RunPanel(Panel):
             self.viewer.run_changed()
             self.screen.refresh_bindings()
             self.wants_read()
+
+    def no_run(self, words: str) -> str:
+        """What to say while no run is chosen, or that the one before is gone: `words` begin "No run is chosen"."""
+        return words.replace(NO_RUN, f"{self.gone} was deleted or moved", 1) if self.gone else words
 
     def _look_again(self) -> None:
         if self.budget.may_look():

@@ -111,7 +111,7 @@ class AttentionScreen(BenchScreen):
     def on_mount(self) -> None:
         self.set_class(self.ascii, "-ascii")
         if self.run.path is None:
-            self.say_empty(NO_RUN)
+            self.say_no_run()
 
     # What is shown.
 
@@ -153,6 +153,9 @@ class AttentionScreen(BenchScreen):
         self.query_one("#empty", Static).update(Content("\n".join(lines)))
         self.add_class("-empty")
 
+    def say_no_run(self) -> None:
+        self.say_empty((self.run.no_run(NO_RUN[0]), *NO_RUN[1:]))
+
     # The recording: read in a thread, and shown.
 
     def run_changed(self) -> None:
@@ -163,7 +166,10 @@ class AttentionScreen(BenchScreen):
         self.remove_class("-timeless")
         self.query_one(HeadLine).say("", "", "", "")
         name = visible(self.run.path.name, self.ascii) if self.run.path else ""
-        self.say_empty((f"looking at {name}",) if name else NO_RUN)
+        if name:
+            self.say_empty((f"looking at {name}",))
+        else:
+            self.say_no_run()
 
     def read_run(self, reader: RunReader, changed: bool) -> FrameReading | None:
         drawn = (self.recorded.step, self.frames) if self.recorded is not None and not self.run.anew else None
@@ -244,7 +250,7 @@ class AttentionScreen(BenchScreen):
         elif sentence:
             self.say_empty((visible(sentence, self.ascii), "", "o opens another model"))
         elif self.run.path is None:
-            self.say_empty(NO_RUN)
+            self.say_no_run()
         self.run.wants_read()
 
     # Keys.

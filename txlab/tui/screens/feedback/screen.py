@@ -107,7 +107,7 @@ class FeedbackScreen(BenchScreen):
         self.snap, self.feedback, self.chosen, self.read = None, None, "", ()
         for panel in self.pages.values():
             panel.forget()
-        said = NO_RUN if self.run.path is None else f"reading {self.run.path.name}…"
+        said = self.run.no_run(NO_RUN) if self.run.path is None else f"reading {self.run.path.name}…"
         self.query_one("#header", Words).say(Content.styled(said, "$quiet"), layout=False)
         self.query_one("#state", Words).say("", layout=False)
         self.show_page("ranking")

@@ -132,4 +132,7 @@ class FigureScreen(BenchScreen):
         self.call_after_refresh(self.draw)
 
     def action_why(self) -> None:
+        if self.run.path is None:
+            self.tell(self.run.no_run(NO_RUN))
+            return
         self.tell("Press w on Train (3) for the numbers of this run; the figure is drawn from them.")

@@ -481,13 +481,16 @@ class RunsPanel(Panel):
     def delete(self, path: Path) -> None:
         root = self.app.root  # type: ignore[attr-defined]
 
+        def gone() -> None:
+            self.tell(f"{path.name} is deleted")
+            if self.app.current_run == path.absolute():  # type: ignore[attr-defined]
+                self.app.current_run = None  # type: ignore[attr-defined]
+
         def remove() -> None:
             delete_run(path, root)
-            self.app.call_from_thread(self.tell, f"{path.name} is deleted")
+            self.app.call_from_thread(gone)
             self.look_in_thread(set(), force=True)
 
-        if self.app.current_run == path.absolute():  # type: ignore[attr-defined]
-            self.app.current_run = None  # type: ignore[attr-defined]
         keys_wait(self, self.run_worker(remove, thread=True, group="delete", exit_on_error=False))
 
 

@@ -96,5 +96,7 @@ class RecurrentScreen(BenchScreen):
         """Explain the state under the cursor."""
         if self.units.display:
             self.units.action_why()
+        elif self.run.path is None:
+            self.tell(self.run.no_run(NO_RUN))
         else:
             self.tell("Press w on Train (3) for the numbers of this run: fall is how much a gradient loses on its way.")

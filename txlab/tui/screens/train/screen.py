@@ -14,6 +14,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.content import Content
 
+from txlab.drawing.text import visible
 from txlab.runs.summary import GOING
 from txlab.tui.run_panel import RunPanel
 from txlab.tui.screens.base_screens import BenchScreen, Rule
@@ -81,11 +82,11 @@ class TrainScreen(BenchScreen):
         for panel in (self.curves, self.numbers, self.controls):
             panel.forget()
         if self.run.path is None:
-            said = "No run is chosen: press 1, then enter on a scenario or a run."
+            said = self.run.no_run("No run is chosen: press 1, then enter on a scenario or a run.")
             self.controls.words.say("", layout=False)
         else:
             said = f"reading {self.run.path.name}…"
-        self.query_one("#header", Words).say(Content.styled(said, "$quiet"), layout=False)
+        self.query_one("#header", Words).say(Content.styled(visible(said), "$quiet"), layout=False)
 
     def read_run(self, reader: RunReader, changed: bool) -> Snapshot | None:
         now = time.monotonic()

@@ -145,7 +145,7 @@ class WordsScreen(BenchScreen):
         self.map.camera = None
         self.map.cursor = 0
         self.remove_class("-two", "-timeless")
-        said = NO_RUN if self.run.path is None else f"reading {self.run.path.name}…"
+        said = self.run.no_run(NO_RUN) if self.run.path is None else f"reading {self.run.path.name}…"
         self.say_empty(said)
 
     def say_empty(self, said: str) -> None:
