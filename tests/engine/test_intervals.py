@@ -17,6 +17,7 @@ from txlab.engine.games.tournament import ratings
 from txlab.engine.intervals import (
     covered_by_standard_error,
     difference_interval,
+    mean_interval,
     rating_difference,
     score_interval,
     share_interval,
@@ -28,6 +29,10 @@ THOROUGH = bool(os.environ.get("TXLAB_THOROUGH"))
 SIMULATIONS = 2000
 LEAST = 0.93  # of 2000 simulations at .95, 4 standard errors lower
 COUNTS = range(1, 101) if THOROUGH else (1, 2, 3, 5, 7, 10, 20, 50, 100)
+ODDS = (  # of −3, −2 … 3 points a game
+    *((0, 0, 0, 99, 0, 0, 1), (0, 0, 0, 97, 3, 0, 0), (0, 0, 1, 0, 0, 98, 1), (1, 0, 0, 0, 0, 0, 9)),
+    *((0, 0, 0, 0, 0, 1, 1), (1, 0, 0, 0, 0, 0, 1), (1, 4, 15, 10, 25, 12, 2), (1, 0, 0, 398, 0, 0, 1)),
+)
 GAPS = range(0, 401, 25) if THOROUGH else (0, 100, 200, 400)
 DRAWN = (
     (0.0, 0.02, 0.2, 0.5, 0.9, 1.0) if THOROUGH else (0.0, 0.2, 0.9)
@@ -179,3 +184,17 @@ def test_a_standard_error_and_a_students_interval_cover_what_they_say() -> None:
         off = np.abs(values.mean(axis=1) - 3) / (values.std(axis=1, ddof=1) / sqrt(n))
         assert (off <= 1).mean() == pytest.approx(covered_by_standard_error(n), abs=0.01)
         assert (off <= student_quantile(n)).mean() == pytest.approx(0.95, abs=0.005)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 20, 50, 200])
+def test_the_interval_of_a_mean_covers_the_truth_also_of_values_that_are_mostly_equal(n: int) -> None:
+    """Points of a game, −3 … 3: mostly drawn, mostly won, two values far apart, two close together, all of them."""
+    draws = np.random.default_rng(n)
+    values = np.array([-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0])
+    for odds in ODDS:
+        chances = np.array(odds) / sum(odds)
+        seen = draws.choice(values, p=chances, size=(SIMULATIONS, n))
+        ends = [mean_interval(*each, n, -3, 3) for each in zip(seen.mean(axis=1), seen.std(axis=1), strict=True)]
+        inside = [low <= chances @ values <= high for low, high in ends]
+        assert np.mean(inside) >= LEAST, odds
+        assert all(high > low for low, high in ends)

@@ -10,6 +10,7 @@ compiled.py, some hundred times faster and with the same bits; without it the sa
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,26 @@ from txlab.engine.games.backgammon import choice
 from txlab.engine.games.backgammon.dice import roll
 from txlab.engine.games.backgammon.inputs import INPUTS, inputs_of
 from txlab.engine.games.backgammon.network import Network, forward, no_trace, turned_target, update
-from txlab.engine.games.backgammon.rules import START, points_won
+from txlab.engine.games.backgammon.rules import START, Board, Dice, points_won
 
 LAMBDA, ALPHA = 0.7, 0.1
 ENDLESS = 2**62
+
+
+@dataclass(frozen=True)
+class LearntMove:
+    """A move, and what was learnt from it.
+
+    board, dice, reached   the position, the roll, and the position that the opponent gets
+    target, delta          (3) each: z and δ = z − y(board)          trace   e, from the mover's view
+    """
+
+    board: Board
+    dice: Dice
+    reached: Board
+    target: np.ndarray
+    delta: np.ndarray
+    trace: list[np.ndarray]
 
 
 class TDGammon:
@@ -65,23 +82,25 @@ class TDGammon:
         while self.games < last_game and self.moves < last_move:
             self.learn_move()
 
-    def learn_move(self) -> np.ndarray:
-        """Make one move and learn from it; returns δ (3)."""
-        reached = choice.best_after_state(self.net, self.board, roll(self.seed + self.games, self.ply))[0]
+    def learn_move(self) -> LearntMove:
+        """Make one move and learn from it."""
+        board, dice = self.board, roll(self.seed + self.games, self.ply)
+        reached = choice.best_after_state(self.net, board, dice)[0]
         points = -points_won(reached)
         if points:
             target = np.array([1, points > 1, 0], dtype=np.float32)
         else:
             target = turned_target(forward(self.net, inputs_of(reached))[1])
-        x = inputs_of(self.board)
+        x = inputs_of(board)
         self.active |= x != 0
         self.trace, delta = update(self.net, self.trace, x, target, self.alpha, self.lam)
+        learnt = LearntMove(board, dice, reached, target, delta, self.trace)
         self.board, self.ply, self.moves = reached, self.ply + 1, self.moves + 1
         if points:
             self.results[points] += 1
             self.games += 1
             self.begin()
-        return delta
+        return learnt
 
     # An exact restart
 

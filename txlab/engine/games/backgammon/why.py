@@ -1,0 +1,185 @@
+"""Why TD-Gammon changes a weight: the next moves that it will learn from, term by term (MATH G2).
+
+The moves are made by `TDGammon.learn_move` itself, on a copy of the learner, so its numbers are those that the next
+step of learning will use, to the bit. Nothing about them is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass
+from operator import sub
+
+import numpy as np
+
+from txlab.engine.explain import Explanation, Number, Operand, Step, computed, number
+from txlab.engine.games.backgammon.inputs import NAMES, inputs_of
+from txlab.engine.games.backgammon.learner import LearntMove, TDGammon
+from txlab.engine.games.backgammon.network import Network, forward, gradient, turned_trace
+from txlab.engine.games.backgammon.rules import moves, notation, points_won, turned
+
+OUTPUT_NAMES = ("win", "win gammon", "lose gammon")
+LAYERS = ("into", "hidden", "out", "last")
+LETTERS = {"into": "W₁", "hidden": "b₁", "out": "W₂", "last": "b₂"}
+FOLLOWED = ("into", (NAMES.index("own point 6, 1 or more"), 0))
+"""The weight whose changes a frame shows."""
+SOURCE = "Tesauro 1992, eq. 1"
+
+
+@dataclass(frozen=True)
+class Learning:
+    """What one move changes: the network before, the trace that was carried over (ē, the mover's view), the move."""
+
+    before: Network
+    carried: list[np.ndarray]
+    learnt: LearntMove
+    alpha: float
+    lam: float
+
+    @property
+    def norm(self) -> float:
+        """‖e‖, over all outputs and weights."""
+        return float(np.sqrt(sum(np.sum(each.astype(float) ** 2) for each in self.learnt.trace)))
+
+    def change(self, layer: str, index: Sequence[int]) -> float:
+        """α Σₖ δₖ eₖ of one weight."""
+        e = self.learnt.trace[LAYERS.index(layer)][(slice(None), *index)]
+        return float(self.alpha * np.dot(self.learnt.delta.astype(float), e))
+
+    def told(self) -> str:
+        """The roll and the move, as "3-1: 8/5 6/5"."""
+        board, dice = self.learnt.board, self.learnt.dice
+        steps = moves(board, dice)[turned(self.learnt.reached)]
+        return f"{max(dice)}-{min(dice)}: {notation(steps)}"
+
+
+def next_moves(learner: TDGammon, count: int) -> list[Learning]:
+    """The next moves that a learner makes and learns from; the learner itself is left as it is."""
+    ahead = copy(learner)
+    ahead.load(learner.state())
+    found = []
+    for _ in range(count):
+        before, carried = ahead.net.copy(), turned_trace(ahead.trace)
+        found.append(Learning(before, carried, ahead.learn_move(), ahead.alpha, ahead.lam))
+    return found
+
+
+def named(layer: str, index: Sequence[int]) -> str:
+    """A weight in words.
+
+    >>> named("out", (3, 0)), named("into", (20, 0))
+    ('from hidden unit 4 to win', "from 'own point 6, 1 or more' to hidden unit 1")
+    """
+    match layer:
+        case "into":
+            return f"from '{NAMES[index[0]]}' to hidden unit {index[1] + 1}"
+        case "hidden":
+            return f"bias of hidden unit {index[0] + 1}"
+        case "out":
+            return f"from hidden unit {index[0] + 1} to {OUTPUT_NAMES[index[1]]}"
+    return f"bias of {OUTPUT_NAMES[index[0]]}"
+
+
+def explain_delta(move: Learning, k: int) -> Explanation:
+    """Explain δₖ of a move."""
+    learnt = move.learnt
+    y = forward(move.before, inputs_of(learnt.board))[1]
+    ended = bool(points_won(learnt.reached))
+    z = float(learnt.target[k])
+    if ended:
+        target = Step("z", "", z, "the game has ended: 1 or 0")
+    else:
+        after = forward(move.before, inputs_of(learnt.reached))[1]
+        there = float(after[(0, 2, 1)[k]])
+        if k == 0:
+            target = computed("z", "1 − {}", lambda win: 1 - win, there, note="the opponent, who is to roll, wins else")
+        else:
+            target = Step("z", "", there, f"{OUTPUT_NAMES[(0, 2, 1)[k]]} in s′, the opponent's view")
+    return Explanation(
+        question=f"why δ = {number(float(learnt.delta[k]))} for {OUTPUT_NAMES[k]}, after {move.told()}?",
+        equation="δ = z − y(s);  z = y(s′) from this player's view, or the result of the game",
+        math="G2",
+        source=SOURCE,
+        operands=[Operand("y(s)", [float(each) for each in y], f"before the move: {', '.join(OUTPUT_NAMES)}")],
+        steps=[target, computed("δ", "{} − {}", sub, z, float(y[k]))],
+    )
+
+
+def explain_norm(move: Learning) -> Explanation:
+    """Explain ‖e‖ after a move."""
+    norms = [float(np.linalg.norm(each.astype(float))) for each in move.learnt.trace]
+    carried = float(np.sqrt(sum(np.sum(each.astype(float) ** 2) for each in move.carried)))
+    form = "√({}^2 + {}^2 + {}^2 + {}^2)"
+    return Explanation(
+        question=f"why is the trace {number(move.norm)} long after {move.told()}?",
+        equation="‖e‖ = √(Σ e²),  e ← λ ē + ∂y/∂w",
+        math="G2",
+        source=SOURCE,
+        operands=[
+            Operand("λ", move.lam),
+            Operand("‖ē‖", carried, "of the moves before; 0 when a game begins"),
+        ],
+        steps=[
+            *(
+                Step(f"‖e({LETTERS[layer]})‖", "", norm, "all three outputs")
+                for layer, norm in zip(LAYERS, norms, strict=True)
+            ),
+            computed("‖e‖", form, lambda *each: sum(one**2 for one in each) ** 0.5, *norms),
+        ],
+    )
+
+
+def change_steps(move: Learning, layer: str, index: Sequence[int]) -> list[Step]:
+    """e of the three outputs and the change of one weight: λ ēₖ + ∂yₖ/∂w, then α Σ δₖ eₖ."""
+    learnt, at = move.learnt, (slice(None), *index)
+    x = inputs_of(learnt.board)
+    slopes = gradient(move.before, x, *forward(move.before, x))[LAYERS.index(layer)][at]
+    carried = move.carried[LAYERS.index(layer)][at]
+    steps = []
+    for k, name in enumerate(OUTPUT_NAMES):
+        terms = move.lam, float(carried[k]), float(slopes[k])
+        steps.append(computed(f"e({name})", "{} · {} + {}", lambda lam, e, slope: lam * e + slope, *terms))
+    e = [float(each) for each in learnt.trace[LAYERS.index(layer)][at]]
+    terms = [each for pair in zip(map(float, learnt.delta), e, strict=True) for each in pair]
+    steps.append(computed("Δw", "{} · ({} · {} + {} · {} + {} · {})", weighted, move.alpha, *terms))
+    return steps
+
+
+def weighted(alpha: Number, *terms: Number) -> float:
+    """α (δ₀e₀ + δ₁e₁ + δ₂e₂)"""
+    return float(alpha * sum(delta * e for delta, e in zip(terms[::2], terms[1::2], strict=True)))
+
+
+def explain_change(move: Learning, layer: str, index: Sequence[int]) -> Explanation:
+    """Explain how much a move changes one weight."""
+    weight = float(move.before.weights()[LAYERS.index(layer)][tuple(index)])
+    change = move.change(layer, index)
+    return Explanation(
+        question=f"why does {move.told()} change the weight {named(layer, index)} by {number(change)}?",
+        equation="w ← w + α Σₖ δₖ eₖ,  e ← λ ē + ∂y/∂w",
+        math="G2",
+        source=SOURCE,
+        operands=[
+            Operand("α", move.alpha),
+            Operand("λ", move.lam),
+            Operand("δ", [float(each) for each in move.learnt.delta], ", ".join(OUTPUT_NAMES)),
+            Operand("w", weight, f"before, an entry of {LETTERS[layer]}"),
+        ],
+        steps=change_steps(move, layer, index),
+        meaning=[computed("w", "{} + {}", lambda w, by: w + by, weight, change, note="afterwards")],
+    )
+
+
+def explain_weight(move: Learning, layer: str, index: Sequence[int]) -> Explanation:
+    """Explain a weight, with what the next move changes of it."""
+    weight = float(move.before.weights()[LAYERS.index(layer)][tuple(index)])
+    return Explanation(
+        question=f"why {number(weight)} for the weight {named(layer, index)}?",
+        equation="w ← w + α Σₖ δₖ eₖ after every move",
+        math="G2",
+        source=SOURCE,
+        operands=[Operand("δ", [float(each) for each in move.learnt.delta], f"of the next move, {move.told()}")],
+        steps=[Step("w", "", weight, "learnt from all moves so far")],
+        meaning=change_steps(move, layer, index),
+    )

@@ -1,0 +1,406 @@
+"""The experiment "td-gammon": a network that learns backgammon by playing both sides of it (MATH G2).
+
+A step is a block of games, each move of which is an update. Notable: strength is measured against the run itself:
+copies of the network as it was after 0, 1 000, 10 000 … games are kept, and an evaluation plays the present one against
+each of them, every game twice with the same dice and the seats exchanged. A frame holds the network and where the
+learner is, so that the moves it will learn from next can be made again from it, to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import count, takewhile
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from txlab.engine.explain import Explanation, Operand, Step, computed
+from txlab.engine.games.backgammon import choice, why
+from txlab.engine.games.backgammon.inputs import INPUTS, NAMES, inputs_of
+from txlab.engine.games.backgammon.learner import ALPHA, LAMBDA, TDGammon
+from txlab.engine.games.backgammon.network import OUTPUTS, Network, equity, forward
+from txlab.engine.games.backgammon.rules import ROLLS, START, moves, notation, turned
+from txlab.engine.games.backgammon.why import FOLLOWED, LAYERS, OUTPUT_NAMES, Learning, next_moves
+from txlab.engine.intervals import mean_interval, student_quantile
+from txlab.errors import LabError
+from txlab.experiments.protocol import Adjustable, Frame, State
+from txlab.experiments.schema import NonNegativeInt, PositiveInt, Scenario, Section, grouped, several
+from txlab.experiments.small import SmallExperiment, SmallKind
+
+OPENINGS = tuple(dice for dice, _ in ROLLS if dice[0] != dice[1])
+"""The fifteen opening rolls."""
+MATCH_SEED = 2**62
+"""Where the dice of the evaluation's games begin: far from those that are learned from."""
+MOVES_SHOWN = 6
+"""Moves that a frame looks ahead; a game takes 17 at the least."""
+MOST_POINTS = 3
+POINTS = "a gammon counts 2, a backgammon 3; there is no doubling cube"
+
+
+class LearnSection(Section):
+    """How it learns: TD(λ) with a network of one hidden layer (MATH G2)."""
+
+    units: Annotated[int, Field(ge=1, le=1024)] = Field(80, description="hidden units; Tesauro's had 40 and 80")
+    alpha: Annotated[float, Field(ge=0, le=1)] = Field(ALPHA, description="α, the step size")
+    lam: Annotated[float, Field(ge=0, le=1)] = Field(LAMBDA, description="λ, how fast the traces decay")
+    games: PositiveInt = Field(30_000, description="games in all")
+    games_per_step: PositiveInt = Field(250, le=100_000, description="games from one row of the log to the next")
+
+
+class MatchSection(Section):
+    """How its strength is measured: against copies of itself."""
+
+    games: Annotated[int, Field(ge=2, le=100_000, multiple_of=2)] = Field(
+        400, description="games against each copy in an evaluation, half from either seat with the same dice"
+    )
+    from_games: NonNegativeInt = Field(1_000, description="a copy is kept after 0 games, these, ten times as many, …")
+    two_plies_games: Annotated[int, Field(ge=0, le=10_000, multiple_of=2)] = Field(
+        0, description="games in which it looks two plies ahead, against itself looking one; 0 = none"
+    )
+
+
+class TDGammonScenario(Scenario):
+    """A network that learns backgammon against itself."""
+
+    kind: Literal["td-gammon"] = "td-gammon"
+    learn: LearnSection = Field(default_factory=LearnSection)
+    match: MatchSection = Field(default_factory=MatchSection)
+
+    def length(self) -> int:
+        return -(-self.learn.games // self.learn.games_per_step)
+
+    def outline(self) -> list[tuple[str, str]]:
+        learn = self.learn
+        weights = sum(each.size for each in Network.drawn(learn.units, 0).weights())
+        return [
+            ("Game", "Backgammon, without the doubling cube"),
+            ("Network", f"{INPUTS} inputs, {learn.units} hidden units, {OUTPUTS} outputs: {grouped(weights)} weights"),
+            ("Learner", f"TD(λ), α = {learn.alpha:g}, λ = {learn.lam:g}, greedy on both sides"),
+            ("Training", f"{grouped(learn.games)} games against itself"),
+        ]
+
+
+class TDGammonExperiment(SmallExperiment):
+    """See protocol.Experiment; in `scenario` nothing is "auto"."""
+
+    def __init__(self, scenario: TDGammonScenario) -> None:
+        self.scenario = scenario
+        learn = scenario.learn
+        self.learner = TDGammon(learn.units, scenario.seed, learn.alpha, learn.lam)
+        self.copies = {0: self.learner.net.copy()}
+        self.step_count = 0
+
+    @property
+    def steps(self) -> int:
+        return self.scenario.length()
+
+    def step(self) -> Mapping[str, float]:
+        """Play a block of games and learn from every move.
+
+        plies    moves a game, both sides together          gammons   share of the games won by 2 points or 3
+        """
+        learner, learn = self.learner, self.scenario.learn
+        results, moves, games = learner.results.copy(), learner.moves, learner.games
+        last = min(games + learn.games_per_step, learn.games)
+        for age in [*(age for age in self.ages() if games < age < last), last]:
+            learner.run(age - learner.games)
+            if age in self.ages():
+                self.copies[age] = learner.net.copy()
+        self.step_count += 1
+        won = learner.results - results
+        return {"plies": (learner.moves - moves) / float(won.sum()), "gammons": float(won[2:].sum() / won.sum())}
+
+    def ages(self) -> list[int]:
+        """After how many games copies are kept: 0, from_games, ten times as many, …"""
+        first, most = self.scenario.match.from_games, self.scenario.learn.games
+        return [0, *([] if not first else takewhile(lambda age: age <= most, (first * 10**k for k in count())))]
+
+    # Evaluation, frames and facts
+
+    def evaluate(self) -> Mapping[str, float]:
+        """Points a game against each copy of itself that is younger than it.
+
+        against/N                       against the copy of N games
+        two_plies                       looking two plies ahead, against itself looking one ahead
+        against/N_low, two_plies_high…  ends of the 95 % interval
+        """
+        net, match = self.learner.net, self.scenario.match
+        metrics: dict[str, float] = {}
+        for age, copy in self.copies.items():
+            if age < self.learner.games:
+                metrics |= measured(f"against/{age}", net, copy, match.games // 2, (1, 1))
+        if match.two_plies_games:
+            metrics |= measured("two_plies", net, net, match.two_plies_games // 2, (2, 1))
+        return metrics
+
+    def frame(self) -> Frame:
+        """The network, and what it makes of the fifteen opening rolls.
+
+        into, hidden, out, last   W₁ (198, H), b₁ (H), W₂ (H, 3), b₂ (3)
+        openings (15)             points it expects after its best move with each roll      tokens "openings": the rolls
+        start (3)                 y of the initial position
+        next/delta (M, 3)         δ of the moves that it learns from next                   tokens "next": the moves
+        next/trace (M)            ‖e‖ of them
+        next/change (M)           what they change of one weight, facts["followed"]
+        """
+        net = self.learner.net
+        ahead = next_moves(self.learner, MOVES_SHOWN)
+        best = [(dice, choice.best_after_state(net, START, dice)) for dice in OPENINGS]
+        return Frame(
+            self.step_count,
+            {
+                "into": net.into.copy(),
+                "hidden": net.hidden.copy(),
+                "out": net.out.copy(),
+                "last": net.last.copy(),
+                "openings": np.array([-expected for _, (_, expected) in best], dtype=np.float32),
+                "start": forward(net, inputs_of(START))[1],
+                "next/delta": np.array([each.learnt.delta for each in ahead]),
+                "next/trace": np.array([each.norm for each in ahead], dtype=np.float32),
+                "next/change": np.array([each.change(*FOLLOWED) for each in ahead], dtype=np.float32),
+            },
+            tokens={
+                "openings": tuple(f"{high}-{low}" for high, low in OPENINGS),
+                "played": tuple(notation(moves(START, dice)[turned(reached)]) for dice, (reached, _) in best),
+                "start": OUTPUT_NAMES,
+                "into": NAMES,
+                "next": tuple(each.told() for each in ahead),
+            },
+            facts={
+                "game": "backgammon",
+                "games": self.learner.games,
+                "alpha": self.learner.alpha,
+                "lam": self.learner.lam,
+                "seed": self.learner.seed,
+                "followed": why.named(*FOLLOWED),
+            },
+        )
+
+    def facts(self) -> Mapping[str, Any]:
+        learn = self.scenario.learn
+        return {
+            "parameters": sum(each.size for each in self.learner.net.weights()),
+            "unit": "games",
+            "units_per_step": learn.games_per_step,
+            "game": "Backgammon",
+            "headline": [f"against/{age}" for age in self.ages()[-3:]],
+            "compute": {
+                "device": "cpu",
+                "dtype": "float32",
+                "kernel": "compiled by Numba" if self.learner.kernel else "plain Python and NumPy",
+            },
+        }
+
+    def notes(self) -> Sequence[str]:
+        """That it is slow, once, where Numba is not installed."""
+        if self.learner.kernel is not None or self.step_count:
+            return ()
+        return ("Numba is not installed, so this learns about a hundred times slower: pip install 'txlab[games]'",)
+
+    # Adjustable parameters
+
+    def adjustable(self) -> Mapping[str, Adjustable]:
+        return {name: Adjustable(name, getattr(self.learner, name), 0.0, 1.0) for name in ("alpha", "lam")}
+
+    def change(self, name: str, value: float) -> None:
+        setattr(self.learner, name, value)
+
+    # Checkpoints
+
+    def state_dict(self) -> State:
+        return {
+            "step": self.step_count,
+            "units": self.learner.net.units,
+            "alpha": self.learner.alpha,
+            "lam": self.learner.lam,
+            "learner": self.learner.state(),
+            "copies": {str(age): list(copy.weights()) for age, copy in self.copies.items()},
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        if int(state["units"]) != self.scenario.learn.units:
+            raise LabError(
+                f"the checkpoint's network has {state['units']} hidden units, not {self.scenario.learn.units}"
+            )
+        self.learner.load(state["learner"])
+        self.learner.alpha, self.learner.lam = float(state["alpha"]), float(state["lam"])
+        self.copies = {int(age): Network(*map(np.array, weights)) for age, weights in state["copies"].items()}
+        self.step_count = int(state["step"])
+
+
+def measured(name: str, first: Network, second: Network, pairs: int, plies: tuple[int, int]) -> dict[str, float]:
+    """Points a game of `first` over pairs of games with the same dice, and their interval."""
+    seeds = np.repeat(MATCH_SEED + np.arange(pairs, dtype=np.uint64), 2)
+    points = choice.match(first, second, seeds, plies).reshape(pairs, 2).mean(axis=1)
+    mean, deviation = float(points.mean()), float(points.std())
+    low, high = mean_interval(mean, deviation, pairs, -MOST_POINTS, MOST_POINTS)
+    return {name: mean, f"{name}_low": low, f"{name}_high": high}
+
+
+def network_of(frame: Frame) -> Network:
+    """The network of a frame. LabError if the frame has none."""
+    if any(name not in frame.tensors for name in LAYERS):
+        raise LabError("this frame was recorded without the network of a backgammon player")
+    return Network(*(np.array(frame.tensors[name], dtype=np.float32) for name in LAYERS))
+
+
+def learner_of(frame: Frame) -> TDGammon:
+    """The learner as it was when the frame was taken, between two games. LabError if the frame does not tell."""
+    facts = frame.facts
+    if any(name not in facts for name in ("seed", "alpha", "lam", "games")):
+        raise LabError("this frame does not tell where the learner was: its seed, games, α and λ")
+    net = network_of(frame)
+    learner = TDGammon(net.units, int(facts["seed"]), float(facts["alpha"]), float(facts["lam"]))
+    learner.net, learner.games = net, int(facts["games"])
+    return learner
+
+
+class TDGammonKind(SmallKind):
+    name = "td-gammon"
+    title = "TD-Gammon: backgammon learned by self-play"
+    schema = TDGammonScenario
+    units = {
+        "against/": "points a game",
+        **dict.fromkeys(("two_plies", "two_plies_low", "two_plies_high"), "points a game"),
+        "gammons": "share of games",
+        "plies": "moves a game",
+    }
+
+    def experiment(self, scenario: TDGammonScenario) -> TDGammonExperiment:
+        return TDGammonExperiment(scenario)
+
+    def explain_metric(
+        self, scenario: TDGammonScenario, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
+    ) -> Explanation | None:
+        """Explain the points against a copy, their interval, and the counts of a block of games."""
+        if name not in values:
+            return None
+        if name in COUNTED:
+            question, equation = COUNTED[name]
+            learn = scenario.learn
+            games = min(learn.games_per_step, learn.games - (step - 1) * learn.games_per_step)
+            operand = Operand("n", games, "games of this step, against itself")
+            question = f"{question} {values[name]:.4g}?"
+            return Explanation(question, equation, "G2", "counted", [operand], [Step(name, "", values[name])])
+        of, bound = next(
+            ((name.removesuffix(f"_{end}"), end) for end in ("low", "high") if name.endswith(f"_{end}")), (name, "")
+        )
+        if of not in values or not (of == "two_plies" or of.startswith("against/")):
+            return None
+        match = scenario.match
+        pairs, opponent = match.two_plies_games // 2, "itself, which looks one ply ahead and not two"
+        if of != "two_plies":
+            pairs, opponent = match.games // 2, f"its copy of {grouped(int(of.removeprefix('against/')))} games"
+        played = Operand("n", pairs, "pairs of games with the same dice, one from either seat")
+        if bound:
+            return explain_bound(values, of, bound, opponent, played)
+        question = f"why {values[of]:+.3f} points a game against {opponent}?"
+        mean = Step("mean", "", values[of], f"of {several(2 * pairs, 'game')}")
+        return Explanation(question, "mean = Σ points of the pair / 2n", "G2", POINTS, [played], [mean])
+
+    def explain_frame(self, frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
+        """Explain what the network expects in the beginning, a weight, and the next moves that it learns from.
+
+        LabError for another tensor.
+        """
+        if tensor not in frame.tensors:
+            raise LabError(f"{tensor} has no explanation; allowed: {', '.join(frame.tensors)}")
+        at = tuple(map(int, index))
+        if tensor in LAYERS:
+            return why.explain_weight(ahead_of(frame, 0), tensor, at)
+        match tensor:
+            case "next/delta":
+                return why.explain_delta(ahead_of(frame, at[0]), at[1])
+            case "next/trace":
+                return why.explain_norm(ahead_of(frame, at[0]))
+            case "next/change":
+                return why.explain_change(ahead_of(frame, at[0]), *FOLLOWED)
+            case "start":
+                return explain_output(network_of(frame), at[0])
+        return explain_opening(network_of(frame), at[0])
+
+
+def ahead_of(frame: Frame, move: int) -> Learning:
+    """The move of this number, from 0, that the learner of the frame will learn from."""
+    return next_moves(learner_of(frame), move + 1)[move]
+
+
+def explain_bound(values: Mapping[str, float], of: str, bound: str, opponent: str, played: Operand) -> Explanation:
+    """Explain an end of the interval of points a game, from the mean and the width that were recorded."""
+    n, mean, value = int(str(played.value)), values[of], values[f"{of}_{bound}"]
+    middle, t = n * mean / (n + 2), student_quantile(n + 2)
+    s = abs(value - middle) / t * (n + 2) ** 0.5
+    beyond = abs(value) == MOST_POINTS
+    steps = [computed("m", "{} · {} / ({} + 2)", lambda n, mean, again: n * mean / (again + 2), n, mean, n)]
+    if beyond:
+        steps.append(Step(bound, "", value, f"no game is worth more than {MOST_POINTS} points"))
+    else:
+        form = "{} + {} · {} / √({})" if bound == "high" else "{} − {} · {} / √({})"
+        sign = 1 if bound == "high" else -1
+        steps.append(computed(bound, form, lambda m, t, s, n: m + sign * t * s / n**0.5, middle, t, s, n + 2))
+    return Explanation(
+        question=f"why {value:+.3f} as a bound of the points a game against {opponent}?",
+        equation="m ∓ t s / √(n + 2),  m = n mean / (n + 2)",
+        math="G2",
+        source=f"{POINTS}; Student's 95 % interval, with two more results imagined at either end, −3 and 3",
+        operands=[
+            played,
+            Operand("mean", mean, "points a game"),
+            Operand("t", t, "Student's, n + 1 degrees of freedom"),
+            *([] if beyond else [Operand("s", s, "deviation of the pairs' means, the imagined ones among them")]),
+        ],
+        steps=steps,
+    )
+
+
+def expected_points(y: Sequence[float]) -> Step:
+    """The equity of the outputs of a position."""
+    return computed(
+        "equity",
+        "2 · {} + {} − {} − 1",
+        lambda win, gammon, lost: 2 * win + gammon - lost - 1,
+        *y,
+        note="points that the player to roll expects",
+    )
+
+
+def explain_output(net: Network, at: int) -> Explanation:
+    """Explain an output for the initial position."""
+    y = [float(each) for each in forward(net, inputs_of(START))[1]]
+    return Explanation(
+        question=f"why {y[at]:.4f} for {OUTPUT_NAMES[at]} in the initial position?",
+        equation="y = σ(W₂ᵀ σ(W₁ᵀx + b₁) + b₂)",
+        math="G2",
+        source="Tesauro 1992",
+        operands=[Operand("units", net.units, "hidden, of the network in this frame")],
+        steps=[Step("y", "", y, ", ".join(OUTPUT_NAMES))],
+        labels=OUTPUT_NAMES,
+        asked=at,
+        meaning=[expected_points(y)],
+    )
+
+
+def explain_opening(net: Network, at: int) -> Explanation:
+    """Explain what the network expects after its best move with an opening roll."""
+    dice = OPENINGS[at]
+    reached, _ = choice.best_after_state(net, START, dice)
+    y = [float(each) for each in forward(net, inputs_of(reached))[1]]
+    told = f"{dice[0]}-{dice[1]}: {notation(moves(START, dice)[turned(reached)])}"
+    points = expected_points(y)
+    return Explanation(
+        question=f"why {-equity(np.array(y)):+.4f} points after {told}?",
+        equation="value = −equity(s′),  equity = 2·win + win gammon − lose gammon − 1",
+        math="G2",
+        source="Tesauro 1992; s′ is seen by the opponent, who is then to roll",
+        operands=[Operand("y(s′)", y, ", ".join(OUTPUT_NAMES))],
+        steps=[points, computed("value", "0 − {}", lambda expected: -expected, equity(np.array(y)))],
+    )
+
+
+COUNTED = {
+    "plies": ("why is the number of moves in its games", "moves of both sides / games"),
+    "gammons": ("why is the share of its games that are won by a gammon", "#(won by 2 or 3 points) / n"),
+}
+
+KIND = TDGammonKind()
