@@ -330,14 +330,14 @@ def explain_bound(values: Mapping[str, float], of: str, bound: str, opponent: st
     """Explain an end of the interval of points a game, from the mean and the width that were recorded."""
     n, mean, value = int(str(played.value)), values[of], values[f"{of}_{bound}"]
     middle, t = n * mean / (n + 2), student_quantile(n + 2)
-    s = abs(value - middle) / t * (n + 2) ** 0.5
+    sign = 1 if bound == "high" else -1
+    s = sign * (value - middle) / t * (n + 2) ** 0.5
     beyond = abs(value) == MOST_POINTS
     steps = [computed("m", "{} · {} / ({} + 2)", lambda n, mean, again: n * mean / (again + 2), n, mean, n)]
     if beyond:
         steps.append(Step(bound, "", value, f"no game is worth more than {MOST_POINTS} points"))
     else:
         form = "{} + {} · {} / √({})" if bound == "high" else "{} − {} · {} / √({})"
-        sign = 1 if bound == "high" else -1
         steps.append(computed(bound, form, lambda m, t, s, n: m + sign * t * s / n**0.5, middle, t, s, n + 2))
     return Explanation(
         question=f"why {value:+.3f} as a bound of the points a game against {opponent}?",

@@ -44,8 +44,8 @@ class Learning:
 
     def change(self, layer: str, index: Sequence[int]) -> float:
         """α Σₖ δₖ eₖ of one weight."""
-        e = self.learnt.trace[LAYERS.index(layer)][(slice(None), *index)]
-        return float(self.alpha * np.dot(self.learnt.delta.astype(float), e))
+        e = [float(each[tuple(index)]) for each in self.learnt.trace[LAYERS.index(layer)]]
+        return weighted(self.alpha, *delta_and_trace(self.learnt.delta, e))
 
     def told(self) -> str:
         """The roll and the move, as "3-1: 8/5 6/5"."""
@@ -132,18 +132,20 @@ def explain_norm(move: Learning) -> Explanation:
 
 def change_steps(move: Learning, layer: str, index: Sequence[int]) -> list[Step]:
     """e of the three outputs and the change of one weight: λ ēₖ + ∂yₖ/∂w, then α Σ δₖ eₖ."""
-    learnt, at = move.learnt, (slice(None), *index)
-    x = inputs_of(learnt.board)
-    slopes = gradient(move.before, x, *forward(move.before, x))[LAYERS.index(layer)][at]
-    carried = move.carried[LAYERS.index(layer)][at]
+    place, at, x = LAYERS.index(layer), tuple(index), inputs_of(move.learnt.board)
+    slopes = gradient(move.before, x, *forward(move.before, x))[place]
     steps = []
-    for k, name in enumerate(OUTPUT_NAMES):
-        terms = move.lam, float(carried[k]), float(slopes[k])
+    for name, carried, slope in zip(OUTPUT_NAMES, move.carried[place], slopes, strict=True):
+        terms = move.lam, float(carried[at]), float(slope[at])
         steps.append(computed(f"e({name})", "{} · {} + {}", lambda lam, e, slope: lam * e + slope, *terms))
-    e = [float(each) for each in learnt.trace[LAYERS.index(layer)][at]]
-    terms = [each for pair in zip(map(float, learnt.delta), e, strict=True) for each in pair]
-    steps.append(computed("Δw", "{} · ({} · {} + {} · {} + {} · {})", weighted, move.alpha, *terms))
-    return steps
+    e = [float(each[at]) for each in move.learnt.trace[place]]
+    pairs = delta_and_trace(move.learnt.delta, e)
+    return [*steps, computed("Δw", "{} · ({} · {} + {} · {} + {} · {})", weighted, move.alpha, *pairs)]
+
+
+def delta_and_trace(delta: np.ndarray, e: Sequence[float]) -> list[float]:
+    """δ₀, e₀, δ₁, e₁, δ₂, e₂"""
+    return [each for pair in zip(map(float, delta), e, strict=True) for each in pair]
 
 
 def weighted(alpha: Number, *terms: Number) -> float:
