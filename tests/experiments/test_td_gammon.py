@@ -302,6 +302,19 @@ def test_without_numba_the_same_is_learnt_and_a_note_says_that_it_is_slow(monkey
         assert fast.facts()["compute"]["kernel"] == "compiled by Numba"
 
 
+def test_moves_and_gammons_of_a_step_are_counted_over_its_games_alone() -> None:
+    experiment, apart = KIND.build(made(games=9, games_per_step=3)), KIND.build(made()).learner
+    for _ in range(3):
+        values = experiment.step()
+        ends: list[int] = []
+        moves = 0
+        while len(ends) < 3:
+            moves += 1
+            if points := -points_won(apart.learn_move().reached):
+                ends.append(points)
+        assert values == {"plies": moves / 3, "gammons": sum(points > 1 for points in ends) / 3}
+
+
 def test_the_last_step_has_the_games_that_are_left() -> None:
     experiment = KIND.build(made(games=3))
     assert experiment.steps == 2
