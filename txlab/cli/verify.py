@@ -27,7 +27,9 @@ LONG = 60  # seconds; a figure that takes longer is measured only if it or its a
 def verify(
     area: Annotated[
         str | None,
-        typer.Argument(metavar="AREA", help="rl, transformer, tokenizers, rlhf (half an hour); else all that is quick"),
+        typer.Argument(
+            metavar="AREA", help="rl, games, transformer, tokenizers, rlhf (half an hour); else all that is quick"
+        ),
     ] = None,
     only: Annotated[str | None, typer.Option("--only", metavar="A,B", help="these figures alone, by name")] = None,
     listed: Annotated[bool, typer.Option("--list", help="say which figures there are, and compute nothing")] = False,
