@@ -1,0 +1,151 @@
+"""Self-play of Connect Four, and what is learnt from it (MATH G3; Silver et al. 2018).
+
+    move      drawn ∝ N(s, a)^(1/τ) in the first moves of a game, then the one visited most
+    π         N(s, a) / Σ N(s, a): the target of the policy
+    y         (1 − μ) z + μ V(s): the target of the value; z = ±1, 0 is how the game ended for the player to move, V(s)
+              what the search expected
+
+Notable: all games are played side by side, a move of each at a time; one that ends is put into the replay and another
+one begins in its row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from txlab.engine.games.connect_four.network import Evaluate
+from txlab.engine.games.connect_four.rules import BOARD, COLUMNS, SQUARES, has_four, mirrored, square_of
+from txlab.engine.games.connect_four.search import Search
+
+
+def name_of(own: np.ndarray, both: np.ndarray) -> np.ndarray:
+    """One number for each position and its mirror image."""
+    names: np.ndarray = np.minimum(own + both, mirrored(own) + mirrored(both))
+    return names
+
+
+@dataclass(frozen=True)
+class Exploring:
+    """How moves are chosen in self-play.
+
+    c                  exploration of the search
+    temperature        τ, in the first `opening` moves of a game
+    noise, alpha       share of the Dirichlet noise in the priors of a root, and its concentration
+    """
+
+    c: float
+    temperature: float
+    opening: int
+    noise: float
+    alpha: float
+
+
+class Replay:
+    """The newest positions that were played: own, both, π (7), z and the search's value; the oldest are overwritten."""
+
+    def __init__(self, size: int) -> None:
+        self.own, self.both = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
+        self.policy = np.zeros((size, COLUMNS), dtype=np.float32)
+        self.result, self.value = np.zeros(size, dtype=np.float32), np.zeros(size, dtype=np.float32)
+        self.written = 0
+
+    def __len__(self) -> int:
+        return min(self.written, len(self.own))
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {name: getattr(self, name) for name in ("own", "both", "policy", "result", "value")}
+
+    def add(self, **rows: np.ndarray) -> None:
+        places = (self.written + np.arange(len(rows["own"]))) % len(self.own)
+        for name, array in self.arrays().items():
+            array[places] = rows[name]
+        self.written += len(places)
+
+    def state(self) -> dict[str, Any]:
+        return {"written": self.written, **{name: each[: len(self)].copy() for name, each in self.arrays().items()}}
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.written = int(state["written"])
+        for name, array in self.arrays().items():
+            array[: len(self)] = np.asarray(state[name])
+
+
+class SelfPlay:
+    """G games in progress.
+
+    search   their trees           moves    (G, 42) the columns played so far, −1 after the last
+    ended    games ended so far    results  of them won by the first player, drawn, won by the second
+    unseen   names of positions that are never put into the replay, sorted
+    """
+
+    def __init__(self, games: int, replay: Replay, unseen: Sequence[int] = ()) -> None:
+        nothing = np.zeros(games, dtype=np.int64)
+        self.search, self.replay = Search(nothing, nothing), replay
+        self.unseen = np.array(sorted(unseen), dtype=np.int64)
+        self.moves = np.full((games, SQUARES), -1, dtype=np.int8)
+        self.own, self.both = (np.zeros((games, SQUARES), dtype=np.int64) for _ in range(2))
+        self.policy = np.zeros((games, SQUARES, COLUMNS), dtype=np.float32)
+        self.value = np.zeros((games, SQUARES), dtype=np.float32)
+        self.length = np.zeros(games, dtype=np.int64)
+        self.ended, self.results = 0, np.zeros(3, dtype=np.int64)
+
+    def move(self, evaluate: Evaluate, visits: int, how: Exploring, draws: np.random.Generator) -> None:
+        """Search so many visits further in every game, and make a move in each."""
+        search, rows = self.search, np.arange(len(self.length))
+        search.prepare(evaluate)
+        search.add_noise(how.noise, how.alpha, draws)
+        search.run(evaluate, visits, how.c)
+        N = search.visits().astype(np.float64)
+        policy = N / N.sum(1, keepdims=True)
+        self.own[rows, self.length], self.both[rows, self.length] = search.own, search.both
+        self.policy[rows, self.length], self.value[rows, self.length] = policy, search.value()
+        chance = draws.random(len(rows))
+        move = np.where(self.length < how.opening, drawn(policy, how.temperature, chance), N.argmax(1))
+        self.moves[rows, self.length] = move
+        won = has_four(search.own | square_of(search.both, move)) != 0
+        self.length += 1
+        search.advance(move)
+        self.end(np.flatnonzero(won | (search.both == BOARD)), won)
+
+    def end(self, rows: np.ndarray, won: np.ndarray) -> None:
+        """Put these games into the replay, `won` by the player who moved last or drawn, and begin others."""
+        for row in rows.tolist():
+            n = int(self.length[row])
+            # the player who moved last sees +1 at its own positions
+            z = np.where((n - 1 - np.arange(n)) % 2 == 0, 1.0, -1.0) * won[row]
+            own, both = self.own[row, :n], self.both[row, :n]
+            kept = ~np.isin(name_of(own, both), self.unseen)
+            self.replay.add(
+                own=own[kept], both=both[kept], policy=self.policy[row, :n][kept], result=z[kept],
+                value=self.value[row, :n][kept],
+            )  # fmt: skip
+            self.results[1 if not won[row] else 0 if n % 2 else 2] += 1
+        self.ended += len(rows)
+        self.moves[rows], self.length[rows] = -1, 0
+        self.search.begin(rows, np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64))
+
+    # An exact restart
+
+    def state(self) -> dict[str, Any]:
+        games = {name: getattr(self, name).copy() for name in ("moves", "own", "both", "policy", "value", "length")}
+        counts = {"ended": self.ended, "results": self.results.copy()}
+        return {"search": self.search.state(), "replay": self.replay.state(), **games, **counts}
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.search.load(state["search"])
+        self.replay.load(state["replay"])
+        for name in ("moves", "own", "both", "policy", "value", "length", "results"):
+            setattr(self, name, np.array(state[name]))
+        self.ended = int(state["ended"])
+
+
+def drawn(policy: np.ndarray, temperature: float, chance: np.ndarray) -> np.ndarray:
+    """(G) moves, drawn ∝ policy (G, 7) ^ (1/τ) by chance (G) in [0, 1); the likeliest if τ = 0."""
+    if temperature == 0:
+        return np.asarray(policy.argmax(1))
+    running = ((policy / policy.max(1, keepdims=True)) ** (1 / temperature)).cumsum(1)
+    return np.asarray((running <= chance[:, None] * running[:, -1:]).sum(1))
