@@ -69,7 +69,6 @@ class PolicyValueNet(nn.Module):
                 block.second.weight.mul_(blocks**-0.5)  # type: ignore[union-attr, operator]
             self.columns.weight.mul_(0.1)
             self.expected.weight.mul_(0.1)
-        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         x = F.relu(self.stem(x.contiguous(memory_format=torch.channels_last)))  # (B, C, 6, 7)
