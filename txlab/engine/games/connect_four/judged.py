@@ -33,7 +33,9 @@ class Judged:
         return len(self.own)
 
     def first(self, count: int) -> Judged:
-        return Judged(*(each[:count] for each in (self.own, self.both, self.scores, self.optimal)), self.moves[:count])
+        return Judged(
+            self.own[:count], self.both[:count], self.scores[:count], self.optimal[:count], self.moves[:count]
+        )
 
     def names(self) -> list[int]:
         """The positions' names, as they are kept out of the replay."""
