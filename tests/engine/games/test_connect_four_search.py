@@ -1,0 +1,305 @@
+"""PUCT of many games at once: against a plain recursive search of one tree, and in positions that it must solve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import sqrt
+
+import numpy as np
+import pytest
+import torch
+from calculator import miscalculated
+
+from txlab.engine.games.connect_four import rules
+from txlab.engine.games.connect_four.network import (
+    PolicyValueNet,
+    Remembered,
+    evaluate,
+    legal_columns,
+    planes,
+)
+from txlab.engine.games.connect_four.search import Rollouts, Search, explain_selection, selection
+from txlab.engine.games.connect_four.self_play import Exploring, Replay, SelfPlay, drawn, name_of
+from txlab.engine.games.game import Position
+
+C = 1.7
+OPENINGS = ("", "44", "4433", "123", "4444441", "77665", "1122336")
+
+
+def guess(own: np.ndarray, both: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Priors and values that look like chance but follow from the stones alone, position by position."""
+    legal = legal_columns(both)
+    noise = np.array(
+        [[(int(o) * 31 + int(b) * 17 + k * 7919) % 1009 for k in range(8)] for o, b in zip(own, both, strict=True)]
+    )
+    priors = np.where(legal, 1.0 + noise[:, :7], 0.0)
+    return priors / priors.sum(1, keepdims=True), noise[:, 7] / 504.5 - 1
+
+
+# The search once more: 20 lines, one tree, recursion, positions of rules.py
+
+
+@dataclass
+class Node:
+    P: list[float]
+    N: list[int] = field(default_factory=lambda: [0] * 7)
+    W: list[float] = field(default_factory=lambda: [0.0] * 7)
+    below: dict[int, Node] = field(default_factory=dict)
+
+
+def new_node(position: Position) -> tuple[Node, float]:
+    own, both = rules.own_and_both(position)
+    priors, values = guess(np.array([own]), np.array([both]))
+    return Node(priors[0].tolist()), float(values[0])
+
+
+def visit(node: Node, position: Position) -> float:
+    """One visit; returns the value for the player to move."""
+    scores = {a: (node.W[a] / node.N[a] if node.N[a] else 0.0)
+              + C * node.P[a] * sqrt(1 + sum(node.N)) / (1 + node.N[a]) for a in rules.legal(position)}  # fmt: skip
+    move = max(scores, key=scores.__getitem__)
+    after = rules.after(position, move)
+    outcome = rules.outcome(after)
+    if outcome is not None:
+        value = float(outcome * rules.mover(position))
+    elif move in node.below:
+        value = -visit(node.below[move], after)
+    else:
+        node.below[move], theirs = new_node(after)
+        value = -theirs
+    node.N[move] += 1
+    node.W[move] += value
+    return value
+
+
+def side_by_side(openings: tuple[str, ...]) -> Search:
+    own, both = np.array([rules.own_and_both(rules.read(text)) for text in openings]).T
+    return Search(own, both)
+
+
+@pytest.mark.parametrize("visits", [1, 50, 300])
+def test_it_visits_what_a_plain_recursive_search_visits(visits: int) -> None:
+    search = side_by_side(OPENINGS)
+    search.run(guess, visits, C)
+    for game, text in enumerate(OPENINGS):
+        position = rules.read(text)
+        root, _ = new_node(position)
+        for _ in range(visits):
+            visit(root, position)
+        todo = [(root, 0)]
+        while todo:
+            node, place = todo.pop()
+            assert search.N[game, place].tolist() == node.N
+            assert search.W[game, place] == pytest.approx(node.W, abs=1e-12)
+            assert search.P[game, place] == pytest.approx(node.P)
+            for move, below in node.below.items():
+                assert search.child[game, place, move] > 0
+                todo.append((below, int(search.child[game, place, move])))
+        assert search.value()[game] == pytest.approx((search.V[game, 0] + sum(root.W)) / (1 + visits))
+
+
+def test_many_games_at_once_are_each_game_alone() -> None:
+    together = side_by_side(OPENINGS)
+    together.run(guess, 80, C)
+    for game, text in enumerate(OPENINGS):
+        alone = Search.of(rules.read(text))
+        alone.run(guess, 80, C)
+        size = int(alone.size[0])
+        assert size == together.size[game]
+        for name, array in alone.arrays().items():
+            assert np.array_equal(array[0, :size], together.arrays()[name][game, :size]), name
+
+
+def test_the_tree_below_a_move_is_kept_and_searched_further_as_if_nothing_had_happened() -> None:
+    search = side_by_side(OPENINGS)
+    search.run(guess, 120, C)
+    moves = search.visits().argmax(1)
+    before = {name: array.copy() for name, array in search.arrays().items()}
+    search.advance(moves)
+    for game, text in enumerate(OPENINGS):
+        assert (search.own[game], search.both[game]) == rules.own_and_both(rules.after(rules.read(text), moves[game]))
+        todo = [(int(before["child"][game, 0, moves[game]]), 0)]
+        seen = 0
+        while todo:
+            old, new = todo.pop()
+            seen += 1
+            for name in ("N", "W", "P", "V"):
+                assert np.array_equal(before[name][game, old], search.arrays()[name][game, new]), name
+            for a, b in zip(before["child"][game, old], search.child[game, new], strict=True):
+                assert (a > 0) == (b > 0)
+                assert a > 0 or a == b
+                todo += [(int(a), int(b))] if a > 0 else []
+        assert seen == search.size[game]
+    search.run(guess, 40, C)
+    kept = before["N"][np.arange(len(OPENINGS)), before["child"][np.arange(len(OPENINGS)), 0, moves]].sum(1)
+    assert np.array_equal(search.visits().sum(1), kept + 40)
+
+
+@pytest.mark.parametrize("text", ["121212", "445566", "1223343546"])  # upwards, to either side, along a diagonal
+def test_a_win_in_one_is_found_without_any_knowledge(text: str) -> None:
+    position = rules.read(text)
+    wins = [move for move in rules.legal(position) if rules.outcome(rules.after(position, move)) not in (None, 0)]
+    search = Search.of(position)
+    search.run(Rollouts(np.random.default_rng(1)), 100, C)
+    assert search.visits()[0].argmax() in wins
+    assert search.W[0, 0, wins[0]] == search.N[0, 0, wins[0]] > 0  # each visit there was a win
+
+
+def test_a_threat_is_blocked_by_rollouts() -> None:
+    search = Search.of(rules.read("41424"))  # X threatens the fourth in column 4
+    search.run(Rollouts(np.random.default_rng(2)), 200, C)
+    assert search.visits()[0].argmax() == 3
+
+
+def test_rollouts_end_as_random_games_do() -> None:
+    """Their mean from the start is the first player's advantage under random play, +.11 (games of rules.py here)."""
+    draws = np.random.default_rng(3)
+    start = np.zeros(20_000, dtype=np.int64)
+    priors, values = Rollouts(draws)(start, start)
+    assert (priors == 1 / 7).all()
+    total = 0
+    for _ in range(4000):
+        position = rules.start()
+        while rules.outcome(position) is None:
+            position = rules.after(position, int(draws.choice(rules.legal(position))))
+        total += rules.outcome(position) or 0
+    assert values.mean() == pytest.approx(total / 4000, abs=4 * (1 / 4000 + 1 / 20_000) ** 0.5)
+
+
+def test_an_explained_choice_is_the_choice() -> None:
+    search = Search.of(rules.read("4444441"))
+    search.run(guess, 60, C)
+    N, W, P = search.N[0, 0], search.W[0, 0], search.P[0, 0]
+    Q, U = selection(N, W, P, C)
+    legal = [move for move in range(7) if move != 3]
+    scores = {}
+    for move in legal:
+        why = explain_selection(N, W, P, C, move)
+        assert [step.result for step in why.steps] == pytest.approx([Q[move], U[move], Q[move] + U[move]])
+        assert miscalculated([*why.steps, *why.meaning], within=1e-3) == []
+        scores[move] = why.result
+    before = N.copy()
+    search.visit(guess, C)
+    assert int((search.N[0, 0] - before).argmax()) == max(scores, key=scores.__getitem__)
+
+
+def test_noise_is_mixed_into_the_legal_priors_alone() -> None:
+    search = side_by_side(OPENINGS)
+    search.prepare(guess)
+    before = search.P[:, 0].copy()
+    search.add_noise(0.25, 1.0, np.random.default_rng(4))
+    assert search.P[:, 0].sum(1) == pytest.approx(1.0)
+    eta = (search.P[:, 0] - 0.75 * before) / 0.25
+    assert (eta >= -1e-12).all()
+    assert search.P[OPENINGS.index("4444441"), 0, 3] == 0
+    assert eta.sum(1) == pytest.approx(1.0)
+
+
+# The network
+
+
+def test_planes_show_the_stones_from_the_movers_view() -> None:
+    own, both = rules.own_and_both(rules.read("4453"))
+    (seen,) = planes(np.array([own]), np.array([both]))
+    assert seen[0, 0].tolist() == [0, 0, 0, 1, 1, 0, 0]  # X: columns 4 and 5
+    assert (seen[1, 0, 2], seen[1, 1, 3]) == (1, 1)  # O: column 3, and on top of 4
+    assert seen[1].sum() == 2
+    assert seen[2].sum() == 7
+    assert (seen[2, 2, 3], seen[2, 1, 4], seen[2, 0, 0]) == (1, 1, 1)
+
+
+def test_a_remembered_position_is_asked_about_once_and_mirrored_rightly() -> None:
+    asked = []
+
+    def ask(own: np.ndarray, both: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        asked.append(len(own))
+        return guess(own, both)
+
+    remembered = Remembered(ask)
+    own, both = np.array([rules.own_and_both(rules.read(text)) for text in ("12", "76", "12", "445", "443")]).T
+    priors, values = remembered(own, both)
+    assert (asked, remembered.asked) == ([2], 2)
+    assert np.array_equal(priors[0], priors[1][::-1])
+    assert np.array_equal(priors[0], priors[2])
+    assert np.array_equal(priors[3], priors[4][::-1])
+    assert values[0] == values[1] == values[2]
+    again, _ = remembered(own[::-1], both[::-1])
+    assert np.array_equal(again, priors[::-1])
+    assert asked == [2]
+    least = np.minimum(own + both, rules.mirrored(own) + rules.mirrored(both)) == own + both
+    expected, _ = guess(own[least], both[least])
+    assert np.array_equal(priors[least], expected)
+
+
+def test_full_columns_have_no_prior() -> None:
+    net = PolicyValueNet(4, 1, torch.Generator().manual_seed(2))
+    own, both = np.array([rules.own_and_both(rules.read(text)) for text in ("4444441", "777777")]).T
+    priors, values = evaluate(net, own, both)
+    assert priors.sum(1) == pytest.approx(1.0)
+    assert (priors[0, 3], priors[1, 6]) == (0, 0)
+    assert (np.abs(values) <= 1).all()
+
+
+# Self-play
+
+HOW = Exploring(c=C, temperature=1.0, opening=6, noise=0.25, alpha=1.0)
+
+
+def test_what_is_learnt_is_the_visits_and_the_end_of_each_game() -> None:
+    replay = Replay(10_000)
+    play = SelfPlay(6, replay)
+    draws = np.random.default_rng(5)
+    games: list[tuple[int, ...]] = []
+    while len(games) < 12:
+        lengths, moves = play.length.copy(), play.moves.copy()
+        play.move(guess, 12, HOW, draws)
+        for game in np.flatnonzero(play.length == 0):
+            position = rules.play(moves[game, : lengths[game]].tolist())
+            last = [move for move in rules.legal(position) if rules.outcome(rules.after(position, move)) is not None]
+            games.append((*moves[game, : lengths[game]].tolist(), last[0]))
+    assert play.ended == len(games)
+    assert play.results.sum() == len(games)
+    place = 0
+    won = {1: 0, 0: 0, -1: 0}
+    for game in games:
+        outcome = rules.outcome(rules.play(game))
+        assert outcome is not None
+        won[outcome] += 1
+        for ply in range(len(game)):
+            position = rules.play(game[:ply])
+            assert (replay.own[place], replay.both[place]) == rules.own_and_both(position)
+            assert replay.result[place] == outcome * rules.mover(position)
+            assert replay.policy[place].sum() == pytest.approx(1.0)
+            assert -1 <= replay.value[place] <= 1
+            place += 1
+    assert place == len(replay) == replay.written
+    assert play.results.tolist() == [won[1], won[0], won[-1]]
+
+
+def test_unseen_positions_and_their_mirror_images_never_enter_the_replay() -> None:
+    first = name_of(*np.array([rules.own_and_both(rules.read(text)) for text in ("", "4")]).T)
+    seen, replay = Replay(5000), Replay(5000)
+    for each, unseen in ((seen, []), (replay, first.tolist())):
+        play, draws = SelfPlay(8, each, unseen), np.random.default_rng(6)
+        while play.ended < 20:
+            play.move(guess, 6, HOW, draws)
+    assert np.isin(name_of(seen.own[: len(seen)], seen.both[: len(seen)]), first).sum() >= 20
+    assert not np.isin(name_of(replay.own[: len(replay)], replay.both[: len(replay)]), first).any()
+
+
+def test_the_oldest_positions_of_a_replay_are_overwritten() -> None:
+    replay = Replay(5)
+    for start in (0, 3, 6):
+        rows = np.arange(start, start + 3)
+        replay.add(own=rows, both=rows, policy=np.zeros((3, 7)), result=np.zeros(3), value=np.zeros(3))
+    assert sorted(replay.own.tolist()) == [4, 5, 6, 7, 8]
+    assert (len(replay), replay.written) == (5, 9)
+
+
+def test_moves_are_drawn_by_their_visits_and_temperature() -> None:
+    policy = np.tile(np.array([0.1, 0.0, 0.4, 0.5, 0.0, 0.0, 0.0]), (200_000, 1))
+    chance = np.random.default_rng(7).random(len(policy))
+    shares = np.bincount(drawn(policy, 0.5, chance), minlength=7) / len(policy)
+    assert shares == pytest.approx(np.array([0.01, 0, 0.16, 0.25, 0, 0, 0]) / 0.42, abs=0.005)
+    assert set(drawn(policy, 0.0, chance)) == {3}
+    assert drawn(policy[:2], 1.0, np.array([0.0, np.nextafter(1.0, 0.0)])).tolist() == [0, 3]
