@@ -135,7 +135,7 @@ def test_the_tree_below_a_move_is_kept_and_searched_further_as_if_nothing_had_ha
     assert np.array_equal(search.visits().sum(1), kept + 40)
 
 
-@pytest.mark.parametrize("text", ["121212", "445566", "1223343546"])  # upwards, to either side, along a diagonal
+@pytest.mark.parametrize("text", ["121212", "445566", "1223433414"])  # upwards, to either side, along a diagonal
 def test_a_win_in_one_is_found_without_any_knowledge(text: str) -> None:
     position = rules.read(text)
     wins = [move for move in rules.legal(position) if rules.outcome(rules.after(position, move)) not in (None, 0)]
