@@ -208,7 +208,7 @@ class Search:
         return {"own": self.own.copy(), "both": self.both.copy(), "size": self.size.copy(), **kept}
 
     def load(self, state: dict[str, Any]) -> None:
-        arrays = {name: np.array(each) for name, each in state.items()}
+        arrays = {name: np.asarray(each).copy() for name, each in state.items()}
         self.own, self.both, self.size = arrays["own"], arrays["both"], arrays["size"]
         self.allocate(arrays["N"].shape[1])
         for name, array in self.arrays().items():

@@ -139,7 +139,7 @@ class SelfPlay:
         self.search.load(state["search"])
         self.replay.load(state["replay"])
         for name in ("moves", "own", "both", "policy", "value", "length", "results"):
-            setattr(self, name, np.array(state[name]))
+            setattr(self, name, np.asarray(state[name]).copy())
         self.ended = int(state["ended"])
 
 
