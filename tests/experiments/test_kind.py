@@ -56,7 +56,7 @@ def test_what_another_package_declares_wrongly_is_one_sentence(installed: None, 
 def test_an_unknown_name_is_answered_with_the_nearest_one() -> None:
     with pytest.raises(LabError, match=r"'contrl' is not an experiment.*nearest: control"):
         kind_named("contrl")
-    with pytest.raises(LabError, match=r"(?s)'zzz'.*allowed: actor-critic, bandits, control"):
+    with pytest.raises(LabError, match=r"(?s)'zzz'.*allowed: actor-critic, bandits, connect-four, control"):
         kind_named("zzz")
     assert explain_metric({"kind": "contrl"}, "loss", 1, {"loss": 1.0}) is None
 

@@ -8,15 +8,17 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from txlab.engine.games.connect_four import solver
+from txlab.engine.games.connect_four import threats
 from txlab.engine.games.connect_four.rules import COLUMN, SQUARES, STRIDE
 
-OFFSET = solver.OFFSET
-FROM_CENTRE = np.array(solver.FROM_CENTRE)
+OFFSET = threats.OFFSET
+FROM_CENTRE = np.array(threats.FROM_CENTRE)
 
 jit = numba.njit(cache=True, error_model="numpy")
 
-winning, not_losing, entry, next_bound = map(jit, (solver.winning, solver.not_losing, solver.entry, solver.next_bound))
+winning, not_losing, entry, next_bound = map(
+    jit, (threats.winning, threats.not_losing, threats.entry, threats.next_bound)
+)
 
 
 @jit

@@ -19,10 +19,8 @@ from types import ModuleType
 import numpy as np
 
 from txlab.engine.games.connect_four.rules import (
-    BOARD,
     BOTTOM,
     COLUMN,
-    COLUMNS,
     SQUARES,
     STRIDE,
     has_four,
@@ -30,6 +28,7 @@ from txlab.engine.games.connect_four.rules import (
     own_and_both,
     square_of,
 )
+from txlab.engine.games.connect_four.threats import FROM_CENTRE, OFFSET, entry, next_bound, not_losing, winning
 from txlab.engine.games.game import Position
 from txlab.errors import LabError
 
@@ -37,9 +36,6 @@ TABLE = 4_194_301
 """Entries of the compiled form's table, a prime; 38 MB."""
 REMEMBERED = 2_000_000
 """Entries of the plain form's table, some 200 MB, before it begins anew."""
-OFFSET = 64
-"""A table keeps OFFSET + an upper bound of a score, or −OFFSET + a lower bound."""
-FROM_CENTRE = (3, 2, 4, 1, 5, 0, 6)
 
 
 @cache
@@ -50,49 +46,6 @@ def compiled() -> ModuleType | None:
     except ImportError:
         return None
     return compiled
-
-
-# Of stones as integers. compiled.py compiles these very functions, so they call no others.
-
-
-def winning(own: int, both: int) -> int:
-    """The free squares that would complete four of `own`, whether a stone can fall there yet or not."""
-    found = (own << 1) & (own << 2) & (own << 3)
-    for step in (STRIDE - 1, STRIDE, STRIDE + 1):
-        pair = (own << step) & (own << 2 * step)
-        found |= pair & (own << 3 * step)
-        found |= pair & (own >> step)
-        pair = (own >> step) & (own >> 2 * step)
-        found |= pair & (own << step)
-        found |= pair & (own >> 3 * step)
-    return found & (BOARD ^ both)
-
-
-def not_losing(both: int, lost: int) -> int:
-    """The squares to move to after which the other cannot win at once; 0 = there is none.
-
-    lost   the squares on which the other would win
-    """
-    squares = (both + BOTTOM) & BOARD
-    forced = squares & lost
-    if forced:
-        if forced & (forced - 1):
-            return 0
-        squares = forced
-    return squares & ~(lost >> 1)
-
-
-def entry(own: int, both: int) -> int:
-    """One number for a position and its mirror image."""
-    found, column = 0, 0
-    key = own + both  # in each column the stones' colours below a one: different positions have different sums
-    for _ in range(COLUMNS):
-        found = found << STRIDE | ((key >> column) & (COLUMN << 1 | 1))
-        column += STRIDE
-    return min(key, found)
-
-
-# The plain form
 
 
 def negamax(own: int, both: int, alpha: int, beta: int, table: dict[int, int]) -> int:
@@ -178,16 +131,6 @@ class Solver:
                 after = (own | square, other) if both.bit_count() % 2 == 0 else (other, own | square)
                 found[move] = -self.score(after)
         return found
-
-
-def next_bound(low: int, high: int) -> int:
-    """The bound to ask about: the middle, but first those near 0, which are quick to decide."""
-    middle = low + (high - low) // 2
-    if middle <= 0 and low // 2 < middle:
-        return -((-low) // 2) if low < 0 else low // 2
-    if middle >= 0 and high // 2 > middle:
-        return high // 2
-    return middle
 
 
 @cache
