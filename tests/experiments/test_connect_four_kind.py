@@ -14,10 +14,11 @@ from independent.transformer import linear, part
 
 from txlab.engine.games.connect_four import rules
 from txlab.engine.games.connect_four.judged import judged
+from txlab.engine.games.connect_four.network import evaluate
 from txlab.engine.games.connect_four.solver import Solver, optimal_moves
 from txlab.errors import LabError
 from txlab.experiments.kinds.connect_four import KIND
-from txlab.experiments.kinds.connect_four.experiment import ConnectFour
+from txlab.experiments.kinds.connect_four.experiment import ConnectFour, network_of
 from txlab.experiments.kinds.connect_four.schema import ConnectFourScenario
 from txlab.experiments.randomness import generator
 
@@ -190,6 +191,17 @@ def test_looking_and_evaluating_change_nothing() -> None:
         looked.frame()
         other.step()
     assert same(looked.state_dict(), other.state_dict())
+
+
+def test_the_network_of_a_checkpoint_and_the_one_before_any_update_are_built_again() -> None:
+    learner = made()
+    own, both = judged().own[:9], judged().both[:9]
+    first = learner.ask(own, both)
+    learner.step()
+    for state, expected in ((None, first), (learner.state_dict(), learner.ask(own, both))):
+        found = evaluate(network_of(learner.scenario, state), own, both)
+        assert np.array_equal(found[0], expected[0])
+        assert np.array_equal(found[1], expected[1])
 
 
 def test_a_state_of_other_games_is_refused() -> None:

@@ -31,9 +31,9 @@ from txlab.engine.games.connect_four.search import Search, selection
 from txlab.engine.games.connect_four.self_play import Exploring, Replay, SelfPlay
 from txlab.errors import LabError
 from txlab.experiments.kinds.connect_four.schema import MOST_VISITS, ConnectFourScenario, visits_of
-from txlab.experiments.learning.gradient import GradientExperiment, Measured
+from txlab.experiments.learning.gradient import GradientExperiment, Measured, made_again
 from txlab.experiments.protocol import Adjustable, Frame, State
-from txlab.experiments.randomness import generator
+from txlab.experiments.randomness import derived_seed, generator
 
 Batch = tuple[Tensor, Tensor, Tensor, Tensor]
 """planes (B, 3, 6, 7), legal (B, 7), π (B, 7), y (B)"""
@@ -204,6 +204,14 @@ class ConnectFour(GradientExperiment[PolicyValueNet]):
             raise LabError(f"the checkpoint has a replay of {replay} positions, more than {self.scenario.train.replay}")
         super().load_state_dict(state)
         self.games.load(state["play"])
+
+
+def network_of(scenario: ConnectFourScenario, state: State | None = None) -> PolicyValueNet:
+    """The network of a checkpoint, or before its first update. LabError if its weights do not fit the scenario."""
+    network = scenario.network
+    draws = torch.Generator().manual_seed(derived_seed(scenario.seed, "weights", 0))
+    drawn = PolicyValueNet(network.channels, network.blocks, draws)
+    return made_again(lambda: drawn, (state or {"model": drawn.state_dict()})["model"])
 
 
 def in_tensors(state: dict[str, Any]) -> dict[str, Any]:
