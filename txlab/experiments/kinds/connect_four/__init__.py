@@ -18,6 +18,7 @@ from txlab.experiments.learning.explanations import (
     explain_step,
     explain_sum,
     interval_steps,
+    require,
 )
 from txlab.experiments.protocol import Experiment, Frame
 from txlab.experiments.small import SmallKind
@@ -101,6 +102,7 @@ class ConnectFourKind(SmallKind):
             raise LabError(f"{tensor} has no explanation; allowed: shown/N, P, Q, U, score, V, value")
         from txlab.engine.games.connect_four.search import explain_selection
 
+        require(frame, tensor, *(f"shown/{key}" for key in "NWPV"))
         row = int(index[0])
         where = frame.tokens["shown"][row] or "the start"
         there = {key: np.asarray(frame.tensors[f"shown/{key}"][row], dtype=np.float64) for key in "NWPV"}
