@@ -7,9 +7,8 @@ priors P, and adds the value, with alternating sign, to W along the way, and 1 t
 evaluation of s itself, so that the priors order the first choice. The end of a game has its own value and no node.
 
 Notable: each game's tree is a row of the same arrays, and one visit is made in all games at once, so the leaves of all
-of them are one batch for the network; a tree of Python objects takes 50 µs a visit, this one 3
-(256 games, the network not counted). After a move the tree
-below it is kept.
+of them are one batch for the network; a tree of Python objects takes 50 µs a visit, this one 3 (256 games, the network
+not counted). After a move the tree below it is kept.
 """
 
 from __future__ import annotations
