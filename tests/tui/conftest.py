@@ -2,13 +2,16 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 import textual.app
 import textual.pilot
 from recorded import still_open
+
+from txlab.errors import LabError
+from txlab.tui.screen_registry import ScreenEntry, installed_screens
 
 LOOK, QUIET = 0.02, 0.001  # seconds between two looks; processor time in that time that is nothing
 PATIENCE = 60.0
@@ -46,6 +49,22 @@ async def press(pilot: textual.pilot.Pilot[Any], *keys: str) -> None:
 
 textual.pilot.Pilot.press = press  # type: ignore[method-assign]
 textual.pilot.Pilot.press_at_once = press_keys  # type: ignore[attr-defined]  # for keys that are to wait
+
+
+@pytest.fixture(autouse=True)
+def screens_are_prepared_only_where_that_is_tested(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Preparing all screens in idle moments takes most of the processor time of a test that looks at one."""
+    if request.node.get_closest_marker("prepared") is None:
+        monkeypatch.setattr("txlab.tui.preload.prepare_screens", add_installed_screens)
+
+
+async def add_installed_screens(app: Any, add: Callable[[Sequence[ScreenEntry]], None], report: Any) -> None:
+    try:
+        add(list(installed_screens()))
+    except LabError as error:
+        report(error)
 
 
 @pytest.fixture(autouse=True)

@@ -23,6 +23,8 @@ from txlab.tui.screen_registry import SCREENS
 from txlab.tui.screens.lab.describe import place_of
 from txlab.tui.textual_internals import make_ready
 
+pytestmark = pytest.mark.prepared
+
 
 async def test_the_first_switch_and_the_first_dialog_match_no_style_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -17,6 +17,8 @@ from txlab.tui import textual_internals
 from txlab.tui.app import TxlabApp
 from txlab.tui.textual_internals import POLL, QUICK, KeyDriver, Keys, quick_driver
 
+pytestmark = pytest.mark.prepared
+
 
 class Clock:
     """A clock that advances only when told to."""

@@ -162,7 +162,7 @@ class Inbox:
     def asks_to_stop(self) -> bool:
         """Whether a stop is among the requests that wait; they stay where they are."""
         with contextlib.suppress(OSError), self.run.folder("inbox") as inbox:
-            read = (_read(inbox, name)[0] for name in self._names(inbox)[:TAKEN_AT_ONCE])
+            read = (_read(inbox, name)[0] for name in names_in(inbox, self.stuck)[:TAKEN_AT_ONCE])
             return any(row is not None and check(row).request == "stop" for row in read)
         return False
 
