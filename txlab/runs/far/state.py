@@ -37,6 +37,7 @@ class FarState:
     offset           seconds by which this machine's clock is ahead of the other's
     complete         when all that the run had there was here; 0 = not yet
     refused          what was sent from here and was not taken, and why
+    left             what was left here for the run and is not known to be there
     """
 
     host: str = ""
@@ -50,6 +51,7 @@ class FarState:
     offset: float = 0.0
     complete: float = 0.0
     refused: str = ""
+    left: str = ""
 
     @property
     def connected(self) -> bool:
