@@ -34,7 +34,7 @@ from txlab.runs.finding import find_run
 from txlab.runs.label import read_label, write_label
 
 EVERY = int(os.environ.get("TXLAB_ALL_CUTS") or 450)  # bytes between two cuts
-ANSWERED_WITHIN = "0.5"  # seconds; a session that is cut is not answered later
+ANSWERED_WITHIN = "0.5"  # seconds; a session that is cut is not answered later, and number 0 is not cut
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +125,7 @@ class Controls(Asks):
 
     def words(self, number: int) -> list[str]:
         self.before = Counter(self.box.ids)
-        return ["control", self.given, *self.request, "--timeout", ANSWERED_WITHIN]
+        return ["control", self.given, *self.request, "--timeout", ANSWERED_WITHIN if number else "60"]
 
     def kept(self, mirror: Path) -> bool:
         with RunDirectory(mirror).folder("inbox") as inbox:
@@ -146,7 +146,7 @@ class Pauses(Controls):
 class Stops(Controls):
     def words(self, number: int) -> list[str]:
         super().words(number)
-        return ["stop", self.given, "--timeout", ANSWERED_WITHIN]
+        return ["stop", self.given, "--timeout", ANSWERED_WITHIN if number else "60"]
 
 
 class Ranks(Asks):
