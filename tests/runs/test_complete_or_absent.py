@@ -31,7 +31,7 @@ from txlab.runs.directory import RunDirectory
 from txlab.runs.frames import FrameIndex, FrameWriter
 from txlab.runs.models import open_model
 
-TEXTS = ["a rose is a rose is a rose", "they sell sea shells by the sea shore"]
+TEXT = "a rose is a rose is a rose"
 
 
 @dataclass
@@ -45,7 +45,8 @@ class Writer:
 
 
 def tokenizer(which: int) -> BytePairTokenizer:
-    return train_tokenizer([TEXTS[which]], 262, "gpt2")
+    """The second has all merges of the first, and more tokens: a file of each of the two would be read."""
+    return train_tokenizer([TEXT], (258, 260)[which], "gpt2")
 
 
 def which_tokenizer(place: Path) -> int | None:
@@ -53,7 +54,9 @@ def which_tokenizer(place: Path) -> int | None:
         return None
     loaded = load_tokenizer(place)
     assert isinstance(loaded, BytePairTokenizer)
-    return [tokenizer(0).merges, tokenizer(1).merges].index(loaded.merges)
+    return [(each.merges, each.vocabulary) for each in (tokenizer(0), tokenizer(1))].index(
+        (loaded.merges, loaded.vocabulary)
+    )
 
 
 def which_gpt2(place: Path) -> int | None:
