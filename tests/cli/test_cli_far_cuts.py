@@ -1,7 +1,8 @@
 """A session with another machine that is cut after any number of bytes: what was asked arrives once, or the person is
 told; what is read is right, or said to be old.
 
-Each command is cut at a few places here. All places, every tenth byte of both directions, take an hour:
+Each command is cut at a few places here, and a part of what the other side can refuse is tried. All places, every
+tenth byte of both directions, and all refusals take an hour:
 
     TXLAB_ALL_CUTS=10 pytest tests/cli/test_cli_far_cuts.py -s     # -s shows the counts; -k 'name and cold' does a part
 """
@@ -14,14 +15,16 @@ import shutil
 import threading
 import time
 import warnings
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from itertools import count
+from itertools import count, product
 from pathlib import Path
 
 import pytest
+from far_machine import FULL, READ_ONLY
 from forked_machine import ENDLESS, ForkedMachine
-from test_cli_far_addresses import MIDDLE, RUNS, Machine, make_run
+from test_cli_far_addresses import FORMS, MIDDLE, RUNS, Machine, make_run
 from waiting import wait_for
 
 from txlab.cli import app
@@ -151,9 +154,11 @@ class Stops(Controls):
 
 
 class Ranks(Asks):
+    run = MIDDLE
+
     def words(self, number: int) -> list[str]:
         self.id = f"r{number}"
-        row = {"id": self.id, "question": f"q{MIDDLE}", "prompt": "p", "answers": ["one", "two"], "ranks": [1, 2]}
+        row = {"id": self.id, "question": f"q{self.run}", "prompt": "p", "answers": ["one", "two"], "ranks": [1, 2]}
         file = self.folder / "rankings.jsonl"
         file.write_text(json.dumps({**row, "by": f"ann {number}", "time": 1.0}) + "\n")
         return ["rank", self.given, "--from", str(file)]
@@ -261,6 +266,45 @@ def test_what_is_asked_arrives_once_or_the_person_is_told(
             cuts.note("told, and not asked")
     print(f"\n{command.__name__} {cache}: {dict(cuts.counts)}")
     assert len(cuts.counts) > 1
+
+
+REFUSED = [*product([Names, Pauses, Stops, Ranks], FORMS, ["cold", "warm"], ["read-only", "full"])]
+
+
+@pytest.mark.parametrize(("command", "form", "cache", "refusal"), REFUSED if EVERY < 100 else REFUSED[::7])
+def test_what_the_other_side_refuses_is_sent_later_or_said_to_be_lost(
+    box: Box,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: type[Asks],
+    form: str,
+    cache: str,
+    refusal: str,
+) -> None:
+    given, meant = FORMS[form](box.root)
+    if cache == "warm":
+        find_run(given)
+        mirroring.close_all()
+    asks = command(box, given, tmp_path)
+    if isinstance(asks, Ranks):
+        asks.run = meant
+    program = zlib.compress(
+        {"read-only": READ_ONLY, "full": FULL}[refusal].encode() + b"\n" + zlib.decompress(line.agent())
+    )
+    with monkeypatch.context() as refusing:
+        refusing.setattr(line, "agent", lambda: program)
+        with pytest.raises(LabError, match="box does not take") as told:
+            app(asks.words(0), standalone_mode=False)
+        mirroring.close_all()
+    lost = isinstance(asks, Controls)
+    assert ("it is not sent again" if lost else "kept here and sent with the next connection") in str(told.value)
+    assert mirroring.undelivered(find_run(given)) == ""
+    mirroring.close_all()
+    assert box.asked == []
+    if isinstance(asks, Names):
+        assert [name for name in RUNS if read_label(box.root / name).name == asks.name] == [meant]
+    if isinstance(asks, Ranks):
+        assert [name for name in RUNS if count_in(box.root / name / "preferences.jsonl", asks.id)] == [meant]
 
 
 @pytest.mark.parametrize("cache", ["cold", "warm"])

@@ -74,9 +74,9 @@ def which_model(place: Path) -> int | None:
     if not place.exists():
         return None
     there = open_model(str(place)).model.state_dict()
-    return [all(torch.equal(there[key], of) for key, of in model(which).state_dict().items()) for which in (0, 1)].index(
-        True
-    )
+    return [
+        all(torch.equal(there[key], of) for key, of in model(which).state_dict().items()) for which in (0, 1)
+    ].index(True)
 
 
 def vectors(which: int) -> Embedding:

@@ -23,7 +23,7 @@ from txlab.runs.events import json_object
 from txlab.runs.far.address import Address
 from txlab.runs.far.coarse import LARGEST as LARGEST_COARSE
 from txlab.runs.far.coarse import LARGEST_EXACT
-from txlab.runs.far.line import NONSENSE, Line, LineLost
+from txlab.runs.far.line import NONSENSE, Line, LineLost, Message
 from txlab.runs.far.mirror import AT_ONCE, RunMirror, mark_of
 from txlab.runs.far.state import OF_LIST, FarState
 
@@ -190,7 +190,9 @@ class Host:
             if self._closing and ends == float("inf"):  # what was asked for just now is still passed on
                 ends = time.monotonic() + DELIVERS_WITHIN
                 talk.tick()
-            for said, body in line.wait(TICK):
+            messages = line.wait(TICK)
+            talk.bound(messages)
+            for said, body in messages:
                 talk.hear(said, body)
             if not line.started:
                 continue
@@ -224,6 +226,13 @@ class Conversation:
         self.line.send({**request, "id": self.number}, body)
         return self.number
 
+    def bound(self, messages: list[Message]) -> None:
+        """Refuse messages without end that nobody asked for, before the first of these is taken in. Raises LineLost."""
+        self.news += sum(len(body) < SMALLEST and said.get("id") not in self.waiting for said, body in messages)
+        took = time.monotonic() - self.began
+        if self.news > MOST_NEWS + NEWS_A_SECOND * (1 + len(self.followed)) * took:
+            raise self.line.nonsense(f"{self.news} messages in {took:.0f} s have no end")
+
     def hear(self, said: dict[str, Any], body: bytes) -> None:
         """Take a message in. Raises LineLost for one that makes no sense."""
         try:
@@ -249,9 +258,6 @@ class Conversation:
             else:
                 self.waiting.pop(number)(said, body)
             return
-        self.news += len(body) < SMALLEST
-        if self.news > MOST_NEWS + NEWS_A_SECOND * (1 + len(self.followed)) * (time.monotonic() - self.began):
-            raise ValueError(f"{self.news} in {time.monotonic() - self.began:.0f} s have no end")
         if isinstance(run, str) and run in self.followed:
             if "gone" in said:
                 self.followed.discard(run)

@@ -129,10 +129,13 @@ def line_and_name(address: Address) -> tuple[Host, str]:
 
 
 def connected(host: Host) -> bool:
-    """Wait for the line; whether there is one."""
+    """Wait for the line; whether there is one. LabError if the other side speaks and does not say which runs it has."""
+    deadline = time.monotonic() + OPENS_WITHIN
     while not host.connected.wait(0.02):
         if host.failed.is_set():
             return False
+        if time.monotonic() > deadline:
+            raise LabError(f"{host.address.host} has not said within {OPENS_WITHIN:.0f} s which runs it has")
     return True
 
 
