@@ -127,7 +127,8 @@ class ForkedSession(SimpleNamespace):
 
     def __init__(self, address: str, asked: dict[str, Any]) -> None:
         there, here = zip(*(os.pipe() for _ in range(4)), strict=True)  # reading ends, writing ends
-        self.stdin, self.stdout, self.stderr = open(here[0], "wb", 0), open(there[1], "rb", 0), open(there[2], "rb", 0)
+        self.stdin, self.stdout = os.fdopen(here[0], "wb", 0), os.fdopen(there[1], "rb", 0)
+        self.stderr = os.fdopen(there[2], "rb", 0)
         self.ended = there[3]
         theirs = [there[0], here[1], here[2], here[3]]
         with socket.socket(socket.AF_UNIX) as line:

@@ -197,8 +197,13 @@ class Cuts:
         """(number, bytes there, bytes back) of each cut; `work` has a session that is not cut."""
         lines: set[line.Line] = set()
         close = line.Line.close
+
+        def noted(each: line.Line) -> None:
+            lines.add(each)
+            close(each)
+
         with self.monkeypatch.context() as counting:
-            counting.setattr(line.Line, "close", lambda each: [lines.add(each), close(each)] and None)
+            counting.setattr(line.Line, "close", noted)
             work()
             mirroring.close_all()
         there, back = (sum(each.sent - len(line.agent()) for each in lines), sum(each.received for each in lines))
@@ -320,7 +325,7 @@ def test_what_is_read_is_right_or_said_to_be_old_or_refused(
     further = {"plot": ["--metric", "loss"], "export": [], "attach": ["--lines"]}[command]
     cuts = Cuts(box, tmp_path, cache, monkeypatch)
     box.beat("done")
-    for number, there, back in cuts.places(lambda: app([command, cuts.given, *further], standalone_mode=False)):
+    for _, there, back in cuts.places(lambda: app([command, cuts.given, *further], standalone_mode=False)):
         box.machine.cut(sessions=0)
         if cache == "warm":  # what is here already is not all that there is
             shutil.rmtree(tmp_path / "cache")
