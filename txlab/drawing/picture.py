@@ -22,8 +22,8 @@ import numpy.typing as npt
 from txlab.drawing.text import label, visible
 from txlab.drawing.thinning import decimate, smooth
 from txlab.errors import LabError, nearest
+from txlab.experiments.metric import is_validation
 from txlab.files import atomic_write
-from txlab.runs.primary_metric import is_validation
 from txlab.runs.reader import RunReader
 
 if TYPE_CHECKING:
