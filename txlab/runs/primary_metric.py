@@ -7,7 +7,7 @@ An experiment may name its own in facts()["headline"]; otherwise its kind does.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from txlab.experiments.kind import kind_of_run
@@ -42,7 +42,7 @@ def primary_metrics(facts: Mapping[str, Any], names: Sequence[str], kind: str = 
     return first + [validation for name in first if (validation := validation_of(name, names))]
 
 
-def validation_of(name: str, names: Sequence[str]) -> str:
+def validation_of(name: str, names: Collection[str]) -> str:
     """The one of `names` that measures on unseen data what `name` measures in training, or "".
 
     >>> validation_of("train/loss", ["train/loss", "eval/loss"]), validation_of("loss", ["loss", "val_loss"])

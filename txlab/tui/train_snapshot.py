@@ -74,6 +74,15 @@ def relatives(name: str, names: Sequence[str]) -> list[str]:
     return sorted(found, key=lambda other: (len(other), other) if group == "accuracy_" else (0, "")) or [name]
 
 
+def one_of_each(metrics: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Return the metrics that are the first of those `names` that are drawn together."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(family(name), []).append(name)
+    first = {group: relatives(members[0], members)[0] for group, members in groups.items()}
+    return [name for name in metrics if not (group := family(name)) or name == first[group]]
+
+
 @dataclass(frozen=True)
 class Look:
     """What the user has selected: the metric, the step (None = live), other runs to compare with, an image or a
@@ -148,11 +157,13 @@ def snapshot(reader: RunReader, look: Look, other: Callable[[Path], RunReader]) 
     if reader.problem:
         state = replace(state, status="unreadable", reason=reader.problem)
     names, kind = reader.names(), kind_of_run(info.kind)
-    hidden = {validation_of(name, names) for name in names}  # drawn with the training curve
+    known = dict.fromkeys(names)
+    hidden = {validation_of(name, known) for name in names}  # drawn with the training curve
     first = list(dict.fromkeys([*primary_metrics(info.facts, names, info.kind), *FIRST]))
-    metrics = [n for n in first if n in names and n not in hidden] + [n for n in names if n not in (*first, *hidden)]
+    later = known.keys() - first - hidden
+    metrics = [n for n in first if n in known and n not in hidden] + [n for n in names if n in later]
     metrics.sort(key=machines)
-    metrics = [name for name in metrics if name == relatives(name, names)[0]]  # one per group
+    metrics = one_of_each(metrics, names)  # of those drawn together
     asked = relatives(look.metric, names)[0]
     metric = asked if asked in metrics else metrics[0] if metrics else ""
     step = max(
