@@ -134,6 +134,7 @@ class Snapshot:
     alerts: Mapping[str, Any] = field(default_factory=dict)  # RunInfo.alerts
     pictures: Pictures = field(default_factory=Pictures)
     events: tuple[tuple[int, str], ...] = ()  # (step, words) of what was done to the run, for the chart
+    omission: str = ""  # what of the log is left out
 
 
 def value_at(series: Series, at: int | None) -> float | None:
@@ -199,6 +200,7 @@ def snapshot(reader: RunReader, look: Look, other: Callable[[Path], RunReader]) 
         info.alerts,
         pictures_of(reader.frames, look.at, look.picture),
         interventions(reader),
+        reader.omission,
     )
 
 
