@@ -40,9 +40,14 @@ main()
 Writer = Callable[[Path], object]
 
 
-def text(content: str | bytes) -> Writer:
-    data = content.encode() if isinstance(content, str) else content
-    return lambda path: path.write_bytes(data)
+def text(made: Callable[[], str | bytes]) -> Writer:
+    """A file of what `made` makes, when it is wanted: some are large."""
+
+    def write(path: Path) -> None:
+        content = made()
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+    return write
 
 
 def sparse(size: int, start: bytes = b"") -> Writer:
@@ -65,8 +70,8 @@ ODD: dict[str, Writer] = {  # whatever the format
     "a link to itself": loop,
     "100 MB of zeros": sparse(100 << 20),
     "100 MB of text": lambda path: path.write_bytes(b"a = 1 # " + b"x" * (100 << 20)),
-    "nothing": text(""),
-    "no UTF-8": text(bytes(range(256)) * 100),
+    "nothing": text(lambda: ""),
+    "no UTF-8": text(lambda: bytes(range(256)) * 100),
 }
 NASTY = "\x1b]0;title\x07\x1b[2J\u202eevil\u2066\x9b31m"
 NASTY_JSON = json.dumps(NASTY)
@@ -75,86 +80,100 @@ DEEP = 100_000
 
 TOML: dict[str, Writer] = {
     **ODD,
-    "a million keys": text("".join(f"k{n} = 1\n" for n in range(1_000_000))),
-    "as many keys as are read": text('kind = "language-model"\n' + "".join(f"k{n} = 1\n" for n in range(SIZE // 11))),
-    "as many tables as are read": text("".join(f"[t{n}]\n" for n in range(SIZE // 10))),
-    "as many lists of tables": text('kind = "language-model"\n' + "[[train]]\n" * (SIZE // 10)),
-    "lists in lists": text("a = " + "[" * (DEEP) + "]" * DEEP),
-    "tables in tables": text("a = " + "{a = " * (SIZE // 7) + "1" + "}" * (SIZE // 7)),
-    "a dotted key": text("a." * (SIZE // 2) + "a = 1"),
-    "many dotted keys": text("".join(f"{'a.' * 30}k{n} = 1\n" for n in range(SIZE // 75))),
-    "an integer of many digits": text(f'kind = "language-model"\n[train]\nsteps = {"9" * SIZE}'),
-    "an integer of a million digits": text(f"a = {'9' * 1_000_000}"),
-    "a float of many digits": text(f'kind = "language-model"\n[train]\nsteps = {"9" * SIZE}.5'),
-    "a text of 50 MB": text(f'kind = "{"x" * (50 << 20)}"'),
-    "a long name of a kind": text(f'kind = "{"x" * SIZE}"'),
-    "long keys": text(f'kind = "language-model"\n{"x" * SIZE} = 1'),
-    "a long device": text(f'kind = "language-model"\ndevice = "{"y" * SIZE}"'),
-    "NUL": text('kind = "language-model\0"\n\0 = 1'),
-    "escapes": text(f"kind = {NASTY_JSON}\n{NASTY_JSON} = {NASTY_JSON}".replace("\\x", "\\u00")),
-    "raw escapes": text(f'kind = "{NASTY}"'),
-    "keys twice": text('kind = "language-model"\nkind = "bandits"\n'),
-    "quotes without an end": text('a = """' + '"' * 2 + "x\n" * (SIZE // 2)),
-    "quotes": text("a = " + '""""' * (SIZE // 4)),
-    "backslashes": text('a = "' + "\\\\" * (SIZE // 2)),
-    "underscores": text("a = 1" + "_1" * (SIZE // 2)),
-    "a date of digits": text("a = 1979-05-27T" + "0" * SIZE),
-    "a comment": text("#" * SIZE),
+    "a million keys": text(lambda: "".join(f"k{n} = 1\n" for n in range(1_000_000))),
+    "as many keys as are read": text(
+        lambda: 'kind = "language-model"\n' + "".join(f"k{n} = 1\n" for n in range(SIZE // 11))
+    ),
+    "as many tables as are read": text(lambda: "".join(f"[t{n}]\n" for n in range(SIZE // 10))),
+    "as many lists of tables": text(lambda: 'kind = "language-model"\n' + "[[train]]\n" * (SIZE // 10)),
+    "lists in lists": text(lambda: "a = " + "[" * (DEEP) + "]" * DEEP),
+    "tables in tables": text(lambda: "a = " + "{a = " * (SIZE // 7) + "1" + "}" * (SIZE // 7)),
+    "a dotted key": text(lambda: "a." * (SIZE // 2) + "a = 1"),
+    "many dotted keys": text(lambda: "".join(f"{'a.' * 30}k{n} = 1\n" for n in range(SIZE // 75))),
+    "an integer of many digits": text(lambda: f'kind = "language-model"\n[train]\nsteps = {"9" * SIZE}'),
+    "an integer of a million digits": text(lambda: f"a = {'9' * 1_000_000}"),
+    "a float of many digits": text(lambda: f'kind = "language-model"\n[train]\nsteps = {"9" * SIZE}.5'),
+    "a text of 50 MB": text(lambda: f'kind = "{"x" * (50 << 20)}"'),
+    "a long name of a kind": text(lambda: f'kind = "{"x" * SIZE}"'),
+    "long keys": text(lambda: f'kind = "language-model"\n{"x" * SIZE} = 1'),
+    "a long device": text(lambda: f'kind = "language-model"\ndevice = "{"y" * SIZE}"'),
+    "NUL": text(lambda: 'kind = "language-model\0"\n\0 = 1'),
+    "escapes": text(lambda: f"kind = {NASTY_JSON}\n{NASTY_JSON} = {NASTY_JSON}".replace("\\x", "\\u00")),
+    "raw escapes": text(lambda: f'kind = "{NASTY}"'),
+    "keys twice": text(lambda: 'kind = "language-model"\nkind = "bandits"\n'),
+    "quotes without an end": text(lambda: 'a = """' + '"' * 2 + "x\n" * (SIZE // 2)),
+    "quotes": text(lambda: "a = " + '""""' * (SIZE // 4)),
+    "backslashes": text(lambda: 'a = "' + "\\\\" * (SIZE // 2)),
+    "underscores": text(lambda: "a = 1" + "_1" * (SIZE // 2)),
+    "a date of digits": text(lambda: "a = 1979-05-27T" + "0" * SIZE),
+    "a comment": text(lambda: "#" * SIZE),
 }
 NESTED_JSON = "[" * DEEP + "]" * DEEP
 JSON: dict[str, Writer] = {
     **ODD,
-    "a million keys": text("{" + ",".join(f'"k{n}":1' for n in range(1_000_000)) + "}"),
-    "lists in lists": text('{"facts":' + NESTED_JSON + "}"),
-    "an integer of a million digits": text('{"step":' + "9" * 1_000_000 + "}"),
-    "a text of 50 MB": text('{"name":"' + "x" * (50 << 20) + '"}'),
-    "NUL": text('{"name":"a\\u0000b","status":"\\u0000"}\0'),
-    "keys twice": text('{"name":"a","name":"b","status":"done","status":"running"}'),
-    "no object": text("[1,2,3]"),
+    "a million keys": text(lambda: "{" + ",".join(f'"k{n}":1' for n in range(1_000_000)) + "}"),
+    "lists in lists": text(lambda: '{"facts":' + NESTED_JSON + "}"),
+    "an integer of a million digits": text(lambda: '{"step":' + "9" * 1_000_000 + "}"),
+    "a text of 50 MB": text(lambda: '{"name":"' + "x" * (50 << 20) + '"}'),
+    "NUL": text(lambda: '{"name":"a\\u0000b","status":"\\u0000"}\0'),
+    "keys twice": text(lambda: '{"name":"a","name":"b","status":"done","status":"running"}'),
+    "no object": text(lambda: "[1,2,3]"),
 }
 FIELDS = ("name", "kind", "scenario", "title", "status", "reason", "host", "device", "origin", "unit", "txlab")
 MIB = 1 << 20
 RUN: dict[str, Writer] = {
     **JSON,
-    "keys up to what is read": text("{" + ",".join(f'"k{n}":1' for n in range(300_000)) + "}"),
-    "facts up to what is read": text('{"facts":{' + ",".join(f'"k{n}":[]' for n in range(250_000)) + "}}"),
-    "changes up to what is read": text('{"changes":{' + ",".join(f'"k{n}":1' for n in range(300_000)) + "}}"),
-    "config up to what is read": text('{"config":{' + ",".join(f'"k{n}":1' for n in range(300_000)) + "}}"),
-    "alerts up to what is read": text('{"alerts":{' + ",".join(f'"k{n}":1' for n in range(300_000)) + "}}"),
-    "headline up to what is read": text('{"facts":{"headline":[' + ",".join(f'"k{n}"' for n in range(300_000)) + "]}}"),
-    "empty lists up to what is read": text('{"facts":[' + "[]," * 1_300_000 + "0]}"),
-    "long texts": text(json.dumps({key: "x" * (3 * MIB // len(FIELDS)) for key in FIELDS})),
-    "spaces": text(json.dumps(dict.fromkeys(FIELDS, (" " * 999 + "\n") * 300))),
-    "escapes": text(json.dumps({**dict.fromkeys(FIELDS, NASTY), "facts": {NASTY: NASTY}, "changes": {NASTY: NASTY}})),
-    "numbers for texts": text(json.dumps({**dict.fromkeys(FIELDS, 7), "step": "x", "steps": [], "created": NASTY})),
+    "keys up to what is read": text(lambda: "{" + ",".join(f'"k{n}":1' for n in range(300_000)) + "}"),
+    "facts up to what is read": text(lambda: '{"facts":{' + ",".join(f'"k{n}":[]' for n in range(250_000)) + "}}"),
+    "changes up to what is read": text(lambda: '{"changes":{' + ",".join(f'"k{n}":1' for n in range(300_000)) + "}}"),
+    "config up to what is read": text(lambda: '{"config":{' + ",".join(f'"k{n}":1' for n in range(300_000)) + "}}"),
+    "alerts up to what is read": text(lambda: '{"alerts":{' + ",".join(f'"k{n}":1' for n in range(300_000)) + "}}"),
+    "headline up to what is read": text(
+        lambda: '{"facts":{"headline":[' + ",".join(f'"k{n}"' for n in range(300_000)) + "]}}"
+    ),
+    "empty lists up to what is read": text(lambda: '{"facts":[' + "[]," * 1_300_000 + "0]}"),
+    "long texts": text(lambda: json.dumps({key: "x" * (3 * MIB // len(FIELDS)) for key in FIELDS})),
+    "spaces": text(lambda: json.dumps(dict.fromkeys(FIELDS, (" " * 999 + "\n") * 300))),
+    "escapes": text(
+        lambda: json.dumps({**dict.fromkeys(FIELDS, NASTY), "facts": {NASTY: NASTY}, "changes": {NASTY: NASTY}})
+    ),
+    "numbers for texts": text(
+        lambda: json.dumps({**dict.fromkeys(FIELDS, 7), "step": "x", "steps": [], "created": NASTY})
+    ),
     "large numbers": text(
-        '{"step":1e308,"steps":9223372036854775807,"created":1e308,"started":-1e308,"ended":1e300,"pid":1e30,"starts":[[1e308,-1e308]]}'
+        lambda: (
+            '{"step":1e308,"steps":9223372036854775807,"created":1e308,"started":-1e308,"ended":1e300,"pid":1e30,"starts":[[1e308,-1e308]]}'
+        )
     ),
 }
 YAML: dict[str, Writer] = {
     **ODD,
-    "a million keys": text("".join(f"k{n}: 1\n" for n in range(1_000_000))),
-    "as many keys as are read": text("".join(f"k{n}: 1\n" for n in range(SIZE // 11))),
-    "lists in lists": text("a: " + "[" * DEEP + "]" * DEEP),
-    "blocks in blocks": text("".join(" " * n + "a:\n" for n in range(700))),
-    "laughs": text("".join(f"a{n}: &a{n} [{','.join([f'*a{n - 1}' if n else 'lol'] * 10)}]\n" for n in range(10))),
-    "merged laughs": text(
-        "a0: &a0 {x: 1}\n"
-        + "".join(f"a{n}: &a{n} {{<<: [{','.join([f'*a{n - 1}'] * 9)}], k{n}: 1}}\n" for n in range(1, 10))
+    "a million keys": text(lambda: "".join(f"k{n}: 1\n" for n in range(1_000_000))),
+    "as many keys as are read": text(lambda: "".join(f"k{n}: 1\n" for n in range(SIZE // 11))),
+    "lists in lists": text(lambda: "a: " + "[" * DEEP + "]" * DEEP),
+    "blocks in blocks": text(lambda: "".join(" " * n + "a:\n" for n in range(700))),
+    "laughs": text(
+        lambda: "".join(f"a{n}: &a{n} [{','.join([f'*a{n - 1}' if n else 'lol'] * 10)}]\n" for n in range(10))
     ),
-    "itself": text("a: &a [*a]\nb: &b {c: *b}\n"),
-    "an integer of a million digits": text("a: " + "9" * 1_000_000),
-    "an integer of many digits": text("a: " + "9" * SIZE),
-    "sixties": text("a: 1" + ":59" * (SIZE // 3)),
-    "a text of 50 MB": text('a: "' + "x" * (50 << 20) + '"'),
-    "NUL": text("a: \0\n"),
-    "escapes": text(f"a: {NASTY_JSON}\n? {NASTY_JSON}\n: 1\n".replace("\\u", "\\u")),
-    "keys twice": text("a: 1\na: 2\n"),
-    "tags": text("a: !!python/object/apply:os.system ['touch PWNED']\n"),
-    "anchors": text("".join(f"- &a{n} 1\n" for n in range(SIZE // 12))),
-    "questions": text("? " * (SIZE // 2)),
-    "dashes": text("- " * (SIZE // 2)),
-    "quotes": text("'" * SIZE),
+    "merged laughs": text(
+        lambda: (
+            "a0: &a0 {x: 1}\n"
+            + "".join(f"a{n}: &a{n} {{<<: [{','.join([f'*a{n - 1}'] * 9)}], k{n}: 1}}\n" for n in range(1, 10))
+        )
+    ),
+    "itself": text(lambda: "a: &a [*a]\nb: &b {c: *b}\n"),
+    "an integer of a million digits": text(lambda: "a: " + "9" * 1_000_000),
+    "an integer of many digits": text(lambda: "a: " + "9" * SIZE),
+    "sixties": text(lambda: "a: 1" + ":59" * (SIZE // 3)),
+    "a text of 50 MB": text(lambda: 'a: "' + "x" * (50 << 20) + '"'),
+    "NUL": text(lambda: "a: \0\n"),
+    "escapes": text(lambda: f"a: {NASTY_JSON}\n? {NASTY_JSON}\n: 1\n".replace("\\u", "\\u")),
+    "keys twice": text(lambda: "a: 1\na: 2\n"),
+    "tags": text(lambda: "a: !!python/object/apply:os.system ['touch PWNED']\n"),
+    "anchors": text(lambda: "".join(f"- &a{n} 1\n" for n in range(SIZE // 12))),
+    "questions": text(lambda: "? " * (SIZE // 2)),
+    "dashes": text(lambda: "- " * (SIZE // 2)),
+    "quotes": text(lambda: "'" * SIZE),
 }
 
 
