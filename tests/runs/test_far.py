@@ -464,6 +464,27 @@ def test_two_hundred_runs_are_listed_with_few_requests(far: Path, monkeypatch: p
     assert far_state(folder / "2026-01-01_000007_copy-7").connected  # type: ignore[union-attr]
 
 
+def test_a_copy_of_a_run_that_is_gone_says_so_until_the_run_is_back(
+    far: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("txlab.runs.far.host.LISTED_EVERY", 0.2)
+    for name in ("one", "two"):
+        recorded(far, name, rows=5).close()
+    run = next(path for path in list_runs(far) if path.name.endswith("one"))
+    copies = {path.name: path for path in list_runs(mirroring.listed(BOX))}
+
+    def says(name: str, gone: bool) -> bool:
+        state = far_state(copies[name])
+        return state is not None and state.sentence.startswith("gone from box") == gone
+
+    assert all(says(name, gone=False) for name in copies)
+    run.rename(tmp_path / "aside")
+    until(lambda: bool(mirroring.listed(BOX)) and says(run.name, gone=True))
+    assert all(says(name, gone=False) for name in copies if name != run.name)
+    (tmp_path / "aside").rename(run)
+    until(lambda: bool(mirroring.listed(BOX)) and says(run.name, gone=False))
+
+
 def test_addresses_are_read_and_refused() -> None:
     assert address_of("box:") == Address("box", "", "latest")
     assert address_of("ann@box.lan:gpt-docs") == Address("ann@box.lan", "", "gpt-docs")

@@ -306,8 +306,9 @@ def test_runs_of_any_name_that_a_directory_can_have_are_listed(
 def test_what_is_not_a_folder_of_runs_is_not_listed_as_the_one_around_it(far: list[Path]) -> None:
     root = far[0].parent
     for wrong in (far[1], root / "rnus"):
-        with pytest.raises(LabError, match="is not a folder of runs"):
+        with pytest.raises(LabError) as refused:
             mirroring.listed(Address("box", str(wrong)))
+        assert f"{wrong} on box is not a folder of runs; the one around it is box:{root}" in str(refused.value)
         mirroring.close_all()
     assert find_run(f"box:{far[1]}").name == far[1].name
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import typer
 
 from txlab.cli.models import export_model
-from txlab.cli.terminal import Column, ascii_only, columns, depth, numeral, print_lines, shown, table
+from txlab.cli.terminal import Column, ascii_only, columns, complain, depth, numeral, print_lines, shown, table
 from txlab.errors import LabError, choices, nearest
 
 if TYPE_CHECKING:
@@ -215,6 +215,8 @@ def opened(names: Sequence[str], whole: bool = False) -> list[RunReader]:
         reader.poll()
         if whole:
             reader.catch_up()
+        if reader.omission:
+            complain(f"{reader.info.name}: {reader.omission}")
     return readers
 
 

@@ -10,7 +10,7 @@ Names say three things themselves. "return/sarsa" belongs to the family "return/
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -147,9 +147,9 @@ def primary_metrics(names: Sequence[str], own: Sequence[Metric] = (), headline: 
     >>> primary_metrics(["aux_loss", "Loss"])
     ['Loss']
     """
-    told = isinstance(headline, list)
+    told, known = isinstance(headline, list), dict.fromkeys(names)
     wanted = [str(name) for name in headline] if told else [each.key for each in own if each.primary] or list(USUAL)
-    found = [name for name in wanted if name in names]
+    found = [name for name in wanted if name in known]
     if found and (told or found[0] == wanted[0]):
         return found
     losses = [name for name in names if re.search(r"(?:^|[/_])loss$", name, re.I) and not is_validation(name)]
@@ -157,20 +157,19 @@ def primary_metrics(names: Sequence[str], own: Sequence[Metric] = (), headline: 
     if found and not losses:
         return found
     first = [*losses, *names][:1]
-    return first + [validation for name in first if (validation := validation_of(name, names))]
+    return first + [validation for name in first if (validation := validation_of(name, known))]
 
 
 def in_order(names: Sequence[str], own: Sequence[Metric] = (), facts: Mapping[str, Any] | None = None) -> list[str]:
     """The names as a list shows them: the primary ones, what is shown aside of every run, the rest as it was recorded,
     and what concerns the machine."""
-    first = primary_metrics(names, own, (facts or {}).get("headline"))
     groups = {name: metric_of(name, own).group for name in names}
     common = [each.key for each in COMMON if groups.get(each.key, "machine") != "machine"]
-    listed = dict.fromkeys([*first, *(name for name in common if name not in first), *names])
+    listed = dict.fromkeys([*primary_metrics(names, own, (facts or {}).get("headline")), *common, *names])
     return sorted(listed, key=lambda name: groups[name] == "machine")
 
 
-def validation_of(name: str, names: Sequence[str]) -> str:
+def validation_of(name: str, names: Collection[str]) -> str:
     """The one of `names` that measures on unseen data what `name` measures in training, or "".
 
     >>> validation_of("train/loss", ["train/loss", "eval/loss"]), validation_of("loss", ["loss", "val_loss"])

@@ -95,6 +95,7 @@ class Snapshot:
     alerts: Mapping[str, Any] = field(default_factory=dict)  # RunInfo.alerts
     pictures: Pictures = field(default_factory=Pictures)
     events: tuple[tuple[int, str], ...] = ()  # (step, words) of what was done to the run, for the chart
+    omission: str = ""  # what of the log is left out
 
 
 def value_at(series: Series, at: int | None) -> float | None:
@@ -118,7 +119,8 @@ def snapshot(reader: RunReader, look: Look, other: Callable[[Path], RunReader]) 
     if reader.problem:
         state = replace(state, status="unreadable", reason=reader.problem)
     names, kind = reader.names(), kind_of_run(info.kind)
-    hidden = {validation_of(name, names) for name in names}  # drawn with the training curve
+    known = dict.fromkeys(names)
+    hidden = {validation_of(name, known) for name in names}  # drawn with the training curve
     together = relatives(names, kind.METRICS)
     metrics = [name for name in in_order(names, kind.METRICS, info.facts) if name not in hidden]
     metrics = [name for name in metrics if name == together[name][0]]  # one per family
@@ -157,6 +159,7 @@ def snapshot(reader: RunReader, look: Look, other: Callable[[Path], RunReader]) 
         info.alerts,
         pictures_of(reader.frames, look.at, look.picture),
         interventions(reader),
+        reader.omission,
     )
 
 

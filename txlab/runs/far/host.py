@@ -25,7 +25,7 @@ from txlab.runs.far.coarse import LARGEST as LARGEST_COARSE
 from txlab.runs.far.coarse import LARGEST_EXACT
 from txlab.runs.far.line import NONSENSE, Line, LineLost, Message
 from txlab.runs.far.mirror import AT_ONCE, RunMirror, mark_of
-from txlab.runs.far.state import OF_LIST, FarState
+from txlab.runs.far.state import OF_LIST, FarState, mark_gone
 
 Then = Callable[[dict[str, Any], bytes], None]
 
@@ -75,6 +75,7 @@ class Host:
         self.failed = threading.Event()  # once the first attempt has ended without a connection
         self.mirrors: dict[str, RunMirror] = {}
         self.elsewhere: set[str] = set()  # runs whose mirrors another process keeps
+        self.gone: set[str] | None = None  # mirrors of runs that are no longer there; None before any list
         self.trouble: dict[str, str] = {}  # why a run cannot be followed
         self.no_frame: dict[tuple[str, int], str] = {}  # why a frame cannot be fetched with all its digits
         self.patient = False  # whether somebody waits for whole logs, so that pieces may be large
@@ -172,6 +173,15 @@ class Host:
         with suppress(BlockingIOError):
             return RunMirror(self.folder, state)
         return None
+
+    def tell_gone(self) -> None:
+        """Say in each mirror that a complete list of runs does not have that its run is gone, or that it is back."""
+        with suppress(OSError):
+            here = {path.name for path in self.folder.iterdir() if is_name(path.name)}
+            gone = here.difference(self.names)
+            for name in here if self.gone is None else gone ^ self.gone:
+                mark_gone(self.folder / name, name in gone)
+            self.gone = gone
 
     def keep_line(self) -> None:
         """Say beside the listed runs whether what is listed is fresh."""
@@ -352,7 +362,9 @@ class Conversation:
         def named(said: dict[str, Any], body: bytes) -> None:
             self.root_known(said, body)
             if self.host.run_named:  # else the runs next to it would be listed
-                raise LineLost(f"{self.host.address.path} on {self.host.address.host} is not a folder of runs")
+                path, where = self.host.address.path.rstrip("/"), self.host.address.host
+                folder = path.rpartition("/")[0] or "/"
+                raise LineLost(f"{path} on {where} is not a folder of runs; the one around it is {where}:{folder}")
             names = self.host.names[:MOST_LISTED]
             wanted.update(names)
             with suppress(FileNotFoundError):
@@ -371,6 +383,7 @@ class Conversation:
             if said.get("more") is not True:
                 keep_marks(self.host, known)
                 self.listing, self.listed = False, time.monotonic()
+                self.host.tell_gone()
                 self.host.listed_at = self.listed
                 self.host.listed.set()
                 self.host.keep_line()

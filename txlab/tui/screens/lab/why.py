@@ -55,6 +55,8 @@ def in_words(reader: RunReader) -> str:
         lines += ["", f"Why: {run.reason}"]
     if told := last_values(reader):
         lines += ["", *told]
+    if reader.omission:
+        lines += ["", f"{reader.omission}."]
     saved = [int(row["step"]) for row in reader.rows("checkpoint")]
     if saved and run.status != "done":
         lines += ["", f"Its last checkpoint is that of step {count(saved[-1])}."]
