@@ -12,7 +12,7 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.timer import Timer
 
-from txlab.drawing.diverging import Scale, ramp_for
+from txlab.drawing.diverging import Scale, ramp_for, scale_of
 from txlab.drawing.formatting import number
 from txlab.drawing.palette import Ramp
 from txlab.drawing.pixels import Part, Piece, pixel_lines
@@ -65,7 +65,6 @@ class SlidePanel(Panel):
         self.frame: Frame | None = None
         self.channel = self.y = self.x = self.table = 0
         self.sliding = False
-        self.scale = Scale()
         if self.is_mounted:
             for words in (self.picture, self.answer, self.numbers, self.filters):
                 words.say("")
@@ -97,7 +96,6 @@ class SlidePanel(Panel):
         self.y, self.x = min(self.y, answers.shape[1] - 1), min(self.x, answers.shape[2] - 1)
         z = answers[self.channel]
         part = Part(self.y, self.x, k)
-        self.scale = self.scale.following(answers)
         rows, columns = picture.shape
         tall = self.size.height >= rows + 6
         large = tall and self.size.width >= 2 * columns + z.shape[1] + 38
@@ -108,7 +106,7 @@ class SlidePanel(Panel):
         light = picture - picture.min() if is_dark(self) else picture.max() - picture
         self.picture.say(self.drawn("a, the picture", light, Scale(0.0, float(np.ptp(picture))), part, large))
         here = Part(self.y, self.x, 1)
-        self.answer.say(self.drawn(f"z of filter {self.channel + 1}", shown, self.scale, here, both))
+        self.answer.say(self.drawn(f"z of filter {self.channel + 1}", shown, scale_of(answers), here, both))
         self.picture.styles.width = (2 if large else 1) * columns + 1 + self.roomy
         self.answer.styles.width = (2 if both else 1) * z.shape[1] + 1 + self.roomy
         tables = TABLES if self.size.height >= 3 * (k + 2) + 5 else TABLES[self.table : self.table + 1]

@@ -6,7 +6,7 @@ Notable: a frame is drawn from what it has. An answer is one line per row of the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from textual.binding import Binding
 from textual.containers import Horizontal
 from textual.content import Content
 
-from txlab.drawing.diverging import Scale
+from txlab.drawing.diverging import Scale, scale_of
 from txlab.drawing.formatting import number
 from txlab.drawing.text import formula, label, visible
 from txlab.engine.rlhf.why import (
@@ -149,7 +149,6 @@ class EpisodesPanel(Panel):
 
     def forget(self) -> None:
         self.episodes: Episodes | None = None
-        self.scales: Mapping[str, Scale] = {}
         self.episode = self.token = 0
         self.facts.set_facts(())
         if self.is_mounted:
@@ -159,11 +158,6 @@ class EpisodesPanel(Panel):
     def show(self, snap: Snapshot) -> None:
         found = Episodes(snap.frame) if snap.frame is not None else None
         self.episodes = found if found is not None and found.tokens and found.arrays else None
-        if self.episodes is not None:
-            arrays = self.episodes.arrays
-            self.scales = {
-                name: self.scales.get(name, Scale()).following(arrays[name]) for name, _ in VIEWS if name in arrays
-            }
         self.draw()
 
     def draw(self) -> None:
@@ -178,7 +172,7 @@ class EpisodesPanel(Panel):
             return
         self.episode = min(self.episode, len(found.tokens) - 1)
         self.token = max(0, min(self.token, len(found.tokens[self.episode]) - 1))
-        scale = self.scales.get(name, Scale())
+        scale = scale_of(found.arrays.get(name, np.empty(0)))
         self.legend.say(self.strips.legend(title, scale))
         rows = [
             TokenRow(found.heading(i, self.strips.ascii), found.tokens[i], found.row(name, i))

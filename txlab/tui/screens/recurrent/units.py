@@ -13,7 +13,7 @@ from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 
-from txlab.drawing.diverging import Scale
+from txlab.drawing.diverging import Scale, scale_of
 from txlab.drawing.formatting import number
 from txlab.drawing.text import formula, label
 from txlab.engine.recurrent.why import NOTES
@@ -125,7 +125,6 @@ class UnitsPanel(Panel):
         self.state = "h"
         self.found: Followed | None = None
         self.said = ""
-        self.scale = Scale()
         self.chart.forget()
         if self.is_mounted:
             self.strips.show((), Scale())
@@ -167,13 +166,13 @@ class UnitsPanel(Panel):
         layer, unit = self.place(values)
         self.token = max(0, min(self.token, len(tokens) - 1))
         row = values[layer, :, unit].astype(np.float64)
-        self.scale = Scale(-1.0, 1.0) if self.state == "h" else self.scale.following(np.array([-1.0, 1.0, *row]))
-        self.strips.show([TokenRow("", tokens, row)], self.scale, 0, self.token)
+        scale = Scale(-1.0, 1.0) if self.state == "h" else scale_of(np.array([-1.0, 1.0, *row]))
+        self.strips.show([TokenRow("", tokens, row)], scale, 0, self.token)
         where = f"{self.state} of unit {unit + 1} of {values.shape[2]}, layer {layer + 1} of {values.shape[0]}"
         if self.found is not None and self.found.state == self.state:
             r = self.found.units[self.unit % len(self.found.units)][2]
             where += f", r = {signed(r)} with {self.found.title}"
-        self.legend.say(self.strips.legend(where, self.scale))
+        self.legend.say(self.strips.legend(where, scale))
         steps = np.arange(1, len(row) + 1)
         self.chart.set_reactive(Chart.cursor, self.token + 1)
         self.chart.set_series([ChartSeries(f"{self.state}(t)", steps, row)], "")
