@@ -77,7 +77,7 @@ class Scatter:
 
 def whole(points: np.ndarray) -> Camera:
     """The camera that sees all finite points (n, 2), but for outliers beyond the 0.1 % at each end."""
-    seen = points[np.isfinite(points).all(1)]
+    seen = np.asarray(points[np.isfinite(points).all(1)], np.float64)
     if not len(seen):
         return Camera(0.0, 0.0, 1.0, 1.0)
     low, high = np.quantile(seen.clip(-1e150, 1e150), [0.001, 0.999], axis=0)  # whose differences are finite

@@ -170,29 +170,31 @@ class EpisodesPanel(Panel):
             self.facts.set_facts(())
             self.strips.show((), Scale())
             return
-        self.episode = min(self.episode, len(found.tokens) - 1)
-        self.token = max(0, min(self.token, len(found.tokens[self.episode]) - 1))
+        episode, token = self.here(found)
         scale = scale_of(found.arrays.get(name, np.empty(0)))
         self.legend.say(self.strips.legend(title, scale))
         rows = [
             TokenRow(found.heading(i, self.strips.ascii), found.tokens[i], found.row(name, i))
             for i in range(len(found.tokens))
         ]
-        self.strips.show(rows, scale, self.episode, self.token)
-        self.facts.set_facts(self.numbers(found) if found.tokens[self.episode] else ())
+        self.strips.show(rows, scale, episode, token)
+        self.facts.set_facts(self.numbers(found, episode, token) if found.tokens[episode] else ())
 
-    def numbers(self, found: Episodes) -> list[Fact]:
-        """The numbers of the token under the cursor."""
-        token = found.tokens[self.episode][self.token]
-        facts = [
-            Fact("token", label(token, self.strips.ascii), f"{self.token + 1} of {len(found.tokens[self.episode])}")
-        ]
+    def here(self, found: Episodes) -> tuple[int, int]:
+        """The answer and the token under the cursor: the last ones of a frame that has fewer than were gone to."""
+        episode = min(self.episode, len(found.tokens) - 1)
+        return episode, max(0, min(self.token, len(found.tokens[episode]) - 1))
+
+    def numbers(self, found: Episodes, episode: int, token: int) -> list[Fact]:
+        """The numbers of a token."""
+        tokens = found.tokens[episode]
+        facts = [Fact("token", label(tokens[token], self.strips.ascii), f"{token + 1} of {len(tokens)}")]
         told = WITHOUT_VALUES.get(found.method)
         notes = {} if told is None else ABSENT | told
         for name, (title, usual) in TOLD.items():
             if (note := notes.get(name, usual)) is None:
                 continue
-            value = float(found.row(name, self.episode)[self.token])
+            value = float(found.row(name, episode)[token])
             if not np.isfinite(value):
                 continue
             if name in ("clipped", "value_clipped"):
@@ -213,12 +215,14 @@ class EpisodesPanel(Panel):
         return binding.description
 
     def action_token(self, by: int) -> None:
-        self.token = max(0, self.token + by)
-        self.draw()
+        if (found := self.episodes) is not None:
+            episode, token = self.here(found)
+            self.token = max(0, min(token + by, len(found.tokens[episode]) - 1))
+            self.draw()
 
     def action_episode(self, by: int) -> None:
-        if self.episodes is not None:
-            self.episode = (self.episode + by) % len(self.episodes.tokens)
+        if (found := self.episodes) is not None:
+            self.episode = (self.here(found)[0] + by) % len(found.tokens)
             self.draw()
 
     def action_view(self) -> None:
@@ -229,7 +233,8 @@ class EpisodesPanel(Panel):
 
     def action_why(self) -> None:
         """Explain the token's advantage, δ, ratio and KL."""
-        found, episode, token = self.episodes, self.episode, self.token
+        found = self.episodes
+        episode, token = self.here(found) if found is not None else (0, 0)
         answers = found.answers(episode, token) if found is not None and found.tokens[episode] else []
         if not answers:
             self.tell("There is no token here whose numbers are recorded.")
