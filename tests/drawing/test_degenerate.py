@@ -138,7 +138,7 @@ def a_world(values: Values) -> None:
     scene = Scene(value, q, np.abs(q), value, np.abs(value))
     scale = scale_of(value)
     for show in SHOWS:
-        for cell in (CellSize(2, 1), CellSize(7, 3)):
+        for cell in (CellSize(2, 1), CellSize(7, 3), CellSize(11, 4)):
             view = WorldAspect(cell, (0, 0), (4, 12), show, scale, ramp_for(scale, "truecolor", True, False))
             draw(known, scene, view, states_of(known, 0))
 

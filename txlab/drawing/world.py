@@ -288,8 +288,8 @@ class Brush:
         for action, way in enumerate(self.ways):
             assert way is not None
             value = float(table[state, action])
-            if view.show == "policy":
-                text = f"{100 * value:.0f}%" if value == value else ""
+            if view.show == "policy" and 0 <= value <= 1:
+                text = f"{100 * value:.0f}%"
             else:
                 cells = beside if way[1] else min(5, size.wide - 2)
                 text = short(value, cells, decimals_for(view.scale.size, cells, view.scale.low < 0), view.ascii)
