@@ -28,7 +28,7 @@ SPOILT: dict[str, Values] = {
     "infinite": lambda values: np.where(np.arange(values.size).reshape(values.shape) % 2, np.inf, -np.inf),
     "huge": lambda values: values * 1e300,
     "tiny": lambda values: values * 1e-320,
-    "empty": lambda values: values[:0],
+    "empty": lambda values: np.atleast_1d(values)[:0],
 }
 FRAMES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "words": (
