@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from attention_runs import WORDS, attention_frame
 from attention_runs import make_run as attention_run
-from feedback_runs import feedback_run
 from picture import cells, strips_of
-from recorded import app_on, settle, still_open
+from recorded import app_on, settle
 from textual.pilot import Pilot
 
 import txlab
@@ -83,12 +82,6 @@ def attention(root: Path) -> Path:
     )
 
 
-def feedback(root: Path) -> Path:
-    run = feedback_run(root, step=56, questions=0)
-    still_open.pop().close("done")
-    return run
-
-
 def performed(scenario: str, *settings: str) -> Callable[[Path], Path]:
     def perform(root: Path) -> Path:
         run = prepare(load_scenario(scenario, list(settings)), out=root / scenario)
@@ -103,7 +96,6 @@ RUNS: dict[str, tuple[str, Callable[[Path], Path], tuple[str, ...]]] = {
     "attention": ("attention", attention, ()),
     "recurrent": ("recurrent", recurrent, ("v", *["right"] * 9)),
     "convolution": ("convolution", convolution, ("tab", "tab", "tab")),
-    "feedback": ("feedback", feedback, ("down", "right")),
     "descent": ("descent", performed("descent", "descent.steps=60", "record.frame_every=10"), ()),
     "planning": ("arena", performed("gridworld"), ()),
     "playground": (
