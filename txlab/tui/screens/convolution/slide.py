@@ -83,7 +83,13 @@ class SlidePanel(Panel):
         if frame is None or any(name not in frame.tensors for name in names):
             return None
         picture, weights, bias, answers = (np.asarray(frame.tensors[name], np.float64) for name in names)
-        fits = picture.ndim == 2 and weights.ndim == 4 and weights.shape[1] == 1 and answers.ndim == 3
+        fits = (
+            bool(picture.size and weights.size and answers.size)
+            and picture.ndim == 2
+            and weights.ndim == 4
+            and weights.shape[1] == 1
+            and answers.ndim == 3
+        )
         return (picture, weights[:, 0], bias, answers) if fits and len(weights) == len(bias) == len(answers) else None
 
     def here(self, answers: np.ndarray) -> tuple[int, int, int]:

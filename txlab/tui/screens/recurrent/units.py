@@ -143,7 +143,7 @@ class UnitsPanel(Panel):
     def values(self) -> np.ndarray | None:
         """(N, T, H) of the state that is shown."""
         found = None if self.frame is None else self.frame.tensors.get(f"state/{self.state}")
-        return None if found is None or np.ndim(found) != 3 else np.asarray(found)
+        return None if found is None or np.ndim(found) != 3 or not np.size(found) else np.asarray(found)
 
     @property
     def tokens(self) -> list[str]:
@@ -165,7 +165,7 @@ class UnitsPanel(Panel):
 
     def draw(self) -> None:
         values, tokens = self.values, self.tokens
-        if values is None or not self.is_mounted or not values.size or len(tokens) != values.shape[1]:
+        if values is None or not self.is_mounted or len(tokens) != values.shape[1]:
             return
         ascii = self.strips.ascii
         layer, unit = self.place(values)
@@ -230,7 +230,7 @@ class UnitsPanel(Panel):
         return binding.description
 
     def action_unit(self, by: int) -> None:
-        if (values := self.values) is not None and values.size:
+        if (values := self.values) is not None:
             self.unit = (self.unit + by) % (values.shape[0] * values.shape[2])
             self.draw()
 
