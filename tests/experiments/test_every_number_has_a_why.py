@@ -73,7 +73,7 @@ SMALL: dict[str, list[str]] = {
     "induction-two-layers": [*SMALL_MODEL, "model.layers=1"],
     "tictactoe-q": [],
     "tictactoe-lambda": ["learn.seeds=2"],
-    "td-gammon": ["learn.units=4", "learn.games_per_step=2", "match.games=4", "match.from_games=1"],
+    "td-gammon": ["learn.units=4", "learn.games_per_step=2", "match.games=4", "match.copies=[0, 1]"],
     "td-gammon-300k": ["learn.units=2", "learn.games_per_step=1", "match.games=2", "match.two_plies_games=2"],
 }
 

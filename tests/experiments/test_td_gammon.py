@@ -41,7 +41,7 @@ from txlab.runs.scenario import LoadedScenario
 
 def made(record: Record | None = None, match: dict[str, Any] | None = None, **learn: Any) -> TDGammonScenario:
     wanted = {"units": 4, "games": 6, "games_per_step": 2} | learn
-    judged = MatchSection(**{"games": 4, "from_games": 1} | (match or {}))
+    judged = MatchSection(**{"games": 4, "copies": [0, 1]} | (match or {}))
     return TDGammonScenario(seed=3, learn=LearnSection(**wanted), match=judged, record=record or Record())
 
 

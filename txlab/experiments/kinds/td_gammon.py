@@ -9,7 +9,6 @@ learner is, so that the moves it will learn from next can be made again from it,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import count, takewhile
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -55,7 +54,9 @@ class MatchSection(Section):
     games: Annotated[int, Field(ge=2, le=100_000, multiple_of=2)] = Field(
         400, description="games against each copy in an evaluation, half from either seat with the same dice"
     )
-    from_games: NonNegativeInt = Field(1_000, description="a copy is kept after 0 games, these, ten times as many, …")
+    copies: list[NonNegativeInt] = Field(
+        [0, 1_000, 10_000, 100_000], min_length=1, max_length=16, description="after how many games a copy is kept"
+    )
     two_plies_games: Annotated[int, Field(ge=0, le=10_000, multiple_of=2)] = Field(
         0, description="games in which it looks two plies ahead, against itself looking one; 0 = none"
     )
@@ -89,7 +90,7 @@ class TDGammonExperiment(SmallExperiment):
         self.scenario = scenario
         learn = scenario.learn
         self.learner = TDGammon(learn.units, scenario.seed, learn.alpha, learn.lam)
-        self.copies = {0: self.learner.net.copy()}
+        self.copies = {0: self.learner.net.copy()} if 0 in self.ages() else {}
         self.step_count = 0
 
     @property
@@ -113,9 +114,8 @@ class TDGammonExperiment(SmallExperiment):
         return {"plies": (learner.moves - moves) / float(won.sum()), "gammons": float(won[2:].sum() / won.sum())}
 
     def ages(self) -> list[int]:
-        """After how many games copies are kept: 0, from_games, ten times as many, …"""
-        first, most = self.scenario.match.from_games, self.scenario.learn.games
-        return [0, *([] if not first else takewhile(lambda age: age <= most, (first * 10**k for k in count())))]
+        """After how many games copies are kept."""
+        return sorted({age for age in self.scenario.match.copies if age <= self.scenario.learn.games})
 
     # Evaluation, frames and facts
 

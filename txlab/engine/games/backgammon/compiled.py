@@ -7,30 +7,29 @@ and nothing is reassociated, so there is no `fastmath`.
 
 from __future__ import annotations
 
-from math import exp
-
 import numba
 import numpy as np
 
+from txlab.engine.games.backgammon import network
 from txlab.engine.games.backgammon.inputs import INPUTS, TURN, UNITS_OF_A_SIDE
 
 MOST_MOVES = 4096
 """More than any roll allows: the most that are known are 3 060, with duplicates."""
-ACTIVE = 128
-"""More than the inputs that thirty checkers can activate: at most three by one and a half checkers of each side."""
 
 jit = numba.njit(cache=True, error_model="numpy")
+exponential = jit(network.exponential)
 
 
 @jit
-def can_step(own, other, rearmost, point, die):
-    """Whether a checker may go from `point` by `die`; `rearmost` is the side's rearmost occupied point."""
+def can_step(own, other, point, die):
+    """Whether a checker may go from `point` by `die`."""
     if own[point] == 0 or (own[24] > 0 and point != 24):
         return False
     to = point - die
-    if to < 0:
-        return rearmost <= 5 and (to == -1 or rearmost <= point)
-    return other[23 - to] < 2
+    if to >= 0:
+        return other[23 - to] < 2
+    rearmost = rearmost_of(own)
+    return rearmost <= 5 and (to == -1 or rearmost <= point)
 
 
 @jit
@@ -69,33 +68,51 @@ def rearmost_of(own):
 
 @jit
 def search(own, other, dice, number, found, count, deepest):
-    """Collect the boards that are reached by playing the dice in order: count[0] boards after deepest[0] dice each.
+    """Add the boards that are reached by playing the dice in order; (count, deepest): now `count` after so many dice.
 
     rules.sequences without its recursion, which Numba cannot cache: point[d] is where the die of depth d is tried next.
     """
     point, moved, hit = np.empty(5, dtype=np.int64), np.zeros(5, dtype=np.bool_), np.zeros(5, dtype=np.bool_)
-    depth = 0
+    earlier, depth = count, 0
     point[0] = 24
-    rearmost = rearmost_of(own)
     while True:
         if depth < number and point[depth] >= 0:
             at, die = point[depth], dice[depth]
-            if not can_step(own, other, rearmost, at, die):
+            if not can_step(own, other, at, die):
                 point[depth] -= 1
                 continue
             moved[depth], hit[depth] = True, make_step(own, other, at, die)
             depth += 1
             point[depth], moved[depth] = at, False
-            rearmost = rearmost_of(own)
             continue
-        if not moved[depth]:
-            collect(own, other, depth, number, found, count, deepest)
+        if not moved[depth] and depth >= deepest:
+            if depth > deepest:
+                deepest, count, earlier = depth, 0, 0
+            if not (can_be_another(point, dice, depth) and is_among(own, other, found, earlier)):
+                found[count, 0, :], found[count, 1, :] = own, other
+                count += 1
         if depth == 0:
-            return
+            return count, deepest
         depth -= 1
         undo_step(own, other, point[depth], dice[depth], hit[depth])
-        rearmost = rearmost_of(own)
         point[depth] -= 1
+
+
+@jit
+def can_be_another(point, dice, depth):
+    """Whether the dice may lead to the same board in the other order: only with one checker, with two of one point, or
+    if one of them is borne off or cannot be played. (In the same order no two ways lead to the same board.)"""
+    if depth < 2 or point[0] < dice[0] or point[1] < dice[1]:
+        return True
+    return point[1] == point[0] or point[1] == point[0] - dice[0]
+
+
+@jit
+def is_among(own, other, found, count):
+    for each in range(count):  # noqa: SIM110
+        if equal(found[each, 0], own) and equal(found[each, 1], other):
+            return True
+    return False
 
 
 @jit
@@ -107,22 +124,6 @@ def equal(side, other):
 
 
 @jit
-def collect(own, other, depth, number, found, count, deepest):
-    """Keep a board that no further die can be played on, if no other sequence plays more, and once: of equal dice
-    (number 4) no two sequences lead to the same board."""
-    if depth > deepest[0]:
-        deepest[0], count[0] = depth, 0
-    if depth < deepest[0]:
-        return
-    place = count[0]
-    for earlier in range(0 if number == 4 else place):
-        if equal(found[earlier, 0], own) and equal(found[earlier, 1], other):
-            return
-    found[place, 0, :], found[place, 1, :] = own, other
-    count[0] = place + 1
-
-
-@jit
 def after_states(board, die, second, found):
     """Write the boards that the roll allows to `found` (MOST_MOVES, 2, 25); return how many there are.
 
@@ -131,58 +132,85 @@ def after_states(board, die, second, found):
     own, other = board[0].copy(), board[1].copy()
     high, low = max(die, second), min(die, second)
     dice = np.empty(4, dtype=np.int64)
-    count, deepest = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
     if high == low:
         dice[:] = high
-        search(own, other, dice, 4, found, count, deepest)
-        return count[0]
+        return search(own, other, dice, 4, found, 0, 0)[0]
     dice[0], dice[1] = high, low
-    search(own, other, dice, 2, found, count, deepest)
-    higher = count[0] if deepest[0] == 1 else 0
+    first, deepest = search(own, other, dice, 2, found, 0, 0)
+    higher = first if deepest == 1 else 0
     dice[0], dice[1] = low, high
-    search(own, other, dice, 2, found, count, deepest)
-    return higher if deepest[0] == 1 and higher else count[0]
+    count, deepest = search(own, other, dice, 2, found, first, deepest)
+    return higher if deepest == 1 and higher else count
 
 
 @jit
-def activate(board, place, value):
-    """Write the inputs that are not 0: their numbers, ascending, and values; return how many (see inputs.py)."""
-    n = 0
+def activate(board, x):
+    """Write the inputs to x (198); see inputs.py."""
+    x[:] = 0.0
     for side in range(2):
         base, off = side * UNITS_OF_A_SIDE, 15
         for point in range(24):
             checkers = board[side, point]
             off -= checkers
             for unit in range(min(checkers, 3)):
-                place[n], value[n] = base + 4 * point + unit, 1.0
-                n += 1
+                x[base + 4 * point + unit] = 1.0
             if checkers > 3:
-                place[n], value[n] = base + 4 * point + 3, (checkers - 3) / 2
-                n += 1
-        off -= board[side, 24]
-        if board[side, 24] > 0:
-            place[n], value[n] = base + 96, board[side, 24] / 2
-            n += 1
-        if off > 0:
-            place[n], value[n] = base + 97, off / 15
-            n += 1
-    place[n], value[n] = TURN, 1.0
-    return n + 1
+                x[base + 4 * point + 3] = (checkers - 3) / 2
+        x[base + 96] = board[side, 24] / 2
+        x[base + 97] = (off - board[side, 24]) / 15
+    x[TURN] = 1.0
 
 
 @jit
-def forward(net, place, value, n, h, y):
-    """h (H) and y (3) from the n active inputs, in place; `net` is (W₁, b₁, W₂, b₂)."""
-    into, hidden, out, last = net
-    units = len(hidden)
-    h[:] = hidden
-    for each in range(n):
-        x, row = value[each], into[place[each]]
-        for j in range(units):
-            h[j] += x * row[j]
-    a, b, c = last[0], last[1], last[2]
+def add_side(into, side, base, z):
+    """z (H) += W₁ᵀx over the inputs of one side, in their order; most of them are 0 or 1 (see inputs.py)."""
+    units, off = len(z), 15
+    for point in range(24):
+        checkers = side[point]
+        if checkers == 0:
+            continue
+        off -= checkers
+        first = base + 4 * point
+        one, two, three = into[first], into[first + 1], into[first + 2]
+        if checkers == 1:
+            for j in range(units):
+                z[j] += one[j]
+        elif checkers == 2:
+            for j in range(units):
+                z[j] = (z[j] + one[j]) + two[j]
+        else:
+            for j in range(units):
+                z[j] = ((z[j] + one[j]) + two[j]) + three[j]
+        if checkers > 3:
+            add_scaled(np.float32((checkers - 3) / 2), into[first + 3], z)
+    off -= side[24]
+    if side[24] > 0:
+        add_scaled(np.float32(side[24] / 2), into[base + 96], z)
+    if off > 0:
+        add_scaled(np.float32(off / 15), into[base + 97], z)
+
+
+@jit
+def add_scaled(x, row, z):
+    for j in range(len(z)):
+        z[j] += x * row[j]
+
+
+@jit
+def forward(net, half, side, h, y):
+    """h (H) and y (3), in place; `net` is (W₁, b₁, W₂, b₂).
+
+    half (H) is b₁ + W₁ᵀx over the inputs of the player to roll, `side` the opponent's checkers.
+    """
+    into, _, out, last = net
+    units = len(half)
+    h[:] = half
+    add_side(into, side, UNITS_OF_A_SIDE, h)
+    add_scaled(np.float32(1.0), into[TURN], h)
     for j in range(units):
         h[j] = sigmoid(h[j])
+    a, b, c = last[0], last[1], last[2]
+    for j in range(units):
         a += h[j] * out[j, 0]
         b += h[j] * out[j, 1]
         c += h[j] * out[j, 2]
@@ -191,52 +219,70 @@ def forward(net, place, value, n, h, y):
 
 @jit
 def sigmoid(z):
-    return np.float32(1.0 / (1.0 + exp(-np.float64(z))))
+    return np.float32(1.0 / (1.0 + exponential(-min(max(np.float64(z), -32.0), 32.0))))
+
+
+@jit
+def has_finished(side):
+    for point in range(25):  # noqa: SIM110  (a loop compiles)
+        if side[point] > 0:
+            return False
+    return True
+
+
+@jit
+def won_by(loser):
+    """See rules.won_by."""
+    return 1 if loser.sum() < 15 else 3 if loser[18:].sum() > 0 else 2
 
 
 @jit
 def points_won(board):
     """See rules.points_won."""
-    for winner in range(2):
-        if board[winner].sum() == 0:
-            loser = board[1 - winner]
-            points = 1 if loser.sum() < 15 else 3 if loser[18:].sum() > 0 else 2
-            return points if winner == 0 else -points
-    return 0
+    if has_finished(board[0]):
+        return won_by(board[1])
+    return -won_by(board[0]) if has_finished(board[1]) else 0
 
 
 @jit
 def workspace(units):
-    """What `expects` writes to: active inputs, their values, h, y."""
-    return (
-        np.empty(ACTIVE, dtype=np.int64),
-        np.empty(ACTIVE, dtype=np.float32),
-        np.empty(units, dtype=np.float32),
-        np.empty(3, dtype=np.float32),
-    )
+    """Where the values of a network are computed: `half` (see forward), h, y."""
+    return np.empty(units, dtype=np.float32), np.empty(units, dtype=np.float32), np.empty(3, dtype=np.float32)
 
 
 @jit
-def expects(net, board, work):
-    """Points that the player to roll expects; exact when the game has ended."""
-    points = points_won(board)
-    if points != 0:
-        return float(points)
-    place, value, h, y = work
-    forward(net, place, value, activate(board, place, value), h, y)
+def look(net, own, other, work):
+    """h and y of a position, to `work`."""
+    half, h, y = work
+    half[:] = net[1]
+    add_side(net[0], own, 0, half)
+    forward(net, half, other, h, y)
+
+
+@jit
+def equity(y):
     return 2.0 * y[0] + y[1] - y[2] - 1.0
 
 
 @jit
-def lowest(net, found, count, work, values, reached):
+def lowest(net, found, count, work, values):
     """What the opponent, then to roll, expects after each of the boards found, to `values`; the place of the least.
 
-    The first of equals. `reached` (2, 25) is where a board is turned.
+    The first of equals. Where no checker is hit the opponent's half of the inputs is the same as before.
     """
-    best = 0
+    half, h, y = work
+    best, seen = 0, -1
     for each in range(count):
-        reached[0], reached[1] = found[each, 1], found[each, 0]
-        values[each] = expects(net, reached, work)
+        mover, roller = found[each, 0], found[each, 1]
+        if has_finished(mover):
+            values[each] = -won_by(roller)
+        else:
+            if seen < 0 or not equal(roller, found[seen, 1]):
+                half[:] = net[1]
+                add_side(net[0], roller, 0, half)
+                seen = each
+            forward(net, half, mover, h, y)
+            values[each] = equity(y)
         if values[each] < values[best]:
             best = each
     return best
@@ -252,7 +298,7 @@ def choose(net, board, die, second, plies, width, room, work, reached):
     """
     found, values = room[0]
     count = after_states(board, die, second, found)
-    best = lowest(net, found, count, work, values, reached)
+    best = lowest(net, found, count, work, values)
     if plies > 1 and count > 1:
         order = np.argsort(values[:count])
         deepest, best = np.inf, order[0]
@@ -273,12 +319,11 @@ def expects_two(net, board, room, work):
     if points != 0:
         return float(points)
     found, values = room
-    reached = np.empty((2, 25), dtype=np.int8)
     total = 0.0
     for die in range(1, 7):
         for second in range(1, die + 1):
             count = after_states(board, die, second, found)
-            best = lowest(net, found, count, work, values, reached)
+            best = lowest(net, found, count, work, values)
             total -= values[best] * (1.0 if die == second else 2.0)
     return total / 36.0
 
@@ -353,13 +398,11 @@ def learn(net, trace, active, board, start, ply, seed, games, most, alpha, lam):
     e_into, e_hidden, e_out, e_last = trace
     units = len(hidden)
     work, room = workspace(units), (room_of(), room_of())
-    place, value, h, y = workspace(units)
-    z, slope, delta, back = (
-        np.empty(3, np.float32),
-        np.empty(3, np.float32),
-        np.empty(3, np.float32),
-        np.empty((3, units), np.float32),
-    )
+    here = workspace(units)
+    _, h, y = here
+    x = np.zeros(INPUTS, dtype=np.float32)
+    z, slope, delta = np.empty(3, np.float32), np.empty(3, np.float32), np.empty(3, np.float32)
+    back = np.empty((3, units), np.float32)
     reached, dice, results = np.empty((2, 25), np.int8), np.empty(2, dtype=np.int64), np.zeros(4, dtype=np.int64)
     alpha, lam = np.float32(alpha), np.float32(lam)
     one, zero = np.float32(1.0), np.float32(0.0)
@@ -367,14 +410,13 @@ def learn(net, trace, active, board, start, ply, seed, games, most, alpha, lam):
     while ended < games and moves < most:
         roll(seed, ply, dice)
         choose(net, board, dice[0], dice[1], 1, 1, room, work, reached)
-        n = activate(board, place, value)
-        forward(net, place, value, n, h, y)
+        look(net, board[0], board[1], here)
         points = -points_won(reached)
         if points > 0:
             z[0], z[1], z[2] = one, one if points > 1 else zero, zero
         else:
-            expects(net, reached, work)
-            z[0], z[1], z[2] = one - work[3][0], work[3][2], work[3][1]
+            look(net, reached[0], reached[1], work)
+            z[0], z[1], z[2] = one - work[2][0], work[2][2], work[2][1]
         for k in range(3):
             delta[k] = z[k] - y[k]
             slope[k] = y[k] * (one - y[k])
@@ -383,42 +425,39 @@ def learn(net, trace, active, board, start, ply, seed, games, most, alpha, lam):
             for k in range(3):
                 back[k, j] = (slope[k] * out[j, k]) * bend
         # e ← λ ē + ∂y/∂w, w ← w + α Σ δ e: first the inputs, of which a game activates about half
-        for each in range(n):
-            active[place[each]] = True
-        at = 0
+        d0, d1, d2 = delta[0], delta[1], delta[2]
+        activate(board, x)
         for i in range(INPUTS):
+            active[i] |= x[i] != zero
             if not active[i]:
                 continue
-            x = np.float32(0.0)
-            if at < n and place[at] == i:
-                x = value[at]
-                at += 1
-            row, e0, e1, e2 = into[i], e_into[0, i], e_into[1, i], e_into[2, i]
+            value, row, e0, e1, e2 = x[i], into[i], e_into[0, i], e_into[1, i], e_into[2, i]
             for j in range(units):
-                a = lam * -e0[j] + x * back[0, j]
-                b = lam * e2[j] + x * back[1, j]
-                c = lam * e1[j] + x * back[2, j]
+                a = lam * -e0[j] + value * back[0, j]
+                b = lam * e2[j] + value * back[1, j]
+                c = lam * e1[j] + value * back[2, j]
                 e0[j], e1[j], e2[j] = a, b, c
-                row[j] += alpha * (delta[0] * a + delta[1] * b + delta[2] * c)
+                row[j] += alpha * (d0 * a + d1 * b + d2 * c)
         for j in range(units):
             a = lam * -e_hidden[0, j] + back[0, j]
             b = lam * e_hidden[2, j] + back[1, j]
             c = lam * e_hidden[1, j] + back[2, j]
             e_hidden[0, j], e_hidden[1, j], e_hidden[2, j] = a, b, c
-            hidden[j] += alpha * (delta[0] * a + delta[1] * b + delta[2] * c)
-            for k in range(3):  # a trace of output 1 may reach the weights of output 2: the turns exchange them
-                g = h[j] * slope[k]
-                a = lam * -e_out[0, j, k] + (g if k == 0 else zero)
-                b = lam * e_out[2, j, k] + (g if k == 1 else zero)
-                c = lam * e_out[1, j, k] + (g if k == 2 else zero)
+            hidden[j] += alpha * (d0 * a + d1 * b + d2 * c)
+        for k in range(3):  # a trace of output 1 may reach the weights of output 2: the turns exchange them
+            s0, s1, s2 = slope[k] if k == 0 else zero, slope[k] if k == 1 else zero, slope[k] if k == 2 else zero
+            for j in range(units):
+                a = lam * -e_out[0, j, k] + h[j] * s0
+                b = lam * e_out[2, j, k] + h[j] * s1
+                c = lam * e_out[1, j, k] + h[j] * s2
                 e_out[0, j, k], e_out[1, j, k], e_out[2, j, k] = a, b, c
-                out[j, k] += alpha * (delta[0] * a + delta[1] * b + delta[2] * c)
+                out[j, k] += alpha * (d0 * a + d1 * b + d2 * c)
         for k in range(3):
             a = lam * -e_last[0, k] + (slope[k] if k == 0 else zero)
             b = lam * e_last[2, k] + (slope[k] if k == 1 else zero)
             c = lam * e_last[1, k] + (slope[k] if k == 2 else zero)
             e_last[0, k], e_last[1, k], e_last[2, k] = a, b, c
-            last[k] += alpha * (delta[0] * a + delta[1] * b + delta[2] * c)
+            last[k] += alpha * (d0 * a + d1 * b + d2 * c)
         board[0], board[1] = reached[0], reached[1]
         ply += 1
         moves += 1

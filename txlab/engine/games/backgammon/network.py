@@ -11,7 +11,7 @@ loop (compiled.py) gives the same bits.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp
+from typing import Any
 
 import numpy as np
 
@@ -56,8 +56,24 @@ class Network:
 
 
 def sigmoid(z: np.ndarray) -> np.ndarray:
-    """1/(1 + e^{−z}), in float64 and rounded once."""
-    return np.array([1.0 / (1.0 + exp(-each)) for each in z.astype(float).tolist()], dtype=np.float32)
+    """1/(1 + e^{−z}), in float64 and rounded once; |z| above 32 counts as 32."""
+    return (1.0 / (1.0 + exponential(-np.clip(z.astype(float), -32.0, 32.0)))).astype(np.float32)
+
+
+def exponential(t: Any) -> Any:
+    """eᵗ = (e^{t/64})⁶⁴, by the series to its sixth power; within 10⁻⁸ for |t| < 8.
+
+    Of additions and products alone, which NumPy and the processor's vector instructions round alike. It is what the
+    learning spends most time on: some 1 600 exponentials a move, five times as fast as one by one by the C library.
+    """
+    x = t / 64.0
+    e = 1.0 + x * (1.0 + x * (1 / 2 + x * (1 / 6 + x * (1 / 24 + x * (1 / 120 + x * (1 / 720))))))
+    e = e * e
+    e = e * e
+    e = e * e
+    e = e * e
+    e = e * e
+    return e * e
 
 
 def forward(net: Network, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
