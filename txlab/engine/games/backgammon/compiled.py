@@ -246,14 +246,15 @@ def points_won(board):
 
 @jit
 def workspace(units):
-    """Where the values of a network are computed: `half` (see forward), h, y."""
-    return np.empty(units, dtype=np.float32), np.empty(units, dtype=np.float32), np.empty(3, dtype=np.float32)
+    """Where the values of a network are computed: `half` (see forward), h, y, and the y of the `lowest`."""
+    half, h = np.empty(units, dtype=np.float32), np.empty(units, dtype=np.float32)
+    return half, h, np.empty(3, dtype=np.float32), np.empty(3, dtype=np.float32)
 
 
 @jit
 def look(net, own, other, work):
     """h and y of a position, to `work`."""
-    half, h, y = work
+    half, h, y, _ = work
     half[:] = net[1]
     add_side(net[0], own, 0, half)
     forward(net, half, other, h, y)
@@ -270,7 +271,7 @@ def lowest(net, found, count, work, values):
 
     The first of equals. Where no checker is hit the opponent's half of the inputs is the same as before.
     """
-    half, h, y = work
+    half, h, y, least = work
     best, seen = 0, -1
     for each in range(count):
         mover, roller = found[each, 0], found[each, 1]
@@ -283,8 +284,9 @@ def lowest(net, found, count, work, values):
                 seen = each
             forward(net, half, mover, h, y)
             values[each] = equity(y)
-        if values[each] < values[best]:
+        if each == 0 or values[each] < values[best]:
             best = each
+            least[:] = y
     return best
 
 
@@ -387,6 +389,22 @@ def roll(seed, ply, dice):
 
 
 @jit
+def follow(weights, trace, i, x, slope, rate, decay, delta):
+    """e ← λ ē + ∂y/∂w and w ← w + α Σ δ e for row i of weights (R, n), its traces (3, R, n), its gradients x · (3, n).
+
+    ē is the trace of the other player (network.turned_trace).
+    """
+    row, e0, e1, e2 = weights[i], trace[0, i], trace[1, i], trace[2, i]
+    d0, d1, d2 = delta
+    for j in range(len(row)):
+        a = decay * -e0[j] + x * slope[0, j]
+        b = decay * e2[j] + x * slope[1, j]
+        c = decay * e1[j] + x * slope[2, j]
+        e0[j], e1[j], e2[j] = a, b, c
+        row[j] += rate * (d0 * a + d1 * b + d2 * c)
+
+
+@jit
 def learn(net, trace, active, board, start, ply, seed, games, most, alpha, lam):
     """Self-play with TD(λ) from a position in a game until `games` have ended or `most` moves are made; in place.
 
@@ -397,15 +415,18 @@ def learn(net, trace, active, board, start, ply, seed, games, most, alpha, lam):
     into, hidden, out, last = net
     e_into, e_hidden, e_out, e_last = trace
     units = len(hidden)
-    work, room = workspace(units), (room_of(), room_of())
-    here = workspace(units)
-    _, h, y = here
+    work, here, room = workspace(units), workspace(units), (room_of(), room_of())
+    _, h, y, _ = here
     x = np.zeros(INPUTS, dtype=np.float32)
-    z, slope, delta = np.empty(3, np.float32), np.empty(3, np.float32), np.empty(3, np.float32)
-    back = np.empty((3, units), np.float32)
+    back = np.empty((3, units), dtype=np.float32)  # ∂y/∂z, z being the input of the hidden units
+    g_out, g_last = np.zeros((3, units, 3), dtype=np.float32), np.zeros((3, 3), dtype=np.float32)
+    rest = (  # the other layers, each as one row
+        (hidden.reshape(1, units), e_hidden.reshape(3, 1, units), back),
+        (out.reshape(1, 3 * units), e_out.reshape(3, 1, 3 * units), g_out.reshape(3, 3 * units)),
+        (last.reshape(1, 3), e_last.reshape(3, 1, 3), g_last),
+    )
     reached, dice, results = np.empty((2, 25), np.int8), np.empty(2, dtype=np.int64), np.zeros(4, dtype=np.int64)
-    alpha, lam = np.float32(alpha), np.float32(lam)
-    one, zero = np.float32(1.0), np.float32(0.0)
+    rate, decay, one, zero = np.float32(alpha), np.float32(lam), np.float32(1.0), np.float32(0.0)
     moves, ended = 0, 0
     while ended < games and moves < most:
         roll(seed, ply, dice)
@@ -413,51 +434,24 @@ def learn(net, trace, active, board, start, ply, seed, games, most, alpha, lam):
         look(net, board[0], board[1], here)
         points = -points_won(reached)
         if points > 0:
-            z[0], z[1], z[2] = one, one if points > 1 else zero, zero
+            target = one, one if points > 1 else zero, zero
         else:
-            look(net, reached[0], reached[1], work)
-            z[0], z[1], z[2] = one - work[2][0], work[2][2], work[2][1]
+            least = work[3]
+            target = one - least[0], least[2], least[1]
+        delta = target[0] - y[0], target[1] - y[1], target[2] - y[2]
         for k in range(3):
-            delta[k] = z[k] - y[k]
-            slope[k] = y[k] * (one - y[k])
-        for j in range(units):
-            bend = h[j] * (one - h[j])
-            for k in range(3):
-                back[k, j] = (slope[k] * out[j, k]) * bend
-        # e ← λ ē + ∂y/∂w, w ← w + α Σ δ e: first the inputs, of which a game activates about half
-        d0, d1, d2 = delta[0], delta[1], delta[2]
+            slope = y[k] * (one - y[k])
+            g_last[k, k] = slope
+            for j in range(units):
+                g_out[k, j, k] = h[j] * slope
+                back[k, j] = (slope * out[j, k]) * (h[j] * (one - h[j]))
         activate(board, x)
         for i in range(INPUTS):
             active[i] |= x[i] != zero
-            if not active[i]:
-                continue
-            value, row, e0, e1, e2 = x[i], into[i], e_into[0, i], e_into[1, i], e_into[2, i]
-            for j in range(units):
-                a = lam * -e0[j] + value * back[0, j]
-                b = lam * e2[j] + value * back[1, j]
-                c = lam * e1[j] + value * back[2, j]
-                e0[j], e1[j], e2[j] = a, b, c
-                row[j] += alpha * (d0 * a + d1 * b + d2 * c)
-        for j in range(units):
-            a = lam * -e_hidden[0, j] + back[0, j]
-            b = lam * e_hidden[2, j] + back[1, j]
-            c = lam * e_hidden[1, j] + back[2, j]
-            e_hidden[0, j], e_hidden[1, j], e_hidden[2, j] = a, b, c
-            hidden[j] += alpha * (d0 * a + d1 * b + d2 * c)
-        for k in range(3):  # a trace of output 1 may reach the weights of output 2: the turns exchange them
-            s0, s1, s2 = slope[k] if k == 0 else zero, slope[k] if k == 1 else zero, slope[k] if k == 2 else zero
-            for j in range(units):
-                a = lam * -e_out[0, j, k] + h[j] * s0
-                b = lam * e_out[2, j, k] + h[j] * s1
-                c = lam * e_out[1, j, k] + h[j] * s2
-                e_out[0, j, k], e_out[1, j, k], e_out[2, j, k] = a, b, c
-                out[j, k] += alpha * (d0 * a + d1 * b + d2 * c)
-        for k in range(3):
-            a = lam * -e_last[0, k] + (slope[k] if k == 0 else zero)
-            b = lam * e_last[2, k] + (slope[k] if k == 1 else zero)
-            c = lam * e_last[1, k] + (slope[k] if k == 2 else zero)
-            e_last[0, k], e_last[1, k], e_last[2, k] = a, b, c
-            last[k] += alpha * (d0 * a + d1 * b + d2 * c)
+            if active[i]:
+                follow(into, e_into, i, x[i], back, rate, decay, delta)
+        for weights, e, slopes in rest:
+            follow(weights, e, 0, one, slopes, rate, decay, delta)
         board[0], board[1] = reached[0], reached[1]
         ply += 1
         moves += 1
