@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,16 @@ from txlab.engine.games.backgammon import choice
 from txlab.engine.games.backgammon.dice import roll
 from txlab.engine.games.backgammon.inputs import inputs_of
 from txlab.engine.games.backgammon.learner import TDGammon
-from txlab.engine.games.backgammon.network import Network, equity, forward, gradient, no_trace, turned_target, update
+from txlab.engine.games.backgammon.network import (
+    Network,
+    equity,
+    forward,
+    gradient,
+    no_trace,
+    sigmoid,
+    turned_target,
+    update,
+)
 from txlab.engine.games.backgammon.rules import START, after_states, points_won, turned
 
 
@@ -178,3 +189,35 @@ def test_a_few_thousand_games_teach_it_to_win() -> None:
     learner.run(2_000)
     points = choice.match(learner.net, untrained, np.repeat(np.arange(10_000, 10_050), 2))
     assert points.mean() > 1.2
+
+
+def test_where_nothing_can_be_cached_the_loop_is_compiled_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A package and a home that cannot be written to; here `__pycache__` and the home are files."""
+    numba = pytest.importorskip("numba")
+    from txlab.engine.games.compiling import jit
+
+    blocked = tmp_path / "__pycache__"
+    blocked.write_text("")
+    (tmp_path / "loop.py").write_text("def double(x):\n    return 2 * x\n")
+    for variable in ("HOME", "XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.setenv(variable, str(blocked / "none"))
+    spec = importlib.util.spec_from_file_location("loop", tmp_path / "loop.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    with pytest.raises(RuntimeError, match="no locator available"):
+        numba.njit(cache=True)(module.double)
+    assert jit(module.double)(21) == 42
+    assert blocked.read_text() == ""
+
+
+def test_the_sigmoid_is_the_true_one_as_far_as_float32_tells() -> None:
+    """Within a rounding where a unit is not saturated, and to four digits where it is."""
+    z = np.linspace(-40, 40, 8_001, dtype=np.float32)
+    found, true = sigmoid(z).astype(np.float64), 1 / (1 + np.exp(-np.clip(z.astype(np.float64), -32, 32)))
+    assert np.abs(found / true - 1).max() < 1e-4
+    near = np.abs(z) < 8
+    assert np.abs(found - true)[near].max() < 2.0**-24

@@ -7,16 +7,15 @@ and nothing is reassociated, so there is no `fastmath`.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from txlab.engine.games.backgammon import network
 from txlab.engine.games.backgammon.inputs import INPUTS, TURN, UNITS_OF_A_SIDE
+from txlab.engine.games.compiling import jit
 
 MOST_MOVES = 4096
 """More than any roll allows: the most that are known are 3 060, with duplicates."""
 
-jit = numba.njit(cache=True, error_model="numpy")
 exponential = jit(network.exponential)
 
 

@@ -5,16 +5,15 @@ Without recursion, which Numba cannot cache: the arrays have a row for each node
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from txlab.engine.games.compiling import jit
 from txlab.engine.games.connect_four import threats
 from txlab.engine.games.connect_four.rules import COLUMN, SQUARES, STRIDE
 
 OFFSET = threats.OFFSET
 FROM_CENTRE = np.array(threats.FROM_CENTRE)
 
-jit = numba.njit(cache=True, error_model="numpy")
 
 winning, not_losing, entry, next_bound = map(
     jit, (threats.winning, threats.not_losing, threats.entry, threats.next_bound)
