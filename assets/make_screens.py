@@ -14,6 +14,7 @@
     gradients.png   the newest vanishing-gradient run: how long the gradient is at every step back
     playground.png  a spiral learnt by two layers of eight neurons
     descent.png     Himmelblau's four minima, and where four methods go from one start
+    strength.png    TD-Gammon's points a game over the games it had played, from assets/texts/td_gammon.toml
 
 They are written to assets/screens (a second argument names another folder).
 Notable: they are drawn from the program itself on runs that exist, so a picture cannot show what is not there.
@@ -34,10 +35,14 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parent / "tests" / "tui")]
 
 from picture import picture  # noqa: E402
 
+from txlab.drawing.picture import COLOURS, drawing  # noqa: E402
+from txlab.drawing.picture import save as write_picture  # noqa: E402
 from txlab.engine.descent.known import KNOWN  # noqa: E402
 from txlab.engine.games.learner import SelfPlaySettings as Rules  # noqa: E402
 from txlab.engine.tokenizers.trees import merge_tree  # noqa: E402
 from txlab.errors import LabError  # noqa: E402
+from txlab.experiments.reference_numbers.games_backgammon import TESAURO, strengths  # noqa: E402
+from txlab.experiments.schema import grouped  # noqa: E402
 from txlab.runs.directory import RunInfo  # noqa: E402
 from txlab.runs.folder import list_runs  # noqa: E402
 from txlab.tui.app import TxlabApp  # noqa: E402
@@ -263,12 +268,56 @@ async def draw_play(app: TxlabApp, pilot: Pilot[None], folder: Path) -> None:
     save(app, folder, "play")
 
 
+def draw_strength(folder: Path) -> None:
+    """Against both judges, and Tesauro's versions against grandmasters; the untrained network is at the left."""
+    untrained = 2_000  # where 0 is on a logarithmic axis
+    kept = [each for each in strengths() if each.units == 80]
+    with drawing("light", (8.4, 4.4)) as (figure, axes):
+        for colour, (judge, plies, name) in zip(
+            COLOURS["light"],
+            (
+                ("gnubg", 1, "against gnubg, which looks no ply ahead"),
+                ("pubeval", 1, "against pubeval, Tesauro's linear program"),
+                ("gnubg", 2, "two plies, against gnubg"),
+                ("pubeval", 2, "two plies, against pubeval"),
+            ),
+            strict=False,
+        ):
+            found = sorted(
+                (each for each in kept if (each.against, each.plies) == (judge, plies)), key=lambda e: e.games
+            )
+            axes.errorbar(
+                [each.games or untrained for each in found], [each.points for each in found],
+                yerr=[1.96 * each.error for each in found], color=colour, capsize=2, label=name,
+                marker="o" if plies == 1 else "D", markersize=4, linestyle="-" if plies == 1 else "none",
+            )  # fmt: skip
+        axes.plot(
+            [each.games for each in TESAURO], [each.a_game for each in TESAURO], "*", color=COLOURS["light"][6],
+            markersize=11, label="Tesauro's 1.0, 2.0, 2.1 against grandmasters, as printed",
+        )  # fmt: skip
+        for each in TESAURO:
+            axes.annotate(each.name, (each.games, each.a_game), (0, 7), textcoords="offset points", ha="center", size=8)
+        axes.axhline(0, color=COLOURS["light"][6], linewidth=0.8)
+        axes.set_xscale("log")
+        ticks = [untrained, 10_000, 30_000, 100_000, 300_000, 1_500_000]
+        axes.set_xticks(ticks, ["0", *map(grouped, ticks[1:])])
+        axes.set_xticks([], minor=True)
+        axes.set_xlabel("games against itself")
+        axes.set_ylabel("points a game, 95 % intervals")
+        axes.set_title("TD-Gammon: 80 hidden units, 198 inputs, λ = .7, α = .1", loc="left")
+        axes.grid(True, axis="y")
+        axes.legend(fontsize=8, loc="lower right")
+        write_picture(figure, folder / "strength.png")
+    print(folder / "strength.png")
+
+
 if __name__ == "__main__":
     if len(sys.argv) not in (2, 3):
         sys.exit("usage: python assets/make_screens.py RUNS_FOLDER [FOLDER]")
     target = Path(sys.argv[2]) if len(sys.argv) == 3 else HERE / "screens"
     target.mkdir(parents=True, exist_ok=True)
     try:
+        draw_strength(target)
         asyncio.run(draw(Path(sys.argv[1]).absolute(), target))
     except LabError as error:
         sys.exit(str(error))

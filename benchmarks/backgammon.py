@@ -1,10 +1,13 @@
 """TD-Gammon: games a second while learning, and its strength against gnubg and pubeval.
 
-    python benchmarks/backgammon.py [RUN …] [--games 5000] [--plies 1 2] [--copies] [--speed 3000] [--random 0]
+    python benchmarks/backgammon.py [RUN …] [--games 5000] [--plies 1 2] [--copies [GAMES …]] [--out FILE]
+                                    [--speed 3000] [--random 0]
 
 For each run directory of the kind td-gammon: points a game of its newest checkpoint, and with --copies of the copies
-that it keeps after 0, 1 000, 10 000 … games, without a doubling cube, gammons 2, backgammons 3. Every game is played
-twice with the same dice, the seats exchanged; the error is the standard error over these pairs.
+that it keeps after 0, 10 000 … games (all, or those named), without a doubling cube, gammons 2, backgammons 3. Every
+game is played twice with the same dice, the seats exchanged; the error is the standard error over these pairs. --out
+adds each result to a TOML file; assets/texts/td_gammon.toml, from which the README's curve and the table of `txlab
+verify games` are made, was written so.
 
 The judges are those of gnubg-nn (PyPI, GPL: a program for tests, which txlab does not need): gnubg's evaluation without
 lookahead, and pubeval, the linear evaluation that Tesauro published. They are calibrated first, by what is known of
@@ -171,15 +174,20 @@ def random_games(gnubg: ModuleType, games: int) -> dict[str, tuple[float, float]
     }
 
 
-def networks(path: Path, copies: bool) -> dict[int, Network]:
-    """The networks in the newest checkpoint of a run, by the games that they had played."""
+def networks(path: Path, copies: list[int] | None) -> dict[int, Network]:
+    """Networks in the newest checkpoint of a run, by the games they had played: the newest, or copies ([]: all)."""
     run = RunDirectory(path)
     step = checkpoints.newest(run)
     assert step is not None, f"{path} has no checkpoint"
     state: dict[str, Any] = checkpoints.load(run, step)
-    kept = {int(age): weights for age, weights in state["copies"].items()} if copies else {}
-    kept[int(state["learner"]["games"])] = state["learner"]["weights"]
-    return {age: Network(*(np.array(each, dtype=np.float32) for each in kept[age])) for age in sorted(kept)}
+    kept = {int(age): weights for age, weights in state["copies"].items()}
+    newest = int(state["learner"]["games"])
+    kept[newest] = state["learner"]["weights"]
+    wanted = [newest] if copies is None else copies or list(kept)
+    absent = [age for age in wanted if age not in kept]
+    if absent:
+        raise SystemExit(f"{path.name} keeps no copy of {absent[0]} games; it has {', '.join(map(str, sorted(kept)))}")
+    return {age: Network(*(np.array(each, dtype=np.float32) for each in kept[age])) for age in sorted(wanted)}
 
 
 def games_a_second(games: int, units: int) -> float:
@@ -189,12 +197,28 @@ def games_a_second(games: int, units: int) -> float:
     return games / cpu_seconds(lambda: learner.run(games))
 
 
+def as_toml(net: Network, age: int, plies: int, against: str, points: float, error: float, played: int) -> str:
+    return f"""
+[[measured]]
+units = {net.units}
+games = {age}
+plies = {plies}
+against = "{against}"
+points = {points:.4f}
+error = {error:.4f}
+played = {played}
+"""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("runs", nargs="*", type=Path)
     parser.add_argument("--games", type=int, default=5000, help="against each judge")
     parser.add_argument("--plies", type=int, nargs="+", choices=(1, 2), default=[1])
-    parser.add_argument("--copies", action="store_true", help="judge the copies of earlier networks as well")
+    parser.add_argument(
+        "--copies", type=int, nargs="*", help="judge the copies of earlier networks, all or of so many games"
+    )
+    parser.add_argument("--out", type=Path, help="a TOML file to which the results are added")
     parser.add_argument("--speed", type=int, default=3000, help="games by which the speed is measured; 0 = not")
     parser.add_argument("--random", type=int, default=0, help="games of random moves by gnubg's rules")
     options = parser.parse_args()
@@ -222,6 +246,9 @@ def main() -> None:
                     mean, error, won = match(network_player(net, plies), judge, options.games)
                     told = f"{path.name}, {grouped(age)} games, {plies} {'ply' if plies == 1 else 'plies'}"
                     print(f"{told}, against {name}: {mean:+.3f} ± {error:.3f}, {won:.3f} won", flush=True)
+                    if options.out is not None:
+                        with options.out.open("a") as file:
+                            file.write(as_toml(net, age, plies, name, mean, error, options.games))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -31,10 +32,34 @@ def test_the_table_has_tesauros_results_and_ours_beside_them() -> None:
     remark = FIGURES["td-gammon-versions"].measure(lambda text: None)[-1].remark
     lines = remark.splitlines()
     assert "−13 points in 51 games" in lines[1]
-    assert "−0.38 ± 0.02" in lines[1]
     assert "−1 point in 40 games" in lines[3]
     assert "1 500 000 games, 2 plies" in lines[3]
     assert "not here" in lines[-1]
+    gnubg, pubeval = (
+        next(
+            e for e in games_backgammon.strengths() if (e.units, e.games, e.plies, e.against) == (80, 300_000, 1, judge)
+        )
+        for judge in ("gnubg", "pubeval")
+    )
+    assert lines[1].endswith(f"+{pubeval.points:.2f} ± {pubeval.error:.2f}")
+    assert f"−{-gnubg.points:.2f} ± {gnubg.error:.2f}" in lines[1]
+
+
+def test_a_version_that_was_not_measured_is_said_to_be_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(games_backgammon, "strengths", lambda: ())
+    assert games_backgammon.version_line(games_backgammon.TESAURO[0]).count("not measured") == 2
+
+
+def test_each_match_was_measured_once_and_the_more_games_the_stronger() -> None:
+    """The points grow from each snapshot to the next, as far as their errors tell; --out adds what it measures."""
+    matches: dict[tuple[int, int, str], list[games_backgammon.Strength]] = {}
+    for each in games_backgammon.strengths():
+        matches.setdefault((each.units, each.plies, each.against), []).append(each)
+    for found in matches.values():
+        found.sort(key=lambda each: each.games)
+        for one, other in pairwise(found):
+            assert one.games < other.games
+            assert other.points > one.points - 3 * (one.error**2 + other.error**2) ** 0.5
 
 
 def test_a_network_that_has_hardly_played_does_not_hold(monkeypatch: pytest.MonkeyPatch) -> None:

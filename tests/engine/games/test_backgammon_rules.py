@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections import Counter
 from types import ModuleType
@@ -28,6 +29,8 @@ from txlab.engine.games.backgammon.rules import (
     turned,
 )
 from txlab.errors import LabError
+
+MANY = bool(os.environ.get("TXLAB_MANY"))  # 20 000 positions and 2 000 games take a minute
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +84,7 @@ def gnubg_after_states(gnubg: ModuleType, board: Board, dice: Dice) -> set[Board
 
 def test_after_states_are_those_of_gnubg(gnubg: ModuleType) -> None:
     kinds: Counter[str] = Counter()
-    for board, dice in positions(20_000, seed=1):
+    for board, dice in positions(20_000 if MANY else 4_000, seed=1):
         ours = after_states(board, dice)
         assert len(ours) == len(set(ours))
         assert set(ours) == gnubg_after_states(gnubg, board, dice), (board, dice)
@@ -92,13 +95,13 @@ def test_after_states_are_those_of_gnubg(gnubg: ModuleType) -> None:
             pips(board[0]) > 0
             and max(p for p in range(25) if board[0][p]) + max(p for p in range(25) if board[1][p]) > 22
         )
-    assert min(kinds.values()) > 500, kinds  # each kind of position did come up
+    assert min(kinds.values()) > 100, kinds  # each kind of position did come up
 
 
 def test_final_scores_are_those_of_gnubg(gnubg: ModuleType) -> None:
-    """2 000 games of random moves: gnubg's probabilities of a finished game are its points."""
+    """Games of random moves: gnubg's probabilities of a finished game are its points."""
     chance, scores = random.Random(2), Counter[int]()
-    for game in range(2_000):
+    for game in range(2_000 if MANY else 100):
         board, ply = START, 0
         while not points_won(board):
             board = turned(chance.choice(after_states(board, roll(game, ply))))

@@ -6,7 +6,9 @@ earlier; points against gnubg and pubeval, in the table below Tesauro's, are mea
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from random import Random
 
@@ -32,6 +34,7 @@ from txlab.experiments.reference_numbers import (
     printed,
 )
 from txlab.experiments.schema import grouped
+from txlab.files import shipped_path
 
 RANDOM_GAMES = 400
 SEEDS, GAMES, EARLIER = 3, 10_000, 1_000
@@ -88,11 +91,7 @@ def measure_random(say: Say) -> list[Measured]:
 
 @dataclass(frozen=True)
 class Version:
-    """A version of TD-Gammon: what it was, how it did against grandmasters, and ours with the same network and games.
-
-    ours   points a game against gnubg without lookahead, its standard error, and the same against pubeval; measured
-           by benchmarks/backgammon.py over 1 000 to 5 000 games; () = not measured yet
-    """
+    """A version of TD-Gammon: what it was, and how it did against grandmasters."""
 
     name: str
     units: int
@@ -102,14 +101,37 @@ class Version:
     points: int
     played: int
     a_game: float
-    ours: tuple[float, ...] = ()
 
 
 TESAURO = (
-    Version("1.0", 80, 300_000, 1, "Robertie, Davis, Magriel", -13, 51, -0.25, (-0.376, 0.021, 0.335, 0.021)),
+    Version("1.0", 80, 300_000, 1, "Robertie, Davis, Magriel", -13, 51, -0.25),
     Version("2.0", 40, 800_000, 2, "Goulding, Woolsey, Snellings, Russell, Sylvester", -7, 38, -0.18),
     Version("2.1", 80, 1_500_000, 2, "Robertie", -1, 40, -0.02),
 )
+
+
+@dataclass(frozen=True)
+class Strength:
+    """Points a game of a network that has played `games` games against itself, looking `plies` ahead.
+
+    against   "gnubg", which looks no ply ahead, or "pubeval"
+    error     the standard error                                  played   games of the match
+    """
+
+    units: int
+    games: int
+    plies: int
+    against: str
+    points: float
+    error: float
+    played: int
+
+
+@cache
+def strengths() -> tuple[Strength, ...]:
+    """What benchmarks/backgammon.py measured of networks that were trained here."""
+    tables = tomllib.loads(shipped_path("texts/td_gammon.toml").read_text(encoding="utf-8"))
+    return tuple(Strength(**table) for table in tables["measured"])
 
 
 @FIGURES.measured_by(
@@ -134,11 +156,12 @@ def version_line(each: Version) -> str:
     looking = "1 ply" if each.plies == 1 else f"{each.plies} plies"
     told = f"{each.name}: {each.units} units, {grouped(each.games)} games, {looking}"
     result = f"{each.points} {'point' if each.points == -1 else 'points'} in {each.played} games"
-    gnubg, pubeval = "not measured", "not measured"
-    if each.ours:
-        gnubg, pubeval = (
-            f"{value:+.2f} ± {error:.2f}" for value, error in zip(each.ours[::2], each.ours[1::2], strict=True)
-        )
+    ours = {
+        found.against: f"{found.points:+.2f} ± {found.error:.2f}"
+        for found in strengths()
+        if (found.units, found.games, found.plies) == (each.units, each.games, each.plies)
+    }
+    gnubg, pubeval = (ours.get(judge, "not measured") for judge in ("gnubg", "pubeval"))
     return f"{told:40}{result:28}{gnubg:23}{pubeval}".replace("-", "−")
 
 
