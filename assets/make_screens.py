@@ -273,15 +273,11 @@ def draw_strength(folder: Path) -> None:
     untrained = 2_000  # where 0 is on a logarithmic axis
     kept = [each for each in strengths() if each.units == 80]
     with drawing("light", (8.4, 4.4)) as (figure, axes):
-        for colour, (judge, plies, name) in zip(
-            COLOURS["light"],
-            (
-                ("gnubg", 1, "against gnubg, which looks no ply ahead"),
-                ("pubeval", 1, "against pubeval, Tesauro's linear program"),
-                ("gnubg", 2, "two plies, against gnubg"),
-                ("pubeval", 2, "two plies, against pubeval"),
-            ),
-            strict=False,
+        for colour, judge, plies, name in (
+            (COLOURS["light"][1], "pubeval", 1, "against pubeval, Tesauro's linear program"),
+            (COLOURS["light"][1], "pubeval", 2, "the same, two plies"),
+            (COLOURS["light"][0], "gnubg", 1, "against gnubg, which looks no ply ahead"),
+            (COLOURS["light"][0], "gnubg", 2, "the same, two plies"),
         ):
             found = sorted(
                 (each for each in kept if (each.against, each.plies) == (judge, plies)), key=lambda e: e.games
