@@ -57,7 +57,8 @@ class Network:
 
 def sigmoid(z: np.ndarray) -> np.ndarray:
     """1/(1 + e^{−z}), in float64 and rounded once; |z| above 32 counts as 32."""
-    return (1.0 / (1.0 + exponential(-np.clip(z.astype(float), -32.0, 32.0)))).astype(np.float32)
+    y: np.ndarray = 1.0 / (1.0 + exponential(-np.clip(z.astype(float), -32.0, 32.0)))
+    return y.astype(np.float32)
 
 
 def exponential(t: Any) -> Any:
