@@ -292,7 +292,9 @@ def draw_strength(folder: Path) -> None:
             markersize=11, label="Tesauro's 1.0, 2.0, 2.1 against grandmasters, as printed",
         )  # fmt: skip
         for each in TESAURO:
-            axes.annotate(each.name, (each.games, each.a_game), (-7, -3), textcoords="offset points", ha="right", size=8)
+            axes.annotate(
+                each.name, (each.games, each.a_game), (-7, -3), textcoords="offset points", ha="right", size=8
+            )
         axes.axhline(0, color=COLOURS["light"][6], linewidth=0.8)
         axes.set_xscale("log")
         ticks = [untrained, 10_000, 30_000, 100_000, 300_000, 1_500_000]
