@@ -281,6 +281,18 @@ def test_the_interval_is_that_of_the_pairs_that_were_played() -> None:
     assert set(values) == {f"against/{age}{end}" for age in (0, 1) for end in ("", "_low", "_high")}
 
 
+def test_copies_are_kept_after_the_games_that_the_scenario_names_also_within_a_step() -> None:
+    experiment, apart = KIND.build(made(match={"copies": [3, 99, 1, 3]})), KIND.build(made()).learner
+    assert experiment.evaluate() == {}  # there is no copy yet that is younger
+    for _ in range(2):
+        experiment.step()
+    assert list(experiment.copies) == [1, 3]
+    assert experiment.facts()["headline"] == ["against/1", "against/3"]
+    apart.run(3)
+    assert alike(list(experiment.copies[3].weights()), list(apart.net.weights()))
+    assert {name.split("_")[0] for name in experiment.evaluate()} == {"against/1", "against/3"}
+
+
 def test_two_plies_are_judged_where_the_scenario_asks_for_it() -> None:
     pytest.importorskip("numba")
     experiment = KIND.build(made(match={"two_plies_games": 2}))
