@@ -12,6 +12,7 @@ from test_loop import metrics_of
 from test_runs_exactness import equal, last_step, start
 from waiting import wait_for
 
+from txlab.errors import LabError
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory
 from txlab.runs.process import prepare
@@ -33,10 +34,10 @@ compute = {device = "cpu", threads = 1}
 KILLS = int(os.environ.get("TXLAB_KILLS", "2"))
 
 
-def made(root: Path) -> RunDirectory:
+def made(root: Path, *changes: str) -> RunDirectory:
     root.mkdir()
     (root / "small.toml").write_text(SMALL)
-    return RunDirectory(prepare(load_scenario(root / "small.toml", []), root=root))
+    return RunDirectory(prepare(load_scenario(root / "small.toml", list(changes)), root=root))
 
 
 def test_self_play_killed_at_random_moments_equals_one_never_killed(tmp_path: Path) -> None:
@@ -54,3 +55,26 @@ def test_self_play_killed_at_random_moments_equals_one_never_killed(tmp_path: Pa
     state = checkpoints.load(run, 24)["play"]
     assert (state["length"] > 0).any()
     assert int(state["ended"]) > 0
+
+
+def test_two_processes_play_the_games_and_learn_what_one_does(tmp_path: Path) -> None:
+    two, one = made(tmp_path / "two", "compute.processes=2", "train.steps=6"), made(tmp_path / "one", "train.steps=6")
+    assert start(two).wait() == 0
+    assert start(one).wait() == 0
+    mine, theirs = (checkpoints.load(run, 6) for run in (two, one))
+    assert equal(mine["play"]["moves"], theirs["play"]["moves"])
+    assert equal(mine["play"]["replay"]["policy"], theirs["play"]["replay"]["policy"])
+    for name, weights in theirs["model"].items():
+        assert mine["model"][name].numpy() == pytest.approx(weights.numpy(), abs=1e-5), name
+    games, alone = ([values["games"] for _, values in metrics_of(run) if "games" in values] for run in (two, one))
+    assert games == alone
+    assert len(games) == 6
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [(["compute.parallel=fsdp"], "allowed: ddp"), (["train.batch=1"], "a batch of 1 .train.batch. cannot be split")],
+)
+def test_what_several_processes_cannot_do_is_refused(tmp_path: Path, changes: list[str], sentence: str) -> None:
+    with pytest.raises(LabError, match=sentence):
+        made(tmp_path / "run", "compute.processes=2", *changes)
