@@ -7,18 +7,24 @@ import random
 import signal
 from pathlib import Path
 
+import numpy as np
 import pytest
+from independent.puct import searched
 from test_loop import metrics_of
 from test_runs_exactness import equal, last_step, start
 from waiting import wait_for
 
+from txlab.engine.games.connect_four import rules
 from txlab.errors import LabError
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory
+from txlab.runs.frames import FrameIndex
 from txlab.runs.process import prepare
 from txlab.runs.scenario import load_scenario
 
 pytest.importorskip("torch")
+from txlab.engine.games.connect_four.network import Remembered, evaluate
+from txlab.experiments.kinds.connect_four.experiment import network_of
 
 SMALL = """
 kind = "connect-four"
@@ -55,6 +61,30 @@ def test_self_play_killed_at_random_moments_equals_one_never_killed(tmp_path: Pa
     state = checkpoints.load(run, 24)["play"]
     assert (state["length"] > 0).any()
     assert int(state["ended"]) > 0
+
+
+def test_the_searches_of_a_frame_on_disk_are_recomputed_from_the_checkpoint_on_disk(tmp_path: Path) -> None:
+    run = made(tmp_path / "run", 'look.positions=["", "44", "55667", "4444441"]', "look.visits=40", "train.steps=6")
+    assert start(run).wait() == 0
+    frame, scenario = FrameIndex(run.frames).read(6), load_scenario(run.scenario_file).scenario
+    net = network_of(scenario, checkpoints.load(run, 6))
+    ask = Remembered(lambda own, both: evaluate(net, own, both))
+    assert len(frame.tokens["shown"]) == 5
+    for row, text in enumerate(frame.tokens["shown"]):
+        root = searched(rules.read(text), ask, 40, frame.facts["c"], tactics=True)
+        shown = {name: frame.tensors[f"shown/{name}"][row] for name in ("N", "W", "P", "Q", "U", "score", "V")}
+        assert shown["N"].tolist() == root.N
+        assert shown["V"] == pytest.approx(root.V, abs=1e-6)
+        for move in range(7):
+            if root.P[move] == 0:
+                assert np.isnan(shown["U"][move])
+                continue
+            Q, U = root.Q(move), root.U(move, frame.facts["c"])
+            found = [float(shown[name][move]) for name in ("W", "P", "Q", "U", "score")]
+            assert found == pytest.approx([root.W[move], root.P[move], Q, U, Q + U], abs=1e-5)
+        after = searched(rules.read(text), ask, 41, frame.facts["c"], tactics=True)
+        chosen = next(move for move in range(7) if after.N[move] > root.N[move])
+        assert chosen == int(np.nanargmax(shown["score"]))
 
 
 def test_two_processes_play_the_games_and_learn_what_one_does(tmp_path: Path) -> None:

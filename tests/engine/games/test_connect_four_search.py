@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from math import sqrt
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from calculator import miscalculated
+from independent.puct import safe_moves, searched, threatened_columns, winning_moves
 
 from txlab.engine.games.connect_four import rules
 from txlab.engine.games.connect_four.network import (
@@ -36,58 +36,6 @@ def guess(own: np.ndarray, both: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return priors / priors.sum(1, keepdims=True), noise[:, 7] / 504.5 - 1
 
 
-# The search once more: 20 lines, one tree, recursion, positions of rules.py
-
-
-@dataclass
-class Node:
-    P: list[float]
-    N: list[int] = field(default_factory=lambda: [0] * 7)
-    W: list[float] = field(default_factory=lambda: [0.0] * 7)
-    below: dict[int, Node] = field(default_factory=dict)
-
-
-def winning_moves(position: Position) -> list[int]:
-    return [move for move in rules.legal(position) if rules.outcome(rules.after(position, move)) not in (None, 0)]
-
-
-def new_node(position: Position, tactics: bool) -> tuple[Node, float]:
-    own, both = rules.own_and_both(position)
-    priors, values = guess(np.array([own]), np.array([both]))
-    P, value = priors[0].tolist(), float(values[0])
-    if tactics:
-        safe = [move for move in rules.legal(position) if not winning_moves(rules.after(position, move))]
-        if winning_moves(position):
-            P, value = [float(move in winning_moves(position)) for move in range(7)], 1.0
-        elif not safe:
-            P, value = sensible(np.array([own]), np.array([both]))[0][0].astype(float).tolist(), -1.0
-        else:
-            P = [p if move in safe else 0.0 for move, p in enumerate(P)]
-        P = [p / sum(P) for p in P]
-    return Node(P), value
-
-
-def visit(node: Node, position: Position, tactics: bool) -> float:
-    """One visit; returns the value for the player to move."""
-    scores = {}
-    for a in [a for a in rules.legal(position) if node.P[a] > 0]:
-        Q = node.W[a] / node.N[a] if node.N[a] else 0.0
-        scores[a] = Q + C * node.P[a] * sqrt(1 + sum(node.N)) / (1 + node.N[a])
-    move = max(scores, key=scores.__getitem__)
-    after = rules.after(position, move)
-    outcome = rules.outcome(after)
-    if outcome is not None:
-        value = float(outcome * rules.mover(position))
-    elif move in node.below:
-        value = -visit(node.below[move], after, tactics)
-    else:
-        node.below[move], theirs = new_node(after, tactics)
-        value = -theirs
-    node.N[move] += 1
-    node.W[move] += value
-    return value
-
-
 def side_by_side(openings: tuple[str, ...], tactics: bool = False) -> Search:
     own, both = np.array([rules.own_and_both(rules.read(text)) for text in openings]).T
     return Search(own, both, tactics)
@@ -98,10 +46,7 @@ def test_it_visits_what_a_plain_recursive_search_visits(visits: int, tactics: bo
     search = side_by_side(OPENINGS, tactics)
     search.run(guess, visits, C)
     for game, text in enumerate(OPENINGS):
-        position = rules.read(text)
-        root, _ = new_node(position, tactics)
-        for _ in range(visits):
-            visit(root, position, tactics)
+        root = searched(rules.read(text), guess, visits, C, tactics)
         todo = [(root, 0)]
         while todo:
             node, place = todo.pop()
@@ -131,8 +76,7 @@ def test_the_columns_that_deserve_a_visit_are_those_that_win_at_once_or_do_not_l
     columns, decided = sensible(own, both)
     verdicts = {1: 0, -1: 0, 0: 0}
     for position, chosen, verdict in zip(positions, columns, decided, strict=True):
-        wins = winning_moves(position)
-        safe = [move for move in rules.legal(position) if not winning_moves(rules.after(position, move))]
+        wins, safe = winning_moves(position), safe_moves(position)
         assert set(np.flatnonzero(chosen)) <= set(rules.legal(position))
         if wins:
             assert (np.flatnonzero(chosen).tolist(), verdict) == (wins, 1)
@@ -140,7 +84,7 @@ def test_the_columns_that_deserve_a_visit_are_those_that_win_at_once_or_do_not_l
             assert np.flatnonzero(chosen).tolist() == safe
             assert np.isnan(verdict)
         else:
-            assert chosen.any()
+            assert np.flatnonzero(chosen).tolist() == (threatened_columns(position) or [*rules.legal(position)])
             assert verdict == -1
         verdicts[int(np.nan_to_num(verdict))] += 1
     assert min(verdicts.values()) > 5

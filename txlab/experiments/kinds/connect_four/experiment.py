@@ -78,8 +78,9 @@ class ConnectFour(GradientExperiment[PolicyValueNet]):
         number, play, train = self.step_count + 1, self.scenario.play, self.scenario.train
         games, remembered = self.games, Remembered(self.ask_together)
         visits = visits_of(number, train.steps, play.first_visits, self.adjusted["visits"])
-        how = Exploring(self.adjusted["c"], self.adjusted["temperature"], play.opening, play.noise, play.alpha,
-                        play.random_plies)  # fmt: skip
+        how = Exploring(
+            self.adjusted["c"], self.adjusted["temperature"], play.opening, play.noise, play.alpha, play.random_plies
+        )
         draws = generator(self.scenario.seed, "self-play", number)
         before, moves = games.results.copy(), 0
         while moves < play.moves or len(games.replay) < train.batch:
