@@ -6,7 +6,6 @@ benchmarks/connect_four.py; what is measured here is that a smaller network lear
 
 from __future__ import annotations
 
-
 import numpy as np
 
 from txlab.engine.games.connect_four.rules import COLUMNS, read
@@ -104,7 +103,14 @@ SMALL = {
     "compute": {"device": "cpu", "threads": 1},
 }
 
-TABLE: tuple[str, ...] = ()
+TABLE = (
+    "the scenario connect-four, 275 of its 300 steps, 6 770 games, 13 minutes of processor time, right moves of 1000:",
+    "                       alone              100 visits         400 visits",
+    "trained                .747 [.719, .774]  .901 [.881, .919]  .918 [.899, .934]",
+    "untrained              .375 [.345, .406]  .759 [.731, .785]  not measured",
+    "random games, no net   -                  .81                .87",
+    "the goal of .95 with 400 visits is not reached. Measured by benchmarks/connect_four.py (95 %), not here.",
+)
 
 FIGURES.append(
     Figure(
