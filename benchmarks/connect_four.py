@@ -33,19 +33,19 @@ def asking(net: PolicyValueNet) -> Evaluate:
     return Remembered(lambda own, both: evaluate(net, own, both))
 
 
-def searched(positions: Judged, ask: Evaluate, visits: int, c: float) -> np.ndarray:
-    search = Search(positions.own, positions.both)
+def searched(positions: Judged, ask: Evaluate, visits: int, c: float, tactics: bool = False) -> np.ndarray:
+    search = Search(positions.own, positions.both, tactics)
     search.run(ask, visits, c)
     return search.visits().argmax(1)
 
 
 def players(
-    trained: PolicyValueNet, first: PolicyValueNet, visits: list[int], c: float
+    trained: PolicyValueNet, first: PolicyValueNet, visits: list[int], c: float, tactics: bool
 ) -> Iterator[tuple[str, Callable[[], np.ndarray]]]:
     for name, net in (("trained network", trained), ("untrained network", first)):
         yield f"{name} alone", lambda net=net: asking(net)(judged().own, judged().both)[0].argmax(1)
         for number in visits:
-            yield f"{name}, {number} visits", lambda net=net, n=number: searched(judged(), asking(net), n, c)
+            yield f"{name}, {number} visits", lambda net=net, n=number: searched(judged(), asking(net), n, c, tactics)
     for number in visits:
         yield (
             f"rollouts, {number} visits",
@@ -69,7 +69,7 @@ def main() -> None:
         f"{run.path.name}, step {step}: {int(state['play']['ended'])} games; a random player {judged().by_chance():.3f}"
     )
     print(f"{'':34} all    95 %         random moves  self-play  CPU s")
-    for name, choose in players(trained, first, asked.visits, scenario.play.c):
+    for name, choose in players(trained, first, asked.visits, scenario.play.c, scenario.play.tactics):
         moves: list[np.ndarray] = []
         seconds = cpu_seconds(lambda choose=choose, moves=moves: moves.append(choose()))
         right = judged().right(moves[0])

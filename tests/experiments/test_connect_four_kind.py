@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
 
@@ -14,25 +16,27 @@ from independent.transformer import linear, part
 
 from txlab.engine.games.connect_four import rules
 from txlab.engine.games.connect_four.judged import judged
-from txlab.engine.games.connect_four.network import evaluate
+from txlab.engine.games.connect_four.network import Remembered, evaluate
+from txlab.engine.games.connect_four.search import Search
 from txlab.engine.games.connect_four.solver import Solver, optimal_moves
 from txlab.errors import LabError
 from txlab.experiments.kinds.connect_four import KIND
 from txlab.experiments.kinds.connect_four.experiment import ConnectFour, network_of
 from txlab.experiments.kinds.connect_four.schema import ConnectFourScenario
+from txlab.experiments.learning.share import Share
 from txlab.experiments.randomness import generator
 
 SEED = 5
 SMALL: dict[str, Any] = {
     "seed": SEED,
     "network": {"channels": 4, "blocks": 2},
-    "play": {"games": 8, "moves": 3, "visits": 10, "first_visits": 4},
+    "play": {"games": 8, "moves": 3, "visits": 10, "first_visits": 4, "random_plies": 3},
     "train": {
         "steps": 6, "batch": 24, "updates": 3, "replay": 28, "warmup": 1, "learning_rate": 1e-2, "epsilon": 1e-3,
         "clip": 0.5, "weight_decay": 0.1, "search_share": 0.3, "value_weight": 0.7,
     },
     "judge": {"positions": 30, "searched": 6, "visits": 8},
-    "look": {"positions": ["", "4444441"], "visits": 20},
+    "look": {"positions": ["", "4444441", "55667"], "visits": 20},
     "compute": {"threads": 1, "device": "cpu"},
 }  # fmt: skip
 
@@ -156,10 +160,14 @@ def test_a_first_step_plays_until_there_is_a_batch_and_a_further_one_as_many_mov
     learner = made()
     learner.step()
     assert len(learner.games.replay) >= 24
-    moves = learner.games.replay.written + int(learner.games.length.sum())
-    assert moves % 8 == 0
+
+    def moves() -> int:
+        return learner.games.replay.written + int((learner.games.length - learner.games.begun).sum())
+
+    before = moves()
+    assert before % 8 == 0
     learner.step()
-    assert learner.games.replay.written + int(learner.games.length.sum()) == moves + 3 * 8
+    assert moves() == before + 3 * 8
 
 
 def test_it_resumes_bit_for_bit_in_the_middle_of_its_games() -> None:
@@ -224,14 +232,16 @@ def test_a_frame_shows_the_search_of_each_position() -> None:
     learner.step()
     frame = learner.frame()
     playing = rules.moves_text(int(move) for move in learner.games.moves[0] if move >= 0)
-    assert list(frame.tokens["shown"]) == ["", "4444441", playing]
+    assert list(frame.tokens["shown"]) == ["", "4444441", "55667", playing]
     N, score = np.asarray(frame.tensors["shown/N"]), np.asarray(frame.tensors["shown/score"])
-    assert N.sum(1).tolist() == [20, 20, 20]
-    assert np.isnan(score[1, 3])
-    for row in range(3):
+    assert N.sum(1).tolist() == [20, 20, 20, 20]
+    assert np.flatnonzero(np.isnan(score[1])).tolist() == [3]
+    assert np.flatnonzero(~np.isnan(score[2])).tolist() == [3]  # X would win there
+    for row in range(4):
         for column in range(7):
             if np.isnan(score[row, column]):
-                with pytest.raises(LabError, match="column 4 is full"):
+                is_full = column not in rules.legal(rules.read(frame.tokens["shown"][row]))
+                with pytest.raises(LabError, match=f"column {column + 1} is {'full' if is_full else 'left out'}"):
                     KIND.explain_frame(frame, "shown/score", (row, column))
                 continue
             for name in ("N", "P", "Q", "U", "score"):
@@ -254,6 +264,53 @@ def test_what_may_be_changed_changes_what_follows() -> None:
     assert (float(learner.step()["visits"]), float(other.step()["visits"])) == (9.0, 5.0)
     with pytest.raises(LabError, match="'tau' cannot be changed"):
         learner.adjust("tau", 1.0)
+
+
+@pytest.mark.parametrize("name", ["c", "temperature"])
+def test_a_setting_changed_while_it_runs_is_as_if_it_had_been_so_in_the_scenario(name: str) -> None:
+    changed, other, plain = made(), made(play={name: 0.3}), made()
+    changed.adjust(name, 0.3)
+    for learner in (changed, other, plain):
+        learner.step()
+    assert same(changed.state_dict(), other.state_dict())
+    assert not same(changed.state_dict()["play"]["moves"], plain.state_dict()["play"]["moves"])
+    assert changed.evaluate() == other.evaluate()
+    assert changed.frame().facts["c"] == other.frame().facts["c"]
+
+
+def test_what_judges_and_what_is_shown_is_searched_without_noise() -> None:
+    learner = made()
+    for _ in range(2):
+        learner.step()
+    some, frame = judged().first(6), learner.frame()
+    search = Search(some.own, some.both, tactics=True)
+    search.run(Remembered(learner.ask), 8, 2.0)
+    assert learner.evaluate()["optimal_search"] == some.right(search.visits().argmax(1)).mean()
+    start = Search.of(rules.start())
+    start.run(Remembered(learner.ask), 20, 2.0)
+    assert frame.tensors["shown/N"][0].tolist() == start.visits()[0].tolist()
+    assert frame.tensors["shown/P"][0] == pytest.approx(learner.ask(start.own, start.both)[0][0], abs=1e-6)
+
+
+def test_the_leaves_and_batches_of_a_step_are_what_several_processes_share() -> None:
+    learner, inside = made(), [False]
+    rows: dict[bool, int] = {True: 0, False: 0}
+
+    class Shared(Share):
+        @contextmanager
+        def splitting(self, model: torch.nn.Module) -> Iterator[None]:
+            inside[0] = True
+            yield
+            inside[0] = False
+
+    learner.share = Shared()
+    learner.model.register_forward_pre_hook(lambda _, given: rows.update({inside[0]: rows[inside[0]] + len(given[0])}))
+    metrics = learner.step()
+    assert rows == {True: int(metrics["evaluations"]) + 3 * 24, False: 0}
+    learner.evaluate()  # and what only one of them may ask for is not shared
+    learner.frame()
+    assert rows[True] == int(metrics["evaluations"]) + 3 * 24
+    assert rows[False] > 0
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from math import sqrt
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from calculator import miscalculated
+from independent.puct import safe_moves, searched, threatened_columns, winning_moves
 
 from txlab.engine.games.connect_four import rules
 from txlab.engine.games.connect_four.network import (
@@ -18,7 +18,7 @@ from txlab.engine.games.connect_four.network import (
     legal_columns,
     planes,
 )
-from txlab.engine.games.connect_four.search import Rollouts, Search, explain_selection, selection
+from txlab.engine.games.connect_four.search import Rollouts, Search, explain_selection, selection, sensible
 from txlab.engine.games.connect_four.self_play import Exploring, Replay, SelfPlay, drawn, name_of
 from txlab.engine.games.game import Position
 
@@ -36,56 +36,17 @@ def guess(own: np.ndarray, both: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return priors / priors.sum(1, keepdims=True), noise[:, 7] / 504.5 - 1
 
 
-# The search once more: 20 lines, one tree, recursion, positions of rules.py
-
-
-@dataclass
-class Node:
-    P: list[float]
-    N: list[int] = field(default_factory=lambda: [0] * 7)
-    W: list[float] = field(default_factory=lambda: [0.0] * 7)
-    below: dict[int, Node] = field(default_factory=dict)
-
-
-def new_node(position: Position) -> tuple[Node, float]:
-    own, both = rules.own_and_both(position)
-    priors, values = guess(np.array([own]), np.array([both]))
-    return Node(priors[0].tolist()), float(values[0])
-
-
-def visit(node: Node, position: Position) -> float:
-    """One visit; returns the value for the player to move."""
-    scores = {a: (node.W[a] / node.N[a] if node.N[a] else 0.0)
-              + C * node.P[a] * sqrt(1 + sum(node.N)) / (1 + node.N[a]) for a in rules.legal(position)}  # fmt: skip
-    move = max(scores, key=scores.__getitem__)
-    after = rules.after(position, move)
-    outcome = rules.outcome(after)
-    if outcome is not None:
-        value = float(outcome * rules.mover(position))
-    elif move in node.below:
-        value = -visit(node.below[move], after)
-    else:
-        node.below[move], theirs = new_node(after)
-        value = -theirs
-    node.N[move] += 1
-    node.W[move] += value
-    return value
-
-
-def side_by_side(openings: tuple[str, ...]) -> Search:
+def side_by_side(openings: tuple[str, ...], tactics: bool = False) -> Search:
     own, both = np.array([rules.own_and_both(rules.read(text)) for text in openings]).T
-    return Search(own, both)
+    return Search(own, both, tactics)
 
 
-@pytest.mark.parametrize("visits", [1, 50, 300])
-def test_it_visits_what_a_plain_recursive_search_visits(visits: int) -> None:
-    search = side_by_side(OPENINGS)
+@pytest.mark.parametrize(("visits", "tactics"), [(1, False), (50, False), (300, False), (300, True)])
+def test_it_visits_what_a_plain_recursive_search_visits(visits: int, tactics: bool) -> None:
+    search = side_by_side(OPENINGS, tactics)
     search.run(guess, visits, C)
     for game, text in enumerate(OPENINGS):
-        position = rules.read(text)
-        root, _ = new_node(position)
-        for _ in range(visits):
-            visit(root, position)
+        root = searched(rules.read(text), guess, visits, C, tactics)
         todo = [(root, 0)]
         while todo:
             node, place = todo.pop()
@@ -96,6 +57,59 @@ def test_it_visits_what_a_plain_recursive_search_visits(visits: int) -> None:
                 assert search.child[game, place, move] > 0
                 todo.append((below, int(search.child[game, place, move])))
         assert search.value()[game] == pytest.approx((search.V[game, 0] + sum(root.W)) / (1 + visits))
+
+
+def random_positions(games: int, seed: int) -> list[Position]:
+    """Those of random games, but for their ends."""
+    draws, found = np.random.default_rng(seed), []
+    for _ in range(games):
+        position = rules.start()
+        while rules.outcome(position) is None:
+            found.append(position)
+            position = rules.after(position, int(draws.choice(rules.legal(position))))
+    return found
+
+
+def test_the_columns_that_deserve_a_visit_are_those_that_win_at_once_or_do_not_let_the_other_win() -> None:
+    positions = random_positions(60, seed=8)
+    own, both = np.array([rules.own_and_both(position) for position in positions]).T
+    columns, decided = sensible(own, both)
+    verdicts = {1: 0, -1: 0, 0: 0}
+    for position, chosen, verdict in zip(positions, columns, decided, strict=True):
+        wins, safe = winning_moves(position), safe_moves(position)
+        assert set(np.flatnonzero(chosen)) <= set(rules.legal(position))
+        if wins:
+            assert (np.flatnonzero(chosen).tolist(), verdict) == (wins, 1)
+        elif safe:
+            assert np.flatnonzero(chosen).tolist() == safe
+            assert np.isnan(verdict)
+        else:
+            assert np.flatnonzero(chosen).tolist() == (threatened_columns(position) or [*rules.legal(position)])
+            assert verdict == -1
+        verdicts[int(np.nan_to_num(verdict))] += 1
+    assert min(verdicts.values()) > 5
+
+
+def test_a_search_with_tactics_asks_about_nothing_that_is_decided() -> None:
+    asked: list[int] = []
+
+    def ask(own: np.ndarray, both: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        columns, decided = sensible(own, both)
+        assert np.isnan(decided).all()
+        asked.append(len(own))
+        priors, values = guess(own, both)
+        if len(asked) % 2:  # a network may be so sure of a move that is left out that the rest rounds to 0
+            priors[columns] = 0.0
+        return priors, values
+
+    search = side_by_side((*OPENINGS, "121212", "3344"), tactics=True)
+    search.run(ask, 100, C)
+    assert 0 < sum(asked) < search.size.sum()
+    for name in ("P", "W", "V"):
+        assert np.isfinite(search.arrays()[name]).all(), name
+    assert search.visits()[-2].tolist() == [100, 0, 0, 0, 0, 0, 0]  # X wins in column 1
+    assert search.value()[-2] == 1
+    assert search.visits()[-1].sum() == 100
 
 
 def test_many_games_at_once_are_each_game_alone() -> None:
@@ -245,35 +259,79 @@ def test_full_columns_have_no_prior() -> None:
 HOW = Exploring(c=C, temperature=1.0, opening=6, noise=0.25, alpha=1.0)
 
 
-def test_what_is_learnt_is_the_visits_and_the_end_of_each_game() -> None:
+class Watched(SelfPlay):
+    """Keeps of each game that ends how many of its moves were random, and all of them."""
+
+    def end(self, rows: np.ndarray, won: np.ndarray) -> None:
+        games = self.__dict__.setdefault("games", [])
+        games += [(int(self.begun[row]), self.moves[row, : self.length[row]].tolist()) for row in rows]
+        super().end(rows, won)
+
+
+@pytest.mark.parametrize(("random", "tactics"), [(0, False), (9, True)])
+def test_what_is_learnt_is_the_visits_and_the_end_of_each_game(random: int, tactics: bool) -> None:
     replay = Replay(10_000)
-    play = SelfPlay(6, replay)
-    draws = np.random.default_rng(5)
-    games: list[tuple[int, ...]] = []
-    while len(games) < 12:
-        lengths, moves = play.length.copy(), play.moves.copy()
-        play.move(guess, 12, HOW, draws)
-        for game in np.flatnonzero(play.length == 0):
-            position = rules.play(moves[game, : lengths[game]].tolist())
-            last = [move for move in rules.legal(position) if rules.outcome(rules.after(position, move)) is not None]
-            games.append((*moves[game, : lengths[game]].tolist(), last[0]))
-    assert play.ended == len(games)
-    assert play.results.sum() == len(games)
-    place = 0
-    won = {1: 0, 0: 0, -1: 0}
-    for game in games:
+    play, draws = Watched(6, replay, tactics=tactics), np.random.default_rng(5)
+    while play.ended < 20:
+        play.move(guess, 12, replace(HOW, random=random), draws)
+    place, won, begun = 0, {1: 0, 0: 0, -1: 0}, []
+    for first, game in play.games:
         outcome = rules.outcome(rules.play(game))
         assert outcome is not None
         won[outcome] += 1
-        for ply in range(len(game)):
+        begun.append(first)
+        for ply in range(first, len(game)):
             position = rules.play(game[:ply])
             assert (replay.own[place], replay.both[place]) == rules.own_and_both(position)
             assert replay.result[place] == outcome * rules.mover(position)
             assert replay.policy[place].sum() == pytest.approx(1.0)
+            assert replay.policy[place, game[ply]] > 0
             assert -1 <= replay.value[place] <= 1
             place += 1
     assert place == len(replay) == replay.written
     assert play.results.tolist() == [won[1], won[0], won[-1]]
+    assert len(set(begun)) == 1 if random == 0 else len(set(begun)) > 4
+
+
+def test_random_openings_have_each_length_and_leave_a_game_to_be_played() -> None:
+    play = SelfPlay(3000, Replay(1))
+    play.open(np.arange(0, 3000, 2), 6, np.random.default_rng(9))
+    assert (play.length[1::2] == 0).all()
+    assert (play.begun == play.length).all()
+    shares = np.bincount(play.begun[::2], minlength=7) / 1500
+    assert shares == pytest.approx(np.full(7, 1 / 7), abs=0.04)
+    for row in range(0, 3000, 50):
+        moves = play.moves[row]
+        position = rules.play(moves[: play.length[row]].tolist())
+        assert (moves[play.length[row] :] == -1).all()
+        assert rules.outcome(position) is None
+        assert (play.search.own[row], play.search.both[row]) == rules.own_and_both(position)
+    longest = SelfPlay(400, Replay(1))
+    longest.open(np.arange(400), 30, np.random.default_rng(10))
+    assert all(rules.outcome(rules.play(m[m >= 0].tolist())) is None for m in longest.moves)
+    assert longest.length.max() > 20
+
+
+def test_a_move_of_self_play_is_that_of_a_search_with_noise_and_drawn_in_the_opening_alone() -> None:
+    play, replayed = SelfPlay(5, Replay(1)), np.random.default_rng(11)
+    how, draws = replace(HOW, opening=2, temperature=0.5, noise=0.4), np.random.default_rng(11)
+    search = side_by_side(("",) * 5)
+    for ply in range(5):
+        play.move(guess, 20, how, draws)
+        if ply:  # the tree below the move is kept
+            search.advance(play.moves[:, ply - 1].astype(np.int64))
+        search.prepare(guess)
+        before = search.P[:, 0].copy()
+        search.add_noise(0.4, 1.0, replayed)
+        assert not np.allclose(search.P[:, 0], before)
+        search.run(guess, 20, C)
+        shares = search.visits() / search.visits().sum(1, keepdims=True)
+        chance = replayed.random(5)
+        assert play.policy[:, ply] == pytest.approx(shares)
+        for game in range(5):
+            running = np.cumsum(shares[game] ** 2) / (shares[game] ** 2).sum()
+            expected = int((running <= chance[game]).sum()) if ply < 2 else int(shares[game].argmax())
+            assert play.moves[game, ply] == expected
 
 
 def test_unseen_positions_and_their_mirror_images_never_enter_the_replay() -> None:

@@ -4,7 +4,9 @@
 
 A visit follows these choices from the root to a position that has no node yet, evaluates it, gives it a node with its
 priors P, and adds the value, with alternating sign, to W along the way, and 1 to N. N(s) = 1 + Σ N(s, a) counts the
-evaluation of s itself, so that the priors order the first choice. The end of a game has its own value and no node.
+evaluation of s itself, so that the priors order the first choice. The end of a game has its own value and no node. With
+tactics, where the player to move wins at once the value is 1, where the other cannot be kept from it −1, and moves that
+miss the one or allow the other are left out: the network need not learn what the rules say one move ahead.
 
 Notable: each game's tree is a row of the same arrays, and one visit is made in all games at once, so the leaves of all
 of them are one batch for the network; a tree of Python objects takes 50 µs a visit, this one 3 (256 games, the network
@@ -20,11 +22,22 @@ import numpy as np
 
 from txlab.engine.explain import Explanation, Operand, Step, computed
 from txlab.engine.games.connect_four.network import Evaluate, legal_columns
-from txlab.engine.games.connect_four.rules import BOARD, COLUMNS, MOVES, has_four, own_and_both, square_of
+from txlab.engine.games.connect_four.rules import (
+    BOARD,
+    BOTTOM,
+    COLUMN,
+    COLUMNS,
+    MOVES,
+    STRIDE,
+    has_four,
+    own_and_both,
+    square_of,
+)
+from txlab.engine.games.connect_four.threats import winning
 from txlab.engine.games.game import Position
 
 FULL = -1
-"""In `child`: no move, the column is full. 0: a move without a node below it."""
+"""In `child`: no move, the column is full or left out. 0: a move without a node below it."""
 
 
 def selection(N: np.ndarray, W: np.ndarray, P: np.ndarray, c: float) -> tuple[np.ndarray, np.ndarray]:
@@ -32,6 +45,34 @@ def selection(N: np.ndarray, W: np.ndarray, P: np.ndarray, c: float) -> tuple[np
     Q = W / np.maximum(N, 1)
     U = c * P * np.sqrt(1 + N.sum(-1, keepdims=True)) / (1 + N)
     return Q, U
+
+
+def played(own: np.ndarray, both: np.ndarray, move: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """own and both (B) after these moves (B), for the other player, and whether the moves have won."""
+    square = square_of(both, move)
+    return own ^ both, both | square, has_four(own | square) != 0
+
+
+def random_columns(both: np.ndarray, draws: np.random.Generator) -> np.ndarray:
+    """(B) columns that are not full, each equally likely."""
+    chance = np.where(legal_columns(both), draws.random((len(both), COLUMNS)), -1.0)
+    return np.asarray(chance.argmax(1))
+
+
+def sensible(own: np.ndarray, both: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which columns (B, 7) deserve a visit, and what that decides (B): +1 a win, −1 a loss, NaN nothing yet.
+
+    A win at once is made; else a win of the other's at once is prevented, and no stone put below one. If that leaves no
+    column, the position is lost.
+    """
+    squares = (both + BOTTOM) & BOARD
+    wins, threats = winning(own, both) & squares, winning(own ^ both, both)
+    forced = squares & threats
+    blocks = np.where(forced != 0, forced, squares)
+    safe = np.where(forced & (forced - 1), 0, blocks & ~(threats >> 1))
+    chosen = np.where(wins != 0, wins, np.where(safe != 0, safe, blocks))
+    columns = np.stack([chosen & (COLUMN << STRIDE * column) for column in range(COLUMNS)], axis=-1) != 0
+    return columns, np.where(wins != 0, 1.0, np.where(safe == 0, -1.0, np.nan))
 
 
 class Search:
@@ -42,9 +83,11 @@ class Search:
     child (G, M, 7)     the node below each move, 0 if there is none, FULL if the column is
     V (G, M)            the network's value of each node, for its player to move
     size (G)            nodes of each game
+    tactics             whether `sensible` leaves out columns, and gives values where it can, instead of the network
     """
 
-    def __init__(self, own: np.ndarray, both: np.ndarray) -> None:
+    def __init__(self, own: np.ndarray, both: np.ndarray, tactics: bool = False) -> None:
+        self.tactics = tactics
         self.own, self.both = np.array(own, dtype=np.int64), np.array(both, dtype=np.int64)
         self.size = np.zeros(len(self.own), dtype=np.int64)
         self.allocate(1)
@@ -81,10 +124,17 @@ class Search:
 
     def add(self, rows: np.ndarray, own: np.ndarray, both: np.ndarray, evaluate: Evaluate) -> np.ndarray:
         """Give these games (R) a node each, for the positions own (R), both (R); return their values (R)."""
-        priors, values = evaluate(own, both)
+        columns, decided = sensible(own, both) if self.tactics else (legal_columns(both), np.full(len(own), np.nan))
+        priors, values = columns.astype(np.float64), decided
+        asked = np.isnan(decided)
+        if asked.any():
+            p, values[asked] = evaluate(own[asked], both[asked])
+            p = np.where(columns[asked], p, 0.0)
+            priors[asked] = np.where(p.any(1, keepdims=True), p, columns[asked])
+        priors /= priors.sum(1, keepdims=True)
         place = self.size[rows]
         self.P[rows, place], self.V[rows, place] = priors, values
-        self.child[rows, place] = np.where(legal_columns(both), 0, FULL)
+        self.child[rows, place] = np.where(columns, 0, FULL)
         self.size[rows] += 1
         return values
 
@@ -113,12 +163,8 @@ class Search:
             child = self.child[rows, there]
             Q, U = selection(self.N[rows, there], self.W[rows, there], self.P[rows, there], c)
             move = np.where(child == FULL, -np.inf, Q + U).argmax(1)
-            square = square_of(both[rows], move)
-            mine = own[rows] | square
-            own[rows] ^= both[rows]
-            both[rows] |= square
+            own[rows], both[rows], won = played(own[rows], both[rows], move)
             path.append((rows, there, move))
-            won = has_four(mine) != 0
             value[rows[won]] = -1.0
             open_ = ~won & (both[rows] != BOARD)
             below = child[np.arange(len(rows)), move]
@@ -171,8 +217,7 @@ class Search:
     def advance(self, moves: np.ndarray) -> None:
         """Make a move (G) in every game, and keep the tree below it."""
         rows = np.arange(self.games)
-        square = square_of(self.both, moves)
-        self.own, self.both = self.own ^ self.both, self.both | square
+        self.own, self.both, _ = played(self.own, self.both, moves)
         root = self.child[rows, 0, moves].astype(np.int64)
         # A node's parent has a lower number, so one pass from the first to the last finds all below the new root.
         room = int(self.size.max())
@@ -227,11 +272,7 @@ class Rollouts:
         own, both, values = own.copy(), both.copy(), np.zeros(len(own))
         rows, sign = np.arange(len(own)), 1.0
         while len(rows):
-            chance = np.where(legal_columns(both[rows]), self.draws.random((len(rows), COLUMNS)), -1.0)
-            square = square_of(both[rows], chance.argmax(1))
-            won = has_four(own[rows] | square) != 0
-            own[rows] ^= both[rows]
-            both[rows] |= square
+            own[rows], both[rows], won = played(own[rows], both[rows], random_columns(both[rows], self.draws))
             values[rows[won]] = sign
             rows = rows[~won & (both[rows] != BOARD)]
             sign = -sign

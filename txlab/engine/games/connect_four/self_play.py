@@ -18,8 +18,11 @@ from typing import Any
 import numpy as np
 
 from txlab.engine.games.connect_four.network import Evaluate
-from txlab.engine.games.connect_four.rules import BOARD, COLUMNS, SQUARES, has_four, mirrored, square_of
-from txlab.engine.games.connect_four.search import Search
+from txlab.engine.games.connect_four.rules import BOARD, COLUMNS, SQUARES, mirrored
+from txlab.engine.games.connect_four.search import Search, played, random_columns
+
+GAMES = ("moves", "own", "both", "policy", "value", "length", "begun")
+"""What SelfPlay keeps of each game in progress, besides its tree."""
 
 
 def name_of(own: np.ndarray, both: np.ndarray) -> np.ndarray:
@@ -35,6 +38,7 @@ class Exploring:
     c                  exploration of the search
     temperature        τ, in the first `opening` moves of a game
     noise, alpha       share of the Dirichlet noise in the priors of a root, and its concentration
+    random             a game begins after 0 to so many uniformly random moves
     """
 
     c: float
@@ -42,6 +46,7 @@ class Exploring:
     opening: int
     noise: float
     alpha: float
+    random: int = 0
 
 
 class Replay:
@@ -78,23 +83,25 @@ class SelfPlay:
     """G games in progress.
 
     search   their trees           moves    (G, 42) the columns played so far, −1 after the last
+    length   (G) their number      begun    (G) of them at random, before self-play began
     ended    games ended so far    results  of them won by the first player, drawn, won by the second
     unseen   names of positions that are never put into the replay, sorted
     """
 
-    def __init__(self, games: int, replay: Replay, unseen: Sequence[int] = ()) -> None:
+    def __init__(self, games: int, replay: Replay, unseen: Sequence[int] = (), tactics: bool = False) -> None:
         nothing = np.zeros(games, dtype=np.int64)
-        self.search, self.replay = Search(nothing, nothing), replay
+        self.search, self.replay = Search(nothing, nothing, tactics), replay
         self.unseen = np.array(sorted(unseen), dtype=np.int64)
         self.moves = np.full((games, SQUARES), -1, dtype=np.int8)
         self.own, self.both = (np.zeros((games, SQUARES), dtype=np.int64) for _ in range(2))
         self.policy = np.zeros((games, SQUARES, COLUMNS), dtype=np.float32)
         self.value = np.zeros((games, SQUARES), dtype=np.float32)
-        self.length = np.zeros(games, dtype=np.int64)
+        self.length, self.begun = np.zeros(games, dtype=np.int64), np.zeros(games, dtype=np.int64)
         self.ended, self.results = 0, np.zeros(3, dtype=np.int64)
 
     def move(self, evaluate: Evaluate, visits: int, how: Exploring, draws: np.random.Generator) -> None:
         """Search so many visits further in every game, and make a move in each."""
+        self.open(np.flatnonzero(self.length == 0), how.random, draws)
         search, rows = self.search, np.arange(len(self.length))
         search.prepare(evaluate)
         search.add_noise(how.noise, how.alpha, draws)
@@ -106,10 +113,26 @@ class SelfPlay:
         chance = draws.random(len(rows))
         move = np.where(self.length < how.opening, drawn(policy, how.temperature, chance), N.argmax(1))
         self.moves[rows, self.length] = move
-        won = has_four(search.own | square_of(search.both, move)) != 0
+        *_, won = played(search.own, search.both, move)
         self.length += 1
         search.advance(move)
         self.end(np.flatnonzero(won | (search.both == BOARD)), won)
+
+    def open(self, rows: np.ndarray, most: int, draws: np.random.Generator) -> None:
+        """Begin these games after 0 to `most` random moves; those that would have ended are drawn again."""
+        while most and len(rows):
+            self.begun[rows] = self.length[rows] = draws.integers(0, most + 1, len(rows))
+            self.moves[rows] = -1
+            own, both = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
+            ended = np.full(len(rows), False)
+            for ply in range(most):
+                goes_on = np.flatnonzero((self.length[rows] > ply) & ~ended)
+                move = random_columns(both[goes_on], draws)
+                self.moves[rows[goes_on], ply] = move
+                own[goes_on], both[goes_on], won = played(own[goes_on], both[goes_on], move)
+                ended[goes_on] = won | (both[goes_on] == BOARD)
+            self.search.begin(rows[~ended], own[~ended], both[~ended])
+            rows = rows[ended]
 
     def end(self, rows: np.ndarray, won: np.ndarray) -> None:
         """Put these games into the replay, `won` by the player who moved last or drawn, and begin others."""
@@ -117,28 +140,29 @@ class SelfPlay:
             n = int(self.length[row])
             # the player who moved last sees +1 at its own positions
             z = np.where((n - 1 - np.arange(n)) % 2 == 0, 1.0, -1.0) * won[row]
-            own, both = self.own[row, :n], self.both[row, :n]
+            learnt = slice(int(self.begun[row]), n)
+            own, both = self.own[row, learnt], self.both[row, learnt]
             kept = ~np.isin(name_of(own, both), self.unseen)
             self.replay.add(
-                own=own[kept], both=both[kept], policy=self.policy[row, :n][kept], result=z[kept],
-                value=self.value[row, :n][kept],
+                own=own[kept], both=both[kept], policy=self.policy[row, learnt][kept], result=z[learnt][kept],
+                value=self.value[row, learnt][kept],
             )  # fmt: skip
             self.results[1 if not won[row] else 0 if n % 2 else 2] += 1
         self.ended += len(rows)
-        self.moves[rows], self.length[rows] = -1, 0
+        self.moves[rows], self.length[rows], self.begun[rows] = -1, 0, 0
         self.search.begin(rows, np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64))
 
     # An exact restart
 
     def state(self) -> dict[str, Any]:
-        games = {name: getattr(self, name).copy() for name in ("moves", "own", "both", "policy", "value", "length")}
+        games = {name: getattr(self, name).copy() for name in GAMES}
         counts = {"ended": self.ended, "results": self.results.copy()}
         return {"search": self.search.state(), "replay": self.replay.state(), **games, **counts}
 
     def load(self, state: dict[str, Any]) -> None:
         self.search.load(state["search"])
         self.replay.load(state["replay"])
-        for name in ("moves", "own", "both", "policy", "value", "length", "results"):
+        for name in (*GAMES, "results"):
             setattr(self, name, np.asarray(state[name]).copy())
         self.ended = int(state["ended"])
 

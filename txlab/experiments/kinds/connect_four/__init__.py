@@ -19,6 +19,7 @@ from txlab.experiments.learning.explanations import (
     interval_steps,
     require,
 )
+from txlab.experiments.learning.kind import require_rows
 from txlab.experiments.metric import Metric
 from txlab.experiments.protocol import Experiment, Frame
 from txlab.experiments.small import SmallKind
@@ -66,6 +67,15 @@ class ConnectFourKind(SmallKind):
         compute = compute.model_copy(update={"attention": "sdpa"})
         return super().resolve(scenario.model_copy(update={"compute": compute}), say)
 
+    def require_divisible(self, scenario: Any, count: int) -> None:
+        """Batches of leaves and of the replay are split; the network is whole in each process."""
+        require_rows(count, scenario.train.batch, "train.batch")
+        if scenario.compute.parallel != "ddp":
+            raise LabError(
+                f"compute.parallel = {scenario.compute.parallel!r}: each process of {self.name} has the whole network; "
+                "allowed: ddp"
+            )
+
     def explain_metric(
         self, scenario: Any, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
     ) -> Explanation | None:
@@ -98,6 +108,7 @@ class ConnectFourKind(SmallKind):
         name = tensor.removeprefix("shown/")
         if tensor not in frame.tensors or not tensor.startswith("shown/") or name == "W":
             raise LabError(f"{tensor} has no explanation; allowed: shown/N, P, Q, U, score, V, value")
+        from txlab.engine.games.connect_four import rules
         from txlab.engine.games.connect_four.search import explain_selection
 
         require(frame, tensor, *(f"shown/{key}" for key in "NWPV"))
@@ -109,7 +120,9 @@ class ConnectFourKind(SmallKind):
             return explain_value(name, where, float(there["V"]), N, W)
         move = int(index[1])
         if isnan(P[move]):
-            raise LabError(f"column {move + 1} is full in {where}")
+            is_full = move not in rules.legal(rules.read(frame.tokens["shown"][row]))
+            why = "is full" if is_full else "is left out, since another wins at once or it lets the other win at once,"
+            raise LabError(f"column {move + 1} {why} in {where}")
         chosen = explain_selection(N, W, np.nan_to_num(P), float(frame.facts["c"]), move, where)
         if name in TERMS:
             return part_of(chosen, name, TERMS[name])
@@ -142,11 +155,11 @@ def explain_move(name: str, where: str, N: np.ndarray, P: np.ndarray, move: int)
         )  # fmt: skip
     return Explanation(
         question=f"why does the network propose column {move + 1} in {where} with {P[move]:.4f}?",
-        equation="P(s, a) = exp(zₐ) / Σ exp(z_b) over the columns that are not full",
+        equation="P(s, a) = exp(zₐ) / Σ exp(z_b) over the columns that are searched",
         math="F5, G3",
         source="the policy head of the network",
         operands=[],
-        steps=[Step("P(s, ·)", "", P.tolist(), "0 where a column is full")],
+        steps=[Step("P(s, ·)", "", P.tolist(), "0 where a column is full or left out")],
         meaning=[Step("all", "Σ P(s, b)", float(P.sum()))],
         labels=tuple("1234567"),
         asked=move,
@@ -162,7 +175,7 @@ def explain_value(name: str, where: str, V: float, N: np.ndarray, W: np.ndarray)
             math="G3",
             source="the value head of the network",
             operands=[],
-            steps=[Step("v(s)", "", V, "of one evaluation")],
+            steps=[Step("v(s)", "", V, "of one evaluation; exactly ±1 where a win at once decides, without it")],
         )
     total, visits = float(W.sum()), int(N.sum())
     value = (V + total) / (1 + visits)

@@ -27,7 +27,7 @@ from txlab.engine.games.connect_four.network import (
     log_priors,
     planes,
 )
-from txlab.engine.games.connect_four.search import Search, selection
+from txlab.engine.games.connect_four.search import FULL, Search, selection
 from txlab.engine.games.connect_four.self_play import Exploring, Replay, SelfPlay
 from txlab.errors import LabError
 from txlab.experiments.kinds.connect_four.schema import MOST_VISITS, ConnectFourScenario, visits_of
@@ -56,7 +56,7 @@ class ConnectFour(GradientExperiment[PolicyValueNet]):
         }
         super().__init__(scenario, lambda draws: PolicyValueNet(network.channels, network.blocks, draws), further)
         self.tells_late = False
-        self.games = SelfPlay(play.games, Replay(scenario.train.replay), self.judged.names())
+        self.games = SelfPlay(play.games, Replay(scenario.train.replay), self.judged.names(), play.tactics)
 
     @cached_property
     def judged(self) -> Judged:
@@ -68,12 +68,19 @@ class ConnectFour(GradientExperiment[PolicyValueNet]):
 
     # Learning
 
+    def ask_together(self, own: np.ndarray, both: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """As `ask`, of several processes each a part: all play the same games, and share what takes long."""
+        with self.share.splitting(self.model):
+            return self.ask(own, both)
+
     def step(self) -> Mapping[str, float | Tensor]:
         """Play a round and learn from the replay; see MEANINGS for what is returned."""
         number, play, train = self.step_count + 1, self.scenario.play, self.scenario.train
-        games, remembered = self.games, Remembered(self.ask)
+        games, remembered = self.games, Remembered(self.ask_together)
         visits = visits_of(number, train.steps, play.first_visits, self.adjusted["visits"])
-        how = Exploring(self.adjusted["c"], self.adjusted["temperature"], play.opening, play.noise, play.alpha)
+        how = Exploring(
+            self.adjusted["c"], self.adjusted["temperature"], play.opening, play.noise, play.alpha, play.random_plies
+        )
         draws = generator(self.scenario.seed, "self-play", number)
         before, moves = games.results.copy(), 0
         while moves < play.moves or len(games.replay) < train.batch:
@@ -128,7 +135,7 @@ class ConnectFour(GradientExperiment[PolicyValueNet]):
 
     def searched(self, own: np.ndarray, both: np.ndarray, visits: int) -> Search:
         """A search of these positions by the network as it is, without noise."""
-        search = Search(own, both)
+        search = Search(own, both, self.scenario.play.tactics)
         search.run(Remembered(self.ask), visits, self.adjusted["c"])
         return search
 
@@ -138,7 +145,7 @@ class ConnectFour(GradientExperiment[PolicyValueNet]):
         """A search of each position shown, the last of them that of the first game in progress.
 
         shown/N, W, P, Q, U, score (positions, 7)   the terms of the next choice at the root; P, U, score NaN where a
-                                                    column is full; score = Q + U
+                                                    column is full or left out; score = Q + U
         shown/V, value (positions)                  the network's value, and that of the search; the mover's view
         tokens "shown"                              the moves that lead there; "lines": the moves visited most
         """
@@ -149,10 +156,10 @@ class ConnectFour(GradientExperiment[PolicyValueNet]):
         search = self.searched(own, both, look.visits)
         N, W, P = search.N[:, 0], search.W[:, 0], search.P[:, 0]
         Q, U = selection(N, W, P, self.adjusted["c"])
-        full = ~legal_columns(both)
+        left_out = search.child[:, 0] == FULL
         hidden = {"P": P, "U": U, "score": Q + U}
         arrays = {"W": W, "Q": Q, "V": search.V[:, 0], "value": search.value()}
-        arrays |= {name: np.where(full, np.nan, each) for name, each in hidden.items()}
+        arrays |= {name: np.where(left_out, np.nan, each) for name, each in hidden.items()}
         return Frame(
             self.step_count,
             {"shown/N": N.copy(), **{f"shown/{name}": each.astype(np.float32) for name, each in arrays.items()}},

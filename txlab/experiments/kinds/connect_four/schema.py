@@ -37,7 +37,13 @@ class SelfPlaySection(Section):
     temperature: Annotated[float, Field(ge=0, le=100)] = Field(
         1.0, description="τ: in the opening moves are drawn ∝ visits^(1/τ); 0 = the one visited most"
     )
-    opening: Annotated[int, Field(ge=0, le=42)] = Field(12, description="moves of a game that are drawn")
+    opening: Annotated[int, Field(ge=0, le=42)] = Field(12, description="plies of a game in which moves are drawn")
+    random_plies: Annotated[int, Field(ge=0, le=30)] = Field(
+        16, description="a game begins after 0 to so many random moves, which are not learnt"
+    )
+    tactics: bool = Field(
+        True, description="the search sees wins at once, and leaves out moves that let the other win at once"
+    )
     noise: Share = Field(0.25, description="ε, share of Dirichlet noise in the priors of a root")
     alpha: Annotated[float, Field(gt=0, le=1000)] = Field(1.0, description="α, its concentration")
 
