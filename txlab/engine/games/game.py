@@ -1,56 +1,108 @@
 """The protocol of a two-player game, for everything that plays, searches, learns or rates (MATH G).
 
-A game is a *module* of plain functions; `tictactoe` is the first. Positions are tuples of small integers, so
-they can be keys, and everything is from the view of the first player: +1 is the first player, −1 the second. A game
-with dice keeps the throw in its position, and a game too large to be compiled (see graph.py) is played through the same
-protocol of players, with positions only.
+A game is a *module* of plain functions: `tictactoe`, `connect_four.rules`, `backgammon.game`, or one of another
+package (catalogue.py). A position is a tuple of plain values and a move any value that can be a key, so that both can
+be compared, counted and stored. Results are from the view of the first player: +1, its points for winning; −1, those
+of the second.
+
+Dice: a position in which `mover` is CHANCE waits for a throw. `chances` lists what may follow and how likely it is, and
+what is thrown is part of the position that follows, so that a game is the list of its positions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
 
-Position = tuple[int, ...]
+from txlab.errors import LabError, choices
 
-FIRST, SECOND = 1, -1
+Position: TypeAlias = tuple[Any, ...]
+Move: TypeAlias = Hashable
+
+FIRST, SECOND, CHANCE = 1, -1, 0
 
 
 class Game(Protocol):
     """The rules of a game, implemented by a module.
 
-    NAME, TITLE   the name in scenarios, "tictactoe", and the name shown to people
-    SIGNS         the signs of the first and of the second player
-    MOVES         the names of moves 0, 1, …; a move is its number
+    NAME, TITLE   the name in scenarios and on the command line, "tictactoe", and the name shown to people
+    SIGNS         how the first and the second player are called on the board: ("X", "O")
     """
 
     NAME: str
     TITLE: str
     SIGNS: tuple[str, str]
-    MOVES: tuple[str, ...]
 
     def __hash__(self) -> int: ...
 
     def start(self) -> Position:
-        """The initial position; the first player is to move."""
+        """The initial position."""
 
     def mover(self, position: Position) -> int:
-        """The player to move: +1 the first player, −1 the second."""
+        """Who decides what follows: +1 the first player, −1 the second, 0 a throw of dice."""
 
-    def legal(self, position: Position) -> Sequence[int]:
-        """The legal moves, in order; none if the game has ended."""
+    def chances(self, position: Position) -> Sequence[tuple[Position, float]]:
+        """The positions that a throw may lead to, with their probabilities; none where a player moves."""
 
-    def after(self, position: Position, move: int) -> Position:
-        """The position that the move leads to: its after-state."""
+    def legal(self, position: Position) -> Sequence[Move]:
+        """The legal moves of the player to move, in order; none if the game has ended or dice are to be thrown."""
+
+    def after(self, position: Position, move: Move) -> Position:
+        """The position that the move leads to: its after-state. LabError if the move is not legal."""
 
     def outcome(self, position: Position) -> int | None:
-        """+1 if the first player has won, −1 the second, 0 a draw; None while the game goes on."""
+        """The points that the first player has won, negative for the second, 0 a draw; None while the game goes on."""
 
-    def images(self, position: Position) -> Iterable[Position]:
-        """The position itself and its images under rotations and reflections."""
+    def name_of_move(self, position: Position, move: Move) -> str:
+        """The move as it is usually written: "centre", "4", "8/5 6/5"."""
+
+    def ways(self, position: Position) -> Mapping[tuple[int, ...], Move]:
+        """The legal moves by the places of the board that a person chooses one after the other to make each; several
+        sequences may make the same move."""
 
     def text(self, position: Position) -> str:
         """The position on one line, as `read` reads it."""
 
     def read(self, text: str) -> Position:
         """The position written on such a line; LabError if there is none."""
+
+
+class SmallGame(Game, Protocol):
+    """A game that can be searched to its end (graph.py): moves are numbers, nothing is left to chance.
+
+    MOVES   the names of moves 0, 1, …
+    """
+
+    MOVES: tuple[str, ...]
+
+    def images(self, position: Position) -> Iterable[Position]:
+        """The position itself and its images under rotations and reflections."""
+
+
+def no_chances(position: Position) -> Sequence[tuple[Position, float]]:
+    """`chances` of a game without dice."""
+    return ()
+
+
+def thrown(game: Game, position: Position, draw: float) -> Position:
+    """The position that the dice lead to for `draw`, a uniform number in [0, 1)."""
+    found = game.chances(position)
+    for reached, probability in found:
+        draw -= probability
+        if draw < 0:
+            return reached
+    return found[-1][0]  # rounding: the probabilities sum to 1 − 1e-16
+
+
+def read_move(game: Game, position: Position, text: str) -> Move:
+    """The legal move with that name, in any case and spacing, or the number of its only place, counted from 1.
+
+    LabError with the nearest of the names.
+    """
+    names = {game.name_of_move(position, move).casefold(): move for move in game.legal(position)}
+    wanted = " ".join(text.split()).casefold()
+    if wanted in names:
+        return names[wanted]
+    if wanted.isdecimal() and (place := (int(wanted) - 1,)) in (ways := game.ways(position)):
+        return ways[place]
+    raise LabError(f"{text[:60]!r} is not a move here{choices(wanted[:60], list(names))}")

@@ -1,0 +1,107 @@
+"""The games that can be named: ours, and those of other packages.
+
+A game is an object GameEntry: `GAME` of a file here, or an entry point of the group "txlab.games" in another
+distribution. Its rules are imported when they are needed. How its board is drawn is found by the same name in
+txlab.drawing.boards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from txlab.engine.games.game import Game
+from txlab.engine.games.players import Player
+from txlab.errors import LabError, choices
+from txlab.plugins import load_plugin, plugins
+
+GROUP = "txlab.games"
+
+
+@dataclass(frozen=True)
+class NamedPlayer:
+    """A player that needs no run: "perfect", "random"; `where` is "module:function", called with the game."""
+
+    name: str
+    about: str
+    where: str
+
+    def made(self, game: Game) -> Player:
+        made: Player = imported(self.where)(game)
+        return made
+
+
+@dataclass(frozen=True)
+class GameEntry:
+    """A game before its rules are imported.
+
+    rules     the module that implements the protocol of game.py
+    players   those that need no run, the usual opponent first
+    kinds     the kinds of experiments whose runs have a player of it; the first is what its catalogue scenario runs
+    scenario  the scenario of the catalogue that learns it
+    """
+
+    name: str
+    title: str
+    rules: str
+    players: tuple[NamedPlayer, ...]
+    kinds: tuple[str, ...] = ()
+    scenario: str = ""
+
+    @property
+    def game(self) -> Game:
+        found: Game = import_module(self.rules)  # type: ignore[assignment]  # a module is the protocol's object
+        return found
+
+    def player(self, name: str) -> Player:
+        """The player of that name. LabError with the nearest."""
+        for each in self.players:
+            if each.name == name:
+                return each.made(self.game)
+        raise LabError(f"{name[:60]!r} is not a player of {self.title}{choices(name[:60], [p.name for p in self.players])}")
+
+
+RANDOM = NamedPlayer("random", "any legal move", "txlab.engine.games.players:random_player")
+
+OURS = (
+    GameEntry(
+        "tictactoe",
+        "Tic-tac-toe",
+        "txlab.engine.games.tictactoe",
+        (NamedPlayer("perfect", "never loses; evenly among the best moves", "txlab.engine.games.players:perfect_player"), RANDOM),
+        ("self-play",),
+        "tictactoe",
+    ),
+)
+
+
+def imported(where: str) -> Any:
+    module, _, name = where.partition(":")
+    return getattr(import_module(module), name)
+
+
+@cache
+def installed() -> dict[str, GameEntry]:
+    return {point.name: load_plugin(point, GameEntry) for point in plugins(GROUP).values()}
+
+
+def games() -> dict[str, GameEntry]:
+    """All games by name: ours, then those of other packages under other names."""
+    own = {each.name: each for each in OURS}
+    return own | {name: each for name, each in installed().items() if name not in own}
+
+
+def game_named(name: str) -> GameEntry:
+    """The game of that name. LabError with the nearest."""
+    found = games()
+    if name not in found:
+        raise LabError(f"GAME: {name[:60]!r} is not known{choices(name[:60], list(found))}")
+    return found[name]
+
+
+def of_kind(kind: str) -> Sequence[GameEntry]:
+    """The games whose players runs of that kind have."""
+    return [each for each in games().values() if kind in each.kinds]
