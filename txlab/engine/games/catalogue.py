@@ -61,19 +61,40 @@ class GameEntry:
         for each in self.players:
             if each.name == name:
                 return each.made(self.game)
-        raise LabError(f"{name[:60]!r} is not a player of {self.title}{choices(name[:60], [p.name for p in self.players])}")
+        known = [each.name for each in self.players]
+        raise LabError(f"{name[:60]!r} is not a player of {self.title}{choices(name[:60], known)}")
 
 
-RANDOM = NamedPlayer("random", "any legal move", "txlab.engine.games.players:random_player")
+PLAYERS = "txlab.engine.games.players"
+RANDOM = NamedPlayer("random", "any legal move", f"{PLAYERS}:RandomPlayer")
 
 OURS = (
     GameEntry(
         "tictactoe",
         "Tic-tac-toe",
         "txlab.engine.games.tictactoe",
-        (NamedPlayer("perfect", "never loses; evenly among the best moves", "txlab.engine.games.players:perfect_player"), RANDOM),
+        (
+            NamedPlayer("perfect", "never loses; evenly among the best moves", f"{PLAYERS}:perfect_player"),
+            NamedPlayer("random", "any legal move", f"{PLAYERS}:random_player"),
+        ),
         ("self-play",),
         "tictactoe",
+    ),
+    GameEntry(
+        "connect-four",
+        "Connect Four",
+        "txlab.engine.games.connect_four.rules",
+        (RANDOM,),
+        ("connect-four",),
+        "connect-four",
+    ),
+    GameEntry(
+        "backgammon",
+        "Backgammon",
+        "txlab.engine.games.backgammon.game",
+        (RANDOM,),
+        ("td-gammon",),
+        "td-gammon",
     ),
 )
 

@@ -11,13 +11,13 @@ what is thrown is part of the position that follows, so that a game is the list 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from txlab.errors import LabError, choices
 
 Position: TypeAlias = tuple[Any, ...]
-Move: TypeAlias = Hashable
+Move: TypeAlias = Any  # it is hashable
 
 FIRST, SECOND, CHANCE = 1, -1, 0
 
@@ -97,8 +97,12 @@ def thrown(game: Game, position: Position, draw: float) -> Position:
 def read_move(game: Game, position: Position, text: str) -> Move:
     """The legal move with that name, in any case and spacing, or the number of its only place, counted from 1.
 
-    LabError with the nearest of the names.
+    A game whose moves can be written in several ways has a `read_move` of its own. LabError with the nearest name.
     """
+    reads = getattr(game, "read_move", None)
+    if reads is not None:
+        found: Move = reads(position, text)
+        return found
     names = {game.name_of_move(position, move).casefold(): move for move in game.legal(position)}
     wanted = " ".join(text.split()).casefold()
     if wanted in names:

@@ -12,10 +12,13 @@ since X begins. Nothing here depends on values, players or arrays.
 
 from __future__ import annotations
 
-from txlab.engine.games.game import FIRST, SECOND, Position
+from collections.abc import Mapping
+
+from txlab.engine.games.game import FIRST, SECOND, Position, no_chances
 from txlab.errors import LabError
 
 NAME, TITLE = "tictactoe", "Tic-tac-toe"
+chances = no_chances
 SIGNS = ("X", "O")
 MOVES: tuple[str, ...] = (
     "top left", "top", "top right",
@@ -56,7 +59,7 @@ def outcome(position: Position) -> int | None:
     """+1 if X has three in a row, −1 if O has, 0 if no square is free; None while the game goes on."""
     line = winning_line(position)
     if line is not None:
-        return position[line[0]]
+        return int(position[line[0]])
     return None if 0 in position else 0
 
 
@@ -83,6 +86,16 @@ def images(position: Position) -> tuple[Position, ...]:
         found += [turned, tuple(turned[square] for square in MIRROR)]
         turned = tuple(turned[square] for square in TURN)
     return tuple(found)
+
+
+def name_of_move(position: Position, move: int) -> str:
+    """ "centre", "top left" """
+    return MOVES[move]
+
+
+def ways(position: Position) -> Mapping[tuple[int, ...], int]:
+    """The places of the board are its nine squares, row by row."""
+    return {(square,): square for square in legal(position)}
 
 
 def text(position: Position) -> str:

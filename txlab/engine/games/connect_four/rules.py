@@ -16,15 +16,16 @@ the second's). Functions of stones take ints and NumPy arrays of int64 alike: th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
 import numpy as np
 
-from txlab.engine.games.game import FIRST, SECOND, Position
+from txlab.engine.games.game import FIRST, SECOND, Position, no_chances
 from txlab.errors import LabError
 
 NAME, TITLE = "connect-four", "Connect Four"
+chances = no_chances
 SIGNS = ("X", "O")
 MOVES: tuple[str, ...] = tuple("1234567")
 COLUMNS, ROWS = 7, 6
@@ -74,7 +75,8 @@ def mirrored(stones: Stones) -> Stones:
 
 def plies(position: Position) -> int:
     """The number of stones on the board."""
-    return (position[0] | position[1]).bit_count()
+    first, second = position
+    return int(first | second).bit_count()
 
 
 def mover(position: Position) -> int:
@@ -117,6 +119,16 @@ def after(position: Position, move: int) -> Position:
 def images(position: Position) -> tuple[Position, ...]:
     """The position and its mirror image; they may be equal."""
     return position, (mirrored(position[0]), mirrored(position[1]))
+
+
+def name_of_move(position: Position, move: int) -> str:
+    """The column, "1" to "7"."""
+    return MOVES[move]
+
+
+def ways(position: Position) -> Mapping[tuple[int, ...], int]:
+    """The places of the board are its seven columns."""
+    return {(column,): column for column in legal(position)}
 
 
 def winning_squares(position: Position) -> tuple[int, ...]:
