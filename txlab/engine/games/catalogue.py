@@ -65,6 +65,7 @@ class GameEntry:
         raise LabError(f"{name[:60]!r} is not a player of {self.title}{choices(name[:60], known)}")
 
 
+FOUR = "txlab.engine.games.connect_four.players"
 PLAYERS = "txlab.engine.games.players"
 RANDOM = NamedPlayer("random", "any legal move", f"{PLAYERS}:RandomPlayer")
 
@@ -84,7 +85,11 @@ OURS = (
         "connect-four",
         "Connect Four",
         "txlab.engine.games.connect_four.rules",
-        (RANDOM,),
+        (
+            NamedPlayer("perfect", "solves what it can in a second, searches before", f"{FOUR}:solver_player"),
+            NamedPlayer("search", "tree search by random play, 200 visits a move", f"{FOUR}:rollout_player"),
+            RANDOM,
+        ),
         ("connect-four",),
         "connect-four",
     ),

@@ -27,11 +27,13 @@ class Game(Protocol):
 
     NAME, TITLE   the name in scenarios and on the command line, "tictactoe", and the name shown to people
     SIGNS         how the first and the second player are called on the board: ("X", "O")
+    MOST_POINTS   the most that a game can be won by
     """
 
     NAME: str
     TITLE: str
     SIGNS: tuple[str, str]
+    MOST_POINTS: int
 
     def __hash__(self) -> int: ...
 

@@ -7,7 +7,7 @@ A player that can be written as a table has a `policy`: its matches are then com
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import sub
@@ -18,7 +18,7 @@ import numpy as np
 from txlab.engine.explain import Explanation, Operand, Step, computed
 from txlab.engine.games.game import Game, Move, Position, SmallGame
 from txlab.engine.games.graph import ROUNDED, GameGraph, compiled, evenly, greediest
-from txlab.engine.games.perfect_play import explain, solved, verdict
+from txlab.engine.games.perfect_play import Solution, explain, solved, verdict
 
 
 @runtime_checkable
@@ -37,12 +37,36 @@ class Player(Protocol):
     def values(self, position: Position) -> dict[Move, float]:
         """The points that the *mover* expects of each move; empty if the player has no values."""
 
+    def notes(self, position: Position) -> dict[Move, str]:
+        """What else it knows of moves, in two or three words: "wins in 3"."""
+
+    def sees(self, position: Position) -> str:
+        """What its values are: "best play"; or why it has none here."""
+
     def explain(self, position: Position, move: Move) -> Explanation | None:
         """Why it values the move as it does; None if there is nothing to tell."""
 
 
+class Silent:
+    """What a player says that has no values. Others derive from it, and override what they know."""
+
+    name: str
+
+    def values(self, position: Position) -> dict[Move, float]:
+        return {}
+
+    def notes(self, position: Position) -> dict[Move, str]:
+        return {}
+
+    def sees(self, position: Position) -> str:
+        return f"what {self.name} expects" if self.values(position) else f"{self.name} sees nothing"
+
+    def explain(self, position: Position, move: Move) -> Explanation | None:
+        return None
+
+
 @dataclass(frozen=True)
-class RandomPlayer:
+class RandomPlayer(Silent):
     """Chooses uniformly among the legal moves of any game."""
 
     game: Game
@@ -52,11 +76,13 @@ class RandomPlayer:
         legal = self.game.legal(position)
         return legal[int(draw * len(legal))]
 
-    def values(self, position: Position) -> dict[Move, float]:
-        return {}
 
-    def explain(self, position: Position, move: Move) -> Explanation | None:
-        return None
+@runtime_checkable
+class AnswersMany(Protocol):
+    """A player that is faster when it is asked about many positions at once."""
+
+    def moves(self, positions: Sequence[Position], draws: Sequence[float]) -> list[Move]:
+        """`move` in each of them."""
 
 
 @runtime_checkable
@@ -68,7 +94,7 @@ class TabularPlayer(Player, Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class MaskPlayer:
+class MaskPlayer(Silent):
     """Chooses uniformly among the moves in a mask (E, bool).
 
     seen   (E) its values of the moves, the mover's view; None = it has none
@@ -107,6 +133,37 @@ class MaskPlayer:
         return evenly(self.graph, self.kept)
 
 
+@dataclass(frozen=True, eq=False)
+class PerfectPlayer(MaskPlayer):
+    """A MaskPlayer whose values are those of best play."""
+
+    def notes(self, position: Position) -> dict[Move, str]:
+        """ "wins in 3", "draws", "loses in 2" """
+        solution = solved(self.game)
+        return {move: ending_words(*fate(solution, position, move)) for move in self.game.legal(position)}
+
+    def sees(self, position: Position) -> str:
+        return "best play"
+
+
+def fate(solution: Solution, position: Position, move: Move) -> tuple[int, int]:
+    """(+1, 0, −1 for the mover; plies that the game goes on after the move) with best play."""
+    game = solution.graph.game
+    n = solution.graph.numbered(game.after(position, move))
+    return int(solution.value[n]) * game.mover(position), int(solution.distance[n])
+
+
+def ending_words(points: int, plies: int) -> str:
+    """How a game ends for the player who moves now: "wins", "wins in 3" (own moves, this one included), "loses in 2".
+
+    points  +1, 0, −1; plies  moves of both sides that follow
+    """
+    if not points:
+        return "draws"
+    own = (plies + 1) // 2
+    return "wins" if not plies else f"wins in {own + 1}" if points > 0 else f"loses in {own}"
+
+
 def random_player(game: SmallGame) -> MaskPlayer:
     """A player that chooses uniformly among all legal moves."""
     graph = compiled(game)
@@ -118,7 +175,7 @@ def perfect_player(game: SmallGame) -> MaskPlayer:
     solution = solved(game)
     graph = solution.graph
     seen = (solution.value[graph.after] * graph.mover[graph.before]).astype(np.float64)
-    return MaskPlayer("perfect", graph, solution.optimal, seen, partial(explain, solution))
+    return PerfectPlayer("perfect", graph, solution.optimal, seen, partial(explain, solution))
 
 
 def table_player(graph: GameGraph, values: np.ndarray, name: str, tolerance: float = ROUNDED) -> MaskPlayer:

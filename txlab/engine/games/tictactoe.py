@@ -20,6 +20,7 @@ from txlab.errors import LabError
 NAME, TITLE = "tictactoe", "Tic-tac-toe"
 chances = no_chances
 SIGNS = ("X", "O")
+MOST_POINTS = 1
 MOVES: tuple[str, ...] = (
     "top left", "top", "top right",
     "left", "centre", "right",

@@ -47,6 +47,7 @@ from txlab.errors import LabError, choices
 
 __all__ = ["NAME", "TITLE"]  # and the functions of the protocol
 SIGNS = ("X", "O")
+MOST_POINTS = 3  # a backgammon
 ID_LENGTH = 14  # letters of a Position ID: 80 bits
 FORM = "write a Position ID, X or O, and the dice, as in '4HPwATDgc/ABMA X 31'"
 

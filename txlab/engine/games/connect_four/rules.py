@@ -27,6 +27,7 @@ from txlab.errors import LabError
 NAME, TITLE = "connect-four", "Connect Four"
 chances = no_chances
 SIGNS = ("X", "O")
+MOST_POINTS = 1
 MOVES: tuple[str, ...] = tuple("1234567")
 COLUMNS, ROWS = 7, 6
 SQUARES = COLUMNS * ROWS
