@@ -115,7 +115,10 @@ def test_wrong_moves_are_one_sentence_that_cannot_speak_to_the_terminal(ask: Ask
 
 
 def test_a_run_of_another_kind_does_not_play(ask: Ask, tiny_run: Path) -> None:
-    assert "one that plays is of kind self-play" in ask("play", "tictactoe", "--against", "latest").refused
+    assert (
+        "which has no player; those that have: connect-four, self-play, td-gammon"
+        in ask("play", "tictactoe", "--against", "latest").refused
+    )
 
 
 def test_the_ratings_put_the_perfect_player_first(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:

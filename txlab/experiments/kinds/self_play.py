@@ -320,6 +320,12 @@ class SelfPlayKind(SmallKind):
     schema = SelfPlayScenario
     units = {f"{how}_{seat}": "share of games" for how in ("won", "drawn", "lost", "lost_to_perfect") for seat in SEATS}
 
+    plays_from = "frames"
+
+    def player(self, scenario: SelfPlayScenario, kept: Frame | State, looking: int | None = None) -> MaskPlayer:
+        """A table looks nowhere: `looking` is not read."""
+        return player_of(kept)
+
     def experiment(self, scenario: SelfPlayScenario) -> SelfPlayExperiment:
         return SelfPlayExperiment(scenario)
 
