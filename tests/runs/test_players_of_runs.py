@@ -11,8 +11,8 @@ from test_connect_four_runs import SMALL
 from txlab.engine.games.backgammon.player import NetworkPlayer
 from txlab.engine.games.catalogue import games
 from txlab.engine.games.connect_four.players import SearchPlayer
-from txlab.engine.games.game import CHANCE, thrown
 from txlab.engine.games.players import MaskPlayer
+from txlab.engine.games.playing import Playing
 from txlab.errors import LabError
 from txlab.experiments.kind import kind_named
 from txlab.experiments.kinds.connect_four.experiment import network_of
@@ -55,13 +55,15 @@ def test_a_run_plays_as_it_is_and_as_it_was(root: Path, name: str, form: type, s
     assert isinstance(now, form)
     assert isinstance(before, form)
     assert now.name != before.name
-    game, position = now.game, now.game.start()
-    while game.mover(position) == CHANCE:
-        position = thrown(game, position, 0.3)
-    assert now.move(position, 0.5) in game.legal(position)
-    assert set(now.values(position)) <= set(game.legal(position))
-    assert now.values(position) != before.values(position)
-    assert player_of_run(root / name, steps[0]).values(position) == before.values(position)
+    again, playing, differ = player_of_run(root / name, steps[0]), Playing(now.game, 5), False
+    for _ in range(4):
+        playing.throw_all()
+        position = playing.position
+        assert set(now.values(position)) <= set(now.game.legal(position))
+        assert again.values(position) == before.values(position)
+        differ |= now.values(position) != before.values(position)
+        playing.make(now.move(position, playing.draw))
+    assert differ
 
 
 def test_the_networks_are_those_that_were_recorded(root: Path) -> None:

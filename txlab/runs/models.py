@@ -448,7 +448,8 @@ def kind_that_plays(path: Path) -> Kind:
 def player_of_run(path: Path, step: int | None = None, looking: int | None = None) -> Player:
     """The player that a run is now, or at the step nearest to `step`; it may still be learning (MATH G).
 
-    looking   how far it looks: plies, visits; None = as usual. LabError for a run of another kind, or that has none yet.
+    looking   how far it looks: plies, visits; None = as usual
+    LabError for a run of another kind, or that has not played yet.
     """
     run, kind = RunDirectory(path), kind_that_plays(path)
     if kind.plays_from == "checkpoints":

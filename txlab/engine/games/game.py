@@ -96,6 +96,18 @@ def thrown(game: Game, position: Position, draw: float) -> Position:
     return found[-1][0]  # rounding: the probabilities sum to 1 − 1e-16
 
 
+def throw_words(game: Game, position: Position) -> str:
+    """What has been thrown, by the game's `name_of_throw` if it has one: "3-1"."""
+    named = getattr(game, "name_of_throw", None)
+    return str(named(position)) if named is not None and game.mover(position) != CHANCE else ""
+
+
+def winning_words(game: Game, position: Position) -> str:
+    """How the game was won, by the game's `how_won` if it has one: "the top row", "a gammon, 2 points"."""
+    named = getattr(game, "how_won", None)
+    return str(named(position)) if named is not None and game.outcome(position) else ""
+
+
 def read_move(game: Game, position: Position, text: str) -> Move:
     """The legal move with that name, in any case and spacing, or the number of its only place, counted from 1.
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import sub
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -40,6 +40,9 @@ class Player(Protocol):
     def notes(self, position: Position) -> dict[Move, str]:
         """What else it knows of moves, in two or three words: "wins in 3"."""
 
+    def best(self, position: Position) -> list[Move]:
+        """The moves that it would advise; none if it has no values."""
+
     def sees(self, position: Position) -> str:
         """What its values are: "best play"; or why it has none here."""
 
@@ -48,15 +51,23 @@ class Player(Protocol):
 
 
 class Silent:
-    """What a player says that has no values. Others derive from it, and override what they know."""
+    """What a player says that has no values. Others derive from it, and override what they know.
+
+    quick   whether it answers at once; others are asked in a thread
+    """
 
     name: str
+    quick: ClassVar[bool] = False
 
     def values(self, position: Position) -> dict[Move, float]:
         return {}
 
     def notes(self, position: Position) -> dict[Move, str]:
         return {}
+
+    def best(self, position: Position) -> list[Move]:
+        values = self.values(position)
+        return [move for move, value in values.items() if value >= max(values.values()) - ROUNDED]
 
     def sees(self, position: Position) -> str:
         return f"what {self.name} expects" if self.values(position) else f"{self.name} sees nothing"
@@ -71,6 +82,7 @@ class RandomPlayer(Silent):
 
     game: Game
     name: str = "random"
+    quick = True
 
     def move(self, position: Position, draw: float) -> Move:
         legal = self.game.legal(position)
@@ -105,6 +117,7 @@ class MaskPlayer(Silent):
     graph: GameGraph
     kept: np.ndarray
     seen: np.ndarray | None = None
+    quick = True
     why: Callable[[Position, Move], Explanation] | None = None
 
     @property
@@ -141,6 +154,13 @@ class PerfectPlayer(MaskPlayer):
         """ "wins in 3", "draws", "loses in 2" """
         solution = solved(self.game)
         return {move: ending_words(*fate(solution, position, move)) for move in self.game.legal(position)}
+
+    def best(self, position: Position) -> list[Move]:
+        """The quickest wins, else what keeps the draw, else the slowest losses."""
+        fates = {move: fate(solved(self.game), position, move) for move in super().best(position)}
+        hurry = {0: 0, 1: -1, -1: 1}
+        rank = {move: plies * hurry[points] for move, (points, plies) in fates.items()}
+        return [move for move in rank if rank[move] == max(rank.values())]
 
     def sees(self, position: Position) -> str:
         return "best play"

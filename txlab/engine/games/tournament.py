@@ -34,11 +34,12 @@ import numpy as np
 from txlab.engine.games.game import CHANCE, FIRST, SECOND, Move, Position, thrown
 from txlab.engine.games.graph import GameGraph, compiled, cumulated
 from txlab.engine.games.players import AnswersMany, Player, RandomPlayer, TabularPlayer
+from txlab.engine.games.playing import CHOICE, DICE, OPENING, Draws
 from txlab.engine.intervals import difference_interval, mean_interval
 from txlab.engine.rl.draws import uniforms
 from txlab.errors import LabError
 
-OPENING = 1
+RANDOM_MOVES = 1
 """Moves made at random before the players are asked: after one, no game of tic-tac-toe is decided yet."""
 SLICE = 500  # games of a pair between checks whether to continue
 SCALE = 400 / log(10)  # rating points for a factor e in the odds
@@ -48,7 +49,6 @@ UNSEEN = 4.0  # decided games added to each pair in the variance: as many drawn 
 FARTHEST = 25.0  # in units of θ, 4 300 points: an end of an interval farther out is infinite
 CLOSE = 1e-6  # in log L, for the ends of intervals
 PRECISION = 1e-3  # of the ends of intervals: in units of θ, .2 points, or of √(likelihood ratio)
-BLOCK = 128  # draws that are made at once
 LONGEST = 20_000  # plies: a game of players who never end it
 
 
@@ -129,14 +129,16 @@ def tournament(
     opening: int | None = None,
     late: Callable[[], bool] = lambda: False,
     say: Callable[[int, int], None] = lambda done, total: None,
+    names: Sequence[str] | None = None,
 ) -> Standings | None:
     """Let every two players play `games` games, half from either seat; None if `late` returned True before the end.
 
-    opening  the number of random first moves, None = OPENING without dice, 0 with them
+    opening  the number of random first moves, None = RANDOM_MOVES without dice, 0 with them
     say      gets how many games are done and how many there are in all
+    names    of the players, if not their own
     LabError for fewer than two players, two of the same name, players of different games, or an odd number of games.
     """
-    names = tuple(player.name for player in players)
+    names = tuple(names or (player.name for player in players))
     if len(names) < 2:
         raise LabError("a tournament needs two players or more")
     if len(set(names)) < len(names):
@@ -147,7 +149,7 @@ def tournament(
         raise LabError(f"every two players play an even number of games, for each sits first in half; not {games}")
     game, P = players[0].game, len(players)
     if opening is None:
-        opening = 0 if game.chances(game.start()) else OPENING
+        opening = 0 if game.chances(game.start()) else RANDOM_MOVES
     results, different = np.zeros((P, P, 3), dtype=np.int64), np.zeros((P, P), dtype=np.int64)
     pairs = [(i, j) for i in range(P) for j in range(i + 1, P)]
     means: dict[tuple[int, int], np.ndarray] = {}
@@ -232,19 +234,6 @@ def tables_play(
     return graph.outcome[position], [tuple(each for each in row if each >= 0) for row in moves.tolist()]
 
 
-class Draws:
-    """The uniform numbers of a seed, a column of them, one for each ply or throw."""
-
-    def __init__(self, seed: int, column: int) -> None:
-        self.seed, self.column = seed, column
-        self.known: list[float] = []
-
-    def __getitem__(self, n: int) -> float:
-        while n >= len(self.known):
-            self.known += uniforms(self.seed, len(self.known), BLOCK)[0, :, self.column].tolist()
-        return self.known[n]
-
-
 def players_play(
     first: Player, second: Player, openings: np.ndarray, seeds: np.ndarray, opening: int
 ) -> tuple[np.ndarray, list[tuple[Move, ...]]]:
@@ -253,8 +242,8 @@ def players_play(
     positions = [game.start()] * G
     histories: list[list[Move]] = [[] for _ in range(G)]
     outcomes: list[int | None] = [None] * G
-    chance = [Draws(seed, 1) for seed in seeds.tolist()]
-    drawn, throws = ([Draws(seed, column) for seed in openings.tolist()] for column in (3, 2))
+    chance = [Draws(seed, CHOICE) for seed in seeds.tolist()]
+    drawn, throws = ([Draws(seed, column) for seed in openings.tolist()] for column in (OPENING, DICE))
     thrown_so_far = [0] * G
     going = list(range(G))
     for ply in range(LONGEST):

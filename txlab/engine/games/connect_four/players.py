@@ -89,6 +89,10 @@ class SearchPlayer(Silent):
         N, _, _ = self.terms(position)
         return {move: f"{int(N[move])} visits" for move in rules.legal(position)}
 
+    def best(self, position: Position) -> list[Move]:
+        """The column that is visited most."""
+        return [self.move(position, 0.0)] if rules.legal(position) else []
+
     def sees(self, position: Position) -> str:
         return f"Q of {self.visits} visits, {self.name}"
 
@@ -146,6 +150,11 @@ class SolverPlayer(Silent):
         if not self.solves(position) or not rules.legal(position):
             return {}
         return {move: ending_words(*fate(position, score)) for move, score in solver().scores(position).items()}
+
+    def best(self, position: Position) -> list[Move]:
+        if not self.solves(position) or not rules.legal(position):
+            return []
+        return list(best_moves(solver().scores(position)))
 
     def sees(self, position: Position) -> str:
         if self.solves(position):
