@@ -12,15 +12,24 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Protocol, TypeAlias
 
-from txlab.engine.games.game import FIRST, Game, Move, Position
+from txlab.drawing.formatting import minus, plain, share
+from txlab.drawing.text import width
+from txlab.engine.games.game import CHANCE, FIRST, Game, Move, Position
 from txlab.errors import LabError, one_line
 from txlab.plugins import plugins
 
 GROUP = "txlab.boards"
 
 Kind: TypeAlias = str
-"""What a piece is, which decides its colour: "wall", "blank", "corner", "first" and "second" for the signs and
-checkers of the players, "won", "under", "number", "note", "hint", "order", "last", "dice", "chosen"."""
+"""What a piece is, which decides its colour:
+
+first, second   signs and checkers of the players       won          what has won
+value           a number, or words to be read first     quiet        what may be overlooked
+here            the cursor, what is chosen or hinted    wall         lines of the board
+even, odd       the points of a board in two tones      hole         a free square of one
+die, pip        dice and the points on them             ghost        where a piece was
+mark            on a sign or checker, or on a free square
+"""
 
 
 @dataclass(frozen=True)
@@ -31,6 +40,7 @@ class BoardView:
                                                                                          it was made in
     values   of the legal moves, the mover's view; {} = not shown          notes          beside a value where there is
                                                                                          room
+    shares   0 … 1, of a search's visits that went to a move; {} = not shown
     hinted   suggested moves           chosen   the places already chosen of a move that takes several
     cursor   a place                   bottom   the side that sits at the bottom, and moves towards home at the right
     """
@@ -40,6 +50,7 @@ class BoardView:
     moves: Sequence[Move] = ()
     values: Mapping[Move, float] = field(default_factory=dict)
     notes: Mapping[Move, str] = field(default_factory=dict)
+    shares: Mapping[Move, float] = field(default_factory=dict)
     hinted: Collection[Move] = ()
     last: Move | None = None
     before: Position | None = None
@@ -54,25 +65,21 @@ class BoardPiece:
 
     place   the place of the board it belongs to; None = none
     merit   −1 … 1: how good it is to move there, for its colour; None = unknown
+    ground  what is seen behind it: a kind, or "" for the surface
     """
 
     text: str
     place: int | None
     kind: Kind
     merit: float | None = None
+    ground: Kind = ""
 
 
 class BoardDrawing(Protocol):
     """Draws the board of one game in cells."""
 
-    def size(self, columns: int, rows: int) -> tuple[int, int]:
-        """The cells used of this room: the largest board that fits."""
-
     def lines(self, view: BoardView, columns: int, rows: int, ascii: bool) -> list[list[BoardPiece]]:
-        """The board in this room, line by line."""
-
-    def place_at(self, x: int, y: int, columns: int, rows: int, bottom: int) -> int | None:
-        """The place at a cell of `lines`, for clicks; None if there is none."""
+        """The largest board that fits in this room, line by line; all lines are of one width."""
 
     def step(self, cursor: int, down: int, right: int, view: BoardView) -> int:
         """Where the cursor goes."""
@@ -89,6 +96,48 @@ OURS = {
     "connect-four": "txlab.drawing.boards.connect_four",
     "backgammon": "txlab.drawing.boards.backgammon",
 }
+
+
+def place_at(lines: Sequence[Sequence[BoardPiece]], x: int, y: int) -> int | None:
+    """The place that a cell of a drawn board belongs to; None if there is none."""
+    if 0 <= y < len(lines) and x >= 0:
+        for piece in lines[y]:
+            x -= width(piece.text)
+            if x < 0:
+                return piece.place
+    return None
+
+
+def next_places(view: BoardView) -> dict[int, list[Move]]:
+    """The places that can be chosen next, in order, and the moves that remain possible then."""
+    have = len(view.chosen)
+    found: dict[int, list[Move]] = {}
+    for places, move in view.game.ways(view.position).items():
+        if places[:have] == view.chosen and len(places) > have:
+            found.setdefault(places[have], []).append(move)
+    return dict(sorted(found.items()))
+
+
+def value_text(value: float, digits: int = 2) -> str:
+    """Format a value with its sign: "+.62", "−.31", ".00", "+1", "+1.25"."""
+    if abs(abs(value) - 1) < 5 * 10 ** -(digits + 2 if digits > 1 else 2):
+        return minus(f"{value:+.0f}")
+    text = share(value, digits)
+    if float(plain(text)) == 0:
+        return text.lstrip("−")
+    return text if text.startswith("−") else f"+{text}"
+
+
+def sign_of(game: Game, side: int) -> str:
+    return game.SIGNS[0 if side == FIRST else 1]
+
+
+def turn_words(view: BoardView) -> str:
+    """ "X to move", "X has won", "drawn" """
+    result, mover = view.game.outcome(view.position), view.game.mover(view.position)
+    if result is not None:
+        return f"{sign_of(view.game, result)} has won" if result else "drawn"
+    return f"{sign_of(view.game, mover)} to move" if mover != CHANCE else "the dice are to be thrown"
 
 
 def board_of(name: str) -> BoardDrawing:

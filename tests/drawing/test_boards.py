@@ -1,0 +1,254 @@
+"""The boards of all games in characters: what is on them can be read without colour, at every size and in ASCII, and
+nothing is cut."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from txlab.drawing.boards import OURS, BoardPiece, BoardView, board_of, next_places, place_at
+from txlab.drawing.boards.canvas import QUARTERS
+from txlab.drawing.boards.colour import TONE
+from txlab.drawing.text import width
+from txlab.engine.games import tictactoe
+from txlab.engine.games.backgammon import game as backgammon
+from txlab.engine.games.connect_four import rules as connect_four
+from txlab.engine.games.game import FIRST, SECOND, Game, thrown
+
+KINDS = {"blank", "wall", "first", "second", "won", "value", "quiet", "here", "mark", "ghost", *TONE}
+SIZES = [(20, 8), (40, 12), (60, 20), (80, 18), (80, 24), (120, 40), (200, 60), (220, 70)]
+
+
+def views(game: Game, seed: int) -> list[BoardView]:
+    """All positions of a random game, with all that can be shown: a last move, values, shares, hints, a cursor."""
+    chance, found = random.Random(seed), []
+    view = BoardView(game, game.start())
+    for _ in range(400):
+        if game.outcome(view.position) is not None:
+            break
+        legal = game.legal(view.position)
+        if not legal:
+            view = replace(view, position=thrown(game, view.position, chance.random()))
+            continue
+        drawing = board_of(game.NAME)
+        values = {move: chance.uniform(-1.2, 1.2) for move in legal}
+        shown = replace(view, values=values, shares={move: chance.random() for move in legal}, hinted=[legal[0]])
+        way = chance.choice(list(game.ways(view.position)) or [()])
+        chosen = way[: chance.randrange(max(1, len(way)))]
+        found.append(replace(shown, chosen=chosen, bottom=chance.choice((FIRST, SECOND))))
+        found[-1] = replace(found[-1], cursor=drawing.first_place(found[-1]))
+        move = chance.choice(legal)
+        after = game.after(view.position, move)
+        view = BoardView(game, after, (*view.moves, move), last=move, before=view.position)
+    return [*found, view]
+
+
+def side(**counts: int) -> tuple[int, ...]:
+    """`side(p6=5, bar=1)`"""
+    return tuple(counts.get("bar" if point == 24 else f"p{point + 1}", 0) for point in range(25))
+
+
+DEGENERATE = [
+    (SECOND, (2, 1), side(p24=15), side(p24=15)),
+    (FIRST, (), side(bar=15), side(bar=15)),
+    (SECOND, (), side(bar=1, p20=3, p6=11), side()),
+    (FIRST, (), side(), side()),
+    (FIRST, (6, 6), side(p1=15), side(bar=2, p20=13)),
+    (SECOND, (5, 3), side(bar=3, p1=1), side(**{f"p{point}": 2 for point in range(1, 7)})),
+    (0, (), *backgammon.START),
+]
+
+
+@cache
+def many() -> tuple[BoardView, ...]:
+    found = [view for game in (tictactoe, connect_four, backgammon) for view in views(game, 3)]  # type: ignore[arg-type]
+    found += [
+        BoardView(backgammon, position, cursor=cursor, bottom=bottom)  # type: ignore[arg-type]
+        for position in DEGENERATE
+        for cursor, bottom in ((-1, FIRST), (24, SECOND))
+    ]
+    return tuple(found)
+
+
+def drawn(view: BoardView, columns: int, rows: int, ascii: bool = False) -> list[list[BoardPiece]]:
+    return board_of(view.game.NAME).lines(view, columns, rows, ascii)
+
+
+def texts(lines: Sequence[Sequence[BoardPiece]]) -> list[str]:
+    return ["".join(piece.text for piece in line) for line in lines]
+
+
+def test_every_game_of_ours_has_a_drawing_of_its_own() -> None:
+    assert all(board_of(name).__name__ == module for name, module in OURS.items())  # type: ignore[attr-defined]
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.data(), st.integers(20, 220), st.integers(8, 70), st.booleans())
+def test_every_board_fits_in_every_room(data: st.DataObject, columns: int, rows: int, ascii: bool) -> None:
+    view = data.draw(st.sampled_from(many()))
+    lines = drawn(view, columns, rows, ascii)
+    assert len(lines) <= rows
+    assert len({width(text) for text in texts(lines)}) == 1
+    assert width(texts(lines)[0]) <= columns
+    assert {piece.kind for line in lines for piece in line} <= KINDS
+    assert {piece.ground for line in lines for piece in line} <= KINDS | {""}
+    assert not ascii or "".join(texts(lines)).isascii()
+
+
+@pytest.mark.parametrize("size", [(40, 12), (60, 20), (80, 24), (120, 40)])
+@pytest.mark.parametrize("ascii", [False, True])
+def test_a_click_finds_the_place_that_is_drawn_and_every_choice_can_be_clicked(
+    size: tuple[int, int], ascii: bool
+) -> None:
+    for view in many()[::11]:
+        lines, clickable = drawn(view, *size, ascii), set()
+        if view.game.NAME == "backgammon" and size == (40, 12):
+            continue  # in words
+        for y, line in enumerate(lines):
+            x = 0
+            for piece in line:
+                for _ in piece.text:
+                    assert place_at(lines, x, y) == piece.place
+                    x += 1
+                clickable.add(piece.place)
+            assert place_at(lines, x, y) is None
+        assert set(next_places(view)) <= clickable
+        assert place_at(lines, -1, 0) is place_at(lines, 0, len(lines)) is None
+
+
+def test_the_arrows_reach_every_place_that_can_be_chosen() -> None:
+    for view in many()[::5]:
+        drawing = board_of(view.game.NAME)
+        reached, fresh = {drawing.first_place(view)}, [drawing.first_place(view)]
+        while fresh:
+            cursor = fresh.pop()
+            for down, right in ((1, 0), (-1, 0), (0, 1), (0, -1)):
+                there = drawing.step(cursor, down, right, view)
+                if there not in reached:
+                    reached.add(there)
+                    fresh.append(there)
+        assert set(next_places(view)) <= reached
+
+
+# What is on the board is counted as an eye does: connected regions, letters, and the numbers on them.
+
+
+def cells(lines: Sequence[Sequence[BoardPiece]]) -> list[list[tuple[str, str, str]]]:
+    return [[(sign, piece.kind, piece.ground) for piece in line for sign in piece.text] for line in lines]
+
+
+def regions(lines: Sequence[Sequence[BoardPiece]], kind: str) -> list[tuple[set[tuple[int, int]], str]]:
+    """The connected regions of half cells of a kind, and the digits on each."""
+    points: dict[tuple[int, int], str] = {}
+    for y, line in enumerate(cells(lines)):
+        for x, (sign, own, ground) in enumerate(line):
+            mask = QUARTERS.find(sign) if own == kind else 15 if ground == kind else 0
+            mask = 15 if mask < 0 and ground == kind else max(0, mask)
+            for bit in range(4):
+                if mask >> bit & 1:
+                    points[2 * y + bit // 2, 2 * x + bit % 2] = sign if sign.isdigit() else ""
+    found = []
+    while points:
+        todo, region, digits = [next(iter(points))], set(), {}
+        while todo:
+            at = todo.pop()
+            if at in points:
+                digit = points.pop(at)
+                region.add(at)
+                if digit:
+                    digits[at[1] // 2] = digit
+                todo += [(at[0] + dy, at[1] + dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1)]
+        found.append((region, "".join(digits[x] for x in sorted(digits))))
+    return found
+
+
+def stacks(lines: Sequence[Sequence[BoardPiece]], kind: str, edge: int) -> list[int]:
+    """How many checkers of a kind each stack has: the number on it, or else its regions at different heights."""
+    found: dict[tuple[int | None, bool], dict[int, str]] = {}
+    for region, number in regions(lines, kind):
+        y, x = min(region)
+        if x // 2 < edge:
+            stack = found.setdefault((place_at(lines, x // 2, y // 2), y < len(lines)), {})
+            stack[y] = stack.get(y, "") or number
+    return sorted(
+        max((int(number) for number in stack.values() if number), default=len(stack)) for stack in found.values()
+    )
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 18), (80, 24), (120, 40)])
+def test_as_many_checkers_are_drawn_as_are_on_the_board(size: tuple[int, int]) -> None:
+    positions = [view.position for view in many() if view.game.NAME == "backgammon"][::20] + DEGENERATE
+    for position in positions:
+        lines = drawn(BoardView(backgammon, position, cursor=99), *size)  # type: ignore[arg-type]
+        edge = texts(lines)[0].rindex("┬")
+        for who, kind in ((FIRST, "first"), (SECOND, "second")):
+            counts = position[2] if who == (position[0] or FIRST) else position[3]
+            assert stacks(lines, kind, edge) == sorted(count for count in counts if count), (position, kind)
+            assert f"{15 - sum(counts)} off" in "".join(texts(lines))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+def test_checkers_are_counted_in_letters_too(size: tuple[int, int]) -> None:
+    for view in [view for view in many() if view.game.NAME == "backgammon"][::12]:
+        lines = texts(drawn(BoardView(backgammon, view.position, cursor=99), *size, ascii=True))  # type: ignore[arg-type]
+        edge = lines[0].rindex("+", 0, len(lines[0]) - 1)
+        text = "\n".join(line[:edge] for line in lines)
+        _, _, own, other = view.position
+        wide, high, most = (3, 1, 9) if size == (80, 24) else (5, 2, 5)
+        if max(own + other) <= most:
+            assert sum(len(run) for run in re.findall("[XO]+", text)) == (sum(own) + sum(other)) * wide * high
+
+
+@pytest.mark.parametrize("size", [(20, 8), (40, 12), (60, 20), (80, 24), (120, 40)])
+def test_every_stone_of_connect_four_is_drawn_and_full_ones_and_rings_differ(size: tuple[int, int]) -> None:
+    for view in [view for view in many() if view.game.NAME == "connect-four"][::3]:
+        lines = drawn(BoardView(connect_four, view.position, cursor=99), *size)  # type: ignore[arg-type]
+        won = len(connect_four.winning_squares(view.position))
+        stones = [each.bit_count() for each in view.position]
+        if size[1] < 20:
+            text = "".join(texts(lines))
+            assert [text.count("●") + text.count("◆"), text.count("○") + text.count("◇")] == stones
+        else:
+            first, second, four = (len(regions(lines, kind)) for kind in ("first", "second", "won"))
+            assert first + second + four == sum(stones)
+            assert four == won
+
+
+@pytest.mark.parametrize("ascii", [False, True])
+@pytest.mark.parametrize("size", SIZES)
+def test_what_won_can_be_told_without_colour(size: tuple[int, int], ascii: bool) -> None:
+    for moves in ("5135753153441117462", "1727162223"[:0] + "12121212"[:7]):
+        position = connect_four.play([int(move) - 1 for move in moves])
+        lines = drawn(BoardView(connect_four, position, cursor=99), *size, ascii)  # type: ignore[arg-type]
+        again = "".join(texts(lines))
+        marks = sum(again.count(mark) for mark in "*★#@◆◇")
+        shapes = len(regions(lines, "mark"))
+        assert max(marks, shapes) == len(connect_four.winning_squares(position))
+
+
+@pytest.mark.parametrize("ascii", [False, True])
+@pytest.mark.parametrize("size", [(40, 12), (60, 20), (80, 24), (120, 40)])
+def test_turn_cursor_hint_choice_and_last_move_can_be_told_without_colour(size: tuple[int, int], ascii: bool) -> None:
+    for view in many()[::5]:
+        if view.game.outcome(view.position) is not None or len(view.moves) < 4 or len(next_places(view)) < 2:
+            continue
+        if view.game.NAME == "backgammon" and size == (40, 12):
+            continue
+        bare = replace(view, hinted=(), chosen=(), last=None, before=None, values={}, shares={})
+        places = list(next_places(bare))
+        other = replace(bare, cursor=places[0] if places[0] != bare.cursor else places[-1])
+        shown = [bare, other, replace(bare, hinted=[view.game.legal(view.position)[0]])]
+        if view.chosen:
+            shown.append(replace(bare, chosen=view.chosen[:1]))
+        assert len({"\n".join(texts(drawn(each, *size, ascii))) for each in shown}) == len(shown)
+        if view.last and view.game.NAME != "tictactoe":
+            assert texts(drawn(replace(bare, last=view.last, before=view.before), *size, ascii)) != texts(
+                drawn(bare, *size, ascii)
+            )
