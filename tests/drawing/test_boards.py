@@ -62,7 +62,7 @@ DEGENERATE = [
     (FIRST, (), side(), side()),
     (FIRST, (6, 6), side(p1=15), side(bar=2, p20=13)),
     (SECOND, (5, 3), side(bar=3, p1=1), side(**{f"p{point}": 2 for point in range(1, 7)})),
-    (0, (), *backgammon.START),
+    (0, (), *backgammon.start()[2:]),
 ]
 
 
@@ -135,6 +135,23 @@ def test_the_arrows_reach_every_place_that_can_be_chosen() -> None:
                     reached.add(there)
                     fresh.append(there)
         assert set(next_places(view)) <= reached
+
+
+@given(st.integers(0, 8), st.integers(5, 100), st.integers(4, 30), st.booleans())
+@settings(deadline=None)
+def test_a_game_without_a_drawing_is_text_and_the_names_of_its_moves(
+    cursor: int, columns: int, rows: int, ascii: bool
+) -> None:
+    view = BoardView(tictactoe, tictactoe.start(), cursor=cursor, values={4: 0.5, 8: -0.25})  # type: ignore[arg-type]
+    drawing = board_of("nim")
+    lines = drawing.lines(view, columns, rows, ascii)
+    assert len(lines) <= rows
+    assert {width(text) for text in texts(lines)} <= set(range(columns + 1))
+    assert len({width(text) for text in texts(lines)}) == 1
+    assert cursor in {piece.place for line in lines for piece in line}
+    assert not ascii or "".join(texts(lines)).isascii()
+    assert columns < 40 or tictactoe.MOVES[cursor] in "".join(texts(lines))
+    assert len(set(OURS.values()) | {drawing.__name__}) == 1 + len(OURS)  # type: ignore[attr-defined]
 
 
 # What is on the board is counted as an eye does: connected regions, letters, and the numbers on them.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Protocol, TypeAlias
 
-from txlab.drawing.formatting import minus, plain, share
+from txlab.drawing.formatting import minus, share
 from txlab.drawing.text import width
 from txlab.engine.games.game import CHANCE, FIRST, Game, Move, Position
 from txlab.errors import LabError, one_line
@@ -123,7 +123,7 @@ def value_text(value: float, digits: int = 2) -> str:
     if abs(abs(value) - 1) < 5 * 10 ** -(digits + 2 if digits > 1 else 2):
         return minus(f"{value:+.0f}")
     text = share(value, digits)
-    if float(plain(text)) == 0:
+    if not text.strip("−.0"):
         return text.lstrip("−")
     return text if text.startswith("−") else f"+{text}"
 

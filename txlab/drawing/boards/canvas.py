@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
+from itertools import groupby, product
 from math import atan2, hypot, pi
 
 from txlab.drawing.boards import BoardPiece, Kind
@@ -134,12 +134,7 @@ class Canvas:
 
 
 def pieces(row: list[Cell]) -> list[BoardPiece]:
-    found: list[BoardPiece] = []
-    text, before = "", None
-    for cell in [*row, None]:
-        key = cell and (cell.place, cell.kind, cell.merit, cell.ground)
-        if key != before and before is not None:
-            found.append(BoardPiece(text, *before))
-            text = ""
-        text, before = text + (cell.sign if cell else ""), key
-    return found
+    def look(cell: Cell) -> tuple[int | None, Kind, float | None, Kind]:
+        return cell.place, cell.kind, cell.merit, cell.ground
+
+    return [BoardPiece("".join(cell.sign for cell in run), *shared) for shared, run in groupby(row, look)]

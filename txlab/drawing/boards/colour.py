@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from math import cos, radians, sin
 
+from txlab.drawing.boards import BoardPiece
+from txlab.drawing.boards.canvas import QUARTERS
 from txlab.drawing.palette import (
     BLACK,
     BLUE,
@@ -60,6 +62,12 @@ TONE_256 = {
 }  # fmt: skip
 TONE_16 = {"die": (BRIGHT_WHITE, BLACK), "pip": (BLACK, BRIGHT_WHITE), "ghost": (WHITE, GREY)}
 TEXTURE = {"even": "░", "odd": "·", "hole": " "}
+BLOCKS = tuple(map(ord, QUARTERS[1:]))
+
+
+def textured(piece: BoardPiece) -> str:
+    """The text of a piece in a terminal with too few colours for quiet tones: their blocks are texture."""
+    return piece.text.translate(dict.fromkeys(BLOCKS, TEXTURE[piece.kind])) if piece.kind in TEXTURE else piece.text
 
 
 def tone(kind: str, colours: Colours, dark: bool) -> RGB | None:

@@ -171,7 +171,8 @@ def last_square(view: BoardView) -> int:
     """The bit of the last move; −1 if there is none."""
     if view.before is None:
         return -1
-    return ((view.position[0] | view.position[1]) ^ (view.before[0] | view.before[1])).bit_length() - 1
+    before, now = (first | second for first, second in (view.before, view.position))
+    return int(before ^ now).bit_length() - 1
 
 
 def step(cursor: int, down: int, right: int, view: BoardView) -> int:

@@ -15,15 +15,16 @@ from textual.message import Message
 from textual.strip import Strip
 
 from txlab.drawing.boards import BoardDrawing, BoardPiece, BoardView, board_of, place_at
-from txlab.drawing.boards.colour import TEXTURE, tint, tone
+from txlab.drawing.boards.colour import TEXTURE, textured, tint, tone
 from txlab.drawing.palette import RGB, contrast
+from txlab.drawing.text import width
 from txlab.tui.widgets.painted import Painted
 from txlab.tui.widgets.terminal import ink
 
 # The kinds that the theme colours, and the component class of each.
 PARTS = {kind: kind for kind in ("first", "won", "value", "quiet", "here", "wall")} | {"mark": "here"}
+FEW = ("16", "none")  # colours: too few for quiet tones
 SOLID = ("first", "second", "won", "die")  # grounds on which the ink is black or white
-BLOCKS = str.maketrans(dict.fromkeys("▘▝▀▖▌▞▛▗▚▐▜▄▙▟█"))
 
 
 class Board(Painted, can_focus=False):
@@ -120,32 +121,23 @@ class Board(Painted, can_focus=False):
 
     def colour_of(self, kind: str) -> RGB | None:
         """The colour of a kind, as a ground."""
-        if not kind or (kind in TEXTURE and self.textured):
+        if not kind or (kind in TEXTURE and self.colours in FEW):
             return None
         if kind not in PARTS:
             return tone(kind, self.colours, self.dark)
         colour = self.part(PARTS[kind]).color
         return None if colour is None or self.colours == "none" else tuple(colour.get_truecolor())  # type: ignore[return-value]
 
-    @property
-    def textured(self) -> bool:
-        """Whether the terminal has too few colours for quiet tones."""
-        return self.colours in ("16", "none")
-
-    def text_of(self, piece: BoardPiece) -> str:
-        """The text of a piece, with texture for the tones that the terminal has no colour for."""
-        if piece.kind in TEXTURE and self.textured:
-            return piece.text.translate(BLOCKS | dict.fromkeys(BLOCKS, TEXTURE[piece.kind]))
-        return piece.text
-
     def render_line(self, y: int) -> Strip:
         left, top = self.corner
         if not 0 <= y - top < len(self.pieces):
             return Strip.blank(self.size.width, self.surface)
         segments = [Segment(" " * left, self.surface)]
-        segments += [Segment(self.text_of(piece), self.style_of(piece)) for piece in self.pieces[y - top]]
+        for piece in self.pieces[y - top]:
+            text = textured(piece) if self.colours in FEW else piece.text
+            segments.append(Segment(text, self.style_of(piece)))
         return self.strip(segments)
 
 
 def columns(lines: list[list[BoardPiece]]) -> int:
-    return max((sum(len(piece.text) for piece in line) for line in lines), default=0)
+    return max((sum(width(piece.text) for piece in line) for line in lines), default=0)
