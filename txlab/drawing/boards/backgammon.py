@@ -199,6 +199,13 @@ def turn(canvas: Canvas, at: Layout, on: Table, view: BoardView, upper: bool) ->
         draw_die(canvas, die, top, left + number * (broad + 1), tall, broad, played)
     words[0] += f" ×{4 - len(on.used)}" if doubled and not canvas.ascii else ""
     words += [view.game.name_of_move(view.position, move) for move in list(view.hinted)[:1]]
+    if at.high > 3 and not canvas.ascii and room > tall + 9:  # a checker of theirs, to be seen from afar
+        first = (on.bottom == FIRST) != upper
+        below = (top - 1) * 2 - at.high if upper else (top + tall) * 2 + 1
+        canvas.shape(
+            "disc" if first else "ring", below, left * 2, at.high, at.high * 2, "first" if first else "second", ""
+        )
+        left += at.high + 1
     for number, word in enumerate(words):
         canvas.write(word, top - len(words) + number if upper else top + tall + number, left, "here")
 

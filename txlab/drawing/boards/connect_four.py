@@ -64,7 +64,7 @@ def layout(columns: int, rows: int, ascii: bool) -> Layout:
     for high in range(LARGEST, 1, -1):
         wide = 2 * high + 1 if ascii else max(5, high | 1)  # odd, so that a text has a middle; room for a value
         found = Layout(high, wide, wide + 1, units)
-        if found.columns <= columns and found.floor + 3 <= rows:
+        if found.columns <= columns and found.floor + (5 if high > 5 else 3) <= rows:
             break
     else:
         found = Layout(1, 1, max(2, min(5, (columns - 3) // COLUMNS)), units)
@@ -73,8 +73,8 @@ def layout(columns: int, rows: int, ascii: bool) -> Layout:
 
 def lines(view: BoardView, columns: int, rows: int, ascii: bool) -> list[list[BoardPiece]]:
     at, game, position = layout(columns, rows, ascii), view.game, view.position
-    bar = max(0, min(MOST_BAR, at.spare - 2))
-    used = at.floor + 1 + min(at.spare, 2 + bar)
+    bar = max(0, min(MOST_BAR, at.spare - 2 - bool(view.notes)))
+    used = at.floor + 1 + min(at.spare, 2 + bar + bool(view.notes))
     canvas = Canvas(at.columns, used, ascii)
     upright, flat, corners = ("|", "-", "++") if ascii else ("│", "─", "└┘")
     for row in range(at.top, at.floor):
@@ -112,6 +112,9 @@ def lines(view: BoardView, columns: int, rows: int, ascii: bool) -> list[list[Bo
         canvas.centre(words, middle, 0, at.columns, "value")
     for column in range(COLUMNS):
         below(canvas, at, view, column, bar)
+    if view.shares:  # of a search: what its numbers are called
+        canvas.write("Q", at.floor + 1, 0, "quiet")
+        canvas.write("N", at.floor + 2 + bar, 0, "quiet")
     return canvas.lines()
 
 
@@ -157,14 +160,17 @@ def below(canvas: Canvas, at: Layout, view: BoardView, column: int, bar: int) ->
         text = next((text for digits in (2, 1) if len(text := value_text(value, digits)) < at.step), sign)
         canvas.area(row + 1, left, 1, at.step, column, max(-1.0, min(value, 1.0)))
         canvas.centre(plain(text) if canvas.ascii else text, row + 1, left, at.step, "value")
+    row += 2 + bar
     if visits is not None:
-        eighths = max(round(8 * bar * visits), 1 if visits > 0 else 0)
+        eighths = max(round(8 * (bar or 1) * visits), 1 if visits > 0 else 0)
         for up in range(bar):
             part = max(0, min(eighths - 8 * up, 8))
             sign = "#" if canvas.ascii and part > 3 else " " if canvas.ascii else BARS[part]
-            canvas.centre(sign * max(1, at.step - 3), row + 1 + bar - up, left, at.step, "second")
-    note = view.notes.get(column) or ("" if visits is None else share(visits))
-    canvas.centre(note, row + 2 + bar, left, at.step, "quiet")
+            canvas.centre(sign * max(1, at.step - 3), row - 1 - up, left, at.step, "second")
+        small = "" if bar or canvas.ascii or at.step < 6 else BARS[eighths]
+        canvas.centre(f"{small}{share(visits)}", row, left, at.step, "quiet")
+        row += 1
+    canvas.centre(view.notes.get(column, ""), row, left, at.step, "quiet")
 
 
 def last_square(view: BoardView) -> int:
