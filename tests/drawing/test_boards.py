@@ -123,6 +123,25 @@ def test_a_click_finds_the_place_that_is_drawn_and_every_choice_can_be_clicked(
         assert place_at(lines, -1, 0) is place_at(lines, 0, len(lines)) is None
 
 
+@pytest.mark.parametrize("ascii", [False, True])
+@pytest.mark.parametrize("size", [(48, 13), (60, 20), (120, 40)])
+def test_a_place_is_where_its_checker_is_drawn(size: tuple[int, int], ascii: bool) -> None:
+    def alone(view: BoardView) -> set[int | None]:
+        return {piece.place for line in drawn(view, *size, ascii) for piece in line if piece.kind == "first"}
+
+    for bottom in (FIRST, SECOND):
+        for point in range(25):
+            own = tuple(int(each == point) for each in range(25))
+            view = BoardView(backgammon, (FIRST, (), own, (0,) * 25), bottom=bottom, cursor=99)  # type: ignore[arg-type]
+            assert point in alone(view) <= {point, -1}  # and the words at the tray
+    for column in range(7):
+        view = BoardView(connect_four, connect_four.play([column]), cursor=99)  # type: ignore[arg-type]
+        assert alone(view) == {column}
+    for square in range(9):
+        position = tictactoe.after(tictactoe.start(), square)
+        assert alone(BoardView(tictactoe, position, cursor=99)) == {square}  # type: ignore[arg-type]
+
+
 def test_the_arrows_reach_every_place_that_can_be_chosen() -> None:
     for view in many()[::5]:
         drawing = board_of(view.game.NAME)
@@ -225,10 +244,11 @@ def test_checkers_are_counted_in_letters_too(size: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("size", [(20, 8), (40, 12), (60, 20), (80, 24), (120, 40)])
 def test_every_stone_of_connect_four_is_drawn_and_full_ones_and_rings_differ(size: tuple[int, int]) -> None:
-    for view in [view for view in many() if view.game.NAME == "connect-four"][::3]:
-        lines = drawn(BoardView(connect_four, view.position, cursor=99), *size)  # type: ignore[arg-type]
-        won = len(connect_four.winning_squares(view.position))
-        stones = [each.bit_count() for each in view.position]
+    positions = [view.position for view in many() if view.game.NAME == "connect-four"][::3]
+    for position in [*positions, connect_four.play(int(column) - 1 for column in "12127272")]:
+        lines = drawn(BoardView(connect_four, position, cursor=99), *size)  # type: ignore[arg-type]
+        won = len(connect_four.winning_squares(position))
+        stones = [each.bit_count() for each in position]
         if size[1] < 20:
             text = "".join(texts(lines))
             assert [text.count("●") + text.count("◆"), text.count("○") + text.count("◇")] == stones
@@ -241,7 +261,7 @@ def test_every_stone_of_connect_four_is_drawn_and_full_ones_and_rings_differ(siz
 @pytest.mark.parametrize("ascii", [False, True])
 @pytest.mark.parametrize("size", SIZES)
 def test_what_won_can_be_told_without_colour(size: tuple[int, int], ascii: bool) -> None:
-    for moves in ("5135753153441117462", "1727162223"[:0] + "12121212"[:7]):
+    for moves in ("5135753153441117462", "12127272"):
         position = connect_four.play([int(move) - 1 for move in moves])
         lines = drawn(BoardView(connect_four, position, cursor=99), *size, ascii)  # type: ignore[arg-type]
         again = "".join(texts(lines))
@@ -269,3 +289,34 @@ def test_turn_cursor_hint_choice_and_last_move_can_be_told_without_colour(size: 
             assert texts(drawn(replace(bare, last=view.last, before=view.before), *size, ascii)) != texts(
                 drawn(bare, *size, ascii)
             )
+
+
+def places_of(lines: Sequence[Sequence[BoardPiece]], signs: str = "", kind: str = "") -> set[int | None]:
+    """The places with one of the signs, or with a piece of that kind."""
+    return {piece.place for line in lines for piece in line if set(piece.text) & set(signs) or piece.kind == kind}
+
+
+@pytest.mark.parametrize("ascii", [False, True])
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 40)])
+def test_backgammon_marks_the_last_move_the_choice_and_the_hint_at_their_points(
+    size: tuple[int, int], ascii: bool
+) -> None:
+    opening = (FIRST, (3, 1), *backgammon.start()[2:])
+    move = backgammon.read_move(opening, "8/5 6/5")
+    left = backgammon.after(opening, move)
+    replied = (left[0], (6, 4), *left[2:])  # the second player counts from the other end: 8 is 17, at place 16
+    view = BoardView(backgammon, replied, cursor=23, last=move, before=opening)  # type: ignore[arg-type]
+    lines = drawn(view, *size, ascii)
+    assert places_of(lines, kind="ghost") == {16, 18}
+    assert places_of(lines, kind="mark") == {19}
+    assert places_of(lines, "^v" if ascii else "▲▼") == {23}
+
+    lines = drawn(replace(view, last=None, before=None, chosen=(23,)), *size, ascii)
+    assert places_of(lines, "#" if ascii else "◆") == {23}
+    assert places_of(lines, "*" if ascii else "◇") == {17, 19}
+
+    hint = backgammon.read_move(replied, "24/14")
+    lines = drawn(replace(view, last=None, before=None, cursor=0, hinted=[hint]), *size, ascii)
+    assert places_of(lines, "#" if ascii else "◆") >= {23}
+    assert places_of(lines, "*" if ascii else "◇") >= {13}
+    assert backgammon.name_of_move(replied, hint).split()[0] in "".join(texts(lines))
