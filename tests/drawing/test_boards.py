@@ -313,7 +313,7 @@ def test_backgammon_marks_the_last_move_the_choice_and_the_hint_at_their_points(
 
     lines = drawn(replace(view, last=None, before=None, chosen=(23,)), *size, ascii)
     assert places_of(lines, "#" if ascii else "◆") == {23}
-    assert places_of(lines, "*" if ascii else "◇") == {17, 19}
+    assert places_of(lines, "*" if ascii else "◇") == {17}  # 20 is closed
 
     hint = backgammon.read_move(replied, "24/14")
     lines = drawn(replace(view, last=None, before=None, cursor=0, hinted=[hint]), *size, ascii)
