@@ -1,0 +1,149 @@
+"""A match of two players with paired luck, and what it says about them (MATH G1, H6).
+
+    x = (points of A in the first game of a pair + points of A in the second) / 2
+
+Games are played in pairs: the same dice, or the same random first moves in a game without dice, once with A in the
+first seat and once with B. What luck gives A in one game it gives B in the other, so x varies less than the points of a
+game, and the interval is that of the mean of the pairs (engine/intervals.py). A game's draws follow from the seed and
+its number alone, so a match is the beginning of a longer one with the same seed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from txlab.engine.games.game import CHANCE, FIRST, Game, thrown
+from txlab.engine.games.players import Player
+from txlab.engine.games.records.record import PlayedGame, Turn
+from txlab.engine.intervals import mean_interval, probability_above
+from txlab.engine.rl.draws import uniforms
+from txlab.errors import LabError
+
+LONGEST = 10_000
+"""Moves and throws after which a game without an end is given up."""
+BLOCK = 256  # draws that are made at once
+CHOICE, DICE, OPENING = 1, 2, 3  # columns of the draws
+
+
+def random_moves(game: Game) -> int:
+    """The first moves that are made at random: two players that always move alike would play one game only."""
+    return 0 if game.mover(game.start()) == CHANCE or game.chances(game.start()) else 2
+
+
+class Luck:
+    """The draws of one game: `shared` by both games of a pair, and the players' own."""
+
+    def __init__(self, shared: int, own: int) -> None:
+        self.seeds = {CHOICE: own, DICE: shared, OPENING: shared}
+        self.blocks: dict[tuple[int, int], list[float]] = {}
+
+    def draw(self, kind: int, number: int) -> float:
+        block = kind, number // BLOCK
+        if block not in self.blocks:
+            self.blocks[block] = uniforms(self.seeds[kind], block[1] * BLOCK, BLOCK)[0, :, kind].tolist()
+        return self.blocks[block][number % BLOCK]
+
+
+def play_game(first: Player, second: Player, luck: Luck, opening: int = 0) -> PlayedGame:
+    """Play one game; its first `opening` moves are drawn at random. LabError if it does not end."""
+    game = first.game
+    position, turns, throws = game.start(), list[Turn](), 0
+    while (outcome := game.outcome(position)) is None:
+        side = game.mover(position)
+        if side == CHANCE:
+            position = thrown(game, position, luck.draw(DICE, throws))
+            throws += 1
+        else:
+            ply = len(turns)
+            if ply < opening:
+                legal = game.legal(position)
+                move = legal[int(luck.draw(OPENING, ply) * len(legal))]
+            else:
+                move = (first if side == FIRST else second).move(position, luck.draw(CHOICE, ply))
+            turns.append(Turn(position, move))
+            position = game.after(position, move)
+        if throws + len(turns) > LONGEST:
+            raise LabError(f"a game of {first.name} and {second.name} has not ended after {LONGEST} moves and throws")
+    return PlayedGame((first.name, second.name), tuple(turns), outcome)
+
+
+def play_match(a: Player, b: Player, games: int, seed: int, opening: int | None = None) -> Iterator[PlayedGame]:
+    """The games one after the other: A has the first seat in games 0, 2, …, and two games have the same luck.
+
+    LabError for players of different games, of the same name, and for an odd number of games.
+    """
+    if a.game.NAME != b.game.NAME:
+        raise LabError(f"{a.name} plays {a.game.TITLE}, {b.name} {b.game.TITLE}")
+    if a.name == b.name:
+        raise LabError(f"two players of a match need names of their own; both are {a.name}")
+    if games < 2 or games % 2:
+        raise LabError(f"a match has an even number of games, in which each has either seat; not {games}")
+    opening = random_moves(a.game) if opening is None else opening
+    for number in range(games):
+        shared = (seed * 2**32 + number // 2 * 2) % 2**64
+        seats = (b, a) if number % 2 else (a, b)
+        yield play_game(*seats, Luck(shared, shared + number % 2), opening)
+
+
+@dataclass(frozen=True)
+class Score:
+    """What a match came to, for its player A.
+
+    points  of A in each game, in order; games 0 and 1 are a pair, and so on
+    most    the points of the highest win
+    """
+
+    points: tuple[int, ...]
+    most: int
+
+    @classmethod
+    def of(cls, games: Sequence[PlayedGame], a: str, most: int) -> Score:
+        return cls(tuple(points for each in games if (points := each.points_of(a)) is not None), most)
+
+    @property
+    def won(self) -> int:
+        return sum(each > 0 for each in self.points)
+
+    @property
+    def drawn(self) -> int:
+        return self.points.count(0)
+
+    @property
+    def lost(self) -> int:
+        return sum(each < 0 for each in self.points)
+
+    def sizes(self) -> Counter[int]:
+        """How many games had which points."""
+        return Counter(self.points)
+
+    @property
+    def mean(self) -> float:
+        """Points a game."""
+        return sum(self.points) / len(self.points) if self.points else 0.0
+
+    @cached_property
+    def pairs(self) -> np.ndarray:
+        """(n) float64: the mean of each whole pair."""
+        whole = len(self.points) // 2 * 2
+        return np.array(self.points[:whole], dtype=np.float64).reshape(-1, 2).mean(1)
+
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % interval of the points A expects in a game; None before the first pair."""
+        if not len(self.pairs):
+            return None
+        return mean_interval(*self.moments(), -self.most, self.most)
+
+    def better(self) -> float | None:
+        """The probability that A expects more points than B, by Student's distribution of the pairs; None before the
+        first."""
+        if not len(self.pairs):
+            return None
+        return probability_above(*self.moments(), -self.most, self.most)
+
+    def moments(self) -> tuple[float, float, int]:
+        return float(self.pairs.mean()), float(self.pairs.std()), len(self.pairs)
