@@ -56,7 +56,7 @@ class JudgedMove:
 
     @property
     def mark(self) -> str:
-        """ "??", "?", "?!" or "". """
+        """ "??", "?", "?!" or ""."""
         loss = self.loss
         return next((mark for least, mark in MARKS if loss is not None and loss >= least - EQUAL), "")
 
@@ -71,9 +71,7 @@ def judged_moves(played: PlayedGame, judge: Judge) -> Iterator[JudgedMove]:
         if move in values:
             best = max(values, key=values.__getitem__)
             best = move if values[best] - values[move] <= EQUAL else best
-            found = JudgedMove(
-                number, side, found.name, position, move, len(legal), best, values[move], values[best]
-            )
+            found = JudgedMove(number, side, found.name, position, move, len(legal), best, values[move], values[best])
         yield found
 
 
@@ -108,5 +106,3 @@ class Total:
 
 def totals(names: Iterable[str]) -> dict[str, Total]:
     return {name: Total(name) for name in names}
-
-

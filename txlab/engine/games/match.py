@@ -49,7 +49,9 @@ class Luck:
         return self.blocks[block][number % BLOCK]
 
 
-def play_game(first: Player, second: Player, luck: Luck, opening: int = 0) -> PlayedGame:
+def play_game(
+    first: Player, second: Player, luck: Luck, opening: int = 0, names: tuple[str, str] | None = None
+) -> PlayedGame:
     """Play one game; its first `opening` moves are drawn at random. LabError if it does not end."""
     game = first.game
     position, turns, throws = game.start(), list[Turn](), 0
@@ -69,25 +71,31 @@ def play_game(first: Player, second: Player, luck: Luck, opening: int = 0) -> Pl
             position = game.after(position, move)
         if throws + len(turns) > LONGEST:
             raise LabError(f"a game of {first.name} and {second.name} has not ended after {LONGEST} moves and throws")
-    return PlayedGame((first.name, second.name), tuple(turns), outcome)
+    return PlayedGame(names or (first.name, second.name), tuple(turns), outcome)
 
 
-def play_match(a: Player, b: Player, games: int, seed: int, opening: int | None = None) -> Iterator[PlayedGame]:
+def play_match(
+    a: Player, b: Player, games: int, seed: int, opening: int | None = None, names: tuple[str, str] | None = None
+) -> Iterator[PlayedGame]:
     """The games one after the other: A has the first seat in games 0, 2, …, and two games have the same luck.
 
+    names   of A and B, if not their own
     LabError for players of different games, of the same name, and for an odd number of games.
     """
+    names = names or (a.name, b.name)
     if a.game.NAME != b.game.NAME:
-        raise LabError(f"{a.name} plays {a.game.TITLE}, {b.name} {b.game.TITLE}")
-    if a.name == b.name:
-        raise LabError(f"two players of a match need names of their own; both are {a.name}")
+        raise LabError(f"{names[0]} plays {a.game.TITLE}, {names[1]} {b.game.TITLE}")
+    if names[0] == names[1]:
+        raise LabError(f"two players of a match need names of their own; both are {names[0]}")
     if games < 2 or games % 2:
         raise LabError(f"a match has an even number of games, in which each has either seat; not {games}")
     opening = random_moves(a.game) if opening is None else opening
     for number in range(games):
         shared = (seed * 2**32 + number // 2 * 2) % 2**64
-        seats = (b, a) if number % 2 else (a, b)
-        yield play_game(*seats, Luck(shared, shared + number % 2), opening)
+        if number % 2:
+            yield play_game(b, a, Luck(shared, shared + 1), opening, names[::-1])
+        else:
+            yield play_game(a, b, Luck(shared, shared), opening, names)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ NAME, TITLE = "tictactoe", "Tic-tac-toe"
 chances = no_chances
 SIGNS = ("X", "O")
 MOST_POINTS = 1
+PLACE, TAKEN, HOW = "square", "taken", "squares are 1 to 9, row by row"
 MOVES: tuple[str, ...] = (
     "top left", "top", "top right",
     "left", "centre", "right",

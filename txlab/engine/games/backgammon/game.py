@@ -42,12 +42,14 @@ from txlab.engine.games.backgammon.rules import (
     step,
     turned,
 )
-from txlab.engine.games.game import CHANCE, FIRST, SECOND, Move, Position
-from txlab.errors import LabError, choices
+from txlab.engine.games.game import CHANCE, FIRST, SECOND, Move, Position, no_such_move
+from txlab.errors import LabError
 
 __all__ = ["NAME", "TITLE"]  # and the functions of the protocol
 SIGNS = ("X", "O")
 MOST_POINTS = 3  # a backgammon
+WINS = ("single game", "gammon", "backgammon")
+HOW = "moves are written as 8/5 6/5, bar/22, 6/off or 13/8(2)"
 ID_LENGTH = 14  # letters of a Position ID: 80 bits
 FORM = "write a Position ID, X or O, and the dice, as in '4HPwATDgc/ABMA X 31'"
 
@@ -111,6 +113,11 @@ def name_of_move(position: Position, move: Move) -> str:
     return notation(move, board_of(position)) if isinstance(move, tuple) else str(move)
 
 
+def name_of_throw(position: Position) -> str:
+    """ "3-1" """
+    return "-".join(map(str, position[1]))
+
+
 # The ways of a person
 
 
@@ -165,7 +172,7 @@ def read_move(position: Position, text: str) -> Steps:
         board = moved_along(board_of(position), hops)
         if hops and board in (reached := allowed(board_of(position), position[1]) if names else {}):
             return reached[board]
-    raise LabError(f"{text[:60]!r} is not a move here{choices(wanted[:60], list(names))}")
+    raise no_such_move(text, list(names))
 
 
 def point_of(text: str) -> int:

@@ -28,6 +28,7 @@ NAME, TITLE = "connect-four", "Connect Four"
 chances = no_chances
 SIGNS = ("X", "O")
 MOST_POINTS = 1
+PLACE, TAKEN, HOW = "column", "full", "columns are 1 to 7, from the left"
 MOVES: tuple[str, ...] = tuple("1234567")
 COLUMNS, ROWS = 7, 6
 SQUARES = COLUMNS * ROWS

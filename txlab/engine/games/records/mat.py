@@ -35,7 +35,7 @@ LONGEST_NAME = 24
 MOST_POINTS = 10_000
 
 TAG = re.compile(r'^\s*[;#]\s*\[(?P<key>[A-Za-z0-9 ]+?) "(?P<value>[^"]*)"\]')
-LENGTH = re.compile(r"^\s*(\d{1,5}) point match\b", re.IGNORECASE | re.ASCII)
+LENGTH = re.compile(r"^\s*(\d{1,5}) point match\b", re.IGNORECASE | re.ASCII | re.MULTILINE)
 GAME = re.compile(r"^\s*Game (\d{1,6})$", re.IGNORECASE | re.ASCII)
 SCORES = re.compile(r"^\s*([^:]+?)\s*:\s*\d{1,6}\s+([^:]+?)\s*:\s*\d{1,6}$", re.ASCII)
 NUMBER = re.compile(r"^\s*\d{1,5}\)", re.ASCII)
@@ -195,6 +195,10 @@ def usual(words: str) -> str:
     'bar/22* 6/off(2)'
     """
     return re.sub(r"/0\b", "/off", re.sub(r"\b25/", "bar/", words))
+
+
+def recognises(game: Game, text: str) -> bool:
+    return LENGTH.search(text[:20_000]) is not None
 
 
 def read(game: Game, text: str) -> Record:

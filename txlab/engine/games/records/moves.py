@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from txlab.engine.games.game import CHANCE, Game, Move, Position, read_move
+from txlab.engine.games.game import CHANCE, Game, Move, Position, number_of_move, read_move
 from txlab.engine.games.records.record import PlayedGame, Record, Turn, numbered_lines, replayed
 from txlab.errors import LabError, located
 
@@ -35,9 +35,8 @@ def in_digits(game: Game) -> bool:
 
 def written(game: Game, position: Position, move: Move) -> str:
     """A move by the number of its place, else by its name."""
-    if in_digits(game):
-        return next(str(places[0] + 1) for places, each in game.ways(position).items() if each == move)
-    return "_".join(game.name_of_move(position, move).split())
+    number = number_of_move(game, position, move) if in_digits(game) else None
+    return number or "_".join(game.name_of_move(position, move).split())
 
 
 def write(game: Game, record: Record) -> str:
@@ -97,7 +96,7 @@ def read_game(game: Game, names: tuple[str, str], moves: list[str]) -> PlayedGam
     return PlayedGame(names, tuple(turns), replayed(game, turns))
 
 
-def game_of(text: str) -> str | None:
-    """The name of the game in the tag of such a file; None if it has none."""
-    found = GAME_TAG.search(text[:10_000])
-    return found[1] if found else None
+def recognises(game: Game, text: str) -> bool:
+    """Whether a tag of the file names this game."""
+    found = GAME_TAG.search(text[:20_000])
+    return found is not None and found[1] == game.NAME

@@ -1,7 +1,7 @@
 """A record of games, as it is between the files: who sat where, each position with the move that was made, and the points.
 
 What was thrown is part of a position (game.py), so one form serves games with dice and without. A form of files is a
-module with ENDING, `write(game, record) -> str` and `read(game, text) -> Record`, named by the game's GameEntry.
+module with the functions of `Form`, named by the game's GameEntry.
 """
 
 from __future__ import annotations
@@ -74,6 +74,9 @@ class Form(Protocol):
 
     ENDING: str
     NOTE: str
+
+    def recognises(self, game: Game, text: str) -> bool:
+        """Whether the text says that it is such a file, of this game."""
 
     def write(self, game: Game, record: Record) -> str: ...
 
