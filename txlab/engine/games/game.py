@@ -143,12 +143,13 @@ def no_such_place(game: Any, position: Position, text: str) -> LabError:
 def no_such_move(text: str, names: Sequence[str]) -> LabError:
     """What to say of a move that is not legal: the nearest, or the legal ones as far as they are few."""
     text = " ".join(text.split())[:60]
+    what = f"{text!r} is not a move here" if text else "nothing was typed"
     if not names:
-        return LabError(f"{text!r} is not a move here; there is none")
+        return LabError(f"{what}; there is none")
     close = nearest(text.casefold(), names)
     if close or len(names) > MOST_NAMED:
-        return LabError(f"{text!r} is not a move here{close or f'; {len(names)} others are, such as {names[0]}'}")
-    return LabError(f"{text!r} is not a move here; allowed: {', '.join(names)}")
+        return LabError(f"{what}{close or f'; {len(names)} moves are legal, such as {names[0]}'}")
+    return LabError(f"{what}; allowed: {', '.join(names)}")
 
 
 def number_of_move(game: Game, position: Position, move: Move) -> str | None:

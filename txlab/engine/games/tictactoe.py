@@ -34,6 +34,11 @@ LINES = (
     (0, 3, 6), (1, 4, 7), (2, 5, 8),
     (0, 4, 8), (2, 4, 6),
 )  # fmt: skip
+LINE_NAMES = (
+    "the top row", "the middle row", "the bottom row",
+    "the left column", "the middle column", "the right column",
+    "a diagonal", "a diagonal",
+)  # fmt: skip
 
 # The source of each square of the image under the eight symmetries of the square: rotations, each also reflected.
 TURN = (6, 3, 0, 7, 4, 1, 8, 5, 2)
@@ -63,6 +68,13 @@ def outcome(position: Position) -> int | None:
     if line is not None:
         return int(position[line[0]])
     return None if 0 in position else 0
+
+
+def how_won(position: Position) -> str:
+    """The lines that won: "the top row", "a diagonal", "the left column and a diagonal"."""
+    won = [place for place, line in enumerate(LINES) if abs(sum(position[square] for square in line)) == SIDE]
+    named = [LINE_NAMES[place] for place in won]
+    return "two diagonals" if named == ["a diagonal"] * 2 else " and ".join(named)
 
 
 def legal(position: Position) -> tuple[int, ...]:

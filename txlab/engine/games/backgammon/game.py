@@ -108,6 +108,12 @@ def outcome(position: Position) -> int | None:
     return points_won(board_of(position)) * position[0] or None
 
 
+def how_won(position: Position) -> str:
+    """ "all checkers are borne off", "a gammon, 2 points" """
+    points = abs(outcome(position) or 0)
+    return f"a {WINS[points - 1]}, {points} points" if points > 1 else "all checkers are borne off"
+
+
 def name_of_move(position: Position, move: Move) -> str:
     """ "8/5 6/5", "bar/22*" with a star where a checker is hit, "6/off", "no move"."""
     return notation(move, board_of(position)) if isinstance(move, tuple) else str(move)

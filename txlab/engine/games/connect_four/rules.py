@@ -75,6 +75,17 @@ def mirrored(stones: Stones) -> Stones:
     return found
 
 
+def how_won(position: Position) -> str:
+    """The lines of four on the board: "a column", "a row and a diagonal"."""
+    lines = [
+        name
+        for step, name in zip(DIRECTIONS, ("a column", "a row", "a diagonal", "a diagonal"), strict=True)
+        for stones in position
+        if stones & stones >> step & stones >> 2 * step & stones >> 3 * step
+    ]
+    return "two diagonals" if lines == ["a diagonal"] * 2 else " and ".join(lines)
+
+
 def plies(position: Position) -> int:
     """The number of stones on the board."""
     first, second = position

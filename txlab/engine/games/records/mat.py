@@ -9,8 +9,8 @@
       3) 62:                         …
           Wins 2 points
 
-The player on the left is the first (X). Each column has its own point numbers, 24 … 1; 25 is the bar, 0 is off, a star a
-hit; nothing after the dice is a player who cannot move. A match to 0 points has no end. The format has no
+The player on the left is the first (X). Each column has its own point numbers, 24 … 1; 25 is the bar, 0 is off, a
+star a hit; nothing after the dice is a player who cannot move. A match to 0 points has no end. The format has no
 definition: it is written here as by GNU Backgammon's ExportGameJF, column for column, and what others write is read
 too: "bar" and "off", "13/7" with both dice, "8/5(2)", comments, names in tags, cube actions, games that were resigned.
 

@@ -1,4 +1,4 @@
-"""A record of games, as it is between the files: who sat where, each position with the move that was made, and the points.
+"""A record of games: who sat where, each position with the move that was made, and the points.
 
 What was thrown is part of a position (game.py), so one form serves games with dice and without. A form of files is a
 module with the functions of `Form`, named by the game's GameEntry.
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from txlab.engine.games.game import FIRST, SECOND, Game, Move, Position
-from txlab.errors import LabError, located, refused
+from txlab.errors import LabError, refused
 from txlab.files import read_regular
 
 LARGEST = 4 << 20
