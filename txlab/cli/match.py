@@ -43,16 +43,17 @@ def match(
     """
     if games % 2:
         raise LabError(f"--games: {games} is not allowed; allowed: even numbers, for each sits first in half of them")
-    from txlab.cli.players import game_for, player_named
+    from txlab.cli.players import game_for, player_named, shown_name
     from txlab.cli.records import require_folder, write_record
-    from txlab.engine.games.game import wins
     from txlab.engine.games.match import Score, play_match
 
     entry = game_for(game, [a, b])
     if record is not None:
         require_folder(record)
     first, second = (player_named(entry, name, "PLAYER", seed=seed) for name in (a, b))
-    names = a, b if b != a else f"{b} (2)"
+    names = shown_name(entry, first, a), shown_name(entry, second, b)
+    if names[0] == names[1]:
+        names = names[0], f"{names[1]} (2)"
     played: list[PlayedGame] = []
     stopped = False
     with Progress(games) as progress:
@@ -64,7 +65,7 @@ def match(
             stopped = True
     if record is not None and played:
         write_record(entry, played, record)
-    score = Score.of(played, a, len(wins(entry.game)))
+    score = Score.of(played, names[0], entry.game.MOST_POINTS)
     if json:
         print_result_as_json(entry, score, names, games, seed, played)
     else:

@@ -37,7 +37,7 @@ def play(
 
     Moves are numbers of squares or columns, or names: 8/5 6/5, bar/22, 13/8(2). h, u, v, w, n and q help.
     """
-    from txlab.cli.players import player_named, usual_player
+    from txlab.cli.players import player_named, shown_name, usual_player
     from txlab.engine.games.catalogue import game_named
 
     entry = game_named(game)
@@ -57,6 +57,7 @@ def play(
         require_folder(record)
     name = against or usual_player(entry)
     opponent = player_named(entry, name, "--against", games, seed or 0)
+    name = shown_name(entry, opponent, name)
     seed = random.randrange(2**31) if seed is None else seed
     you = -1 if second or seat == "second" else 1
     table = ShellGame(entry, opponent, name, you, seed, values, output_for(entry, json))

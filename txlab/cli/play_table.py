@@ -22,11 +22,11 @@ from txlab.drawing import game_words
 from txlab.drawing.boards import BoardPiece, BoardView, board_of
 from txlab.drawing.formatting import count, interval, plain
 from txlab.engine.explain import Explanation
-from txlab.engine.games.game import CHANCE, FIRST, Game, Move, Position, number_of_move, read_move, thrown, wins
+from txlab.engine.games.game import FIRST, Game, Move, Position, number_of_move, read_move
 from txlab.engine.games.graph import compiled
 from txlab.engine.games.learner import SelfPlaySettings, make_learner
-from txlab.engine.games.match import CHOICE, DICE, Luck
 from txlab.engine.games.players import Player
+from txlab.engine.games.playing import Playing
 from txlab.engine.games.records.record import PlayedGame, Turn
 from txlab.engine.games.tournament import tournament
 from txlab.errors import LabError
@@ -43,68 +43,56 @@ HELP = "h hints, u undoes, v shows values, w explains, q leaves"
 
 
 class ShellGame:
-    """The games of one sitting. `you` is +1 for the first player, −1 for the second.
-
-    turns    of this game, each with the number of throws before it, so that a move that is taken back is followed by
-             the same dice
-    """
+    """The games of one sitting. `you` is +1 for the first player, −1 for the second."""
 
     def __init__(
         self, entry: GameEntry, opponent: Player, name: str, you: int, seed: int, values: bool, said: OnPipe
     ) -> None:
         self.entry, self.game, self.opponent, self.name, self.you = entry, entry.game, opponent, name, you
-        self.seed, self.values, self.said = seed, values, said
-        self.hinter = hinter_of(entry, opponent)
+        self.values, self.said = values, said
+        self.advisers = advisers_of(entry, opponent)
         self.games: list[PlayedGame] = []  # that were left for another one
-        self.number = 0
-        self.begin()
+        self.playing = Playing(self.game, seed)
 
-    def begin(self) -> None:
-        self.position: Position = self.game.start()
-        self.turns: list[tuple[Turn, int]] = []
-        self.throws = 0
-        self.luck = Luck(self.seed * 2**32 + self.number, self.seed * 2**32 + self.number)
-        self.number += 1
+    @property
+    def position(self) -> Position:
+        return self.playing.position
 
     def sit(self) -> None:
         """Play until the game or the input ends."""
-        self.said.begins(self.name, self.you, self.seed)
+        self.said.begins(self.name, self.you, self.playing.seed)
         while True:
-            if self.game.outcome(self.position) is not None:
-                self.said.board(self.position, self.history(), None, self.you)
+            if self.playing.ended:
+                self.said.board(self.playing, self.you, None)
                 self.said.ends(self.position, self.you)
                 return
-            side = self.game.mover(self.position)
-            if side == CHANCE:
-                self.position = thrown(self.game, self.position, self.luck.draw(DICE, self.throws))
-                self.throws += 1
+            if self.playing.to_throw:
+                self.playing.throw()
                 self.said.throws(self.position)
-            elif () in (ways := self.game.ways(self.position)):  # a player who cannot move
-                self.make(ways[()], self.name if side != self.you else "you")
-            elif side != self.you:
-                draw = self.luck.draw(CHOICE, len(self.turns))
-                self.make(self.opponent.move(self.position, draw), self.name)
+            elif not self.has_choice(self.position):
+                self.make(self.game.legal(self.position)[0], "you" if self.playing.mover == self.you else self.name)
+            elif self.playing.mover != self.you:
+                self.make(self.opponent.move(self.position, self.playing.draw), self.name)
             else:
-                values = self.opponent.values(self.position) if self.values else None
-                self.said.board(self.position, self.history(), values, self.you)
+                self.said.board(self.playing, self.you, self.opponent if self.values else None)
                 if not self.answer():
                     return
 
-    def history(self) -> list[Turn]:
-        return [turn for turn, _ in self.turns]
+    def has_choice(self, position: Position) -> bool:
+        """Whether the player has a move: the only move of one who cannot move takes no place of the board."""
+        return () not in self.game.ways(position)
 
     def make(self, move: Move, who: str) -> None:
-        turn = Turn(self.position, move)
-        self.turns.append((turn, self.throws))
-        self.position = self.game.after(self.position, move)
-        self.said.moved(turn, self.position, who)
+        before = self.position
+        self.playing.make(move)
+        self.said.moved(Turn(before, move), self.position, who)
 
     def answer(self) -> bool:
         """Ask until the board changes; return False when the input ends or the player quits."""
         while True:
             line = self.said.asks()
             if line is None:
-                self.said.leaves(len(self.turns))
+                self.said.leaves(len(self.playing.moves))
                 return False
             try:
                 if self.take(line.strip().lower()):
@@ -112,7 +100,7 @@ class ShellGame:
             except LabError as error:
                 self.said.wrong(str(error))
             except EOFError:
-                self.said.leaves(len(self.turns))
+                self.said.leaves(len(self.playing.moves))
                 return False
 
     def take(self, line: str) -> bool:
@@ -123,19 +111,19 @@ class ShellGame:
             raise EOFError
         if doing == "hint":
             self.hint()
+        elif doing == "why":
+            self.explain(rest)
         elif doing == "values":
             self.values = not self.values
             return True
         elif doing == "new":
             self.keep()
-            self.begin()
+            self.playing = Playing(self.game, self.playing.seed + 1)
             self.said.back(self.position)
             return True
         elif doing == "undo":
             self.undo()
             return True
-        elif doing == "why":
-            self.explain(rest)
         else:
             try:
                 move = read_move(self.game, self.position, line)
@@ -146,45 +134,45 @@ class ShellGame:
         return False
 
     def undo(self) -> None:
-        """Take back your last move that you chose, and all that followed it."""
-        for at in reversed(range(len(self.turns))):
-            turn, throws = self.turns[at]
-            if self.game.mover(turn.position) == self.you and () not in self.game.ways(turn.position):
-                self.position, self.throws = turn.position, throws
-                del self.turns[at:]
+        """Take back your last move that you chose, and all that followed it; the dice stay as they were."""
+        playing = self.playing
+        for number in reversed(range(len(playing.moves))):
+            if playing.side_of(number) == self.you and self.has_choice(playing.positions[playing.decisions[number]]):
+                playing.take_back(number)
                 self.said.back(self.position)
                 return
         raise LabError("there is no move of yours to take back")
 
     def hint(self) -> None:
-        values = {} if self.hinter is None else self.hinter.values(self.position)
-        if self.hinter is None or not values:
-            raise LabError(f"there is no hint: {self.name} has no values of these moves")
-        most = max(values.values())
-        best = [move for move, value in values.items() if most - value < 1e-9]
-        self.said.hints(self.position, best, self.hinter.name, note_of(self.hinter, self.position, best[0], most))
+        for adviser in self.advisers:
+            if best := adviser.best(self.position):
+                self.said.hints(self.position, best, note_of(adviser, self.position, best[0]))
+                return
+        raise LabError(f"no hint here: {self.advisers[0].sees(self.position)}")
 
     def explain(self, text: str) -> None:
         """Explain the value of a move, or without one of the best."""
+        position = self.position
         if text:
-            move = read_move(self.game, self.position, text)
+            move = read_move(self.game, position, text)
         else:
-            values = {} if self.hinter is None else self.hinter.values(self.position)
-            move = max(values, key=values.__getitem__) if values else self.game.legal(self.position)[0]
-        for player in (self.opponent, self.hinter):
-            found = None if player is None else player.explain(self.position, move)
-            if found is not None:
+            move = next((best[0] for each in self.advisers if (best := each.best(position))), None)
+            move = self.game.legal(position)[0] if move is None else move
+        for player in (self.opponent, *self.advisers):
+            if (found := player.explain(position, move)) is not None:
                 self.said.explains(found)
                 return
-        raise LabError(f"there is nothing to explain: {self.name} has no values")
+        raise LabError(f"nothing to explain: {self.opponent.sees(position)}")
 
     # What was played
 
     def keep(self) -> None:
         """Keep this game for the record."""
-        if self.turns:
-            names = ("you", self.name)[:: self.you]
-            self.games.append(PlayedGame((names[0], names[1]), tuple(self.history()), self.game.outcome(self.position)))
+        playing = self.playing
+        if playing.moves:
+            names = ("you", self.name) if self.you == FIRST else (self.name, "you")
+            turns = [Turn(playing.positions[at], m) for at, m in zip(playing.decisions, playing.moves, strict=True)]
+            self.games.append(PlayedGame(names, tuple(turns), playing.outcome))
 
     def write(self, path: Path) -> None:
         """Write all games of the sitting, this one too as far as it was played."""
@@ -195,21 +183,25 @@ class ShellGame:
             write_record(self.entry, self.games, path)
 
 
-def hinter_of(entry: GameEntry, opponent: Player) -> Player | None:
-    """Who gives hints: the perfect player of the game, or an opponent that values moves."""
-    if any(each.name == "perfect" for each in entry.players):
-        return entry.player("perfect")
-    return opponent
+def advisers_of(entry: GameEntry, opponent: Player) -> list[Player]:
+    """Who gives hints: the perfect player of the game where it can, then the opponent, then others that are there."""
+    named = [each for each in entry.players if each.name != "random"]
+    named.sort(key=lambda each: each.name != "perfect")
+    found = [each.made(entry.game) for each in named]
+    return [*found[:1], opponent, *found[1:]] if found else [opponent]
 
 
-def note_of(player: Player, position: Position, move: Move, value: float) -> str:
-    """What a move leads to: "wins in 2", "draws", or the points that are expected."""
-    note = getattr(player, "note", None)
-    if note is not None:
-        return str(note(position, move))
-    if player.name == "perfect":  # its values are outcomes
-        return "draws" if abs(value) < 0.5 else "wins" if value > 0 else "loses"
-    return value_words(player.game, value)
+def note_of(player: Player, position: Position, move: Move) -> str:
+    """What a move leads to: "wins in 2"; or the points that are expected, and by whom."""
+    note, value = player.notes(position).get(move, ""), player.values(position).get(move)
+    if value is None or note.startswith(("win", "draw", "lose")):
+        return note
+    return f"{', '.join(filter(None, (value_words(player.game, value), note)))}, {player.sees(position)}"
+
+
+def no_values(player: Player, position: Position) -> str:
+    sees = player.sees(position)
+    return "it sees no values" if sees == f"{player.name} sees nothing" else f"it sees no values: {sees}"
 
 
 def value_words(game: Game, value: float) -> str:
@@ -259,14 +251,17 @@ class OnPipe:
         self.say(f"you are {self.sign(you)}, {opponent} is {self.sign(-you)}; {how}{dice}")
 
     def has_dice(self) -> bool:
-        return self.game.mover(self.game.start()) == CHANCE or bool(self.game.chances(self.game.start()))
+        return bool(self.game.chances(self.game.start()))
 
-    def board(self, position: Position, history: Sequence[Turn], values: Mapping[Move, float] | None, you: int) -> None:
-        if values:
-            each = (f"{typed(self.game, position, m)} {value_words(self.game, v)}" for m, v in values.items())
+    def board(self, playing: Playing, you: int, seer: Player | None) -> None:
+        """Show the board, with the values of `seer`."""
+        if seer is None:
+            return
+        if values := seer.values(playing.position):
+            each = (f"{typed(self.game, playing.position, m)} {value_words(self.game, v)}" for m, v in values.items())
             self.say(f"values {', '.join(each)}")
-        elif values is not None:
-            self.say("it sees no values")
+        else:
+            self.say(no_values(seer, playing.position))
 
     def asks(self) -> str | None:
         return read_line(self.prompt())
@@ -286,7 +281,7 @@ class OnPipe:
     def back(self, position: Position) -> None:
         self.say(f"back  {self.game.text(position)}")
 
-    def hints(self, position: Position, moves: Sequence[Move], source: str, note: str) -> None:
+    def hints(self, position: Position, moves: Sequence[Move], note: str) -> None:
         space = " " if number_of_move(self.game, position, moves[0]) else ", "
         self.say(f"hint {space.join(typed(self.game, position, move) for move in moves)}: {note}")
 
@@ -317,9 +312,10 @@ class InJson(OnPipe):
     def begins(self, opponent: str, you: int, seed: int) -> None:
         self.tell("begin", you=self.sign(you), against=opponent, **({"seed": seed} if self.has_dice() else {}))
 
-    def board(self, position: Position, history: Sequence[Turn], values: Mapping[Move, float] | None, you: int) -> None:
-        if values is not None:
-            self.tell("values", values={typed(self.game, position, move): value for move, value in values.items()})
+    def board(self, playing: Playing, you: int, seer: Player | None) -> None:
+        if seer is not None:
+            values = seer.values(playing.position).items()
+            self.tell("values", values={typed(self.game, playing.position, move): value for move, value in values})
 
     def throws(self, position: Position) -> None:
         sign = self.sign(self.game.mover(position))
@@ -334,7 +330,7 @@ class InJson(OnPipe):
     def back(self, position: Position) -> None:
         self.tell("back", position=self.game.text(position))
 
-    def hints(self, position: Position, moves: Sequence[Move], source: str, note: str) -> None:
+    def hints(self, position: Position, moves: Sequence[Move], note: str) -> None:
         written = [typed(self.game, position, move) for move in moves]
         what: dict[str, Any] = {f"{self.place}s": list(map(int, written))} if self.place else {"moves": written}
         self.tell("hint", **what, leads_to=note)
@@ -349,7 +345,7 @@ class InJson(OnPipe):
         outcome = self.game.outcome(position) or 0
         result = "drawn" if not outcome else "won" if outcome * you > 0 else "lost"
         winner = self.sign(1 if outcome > 0 else -1) if outcome else None
-        points = {"points": abs(outcome)} if len(wins(self.game)) > 1 else {}
+        points = {"points": abs(outcome)} if self.game.MOST_POINTS > 1 else {}
         self.tell("end", you=result, winner=winner, **points, said=game_words.ended_words(self.game, position, you))
 
     def leaves(self, moves: int) -> None:
@@ -368,11 +364,12 @@ class AtTerminal(OnPipe):
         move = f"1-{max(places)[0] + 1}" if hasattr(self.game, "PLACE") else "your move"
         return f"{move}, h hint, u undo, v values, w why, n new, q quit > "
 
-    def board(self, position: Position, history: Sequence[Turn], values: Mapping[Move, float] | None, you: int) -> None:
-        last = history[-1] if history else None
+    def board(self, playing: Playing, you: int, seer: Player | None) -> None:
+        position = playing.position
+        values = {} if seer is None else seer.values(position)
         view = BoardView(
-            self.game, position, [turn.move for turn in history], values or {}, cursor=-1, bottom=you,
-            last=last.move if last else None, before=last.position if last else None,
+            self.game, position, playing.moves, values, cursor=-1, bottom=you,
+            last=playing.moves[-1] if playing.moves else None, before=playing.before,
         )  # fmt: skip
         drawing = board_of(self.entry.name)
         size = get_terminal_size((80, 24))
@@ -381,15 +378,15 @@ class AtTerminal(OnPipe):
         for line in drawing.lines(view, columns, rows, ascii_only()):
             print("  " + "".join(map(painted, line)).rstrip())
         print()
-        if self.has_dice() and self.game.mover(position) != CHANCE and self.game.outcome(position) is None:
-            self.say(f"{self.sign(self.game.mover(position))} to play {self.dice(position)}")
-        if values == {}:
-            self.say("it sees no values")
-        elif values and not hasattr(self.game, "PLACE"):
+        if not playing.ended and self.has_dice():
+            self.say(f"{self.sign(playing.mover)} to play {self.dice(position)}")
+        if seer is not None and not values:
+            self.say(no_values(seer, position))
+        elif not hasattr(self.game, "PLACE"):
             self.list_values(position, values)
 
     def list_values(self, position: Position, values: Mapping[Move, float]) -> None:
-        """The best moves with their values, for games in which a board has no room for them."""
+        """The best moves with their values, for a board that has no room for them."""
         best = sorted(values, key=values.__getitem__, reverse=True)[:MOST_LISTED]
         for move in best:
             self.say(f"  {value_words(self.game, values[move]):>7}  {self.game.name_of_move(position, move)}")

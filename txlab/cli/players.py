@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from txlab.errors import LabError, nearest
@@ -40,40 +39,33 @@ def player_named(entry: GameEntry, name: str, option: str, games: int = LEARNT, 
         return learner.player()
     if name in names_of(entry):
         return entry.player(name)
+    from txlab.runs import models
+
     try:
-        path, step = run_and_step(name)
+        player = models.player_named(name)
     except LabError as error:
         known = names_of(entry)
         if close := nearest(name, known):
             sentence = f"{option}: {name!r} is not known{close}; allowed: {', '.join(known)}, or a run"
             raise LabError(sentence) from None
         raise LabError(f"{option}: {error}; or one of {', '.join(known)}") from None
-    from txlab.runs.models import player_of_run
-
-    player: Player = player_of_run(path) if step is None else player_of_run(path, step)
     if entry.name != player.game.NAME:
         raise LabError(f"{option}: {name} plays {player.game.TITLE}, not {entry.title}")
     return player
 
 
-def run_and_step(name: str) -> tuple[Path, int | None]:
-    """The run of that name, and the step after @. LabError if there is no such run."""
-    from txlab.runs.finding import find_run
-
-    run, at, step = name.rpartition("@")
-    if at and run and step.isascii() and step.isdecimal():
-        with suppress(LabError):
-            return find_run(name), None  # a name may have an @
-        return find_run(run), int(step[:18])
-    return find_run(name), None
+def shown_name(entry: GameEntry, player: Player, name: str) -> str:
+    """What a player is called: a run as it was named, others as they call themselves, "perfect from move 15"."""
+    return player.name if name in names_of(entry) else name
 
 
 def kind_of(name: str) -> str | None:
     """The kind of the run of that name; None if there is no such run."""
     from txlab.runs.directory import RunInfo
+    from txlab.runs.models import find_model
 
     try:
-        return RunInfo.load(run_and_step(name)[0]).kind
+        return RunInfo.load(find_model(name, None)[0]).kind
     except LabError:
         return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from txlab.drawing.formatting import plain, share
 from txlab.drawing.tictactoe import value_text
-from txlab.engine.games.game import Game, Position, wins
+from txlab.engine.games.game import Game, Position
 
 
 def points_text(value: float) -> str:
@@ -21,7 +21,7 @@ def points_text(value: float) -> str:
 
 def value_words(game: Game, value: float) -> str:
     """A value as it is shown: "+.62" in a game that is won or lost, "+.318" in one that is won by several points."""
-    return points_text(value) if len(wins(game)) > 1 else value_text(value)
+    return points_text(value) if game.MOST_POINTS > 1 else value_text(value)
 
 
 def ended_words(game: Game, position: Position, you: int | None) -> str:

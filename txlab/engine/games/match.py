@@ -17,61 +17,20 @@ from functools import cached_property
 
 import numpy as np
 
-from txlab.engine.games.game import CHANCE, FIRST, Game, thrown
+from txlab.engine.games.game import Game
 from txlab.engine.games.players import Player
 from txlab.engine.games.records.record import PlayedGame, Turn
+from txlab.engine.games.tournament import games_played
 from txlab.engine.intervals import mean_interval, probability_above
-from txlab.engine.rl.draws import uniforms
 from txlab.errors import LabError
 
-LONGEST = 10_000
-"""Moves and throws after which a game without an end is given up."""
-BLOCK = 256  # draws that are made at once
-CHOICE, DICE, OPENING = 1, 2, 3  # columns of the draws
+AT_ONCE = 64
+"""Pairs that are played at the same time, at most: some players answer many positions in the time of one."""
 
 
 def random_moves(game: Game) -> int:
     """The first moves that are made at random: two players that always move alike would play one game only."""
-    return 0 if game.mover(game.start()) == CHANCE or game.chances(game.start()) else 2
-
-
-class Luck:
-    """The draws of one game: `shared` by both games of a pair, and the players' own."""
-
-    def __init__(self, shared: int, own: int) -> None:
-        self.seeds = {CHOICE: own, DICE: shared, OPENING: shared}
-        self.blocks: dict[tuple[int, int], list[float]] = {}
-
-    def draw(self, kind: int, number: int) -> float:
-        block = kind, number // BLOCK
-        if block not in self.blocks:
-            self.blocks[block] = uniforms(self.seeds[kind], block[1] * BLOCK, BLOCK)[0, :, kind].tolist()
-        return self.blocks[block][number % BLOCK]
-
-
-def play_game(
-    first: Player, second: Player, luck: Luck, opening: int = 0, names: tuple[str, str] | None = None
-) -> PlayedGame:
-    """Play one game; its first `opening` moves are drawn at random. LabError if it does not end."""
-    game = first.game
-    position, turns, throws = game.start(), list[Turn](), 0
-    while (outcome := game.outcome(position)) is None:
-        side = game.mover(position)
-        if side == CHANCE:
-            position = thrown(game, position, luck.draw(DICE, throws))
-            throws += 1
-        else:
-            ply = len(turns)
-            if ply < opening:
-                legal = game.legal(position)
-                move = legal[int(luck.draw(OPENING, ply) * len(legal))]
-            else:
-                move = (first if side == FIRST else second).move(position, luck.draw(CHOICE, ply))
-            turns.append(Turn(position, move))
-            position = game.after(position, move)
-        if throws + len(turns) > LONGEST:
-            raise LabError(f"a game of {first.name} and {second.name} has not ended after {LONGEST} moves and throws")
-    return PlayedGame(names or (first.name, second.name), tuple(turns), outcome)
+    return 0 if game.chances(game.start()) else 2
 
 
 def play_match(
@@ -90,12 +49,17 @@ def play_match(
     if games < 2 or games % 2:
         raise LabError(f"a match has an even number of games, in which each has either seat; not {games}")
     opening = random_moves(a.game) if opening is None else opening
-    for number in range(games):
-        shared = (seed * 2**32 + number // 2 * 2) % 2**64
-        if number % 2:
-            yield play_game(b, a, Luck(shared, shared + 1), opening, names[::-1])
-        else:
-            yield play_game(a, b, Luck(shared, shared), opening, names)
+    done = 0
+    while done < games // 2:
+        # as many as a quarter of what has been played: an interruption loses no more than that
+        count = min(games // 2 - done, max(1, min(AT_ONCE, done // 3)))
+        shared = np.uint64(seed * 2**32 + 2 * done) + np.uint64(2) * np.arange(count, dtype=np.uint64)
+        first = games_played(a, b, shared, shared, opening)
+        second = games_played(b, a, shared, shared + np.uint64(1), opening)
+        for pair in range(count):
+            for (outcomes, turns), seats in ((first, names), (second, names[::-1])):
+                yield PlayedGame(seats, tuple(Turn(*turn) for turn in turns[pair]), outcomes[pair])
+        done += count
 
 
 @dataclass(frozen=True)
