@@ -20,7 +20,7 @@ import numpy as np
 from txlab.engine.games.game import Game
 from txlab.engine.games.players import Player
 from txlab.engine.games.records.record import PlayedGame, Turn
-from txlab.engine.games.tournament import games_played
+from txlab.engine.games.tournament import RANDOM_MOVES, games_played
 from txlab.engine.intervals import mean_interval, probability_above
 from txlab.errors import LabError
 
@@ -29,8 +29,9 @@ AT_ONCE = 64
 
 
 def random_moves(game: Game) -> int:
-    """The first moves that are made at random: two players that always move alike would play one game only."""
-    return 0 if game.chances(game.start()) else 2
+    """The first moves that are made at random: two players that always move alike would play one game only. No game of
+    tic-tac-toe is decided by one move; a game with more of them has RANDOM_MOVES."""
+    return 0 if game.chances(game.start()) else getattr(game, "RANDOM_MOVES", RANDOM_MOVES)
 
 
 def play_match(

@@ -29,6 +29,7 @@ chances = no_chances
 SIGNS = ("X", "O")
 MOST_POINTS = 1
 PLACE, TAKEN, HOW = "column", "full", "columns are 1 to 7, from the left"
+RANDOM_MOVES = 2  # 49 openings
 MOVES: tuple[str, ...] = tuple("1234567")
 COLUMNS, ROWS = 7, 6
 SQUARES = COLUMNS * ROWS
