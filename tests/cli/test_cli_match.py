@@ -78,12 +78,18 @@ def test_gammons_are_counted_and_the_games_are_written_as_others_read_them(ask: 
     ("words", "sentence"),
     [
         (["perfect", "random"], "which game? give --game with one of tictactoe, connect-four"),
-        (["perfect", "random", "--game", "chess"], "'chess' is not known; allowed: tictactoe, connect-four, backgammon"),
+        (
+            ["perfect", "random", "--game", "chess"],
+            "'chess' is not known; allowed: tictactoe, connect-four",
+        ),
         (["perfect", "randm", "--game", "tictactoe"], "'randm' is not known (nearest: random)"),
         (["perfect", "random", "--game", "tictactoe", "--games", "7"], "7 is not allowed; allowed: even numbers"),
         (["perfect", "random", "--game", "backgammon"], "or one of random"),
         (["nothing@7", "random", "--game", "backgammon"], "PLAYER: "),
-        (["td", "random", "--record", "/nowhere/at/all.txt"], "/nowhere/at/all.txt cannot be written: there is no folder"),
+        (
+            ["td", "random", "--record", "/nowhere/at/all.txt"],
+            "all.txt cannot be written: there is no folder",
+        ),
     ],
 )
 def test_wrong_words_are_one_sentence(ask: Ask, words: list[str], sentence: str) -> None:
@@ -171,7 +177,9 @@ def test_connect_four_is_judged_where_it_can_be_solved(ask: Ask, tmp_path: Path)
 def test_the_game_of_a_file_is_found_or_asked_for(ask: Ask, tmp_path: Path) -> None:
     file = tmp_path / "games"
     file.write_text("1234567\n", encoding="utf-8")
-    assert "can be of several games; give --game with one of tictactoe, connect-four" in ask("analyse", str(file)).refused
+    assert (
+        "can be of several games; give --game with one of tictactoe, connect-four" in ask("analyse", str(file)).refused
+    )
     file.write_text("44444433333322\n", encoding="utf-8")
     assert events(ask("analyse", str(file), "--json").out)[0]["game"] == "connect-four"
     file.write_text(" 1 point match\n\n Game 1\n Ann : 0        Bob : 0\n  1) 31: 8/5 6/5\n", encoding="utf-8")

@@ -31,7 +31,7 @@ def match(
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="the same dice again", min=0, max=2**31)] = 0,
     opening: Annotated[
         int | None,
-        typer.Option("--opening", metavar="N", help="random first moves; else 1 or 2 in games without dice", min=0, max=20),
+        typer.Option("--opening", metavar="N", help="random first moves; else 1 or 2 without dice", min=0, max=20),
     ] = None,
     record: Annotated[Path | None, typer.Option("--record", metavar="FILE", help="write the games there")] = None,
     json: Annotated[bool, typer.Option("--json", help="one JSON object")] = False,

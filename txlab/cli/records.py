@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from txlab.errors import LabError
+from txlab.errors import LabError, refused
 
 if TYPE_CHECKING:
     from txlab.engine.games.catalogue import GameEntry
@@ -15,9 +15,13 @@ if TYPE_CHECKING:
 
 def require_folder(path: Path) -> None:
     """LabError if a file could not be written there: it is better known before a long match than after it."""
-    if not path.absolute().parent.is_dir():
+    if "\0" in str(path):
+        raise LabError("--record: a path cannot contain a NUL")
+    with refused(f"{path} cannot be written"):
+        parent, there = path.absolute().parent.is_dir(), path.is_dir()
+    if not parent:
         raise LabError(f"{path} cannot be written: there is no folder {path.parent}")
-    if path.is_dir():
+    if there:
         raise LabError(f"{path} cannot be written: it is a folder")
 
 
@@ -42,16 +46,16 @@ def read_record(path: Path, game: str | None) -> tuple[GameEntry, Record]:
     known = [game_named(game)] if game is not None else list(games().values())
     if told := [each for each in known if each.form.recognises(each.game, text)]:
         known = told
-    found, refused = [], []
+    found, errors = [], []
     for entry in known:
         try:
             found.append((entry, entry.form.read(entry.game, text)))
         except LabError as error:
-            refused.append(error)
+            errors.append(error)
     if len(found) == 1:
         return found[0]
     if len(known) == 1:
-        raise LabError(f"{path}: {refused[0]}")
+        raise LabError(f"{path}: {errors[0]}")
     names = [entry.name for entry, _ in found] or [entry.name for entry in known]
-    what = "it can be of several games" if found else f"it is of no game that is known ({refused[0]})"
+    what = "it can be of several games" if found else f"it is of no game that is known ({errors[0]})"
     raise LabError(f"{path}: {what}; give --game with one of {', '.join(names)}")

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from txlab.engine.games.game import FIRST, SECOND, Game, Move, Position
 from txlab.errors import LabError, refused
-from txlab.files import read_regular
+from txlab.files import expanded, read_regular
 
 LARGEST = 4 << 20
 """Bytes of a file that is read: some 3 000 games of backgammon."""
@@ -87,7 +87,7 @@ class Form(Protocol):
 def read_text(path: str | Path) -> str:
     """The text of a file of games. LabError if it cannot be read."""
     with refused(f"{path}: it cannot be read"):
-        data = read_regular(path, LARGEST)
+        data = read_regular(expanded(path), LARGEST)
     if b"\0" in data:
         raise LabError(f"{path}: it is not a text")
     try:
