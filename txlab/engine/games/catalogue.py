@@ -11,14 +11,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from txlab.engine.games.game import Game
-from txlab.engine.games.players import Player
 from txlab.errors import LabError, choices
 from txlab.plugins import load_plugin, plugins
 
+if TYPE_CHECKING:  # NumPy, for the sake of names and titles
+    from txlab.engine.games.game import Game
+    from txlab.engine.games.players import Player
+    from txlab.engine.games.records.record import Form
+
 GROUP = "txlab.games"
+RECORDS = "txlab.engine.games.records"
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,7 @@ class GameEntry:
     players   those that need no run, the usual opponent first
     kinds     the kinds of experiments whose runs have a player of it; the first is what its catalogue scenario runs
     scenario  the scenario of the catalogue that learns it
+    records   the module of the form in which others read and write its games
     """
 
     name: str
@@ -50,6 +55,12 @@ class GameEntry:
     players: tuple[NamedPlayer, ...]
     kinds: tuple[str, ...] = ()
     scenario: str = ""
+    records: str = f"{RECORDS}.moves"
+
+    @property
+    def form(self) -> Form:
+        found: Form = import_module(self.records)  # type: ignore[assignment]
+        return found
 
     @property
     def game(self) -> Game:
@@ -100,6 +111,7 @@ OURS = (
         (RANDOM,),
         ("td-gammon",),
         "td-gammon",
+        f"{RECORDS}.mat",
     ),
 )
 

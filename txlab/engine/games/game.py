@@ -14,12 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from txlab.errors import LabError, choices
+from txlab.errors import LabError, nearest
 
 Position: TypeAlias = tuple[Any, ...]
 Move: TypeAlias = Any  # it is hashable
 
 FIRST, SECOND, CHANCE = 1, -1, 0
+MOST_NAMED = 12  # legal moves that are listed for one that is not
 
 
 class Game(Protocol):
@@ -121,6 +122,44 @@ def read_move(game: Game, position: Position, text: str) -> Move:
     wanted = " ".join(text.split()).casefold()
     if wanted in names:
         return names[wanted]
-    if wanted.isdecimal() and (place := (int(wanted) - 1,)) in (ways := game.ways(position)):
+    if wanted.isascii() and wanted.isdigit() and (place := (int(wanted[:4]) - 1,)) in (ways := game.ways(position)):
         return ways[place]
-    raise LabError(f"{text[:60]!r} is not a move here{choices(wanted[:60], list(names))}")
+    raise no_such_place(game, position, text) if hasattr(game, "PLACE") else no_such_move(text, list(names))
+
+
+def no_such_place(game: Any, position: Position, text: str) -> LabError:
+    """What to say of a number that is not a move, in the words of the game: PLACE, "square", and TAKEN, "taken"."""
+    free = " ".join(sorted(str(place + 1) for (place,) in game.ways(position))) or "none"
+    text = " ".join(text.split())
+    if not (text.isascii() and text.isdigit()):
+        what = (
+            f"{text if len(text) <= 20 else f'{text[:20]}…'!r} is not a {game.PLACE}" if text else "nothing was typed"
+        )
+        return LabError(f"{what}; free are {free}")
+    is_place = (int(text[:4]) - 1,) in game.ways(game.start())
+    return LabError(f"{text[:20]} is {game.TAKEN if is_place else f'not a {game.PLACE}'}; free are {free}")
+
+
+def no_such_move(text: str, names: Sequence[str]) -> LabError:
+    """What to say of a move that is not legal: the nearest, or the legal ones as far as they are few."""
+    text = " ".join(text.split())[:60]
+    what = f"{text!r} is not a move here" if text else "nothing was typed"
+    if not names:
+        return LabError(f"{what}; there is none")
+    close = nearest(text.casefold(), names)
+    if close or len(names) > MOST_NAMED:
+        return LabError(f"{what}{close or f'; {len(names)} moves are legal, such as {names[0]}'}")
+    return LabError(f"{what}; allowed: {', '.join(names)}")
+
+
+def number_of_move(game: Game, position: Position, move: Move) -> str | None:
+    """The number of the only place of a move, counted from 1; None if a move has several places."""
+    found = next((places for places, each in game.ways(position).items() if each == move), ())
+    return str(found[0] + 1) if len(found) == 1 else None
+
+
+def wins(game: Game) -> tuple[str, ...]:
+    """How a win of 1, 2, … points is called: ("single game", "gammon", "backgammon"). A game whose wins differ has
+    them as WINS."""
+    found: tuple[str, ...] = getattr(game, "WINS", ("win",))
+    return found

@@ -21,6 +21,7 @@ NAME, TITLE = "tictactoe", "Tic-tac-toe"
 chances = no_chances
 SIGNS = ("X", "O")
 MOST_POINTS = 1
+PLACE, TAKEN, HOW = "square", "taken", "squares are 1 to 9, row by row"
 MOVES: tuple[str, ...] = (
     "top left", "top", "top right",
     "left", "centre", "right",
@@ -32,6 +33,11 @@ LINES = (
     (0, 1, 2), (3, 4, 5), (6, 7, 8),
     (0, 3, 6), (1, 4, 7), (2, 5, 8),
     (0, 4, 8), (2, 4, 6),
+)  # fmt: skip
+LINE_NAMES = (
+    "the top row", "the middle row", "the bottom row",
+    "the left column", "the middle column", "the right column",
+    "a diagonal", "a diagonal",
 )  # fmt: skip
 
 # The source of each square of the image under the eight symmetries of the square: rotations, each also reflected.
@@ -62,6 +68,13 @@ def outcome(position: Position) -> int | None:
     if line is not None:
         return int(position[line[0]])
     return None if 0 in position else 0
+
+
+def how_won(position: Position) -> str:
+    """The lines that won: "the top row", "a diagonal", "the left column and a diagonal"."""
+    won = [place for place, line in enumerate(LINES) if abs(sum(position[square] for square in line)) == SIDE]
+    named = [LINE_NAMES[place] for place in won]
+    return "two diagonals" if named == ["a diagonal"] * 2 else " and ".join(named)
 
 
 def legal(position: Position) -> tuple[int, ...]:

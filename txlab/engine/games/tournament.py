@@ -237,11 +237,22 @@ def tables_play(
 def players_play(
     first: Player, second: Player, openings: np.ndarray, seeds: np.ndarray, opening: int
 ) -> tuple[np.ndarray, list[tuple[Move, ...]]]:
-    """`play` for any two players: each is asked for its moves in all games at once, if it has `moves`, or in each."""
+    """`play` for any two players."""
+    outcomes, games = games_played(first, second, openings, seeds, opening)
+    return np.array(outcomes, dtype=np.int64), [tuple(move for _, move in each) for each in games]
+
+
+def games_played(
+    first: Player, second: Player, openings: np.ndarray, seeds: np.ndarray, opening: int
+) -> tuple[list[int], list[list[tuple[Position, Move]]]]:
+    """The outcomes, and the positions of each game with the move that was made there.
+
+    Each player is asked for its moves in all games at once, if it has `moves`, or in each.
+    """
     game, G = first.game, len(seeds)
     positions = [game.start()] * G
-    histories: list[list[Move]] = [[] for _ in range(G)]
-    outcomes: list[int | None] = [None] * G
+    histories: list[list[tuple[Position, Move]]] = [[] for _ in range(G)]
+    outcomes = [0] * G
     chance = [Draws(seed, CHOICE) for seed in seeds.tolist()]
     drawn, throws = ([Draws(seed, column) for seed in openings.tolist()] for column in (OPENING, DICE))
     thrown_so_far = [0] * G
@@ -252,12 +263,13 @@ def players_play(
             while game.mover(positions[n]) == CHANCE and game.outcome(positions[n]) is None:
                 positions[n] = thrown(game, positions[n], throws[n][thrown_so_far[n]])
                 thrown_so_far[n] += 1
-            outcomes[n] = game.outcome(positions[n])
-            if outcomes[n] is None:
+            if (outcome := game.outcome(positions[n])) is None:
                 asked[game.mover(positions[n])].append(n)
+            else:
+                outcomes[n] = outcome
         going = sorted(asked[FIRST] + asked[SECOND])
         if not going:
-            return np.array(outcomes, dtype=np.int64), [tuple(each) for each in histories]
+            return outcomes, histories
         for side, rows in asked.items():
             if ply < opening:
                 chosen = [RandomPlayer(game).move(positions[n], drawn[n][ply]) for n in rows]
@@ -265,7 +277,7 @@ def players_play(
                 player = first if side == FIRST else second
                 chosen = moves_of(player, [positions[n] for n in rows], [chance[n][ply] for n in rows])
             for n, move in zip(rows, chosen, strict=True):
-                histories[n].append(move)
+                histories[n].append((positions[n], move))
                 positions[n] = game.after(positions[n], move)
     raise LabError(f"{first.name} and {second.name} do not end a game of {game.TITLE} in {LONGEST} moves")
 

@@ -42,12 +42,14 @@ from txlab.engine.games.backgammon.rules import (
     step,
     turned,
 )
-from txlab.engine.games.game import CHANCE, FIRST, SECOND, Move, Position
-from txlab.errors import LabError, choices
+from txlab.engine.games.game import CHANCE, FIRST, SECOND, Move, Position, no_such_move
+from txlab.errors import LabError
 
 __all__ = ["NAME", "TITLE"]  # and the functions of the protocol
 SIGNS = ("X", "O")
 MOST_POINTS = 3  # a backgammon
+WINS = ("single game", "gammon", "backgammon")
+HOW = "moves are written as 8/5 6/5, bar/22, 6/off or 13/8(2)"
 ID_LENGTH = 14  # letters of a Position ID: 80 bits
 FORM = "write a Position ID, X or O, and the dice, as in '4HPwATDgc/ABMA X 31'"
 
@@ -106,9 +108,20 @@ def outcome(position: Position) -> int | None:
     return points_won(board_of(position)) * position[0] or None
 
 
+def how_won(position: Position) -> str:
+    """ "all checkers are borne off", "a gammon, 2 points" """
+    points = abs(outcome(position) or 0)
+    return f"a {WINS[points - 1]}, {points} points" if points > 1 else "all checkers are borne off"
+
+
 def name_of_move(position: Position, move: Move) -> str:
     """ "8/5 6/5", "bar/22*" with a star where a checker is hit, "6/off", "no move"."""
     return notation(move, board_of(position)) if isinstance(move, tuple) else str(move)
+
+
+def name_of_throw(position: Position) -> str:
+    """ "3-1" """
+    return "-".join(map(str, position[1]))
 
 
 # The ways of a person
@@ -165,7 +178,7 @@ def read_move(position: Position, text: str) -> Steps:
         board = moved_along(board_of(position), hops)
         if hops and board in (reached := allowed(board_of(position), position[1]) if names else {}):
             return reached[board]
-    raise LabError(f"{text[:60]!r} is not a move here{choices(wanted[:60], list(names))}")
+    raise no_such_move(text, list(names))
 
 
 def point_of(text: str) -> int:

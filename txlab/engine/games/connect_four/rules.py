@@ -28,6 +28,8 @@ NAME, TITLE = "connect-four", "Connect Four"
 chances = no_chances
 SIGNS = ("X", "O")
 MOST_POINTS = 1
+PLACE, TAKEN, HOW = "column", "full", "columns are 1 to 7, from the left"
+RANDOM_MOVES = 2  # 49 openings
 MOVES: tuple[str, ...] = tuple("1234567")
 COLUMNS, ROWS = 7, 6
 SQUARES = COLUMNS * ROWS
@@ -72,6 +74,17 @@ def mirrored(stones: Stones) -> Stones:
     for column in range(COLUMNS):
         found = found | (((stones >> STRIDE * column) & COLUMN) << STRIDE * (COLUMNS - 1 - column))
     return found
+
+
+def how_won(position: Position) -> str:
+    """The lines of four on the board: "a column", "a row and a diagonal"."""
+    lines = [
+        name
+        for step, name in zip(DIRECTIONS, ("a column", "a row", "a diagonal", "a diagonal"), strict=True)
+        for stones in position
+        if stones & stones >> step & stones >> 2 * step & stones >> 3 * step
+    ]
+    return "two diagonals" if lines == ["a diagonal"] * 2 else " and ".join(lines)
 
 
 def plies(position: Position) -> int:
