@@ -16,6 +16,9 @@ from txlab.drawing.formatting import plain
 from txlab.engine.games.backgammon.rules import BAR, OFF, borne_off, name_of, pips
 from txlab.engine.games.game import FIRST, SECOND
 
+LEAST_COLUMNS = 58
+"""With fewer its points are too narrow: better alone on the screen than beside a panel."""
+
 
 def lines(view: BoardView, columns: int, rows: int, ascii: bool) -> list[list[BoardPiece]]:
     at, on = layout(columns, rows, ascii), table(view)

@@ -109,6 +109,15 @@ def winning_words(game: Game, position: Position) -> str:
     return str(named(position)) if named is not None and game.outcome(position) else ""
 
 
+def place_name(game: Game, position: Position, place: int) -> str:
+    """A place that a person chooses: the move that it makes alone, or by the game's `name_of_place`: "24", "bar"."""
+    move = game.ways(position).get((place,))
+    named = getattr(game, "name_of_place", None)
+    if move is None and named is None:
+        return str(place + 1)
+    return game.name_of_move(position, move) if move is not None else str(named(place))
+
+
 def read_move(game: Game, position: Position, text: str) -> Move:
     """The legal move with that name, in any case and spacing, or the number of its only place, counted from 1.
 

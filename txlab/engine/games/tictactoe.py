@@ -107,6 +107,10 @@ def name_of_move(position: Position, move: int) -> str:
     return MOVES[move]
 
 
+def name_of_place(square: int) -> str:
+    return MOVES[square]
+
+
 def ways(position: Position) -> Mapping[tuple[int, ...], int]:
     """The places of the board are its nine squares, row by row."""
     return {(square,): square for square in legal(position)}

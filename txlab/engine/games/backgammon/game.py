@@ -36,6 +36,7 @@ from txlab.engine.games.backgammon.rules import (
     Steps,
     changed,
     moves,
+    name_of,
     notation,
     play,
     points_won,
@@ -125,6 +126,8 @@ def name_of_throw(position: Position) -> str:
 
 
 # The ways of a person
+
+name_of_place = name_of
 
 
 def ways(position: Position) -> Mapping[tuple[int, ...], Steps]:
