@@ -4,7 +4,6 @@ nothing is cut."""
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -232,14 +231,17 @@ def test_as_many_checkers_are_drawn_as_are_on_the_board(size: tuple[int, int]) -
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 def test_checkers_are_counted_in_letters_too(size: tuple[int, int]) -> None:
-    for view in [view for view in many() if view.game.NAME == "backgammon"][::12]:
-        lines = texts(drawn(BoardView(backgammon, view.position, cursor=99), *size, ascii=True))  # type: ignore[arg-type]
+    positions = [view.position for view in many() if view.game.NAME == "backgammon"][::12]
+    for position in [*positions, (FIRST, (), side(), side(p24=15))]:
+        lines = texts(drawn(BoardView(backgammon, position, cursor=99), *size, ascii=True))  # type: ignore[arg-type]
         edge = lines[0].rindex("+", 0, len(lines[0]) - 1)
         text = "\n".join(line[:edge] for line in lines)
-        _, _, own, other = view.position
-        wide, high, most = (3, 1, 9) if size == (80, 24) else (5, 2, 5)
-        if max(own + other) <= most:
-            assert sum(len(run) for run in re.findall("[XO]+", text)) == (sum(own) + sum(other)) * wide * high
+        turn, _, own, other = position
+        first, second = (own, other) if turn != SECOND else (other, own)
+        area, most = (3, 9) if size == (80, 24) else (10, 5)
+        for letter, counts in (("X", first), ("O", second)):
+            assert (letter in text) == (sum(counts) > 0)
+            assert max(counts) > most or text.count(letter) == sum(counts) * area
 
 
 @pytest.mark.parametrize("size", [(20, 8), (40, 12), (60, 20), (80, 24), (120, 40)])

@@ -74,7 +74,7 @@ def checker(
     elif at.high:
         wide = at.wide * at.units - (at.units if at.wide > 3 else 1)
         left = at.left(slot) * at.units + (at.width(slot) * at.units - wide) // 2
-        canvas.shape("disc" if canvas.ascii else look, top, left, at.high, wide, kind, letter)
+        canvas.shape("disc" if canvas.ascii or text else look, top, left, at.high, wide, kind, letter)
     else:
         text = text or (letter * max(1, at.wide - 2) if canvas.ascii else {"disc": "●", "ring": "○"}[look])
     canvas.centre(text, row, at.left(slot), at.width(slot), kind)
@@ -86,7 +86,7 @@ def stack(canvas: Canvas, at: Layout, on: Table, side: int, place: int, count: i
     kind, look = ("first", "disc") if side == FIRST else ("second", "ring")
     for number in range(min(count, at.most)):
         over = count > at.most and number == at.most - 1
-        checker(canvas, at, spot, number, kind, "disc" if over else look, str(count) if over else "")
+        checker(canvas, at, spot, number, kind, look, str(count) if over else "")
 
 
 def last_move(canvas: Canvas, at: Layout, on: Table) -> None:
