@@ -190,17 +190,17 @@ async def test_another_person_plays_and_a_random_player_sees_nothing(tmp_path: P
 async def test_the_values_are_those_of_the_agent_for_who_is_to_move(tmp_path: Path) -> None:
     app = app_on(tmp_path)
     training = Training(SelfPlaySettings(), 3)
-    training.run(3000)
+    training.run(500)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
-        await learnt(pilot, screen, Lesson(games=3000, seed=3))
-        screen.game.put_moves([0, 1])
+        await learnt(pilot, screen, Lesson(games=500, seed=3))
+        screen.game.put_moves([0])  # the learner has begun
         seen = training.player().values(screen.game.position)
         view = screen.query_one("#board", Board).view
         assert view is not None
         assert view.values == seen
         assert any(seen.values())
-        assert "what TD(0) expects, X's view" in text_of(app)
+        assert "what TD(0) expects, O's view" in text_of(app)
         square = max(seen, key=lambda place: abs(seen[place]))
         screen.query_one("#board", Board).go(square)
         await pilot.press("w")
@@ -280,7 +280,7 @@ async def test_it_learns_beside_the_keys_and_can_be_cancelled(tmp_path: Path, mo
         assert labels[:3] == ["won", "drawn", "lost"]
         await type_on(pilot, "enter")  # the person plays meanwhile
         await answered(pilot)
-        assert len(screen.game.playing.moves) == 2
+        assert len(screen.game.playing.moves) == 3
         await type_on(pilot, "l", "x")
         assert "one learns already" in notices(screen)
         await settle(pilot, lambda: not screen.lessons.learning and screen.lessons.session.idle)
@@ -374,7 +374,7 @@ async def test_the_player_of_a_run_sits_down(tmp_path: Path) -> None:
         assert len(screen.game.playing.moves) == 2
         screen.query_one("#board", Board).go(tictactoe.legal(screen.game.position)[0])
         await pilot.press("w")
-        await settle(pilot, lambda: "not the updates that made them" in text_of(app))
+        await settle(pilot, lambda: "not the updates that made it" in text_of(app))
 
 
 async def test_numbers_of_a_lesson_are_turned_and_typed(tmp_path: Path) -> None:

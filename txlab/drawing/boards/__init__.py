@@ -76,8 +76,7 @@ class BoardPiece:
 
 
 class BoardDrawing(Protocol):
-    """Draws the board of one game in cells. `LEAST_COLUMNS`, if it has that, is the width below which it should have the
-    screen alone."""
+    """Draws the board of one game in cells. Below `LEAST_COLUMNS`, if it has that, it should have the screen alone."""
 
     def lines(self, view: BoardView, columns: int, rows: int, ascii: bool) -> list[list[BoardPiece]]:
         """The largest board that fits in this room, line by line; all lines are of one width."""

@@ -223,7 +223,7 @@ def explain_value(
         source=source,
         operands=[Operand("value(·)", list(values.values()), f"what {mover} sees of each move")],
         steps=[
-            Step("x(a)", "as it is in the table", value if first else -value),
+            Step("x(a)", "", value if first else -value, "the table was kept, not the updates that made it"),
             Step("value(a)", f"{sign}x(a)", value),
         ],
         meaning=[
