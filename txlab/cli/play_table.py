@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from shutil import get_terminal_size
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from rich.color import Color
@@ -25,6 +26,7 @@ from txlab.cli.players import learns_at_once
 from txlab.cli.terminal import (
     Column,
     ascii_only,
+    columns,
     complain,
     depth,
     is_terminal,
@@ -213,7 +215,7 @@ def note_of(player: Player, position: Position, move: Move) -> str:
     note, value = player.notes(position).get(move, ""), player.values(position).get(move)
     if value is None or note.startswith(("win", "draw", "lose")):
         return note
-    return f"{', '.join(filter(None, (value_words(player.game, value), note)))}, {player.sees(position)}"
+    return f"{', '.join(filter(None, (value_words(player.game, value), note)))} ({player.sees(position)})"
 
 
 def no_values(player: Player, position: Position) -> str:
@@ -383,6 +385,9 @@ DARK = os.environ.get("COLORFGBG", "").rpartition(";")[2] not in ("7", "15")
 class AtTerminal(OnPipe):
     """Output with the board redrawn for each move."""
 
+    def say(self, sentence: str) -> None:
+        print("\n".join(wrap(shown(sentence), columns() - 1, subsequent_indent="  ") or [""]), flush=True)
+
     def prompt(self) -> str:
         places = self.game.ways(self.game.start())
         move = f"1-{max(places)[0] + 1}" if hasattr(self.game, "PLACE") else "your move"
@@ -414,7 +419,7 @@ class AtTerminal(OnPipe):
         """The best moves with their values, for a board that has no room for them."""
         best = sorted(values, key=values.__getitem__, reverse=True)[:MOST_LISTED]
         for move in best:
-            self.say(f"  {value_words(self.game, values[move]):>7}  {self.game.name_of_move(position, move)}")
+            print(shown(f"  {value_words(self.game, values[move]):>7}  {self.game.name_of_move(position, move)}"))
         if len(values) > len(best):
             self.say(f"  and {len(values) - len(best)} more")
 
