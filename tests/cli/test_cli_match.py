@@ -107,7 +107,7 @@ def test_a_match_that_is_interrupted_gives_what_was_played(
 
     monkeypatch.setattr("txlab.engine.games.match.play_match", interrupted)
     file = tmp_path / "games.txt"
-    words = ["match", "td", "random", "--game", "tictactoe", "--games", "1000", "--record", str(file)]
+    words = ["match", "perfect", "random", "--game", "tictactoe", "--games", "1000", "--record", str(file)]
     said = ask(*words)
     assert said.status == 130
     assert said.out.startswith("Tic-tac-toe: 9 games of 1 000, ")

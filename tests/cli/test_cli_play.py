@@ -16,7 +16,11 @@ from typing import Any
 import pytest
 
 from txlab.engine.games import tictactoe
+from txlab.engine.games.catalogue import game_named
+from txlab.engine.games.game import Position
 from txlab.engine.games.learner import SelfPlaySettings
+from txlab.engine.games.players import RandomPlayer
+from txlab.engine.games.playing import Playing
 from txlab.experiments.tabular.training import Training
 
 Ask = Any
@@ -153,18 +157,25 @@ def test_at_a_terminal_the_board_is_drawn_and_a_person_is_asked(tmp_path: Path) 
 
     until("q quit > ")
     plain = re.sub(rb"\x1b\[[0-9;]*m", b"", said).decode()
-    assert "│   2   │" in plain
-    assert "───────┼───────┼───────" in plain
+    assert "│     2     │" in plain
+    assert "───────────┼───────────┼───────────" in plain
     said = b""
     os.write(fd, b"5\n")
     until("q quit > ")
     plain = re.sub(rb"\x1b\[[0-9;]*m", b"", said).decode()
     assert "perfect takes " in plain
-    assert "│   X   │" in plain
+    assert "│  ▀▙▖ ▗▟▀  │" in plain
     os.write(fd, b"\x04")
     until("left after 2 moves; nobody has won")
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     os.close(fd)
+
+
+class Seer(RandomPlayer):
+    """Sees some values of tic-tac-toe."""
+
+    def values(self, position: Position) -> dict[int, float]:
+        return {1: -0.65, 2: -0.91, 3: 0.0, 5: 0.1, 7: 0.2}
 
 
 def test_every_square_at_a_terminal_has_its_own_number_before_and_after_it_is_taken(
@@ -172,9 +183,11 @@ def test_every_square_at_a_terminal_has_its_own_number_before_and_after_it_is_ta
 ) -> None:
     from txlab.cli.play_table import AtTerminal
 
-    for values in (None, {1: -0.65, 2: -0.91, 3: 0.0, 5: 0.1, 7: 0.2}):
-        AtTerminal().board([4, 0, 8, 6], values)
-        board = re.sub(r"\x1b\[\d*m", "", capsys.readouterr().out)
+    playing = Playing(tictactoe, 1)
+    playing.go_on([4, 0, 8, 6])
+    for seer in (None, Seer(tictactoe)):
+        AtTerminal(game_named("tictactoe")).board(playing, 1, seer)
+        board = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out)
         numbers = re.findall(r"(?<![.\d])[1-9](?![\d])", board)
         assert sorted(numbers) == list("123456789")
-        assert (values is None) or numbers == list("123456789")
+        assert (seer is None) or numbers == list("123456789")

@@ -55,7 +55,7 @@ def play(
         from txlab.cli.records import require_folder
 
         require_folder(record)
-    name = against or usual_player(entry)
+    name = usual_player(entry) if against is None else against
     opponent = player_named(entry, name, "--against", games, seed or 0)
     name = shown_name(entry, opponent, name)
     seed = random.randrange(2**31) if seed is None else seed

@@ -8,19 +8,38 @@ other. After invalid input the question is repeated; the end of the input is not
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from shutil import get_terminal_size
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
+
+from rich.color import Color
+from rich.style import Style
+from rich.text import Text
 
 from txlab.cli.models import print_explanation, print_json
 from txlab.cli.players import learns_at_once
-from txlab.cli.terminal import Column, ascii_only, coloured, complain, is_terminal, shown, spaced, table
+from txlab.cli.terminal import (
+    Column,
+    ascii_only,
+    columns,
+    complain,
+    depth,
+    is_terminal,
+    print_lines,
+    shown,
+    spaced,
+    table,
+)
 from txlab.drawing import game_words
 from txlab.drawing.boards import BoardPiece, BoardView, board_of
+from txlab.drawing.boards.colour import TEXTURE, textured, tint, tone
 from txlab.drawing.formatting import count, interval, plain
+from txlab.drawing.palette import RGB, Colours, contrast
 from txlab.engine.explain import Explanation
 from txlab.engine.games.game import FIRST, Game, Move, Position, number_of_move, read_move
 from txlab.engine.games.graph import compiled
@@ -196,7 +215,7 @@ def note_of(player: Player, position: Position, move: Move) -> str:
     note, value = player.notes(position).get(move, ""), player.values(position).get(move)
     if value is None or note.startswith(("win", "draw", "lose")):
         return note
-    return f"{', '.join(filter(None, (value_words(player.game, value), note)))}, {player.sees(position)}"
+    return f"{', '.join(filter(None, (value_words(player.game, value), note)))} ({player.sees(position)})"
 
 
 def no_values(player: Player, position: Position) -> str:
@@ -352,12 +371,22 @@ class InJson(OnPipe):
         self.tell("left", moves=moves)
 
 
-ROWS, BELOW = 16, 5  # the most rows of a board, and those that are left for what is said and asked
-COLOURS = {"wall": 90, "quiet": 90, "hole": 90, "even": 90, "odd": 90, "first": 1, "second": 36, "won": 33, "here": 32}
+ROWS, BELOW = 17, 6  # the most rows of a board, and those that are left for what is said and asked
+NOWHERE = -99  # no place: the cursor of those who type
+LOOKS = {
+    "wall": Style(color="bright_black"), "quiet": Style(color="bright_black"), "value": Style(),
+    "first": Style(bold=True), "won": Style(color="yellow", bold=True), "here": Style(color="yellow", bold=True),
+    "mark": Style(color="yellow", bold=True),
+}  # fmt: skip
+DARK = os.environ.get("COLORFGBG", "").rpartition(";")[2] not in ("7", "15")
+"""Whether the terminal is dark, as most are that do not tell."""
 
 
 class AtTerminal(OnPipe):
     """Output with the board redrawn for each move."""
+
+    def say(self, sentence: str) -> None:
+        print("\n".join(wrap(shown(sentence), columns() - 1, subsequent_indent="  ") or [""]), flush=True)
 
     def prompt(self) -> str:
         places = self.game.ways(self.game.start())
@@ -368,15 +397,16 @@ class AtTerminal(OnPipe):
         position = playing.position
         values = {} if seer is None else seer.values(position)
         view = BoardView(
-            self.game, position, playing.moves, values, cursor=-1, bottom=you,
+            self.game, position, playing.moves, values, cursor=NOWHERE, bottom=you, numbered=True,
             last=playing.moves[-1] if playing.moves else None, before=playing.before,
         )  # fmt: skip
-        drawing = board_of(self.entry.name)
-        size = get_terminal_size((80, 24))
-        columns, rows = drawing.size(size.columns - 4, max(8, min(ROWS, size.lines - BELOW)))
+        size, colours = get_terminal_size((80, 24)), depth()
+        rows = max(8, min(ROWS, size.lines - BELOW))
+        drawn = board_of(self.entry.name).lines(view, size.columns - 4, rows, ascii_only())
+        while drawn and not "".join(piece.text for piece in drawn[-1]).strip():
+            drawn.pop()
         print()
-        for line in drawing.lines(view, columns, rows, ascii_only()):
-            print("  " + "".join(map(painted, line)).rstrip())
+        print_lines([Text.assemble("  ", *(styled(piece, colours) for piece in line)) for line in drawn])
         print()
         if not playing.ended and self.has_dice():
             self.say(f"{self.sign(playing.mover)} to play {self.dice(position)}")
@@ -389,7 +419,7 @@ class AtTerminal(OnPipe):
         """The best moves with their values, for a board that has no room for them."""
         best = sorted(values, key=values.__getitem__, reverse=True)[:MOST_LISTED]
         for move in best:
-            self.say(f"  {value_words(self.game, values[move]):>7}  {self.game.name_of_move(position, move)}")
+            print(shown(f"  {value_words(self.game, values[move]):>7}  {self.game.name_of_move(position, move)}"))
         if len(values) > len(best):
             self.say(f"  and {len(values) - len(best)} more")
 
@@ -420,12 +450,28 @@ class AtTerminal(OnPipe):
         super().leaves(moves)
 
 
-def painted(piece: BoardPiece) -> str:
-    """A piece in this terminal's colours, which convey nothing that the text does not."""
-    if piece.merit:
-        return coloured(piece.text, 33 if piece.merit > 0 else 34)
-    colour = COLOURS.get(piece.kind)
-    return coloured(piece.text, colour) if colour else piece.text
+def styled(piece: BoardPiece, colours: Colours) -> tuple[str, Style]:
+    """The text of a piece, and its look in a terminal's colours, which convey nothing that the text does not."""
+    few = colours in ("16", "none")
+    text = textured(piece) if few else piece.text
+    look = LOOKS.get(piece.kind, Style())
+    if piece.kind not in LOOKS:
+        look += Style(color=colour_of(tone(piece.kind, colours, DARK)))
+    if piece.ground in LOOKS and piece.kind in ("mark", "pip", piece.ground):
+        return text, LOOKS[piece.ground] + Style(reverse=True)
+    if piece.ground and not (few and piece.ground in TEXTURE):
+        ground = tone(piece.ground, colours, DARK)
+        if ground is not None and piece.kind in ("mark", "pip", piece.ground):
+            look += Style(color=colour_of(contrast(ground)))
+        look += Style(bgcolor=colour_of(ground))
+    if piece.merit is not None:
+        fill, ink = tint(piece.merit, colours, DARK)
+        look += Style(color=colour_of(ink), bgcolor=colour_of(fill))
+    return text, look
+
+
+def colour_of(colour: RGB | None) -> Color | None:
+    return None if colour is None else Color.from_rgb(*colour)
 
 
 def print_ratings(entry: GameEntry, games: int, seed: int, as_json: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from txlab.drawing.formatting import plain, share
-from txlab.drawing.tictactoe import value_text
+from txlab.drawing.boards import value_text
 from txlab.engine.games.game import Game, Position
 
 

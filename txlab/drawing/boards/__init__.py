@@ -42,6 +42,7 @@ class BoardView:
                                                                                          room
     shares   0 … 1, of a search's visits that went to a move; {} = not shown
     hinted   suggested moves           chosen   the places already chosen of a move that takes several
+    numbered whether free squares show their numbers, for those who type them
     cursor   a place                   bottom   the side that sits at the bottom, and moves towards home at the right
     """
 
@@ -55,6 +56,7 @@ class BoardView:
     last: Move | None = None
     before: Position | None = None
     chosen: tuple[int, ...] = ()
+    numbered: bool = False
     cursor: int = 0
     bottom: int = FIRST
 

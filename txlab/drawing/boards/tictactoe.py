@@ -74,7 +74,7 @@ def square(canvas: Canvas, view: BoardView, place: int, cell: tuple[int, int], w
             long = 5 if high < 5 else 2 * high - 3 if high < 9 else 2 * high - 7
             centre(("=" if ascii else "━") * min(long, wide - 2), top + high - (1 if high < 9 else 2), "won")
         if place in view.moves and high >= 3:
-            order = str(list(view.moves).index(place) + 1)
+            order = str((place if view.numbered else list(view.moves).index(place)) + 1)
             canvas.write(order, top, left + wide - 1 - len(order), "here" if place == view.last else "quiet")
         return
     mover = view.game.mover(view.position)
@@ -87,6 +87,10 @@ def square(canvas: Canvas, view: BoardView, place: int, cell: tuple[int, int], w
         note = view.notes.get(place, "")
         if high >= 3:
             centre(note, middle + 1, "quiet")
+    if view.numbered and value is not None and high >= 3:
+        canvas.write(str(place + 1), top, left + wide - 1, "quiet")
+    elif view.numbered:
+        centre(str(place + 1), middle, "quiet")
     if place in view.hinted and (high >= 3 or not number):
         centre(hint, middle - (high >= 3), "here")
 
