@@ -112,10 +112,10 @@ def winning_words(game: Game, position: Position) -> str:
 def place_name(game: Game, position: Position, place: int) -> str:
     """A place that a person chooses: the move that it makes alone, or by the game's `name_of_place`: "24", "bar"."""
     move = game.ways(position).get((place,))
+    if move is not None:
+        return game.name_of_move(position, move)
     named = getattr(game, "name_of_place", None)
-    if move is None and named is None:
-        return str(place + 1)
-    return game.name_of_move(position, move) if move is not None else str(named(place))
+    return str(place + 1) if named is None else str(named(place))
 
 
 def read_move(game: Game, position: Position, text: str) -> Move:

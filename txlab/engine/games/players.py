@@ -23,13 +23,19 @@ from txlab.engine.games.perfect_play import Solution, explain, solved, verdict
 
 @runtime_checkable
 class Player(Protocol):
-    """name   a short name, for a table of ratings        game   the rules it plays by"""
+    """name   a short name, for a table of ratings        game   the rules it plays by
+
+    quick  whether it answers at once; others are asked in a thread
+    """
 
     @property
     def name(self) -> str: ...
 
     @property
     def game(self) -> Game: ...
+
+    @property
+    def quick(self) -> bool: ...
 
     def move(self, position: Position, draw: float) -> Move:
         """Choose a move; `draw` in [0, 1) decides among equally good ones."""
@@ -51,10 +57,7 @@ class Player(Protocol):
 
 
 class Silent:
-    """What a player says that has no values. Others derive from it, and override what they know.
-
-    quick   whether it answers at once; others are asked in a thread
-    """
+    """What a player says that has no values. Others derive from it, and override what they know."""
 
     name: str
     quick: ClassVar[bool] = False

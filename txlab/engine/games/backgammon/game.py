@@ -23,14 +23,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
+from txlab.engine.games.backgammon import rules
 from txlab.engine.games.backgammon.rules import (
     BAR,
     CHECKERS,
-    NAME,
     OFF,
     ROLLS,
     START,
-    TITLE,
     Board,
     Dice,
     Steps,
@@ -46,7 +45,7 @@ from txlab.engine.games.backgammon.rules import (
 from txlab.engine.games.game import CHANCE, FIRST, SECOND, Move, Position, no_such_move
 from txlab.errors import LabError
 
-__all__ = ["NAME", "TITLE"]  # and the functions of the protocol
+NAME, TITLE = rules.NAME, rules.TITLE
 SIGNS = ("X", "O")
 MOST_POINTS = 3  # a backgammon
 WINS = ("single game", "gammon", "backgammon")
