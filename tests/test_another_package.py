@@ -166,7 +166,7 @@ def half(say):
 ''',
     "pig.py": '''
 """Pig: a player throws a die as often as it likes and adds what it shows, or holds and keeps the sum; a 1 loses it.
-A position is (turn, the first player's points, the second's, the sum, the die or 0 before the throw, whether to throw)."""
+A position is (turn, points of the first, of the second, the sum, the die or 0 before the throw, whether to throw)."""
 from dataclasses import dataclass
 
 from txlab.engine.games.catalogue import RANDOM, GameEntry, NamedPlayer

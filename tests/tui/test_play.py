@@ -190,11 +190,11 @@ async def test_another_person_plays_and_a_random_player_sees_nothing(tmp_path: P
 async def test_the_values_are_those_of_the_agent_for_who_is_to_move(tmp_path: Path) -> None:
     app = app_on(tmp_path)
     training = Training(SelfPlaySettings(), 3)
-    training.run(500)
+    training.run(2000)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
-        await learnt(pilot, screen, Lesson(games=500, seed=3))
-        screen.game.put_moves([0])  # the learner has begun
+        await learnt(pilot, screen, Lesson(games=2000, seed=3))
+        screen.game.put_moves([0, 1, 4])  # the learner is X
         seen = training.player().values(screen.game.position)
         view = screen.query_one("#board", Board).view
         assert view is not None
@@ -374,7 +374,7 @@ async def test_the_player_of_a_run_sits_down(tmp_path: Path) -> None:
         assert len(screen.game.playing.moves) == 2
         screen.query_one("#board", Board).go(tictactoe.legal(screen.game.position)[0])
         await pilot.press("w")
-        await settle(pilot, lambda: "not the updates that made it" in text_of(app))
+        await settle(pilot, lambda: "updates are not kept" in text_of(app))
 
 
 async def test_numbers_of_a_lesson_are_turned_and_typed(tmp_path: Path) -> None:

@@ -25,8 +25,11 @@ from txlab.engine.games.game import FIRST, SECOND
 from txlab.engine.games.playing import Playing
 from txlab.errors import LabError
 from txlab.runs import saved_games
+from txlab.runs.process import execute, prepare
 from txlab.runs.saved_games import GameFile, left_behind, read_saved
+from txlab.runs.scenario import load_scenario
 from txlab.tui.screens.play.screen import PlayScreen
+from txlab.tui.widgets.chart import Chart
 from txlab.tui.widgets.why import WhyPanel, WhyScreen
 
 
@@ -151,6 +154,43 @@ async def test_every_game_fits_every_size(tmp_path: Path, name: str, ascii: bool
                 assert "Your move" in text
                 assert "u undo" in text or not screen.game.playing.moves
         assert app._exception is None
+
+
+async def test_a_run_is_played_against_as_it_was_at_the_step_that_is_shown_and_its_ladder_is_rated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("txlab.tui.screens.play.ratings.FEWER", 10)
+    text = """
+kind = "td-gammon"
+learn = {units = 8, games = 80, games_per_step = 20}
+match = {games = 2, from_games = 0}
+record = {evaluate_every = 0, frame_every = 1, checkpoint_every = 0}
+"""
+    (tmp_path / "network.toml").write_text(text)
+    run = prepare(load_scenario(tmp_path / "network.toml", []), root=tmp_path)
+    execute(run)
+    app = app_on(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        app.current_run = run
+        await app.switch_mode("train")
+        await settle(pilot, lambda: app.screen.snap is not None and app.screen.check_action("game", ()))
+        await pilot.press("left_square_bracket", "left_square_bracket")
+        await pilot.press("g")
+        await settle(pilot, lambda: isinstance(app.screen, PlayScreen))
+        screen = app.screen
+        await settle(pilot, lambda: screen.game.entry.name == "backgammon" and screen.game.your_move)
+        assert screen.game.seats[SECOND].title == f"run {run.name}@2"
+        await settle(pilot, lambda: "points that TD-Gammon, 40 games" in text_of(app))
+        await pilot.press("m")
+        await settle(pilot, lambda: screen.ratings.standings is not None and not screen.ratings.contest)
+        rated = {seat.age for seat in screen.ratings.rated_seats.values() if seat.family}
+        assert rated >= {1, 2, 3, 4}
+        assert all(row.points_low <= row.points <= row.points_high for row in screen.ratings.rows)
+        await settle(pilot, lambda: len(screen.query_one("#strength", Chart).series) == 3)
+        await pilot.press("w")
+        await settle(pilot, lambda: isinstance(app.screen, WhyScreen) and app.screen.query_one(WhyPanel).explanation)
+        assert "points for" in app.screen.query_one(WhyPanel).explanation.question
 
 
 # A game that outlives the console

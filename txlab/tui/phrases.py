@@ -40,6 +40,7 @@ PHRASES = {
     "lab.column-right": "go to the next column",
     "lab.attach": "watch the run on the screen of its kind",
     "lab.machines": "list the runs of another machine, over ssh",
+    "train.game": "play against what the run has learnt",
     "train.side": "show the numbers in place of the curve, and images and histograms",
     "train.resume": "resume or branch the run at the step shown",
     "train.lr-down": "lower or raise the learning rate",

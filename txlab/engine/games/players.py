@@ -226,7 +226,7 @@ def explain_value(
         source=source,
         operands=[Operand("value(·)", list(values.values()), f"what {mover} sees of each move")],
         steps=[
-            Step("x(a)", "", value if first else -value, "the table was kept, not the updates that made it"),
+            Step("x(a)", "", value if first else -value, "updates are not kept"),
             Step("value(a)", f"{sign}x(a)", value),
         ],
         meaning=[
