@@ -261,6 +261,22 @@ def test_every_stone_of_connect_four_is_drawn_and_full_ones_and_rings_differ(siz
 
 
 @pytest.mark.parametrize("ascii", [False, True])
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 40), (200, 60)])
+def test_below_a_column_are_its_value_its_visits_and_its_prior(size: tuple[int, int], ascii: bool) -> None:
+    values = {column: (column - 3) / 4 for column in range(7)}
+    written = ["−.75", "−.50", "−.25", ".00", "+.25", "+.50", "+.75"]
+    shares = {column: (column + 1) / 28 for column in range(7)}
+    notes = {column: f"{column} visits, P .{column}9" for column in range(7)}
+    view = BoardView(connect_four, connect_four.play([3]), values=values, shares=shares, notes=notes)  # type: ignore[arg-type]
+    lines = drawn(view, *size, ascii)
+    for column in range(7):
+        text = "\n".join("".join(piece.text for piece in line if piece.place == column) for line in lines)
+        wanted = [written[column], f".{100 * shares[column]:02.0f}"]
+        wanted += [f"P .{column}9"] * (size[1] >= 40)
+        assert all(each.replace("−", "-" if ascii else "−") in text for each in wanted), (text, wanted)
+
+
+@pytest.mark.parametrize("ascii", [False, True])
 @pytest.mark.parametrize("size", SIZES)
 def test_what_won_can_be_told_without_colour(size: tuple[int, int], ascii: bool) -> None:
     for moves in ("5135753153441117462", "12127272"):
