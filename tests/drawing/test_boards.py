@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from txlab.drawing.boards import OURS, BoardPiece, BoardView, board_of, next_places, place_at
 from txlab.drawing.boards.canvas import QUARTERS
-from txlab.drawing.boards.colour import TONE
+from txlab.drawing.boards.colour import TONE, tint, tone
+from txlab.drawing.palette import Colours, rgb_to_oklab
 from txlab.drawing.text import width
 from txlab.engine.games import tictactoe
 from txlab.engine.games.backgammon import game as backgammon
@@ -261,6 +262,22 @@ def test_every_stone_of_connect_four_is_drawn_and_full_ones_and_rings_differ(siz
 
 
 @pytest.mark.parametrize("ascii", [False, True])
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 40), (200, 60)])
+def test_below_a_column_are_its_value_its_visits_and_its_prior(size: tuple[int, int], ascii: bool) -> None:
+    values = {column: (column - 3) / 4 for column in range(7)}
+    written = ["−.75", "−.50", "−.25", ".00", "+.25", "+.50", "+.75"]
+    shares = {column: (column + 1) / 28 for column in range(7)}
+    notes = {column: f"{column} visits, P .{column}9" for column in range(7)}
+    view = BoardView(connect_four, connect_four.play([3]), values=values, shares=shares, notes=notes)  # type: ignore[arg-type]
+    lines = drawn(view, *size, ascii)
+    for column in range(7):
+        text = "\n".join("".join(piece.text for piece in line if piece.place == column) for line in lines)
+        wanted = [written[column], f".{100 * shares[column]:02.0f}"]
+        wanted += [f"P .{column}9"] * (size[1] >= 40)
+        assert all(each.replace("−", "-" if ascii else "−") in text for each in wanted), (text, wanted)
+
+
+@pytest.mark.parametrize("ascii", [False, True])
 @pytest.mark.parametrize("size", SIZES)
 def test_what_won_can_be_told_without_colour(size: tuple[int, int], ascii: bool) -> None:
     for moves in ("5135753153441117462", "12127272"):
@@ -322,3 +339,49 @@ def test_backgammon_marks_the_last_move_the_choice_and_the_hint_at_their_points(
     assert places_of(lines, "#" if ascii else "◆") >= {23}
     assert places_of(lines, "*" if ascii else "◇") >= {13}
     assert backgammon.name_of_move(replied, hint).split()[0] in "".join(texts(lines))
+
+
+@pytest.mark.parametrize("size", [(11, 5), (24, 11), (60, 20), (80, 36)])
+def test_the_squares_of_tic_tac_toe_tell_the_order_of_the_moves_and_what_won(size: tuple[int, int]) -> None:
+    position = tictactoe.start()
+    for move in (4, 0, 2, 1, 6):
+        position = tictactoe.after(position, move)
+    view = BoardView(tictactoe, position, (4, 0, 2, 1, 6), last=6, cursor=99)  # type: ignore[arg-type]
+    for ascii in (False, True):
+        lines = drawn(view, *size, ascii)
+        assert places_of(lines, kind="won") == {2, 4, 6}
+        if size[1] >= 11:
+            assert places_of(lines, "=" if ascii else "━") == {2, 4, 6}
+            orders = {piece.place: piece for line in lines for piece in line if piece.text.isdecimal()}
+            assert {place: piece.text for place, piece in orders.items()} == {4: "1", 0: "2", 2: "3", 1: "4", 6: "5"}
+            assert [place for place, piece in orders.items() if piece.kind == "here"] == [6]
+
+
+# The colours of values
+
+
+@pytest.mark.parametrize("dark", [True, False])
+@pytest.mark.parametrize("colours", ["truecolor", "256"])
+def test_good_and_bad_are_different_hues_and_grow_stronger(colours: Colours, dark: bool) -> None:
+    for sign in (1, -1):
+        fills = [tint(sign * size, colours, dark)[0] for size in (0.25, 0.5, 0.75, 1.0)]
+        lightness = [rgb_to_oklab(fill)[0] for fill in fills if fill is not None]
+        assert len(lightness) == 4
+        assert lightness == sorted(lightness, reverse=not dark)
+    good, bad = (rgb_to_oklab(fill) for value in (1.0, -1.0) if (fill := tint(value, colours, dark)[0]) is not None)
+    assert good[2] > 0 > bad[2]  # yellow against blue: told apart by the colour-blind too
+    assert tint(0.0, colours, dark) == (None, None)
+
+
+@pytest.mark.parametrize("dark", [True, False])
+@pytest.mark.parametrize("colours", ["truecolor", "256"])
+def test_numbers_can_be_read_on_every_colour_and_tones_are_told_apart(colours: Colours, dark: bool) -> None:
+    for step in range(-20, 21):
+        fill, front = tint(step / 20, colours, dark)
+        if fill is not None and front is not None:
+            assert abs(rgb_to_oklab(fill)[0] - rgb_to_oklab(front)[0]) > 0.3
+    tones = {kind: tone(kind, colours, dark) for kind in (*TONE, "second")}
+    assert None not in tones.values()
+    assert len(set(tones.values())) == len(tones)
+    for ground in ("even", "odd", "hole"):  # quiet: far from the checkers on them
+        assert abs(rgb_to_oklab(tones["second"])[0] - rgb_to_oklab(tones[ground])[0]) > 0.2  # type: ignore[arg-type]

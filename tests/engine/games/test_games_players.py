@@ -179,6 +179,9 @@ def test_a_search_says_the_same_of_a_position_whenever_it_is_asked() -> None:
             Q, U = selection(N, W, P, player.c)
             assert why.result == pytest.approx(Q[move] + U[move])
             assert move not in values or values[move] == pytest.approx(W[move] / N[move])
+            assert player.shares(position)[move] == N[move] / player.visits
+            visits, _, prior = player.notes(position)[move].partition(" visits, P ")
+            assert (int(visits), float(prior)) == (N[move], pytest.approx(P[move], abs=0.005))
         assert player.move(position, 0.5) == int(N.argmax())
         assert again.values(position) == values
 

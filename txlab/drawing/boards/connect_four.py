@@ -73,8 +73,9 @@ def layout(columns: int, rows: int, ascii: bool) -> Layout:
 
 def lines(view: BoardView, columns: int, rows: int, ascii: bool) -> list[list[BoardPiece]]:
     at, game, position = layout(columns, rows, ascii), view.game, view.position
-    bar = max(0, min(MOST_BAR, at.spare - 2 - bool(view.notes)))
-    used = at.floor + 1 + min(at.spare, 2 + bar + bool(view.notes))
+    notes = max((len(parts_of(view, column, at)) for column in view.notes), default=0)
+    bar = max(0, min(MOST_BAR, at.spare - 2 - notes))
+    used = at.floor + 1 + min(at.spare, 2 + bar + notes)
     canvas = Canvas(at.columns, used, ascii)
     upright, flat, corners = ("|", "-", "++") if ascii else ("│", "─", "└┘")
     for row in range(at.top, at.floor):
@@ -170,7 +171,13 @@ def below(canvas: Canvas, at: Layout, view: BoardView, column: int, bar: int) ->
         small = "" if bar or canvas.ascii or at.step < 6 else BARS[eighths]
         canvas.centre(f"{small}{share(visits)}", row, left, at.step, "quiet")
         row += 1
-    canvas.centre(view.notes.get(column, ""), row, left, at.step, "quiet")
+    for at_row, part in enumerate(parts_of(view, column, at), row):
+        canvas.centre(part, at_row, left, at.step, "quiet")
+
+
+def parts_of(view: BoardView, column: int, at: Layout) -> list[str]:
+    """The parts of a note that fit below a column: "312 visits", "P .31"."""
+    return [part for part in view.notes.get(column, "").split(", ") if 0 < len(part) < at.step]
 
 
 def last_square(view: BoardView) -> int:

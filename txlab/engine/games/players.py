@@ -46,6 +46,9 @@ class Player(Protocol):
     def notes(self, position: Position) -> dict[Move, str]:
         """What else it knows of moves, in two or three words: "wins in 3"."""
 
+    def shares(self, position: Position) -> dict[Move, float]:
+        """0 … 1, the part of a search's visits that each move had; empty if it does not search."""
+
     def best(self, position: Position) -> list[Move]:
         """The moves that it would advise; none if it has no values."""
 
@@ -66,6 +69,9 @@ class Silent:
         return {}
 
     def notes(self, position: Position) -> dict[Move, str]:
+        return {}
+
+    def shares(self, position: Position) -> dict[Move, float]:
         return {}
 
     def best(self, position: Position) -> list[Move]:

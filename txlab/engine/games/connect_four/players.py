@@ -85,9 +85,13 @@ class SearchPlayer(Silent):
         return {move: float(Q[move]) for move in rules.legal(position) if N[move]}
 
     def notes(self, position: Position) -> dict[Move, str]:
-        """The visits: "312 visits"."""
+        """N and P: "312 visits, P .31"."""
+        N, _, P = self.terms(position)
+        return {move: f"{int(N[move])} visits, P {f'{P[move]:.2f}'.lstrip('0')}" for move in rules.legal(position)}
+
+    def shares(self, position: Position) -> dict[Move, float]:
         N, _, _ = self.terms(position)
-        return {move: f"{int(N[move])} visits" for move in rules.legal(position)}
+        return {move: float(N[move] / max(N.sum(), 1)) for move in rules.legal(position)}
 
     def best(self, position: Position) -> list[Move]:
         """The column that is visited most."""

@@ -74,12 +74,14 @@ class Judged:
 
     values: dict[Move, float] = field(default_factory=dict)
     notes: dict[Move, str] = field(default_factory=dict)
+    shares: dict[Move, float] = field(default_factory=dict)
     best: tuple[Move, ...] = ()
     sees: str = ""
 
     @classmethod
     def by(cls, player: Player, position: Position) -> Judged:
-        return cls(player.values(position), player.notes(position), tuple(player.best(position)), player.sees(position))
+        notes, shares, best = player.notes(position), player.shares(position), tuple(player.best(position))
+        return cls(player.values(position), notes, shares, best, player.sees(position))
 
 
 @dataclass(frozen=True)
@@ -459,6 +461,7 @@ class GamePanel(Panel):
                 moves=tuple(playing.moves),
                 values=judged.values,
                 notes=judged.notes,
+                shares=judged.shares,
                 hinted=hinted,
                 last=playing.moves[-1] if playing.moves else None,
                 before=playing.before,

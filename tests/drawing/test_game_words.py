@@ -7,18 +7,12 @@ from functools import cache
 
 import pytest
 
-from txlab.drawing.tictactoe import (
-    ended_words,
-    hints,
-    line_words,
-    note_of,
-    position_of,
-    squares_of,
-    value_text,
-    winning_squares,
-)
+from txlab.drawing.boards import value_text
+from txlab.drawing.game_words import ended_words, points_text
 from txlab.engine.games import tictactoe
-from txlab.engine.games.perfect_play import solved
+from txlab.engine.games.backgammon import game as backgammon
+from txlab.engine.games.game import Position
+from txlab.engine.games.players import perfect_player
 
 ROWS = [(0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6)]
 
@@ -41,6 +35,13 @@ def searched(board: str, mover: str) -> tuple[int, int]:
     return best, min(plies) if best > 0 else max(plies)
 
 
+def position_of(moves: list[int]) -> Position:
+    position = tictactoe.start()
+    for move in moves:
+        position = tictactoe.after(position, move)
+    return position
+
+
 def some_positions(count: int) -> list[list[int]]:
     choice, found = random.Random(3), []
     while len(found) < count:
@@ -56,7 +57,7 @@ def some_positions(count: int) -> list[list[int]]:
 
 
 def test_notes_and_hints_are_those_of_an_independent_search() -> None:
-    solution = solved(tictactoe)
+    perfect = perfect_player(tictactoe)
     for moves in some_positions(150):
         position = position_of(moves)
         board = tictactoe.text(position).replace("/", "")
@@ -67,30 +68,28 @@ def test_notes_and_hints_are_those_of_an_independent_search() -> None:
             outlook[square] = (-value, plies)
             own = (plies + 2) // 2 if value < 0 else (plies + 1) // 2  # moves of the winner, this one included
             words = "draws" if value == 0 else f"wins in {own}" if value < 0 else f"loses in {own}"
-            assert note_of(solution, position, square) == ("wins" if words == "wins in 1" else words)
+            assert perfect.notes(position)[square] == ("wins" if words == "wins in 1" else words)
         best = max(value for value, _ in outlook.values())
         kept = {square: plies for square, (value, plies) in outlook.items() if value == best}
         wanted = (min if best > 0 else max)(kept.values())
-        assert hints(solution, position) == [s for s, plies in kept.items() if best == 0 or plies == wanted]
+        assert perfect.best(position) == [s for s, plies in kept.items() if best == 0 or plies == wanted]
 
 
 def test_how_a_game_ended_is_said_from_where_one_sits() -> None:
     position = position_of([0, 3, 1, 4, 2])
-    assert ended_words(position, 1) == "you have won: the top row"
-    assert ended_words(position, -1) == "you have lost: X has the top row"
-    assert ended_words(position, None) == "X has won: the top row"
-    assert ended_words(position_of([0, 1, 2, 4, 3, 5, 7, 6, 8]), 1) == "drawn: no square is free"
-    assert ended_words(position_of([0]), 1) == ""
+    assert ended_words(tictactoe, position, 1) == "you have won: the top row"  # type: ignore[arg-type]
+    assert ended_words(tictactoe, position, -1) == "you have lost: X has the top row"  # type: ignore[arg-type]
+    assert ended_words(tictactoe, position, None) == "X has won: the top row"  # type: ignore[arg-type]
+    drawn = position_of([0, 1, 2, 4, 3, 5, 7, 6, 8])
+    assert ended_words(tictactoe, drawn, 1) == "drawn: no square is free"  # type: ignore[arg-type]
+    assert ended_words(tictactoe, position_of([0]), 1) == ""  # type: ignore[arg-type]
+    none, all_home = (0,) * 25, (15, *(0,) * 24)
+    assert ended_words(backgammon, (1, (), all_home, none), 1) == "you have lost: a gammon, 2 points"  # type: ignore[arg-type]
 
 
-def test_two_lines_at_once_are_both_marked() -> None:
-    position = position_of([0, 3, 1, 5, 6, 7, 8, 4])
-    assert line_words(position) == "the middle row"
-    position = position_of([1, 3, 2, 4, 6, 7, 8, 5][:7])
-    assert winning_squares(position) == ()
-    position = position_of([0, 1, 2, 3, 8, 5, 6, 7, 4])
-    assert line_words(position) == "two diagonals"
-    assert winning_squares(position) == (0, 2, 4, 6, 8)
+def test_two_lines_at_once_are_both_named() -> None:
+    assert tictactoe.how_won(position_of([0, 3, 1, 5, 6, 7, 8, 4])) == "the middle row"
+    assert tictactoe.how_won(position_of([0, 1, 2, 3, 8, 5, 6, 7, 4])) == "two diagonals"
 
 
 @pytest.mark.parametrize(
@@ -100,13 +99,5 @@ def test_values_have_their_sign(value: float, text: str) -> None:
     assert value_text(value) == text
 
 
-def test_the_squares_tell_the_order_of_the_moves() -> None:
-    squares = squares_of([4, 0, 8], {1: 0.25, 2: -1.0}, {2: "loses in 1"}, hinted=[1])
-    assert [(s.sign, s.order, s.last) for s in squares if s.sign] == [
-        ("O", "2", False),
-        ("X", "1", False),
-        ("X", "3", True),
-    ]
-    assert (squares[1].number, squares[1].merit, squares[1].hinted) == ("+.25", 0.25, True)
-    assert (squares[2].number, squares[2].note) == ("−1", "loses in 1")
-    assert squares[3].number == ""
+def test_points_keep_three_decimals() -> None:
+    assert [points_text(value) for value in (0.3118, -1.2, -0.0001)] == ["+.312", "−1.200", ".000"]
