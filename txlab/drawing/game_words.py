@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from txlab.drawing.formatting import plain, share
 from txlab.drawing.boards import value_text
+from txlab.drawing.formatting import plain, share
 from txlab.engine.games.game import Game, Position
 
 
