@@ -1,4 +1,5 @@
-"""What is said of a game is true: checked against a search on tuples that knows nothing of graphs."""
+"""How a game ended and what is said of its moves, in words, whatever the game; what is true of it is checked against a
+search on tuples that knows nothing of graphs."""
 
 from __future__ import annotations
 
@@ -8,11 +9,49 @@ from functools import cache
 import pytest
 
 from txlab.drawing.boards import value_text
-from txlab.drawing.game_words import ended_words, points_text
+from txlab.drawing.game_words import ended_words, points_text, value_words
 from txlab.engine.games import tictactoe
 from txlab.engine.games.backgammon import game as backgammon
-from txlab.engine.games.game import Position
+from txlab.engine.games.connect_four import rules as connect_four
+from txlab.engine.games.game import Game, Position
 from txlab.engine.games.players import perfect_player
+
+OFF = (0,) * 25
+
+
+def checkers(**points: int) -> tuple[int, ...]:
+    return tuple(points.get(f"p{point}", 0) for point in range(25))
+
+
+@pytest.mark.parametrize(
+    ("game", "position", "you", "words"),
+    [
+        (tictactoe, tictactoe.read("XXX/OO./..."), 1, "you have won: the top row"),
+        (tictactoe, tictactoe.read("XXX/OO./..."), -1, "you have lost: X has the top row"),
+        (tictactoe, tictactoe.read("XXX/OO./..."), None, "X has won: the top row"),
+        (tictactoe, tictactoe.read("XOX/OXO/XOX"), 1, "you have won: two diagonals"),
+        (tictactoe, tictactoe.read("XOX/XOO/OXX"), 1, "drawn: no square is free"),
+        (tictactoe, tictactoe.start(), 1, ""),
+        (connect_four, connect_four.read("1212121"), 1, "you have won: a column"),
+        (connect_four, connect_four.read("112233"), None, ""),
+        (connect_four, connect_four.read("1122334"), -1, "you have lost: X has a row"),
+        (connect_four, connect_four.read("12233434544"), 1, "you have won: a diagonal"),
+        (backgammon, (-1, (), checkers(p3=14), OFF), 1, "you have won: all checkers are borne off"),
+        (backgammon, (-1, (), checkers(p8=15), OFF), -1, "you have lost: a gammon, 2 points"),
+        (backgammon, (1, (), checkers(p8=14, p24=1), OFF), None, "O has won: a backgammon, 3 points"),
+    ],
+)
+def test_the_end_of_a_game_is_told_to_either_player_and_to_those_who_watch(
+    game: Game, position: Position, you: int | None, words: str
+) -> None:
+    assert ended_words(game, position, you) == words
+
+
+def test_points_have_three_digits_and_outcomes_as_many_as_they_need() -> None:
+    assert [points_text(value) for value in (0.3118, -1.2, -0.0001, 3.0)] == ["+.312", "−1.200", ".000", "+3.000"]
+    assert [value_words(tictactoe, value) for value in (1.0, 0.0, -0.5)] == ["+1", ".00", "−.50"]
+    assert value_words(backgammon, 1.0) == "+1.000"
+
 
 ROWS = [(0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6)]
 
@@ -75,29 +114,8 @@ def test_notes_and_hints_are_those_of_an_independent_search() -> None:
         assert perfect.best(position) == [s for s, plies in kept.items() if best == 0 or plies == wanted]
 
 
-def test_how_a_game_ended_is_said_from_where_one_sits() -> None:
-    position = position_of([0, 3, 1, 4, 2])
-    assert ended_words(tictactoe, position, 1) == "you have won: the top row"  # type: ignore[arg-type]
-    assert ended_words(tictactoe, position, -1) == "you have lost: X has the top row"  # type: ignore[arg-type]
-    assert ended_words(tictactoe, position, None) == "X has won: the top row"  # type: ignore[arg-type]
-    drawn = position_of([0, 1, 2, 4, 3, 5, 7, 6, 8])
-    assert ended_words(tictactoe, drawn, 1) == "drawn: no square is free"  # type: ignore[arg-type]
-    assert ended_words(tictactoe, position_of([0]), 1) == ""  # type: ignore[arg-type]
-    none, all_home = (0,) * 25, (15, *(0,) * 24)
-    assert ended_words(backgammon, (1, (), all_home, none), 1) == "you have lost: a gammon, 2 points"  # type: ignore[arg-type]
-
-
-def test_two_lines_at_once_are_both_named() -> None:
-    assert tictactoe.how_won(position_of([0, 3, 1, 5, 6, 7, 8, 4])) == "the middle row"
-    assert tictactoe.how_won(position_of([0, 1, 2, 3, 8, 5, 6, 7, 4])) == "two diagonals"
-
-
 @pytest.mark.parametrize(
     ("value", "text"), [(1.0, "+1"), (-1, "−1"), (0.0, ".00"), (-0.004, ".00"), (0.618, "+.62"), (-0.31, "−.31")]
 )
 def test_values_have_their_sign(value: float, text: str) -> None:
     assert value_text(value) == text
-
-
-def test_points_keep_three_decimals() -> None:
-    assert [points_text(value) for value in (0.3118, -1.2, -0.0001)] == ["+.312", "−1.200", ".000"]

@@ -67,7 +67,7 @@ async def test_a_game_of_best_moves_against_the_perfect_player_is_drawn(tmp_path
             await put(pilot, square)
             await answered(pilot)
         shown = text_of(app)
-        assert "Drawn" in shown
+        assert "Drawn: no square is free" in shown
         assert "you won 0, drawn 1, lost 0" in shown
         assert len(screen.game.playing.moves) == 9
         await pilot.press("enter")
@@ -86,7 +86,7 @@ async def test_a_game_lost_to_the_perfect_player_is_recognised(tmp_path: Path) -
             await put(pilot, worst[0])
             await answered(pilot)
         shown = text_of(app)
-        assert "You have lost" in shown
+        assert "You have lost: O has" in shown
         assert "you won 0, drawn 0, lost 1" in shown
         assert "mistake" in shown
         pieces = [piece for line in screen.query_one("#board", Board).pieces for piece in line if piece.kind == "won"]
@@ -140,7 +140,7 @@ async def test_a_hint_is_a_best_move_and_says_what_it_leads_to(tmp_path: Path) -
         assert "top right: wins" in text_of(app)
         await pilot.press("enter")
         await pilot.pause()
-        assert "You have won" in text_of(app)
+        assert "You have won: the top row" in text_of(app)
 
 
 async def test_the_other_side_begins_and_a_click_moves(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ async def test_another_person_plays_and_a_random_player_sees_nothing(tmp_path: P
         assert "O is to move" in text_of(app)
         await put(pilot, 4)
         await put(pilot, 2)
-        assert "X has won" in text_of(app)
+        assert "X has won: the top row" in text_of(app)
         await pilot.press("o")
         await choose(pilot, "random")
         assert "random sees nothing" in text_of(app)

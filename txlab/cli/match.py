@@ -153,12 +153,13 @@ def verdict(score: Score, a: str, b: str) -> str:
     interval, better = score.interval(), score.better()
     if interval is None or better is None:
         return f"which of {a} and {b} is better is not known yet: no pair of games is complete"
-    from txlab.cli.terminal import plural
+    from txlab.cli.terminal import plural, wrapped
 
     low, high = map(points_text, interval)
     pairs = plural(len(score.pairs), "pair")
     first = f"{a} makes {points_text(score.mean)} points a game; 95 % interval {low} to {high}, from {pairs}"
-    return f"{first}\nprobability that {a} is better than {b}: {probability_text(better)}, by {MODEL}"
+    second = f"probability that {a} is better than {b}: {probability_text(better)}, by {MODEL}"
+    return f"{wrapped(first)}\n{wrapped(second)}"
 
 
 def probability_text(value: float) -> str:

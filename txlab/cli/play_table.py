@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from shutil import get_terminal_size
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from rich.color import Color
@@ -26,7 +25,6 @@ from txlab.cli.players import learns_at_once
 from txlab.cli.terminal import (
     Column,
     ascii_only,
-    columns,
     complain,
     depth,
     is_terminal,
@@ -34,6 +32,7 @@ from txlab.cli.terminal import (
     shown,
     spaced,
     table,
+    wrapped,
 )
 from txlab.drawing import game_words
 from txlab.drawing.boards import BoardPiece, BoardView, board_of
@@ -256,7 +255,7 @@ class OnPipe:
         self.entry, self.game = entry, entry.game
 
     def say(self, sentence: str) -> None:
-        print(shown(sentence), flush=True)
+        print(wrapped(shown(sentence)), flush=True)
 
     def sign(self, side: int) -> str:
         return self.game.SIGNS[0 if side == FIRST else 1]
@@ -384,9 +383,6 @@ DARK = os.environ.get("COLORFGBG", "").rpartition(";")[2] not in ("7", "15")
 
 class AtTerminal(OnPipe):
     """Output with the board redrawn for each move."""
-
-    def say(self, sentence: str) -> None:
-        print("\n".join(wrap(shown(sentence), columns() - 1, subsequent_indent="  ") or [""]), flush=True)
 
     def prompt(self) -> str:
         places = self.game.ways(self.game.start())

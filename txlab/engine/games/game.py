@@ -103,12 +103,6 @@ def throw_words(game: Game, position: Position) -> str:
     return str(named(position)) if named is not None and game.mover(position) != CHANCE else ""
 
 
-def winning_words(game: Game, position: Position) -> str:
-    """How the game was won, by the game's `how_won` if it has one: "the top row", "a gammon, 2 points"."""
-    named = getattr(game, "how_won", None)
-    return str(named(position)) if named is not None and game.outcome(position) else ""
-
-
 def place_name(game: Game, position: Position, place: int) -> str:
     """A place that a person chooses: the move that it makes alone, or by the game's `name_of_place`: "24", "bar"."""
     move = game.ways(position).get((place,))

@@ -16,11 +16,12 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 
+from txlab.drawing import game_words
 from txlab.drawing.boards import sign_of, value_text
 from txlab.drawing.formatting import count
 from txlab.drawing.text import formula, visible
 from txlab.engine.explain import Explanation
-from txlab.engine.games.game import FIRST, SECOND, Game, Move, Position, throw_words, winning_words
+from txlab.engine.games.game import FIRST, SECOND, Game, Move, Position, throw_words
 from txlab.engine.games.graph import compiled
 from txlab.engine.games.perfect_play import chances
 from txlab.engine.games.players import Player, TabularPlayer
@@ -318,15 +319,11 @@ def state(panel: GamePanel) -> tuple[str, str]:
         return "one moment…", "quiet"
     result = panel.playing.outcome
     if result is not None:
-        how = winning_words(game, position)
-        how = f": {how}" if how else ""
-        if result == 0:
-            return "Drawn", "over"
-        side = FIRST if result > 0 else SECOND
-        if you is not None:
-            return f"You have {'won' if side == you else 'lost'}{how}", "over"
-        who = sign_of(game, side) if seats[side].person else title_of(game, seats, side)
-        return f"{who[:1].upper()}{who[1:]} has won{how}", "over"
+        side = FIRST if result >= 0 else SECOND
+        words = game_words.ended_words(game, position, you)
+        if you is None and result and not seats[side].person:
+            words = f"{title_of(game, seats, side)} has won{words.partition('has won')[2]}"
+        return words[:1].upper() + words[1:], "over"
     if panel.playing.to_throw:
         return "the dice are thrown…", "quiet"
     mover, thrown = panel.mover, throw_words(game, position)
