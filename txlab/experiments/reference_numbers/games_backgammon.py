@@ -146,7 +146,8 @@ def points_a_game(first: Network, second: Network, pairs: int, plies: tuple[int,
     """(pairs) points a game of `first`, two games with the same dice each, the seats exchanged."""
     seeds = np.repeat(DICE + np.arange(pairs, dtype=np.uint64), 2)
     points: np.ndarray = choice.match(first, second, seeds, plies)
-    return points.reshape(pairs, 2).mean(axis=1)
+    means: np.ndarray = points.reshape(pairs, 2).mean(axis=1)
+    return means
 
 
 def measure_learning(say: Say) -> list[Measured]:

@@ -240,6 +240,8 @@ class GamePanel(Panel):
         self.said.clear()
         self.asked = []
         self.seats, self.tally = {FIRST: PERSON, SECOND: found.opponent}, {}
+        if found.opponent.key == "random" and found.entry.scenario:
+            self.tell(f"no run has learnt {found.entry.title} yet; {found.entry.scenario} in the Lab does")
         self.left = found.left
         if found.left is not None:
             saved = found.left[1]
@@ -419,17 +421,17 @@ class GamePanel(Panel):
         if self.thinking.idle:
             self.thinking.want(think, lambda _: self.changed())
 
-    def advisers(self) -> list[Seat]:
-        """Whose values tell what is best: the perfect player, the strongest by the ratings, the agents at the board,
-        and any other."""
+    def advisers(self, everyone: bool) -> list[Seat]:
+        """Whose values tell what is best: the perfect player, the strongest by the ratings, the agents at the board;
+        with `everyone` also the others, who may have to search."""
         perfect = [seat for seat in self.agents if seat.key == "perfect"]
         seated = [self.seats[side] for side in (SECOND, FIRST)]
-        found = [*perfect, *self.strongest(), *seated, *self.agents]
+        found = [*perfect, *self.strongest(), *seated, *(self.agents if everyone else ())]
         return list({seat.key: seat for seat in found if seat.player is not None}.values())
 
-    def advice(self, position: Position) -> tuple[Seat, Judged] | None:
+    def advice(self, position: Position, everyone: bool = True) -> tuple[Seat, Judged] | None:
         """The first adviser who has values here, and what it says; None if there is none, or not yet."""
-        for seat in self.advisers():
+        for seat in self.advisers(everyone):
             assert seat.player is not None
             found = self.known(seat.player, position)
             if found is None:
@@ -441,7 +443,7 @@ class GamePanel(Panel):
     def loss(self, number: int) -> tuple[float, str] | None:
         """What a move gave away, in points, and what the adviser says of it; None if that is not known."""
         position, move = self.playing.positions[self.playing.decisions[number]], self.playing.moves[number]
-        found = self.advice(position)
+        found = self.advice(position, everyone=False)
         if found is None or move not in found[1].values:
             return None
         values = found[1].values

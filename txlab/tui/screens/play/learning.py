@@ -115,7 +115,7 @@ class LearningPanel(Panel):
         yield Words(id="learner")
         chart = Chart(id="curves", waiting="l lets an agent learn")
         chart.can_focus = False
-        chart.log_x, chart.across = True, "games"
+        chart.log_x, chart.across = True, "games; results against random play"
         yield chart
 
     @property
