@@ -8,8 +8,8 @@ person is written to a file after each move (runs/saved_games.py), so that it ou
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import ClassVar
@@ -23,15 +23,13 @@ from txlab.drawing.boards import BoardView, next_places, sign_of, value_text
 from txlab.drawing.text import visible
 from txlab.engine.games.catalogue import GameEntry, game_named, games
 from txlab.engine.games.game import FIRST, SECOND, Game, Move, Position, place_name
-from txlab.engine.games.players import Player
 from txlab.engine.games.playing import Playing
-from txlab.errors import LabError
-from txlab.runs.directory import RunDirectory, RunInfo
-from txlab.runs.folder import list_runs
 from txlab.runs.saved_games import GameFile, SavedGame, left_behind
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.dialogs import Choose
+from txlab.tui.screens.play.advice import Answers, Judged
+from txlab.tui.screens.play.players import PERSON, Seat, agents_of, seat_named, title_of, usual_opponent
 from txlab.tui.widgets.board import Board
 
 ANSWER = 0.3  # seconds until an agent answers the user
@@ -39,49 +37,6 @@ NO_CHOICE = 1.5  # seconds for which a throw is shown that allows no move
 PACES = (0.5, 1.0, 2.0, 5.0, 20.0)  # moves a second when agents play each other
 SEEN = 2.0  # moves for which an ended game stays on show between agents
 VIEWS = ("agent", "perfect", "nothing")
-REMEMBERED = 4_000  # answers of players
-
-
-@dataclass(frozen=True)
-class Seat:
-    """A player at the board: a person, one that the catalogue names, a learner of this screen, or one from a run.
-
-    key     stays the same while a player learns; its knowledge is looked up when it moves
-    player  None for a person     about   stands beside the title where players are chosen
-    where   how it is found again: "you", the name in the catalogue, RUN or RUN@STEP; "" = it cannot be
-    family, age   the learner or the run that it is a snapshot of, and after how much learning
-    """
-
-    key: str
-    title: str
-    about: str = ""
-    player: Player | None = None
-    where: str = ""
-    family: str = ""
-    age: int = 0
-
-    @property
-    def person(self) -> bool:
-        return self.player is None
-
-
-PERSON = Seat("you", "you", where="you")
-
-
-@dataclass(frozen=True)
-class Judged:
-    """What a player says of a position."""
-
-    values: dict[Move, float] = field(default_factory=dict)
-    notes: dict[Move, str] = field(default_factory=dict)
-    shares: dict[Move, float] = field(default_factory=dict)
-    best: tuple[Move, ...] = ()
-    sees: str = ""
-
-    @classmethod
-    def by(cls, player: Player, position: Position) -> Judged:
-        notes, shares, best = player.notes(position), player.shares(position), tuple(player.best(position))
-        return cls(player.values(position), notes, shares, best, player.sees(position))
 
 
 @dataclass(frozen=True)
@@ -92,11 +47,6 @@ class Prepared:
     agents: list[Seat]
     opponent: Seat
     left: tuple[Path, SavedGame] | None
-
-
-def title_of(game: Game, seats: Mapping[int, Seat], side: int) -> str:
-    """`perfect (O)`"""
-    return f"{visible(seats[side].title)} ({sign_of(game, side)})"
 
 
 class GamePanel(Panel):
@@ -142,14 +92,12 @@ class GamePanel(Panel):
         self.running = True  # whether agents keep playing each other
         self.pace = 1
         self.clock: Timer | None = None
-        self.said: dict[tuple[Player, Position], Judged] = {}
-        self.asked: list[tuple[Player, Position]] = []  # of whom something is awaited
         self.file = GameFile()
         self.left: tuple[Path, SavedGame] | None = None  # a game that another console did not finish
         complain = lambda sentence: self.tell(sentence, "error")  # noqa: E731
         self.preparing = LatestTask(self, "preparing", complain)
         self.answering = LatestTask(self, "answering", complain)
-        self.thinking = LatestTask(self, "thinking", complain)
+        self.answers = Answers(self, changed)
 
     def compose(self) -> ComposeResult:
         yield self.board
@@ -222,9 +170,7 @@ class GamePanel(Panel):
         self.unseen()
 
         def find(lane: LatestTask) -> Prepared:
-            agents = [
-                Seat(each.name, each.name, each.about, each.made(entry.game), each.name) for each in entry.players
-            ]
+            agents = agents_of(entry)
             for seat in agents:
                 if seat.player is not None and seat.player.quick:
                     Judged.by(seat.player, Playing(entry.game, 0).position)  # a solved game is searched here
@@ -237,8 +183,7 @@ class GamePanel(Panel):
         if self.entry is not found.entry:
             self.file.remove()
         self.entry, self.agents, self.ready = found.entry, found.agents, True
-        self.said.clear()
-        self.asked = []
+        self.answers.forget()
         self.seats, self.tally = {FIRST: PERSON, SECOND: found.opponent}, {}
         if found.opponent.key == "random" and found.entry.scenario:
             self.tell(f"no run has learnt {found.entry.title} yet; {found.entry.scenario} in the Lab does")
@@ -375,9 +320,7 @@ class GamePanel(Panel):
 
         def find(lane: LatestTask) -> tuple[GameEntry, list[Seat], dict[int, Seat], Playing, list[str]]:
             entry, playing = game_named(saved.game), saved.playing()
-            agents = [
-                Seat(each.name, each.name, each.about, each.made(entry.game), each.name) for each in entry.players
-            ]
+            agents = agents_of(entry)
             missing: list[str] = []
             seats = {int(side): seat_named(who, agents, root, missing) for side, who in saved.seats.items()}
             return entry, agents, seats, playing, missing
@@ -391,35 +334,7 @@ class GamePanel(Panel):
 
         self.preparing.want(find, go_on, holds_keys=True)
 
-    # What players say of a position
-
-    def known(self, player: Player, position: Position) -> Judged | None:
-        """What a player says of a position; None until it has been asked, in a thread."""
-        if player.quick:
-            return Judged.by(player, position)
-        found = self.said.get((player, position))
-        if found is None and (player, position) not in self.asked:
-            self.asked.append((player, position))
-        return found
-
-    def ask(self) -> None:
-        """Ask what `known` was asked for and did not know, one after the other, and show it."""
-        wanted = [each for each in self.asked if each not in self.said]
-        self.asked = []
-        if not wanted:
-            return
-        if len(self.said) > REMEMBERED:
-            self.said.clear()
-
-        def think(lane: LatestTask) -> None:
-            for player, position in wanted:
-                if lane.late:
-                    return
-                self.said[player, position] = Judged.by(player, position)
-                lane.say(self.changed)
-
-        if self.thinking.idle:
-            self.thinking.want(think, lambda _: self.changed())
+    # What is best
 
     def advisers(self, everyone: bool) -> list[Seat]:
         """Whose values tell what is best: the perfect player, the strongest by the ratings, the agents at the board;
@@ -433,7 +348,7 @@ class GamePanel(Panel):
         """The first adviser who has values here, and what it says; None if there is none, or not yet."""
         for seat in self.advisers(everyone):
             assert seat.player is not None
-            found = self.known(seat.player, position)
+            found = self.answers.known(seat.player, position)
             if found is None:
                 return None
             if found.best:
@@ -496,8 +411,8 @@ class GamePanel(Panel):
             return Judged(), "nothing; v shows values"
         seat = self.shown_seat()
         if seat is None or seat.player is None:
-            return Judged(), "thinking…" if self.asked or not self.thinking.idle else "nobody has values here"
-        found = self.known(seat.player, self.position)
+            return Judged(), "thinking…" if self.answers.awaited else "nobody has values here"
+        found = self.answers.known(seat.player, self.position)
         if found is None:
             return Judged(), f"{visible(seat.title)} thinks…"
         return found, f"{found.sees}, {sign_of(self.game, self.mover)}'s view" if found.values else found.sees
@@ -651,55 +566,3 @@ class GamePanel(Panel):
 
     def action_move(self) -> None:
         self.board.choose()
-
-
-def seat_named(who: str, agents: Sequence[Seat], root: Path, missing: list[str]) -> Seat:
-    """The seat of a saved game; the usual opponent for one that is not there any more, which is added to `missing`."""
-    if who == PERSON.where:
-        return PERSON
-    found = next((seat for seat in agents if seat.where == who), None)
-    if found is not None:
-        return found
-    try:
-        if ":" in who:  # of another machine, which is not asked unasked
-            raise LabError("not here")
-        return seat_of_run(who, root)
-    except LabError:
-        missing.append(visible(who[:60]))
-        return agents[0]
-
-
-def usual_opponent(root: Path, entry: GameEntry, agents: Sequence[Seat], stop: Callable[[], bool]) -> Seat:
-    """Who sits opposite in the beginning: the first of the catalogue; if none there has learnt the game, the player of
-    the newest run that has one."""
-    if agents[0].key != "random":
-        return agents[0]
-    for path, _ in runs_that_play(root, entry, stop):
-        try:
-            return seat_of_run(path.name, root)
-        except LabError:  # it has not played yet
-            continue
-    return agents[0]
-
-
-def runs_that_play(root: Path, entry: GameEntry, stop: Callable[[], bool]) -> Iterator[tuple[Path, RunInfo]]:
-    """The runs of the kinds that play a game, newest first."""
-    for path in list_runs(root):
-        if stop():
-            break
-        try:
-            info = RunInfo.load(RunDirectory(path))
-        except (OSError, ValueError):
-            continue
-        if info.kind in entry.kinds and info.facts.get("game", entry.title) == entry.title:
-            yield path, info
-
-
-def seat_of_run(name: str, root: Path) -> Seat:
-    """The player of a run, "RUN" or "RUN@STEP". LabError if it has none yet."""
-    from txlab.runs.models import find_model, player_of_run
-
-    path, step = find_model(name, root)
-    player = player_of_run(path, step)
-    where = path.name if step is None else f"{path.name}@{step}"
-    return Seat(f"run {path}@{step}", visible(f"run {where}"), player.name, player, where, f"run {path}")

@@ -25,8 +25,8 @@ from txlab.engine.games.players import MaskPlayer
 from txlab.experiments.protocol import Frame, Metrics
 from txlab.experiments.tabular.training import Point, Training
 from txlab.tui.panel import Panel
-from txlab.tui.screens.play.game import Seat
 from txlab.tui.screens.play.lesson_dialog import LearnDialog, Lesson
+from txlab.tui.screens.play.players import Seat
 from txlab.tui.screens.words import Words
 from txlab.tui.session import Picture, Session
 from txlab.tui.widgets.chart import Chart, ChartSeries

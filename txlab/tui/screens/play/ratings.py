@@ -20,7 +20,7 @@ from txlab.engine.games.players import TabularPlayer
 from txlab.engine.games.tournament import Standing, Standings, tournament
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
-from txlab.tui.screens.play.game import Seat
+from txlab.tui.screens.play.players import Seat
 from txlab.tui.widgets.chart import Chart, ChartSeries
 from txlab.tui.widgets.table import Column, Table
 

@@ -27,8 +27,10 @@ from txlab.engine.games.perfect_play import chances
 from txlab.engine.games.players import Player, TabularPlayer
 from txlab.tui.panel import Panel
 from txlab.tui.screens.base_screens import BenchScreen, Rule
-from txlab.tui.screens.play.game import PACES, GamePanel, Judged, Seat, title_of
+from txlab.tui.screens.play.advice import Judged
+from txlab.tui.screens.play.game import PACES, GamePanel
 from txlab.tui.screens.play.learning import LearningPanel, rate
+from txlab.tui.screens.play.players import Seat, seat_of_run, title_of
 from txlab.tui.screens.play.ratings import RatingsPanel
 from txlab.tui.screens.play.seats import SeatsPanel
 from txlab.tui.screens.words import Words
@@ -103,7 +105,6 @@ class PlayScreen(BenchScreen):
     def open_run(self, name: str) -> None:
         """Play against a run: its game, and its player opposite."""
         from txlab.engine.games.catalogue import game_named
-        from txlab.tui.screens.play.game import seat_of_run
 
         root = self.app.root  # type: ignore[attr-defined]
 
@@ -145,7 +146,7 @@ class PlayScreen(BenchScreen):
         for name in ("#moves", "#game"):
             self.query_one(name, Table).set_table(*move_table(game, told))
         self.query_one("#values", Table).set_table(*value_table(game.game, game.position, game.on_the_board()[0]))
-        game.ask()
+        game.answers.ask()
         self.refresh_bindings()
 
     def headline(self) -> Content:

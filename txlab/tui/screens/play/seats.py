@@ -19,7 +19,7 @@ from txlab.runs.models import player_of_run, steps_that_play
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.dialogs import Choose
-from txlab.tui.screens.play.game import PERSON, Seat, runs_that_play, seat_of_run
+from txlab.tui.screens.play.players import PERSON, Seat, runs_that_play, seat_of_run
 
 if TYPE_CHECKING:
     from txlab.tui.screens.play.game import GamePanel
