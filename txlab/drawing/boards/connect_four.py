@@ -171,8 +171,8 @@ def below(canvas: Canvas, at: Layout, view: BoardView, column: int, bar: int) ->
         small = "" if bar or canvas.ascii or at.step < 6 else BARS[eighths]
         canvas.centre(f"{small}{share(visits)}", row, left, at.step, "quiet")
         row += 1
-    for at_row, part in enumerate(parts_of(view, column, at), row):
-        canvas.centre(part, at_row, left, at.step, "quiet")
+    for line, words in enumerate(parts_of(view, column, at), row):
+        canvas.centre(words, line, left, at.step, "quiet")
 
 
 def parts_of(view: BoardView, column: int, at: Layout) -> list[str]:
