@@ -103,17 +103,17 @@ def last_move(canvas: Canvas, at: Layout, on: Table) -> None:
             if number < 0 and count + moved < at.most:
                 checker(canvas, at, spot, count + moved, "ghost", "dashes")
             elif 0 < number <= count <= at.most:
-                mark(canvas, at, spot, count - 1 - moved)
+                mark(canvas, at, spot, count - 1 - moved, on.hopped)
             elif number < 0 or count > at.most:  # there is no room on the point
                 sign = "()" if number < 0 else "." if canvas.ascii else "•"
                 canvas.centre(sign, at.tip(spot[1]), at.left(spot[0]), at.width(spot[0]), "quiet")
 
 
-def mark(canvas: Canvas, at: Layout, spot: tuple[int, bool], number: int) -> None:
+def mark(canvas: Canvas, at: Layout, spot: tuple[int, bool], number: int, side: int) -> None:
     """Mark a checker with a dot in its middle, or between brackets."""
     slot, upper = spot
     top = at.top(upper, number)
-    size = mark_size(at.high)
+    size = mark_size(at.high, side == SECOND)
     if size > 1 and not canvas.ascii:
         left = at.left(slot) * 2 + at.width(slot) - size
         canvas.shape("disc", top + (at.high - size) // 2, left, size, 2 * size, "mark", ".")

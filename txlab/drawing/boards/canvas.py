@@ -62,13 +62,14 @@ def letters(shape: str, wide: int, high: int) -> tuple[tuple[int, ...], ...]:
     )
 
 
-def mark_size(size: int) -> int:
-    """About a third of a shape's size, so that it can be centred in it.
+def mark_size(size: int, ring: bool = False) -> int:
+    """About a third of a shape's size, or a quarter to fit in a ring, so that it can be centred in it.
 
-    >>> [mark_size(size) for size in (5, 6, 7, 9)]
-    [1, 2, 3, 3]
+    >>> [mark_size(size) for size in (5, 6, 7, 9)], mark_size(8, ring=True)
+    ([1, 2, 3, 3], 2)
     """
-    return size // 3 + (size - size // 3) % 2
+    part = size // (4 if ring else 3)
+    return part + (size - part) % 2
 
 
 @dataclass(slots=True)

@@ -61,7 +61,7 @@ TONE_256 = {
     "die": ("g21", "g02"), "pip": ("g00", "g23"), "ghost": ("g11", "g10"),
 }  # fmt: skip
 TONE_16 = {"die": (BRIGHT_WHITE, BLACK), "pip": (BLACK, BRIGHT_WHITE), "ghost": (WHITE, GREY)}
-TEXTURE = {"even": "░", "odd": "·", "hole": " "}
+TEXTURE = {"even": "░", "odd": "·", "hole": "·"}
 BLOCKS = tuple(map(ord, QUARTERS[1:]))
 
 

@@ -13,6 +13,7 @@ from txlab.drawing.formatting import plain, share
 from txlab.engine.games.connect_four.rules import COLUMNS, ROWS, STRIDE, square_of, winning_squares
 from txlab.engine.games.game import FIRST, SECOND
 
+LEAST_COLUMNS = 45  # where discs are drawn
 BARS = " ▁▂▃▄▅▆▇█"
 LARGEST, MOST_BAR = 40, 5  # units of height of a disc; rows of a bar
 
@@ -101,11 +102,11 @@ def lines(view: BoardView, columns: int, rows: int, ascii: bool) -> list[list[Bo
             elif bit == last and at.step > 2:
                 canvas.write("( )", at.row_of(row)[1], at.left(column) - 1, "here")
         elif bit in won:
-            mark(canvas, at, column, row, "diamond", "*" if ascii else "★")
+            mark(canvas, at, column, row, side, "diamond", "*" if ascii else "★")
         elif bit == last:
-            mark(canvas, at, column, row, "disc", "." if ascii else "•")
+            mark(canvas, at, column, row, side, "disc", "." if ascii else "•")
         elif column in view.hinted and landing.get(column) == bit:
-            mark(canvas, at, column, row, "diamond", "*" if ascii else "◆")
+            mark(canvas, at, column, row, side, "diamond", "*" if ascii else "◆")
     mover = game.mover(position)
     words, middle = turn_words(view), at.row_of(ROWS)[1]
     if view.cursor in landing:
@@ -132,16 +133,14 @@ def disc(canvas: Canvas, at: Layout, column: int, row: int, side: int, kind: Kin
         name = "ring" if side == SECOND and not canvas.ascii else "disc"  # the letter tells in ASCII
         left, wide = at.left(column) * at.units, at.wide * at.units
         canvas.shape(name, top, left, at.high, wide, kind if side else "hole", letter)
-        if not side:  # where there are no tones, a point
-            canvas.centre("·", middle, at.left(column), at.wide, "hole")
     else:
         canvas.centre(letter, middle, at.left(column), at.wide, "quiet")
 
 
-def mark(canvas: Canvas, at: Layout, column: int, row: int, shape: str, sign: str) -> None:
+def mark(canvas: Canvas, at: Layout, column: int, row: int, side: int, shape: str, sign: str) -> None:
     """Put a mark in the middle of a square: a shape where there is room, otherwise a sign."""
     top, middle = at.row_of(row)
-    high = mark_size(at.high)
+    high = mark_size(at.high, side == SECOND)
     if canvas.ascii or high < 2:
         canvas.centre(sign, middle, at.left(column), at.wide, "mark")
     else:
@@ -174,8 +173,8 @@ def below(canvas: Canvas, at: Layout, view: BoardView, column: int, bar: int) ->
         small = "" if bar or canvas.ascii or at.step < 6 else BARS[eighths]
         canvas.centre(f"{small}{share(visits)}", row, left, at.step, "quiet")
         row += 1
-    for at_row, part in enumerate(parts_of(view, column, at), row):
-        canvas.centre(part, at_row, left, at.step, "quiet")
+    for line, words in enumerate(parts_of(view, column, at), row):
+        canvas.centre(words, line, left, at.step, "quiet")
 
 
 def parts_of(view: BoardView, column: int, at: Layout) -> list[str]:
