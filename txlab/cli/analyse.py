@@ -26,7 +26,7 @@ def analyse(
     errors: Annotated[bool, typer.Option("--errors", help="only the moves that are marked")] = False,
     json: Annotated[bool, typer.Option("--json", help="one JSON object a line: moves, then the players")] = False,
 ) -> None:
-    """Say what each move of a game cost: the points expected after the best move, less those after this one.
+    """Say what each move of a game cost: the points that the best one expects more.
 
     ?! marks a loss from .04 points on, ? from .08, ?? from .16.
     """
