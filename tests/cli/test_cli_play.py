@@ -108,6 +108,11 @@ def test_the_end_of_the_input_is_no_error(ask: Ask) -> None:
         (["tictactoe", "--against", "nobody"], "or one of perfect, random, td"),
         (["tictactoe", "--games", "10"], "give it with --against td"),
         (["tictactoe", "--against", "td", "--games", "1000000"], "at most 100000"),
+        (["connect-four", "--against", "td"], "or one of perfect, search, random"),
+        (["backgammon", "--against", "perfect"], "or one of random"),
+        (["backgammon", "--tournament"], "txlab match compares two of its players"),
+        (["backgammon", "--record", "nowhere/at/all.mat"], "there is no folder nowhere/at"),
+        (["tictactoe", "--seat", "third"], "'third' is not allowed"),
     ],
 )
 def test_wrong_words_are_one_sentence(ask: Ask, words: Sequence[str], sentence: str) -> None:

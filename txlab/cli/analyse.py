@@ -26,9 +26,10 @@ def analyse(
     errors: Annotated[bool, typer.Option("--errors", help="only the moves that are marked")] = False,
     json: Annotated[bool, typer.Option("--json", help="one JSON object a line: moves, then the players")] = False,
 ) -> None:
-    """Say what each move of a game cost: the points expected after the best move, less those after this one.
+    """Say what each move of a game cost, in points that are expected.
 
-    ?! marks a loss from .04 points on, ? from .08, ?? from .16.
+    A move costs what the best one would bring more, by the values of a player. ?! marks a loss from .04 points on, ?
+    from .08, ?? from .16.
     """
     from txlab.cli.players import newest_run_of, player_named
     from txlab.cli.records import read_record

@@ -87,11 +87,11 @@ def games(context: Context, incomplete: str) -> list[Item]:
 def players(context: Context, incomplete: str) -> list[Item]:
     """The players of the game that is named, else of all games, and the runs."""
     from txlab.cli.players import names_of
-    from txlab.engine.games.catalogue import game_named
     from txlab.engine.games.catalogue import games as all_games
 
-    game = context.params.get("game") if context is not None else None
-    entries = [game_named(game)] if game else list(all_games().values())
+    known = all_games()
+    words = [] if context is None else [context.params.get("game"), *context.args]  # as in `scenario_of`
+    entries = [known[word] for word in words if word in known] or list(known.values())
     names = dict.fromkeys(name for entry in entries for name in names_of(entry))
     return [*map(Item, names), *runs(context, "")]
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from txlab.cli.players import LEARNS, LEARNT
+from txlab.cli.players import LEARNS, LEARNT, learns_at_once
 from txlab.errors import LabError
 
 
@@ -45,6 +45,8 @@ def play(
         raise LabError("--games is how long td learns; give it with --against td, or with --tournament")
     if games is not None and games > LEARNT:
         raise LabError(f"--games: {games} is not allowed; allowed: at most {LEARNT}")
+    if tournament and not learns_at_once(entry):
+        raise LabError(f"--tournament takes too long in {entry.title}; txlab match compares two of its players")
     from txlab.cli.play_table import ShellGame, output_for, print_ratings
 
     games = LEARNT if games is None else games

@@ -21,7 +21,6 @@ from rich.style import Style
 from rich.text import Text
 
 from txlab.cli.models import print_explanation, print_json
-from txlab.cli.players import learns_at_once
 from txlab.cli.terminal import (
     Column,
     ascii_only,
@@ -471,13 +470,12 @@ def colour_of(colour: RGB | None) -> Color | None:
 
 
 def print_ratings(entry: GameEntry, games: int, seed: int, as_json: bool) -> None:
-    """Print the ratings of the players that need no run, best first: in tic-tac-toe with TD(0) after up to `games`."""
+    """Print the ratings of the players that need no run and of TD(0) after up to `games` games, best first."""
     players = [each.made(entry.game) for each in entry.players]
-    if learns_at_once(entry):
-        learner = make_learner(compiled(entry.game), SelfPlaySettings(), seed)  # type: ignore[arg-type]
-        for age in sorted({*(age for age in AGES if age < games), games}):
-            learner.run(age - learner.games)
-            players.append(learner.player(f"TD(0), {spaced(age)} games"))
+    learner = make_learner(compiled(entry.game), SelfPlaySettings(), seed)  # type: ignore[arg-type]
+    for age in sorted({*(age for age in AGES if age < games), games}):
+        learner.run(age - learner.games)
+        players.append(learner.player(f"TD(0), {spaced(age)} games"))
     standings = tournament(players, BETWEEN_TWO, seed)
     assert standings is not None  # it is never stopped early
     rows = standings.rows()

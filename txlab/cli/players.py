@@ -71,13 +71,15 @@ def kind_of(name: str) -> str | None:
 
 
 def newest_run_of(entry: GameEntry) -> str | None:
-    """The name of the directory of the newest run that plays this game."""
+    """The name of the directory of the newest run that plays this game, and has learnt something to play."""
     from txlab.runs.directory import RunInfo
     from txlab.runs.folder import list_runs
+    from txlab.runs.models import player_of_run
 
     for path in list_runs():
         with suppress(LabError):
             if RunInfo.load(path).kind in entry.kinds:
+                player_of_run(path)
                 return path.name
     return None
 

@@ -88,7 +88,7 @@ def square(canvas: Canvas, view: BoardView, place: int, cell: tuple[int, int], w
         if high >= 3:
             centre(note, middle + 1, "quiet")
     if view.numbered and value is not None and high >= 3:
-        canvas.write(str(place + 1), top, left + wide - 1, "quiet")
+        canvas.write(str(place + 1), top, left + wide - 2, "quiet")
     elif view.numbered:
         centre(str(place + 1), middle, "quiet")
     if place in view.hinted and (high >= 3 or not number):

@@ -103,7 +103,8 @@ class Score:
     def pairs(self) -> np.ndarray:
         """(n) float64: the mean of each whole pair."""
         whole = len(self.points) // 2 * 2
-        return np.array(self.points[:whole], dtype=np.float64).reshape(-1, 2).mean(1)
+        found: np.ndarray = np.array(self.points[:whole], dtype=np.float64).reshape(-1, 2).mean(1)
+        return found
 
     def interval(self) -> tuple[float, float] | None:
         """The 95 % interval of the points A expects in a game; None before the first pair."""

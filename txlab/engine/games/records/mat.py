@@ -166,7 +166,7 @@ class Reading:
         elif words.casefold().startswith("illegal play"):
             raise LabError("a game with an illegal play cannot be followed")
         else:
-            move = read_move(self.game, position, usual(words))
+            move = read_move(self.game, position, words)
         self.turns.append(Turn(position, move))
         self.position = self.game.after(position, move)
 
@@ -186,15 +186,6 @@ class Reading:
     def finished(self, names: tuple[str, str]) -> PlayedGame:
         points = self.game.outcome(self.position) if self.points is None else self.points
         return PlayedGame(names, tuple(self.turns), points, tuple(self.actions))
-
-
-def usual(words: str) -> str:
-    """A move with 25 and 0 written as "bar" and "off".
-
-    >>> usual("25/22* 6/0(2)")
-    'bar/22* 6/off(2)'
-    """
-    return re.sub(r"/0\b", "/off", re.sub(r"\b25/", "bar/", words))
 
 
 def recognises(game: Game, text: str) -> bool:
