@@ -72,9 +72,6 @@ def layout(columns: int, rows: int, ascii: bool) -> Layout:
     return Layout(found.high, found.wide, found.step, units, max(0, rows - found.floor - 1))
 
 
-LEAST_COLUMNS = 24
-
-
 def lines(view: BoardView, columns: int, rows: int, ascii: bool) -> list[list[BoardPiece]]:
     at, game, position = layout(columns, rows, ascii), view.game, view.position
     notes = max((len(parts_of(view, column, at)) for column in view.notes), default=0)
