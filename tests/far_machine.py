@@ -21,6 +21,33 @@ from waiting import LONGEST
 
 INSTALL = "it needs OpenSSH's server: apt-get install openssh-server (or the openssh package of your system)"
 
+# Lines for the reader on the other machine, whose disk is read-only, or full.
+READ_ONLY = """
+import os
+_open = os.open
+def refusing(path, flags, *rest, **named):
+    if flags & (os.O_WRONLY | os.O_RDWR):
+        raise OSError(30, "Read-only file system")
+    return _open(path, flags, *rest, **named)
+os.open = refusing
+"""
+FULL = """
+import os, stat
+_write, _fdopen = os.write, os.fdopen
+def filling(descriptor, data):
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return _write(descriptor, data)
+    if len(data) < 9:
+        raise OSError(28, "No space left on device")
+    return _write(descriptor, data[:7])
+class Full:
+    def __init__(self, descriptor, mode): self.descriptor = descriptor
+    def __enter__(self): return self
+    def __exit__(self, *_): os.close(self.descriptor)
+    def write(self, data): _write(self.descriptor, data[:3]); raise OSError(28, "No space left on device")
+os.write, os.fdopen = filling, Full
+"""
+
 
 def stand_in(folder: Path, before: str = "", runs: Path | None = None) -> str:
     """A command for $TXLAB_SSH that runs its last argument in a local shell, after the lines of sh in `before`."""

@@ -10,6 +10,7 @@ import os
 import re
 import struct
 import sys
+import time
 import zlib
 from collections.abc import Iterator
 from itertools import count
@@ -31,6 +32,7 @@ LIES = (
     ),
     *("endless names", "long names", "endless list", "large list", "other runs", "more without end"),
     *("short ids", "control ids", "rows", "row of parts", "metric names", "questions", "heartbeats", "log again"),
+    *("million names", "many frames", "endless line", "odd rows", "odd files"),
     *("giant marks", "frame of a GiB", "frame of parts", "frame of zeros", "small pieces", "run.json of parts"),
 )
 
@@ -92,6 +94,12 @@ class Liar:
         while self.lie == "complaints":
             os.write(2, os.urandom(1 << 14) + b"\x1b]0;owned\x07")
         self.write(b"\0txlab far 1\n")
+        if self.lie == "trickle":
+            for byte in (
+                self.deflate.compress(struct.pack("<II", 1 << 20, 0) + os.urandom(1 << 16)) + self.deflate.flush()
+            ):
+                self.write(bytes([byte]))
+                time.sleep(0.1)
         if self.lie == "huge message":
             self.write(self.deflate.compress(struct.pack("<II", 2**32 - 1, 2**32 - 1)))
         while self.lie == "empty messages":
@@ -119,6 +127,8 @@ class Liar:
                 names = [f"{n:05x}" + "x" * 5000 for n in range(1100)]
             if self.lie in ("endless list", "large list"):
                 names = [f"2026-01-01_000001_{n:05d}" for n in range(99_000)]
+            if self.lie == "million names":
+                names = [f"{n:x}" for n in range(1_000_000)]
             while self.lie == "more without end":
                 self.send({"id": number, "root": "/r", "run": None, "names": names, "more": True})
             self.send({"id": number, "root": "/r", "run": None, "names": names})
@@ -150,7 +160,7 @@ class Liar:
         head = b'{"step":1,"base":null,"text":"{\\"tokens\\":{},\\"texts\\":{},\\"facts\\":{}}","tensors":['
         blob = {
             "frame of parts": lambda: zlib.compress(head + b"[]," * 1_000_000 + b"[]]}\n"),
-            "frame of zeros": lambda: zlib.compress(head + b"]}\n" + bytes(900 << 20), 1),
+            "frame of zeros": lambda: with_zeros(head + b"]}\n", 900),
         }.get(self.lie, lambda: b"x" * (256 << 10))()
         self.send(
             {"id": number, "size": 1 << 30 if self.lie == "frame of a GiB" else len(blob), "frame": [1, None, 9]}, blob
@@ -178,15 +188,50 @@ class Liar:
             self.send({"run": RUN, "file": "events.jsonl", "at": 0, "end": 0}, flush=False)
         if self.lie == "run.json of parts":
             self.send({"run": RUN, "file": "run.json", "whole": True}, b'{"x":[' + b"{}," * 1_300_000 + b"{}]}")
+        if self.lie == "many frames":
+            self.send({"run": RUN, "frames": [[n, None, 9] for n in range(200_000)]})
+        if self.lie == "endless line":
+            self.grow("events.jsonl", iter(lambda: b"x" * 60, 0))
+        if self.lie == "odd rows":
+            body = b"\n".join(ODD_ROWS) + b"\n"
+            self.send({"run": RUN, "file": "events.jsonl", "at": 0, "end": 0})
+            self.send({"run": RUN, "file": "events.jsonl", "at": 0, "end": len(body)}, body)
+        if self.lie == "odd files":
+            deep = b'{"status":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"}"
+            for file in ("run.json", "heartbeat", "label.json", "scenario.toml"):
+                self.send({"run": RUN, "file": file, "whole": True, "mark": [2**63 - 1, -1, -(2**63)]}, deep[:4096])
+            for file in ("../x", "/etc/x", "a\0b", "\x1b]0;owned\x07", "far.json", ".mirror.lock"):
+                self.send({"run": RUN, "file": file, "whole": True, "mark": [1, 2, 3]}, b"{}")
         if self.lie == "giant marks":
             for step in count():
                 self.send(
                     {"run": RUN, "frames": [[n, "m" * 4_000_000 if n == step else None, 9] for n in range(step + 1)]}
                 )
         self.send({"run": RUN, "file": "run.json", "whole": True, "mark": [1, 2, 3]}, b'{"status":"running"}')
-        self.send({"run": RUN, "file": "events.jsonl", "at": 0, "end": 0})
+        if self.lie != "odd rows":
+            self.send({"run": RUN, "file": "events.jsonl", "at": 0, "end": 0})
         self.send({"run": RUN, "frames": [[1, None, 9]]})
         self.send({"run": RUN, "settled": True})
+
+
+def with_zeros(data: bytes, megabytes: int) -> bytes:
+    """The same as of zlib.compress, but that the zeros are compressed once."""
+    pack = zlib.compressobj(1)
+    begin = pack.compress(data) + pack.flush(zlib.Z_FULL_FLUSH)
+    return begin + (pack.compress(bytes(1 << 20)) + pack.flush(zlib.Z_FULL_FLUSH)) * megabytes
+
+
+ODD_ROWS = [
+    b'{"event":"metrics","time":1,"step":1,"values":{"loss":' + b"9" * 1_000_000 + b"}}",
+    b'{"event":"metrics","time":1,"step":1,"values":{"loss":' + b"[" * 100_000 + b"]" * 100_000 + b"}}",
+    b'{"event":"metrics","time":1,"step":1,"values":{"\x1b]0;owned\x07":1}}',
+    b'{"event":"metrics","time":1,"step":1,"values":{"\\u001b[31m":1e400,"loss":-1e308}}',
+    b'{"event":"note","time":1,"step":1,"text":"' + b"x" * 900_000 + b'"}',
+    b'{"event":"control","time":1,"step":-1e9,"id":{}}',
+    bytes(100_000),
+    b"\xff\xfe" * 1000,
+    b'{"event":"metrics","time":1,"step":2,"values":{"loss":0.5}}',
+]
 
 
 if __name__ == "__main__":

@@ -34,7 +34,8 @@ from typing import Literal
 from pydantic import Field
 
 from txlab.engine.explain import Explanation, Operand, Step
-from txlab.experiments.kind import Kind, Label
+from txlab.experiments.kind import Kind
+from txlab.experiments.metric import Metric
 from txlab.experiments.protocol import Frame
 from txlab.experiments.schema import Compute, Scenario, Section
 
@@ -93,9 +94,7 @@ class HalvingKind(Kind):
     name = "toy-halving"
     title = "Halving a number"
     schema = HalvingScenario
-    units = {"x": "toys"}
-    primary_metrics = ("x",)
-    labels = {"x": Label("the toy", "halved")}
+    METRICS = (Metric("x", "toys", "the toy", "halved", primary=True),)
     screen = "toy"
 
     def build(self, scenario):
@@ -359,7 +358,7 @@ def test_verify_finds_its_figures(site: Path) -> None:
 
 def test_its_kind_answers_for_its_numbers(installed: Path) -> None:
     assert "toy-halving" in kind_names()
-    assert kind_named("toy-halving").unit_of("x") == "toys"
+    assert kind_named("toy-halving").metric("x").unit == "toys"
     answer = explain_metric({"kind": "toy-halving"}, "x", 3, {"x": 1.0})
     assert answer is not None
     assert answer.result == 1.0

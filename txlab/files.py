@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import stat
 import time
 from collections.abc import Iterable, Iterator
@@ -120,6 +121,34 @@ def atomic_write(path: Path, data: bytes | Iterable[bytes], durable: bool = Fals
     """
     with OpenFolder.at(path.parent, follow=True) as folder:
         folder.write(path.name, data, durable)
+
+
+@contextlib.contextmanager
+def folder_made_whole(path: Path) -> Iterator[Path]:
+    """A hidden directory beside `path`, which becomes `path` when the block ends, and is removed if the block raises.
+    `path` may be an empty directory.
+
+    What a kill leaves has the same hidden name: the next one that makes `path` removes it. Raises OSError;
+    BlockingIOError if another process is making it.
+    """
+    import fcntl  # not on Windows
+
+    aside = path.with_name(f".{path.name[:200]}.being-made")
+    with contextlib.suppress(FileExistsError):
+        aside.mkdir()
+    with OpenFolder.at(aside) as held:
+        fcntl.flock(held.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for name in held.names():
+            with contextlib.suppress(NotADirectoryError):
+                shutil.rmtree(name, dir_fd=held.descriptor)
+                continue
+            held.unlink(name)
+        try:
+            yield aside
+            aside.replace(path)
+        except BaseException:
+            shutil.rmtree(aside, ignore_errors=True)
+            raise
 
 
 class OpenFolder:

@@ -49,6 +49,7 @@ class Machine:
 
     root: Path
     asked: list[tuple[str, str]] = field(default_factory=list)  # (run, request)
+    ids: list[str] = field(default_factory=list)  # of these requests
     ended: threading.Event = field(default_factory=threading.Event)
 
     def answer(self) -> None:
@@ -57,8 +58,9 @@ class Machine:
                 run = RunDirectory(self.root / name)
                 for file in run.inbox.glob("[0-9]*.json"):
                     request = json.loads(file.read_bytes())
-                    file.unlink()
                     self.asked.append((name, request["request"]))
+                    self.ids.append(request["id"])
+                    file.unlink()
                     row = {"event": "control", "time": 1.0, "step": 3, "applied": True, "to": 0.5, "from": 1.0}
                     with run.events.open("ab") as log:
                         log.write(encode_row({**row, "id": request["id"], "request": request["request"]}))

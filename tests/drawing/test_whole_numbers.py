@@ -17,7 +17,7 @@ from txlab.drawing.boards import BoardView, value_text
 from txlab.drawing.boards import connect_four as four_board
 from txlab.drawing.boards import tictactoe as board
 from txlab.drawing.curve import Curve
-from txlab.drawing.diverging import Scale, ramp_for
+from txlab.drawing.diverging import ramp_for, scale_of
 from txlab.drawing.explanation import PARTS, explanation_lines
 from txlab.drawing.formatting import count, number
 from txlab.drawing.plot import Furniture, plot_lines, text_chart
@@ -144,7 +144,7 @@ def test_a_cell_of_a_world_has_its_numbers_whole(
     visits, trace = chance.integers(0, 10**6, len(q)), chance.random(len(q))
     agent = int(process.start.argmax())
     scene = Scene(value, q, policy, trace, visits, agent, agent, (agent,))
-    scale = Scale().following(value)
+    scale = scale_of(value)
     layout = world.layout
     view = WorldAspect(
         size, (0, 0), (min(layout.height, 6), min(layout.width, 6)), show, scale,
@@ -170,7 +170,7 @@ def test_the_value_of_a_car_rental_is_read_apart_from_its_action() -> None:
     value = np.full(world.process.size, 561.6)
     q = np.where(world.process.allowed, 0.0, np.nan)
     q[:, 0] = 1.0
-    scale = Scale().following(value)
+    scale = scale_of(value)
     for show, shown in (("values", "562"), ("policy", world.process.actions[0].split()[-1])):
         view = WorldAspect(
             CellSize(5, 1),

@@ -236,11 +236,41 @@ def test_a_request_that_may_have_arrived_is_not_delivered_twice(far: Path) -> No
         mirror.line_stands()
         row = encode_row({"event": "control", "time": 1.0, "step": 1, "id": ident, "request": "step", "applied": True})
         mirror.take({"file": "events.jsonl", "at": 0, "end": len(row)}, row, 0.0)
-        assert not list(mirror.outgoing())  # one is answered, the other may still be
         mirror.unsure = dict.fromkeys(mirror.unsure, 0.0)
+        assert not list(mirror.outgoing())  # one is answered, the other may still be: not all rows are here
+        mirror.take({"settled": True}, b"", 0.0)
         again = list(mirror.outgoing())
         assert [json.loads(body)["id"] for _, body, _ in again] == [other]
         mirror.close()
+
+
+@pytest.mark.parametrize("where", ["here", "to come", "left out"])
+def test_a_request_of_a_process_that_ended_is_not_delivered_twice(tmp_path: Path, where: str) -> None:
+    state = FarState("box", "/r", "run")
+    first = RunMirror(tmp_path, state)
+    ident = send(first.path, Request("step"))
+    assert [json.loads(body)["id"] for _, body, _ in first.outgoing()] == [ident]
+    row = encode_row({"event": "control", "time": 1.0, "step": 1, "id": ident, "request": "step", "applied": True})
+    if where == "here":
+        first.take({"file": "events.jsonl", "at": 0, "end": len(row)}, row, 0.0)
+    first.close()  # before the other side said that it took it
+    mirror = RunMirror(tmp_path, state)
+    mirror.line_stands()
+    mirror.unsure = dict.fromkeys(mirror.unsure, 0.0)
+    if where == "to come":
+        assert not list(mirror.outgoing())
+        mirror.take({"file": "events.jsonl", "at": 0, "end": len(row)}, row, 0.0)
+    if where == "left out":
+        mirror.take({"file": "events.jsonl", "at": 0, "end": 2 * len(row), "thin": True}, b"{}\n", 0.0)
+        mirror.take({"settled": True}, b"", 0.0)
+        assert not list(mirror.outgoing())
+        for at in range(0, len(row), 40):  # pieces of the whole log end anywhere
+            mirror.fill(at, row[at : at + 40])
+        mirror.fill(len(row), b"\n" * len(row))
+    mirror.take({"settled": True}, b"", 0.0)
+    assert not list(mirror.outgoing())
+    assert not list((mirror.path / "inbox").glob("*.json"))
+    mirror.close()
 
 
 def test_what_people_say_on_both_sides_reaches_both_files_once(far: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -432,6 +462,27 @@ def test_two_hundred_runs_are_listed_with_few_requests(far: Path, monkeypatch: p
     assert reader.state.status == "done"
     assert reader.latest("loss") == 0.2
     assert far_state(folder / "2026-01-01_000007_copy-7").connected  # type: ignore[union-attr]
+
+
+def test_a_copy_of_a_run_that_is_gone_says_so_until_the_run_is_back(
+    far: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("txlab.runs.far.host.LISTED_EVERY", 0.2)
+    for name in ("one", "two"):
+        recorded(far, name, rows=5).close()
+    run = next(path for path in list_runs(far) if path.name.endswith("one"))
+    copies = {path.name: path for path in list_runs(mirroring.listed(BOX))}
+
+    def says(name: str, gone: bool) -> bool:
+        state = far_state(copies[name])
+        return state is not None and state.sentence.startswith("gone from box") == gone
+
+    assert all(says(name, gone=False) for name in copies)
+    run.rename(tmp_path / "aside")
+    until(lambda: bool(mirroring.listed(BOX)) and says(run.name, gone=True))
+    assert all(says(name, gone=False) for name in copies if name != run.name)
+    (tmp_path / "aside").rename(run)
+    until(lambda: bool(mirroring.listed(BOX)) and says(run.name, gone=False))
 
 
 def test_addresses_are_read_and_refused() -> None:

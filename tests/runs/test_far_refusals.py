@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import sys
 import zlib
@@ -11,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from far_machine import stand_in
+from far_machine import FULL, READ_ONLY, stand_in
+from waiting import wait_for
 
 import txlab
 from txlab.cli import app
@@ -20,36 +20,11 @@ from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.events import encode_row
 from txlab.runs.far import line, mirroring
 from txlab.runs.far.address import Address
+from txlab.runs.far.host import Host
 from txlab.runs.far.state import far_state
 from txlab.runs.finding import find_run
 from txlab.runs.label import read_label, write_label
 from txlab.runs.preferences import append
-
-READ_ONLY = """
-import os
-_open = os.open
-def refusing(path, flags, *rest, **named):
-    if flags & (os.O_WRONLY | os.O_RDWR):
-        raise OSError(30, "Read-only file system")
-    return _open(path, flags, *rest, **named)
-os.open = refusing
-"""
-FULL = """
-import os, stat
-_write, _fdopen = os.write, os.fdopen
-def filling(descriptor, data):
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        return _write(descriptor, data)
-    if len(data) < 9:
-        raise OSError(28, "No space left on device")
-    return _write(descriptor, data[:7])
-class Full:
-    def __init__(self, descriptor, mode): self.descriptor = descriptor
-    def __enter__(self): return self
-    def __exit__(self, *_): os.close(self.descriptor)
-    def write(self, data): _write(self.descriptor, data[:3]); raise OSError(28, "No space left on device")
-os.write, os.fdopen = filling, Full
-"""
 
 
 @pytest.fixture
@@ -166,40 +141,42 @@ copy(child.stdout.fileno(), 1, BACK)
 """
 
 
-EVERY = 10 if os.environ.get("TXLAB_ALL_CUTS") else 400  # bytes between two cuts
-
-
-@pytest.mark.parametrize("cache", ["cold", "warm"])
-def test_wherever_a_session_is_cut_a_label_arrives_or_the_person_is_told(
-    far: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: str
-) -> None:
-    root, endless = far[0].parent, 1 << 40
-    host = mirroring.host_at(Address("box", str(root)))
+def test_rankings_given_without_a_line_are_said_to_be_kept(far: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     path = find_run(f"box:{far[1]}")
     mirroring.close_all()
-    size, told, taken = host.received, 0, 0
-    cuts = [(endless, back) for back in range(0, size + 100, EVERY)]
-    cuts += [(len(agent()) + there, endless) for there in range(0, 900, EVERY)]
-    for number, (there, back) in enumerate(cuts):
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / (f"cache-{number}" if cache == "cold" else "cache")))
-        monkeypatch.setenv("TXLAB_SSH", cut_after(tmp_path, root, there, back))
-        name, before = f"name {number}", read_label(far[1]).name
-        try:
-            app(["name", f"box:{far[1]}", name], standalone_mode=False)
-            taken += 1
-            assert read_label(far[1]).name == name, (there, back)
-        except LabError:
-            told += 1
+    with monkeypatch.context() as lost:
+        lost.setenv("TXLAB_SSH", "false")
+        append(RunDirectory(path), "preferences.jsonl", [b'{"id":"here","question":"q"}\n'])
+        why = mirroring.undelivered(path)
+        assert why.startswith("the line to box ended")
+        assert why.endswith("lines of preferences.jsonl kept here and sent with the next connection")
         mirroring.close_all()
-        path = Address("box", str(root)).mirrors / far[1].name
-        asked = path.is_dir() and read_label(path).name == name
-        monkeypatch.setenv("TXLAB_SSH", stand_in(tmp_path, runs=root))
-        path = find_run(f"box:{far[1]}")
-        assert mirroring.undelivered(path) == ""
-        mirroring.close_all()
-        assert [read_label(run).name for run in far] == ["", name if asked else before, ""], (there, back)
-    assert told > 3
-    assert taken > 0
+    find_run(f"box:{far[1]}")
+    assert mirroring.undelivered(path) == ""
+    assert b'"here"' in (far[1] / "preferences.jsonl").read_bytes()
+
+
+def test_what_another_process_delivers_is_known_to_be_taken_or_not(
+    far: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = b'{"id":"here","question":"q"}\n'
+    for refusing in (True, False):
+        with monkeypatch.context() as prelude:
+            if refusing:
+                with_prelude(prelude, FULL)
+            other = Host(Address("box", str(far[1].parent))).start()
+            other.want(far[1].name)
+            wait_for(lambda: (mirror := other.mirrors.get(far[1].name)) and mirror.settled)  # noqa: B023
+            path = find_run(f"box:{far[1]}")
+            if refusing:
+                append(RunDirectory(path), "preferences.jsonl", [row])
+                assert "does not take preferences.jsonl: No space left on device" in mirroring.undelivered(path)
+            else:
+                assert mirroring.undelivered(path) == ""
+                assert (far[1] / "preferences.jsonl").read_bytes() == row
+            assert path.name in mirroring.host_at(Address("box", str(far[1].parent))).elsewhere
+            mirroring.close_all()
+            other.close()
 
 
 @pytest.mark.parametrize("request_", ["latest", "second"])
@@ -329,8 +306,9 @@ def test_runs_of_any_name_that_a_directory_can_have_are_listed(
 def test_what_is_not_a_folder_of_runs_is_not_listed_as_the_one_around_it(far: list[Path]) -> None:
     root = far[0].parent
     for wrong in (far[1], root / "rnus"):
-        with pytest.raises(LabError, match="is not a folder of runs"):
+        with pytest.raises(LabError) as refused:
             mirroring.listed(Address("box", str(wrong)))
+        assert f"{wrong} on box is not a folder of runs; the one around it is box:{root}" in str(refused.value)
         mirroring.close_all()
     assert find_run(f"box:{far[1]}").name == far[1].name
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import string
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlab
-from txlab.runs.printed import Printed, Steps, plain, read_line
+from txlab.runs.printed import Printed, Steps, _forms, plain, read_line
 from txlab.runs.printed_tables import Lines
 from txlab.runs.reader import RunReader
 from txlab.runs.watching import PlainLog, PrintedRun
@@ -235,6 +237,35 @@ def test_any_words_before_loss_are_part_of_its_name(words: list[str], sign: str)
     said = read_line(f"step 3 | {' '.join(words)} loss{sign}0.25 | loss{sign}2.5")
     assert said is not None
     assert said.values == {"_".join([*words, "loss"]): 0.25, "loss": 2.5}
+
+
+TOP = [
+    "top 5 accuracy: 0.9, fold 2 loss: 0.3",
+    "top_5_loss: 1.0 | top 5 loss: 1.0 | Acc@5 0.75 | f1: 0.5",
+    "step 3 | layer 1: loss 0.5 | layer 2: loss 0.4",
+    "[val 1] loss: 0.5, mse (top 5): 0.25, loss: 1,234",
+    "iter 12/30: loss 0,52 acc 0.9, fraction: 3/4",
+]
+
+
+@given(st.sampled_from([*(line for line, *_ in LINES + QUALIFIED), *NOTHING, *TOP]), st.randoms(use_true_random=False))
+def test_a_line_is_read_by_its_own_digits_whatever_lines_of_its_form_came_before(line: str, random: Random) -> None:
+    other = re.sub(r"[0-9]", lambda _: random.choice("0123456789"), line)
+    _forms.clear()
+    alone = read_line(other)
+    _forms.clear()
+    read_line(line)
+    assert repr(read_line(other)) == repr(alone)  # NaN is NaN
+    assert getattr(read_line(other), "unclear", None) == getattr(alone, "unclear", None)
+
+
+def test_lines_that_differ_in_their_digits_only_share_their_form() -> None:
+    _forms.clear()
+    for n in range(1000, 2000):
+        said = read_line(f"iter {n}: loss {n / 1000:.4f}, acc@5 {n % 100:02d}.5%, mfu 12.34%")
+        assert said is not None
+        assert said.values == {"loss": n / 1000, "acc@5": n % 100 + 0.5, "mfu": 12.34}
+    assert len(_forms) == 1
 
 
 BOXED = """

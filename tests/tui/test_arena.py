@@ -309,7 +309,7 @@ async def test_worlds_that_are_no_maps_are_drawn_and_not_edited(tmp_path: Path) 
         for name in ("taxi", "gambler", "car-rental", "bias"):
             screen.choice.open_world({"name": name})
             await settle(
-                pilot, lambda name=name: screen.world is not None and screen.world.name == name and quiet(screen), 300
+                pilot, lambda name=name: screen.world is not None and screen.world.name == name and quiet(screen)
             )
             await learn(pilot, screen, 300)
             assert not screen.show_vertical_scrollbar, name

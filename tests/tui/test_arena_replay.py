@@ -42,7 +42,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def shown(pilot: object, app: object, run: Path) -> ArenaScreen:
     screen = await opened(pilot)  # type: ignore[arg-type]
     app.current_run = run  # type: ignore[attr-defined]
-    await settle(pilot, lambda: screen.replaying and screen.frame is not None, 300)  # type: ignore[arg-type]
+    await settle(pilot, lambda: screen.replaying and screen.frame is not None)  # type: ignore[arg-type]
     return screen
 
 

@@ -88,7 +88,7 @@ async def test_it_learns_while_one_looks_and_pauses(tmp_path: Path) -> None:
         await turn(pilot, screen, "speed", *"+++++++")
         await pilot.press("space")
         assert screen.session.experiment is not None
-        await settle(pilot, lambda: screen.shown.facts["measured"]["val_accuracy"] >= 0.98, 1000)  # type: ignore
+        await settle(pilot, lambda: screen.shown.facts["measured"]["val_accuracy"] >= 0.98)  # type: ignore
         await press(pilot, screen, "space")
         before = screen.session.updates
         shown = await press(pilot, screen, "full_stop")
@@ -268,9 +268,7 @@ async def test_a_recorded_run_is_looked_at_and_gone_on_with_by_hand(run: Path) -
         await pilot.pause()
         await pilot.press("9")
         screen: Any = app.screen
-        await settle(
-            pilot, lambda: screen.replaying and screen.shown is not None and screen.shown.frame.step == 30, 300
-        )
+        await settle(pilot, lambda: screen.replaying and screen.shown is not None and screen.shown.frame.step == 30)
         assert [len(column) for column in screen.shown.columns] == [7, 3, 1]
         await pilot.press("left_square_bracket")
         await settle(pilot, lambda: screen.shown.frame.step == 20)

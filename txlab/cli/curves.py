@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import typer
 
 from txlab.cli.models import export_model
-from txlab.cli.terminal import Column, ascii_only, columns, depth, numeral, print_lines, shown, table
+from txlab.cli.terminal import Column, ascii_only, columns, complain, depth, numeral, print_lines, shown, table
 from txlab.errors import LabError, choices, nearest
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def save_picture(
         strokes += strokes_of(reader, names, reader.info.name if several else "", i if several else None)
     strokes = [between(stroke, *steps) for stroke in strokes]
     title = readers[0].info.name if len(readers) == 1 else ""
-    units = {kind_of_run(reader.info.kind).unit_of(metric) for metric in metrics for reader in readers}
+    units = {kind_of_run(reader.info.kind).metric(metric).unit for metric in metrics for reader in readers}
     path = draw_curves(
         strokes,
         out,
@@ -215,6 +215,8 @@ def opened(names: Sequence[str], whole: bool = False) -> list[RunReader]:
         reader.poll()
         if whole:
             reader.catch_up()
+        if reader.omission:
+            complain(f"{reader.info.name}: {reader.omission}")
     return readers
 
 
@@ -231,7 +233,7 @@ def chosen(readers: Sequence[RunReader], metric: str | None) -> list[str]:
 def curves(readers: Sequence[RunReader], metrics: Sequence[str]) -> list[Curve]:
     """Return one curve for each metric of each run that has it; raise LabError if no run has one of them."""
     from txlab.drawing.curve import Curve
-    from txlab.runs.primary_metric import is_validation
+    from txlab.experiments.metric import is_validation
 
     found = []
     for metric in metrics:
@@ -251,13 +253,15 @@ def curves(readers: Sequence[RunReader], metrics: Sequence[str]) -> list[Curve]:
 def foremost(reader: RunReader) -> list[str]:
     """Return the primary metrics of a run that share one scale; [] if nothing has been recorded."""
     from txlab.experiments.kind import kind_of_run
-    from txlab.runs.primary_metric import primary_metrics, validation_of
+    from txlab.experiments.metric import primary_metrics, validation_of
+
+    kind = kind_of_run(reader.info.kind)
 
     def scale(name: str) -> str:
-        return kind_of_run(reader.info.kind).unit_of(name) or name.rpartition("/")[0]
+        return kind.metric(name).unit or name.rpartition("/")[0]
 
     filled = [name for name in reader.names("metrics") if len(reader.series(name))]
-    said = primary_metrics(reader.info.facts, filled, reader.info.kind)
+    said = primary_metrics(filled, kind.METRICS, reader.info.facts.get("headline"))
     return said[:1] + [
         name
         for name in said[1:]

@@ -6,6 +6,7 @@ Following only reads the log, so leaving (ctrl-c) does not affect the run.
 from __future__ import annotations
 
 import math
+import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -42,6 +43,7 @@ def follow(directory: Path, json: bool) -> int:
     from txlab.cli.progress import JsonRows, PlainLines
     from txlab.runs.directory import RunDirectory, info_of, state_of
     from txlab.runs.events import each_row
+    from txlab.runs.far.state import far_state
     from txlab.runs.foreign.mirror import mirror_at
 
     events = directory / "events.jsonl"
@@ -50,8 +52,12 @@ def follow(directory: Path, json: bool) -> int:
     mirror = mirror_at(directory)
     # Plain lines begin with the end of the log, so that the first one comes at once; JSON is the whole log.
     offset = 0 if json else max(0, end_of(events) - 4096)
-    begun = time.monotonic()
+    begun, line = time.monotonic(), True
     while True:
+        if (far := far_state(directory)) is not None and far.connected != line:
+            line = far.connected
+            said = f"connected to {far.host} again" if line else far.sentence + (f" ({far.why})" if far.why else "")
+            print(f"txlab: {shown(said)}", file=sys.stderr, flush=True)
         if mirror is not None:
             mirror.update(seconds=LOOK_EVERY)
         # Before reading rows, so that everything written before the end is read as well.

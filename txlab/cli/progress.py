@@ -17,11 +17,11 @@ from typing import Any
 from txlab.cli.terminal import ascii_only, can_redraw, columns, meter, shown
 from txlab.drawing.formatting import count, duration, number, plain
 from txlab.drawing.text import cut, width
-from txlab.engine.card import READINGS
 from txlab.errors import LabError
+from txlab.experiments.kind import kind_of_run
+from txlab.experiments.metric import primary_metrics
 from txlab.runs.directory import RunInfo
 from txlab.runs.events import Row, encode_row
-from txlab.runs.primary_metric import primary_metrics
 
 Observer = Callable[[Row], None]
 
@@ -100,8 +100,9 @@ class Progress:
 
     def named(self) -> list[str]:
         """Return the metrics to show on the line."""
-        known = [n for n in self.values if n not in ("lr", "grad_norm", "bits_per_byte", *MACHINE, *READINGS)]
-        told = primary_metrics(self.facts, known, self.kind)
+        kind = kind_of_run(self.kind)
+        known = [name for name in self.values if kind.metric(name).group == "result"]
+        told = primary_metrics(known, kind.METRICS, self.facts.get("headline"))
         return told if len(told) > 1 else [*told, *(n for n in known if n not in told)][:3]
 
     def line(self, room: int = 1000) -> str:
@@ -113,17 +114,6 @@ class Progress:
             if width(text) <= room or not parts:
                 return text
             parts.remove(max(parts))
-
-
-MACHINE = (
-    "tokens_per_second",
-    "share_of_peak",
-    "share_of_data_sheet",
-    "memory_mb",
-    "memory_reserved_mb",
-    "host_memory_mb",
-    "seconds_left",
-)
 
 
 def quiet(line: str) -> str:

@@ -279,8 +279,9 @@ def report(directory: Path, info: RunInfo) -> None:
     """Print the summary of a run that ended: the curve, the last sample, the result, and the run directory."""
     from txlab.cli.curves import loss_chart
     from txlab.drawing.text import cut, visible_lines
+    from txlab.experiments.kind import kind_of_run
+    from txlab.experiments.metric import primary_metrics
     from txlab.runs.folder import default_root
-    from txlab.runs.primary_metric import primary_metrics
     from txlab.runs.reader import RunReader
 
     reader = RunReader(directory)
@@ -295,7 +296,7 @@ def report(directory: Path, info: RunInfo) -> None:
         if row["step"] > 0:  # those of step 0 are of the world
             print("\n" + shown(f"step {row['step']}: {row['text']}"))
     spent = duration(info.seconds()) if info.ended else "?"
-    told = primary_metrics(reader.info.facts, reader.names("metrics"), reader.info.kind)
+    told = primary_metrics(reader.names("metrics"), kind_of_run(info.kind).METRICS, reader.info.facts.get("headline"))
     results = [f"{shown(n)} {numeral(v)}" for n in told if (v := reader.latest(n)) is not None]
     word, _ = status_word(info.status)
     reason = f" ({info.reason})" if info.reason and info.status not in ("done", "failed") else ""

@@ -80,7 +80,9 @@ def pattern_lines(
     if sums:
         for line in lines[-1:]:
             line.append(" " * max(1, left + 1 + wide * len(columns) + 2 - width(line.plain)) + "sum")
-    totals = [np.nansum(weights[top : top + tile[0]], -1).max(initial=0.0) for top in range(0, len(weights), tile[0])]
+    with np.errstate(invalid="ignore", over="ignore"):  # a row with both infinities has no sum
+        summed = np.nansum(weights, -1)
+    totals = [summed[top : top + tile[0]].max(initial=0.0) for top in range(0, len(weights), tile[0])]
     for row, text in enumerate(rows):
         line = Text().append(f"{first_row + row * tile[0]:>{digits}} ", "dim")
         line.append(fit(label(text, ascii), left - digits - 1, "right", "~" if ascii else "…") + " ")

@@ -146,7 +146,7 @@ def number(value: float, precision: float = 0.0, ascii: bool = False) -> str:
         return "NaN" if math.isnan(value) else "∞" if value > 0 and not ascii else "inf" if value > 0 else "−∞"
     size = abs(value)
     if not 0 < precision < math.inf:
-        precision = 10.0 ** (math.floor(math.log10(size)) - 3) if size else 1.0
+        precision = 10.0 ** max(math.floor(math.log10(size)) - 3, -323) if size else 1.0
     if size >= 1e15 or 0 < size < 1e-4:
         digits = max(0, math.floor(math.log10(size) + 1e-9) - math.floor(math.log10(precision) + 1e-9))
         mantissa, exponent = f"{value:.{min(digits, 15)}e}".split("e")

@@ -1,7 +1,7 @@
-"""Ramps for signed numbers: blue below zero, amber above it, the surface at zero; and scales that stay steady.
+"""Ramps for signed numbers: blue below zero, amber above it, the surface at zero; and their scales.
 
 Notable: a scale that followed its numbers exactly would change every colour at every update, so its ends are round
-numbers, and it shrinks only when the numbers use less than 40 % of it.
+numbers. It depends on the numbers alone and not on those before them: the same frame is always the same picture.
 """
 
 from __future__ import annotations
@@ -113,30 +113,27 @@ class Scale:
         clipped: np.ndarray = np.clip(found, 0, 1)
         return clipped
 
-    def following(self, values: np.ndarray) -> Scale:
-        """Return the scale for these numbers: this one as long as it contains them and they use at least 40 % of it."""
-        finite = np.asarray(values, np.float64)
-        finite = finite[np.isfinite(finite)]
-        if not len(finite):
-            return self
-        low, high = float(finite.min()), float(finite.max())
-        if self.keeps(low, high):
-            return self
-        # The scale includes zero unless the numbers are far from it and close together.
-        if low > 0 and low < 0.6 * high:
-            low = 0.0
-        if high < 0 and high > 0.6 * low:
-            high = 0.0
-        if self.keeps(low, high):
-            return self
-        return Scale(
-            -rounded_up(-low) if low < 0 else rounded_down(low), rounded_up(high) if high > 0 else -rounded_down(-high)
-        )
 
-    def keeps(self, low: float, high: float) -> bool:
-        """Whether it contains these numbers and they use at least 40 % of it."""
-        inside = self.low <= low and high <= self.high
-        return inside and (high - low >= 0.4 * (self.high - self.low) or self.high == self.low)
+def scale_of(values: np.ndarray) -> Scale:
+    """Return the scale of these numbers, with round ends; non-finite ones do not count.
+
+    It includes zero unless the numbers are far from it and close together.
+
+    >>> scale_of(np.array([0.2, 1.3])), scale_of(np.array([-0.2, 1.3])), scale_of(np.array([80.0, 90.0]))
+    (Scale(low=0.0, high=1.5), Scale(low=-0.2, high=1.5), Scale(low=70.0, high=100.0))
+    """
+    finite = np.asarray(values, np.float64)
+    finite = finite[np.isfinite(finite)]
+    if not len(finite):
+        return Scale()
+    low, high = float(finite.min()), float(finite.max())
+    if low > 0 and low < 0.6 * high:
+        low = 0.0
+    if high < 0 and high > 0.6 * low:
+        high = 0.0
+    return Scale(
+        -rounded_up(-low) if low < 0 else rounded_down(low), rounded_up(high) if high > 0 else -rounded_down(-high)
+    )
 
 
 def rounded_up(value: float) -> float:

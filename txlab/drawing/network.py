@@ -107,7 +107,7 @@ class Wires:
         """
         grid = np.zeros((4 * self.lines, 2 * self.cells), bool)
         roles = np.zeros((self.lines, self.cells), np.int8)
-        size = np.abs(weights)
+        size = np.nan_to_num(np.abs(weights))
         share = size / max(float(size.max(initial=0.0)), 1e-9)
         role = np.where(chosen, 3, np.where(share >= STRONG, 2, 1)) * np.where(weights < 0, -1, 1)
         seen = (share >= np.where(chosen, LEAST, self.faint))[self.number] & (

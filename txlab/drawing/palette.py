@@ -37,8 +37,8 @@ class Ramp:
 
         level = round(v · (n − 1))
         """
-        scaled = np.nan_to_num(np.asarray(values, dtype=np.float32), nan=0.0, posinf=1.0, neginf=0.0)
-        levels: np.ndarray = np.rint(scaled.clip(0, 1) * (self.levels - 1)).astype(np.uint8)
+        scaled = np.nan_to_num(np.clip(values, 0, 1).astype(np.float32))
+        levels: np.ndarray = np.rint(scaled * (self.levels - 1)).astype(np.uint8)
         return levels
 
 

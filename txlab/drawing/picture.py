@@ -22,8 +22,8 @@ import numpy.typing as npt
 from txlab.drawing.text import label, visible
 from txlab.drawing.thinning import decimate, smooth
 from txlab.errors import LabError, nearest
+from txlab.experiments.metric import is_validation
 from txlab.files import atomic_write
-from txlab.runs.primary_metric import is_validation
 from txlab.runs.reader import RunReader
 
 if TYPE_CHECKING:
@@ -191,6 +191,9 @@ def shown(
     """Thin a curve to the resolution of a picture, without points that a logarithmic axis cannot show."""
     keep = np.asarray(steps) > 0 if log_x else slice(None)
     steps, values = np.asarray(steps)[keep], np.asarray(values, np.float64)[keep]
+    values = np.where(
+        np.isfinite(values), values.clip(-4e307, 4e307), values
+    )  # matplotlib adds margins, and takes differences
     if log_y:
         values = np.where(values > 0, values, np.nan)
     return decimate(steps, values, THIN_TO, log_x=log_x)

@@ -64,7 +64,7 @@ def pixel_lines(
                 continue
             pair = values[y : y + (1 if large else 2), x]
             known = pair[np.isfinite(pair)]
-            level = int(ramp.level(scale.share(np.array([known.mean()])))[0]) if len(known) else -1
+            level = int(ramp.level(scale.share(np.array([(known / len(known)).sum()])))[0]) if len(known) else -1
             glyph = ramp.glyphs[level] if level >= 0 else " "
             colour, filled = (ramp.ink[level], ramp.fill[level]) if level >= 0 else (None, None)
             line.append(Piece(glyph * (2 if large else 1), colour, filled, inside))

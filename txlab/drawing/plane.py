@@ -18,7 +18,7 @@ from functools import cache
 import numpy as np
 
 from txlab.drawing.axis import Tick, Window, ticks
-from txlab.drawing.curve import Chart, Style, braille, trace
+from txlab.drawing.curve import Chart, Style, apart, braille, trace
 from txlab.drawing.palette import RGB, Colours, cube, smooth_ramp
 from txlab.drawing.plot import margin, x_axis
 from txlab.drawing.scatter import Camera
@@ -154,12 +154,12 @@ def heights(graph: Graph, points: Sequence[float]) -> tuple[float, float]:
         each for each in points if np.isfinite(each) and low - 3 * (high - low) <= each <= high + 3 * (high - low)
     ]
     low, high = min([low, *inside]), max([high, *inside])
-    room = high - low
     if low > 0 and low < 0.6 * high:
         low = 0.0
     if high < 0 and high > 0.6 * low:
         high = 0.0
-    room = high - low or abs(high) or 1.0
+    low, high = apart(low, high, log=False)
+    room = high - low
     return max(low - 0.08 * room, -1e300), min(high + 0.08 * room, 1e300)
 
 

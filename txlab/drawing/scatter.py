@@ -13,7 +13,7 @@ from math import atan2, pi
 
 import numpy as np
 
-from txlab.drawing.curve import braille
+from txlab.drawing.curve import TINY, braille
 from txlab.drawing.text import fit, visible_character, width
 
 LONGEST = 24  # cells of a label
@@ -77,11 +77,11 @@ class Scatter:
 
 def whole(points: np.ndarray) -> Camera:
     """The camera that sees all finite points (n, 2), but for outliers beyond the 0.1 % at each end."""
-    seen = points[np.isfinite(points).all(1)]
+    seen = np.asarray(points[np.isfinite(points).all(1)], np.float64)
     if not len(seen):
         return Camera(0.0, 0.0, 1.0, 1.0)
-    low, high = np.quantile(seen, [0.001, 0.999], axis=0)
-    across, up = ((high - low) / 2 * (1 + MARGIN)).tolist()
+    low, high = np.quantile(seen.clip(-1e150, 1e150), [0.001, 0.999], axis=0)  # whose differences are finite
+    across, up = (each if each > TINY else 0.0 for each in ((high - low) / 2 * (1 + MARGIN)).tolist())
     return Camera(float(low[0] + high[0]) / 2, float(low[1] + high[1]) / 2, across or up or 1.0, up or across or 1.0)
 
 

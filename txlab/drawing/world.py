@@ -66,8 +66,8 @@ def states_of(world: World, layer: int) -> dict[tuple[int, int], int]:
 def levels_of(scene: Scene, view: WorldAspect) -> list[int]:
     """Return the level of each state: of its value, or of its number of visits on a logarithmic scale."""
     if view.show == "visits" and scene.visits is not None:
-        visits = np.asarray(scene.visits, np.float64)
-        most = max(1.0, float(np.nanmax(visits, initial=1.0)))
+        visits = np.nan_to_num(np.asarray(scene.visits, np.float64)).clip(0)
+        most = max(1.0, float(visits.max(initial=1.0)))
         return view.ramp.level(np.log1p(visits) / np.log1p(most)).tolist()  # type: ignore[no-any-return]
     return view.ramp.level(view.scale.share(scene.value)).tolist()  # type: ignore[no-any-return]
 
@@ -288,8 +288,8 @@ class Brush:
         for action, way in enumerate(self.ways):
             assert way is not None
             value = float(table[state, action])
-            if view.show == "policy":
-                text = f"{100 * value:.0f}%" if value == value else ""
+            if view.show == "policy" and 0 <= value <= 1:
+                text = f"{100 * value:.0f}%"
             else:
                 cells = beside if way[1] else min(5, size.wide - 2)
                 text = short(value, cells, decimals_for(view.scale.size, cells, view.scale.low < 0), view.ascii)
@@ -306,7 +306,7 @@ class Brush:
         """Draw the eligibility trace (the share of each error that this state receives) as a bar at the left side."""
         view, tall = self.view, self.view.size.tall
         bars = ASCII_TRACES if view.ascii else BARS
-        eighths = max(1, min(8 * tall, round(share * 8 * tall)))
+        eighths = max(1, min(8 * tall, round(min(1.0, share) * 8 * tall)))
         at = x if tall > 1 else x + view.size.wide - 1
         for row in range(tall):
             part, line = min(8, eighths - 8 * row), y + tall - 1 - row

@@ -104,7 +104,8 @@ def short(value: float, cells: int, decimals: int, ascii: bool = False) -> str:
         return "0"
     if not math.isfinite(value):
         text = "∞" if value > 0 else "−∞"
-        return text.replace("−", "-").replace("∞", "oo") if ascii else text
+        text = text.replace("−", "-").replace("∞", "oo") if ascii else text
+        return text if len(text) <= cells else ""
     for places in range(decimals, -1, -1):
         text = f"{value:.{places}f}"
         if text.startswith(("0.", "-0.")):

@@ -11,7 +11,6 @@ need torch import it inside.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from txlab.errors import LabError, choices
 from txlab.experiments import kinds
+from txlab.experiments.metric import Metric, metric_of
 from txlab.experiments.schema import Scenario
 from txlab.plugins import load_plugin, plugins
 
@@ -31,35 +31,19 @@ if TYPE_CHECKING:
 ENTRY_POINTS = "txlab.kinds"
 
 
-@dataclass(frozen=True)
-class Label:
-    """How a metric, or a family of metrics ("epochs/"), is labelled in a column of numbers.
-
-    note  text beside the number      unit  title of a chart of the whole family
-    """
-
-    name: str
-    note: str = ""
-    unit: str = ""
-
-
 class Kind:
     """One kind of experiment. The base class serves runs of an unknown kind, such as those of another program.
 
-    title            one line for people          schema   the class of its scenarios
-    units            metric, or family such as "return/" → its unit
-    primary_metrics  shown first for a run whose facts name none, in this order
-    labels           metric or family → its label in a column of numbers
-    screen           the screen that shows its runs
-    plays_from       "frames" or "checkpoints", what `player` reads; "" = its runs have no player
+    title       one line for people          schema   the class of its scenarios
+    METRICS     what it records, in the order in which lists show it; see metric.py
+    screen      the screen that shows its runs
+    plays_from  "frames" or "checkpoints", what `player` reads; "" = its runs have no player
     """
 
     name: ClassVar[str] = ""
     title: ClassVar[str] = ""
     schema: ClassVar[type[Scenario]] = Scenario
-    units: ClassVar[Mapping[str, str]] = {}
-    primary_metrics: ClassVar[Sequence[str]] = ("loss", "val_loss", "val_bits_per_byte")
-    labels: ClassVar[Mapping[str, Label]] = {}
+    METRICS: ClassVar[Sequence[Metric]] = ()
     screen: ClassVar[str] = "train"
     plays_from: ClassVar[Literal["", "frames", "checkpoints"]] = ""
 
@@ -107,16 +91,15 @@ class Kind:
         """
         raise LabError(f"an experiment of the kind {self.name} cannot start from weights")
 
-    def unit_of(self, metric: str) -> str:
-        """The unit of a metric, "" if unknown; a metric of a family has the unit of the family.
+    def metric(self, name: str) -> Metric:
+        """What the metric of that name is, declared or guessed.
 
-        >>> Kind().unit_of("memory_mb"), Kind().unit_of("loss")
+        >>> Kind().metric("memory_mb").unit, Kind().metric("loss").unit
         ('MB', '')
-        >>> kind_named("control").unit_of("return/sarsa"), kind_named("language-model").unit_of("loss")
+        >>> kind_named("control").metric("return/sarsa").unit, kind_named("language-model").metric("loss").unit
         ('return of an episode', 'nats')
         """
-        family, slash, _ = metric.partition("/")
-        return self.units.get(metric) or (self.units.get(family + slash) if slash else "") or UNITS.get(metric, "")
+        return metric_of(name, self.METRICS)
 
     def explain_metric(
         self, scenario: Any, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
@@ -152,21 +135,6 @@ class Kind:
     def require_possible(self, scenario: Any) -> None:
         """Raise LabError if this machine could never compute the scenario; called before anything is written."""
 
-
-UNITS = {
-    "bits_per_byte": "bits/byte",
-    "val_bits_per_byte": "bits/byte",
-    "tokens_per_second": "tokens/s",
-    "memory_mb": "MB",
-    "memory_reserved_mb": "MB",
-    "host_memory_mb": "MB",
-    "gpu_used_mb": "MB",
-    "gpu_total_mb": "MB",
-    "gpu_celsius": "°C",
-    "gpu_watts": "W",
-    "gpu_watts_limit": "W",
-}
-"""Units of the metrics that say them in their names, whoever recorded them."""
 
 UNKNOWN = Kind()
 _registered: dict[str, Kind] = {}

@@ -6,11 +6,13 @@ Tables, bandits, games and small networks: nothing is timed before they begin, a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
 from typing import Any, ClassVar
 
 from txlab.engine.explain import Explanation
 from txlab.errors import LabError, nearest
 from txlab.experiments.kind import Kind
+from txlab.experiments.metric import metric_of
 from txlab.experiments.protocol import Adjustable, Experiment, Frame, Sample
 from txlab.experiments.schema import Compute
 
@@ -57,6 +59,24 @@ class SmallKind(Kind):
     def experiment(self, scenario: Any) -> Experiment:
         """The experiment of a scenario that leaves nothing open."""
         raise NotImplementedError
+
+    def explain_metric(
+        self, scenario: Any, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
+    ) -> Explanation | None:
+        """Of a network, the rate and the norm of a step; of all, what `explain_result` says."""
+        if not isfinite(values[name]):
+            return None
+        if self.networks and metric_of(name).group == "aside":
+            from txlab.experiments.learning.explanations import MeanLoss, explain_step
+
+            return explain_step(scenario, MeanLoss(), name, values, step, facts)
+        return self.explain_result(scenario, name, step, values, facts)
+
+    def explain_result(
+        self, scenario: Any, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
+    ) -> Explanation | None:
+        """As `explain_metric`, of what the kind itself records; values[name] is finite."""
+        return None
 
     def explain_frame(self, frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
         """The Bellman equation over the values of a world in the frame. LabError if `tensor` has none."""

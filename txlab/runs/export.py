@@ -26,6 +26,7 @@ from txlab.runs.events import LineCursor, Replaced, Row, place_of
 from txlab.runs.frames import FrameIndex
 from txlab.runs.live_rows import MEASURED, as_number, parse
 
+WIDEST = 10_000  # columns of a wide table: each line has a field for every one of them
 ASIDE = ".being-written"  # in the folder of an export: its event file, until it is complete
 
 
@@ -86,9 +87,10 @@ def followed(run: str | Path, limits: Sequence[tuple[int, int]], end: int) -> It
 
 def measurements(run: str | Path, names: Sequence[str] | None = None) -> Iterator[tuple[int, float, dict[str, float]]]:
     """Yield (step, time, {name: value}) for each live row that measures one of the names; all names if None."""
+    wanted = None if names is None else frozenset(names)
     for row in live_rows(run):
         if row["event"] in MEASURED:
-            values = {key: as_number(value) for key, value in row["values"].items() if names is None or key in names}
+            values = {key: as_number(value) for key, value in row["values"].items() if wanted is None or key in wanted}
             if values:
                 yield row["step"], float(row["time"]), values
 
@@ -119,6 +121,8 @@ def write_csv(run: str | Path, out: str | Path, *, wide: bool = False, names: Se
     """
     out = Path(out)
     chosen = metric_names(run, names)
+    if wide and len(chosen) > WIDEST:
+        raise LabError(f"{Path(run).name} has {len(chosen)} metrics: a wide table has at most {WIDEST}, so name some")
     with refused(f"{out} cannot be written"):
         out.parent.mkdir(parents=True, exist_ok=True)
         atomic_write(out, encoded(wide_lines(run, chosen) if wide else long_lines(run, chosen)))

@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import orjson
 
-from txlab.runs.events import LARGEST_STEP, Row, decode_row, place_of
+from txlab.runs.events import LARGEST_STEP, Row, parsed, place_of, restored
 
 Array: TypeAlias = npt.NDArray[Any]
 Key: TypeAlias = tuple[str, tuple[str, ...]]  # event and names of a table
@@ -27,6 +28,7 @@ Waiting: TypeAlias = dict[Key, tuple[list[int], list[int], list[float], list[Any
 MEASURED = ("metrics", "machine")  # events whose values become columns; all others are kept as rows
 MOST_COLUMNS = 50_000  # about .5 to 1 kB each beside their values
 MOST_TABLES = 10_000  # sets of names that occur together; a rewind goes through all of them
+MOST_REWINDS = 5_000
 MOST_HELD = 64 << 20  # bytes of rows that are not measurements, by `cost_of`
 
 
@@ -50,13 +52,13 @@ def parse(line: bytes) -> Row | None:
     'hello'
     """
     try:
-        row = orjson.loads(line)
+        row = parsed(line)
     except orjson.JSONDecodeError:
         return None
     if type(row) is not dict or type(row.get("step")) is not int or not -1 <= row["step"] <= LARGEST_STEP:
         return None
-    if row.get("event") not in MEASURED:  # few, so full decoding is affordable
-        return decode_row(line)
+    if row.get("event") not in MEASURED:
+        return restored(row, line)
     return row if type(row.get("values")) is dict and type(row.get("time")) in (float, int) else None
 
 
@@ -67,20 +69,29 @@ def cost_of(row: Row) -> int:
 
 
 class Branch:
-    """The fold. `rows` are the live rows that are not measurements.
+    """The fold.
 
     skipped   how many lines were not rows
-    left_out  how many rows are not kept because the log has too many names or too much beside its measurements
+    left_out  how many rows are not kept because the log has too many names, too much beside its measurements, or too
+              many rewinds, after which no more is read
     """
 
     def __init__(self) -> None:
         self.tables: dict[Key, MetricTable] = {}
-        self.rows: list[Row] = []
+        self._columns_of: dict[str, list[Column]] = {}
+        self._rows: dict[int, Row] = {}  # those that are not measurements, by number
+        self._by_place: list[tuple[int, int]] = []  # a heap of their places and numbers, the furthest first
+        self._number = self._rewinds = 0
         self.dead: deque[list[MetricTable]] = deque()  # for each rewind that dropped measurements, what it dropped
         self.skipped = self.left_out = 0
         self._columns = self._dead_columns = 0
-        self._cost = 0  # of `rows`
-        self._held, self._furthest = 0, -1  # how many rows the last rewind kept, and the furthest place among them
+        self._full = False  # no other names are kept
+        self._cost = 0  # of `_rows`
+
+    @property
+    def rows(self) -> list[Row]:
+        """The live rows that are not measurements, in file order."""
+        return list(self._rows.values())
 
     def add_lines(self, lines: Iterable[bytes]) -> None:
         self.add(map(parse, lines))  # one row at a time: keeping them would double the cost, in garbage collection
@@ -92,12 +103,18 @@ class Branch:
             if row is None:
                 self.skipped += 1
                 continue
+            if self._rewinds >= MOST_REWINDS:
+                self.left_out += 1
+                continue
             event, step = row["event"], row["step"]
             if event in MEASURED:
                 values = row["values"]
                 key = (event, tuple(values))
                 group = waiting.get(key)
                 if group is None:
+                    if self._full and key not in self.tables:  # a log of many names costs no more than its parsing
+                        self.left_out += 1
+                        continue
                     group = waiting[key] = ([], [], [], [])
                 group[0].append(step)
                 group[1].append(place_of(row) if "at" in row else step)
@@ -107,7 +124,9 @@ class Branch:
                 if event == "rewind":
                     self._settle(waiting)
                     self._rewind(step)
-                self.rows.append(row)
+                self._number += 1
+                self._rows[self._number] = row
+                heappush(self._by_place, (-place_of(row), self._number))
                 self._cost += cost_of(row)
                 if self._cost > MOST_HELD:
                     self._leave_out_oldest()
@@ -117,45 +136,37 @@ class Branch:
         for key, columns in waiting.items():
             if key not in self.tables:
                 if self._columns + len(key[1]) > MOST_COLUMNS or len(self.tables) >= MOST_TABLES:
+                    self._full = True
                     self.left_out += len(columns[0])
                     continue
                 self._columns += len(key[1])
-                self.tables[key] = MetricTable(*key)
+                table = self.tables[key] = MetricTable(*key)
+                for at, name in enumerate(table.names):
+                    self._columns_of.setdefault(name, []).append((table, at))
             self.tables[key].extend(*columns)
         waiting.clear()
 
     def _leave_out_oldest(self) -> None:
         """Drop the oldest rows until half of the memory is free; the first one, which says how the run began, stays."""
-        dropped = 1
-        while self._cost > MOST_HELD // 2 and dropped < len(self.rows):
-            self._cost -= cost_of(self.rows[dropped])
-            dropped += 1
-        if self._cost > MOST_HELD // 2:  # the first one alone
-            self.rows, self._cost, dropped = [], 0, len(self.rows) + 1
-        del self.rows[1:dropped]
-        self.left_out += dropped - 1
-        self._held = len(self.rows)
-        self._furthest = max(map(place_of, self.rows), default=-1)
+        first, *later = self._rows
+        for number in [*later, first]:
+            if self._cost <= MOST_HELD // 2:
+                break
+            self._cost -= cost_of(self._rows.pop(number))
+            self.left_out += 1
+        self._by_place = [(-place_of(row), number) for number, row in self._rows.items()]
+        heapify(self._by_place)
 
     def _rewind(self, step: int) -> None:
+        self._rewinds += 1
         far = [table for table in self.tables.values() if table.furthest > step]
         if dropped := [dead for table in far if (dead := table.drop_after(step)) is not None]:
             self.dead.append(dropped)
             self._dead_columns += sum(1 + len(table.names) for table in dropped)
             while self._dead_columns > MOST_COLUMNS and len(self.dead) > 1:
                 self._dead_columns -= sum(1 + len(table.names) for table in self.dead.popleft())
-        # There may be many rewinds: rows that survived the last one are only filtered again if this one goes further.
-        begin = self._held if self._furthest <= step else 0
-        beyond = self.rows[begin:]
-        del self.rows[begin:]
-        kept = [row for row in beyond if place_of(row) <= step]
-        if len(kept) < len(beyond):
-            self._cost -= sum(cost_of(row) for row in beyond if place_of(row) > step)
-        self.rows += kept
-        if begin == 0:
-            self._furthest = -1
-        self._furthest = max([self._furthest, *map(place_of, self.rows[begin:])])
-        self._held = len(self.rows)
+        while self._by_place and -self._by_place[0][0] > step:
+            self._cost -= cost_of(self._rows.pop(heappop(self._by_place)[1]))
 
     def names(self, event: str | None = None) -> list[str]:
         """The metrics of the live branch in order of first appearance; only those of `event`, if given."""
@@ -168,15 +179,19 @@ class Branch:
 
     def series(self, name: str) -> Series:
         """A metric on the live branch; empty if it was never logged."""
-        return merged(name, self.tables.values())
+        return merged(name, self._columns_of.get(name, ()))
 
     def dead_series(self, name: str) -> list[Series]:
         """The branches of a metric that rewinds dropped, oldest rewind first."""
-        return [series for tables in self.dead if len(series := merged(name, tables))]
+        found = (
+            merged(name, [(table, table.names.index(name)) for table in tables if name in table.names])
+            for tables in self.dead
+        )
+        return [series for series in found if len(series)]
 
     def latest(self, name: str) -> float | None:
         """The value at the last step of the live branch; of several at that step, the one logged last."""
-        found = [table.last(name) for table in self.tables.values() if name in table.names and len(table)]
+        found = [table.last(at) for table, at in self._columns_of.get(name, ()) if len(table)]
         return max(found, key=lambda last: last[:2])[2] if found else None
 
 
@@ -221,13 +236,10 @@ class MetricTable:
     def __len__(self) -> int:
         return self.steps.length
 
-    def column(self, name: str) -> Array:
-        return self.values[self.names.index(name)].view()
-
-    def last(self, name: str) -> tuple[int, float, float]:
+    def last(self, column: int) -> tuple[int, float, float]:
         """Step, time and value at the greatest step; of several rows at that step, the last one."""
         at = len(self) - 1 if self.ascending else len(self) - 1 - int(self.steps.view()[::-1].argmax())
-        return int(self.steps.view()[at]), float(self.times.view()[at]), float(self.column(name)[at])
+        return int(self.steps.view()[at]), float(self.times.view()[at]), float(self.values[column].view()[at])
 
     def extend(
         self, steps: Sequence[int], places: Sequence[int], times: Sequence[float], values: Sequence[Any]
@@ -270,6 +282,9 @@ class MetricTable:
         return dead
 
 
+Column: TypeAlias = tuple[MetricTable, int]  # a table, and which of its columns
+
+
 def as_number(value: Any) -> float:
     """A logged value as a float; NaN if it is not a number."""
     try:
@@ -278,14 +293,15 @@ def as_number(value: Any) -> float:
         return float("nan")
 
 
-def merged(name: str, tables: Iterable[MetricTable]) -> Series:
-    """Merge a metric from all tables that have it, by step, and by time within a step; read-only."""
-    parts = [table for table in tables if name in table.names and len(table)]
-    if len(parts) == 1 and parts[0].ascending:
-        return Series(name, parts[0].steps.view(), parts[0].column(name), parts[0].times.view())
-    steps = np.concatenate([np.empty(0, np.int64), *(part.steps.view() for part in parts)])
-    values = np.concatenate([np.empty(0), *(part.column(name) for part in parts)])
-    times = np.concatenate([np.empty(0), *(part.times.view() for part in parts)])
+def merged(name: str, columns: Iterable[Column]) -> Series:
+    """Merge the columns of a metric, by step, and by time within a step; read-only."""
+    parts = [(table, table.values[at].view()) for table, at in columns if len(table)]
+    if len(parts) == 1 and parts[0][0].ascending:
+        table, values = parts[0]
+        return Series(name, table.steps.view(), values, table.times.view())
+    steps = np.concatenate([np.empty(0, np.int64), *(table.steps.view() for table, _ in parts)])
+    values = np.concatenate([np.empty(0), *(values for _, values in parts)])
+    times = np.concatenate([np.empty(0), *(table.times.view() for table, _ in parts)])
     order = np.lexsort((times, steps))
     found = Series(name, steps[order], values[order], times[order])
     for array in (found.steps, found.values, found.times):

@@ -21,9 +21,11 @@ The step is, in this order:
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -31,7 +33,7 @@ from txlab.runs.loop_values import flattened
 
 LONGEST_LINE = 4000  # characters that are looked at
 MOST_VALUES = 100  # of a line
-MOST_FORMS = 1000  # kinds of lines that are counted
+MOST_FORMS = 1000  # kinds of lines that are counted, or whose form is kept
 
 # Parts of names that are quantities of training.
 LOSSES = (
@@ -136,7 +138,10 @@ _CALL = re.compile(r"\w\(\w+=[^()]*\)?")  # the settings of an object: Namespace
 _PYTHON = re.compile(  # what a dictionary of Python has in place of JSON's
     r"'(?P<text>(?:[^'\\]|\\.)*)'|\"(?:[^\"\\]|\\.)*\"|(?P<word>-?\b(?:nan|inf|None|True|False)\b)"
 )
-_HINT = re.compile(r"\d|nan|inf", re.I)
+_HINT = re.compile(r"\d|[nN][aA][nN]|[iI][nN][fF]")
+_DIGITS = str.maketrans("123456789", "000000000")
+_OF_NAMES = re.compile(r"(?:[^\W\d]|@)\d+")  # digits that are part of a word: f1, valid_0, Acc@5
+_LOOSE = re.compile(r"(?<![\w@])\d")
 _SCALE = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12}
 
 
@@ -166,7 +171,7 @@ def plain(line: str) -> str:
     >>> plain("\\x1b[32mloss\\x1b[0m: 0.5\\x07")
     'loss: 0.5'
     """
-    return _ESCAPES.sub("", line)
+    return line if line.isprintable() else _ESCAPES.sub("", line)
 
 
 def read_line(line: str) -> Printed | None:
@@ -177,33 +182,31 @@ def read_line(line: str) -> Printed | None:
     >>> read_line("Loaded 50000 images from 3 folders at 10:31:02")
     """
     line = line[:LONGEST_LINE]
-    if not _HINT.search(line) or "@[" in line:  # settings of a score of COCO stand in @[…]
-        return None
     if "%|" in line and (found := _BAR.search(line)):
         return _of_bar(found, float(_scaled(found["total"])), found["left"])
     if "it [" in line and (found := _COUNT.search(line)):
         return _of_bar(found, 0.0, "?")
-    if "(" in line:
-        line = _CALL.sub(" ", _WRAPPED.sub(r"\g<number>", line))
-    stripped = line.strip()
-    if stripped.endswith("}") and (said := _of_object(stripped)) is not None:
-        return said
-    line = _AFTER.sub(_placed_first, line)
-    step, epoch, leading = _STEP.search(line) or _OTHER_STEP.search(line), _EPOCH.search(line), _LEADING.match(line)
-    placed = step is not None or epoch is not None or leading is not None
-    pairs = _pairs(line, placed)
-    only_step = step is not None and _ALONE.fullmatch(line[: step.start()] + line[step.end() :])
-    only_epoch = epoch is not None and len(stripped) < 40
-    if not (pairs.values or pairs.unclear or only_step or only_epoch):
+    if not _HINT.search(line) or "@[" in line:  # settings of a score of COCO stand in @[…]
         return None
-    counter, n, total = "", 0, 0
-    if step is not None:
-        counter, n, total = step["what"].lower(), _whole(step["n"]), _whole(step["total"])
-    elif (fraction := _free_fraction(line, epoch, pairs.covered)) is not None:
-        counter, n, total = "fraction", int(fraction["n"][:18]), int(fraction["total"][:18])
-    elif leading is not None:
-        counter, n = "line", int((leading["a"] or leading["b"])[:18])
-    return Printed(pairs.values, counter, n, total, *_epoch(epoch), unclear=tuple(pairs.unclear))
+    if "{" in line and (said := _of_object(_unwrapped(line).strip())) is not None:
+        return said
+    form = _form_of(line)
+    if form.rewritten:
+        line = _rewritten(line)
+        form = _form_of(line, final=True)
+    values, unclear = form.numbers(line)
+    if not (values or unclear or form.is_place):
+        return None
+    return Printed(values, *form.place(line), unclear=unclear)
+
+
+def _unwrapped(line: str) -> str:
+    return _CALL.sub(" ", _WRAPPED.sub(r"\g<number>", line)) if "(" in line else line
+
+
+def _rewritten(line: str) -> str:
+    """The line with its arrays as plain numbers, without calls, and with a step before what is said of it."""
+    return _AFTER.sub(_placed_first, _unwrapped(line))
 
 
 def _placed_first(found: re.Match[str]) -> str:
@@ -214,11 +217,17 @@ def _placed_first(found: re.Match[str]) -> str:
 
 def _of_bar(found: re.Match[str], total: float, left: str) -> Printed:
     """A progress bar of tqdm, with what was added to it (set_postfix), and its description (set_description)."""
-    behind = _pairs(_RATE.sub("", found["rest"] or "", count=1) + " ", True)
-    before = _pairs(re.sub(r"[\s:]+$", " ", found["head"]), False)
-    values = {**before.values, **behind.values}
-    epoch = _epoch(_EPOCH.search(found["head"]))
-    unclear = (*before.unclear, *behind.unclear)
+    values: dict[str, float] = {}
+    unclear: tuple[str, ...] = ()
+    epoch: tuple[float | None, int] = None, 0
+    if head := found["head"].rstrip(" \t:"):
+        head += " "
+        values, unclear = _form_of(head, placed=False).numbers(head)
+        epoch = _epoch(_EPOCH.search(head))
+    if (rest := found["rest"]) and not _RATE.fullmatch(rest):
+        rest = f"{_RATE.sub('', rest, count=1)} "
+        behind, others = _form_of(rest, placed=True).numbers(rest)
+        values, unclear = {**values, **behind}, (*unclear, *others)
     return Printed(values, "bar", int(_scaled(found["n"])), int(total), *epoch, _clock(left), unclear)
 
 
@@ -226,6 +235,8 @@ def _of_object(line: str) -> Printed | None:
     """An object of JSON, or a dictionary of Python as transformers' Trainer prints it, perhaps with a step before it;
     nested ones with their path."""
     start = line.find("{")
+    if start < 0 or not line.endswith("}"):
+        return None
     try:
         said = orjson.loads(line[start:])
     except orjson.JSONDecodeError:
@@ -233,28 +244,23 @@ def _of_object(line: str) -> Printed | None:
             said = orjson.loads(_PYTHON.sub(_as_json, line[start:]))
         except orjson.JSONDecodeError:
             return None
-    if start < 0 or not isinstance(said, dict):
+    if not isinstance(said, dict):
         return None
-    before = line[:start]
-    step, found_epoch = _STEP.search(before), _EPOCH.search(before)
-    epoch, epochs = _epoch(found_epoch)
-    counter, n, total = (step["what"].lower(), _whole(step["n"]), _whole(step["total"])) if step else ("", 0, 0)
-    heading = _heading(before, max((found.end() for found in (step, found_epoch) if found), default=0), start)
-    under = f"{heading}_" if heading else ""
+    counter, n, total, epoch, epochs, under = _before_object(line[:start]) if start else ("", 0, 0, None, 0, "")
     values: dict[str, float] = {}
     unclear: list[str] = []
     for name, value in flattened(said, deepest=4):
         number = _number(value)
-        last = name.rpartition(".")[2].lower()
+        last, counts, ignored = _kind_of(name)
         if number is None:
             if isinstance(value, str) and re.fullmatch(_NUMBER, value.strip(), re.I):
                 unclear.append(name)
-        elif _STEP.fullmatch(f"{last} 1") and number == number and 0 <= number < 2**62 and number == int(number):
+        elif counts and number == number and 0 <= number < 2**62 and number == int(number):
             if not counter:
                 counter, n = last, int(number)
         elif last == "epoch":
             epoch = number
-        elif _IGNORED.fullmatch(last):
+        elif ignored:
             continue
         elif not name.strip() or len(values) >= MOST_VALUES:
             unclear.append(name)
@@ -263,6 +269,23 @@ def _of_object(line: str) -> Printed | None:
     if not values or not (counter or epoch is not None or any(map(is_of_training, values))):
         return None
     return Printed(values, counter, n, total, epoch, epochs, unclear=tuple(unclear))
+
+
+def _before_object(before: str) -> tuple[str, int, int, float | None, int, str]:
+    """What the text before an object says: counter, n, total, epoch, epochs, and what its names begin with."""
+    step, found_epoch = _STEP.search(before), _EPOCH.search(before)
+    heading = _heading(before, max((found.end() for found in (step, found_epoch) if found), default=0), len(before))
+    under = f"{heading}_" if heading else ""
+    if step is None:
+        return "", 0, 0, *_epoch(found_epoch), under
+    return step["what"].lower(), _whole(step["n"]), _whole(step["total"]), *_epoch(found_epoch), under
+
+
+@lru_cache(MOST_FORMS)
+def _kind_of(name: str) -> tuple[str, bool, bool]:
+    """The last part of the name of an object's entry, whether it counts steps, and whether it is no quantity."""
+    last = name.rpartition(".")[2].lower()
+    return last, _STEP.fullmatch(f"{last} 1") is not None, _IGNORED.fullmatch(last) is not None
 
 
 def _as_json(found: re.Match[str]) -> str:
@@ -325,6 +348,7 @@ def _has_points(line: str) -> bool | None:
     return True if _SURE_POINT.search(line) else False if _SURE_COMMA.search(line) else None
 
 
+@lru_cache(MOST_FORMS)
 def is_of_training(name: str) -> bool:
     """Whether a name is that of a quantity of training.
 
@@ -334,32 +358,147 @@ def is_of_training(name: str) -> bool:
     return _TRAINING.search(name) is not None
 
 
-@dataclass
-class _Pairs:
-    """The values of a line by name, the names whose value was left out, and where they stand."""
+class _Place(NamedTuple):
+    """Where in a line a number is, and what it is called.
 
-    values: dict[str, float] = field(default_factory=dict)
-    unclear: list[str] = field(default_factory=list)
-    covered: list[tuple[int, int]] = field(default_factory=list)
+    of     where the number is that it is a fraction of
+    scale  of its unit: 1.2k is 1200
+    clear  whether it is all of that quantity's number, and not half of a sum
+    """
 
-    def add(self, name: str, value: float | None) -> None:
-        """Add a value; two different ones of a name are left out, because no rule says which is meant."""
-        known = self.values.get(name)
-        if value is None or len(self.values) >= MOST_VALUES or (known is not None and repr(known) != repr(value)):
-            self.values.pop(name, None)
-            self.unclear.append(name)
-        elif name not in self.unclear:
-            self.values[name] = value
+    name: str
+    value: slice
+    of: slice | None
+    scale: float
+    clear: bool
 
 
-def _pairs(line: str, placed: bool) -> _Pairs:
-    """What a line says by name; nothing if it is not about training."""
-    pairs = _Pairs()
+@dataclass(frozen=True)
+class _Form:
+    """What all lines have in common that differ in their digits only: names, and where the numbers are.
+
+    A training prints few forms of lines, and finding one's takes five times as long as reading its numbers.
+
+    rewritten  whether `_rewritten` says the same more plainly
+    fewest     how many values a line must have to count, if none of them is known to be of training
+    is_place   whether it says where the training is, and nothing else
+    fractions  all that may be a position, as n and total
+    keeps      whether it is that of other lines too: none of its names has a number of its own, as "top 5" has
+    """
+
+    rewritten: bool = False
+    places: tuple[_Place, ...] = ()
+    fewest: float = 0
+    is_place: bool = False
+    counter: str = ""
+    step: tuple[slice, slice] | None = None
+    fractions: tuple[tuple[slice, slice], ...] = ()
+    leading: slice | None = None
+    epoch: tuple[slice, slice] | None = None
+    keeps: bool = True
+
+    def numbers(self, line: str) -> tuple[dict[str, float], tuple[str, ...]]:
+        """The values of a line by name, and the names whose value is left out: those that may be read in two ways, and
+        two different ones of a name, because no rule says which is meant."""
+        values: dict[str, float] = {}
+        unclear: list[str] = []
+        for name, where, of, scale, clear in self.places:
+            text = line[where]
+            plain = "," not in text and text.count(".") <= 1
+            value = float(text) if plain else _value_of(text, _has_points(line))
+            if value is not None and of is not None:
+                whole = float(line[of])
+                value = value / whole if whole else None
+            elif value is not None:
+                value *= scale
+            known = values.get(name)
+            if (
+                not clear
+                or value is None
+                or len(values) >= MOST_VALUES
+                or (known is not None and repr(known) != repr(value))
+            ):
+                values.pop(name, None)
+                unclear.append(name)
+            elif not unclear or name not in unclear:
+                values[name] = value
+        return (values, tuple(unclear)) if len(values) >= self.fewest else ({}, ())
+
+    def place(self, line: str) -> tuple[str, int, int, float | None, int]:
+        """Counter, n, total, epoch and epochs of a line."""
+        counter, n, total = "", 0, 0
+        if self.step is not None:
+            counter, n, total = self.counter, *(_whole(line[part]) for part in self.step)
+        elif found := next(filter(_is_position, ([line[part] for part in each] for each in self.fractions)), None):
+            counter, n, total = "fraction", int(found[0][:18]), int(found[1][:18])
+        elif self.leading is not None:
+            counter, n = "line", int(line[self.leading][:18])
+        if self.epoch is None:
+            return counter, n, total, None, 0
+        return counter, n, total, float(line[self.epoch[0]][:18]), _whole(line[self.epoch[1]])
+
+
+def _is_position(fraction: list[str]) -> bool:
+    n, total = (int(part[:18]) for part in fraction)
+    return n <= total > 0
+
+
+def _span(found: re.Match[str], group: str) -> slice:
+    """Where a group is; nowhere if it is not there."""
+    return slice(max(0, found.start(group)), max(0, found.end(group)))
+
+
+_forms: dict[Any, _Form] = {}
+
+
+def _form_of(line: str, placed: bool | None = None, final: bool = False) -> _Form:
+    """The form of a line, or of a part of one that has a place already or has none (`placed`)."""
+    key = line.translate(_DIGITS), placed, final, *_OF_NAMES.findall(line)
+    form = _forms.get(key)
+    if form is None:
+        form = _new_form(line, placed, final)
+        if form.keeps:
+            if len(_forms) >= MOST_FORMS:
+                _forms.clear()
+            _forms[key] = form
+    return form
+
+
+def _new_form(line: str, placed: bool | None, final: bool) -> _Form:
+    if placed is not None:
+        places, fewest, _, keeps = _places(line, placed)
+        return _Form(places=places, fewest=fewest, keeps=keeps)
+    if not final and _rewritten(line) != line:
+        return _Form(rewritten=True)
+    step, epoch, leading = _STEP.search(line) or _OTHER_STEP.search(line), _EPOCH.search(line), _LEADING.match(line)
+    places, fewest, covered, keeps = _places(line, any((step, epoch, leading)))
+    only_step = step is not None and _ALONE.fullmatch(line[: step.start()] + line[step.end() :]) is not None
+    only_epoch = epoch is not None and len(line.strip()) < 40
+    covered += [epoch.span()] if epoch else []
+    fractions = [each for each in _FRACTION.finditer(line) if not any(a <= each.start() < b for a, b in covered)]
+    return _Form(
+        places=places,
+        fewest=fewest,
+        is_place=only_step or only_epoch,
+        counter=step["what"].lower() if step else "",
+        step=(_span(step, "n"), _span(step, "total")) if step else None,
+        fractions=tuple((_span(each, "n"), _span(each, "total")) for each in fractions),
+        leading=_span(leading, "a" if leading["a"] else "b") if leading else None,
+        epoch=(_span(epoch, "n"), _span(epoch, "total")) if epoch else None,
+        keeps=keeps,
+    )
+
+
+def _places(line: str, placed: bool) -> tuple[tuple[_Place, ...], float, list[tuple[int, int]], bool]:
+    """The places of a line's values; the fewest values that make a line count; what of the line was matched; whether
+    names keep clear of numbers."""
+    found: list[_Place] = []
+    covered: list[tuple[int, int]] = []
     counted = [each.span() for way in (_STEP, _OTHER_STEP, _EPOCH) for each in way.finditer(line)]
-    points = _has_points(line) if "," in line else None
     section = _split_of(line)
     told = counts = bare = 0
     free = 0  # where the last match ended
+    keeps = True
     for each in _PAIR.finditer(line):
         start, end = each.span()
         signed = bool(each["sign"].strip())
@@ -371,7 +510,7 @@ def _pairs(line: str, placed: bool) -> _Pairs:
         if not signed and (counter or not _is_free(line, floor, begin) or not is_of_training("_".join(words))):
             continue
         free = end
-        pairs.covered.append((begin if words else start, end))
+        covered.append((begin if words else start, end))
         if counter or not words or _IGNORED.fullmatch(words[0] if len(words) == 1 else ""):
             continue
         section = _heading(line, floor, begin) or section
@@ -379,13 +518,14 @@ def _pairs(line: str, placed: bool) -> _Pairs:
         told += is_of_training(key)
         counts += signed
         bare += end - begin
+        keeps = keeps and _LOOSE.search(f"{section} {line[begin : each.start('sign')]}") is None
         half = _OPERATOR.search(line, max(0, begin - 80), begin) or (each["two"] and not each["of"])
-        pairs.add(key, None if half else _value(each, points))
+        of, scale = _span(each, "of") if each["of"] else None, _SCALE.get(each["unit"].strip(), 1.0)
+        found.append(_Place(key, _span(each, "value"), of, scale, not half))
+    fewest = 0.0
     if not told and not (placed and counts):
-        alone = len(pairs.values) > 1 and bare + 2 * len(pairs.values) >= len(line.strip())
-        if not alone or line.lstrip()[:1] in "#/":
-            return _Pairs(covered=pairs.covered)
-    return pairs
+        fewest = math.inf if line.lstrip()[:1] in "#/" else max(2.0, (len(line.strip()) - bare) / 2)
+    return tuple(found), fewest, covered, keeps
 
 
 def _phrase(line: str, floor: int, start: int) -> tuple[list[str], int]:
@@ -454,16 +594,6 @@ def _qualified(name: str, more: str | None, section: str, behind: re.Match[str] 
     return name
 
 
-def _value(found: re.Match[str], points: bool | None) -> float | None:
-    """The number of a pair, scaled by its unit: 1.2k is 1200, 9830/10000 is 0.983; None if that is unclear."""
-    value = _value_of(found["value"], points)
-    if value is not None and found["of"]:
-        whole = float(found["of"])
-        return value / whole if whole else None
-    unit = found["unit"].strip()
-    return value * _SCALE[unit] if value is not None and unit in _SCALE else value
-
-
 def _scaled(told: str) -> float:
     unit = _SCALE.get(told[-1:], 1.0)
     try:
@@ -478,16 +608,6 @@ def _whole(told: str | None) -> int:
 
 def _epoch(found: re.Match[str] | None) -> tuple[float | None, int]:
     return (float(found["n"][:18]), _whole(found["total"])) if found else (None, 0)
-
-
-def _free_fraction(line: str, epoch: re.Match[str] | None, covered: list[tuple[int, int]]) -> re.Match[str] | None:
-    """The first `n/total` that is neither a value nor the epoch."""
-    for found in _FRACTION.finditer(line):
-        start = found.start()
-        inside = any(low <= start < high for low, high in covered) or (epoch and epoch.start() <= start < epoch.end())
-        if not inside and int(found["total"][:18]) > 0 and int(found["n"][:18]) <= int(found["total"][:18]):
-            return found
-    return None
 
 
 def _clock(told: str) -> float | None:

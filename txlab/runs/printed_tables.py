@@ -20,6 +20,7 @@ MOST_ROWS = 200  # of a box
 PATIENCE = 5  # lines of something else between two rows of columns
 _BARS = "|│┃║"
 _RULE = re.compile(r"[\s|│┃║+=\-─━═┄╌┌┐└┘├┤┬┴┼┏┓┗┛┣┫┳┻╋╇╈╡╞╪╒╕╘╛╔╗╚╝╠╣╦╩╬╭╮╰╯]{3,}")
+_BAR = re.compile(f"[{_BARS}]")
 _CELL = re.compile(r"\S+(?: \S+)*")  # two spaces or a tab end it
 _COMMAS = re.compile(r"[^\s,|]+(?:, ?[^\s,|]*)+")
 _CLOCK = re.compile(r"\d+(?::\d\d)+")
@@ -41,22 +42,24 @@ class Lines:
         line = line[:LONGEST_LINE]
         if _RULE.fullmatch(line):
             return self.rest() if self.box else []
-        cells = cells_of(line)
-        if self._boxes(cells, line.strip()):
-            (key, _, _), (value, _, _) = cells
+        whole = line.strip()
+        if whole[:1] in _BARS and (row := self._boxed(whole)) is not None:
+            key, value = row
             found = (
                 self.rest() if len(self.box) >= MOST_ROWS or any(key == known.strip() for known, _ in self.box) else []
             )
-            inside = line.strip()[1:].startswith("  ")
+            inside = whole[1:].startswith("  ")
             self.box.append((f" {key}" if inside else key, value))
             return found
         found = self.rest() if self.box else []
-        if (said := self.peek(line)) is not None:
+        if (said := self.peek(line) if self.columns else read_line(line)) is not None:
             found.append(said)
-        if is_head(cells) and (said is None or not said.values):
+        numbers = said is not None and bool(said.values)
+        parted = "  " in whole or "\t" in whole or " " not in whole.partition(",")[0] or _BAR.search(whole) is not None
+        if parted and not numbers and is_head(cells := cells_of(line)):
             self.columns, self.others = cells, 0
-        elif line.strip():
-            self.others = 0 if said is not None and said.values else self.others + 1
+        elif self.columns and whole:
+            self.others = 0 if numbers else self.others + 1
             self.columns = self.columns if self.others <= PATIENCE else []
         return found
 
@@ -79,13 +82,13 @@ class Lines:
         said = of_cells(values)
         return [said] if said is not None else []
 
-    def _boxes(self, cells: list[Cell], line: str) -> bool:
-        """Whether cells are a row of a box, a key and its value."""
-        if len(cells) != 2 or line[0] not in _BARS or line[-1] not in _BARS:
-            return False
+    def _boxed(self, line: str) -> tuple[str, str] | None:
+        """The key and the value of a row of a box."""
+        if line[-1:] not in _BARS or len(cells := cells_of(line)) != 2:
+            return None
         (key, _, _), (value, _, _) = cells
         known = not value or read_number(value) is not None
-        return bool(key) and read_number(key) is None and (known or bool(self.box))
+        return (key, value) if key and read_number(key) is None and (known or self.box) else None
 
     def _row(self, cells: list[Cell], line: str) -> Printed | None:
         """What a line says whose numbers stand under the names of columns."""
@@ -104,11 +107,11 @@ Cell = tuple[str, int, int]  # its text, and where that begins and ends
 def cells_of(line: str) -> list[Cell]:
     """The cells of a line: between bars or commas, perhaps empty, else what two spaces or a tab part; a progress bar is
     none."""
-    if "%|" in line:
-        line = line[: line.index("%|")].rpartition(":")[0]
-    if _COMMAS.fullmatch(line.strip()):
+    if "%|" in line and not (line := line[: line.index("%|")].rpartition(":")[0]):
+        return []
+    if "," in line and _COMMAS.fullmatch(line.strip()):
         return [(text.strip(), 0, len(line)) for text in line.split(",")]
-    bars = [place for place, sign in enumerate(line) if sign in _BARS]
+    bars = [found.start() for found in _BAR.finditer(line)]
     if len(bars) < 2:
         return [(found[0], found.start(), found.end()) for found in _CELL.finditer(line.expandtabs(8))]
     return [(line[low + 1 : high].strip(), low + 1, high) for low, high in pairwise(bars)]
@@ -116,9 +119,11 @@ def cells_of(line: str) -> list[Cell]:
 
 def is_head(cells: list[Cell]) -> bool:
     """Whether cells are names of columns, one of them of a quantity of training."""
+    if len(cells) < 2:
+        return False
     names = [text for text, _, _ in cells]
     texts = all(len(name) <= 40 and _COLUMN.fullmatch(name) and not _NUMBER_IN.search(name) for name in names)
-    return len(names) > 1 and texts and len(set(names)) == len(names) and any(map(is_of_training, names))
+    return texts and len(set(names)) == len(names) and any(map(is_of_training, names))
 
 
 def is_like_a_number(text: str) -> bool:

@@ -280,6 +280,14 @@ class RunReader:
     def left_out(self) -> int:
         return self._branch.left_out
 
+    @property
+    def omission(self) -> str:
+        """What of the log is left out, in words; "" if nothing is."""
+        if not self.left_out:
+            return ""
+        rows = f"{self.left_out:,} rows".replace(",", " ") if self.left_out > 1 else "1 row"
+        return f"{rows} of the log left out: too many names, too much beside the numbers, or too many rewinds"
+
 
 def sampled_branch(path: Path, tail: int, samples: int, block: int, searched: int) -> tuple[Branch, int]:
     """A branch of sampled live rows plus all of the tail, and the offset after the last complete line.

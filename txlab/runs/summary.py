@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 
 from txlab.errors import LabError
+from txlab.experiments.kind import kind_of_run
+from txlab.experiments.metric import primary_metrics
 from txlab.runs.directory import RunDirectory
 from txlab.runs.folder import each_at_once
 from txlab.runs.foreign.finding import found_logs, with_logs
 from txlab.runs.foreign.mirror import TITLES, Mirror, mirror_path
 from txlab.runs.label import Label, handle_of, read_label, told_changes
-from txlab.runs.primary_metric import primary_metrics
 from txlab.runs.reader import RunReader
 
 SEARCH_EVERY = 10.0  # seconds between searches for other programs' logs
@@ -95,7 +96,7 @@ def summary_of(reader: RunReader) -> RunSummary:
     """Summarize what a reader knows after a poll."""
     path, info, state = reader.directory.path, reader.info, reader.state
     names = reader.names("metrics")
-    metric = next(iter(primary_metrics(info.facts, names, info.kind)), "")
+    metric = next(iter(primary_metrics(names, kind_of_run(info.kind).METRICS, info.facts.get("headline"))), "")
     series = reader.series(metric) if metric else None
     left = reader.latest("seconds_left")
     return RunSummary(

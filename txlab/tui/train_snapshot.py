@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,21 @@ import numpy as np
 
 from txlab.drawing.formatting import count, megabytes, number, significant
 from txlab.drawing.text import visible
-from txlab.engine.card import READINGS, slowed
-from txlab.experiments.kind import Label, kind_of_run
+from txlab.engine.card import slowed
+from txlab.experiments.kind import Kind, kind_of_run
+from txlab.experiments.metric import (
+    band_of,
+    edges_of,
+    family_of,
+    in_order,
+    primary_metrics,
+    relatives,
+    validation_of,
+)
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunState
 from txlab.runs.label import handle_of, read_label
 from txlab.runs.live_rows import Series
-from txlab.runs.primary_metric import UNSEEN, primary_metrics, validation_of
 from txlab.runs.reader import RunReader
 from txlab.runs.summary import scenario_name
 from txlab.tui.history import Entry, history
@@ -34,44 +42,6 @@ from txlab.tui.widgets.facts import Fact
 OTHERS_SHOWN = 8  # metrics that a recorded run named itself
 DEAD_SHOWN = 8  # newest of the branches that rewinds ended
 SPARK = 64  # values behind a small curve
-FIRST = ("loss", "bits_per_byte", "exact_match", "lr", "grad_norm", "copy_accuracy")
-MACHINE = (  # listed last
-    "tokens_per_second",
-    "steps_per_second",
-    "memory_mb",
-    "memory_reserved_mb",
-    "host_memory_mb",
-    "share_of_peak",
-    "share_of_data_sheet",
-    "seconds_left",
-)
-
-
-PARTS = tuple(f"{part}/" for part in ("train", *UNSEEN))
-
-
-def family(name: str) -> str:
-    """Return the prefix or suffix group that a metric shares with those it is drawn with, "" if it is drawn alone.
-
-    >>> family("epochs/python-docs"), family("return/sarsa"), family("accuracy_16"), family("copy_accuracy")
-    ('epochs/', 'return/', 'accuracy_', '')
-    """
-    group = f"{name.partition('/')[0]}/" if "/" in name else f"{name.rpartition('_')[0]}_"
-    alone = group == "accuracy_" and not name.removeprefix(group).isdecimal()
-    alone |= group in PARTS  # train/loss belongs to val/loss, not to train/lr
-    return group if (group == "accuracy_" or "/" in name) and not alone else ""
-
-
-def machines(name: str) -> bool:
-    """Return whether a metric describes the machine rather than the training."""
-    return name in MACHINE or name.endswith("_per_second") or name in READINGS
-
-
-def relatives(name: str, names: Sequence[str]) -> list[str]:
-    """Return the metrics that are drawn together with this one, itself included, accuracy_8 before accuracy_16."""
-    group = family(name)
-    found = [other for other in names if group and family(other) == group]
-    return sorted(found, key=lambda other: (len(other), other) if group == "accuracy_" else (0, "")) or [name]
 
 
 @dataclass(frozen=True)
@@ -125,6 +95,7 @@ class Snapshot:
     alerts: Mapping[str, Any] = field(default_factory=dict)  # RunInfo.alerts
     pictures: Pictures = field(default_factory=Pictures)
     events: tuple[tuple[int, str], ...] = ()  # (step, words) of what was done to the run, for the chart
+    omission: str = ""  # what of the log is left out
 
 
 def value_at(series: Series, at: int | None) -> float | None:
@@ -148,12 +119,12 @@ def snapshot(reader: RunReader, look: Look, other: Callable[[Path], RunReader]) 
     if reader.problem:
         state = replace(state, status="unreadable", reason=reader.problem)
     names, kind = reader.names(), kind_of_run(info.kind)
-    hidden = {validation_of(name, names) for name in names}  # drawn with the training curve
-    first = list(dict.fromkeys([*primary_metrics(info.facts, names, info.kind), *FIRST]))
-    metrics = [n for n in first if n in names and n not in hidden] + [n for n in names if n not in (*first, *hidden)]
-    metrics.sort(key=machines)
-    metrics = [name for name in metrics if name == relatives(name, names)[0]]  # one per group
-    asked = relatives(look.metric, names)[0]
+    known = dict.fromkeys(names)
+    hidden = {validation_of(name, known) for name in names}  # drawn with the training curve
+    together = relatives(names, kind.METRICS)
+    metrics = [name for name in in_order(names, kind.METRICS, info.facts) if name not in hidden]
+    metrics = [name for name in metrics if name == together[name][0]]  # one per family
+    asked = together.get(look.metric, [look.metric])[0]
     metric = asked if asked in metrics else metrics[0] if metrics else ""
     step = max(
         state.step, info.step, max((int(s.steps[-1]) for n in metrics[:1] if len(s := reader.series(n))), default=0)
@@ -167,8 +138,8 @@ def snapshot(reader: RunReader, look: Look, other: Callable[[Path], RunReader]) 
         info.title,
         metric,
         tuple(metrics),
-        kind.unit_of(metric) or kind.labels.get(family(metric), Label("")).unit,
-        lines_of(reader, metric, look, other),
+        kind.metric(metric).unit or kind.metric(metric).title,
+        lines_of(reader, kind, metric, look, other),
         facts_of(reader, look.at, values),
         samples_of(reader),
         history(reader),
@@ -188,6 +159,7 @@ def snapshot(reader: RunReader, look: Look, other: Callable[[Path], RunReader]) 
         info.alerts,
         pictures_of(reader.frames, look.at, look.picture),
         interventions(reader),
+        reader.omission,
     )
 
 
@@ -205,15 +177,19 @@ def interventions(reader: RunReader) -> tuple[tuple[int, str], ...]:
     return tuple(sorted(found, key=lambda event: event[0]))
 
 
-def lines_of(reader: RunReader, metric: str, look: Look, other: Callable[[Path], RunReader]) -> tuple[Line, ...]:
+def lines_of(
+    reader: RunReader, kind: Kind, metric: str, look: Look, other: Callable[[Path], RunReader]
+) -> tuple[Line, ...]:
     """Return the curve, its validation, the same curve of other runs, and the branches that rewinds ended."""
     if not metric:
         return ()
-    together = relatives(metric, reader.names())
+    together = relatives(reader.names(), kind.METRICS).get(metric, [metric])
     if len(together) > 1:
         roles = ["train"] + ["other"] * (len(together) - 1)
         members = zip(together, roles, strict=True)
-        return tuple(line(name.removeprefix(family(name)), role, reader.series(name)) for name, role in members)
+        return tuple(
+            line(name.removeprefix(family_of(name, kind.METRICS)), role, reader.series(name)) for name, role in members
+        )
     validation = validation_of(metric, reader.names())
     has_validation = bool(validation) and len(reader.series(validation)) > 0
     found = [line("train" if has_validation else metric, "train", reader.series(metric))]
@@ -263,7 +239,7 @@ def facts_of(reader: RunReader, at: int | None, values: Mapping[str, float]) -> 
     compute: Mapping[str, Any] = told if isinstance(told, dict) else {}
     unit = named if isinstance(named, str) else "tokens"
     kind = kind_of_run(reader.info.kind)
-    nats = kind.unit_of("loss")
+    nats = kind.metric("loss").unit
 
     def add(name: str, key: str, note: str = "", spark: bool = False, text: str | None = None) -> None:
         if key in values:
@@ -272,27 +248,34 @@ def facts_of(reader: RunReader, at: int | None, values: Mapping[str, float]) -> 
             curve = recent(reader.series(key), at) if spark else None
             facts.append(Fact(name, text or significant(value), note, key, curve, "bad" if bad else "plain"))
 
-    own = [name for name in kind.labels if not name.endswith(("/", "_"))]
-    known = {"loss", "val_loss", "val_bits_per_byte", "bits_per_byte", "lr", "grad_norm", *own}
-    others = [name for name in values if name not in known and not machines(name) and band_of(name) not in values]
+    known = {"loss", "val_loss", "val_bits_per_byte", "bits_per_byte", "lr", "grad_norm"}
+    own = [each for each in kind.METRICS if each.label and not each.is_family and each.key not in known]
+    known |= {each.key for each in own}
+    others = [
+        name
+        for name in values
+        if name not in known and kind.metric(name).group != "machine" and band_of(name) not in values
+    ]
+
+    together = relatives(values, kind.METRICS)
 
     def add_own(name: str) -> None:
-        group, band = family(name), band_note(name, values)
-        if group and len(relatives(name, list(values))) > 1:
-            said = kind.labels.get(group, Label(group.rstrip("/_"))).name
-            add(visible(f"{said} {name.removeprefix(group)}".replace("_", " "))[:24], name, band)
+        group, band = family_of(name, kind.METRICS), band_note(name, values)
+        if group and len(together[name]) > 1:
+            label = kind.metric(name).label or group.rstrip("/_")
+            add(visible(f"{label} {name.removeprefix(group)}".replace("_", " "))[:24], name, band)
         else:
             add(visible(name.replace("_", " "))[:24], name, band, spark=not band)
 
     if isinstance(about.get("headline"), list):  # an experiment that names its headline metrics
-        for name in (foremost := primary_metrics(about, others, reader.info.kind)[:OTHERS_SHOWN]):
+        for name in (foremost := primary_metrics(others, headline=about["headline"])[:OTHERS_SHOWN]):
             add_own(name)
         others = [name for name in others if name not in foremost][: OTHERS_SHOWN - len(foremost)]
     add("loss", "loss", nats)
     add("val", "val_loss", best_note(reader, at, nats))
     add("bits/byte", "val_bits_per_byte" if "val_bits_per_byte" in values else "bits_per_byte")
-    for name in own:
-        add(kind.labels[name].name, name, kind.labels[name].note)
+    for each in own:
+        add(each.label, each.key, each.note)
     add("lr", "lr", schedule(scenario, values, at if at is not None else reader.state.step))
     add("‖grad‖", "grad_norm", spark=True)
     rates = (f"{unit}_per_second", "tokens_per_second")
@@ -331,22 +314,9 @@ def memory_note(values: Mapping[str, float]) -> str:
     return f"MB; in use {values['gpu_used_mb'] / 1e3:.1f} of {values['gpu_total_mb'] / 1e3:.1f} GB"
 
 
-def band_of(name: str) -> str:
-    """Return the metric whose band has this one as an edge, "" if there is none.
-
-    >>> band_of("return_low/sarsa"), band_of("return/sarsa")
-    ('return/sarsa', '')
-    """
-    group, _, label = name.partition("/")
-    edge = next((edge for edge in ("_low", "_high") if group.endswith(edge)), "")
-    return f"{group.removesuffix(edge)}/{label}" if edge and label else ""
-
-
 def band_note(name: str, values: Mapping[str, float]) -> str:
     """Return the bounds of a metric's band, "" if it has none."""
-    group, _, label = name.partition("/")
-    edges = [values.get(f"{group}_{edge}/{label}") for edge in ("low", "high")]
-    return " to ".join(significant(edge) for edge in edges if edge is not None)
+    return " to ".join(significant(edge) for edge in edges_of(name, values))
 
 
 def best_note(reader: RunReader, at: int | None, unit: str) -> str:

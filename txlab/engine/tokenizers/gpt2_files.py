@@ -187,5 +187,8 @@ def write_gpt2(tokenizer: BytePairTokenizer, folder: Path) -> None:
     vocab = names(tokenizer)
     lines = ["#version: 0.2", *(f"{left} {right}" for left, right in merge_names(tokenizer))]
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / MERGES).unlink(
+        missing_ok=True
+    )  # a folder without it is refused: never one file of each of two tokenizers
     write_aside(folder / VOCAB, json.dumps(vocab, ensure_ascii=False).encode())
     write_aside(folder / MERGES, ("\n".join(lines) + "\n").encode())

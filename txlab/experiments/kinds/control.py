@@ -24,6 +24,7 @@ from txlab.engine.rl.rules import rule_named
 from txlab.engine.rl.settings import PolicyName, Settings
 from txlab.engine.rl.sweeps.sweep import policies, sweep_in
 from txlab.errors import LabError
+from txlab.experiments.metric import Metric
 from txlab.experiments.protocol import Frame, State
 from txlab.experiments.schema import PositiveInt, Scenario, Section, grouped, several
 from txlab.experiments.small import SmallExperiment, SmallKind
@@ -415,7 +416,11 @@ class ControlKind(SmallKind):
     title = "Control: learning to act"
     schema = ControlScenario
     any_device = True
-    units = {"return/": "return of an episode", "length/": "steps of an episode", "left/": "share that went left"}
+    METRICS = (
+        Metric("return/", "return of an episode", less=False),
+        Metric("length/", "steps of an episode"),
+        Metric("left/", "share that went left"),
+    )
     screen = "arena"
 
     def experiment(self, scenario: ControlScenario) -> ControlExperiment:

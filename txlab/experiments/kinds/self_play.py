@@ -25,6 +25,7 @@ from txlab.engine.games.perfect_play import Chances, best_response, both_seats, 
 from txlab.engine.games.players import MaskPlayer, explain_value, perfect_player, random_player, table_player
 from txlab.engine.games.population import Population, first_table
 from txlab.errors import LabError, choices
+from txlab.experiments.metric import Metric
 from txlab.experiments.protocol import Adjustable, Frame, State
 from txlab.experiments.schema import PositiveInt, Scenario, Section, grouped, several
 from txlab.experiments.small import SmallExperiment, SmallKind
@@ -318,7 +319,11 @@ class SelfPlayKind(SmallKind):
     name = "self-play"
     title = "Self-play of a board game"
     schema = SelfPlayScenario
-    units = {f"{how}_{seat}": "share of games" for how in ("won", "drawn", "lost", "lost_to_perfect") for seat in SEATS}
+    METRICS = tuple(
+        Metric(f"{how}_{seat}", "share of games")
+        for how in ("won", "drawn", "lost", "lost_to_perfect")
+        for seat in SEATS
+    )
 
     plays_from = "frames"
 

@@ -25,6 +25,7 @@ from txlab.engine.games.backgammon.rules import ROLLS, START, moves, notation, t
 from txlab.engine.games.backgammon.why import FOLLOWED, LAYERS, OUTPUT_NAMES, Learning, next_moves
 from txlab.engine.intervals import mean_interval, student_quantile
 from txlab.errors import LabError
+from txlab.experiments.metric import Metric
 from txlab.experiments.protocol import Adjustable, Frame, State
 from txlab.experiments.schema import NonNegativeInt, PositiveInt, Scenario, Section, grouped, several
 from txlab.experiments.small import SmallExperiment, SmallKind
@@ -261,12 +262,12 @@ class TDGammonKind(SmallKind):
     name = "td-gammon"
     title = "TD-Gammon: backgammon learned by self-play"
     schema = TDGammonScenario
-    units = {
-        "against/": "points a game",
-        **dict.fromkeys(("two_plies", "two_plies_low", "two_plies_high"), "points a game"),
-        "gammons": "share of games",
-        "plies": "moves a game",
-    }
+    METRICS = (
+        Metric("against/", "points a game", less=False),
+        *(Metric(name, "points a game", less=False) for name in ("two_plies", "two_plies_low", "two_plies_high")),
+        Metric("gammons", "share of games"),
+        Metric("plies", "moves a game"),
+    )
 
     plays_from = "frames"
 

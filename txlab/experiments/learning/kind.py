@@ -17,6 +17,7 @@ from txlab.engine.explain import Explanation, Operand, Step
 from txlab.errors import LabError
 from txlab.experiments.kind import Kind
 from txlab.experiments.learning.explanations import MeanLoss, explain_step
+from txlab.experiments.metric import Metric
 from txlab.experiments.schema import Start
 from txlab.experiments.tokenizer_store import tokenizer_named
 
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
     from txlab.experiments.protocol import Experiment, State
 
 
+LOSSES = (
+    Metric("loss", "nats", less=True, primary=True),
+    Metric("val_loss", "nats", "val", less=True, primary=True),
+)
+
+
 class GradientKind(Kind):
     """A kind trained by gradients.
 
@@ -37,7 +44,7 @@ class GradientKind(Kind):
     unfit       what it cannot be asked for, and why; "" = it can
     """
 
-    units: ClassVar[Mapping[str, str]] = {"loss": "nats", "val_loss": "nats"}
+    METRICS: ClassVar[Sequence[Metric]] = LOSSES
     mean: ClassVar[MeanLoss] = MeanLoss()
     uncompiled: ClassVar[str] = ""
     ungraphed: ClassVar[str] = "its steps are not functions of batches of one shape"

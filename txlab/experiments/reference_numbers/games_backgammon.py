@@ -145,9 +145,8 @@ def version_line(each: Version) -> str:
 def points_a_game(first: Network, second: Network, pairs: int, plies: tuple[int, int] = (1, 1)) -> np.ndarray:
     """(pairs) points a game of `first`, two games with the same dice each, the seats exchanged."""
     seeds = np.repeat(DICE + np.arange(pairs, dtype=np.uint64), 2)
-    points: np.ndarray = choice.match(first, second, seeds, plies)
-    means: np.ndarray = points.reshape(pairs, 2).mean(axis=1)
-    return means
+    points: np.ndarray = choice.match(first, second, seeds, plies).reshape(pairs, 2).mean(axis=1)
+    return points
 
 
 def measure_learning(say: Say) -> list[Measured]:

@@ -357,7 +357,7 @@ class Follow:
                 if data is not None:
                     send({"file": name, "run": self.run, "whole": True, "mark": mark}, data)
         grown = [self.grow(name) for name in GROWING[1:]]
-        if not self.settled and not any(grown):
+        if not (self.settled or more or any(grown)):
             self.settled = True
             send({"settled": True, "run": self.run})
         if os.fstat(self.folder).st_nlink == 0:

@@ -23,9 +23,9 @@ from txlab.runs.events import json_object
 from txlab.runs.far.address import Address
 from txlab.runs.far.coarse import LARGEST as LARGEST_COARSE
 from txlab.runs.far.coarse import LARGEST_EXACT
-from txlab.runs.far.line import NONSENSE, Line, LineLost
+from txlab.runs.far.line import NONSENSE, Line, LineLost, Message
 from txlab.runs.far.mirror import AT_ONCE, RunMirror, mark_of
-from txlab.runs.far.state import OF_LIST, FarState
+from txlab.runs.far.state import OF_LIST, FarState, mark_gone
 
 Then = Callable[[dict[str, Any], bytes], None]
 
@@ -75,6 +75,7 @@ class Host:
         self.failed = threading.Event()  # once the first attempt has ended without a connection
         self.mirrors: dict[str, RunMirror] = {}
         self.elsewhere: set[str] = set()  # runs whose mirrors another process keeps
+        self.gone: set[str] | None = None  # mirrors of runs that are no longer there; None before any list
         self.trouble: dict[str, str] = {}  # why a run cannot be followed
         self.no_frame: dict[tuple[str, int], str] = {}  # why a frame cannot be fetched with all its digits
         self.patient = False  # whether somebody waits for whole logs, so that pieces may be large
@@ -173,6 +174,15 @@ class Host:
             return RunMirror(self.folder, state)
         return None
 
+    def tell_gone(self) -> None:
+        """Say in each mirror that a complete list of runs does not have that its run is gone, or that it is back."""
+        with suppress(OSError):
+            here = {path.name for path in self.folder.iterdir() if is_name(path.name)}
+            gone = here.difference(self.names)
+            for name in here if self.gone is None else gone ^ self.gone:
+                mark_gone(self.folder / name, name in gone)
+            self.gone = gone
+
     def keep_line(self) -> None:
         """Say beside the listed runs whether what is listed is fresh."""
         listing = self.listed.is_set() and time.monotonic() - self.looked_at < 2 * LISTED_EVERY
@@ -190,7 +200,9 @@ class Host:
             if self._closing and ends == float("inf"):  # what was asked for just now is still passed on
                 ends = time.monotonic() + DELIVERS_WITHIN
                 talk.tick()
-            for said, body in line.wait(TICK):
+            messages = line.wait(TICK)
+            talk.bound(messages)
+            for said, body in messages:
                 talk.hear(said, body)
             if not line.started:
                 continue
@@ -224,6 +236,13 @@ class Conversation:
         self.line.send({**request, "id": self.number}, body)
         return self.number
 
+    def bound(self, messages: list[Message]) -> None:
+        """Refuse messages without end that nobody asked for, before the first of these is taken in. Raises LineLost."""
+        self.news += sum(len(body) < SMALLEST and said.get("id") not in self.waiting for said, body in messages)
+        took = time.monotonic() - self.began
+        if self.news > MOST_NEWS + NEWS_A_SECOND * (1 + len(self.followed)) * took:
+            raise self.line.nonsense(f"{self.news} messages in {took:.0f} s have no end")
+
     def hear(self, said: dict[str, Any], body: bytes) -> None:
         """Take a message in. Raises LineLost for one that makes no sense."""
         try:
@@ -249,9 +268,6 @@ class Conversation:
             else:
                 self.waiting.pop(number)(said, body)
             return
-        self.news += len(body) < SMALLEST
-        if self.news > MOST_NEWS + NEWS_A_SECOND * (1 + len(self.followed)) * (time.monotonic() - self.began):
-            raise ValueError(f"{self.news} in {time.monotonic() - self.began:.0f} s have no end")
         if isinstance(run, str) and run in self.followed:
             if "gone" in said:
                 self.followed.discard(run)
@@ -346,7 +362,9 @@ class Conversation:
         def named(said: dict[str, Any], body: bytes) -> None:
             self.root_known(said, body)
             if self.host.run_named:  # else the runs next to it would be listed
-                raise LineLost(f"{self.host.address.path} on {self.host.address.host} is not a folder of runs")
+                path, where = self.host.address.path.rstrip("/"), self.host.address.host
+                folder = path.rpartition("/")[0] or "/"
+                raise LineLost(f"{path} on {where} is not a folder of runs; the one around it is {where}:{folder}")
             names = self.host.names[:MOST_LISTED]
             wanted.update(names)
             with suppress(FileNotFoundError):
@@ -365,6 +383,7 @@ class Conversation:
             if said.get("more") is not True:
                 keep_marks(self.host, known)
                 self.listing, self.listed = False, time.monotonic()
+                self.host.tell_gone()
                 self.host.listed_at = self.listed
                 self.host.listed.set()
                 self.host.keep_line()

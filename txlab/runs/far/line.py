@@ -19,6 +19,7 @@ import time
 import zlib
 from collections import deque
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,7 @@ def ssh_command(host: str) -> list[str]:
     return [*ssh, *OPTIONS, "--", host]
 
 
+@cache
 def agent() -> bytes:
     """The program that runs on the other side, without comments and annotations, compressed."""
     with _parsing:

@@ -104,8 +104,20 @@ class RunMirror:
         self.unsent: dict[str, list[bytes]] = {name: [] for name in SHARED}  # lines here that were not compared yet
         self.read: dict[str, int] = dict.fromkeys(SHARED, 0)  # bytes of the shared files here that were looked at
         self.seen_label: tuple[tuple[int, int] | None, bytes | None] = (None, None)  # label.json here, and its mark
+        self.heard_to, self.row_begun = 0, b""  # bytes of the log that were looked through, and a row begun at the end
         self.stands_since = 0.0
         self.written = 0.0
+        self._find_unsure()
+
+    def _find_unsure(self) -> None:
+        """Requests that are here already may have been sent before now: a process that ended cannot say."""
+        with contextlib.suppress(OSError), self.top.folder("inbox") as inbox:
+            self.unsure = dict.fromkeys(names_in(inbox), float("inf"))
+            self.asked = {id_of(inbox.read(name, BYTES)) for name in self.unsure}
+        if self.unsure:
+            with contextlib.suppress(OSError), os.fdopen(self.top.open("events.jsonl"), "rb") as log:
+                while piece := log.read(1 << 20):
+                    self._hear_answers(piece, self.heard_to)
 
     def close(self, why: str = "") -> None:
         if self.lock >= 0:
@@ -131,7 +143,8 @@ class RunMirror:
 
     def say(self, **changes: Any) -> None:
         """Write far.json."""
-        self.state = replace(self.state, written=time.time(), **changes)
+        now = time.time()  # before the look: what is left after it may be missing
+        self.state = replace(self.state, left=", ".join(self.undelivered), written=now, **changes)
         self.written = time.monotonic()
         with contextlib.suppress(OSError):
             self.top.write(FILE, self.state.encoded())
@@ -203,7 +216,7 @@ class RunMirror:
                 self.whole = self.whole if self.partial else end
         if events:
             self.followed = True
-            self._hear_answers(body)
+            self._hear_answers(body, -1 if thin else at)
 
     def _write_on(self, name: str, body: bytes) -> None:
         with closing(self.top.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT)) as descriptor:
@@ -272,6 +285,7 @@ class RunMirror:
         if not body:
             raise LineLost(f"the log of {self.state.run} became shorter")
         self._write_on(WHOLE, body)
+        self._hear_answers(body, at)
         self.whole += len(body)
         if self.whole == self.at:
             self.top.rename(WHOLE, "events.jsonl")
@@ -295,7 +309,11 @@ class RunMirror:
             self._keep_label(body)
         self.known_marks[name] = mark
 
-    def _hear_answers(self, body: bytes) -> None:
+    def _hear_answers(self, body: bytes, at: int) -> None:
+        """Look for answers in bytes of the log from `at` on, which need not begin or end with a row."""
+        begun, self.heard_to = (self.row_begun if self.heard_to == at else b""), at + len(body)
+        body = begun + body
+        self.row_begun = body[body.rfind(b"\n") + 1 :][-LONGEST_LINE:]
         if self.asked and b'"control"' in body:
             rows = (id_of(line) for line in body.split(b"\n") if b'"control"' in line)
             self.answered |= self.asked.intersection(rows)
@@ -451,7 +469,7 @@ class RunMirror:
                 del self.unsure[name]
                 inbox.unlink(name)
                 return True
-            if time.monotonic() < self.unsure[name]:
+            if not late and (not self.settled or self.gap or time.monotonic() < self.unsure[name]):
                 return True  # its answer may still come
             del self.unsure[name]
         if late:

@@ -17,10 +17,11 @@ from pathlib import Path
 
 from txlab.errors import LabError
 from txlab.files import OpenFolder
+from txlab.runs.control import names_in
 from txlab.runs.far.address import Address, mirror_of
 from txlab.runs.far.coarse import APPROXIMATE
 from txlab.runs.far.host import LISTED_EVERY, Host
-from txlab.runs.far.mirror import LABEL, WHOLE, read_small
+from txlab.runs.far.mirror import LABEL, SHARED, WHOLE, read_small
 from txlab.runs.far.state import far_state
 from txlab.runs.folder import find_among, find_in, is_of, is_run, list_runs, not_found
 from txlab.runs.frames import FrameIndex
@@ -128,10 +129,13 @@ def line_and_name(address: Address) -> tuple[Host, str]:
 
 
 def connected(host: Host) -> bool:
-    """Wait for the line; whether there is one."""
+    """Wait for the line; whether there is one. LabError if the other side speaks and does not say which runs it has."""
+    deadline = time.monotonic() + OPENS_WITHIN
     while not host.connected.wait(0.02):
         if host.failed.is_set():
             return False
+        if time.monotonic() > deadline:
+            raise LabError(f"{host.address.host} has not said within {OPENS_WITHIN:.0f} s which runs it has")
     return True
 
 
@@ -195,11 +199,15 @@ def undelivered(path: Path) -> str:
     host = follow(path)
     if host is None:
         return ""
-    deadline = time.monotonic() + DELIVERS_WITHIN
-    while left := what_is_left(host, path):
-        mirror = host.mirrors.get(path.name)
-        if mirror is not None and mirror.refused:
-            return f"{host.address.host} does not take {mirror.state.refused}; {', '.join(left)} {KEPT}"
+    deadline, since = time.monotonic() + DELIVERS_WITHIN, time.time()
+    while left := what_is_left(host, path, since):
+        mirror, state = host.mirrors.get(path.name), far_state(path)
+        if mirror is not None:
+            refused = mirror.state.refused if mirror.refused else ""
+        else:
+            refused = state.refused if state is not None and state.connected and state.written > since else ""
+        if refused:
+            return f"{host.address.host} does not take {refused}; {', '.join(left)} {KEPT}"
         if path.name in host.trouble:
             return f"{host.trouble[path.name]}; {', '.join(left)} {KEPT}"
         if not host.connected.is_set() and host.failed.is_set():
@@ -210,15 +218,22 @@ def undelivered(path: Path) -> str:
     return ""
 
 
-def what_is_left(host: Host, path: Path) -> list[str]:
-    """What was left in a mirror and is not known to be on the other side."""
+def what_is_left(host: Host, path: Path, since: float) -> list[str]:
+    """What was left in a mirror and is not known to be on the other side; `since` is when somebody began to ask."""
     mirror = host.mirrors.get(path.name)
     if mirror is not None:
         return mirror.undelivered
-    with suppress(OSError), OpenFolder.at(path) as top:  # another process keeps it
+    state = far_state(path)
+    if path.name in host.elsewhere and state is not None and state.connected and state.written > since:
+        return [state.left] * bool(state.left)  # the process that keeps the mirror has looked since then
+    left: list[str] = []
+    with suppress(OSError), OpenFolder.at(path) as top:
         label = read_small(top, "label.json")
-        return ["the label"] * (label is not None and label != read_small(top, LABEL))
-    return []
+        left += ["the label"] * (label is not None and label != read_small(top, LABEL))
+        left += [f"lines of {name}" for name in SHARED if top.kind(name) and top.stat(name).st_size]
+        with top.folder("inbox") as inbox:
+            left += ["the request"] * bool(names_in(inbox))
+    return left
 
 
 def is_approximate(path: Path, step: int) -> bool:

@@ -9,14 +9,16 @@ place of the mirror there.
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 import orjson
 
-from txlab.files import read_regular
+from txlab.files import atomic_write, read_regular
 
 FILE = "far.json"  # in a mirrored run
+GONE = "gone"  # what the line is called of a run that its machine no longer has
 OF_LIST = ".line.json"  # beside the runs that are only listed
 LARGEST = 16 << 10
 REFRESH_EVERY = 2.0  # seconds
@@ -29,7 +31,7 @@ class FarState:
     """Times are Unix seconds by this machine's clock.
 
     host, root, run  the machine as ssh knows it, the folder of runs there, the run's name in it
-    line             "connecting", "connected", "lost" or "closed"
+    line             "connecting", "connected", "lost", "closed" or "gone"
     why              what ssh, or the other side, said when the line was lost
     seen             when the other side was last heard of
     written          when the file was last refreshed
@@ -37,6 +39,7 @@ class FarState:
     offset           seconds by which this machine's clock is ahead of the other's
     complete         when all that the run had there was here; 0 = not yet
     refused          what was sent from here and was not taken, and why
+    left             what was left here for the run and is not known to be there
     """
 
     host: str = ""
@@ -50,6 +53,7 @@ class FarState:
     offset: float = 0.0
     complete: float = 0.0
     refused: str = ""
+    left: str = ""
 
     @property
     def connected(self) -> bool:
@@ -59,6 +63,8 @@ class FarState:
     def sentence(self) -> str:
         """Why what is shown may be old; "" while the line stands."""
         now = time.time()
+        if self.line == GONE:
+            return f"gone from {self.host}; this is from {ago(now - self.seen)}"
         if self.connected:
             if (silent := now - self.seen) > SILENT_AFTER:
                 return f"{self.host} has been silent for {silent:.0f} s"
@@ -91,10 +97,18 @@ def far_state(run: Path) -> FarState | None:
     """The state of a mirrored run: that of its own line, or of the line over which it is listed; None for a run of
     this machine."""
     own = _read(run, FILE)
-    if own is None or own.connected:
+    if own is None or own.connected or own.line == GONE:
         return own
     listed = _read(run, f"../{OF_LIST}")
     return listed if listed is not None and listed.connected else own
+
+
+def mark_gone(run: Path, gone: bool) -> None:
+    """Write into a mirror whether its machine no longer has the run, if that is another state than it was in."""
+    state = _read(run, FILE)
+    if state is not None and (state.line == GONE) != gone:
+        with suppress(OSError):
+            atomic_write(run / FILE, replace(state, line=GONE if gone else "closed").encoded())
 
 
 def _read(run: Path, name: str) -> FarState | None:

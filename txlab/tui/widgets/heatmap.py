@@ -96,7 +96,7 @@ class Heatmap(Painted, can_focus=True):
         self.window = window(np.zeros((0, 0)), heat())
         self.rows: tuple[str, ...] = ()
         self.columns: tuple[str, ...] = ()
-        self.cursor = (0, 0)
+        self.cursor = self.gone_to = (0, 0)
         self.origin = (0, 0)
         self.asked: tuple[tuple[int, int], tuple[int, int]] | None = None
         self.planned = layout_of(1, 1, 0, 0, 1, 1)
@@ -123,7 +123,7 @@ class Heatmap(Painted, can_focus=True):
         on, by default the whole; `sums` (window's rows,) are shown at the right; `marks` are signs on single cells.
         `signed`: differences in [−1, 1], drawn by magnitude with a sign.
 
-        The cursor stays where it is if that cell still exists.
+        The cursor is on the cell that it was moved to, or on the nearest one while that does not exist.
         """
         fresh, old = window(values, self.ramp(), at, masked, sums, marks, signed), self.window
         same = (tuple(rows), tuple(columns)) == (self.rows, self.columns)
@@ -137,7 +137,7 @@ class Heatmap(Painted, can_focus=True):
             return
         self.window = fresh
         self.rows, self.columns = tuple(rows), tuple(columns)
-        self.cursor = (min(self.cursor[0], max(0, len(rows) - 1)), min(self.cursor[1], max(0, len(columns) - 1)))
+        self.cursor = self.nearest(*self.gone_to)
         self.follow_cursor()
         self.redraw(None)
 
@@ -243,7 +243,7 @@ class Heatmap(Painted, can_focus=True):
         if not self.rows or not self.columns:
             return
         old = self.cursor
-        self.cursor = (max(0, min(row, len(self.rows) - 1)), max(0, min(column, len(self.columns) - 1)))
+        self.cursor = self.gone_to = self.nearest(row, column)
         if self.cursor == old:
             return
         if self.follow_cursor():
@@ -256,6 +256,10 @@ class Heatmap(Painted, can_focus=True):
                     self.strips.pop(line, None)
                 self.refresh(Region(self.gutter.left, self.gutter.top, self.size.width, header))
         self.post_message(self.CellMoved(self, *self.cursor))
+
+    def nearest(self, row: int, column: int) -> tuple[int, int]:
+        """Return the cell of the matrix that is nearest to this one."""
+        return max(0, min(row, len(self.rows) - 1)), max(0, min(column, len(self.columns) - 1))
 
     def watch_numbers(self) -> None:
         self.redraw(None)

@@ -103,8 +103,6 @@ class WorldView(Painted, can_focus=False):
         if 0 <= scene.agent < len(layout.place):
             return int(layout.place[scene.agent, 0])
         open_layers = layout.place[~world.process.terminal, 0]
-        if self.depth in open_layers and self.states_for[0] is world:
-            return self.depth
         return int(open_layers.min()) if len(open_layers) else 0
 
     def say(self, waiting: str) -> None:
@@ -142,7 +140,8 @@ class WorldView(Painted, can_focus=False):
         self.take(canvas)
 
     def keep_in_view(self, height: int, width: int) -> None:
-        """Scroll the picture so that the cursor, or else the agent, is visible."""
+        """Scroll the picture so that the cursor, or else the agent, is visible: for the agent by half pages, so that
+        the picture depends on where it is and not on where it was."""
         assert self.world is not None
         assert self.scene is not None
         target = self.chosen
@@ -151,7 +150,10 @@ class WorldView(Painted, can_focus=False):
             target = (row, column)
         found = []
         for at, (first, seen, all_of_them) in enumerate(zip(self.first, self.counted, (height, width), strict=True)):
-            if target is not None:
+            if target is not None and self.chosen is None:
+                half = max(1, seen // 2)
+                first = max(0, target[at] - seen // 4) // half * half
+            elif target is not None:
                 first = max(target[at] - seen + 1, min(first, target[at]))
             found.append(max(0, min(first, all_of_them - seen)))
         self.first = found[0], found[1]

@@ -8,8 +8,6 @@ tokenizer, a sentence says so and our own lossless format is written. Missing bi
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from math import prod
 from pathlib import Path
@@ -31,6 +29,7 @@ from txlab.engine.transformer.weights.neox import NEOX
 from txlab.engine.transformer.weights.safetensors import CONFIG, DTYPES, WEIGHTS
 from txlab.engine.transformer.weights.tokenizers import write_tokenizers
 from txlab.errors import LabError, nearest
+from txlab.files import folder_made_whole
 
 FORMS = {
     "huggingface": "config.json, model.safetensors and the tokenizer's files, as transformers' from_pretrained reads"
@@ -66,9 +65,7 @@ def save_model(
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise LabError(f"{str(path)!r} is there already; an export needs a new or an empty folder")
         path.parent.mkdir(parents=True, exist_ok=True)
-        aside = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name[:40]}."))
-        try:
-            aside.chmod(0o755)
+        with folder_made_whole(path) as aside:
             config["dtype"] = str(next(model.parameters()).dtype).removeprefix("torch.")
             (aside / CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
             if never:
@@ -76,10 +73,8 @@ def save_model(
                 (aside / GENERATION).write_text(json.dumps(manner, indent=2) + "\n")
             write_tensors(aside / WEIGHTS, pieces_of(model, family), order_of(model))
             notes = write_tokenizers(aside, tokenizer, target_tokenizer, dict(special or {}))
-            aside.replace(path)
-        except BaseException:
-            shutil.rmtree(aside, ignore_errors=True)
-            raise
+    except BlockingIOError:
+        raise LabError(f"{str(path)!r} is being written by another process") from None
     except OSError as error:
         raise LabError(f"{str(path)!r} cannot be written: {error.strerror or error}") from None
     except ValueError:  # a NUL in the name

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from math import isfinite
 from operator import mul
-from typing import Any, ClassVar
+from typing import Any
 
 from txlab.engine.explain import Explanation, Operand, Step, computed
-from txlab.experiments.kind import Label
 from txlab.experiments.kinds.actor_critic.schema import ActorCriticScenario
 from txlab.experiments.learning.explanations import MeanLoss, explain_norm_of_updates, explain_step, explain_sum
 from txlab.experiments.learning.schema import factor
+from txlab.experiments.metric import Metric
 from txlab.experiments.protocol import Experiment
 from txlab.experiments.small import SmallKind
 
@@ -42,17 +42,15 @@ class ActorCriticKind(SmallKind):
     title = "Actor and critic: PPO in a known world"
     schema = ActorCriticScenario
     screen = "arena"
-    primary_metrics = ("return/PPO", "episode_return/PPO")
-    units: ClassVar[Mapping[str, str]] = {
-        "return/": "return of an episode",
-        "entropy": "nats a step",
-        "kl": "nats a step",
-    }
-    labels: ClassVar[Mapping[str, Label]] = {
-        "return/": Label("return", "of the policy, exactly"),
-        "gap": Label("gap", "to the optimal return, as a share of it"),
-        "greedy/": Label("greedy", "return of the likeliest actions"),
-    }
+    METRICS = (
+        Metric("return/PPO", "return of an episode", "return", "of the policy, exactly", less=False, primary=True),
+        Metric("episode_return/PPO", label="episode return", less=False, primary=True),
+        Metric("return/", "return of an episode", "return", "of the policy, exactly", less=False),
+        Metric("gap", label="gap", note="to the optimal return, as a share of it", less=True),
+        Metric("greedy/", label="greedy", note="return of the likeliest actions", less=False),
+        Metric("entropy", "nats a step"),
+        Metric("kl", "nats a step"),
+    )
 
     def experiment(self, scenario: Any) -> Experiment:
         from txlab.experiments.kinds.actor_critic.experiment import ActorCritic

@@ -10,7 +10,6 @@ import numpy as np
 
 from txlab.engine.explain import Explanation, Operand, Step, computed
 from txlab.errors import LabError
-from txlab.experiments.kind import Label
 from txlab.experiments.kinds.connect_four.schema import MOST_VISITS, ConnectFourScenario, visits_of
 from txlab.experiments.learning.explanations import (
     MeanLoss,
@@ -20,6 +19,7 @@ from txlab.experiments.learning.explanations import (
     interval_steps,
     require,
 )
+from txlab.experiments.metric import Metric
 from txlab.experiments.protocol import Experiment, Frame, State
 from txlab.experiments.small import SmallKind
 
@@ -46,15 +46,13 @@ class ConnectFourKind(SmallKind):
     any_device = True
     title = "Connect Four by self-play: network and tree search"
     schema = ConnectFourScenario
-    primary_metrics = ("optimal_search", "optimal", "loss")
-    units: ClassVar[Mapping[str, str]] = {
-        "optimal": "share of positions", "optimal_search": "share of positions", "policy_loss": "nats",
-        "first_won": "share of games", "drawn": "share of games", "second_won": "share of games",
-    }  # fmt: skip
-    labels: ClassVar[Mapping[str, Label]] = {
-        "optimal": Label("optimal", "of the network alone"),
-        "optimal_search": Label("optimal", "of its search"),
-    }
+    METRICS = (
+        Metric("optimal_search", "share of positions", "optimal", "of its search", less=False, primary=True),
+        Metric("optimal", "share of positions", "optimal", "of the network alone", less=False, primary=True),
+        Metric("loss", less=True, primary=True),
+        Metric("policy_loss", "nats", less=True),
+        *(Metric(name, "share of games") for name in ("first_won", "drawn", "second_won")),
+    )
 
     plays_from: ClassVar[Literal["", "frames", "checkpoints"]] = "checkpoints"
 

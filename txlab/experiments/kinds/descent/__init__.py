@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import isclose, isfinite
-from typing import Any, ClassVar
+from typing import Any
 
 from txlab.engine.explain import Explanation
 from txlab.experiments.kinds.descent.schema import DescentScenario
+from txlab.experiments.metric import Metric
 from txlab.experiments.protocol import Experiment
 from txlab.experiments.small import SmallKind
 
@@ -26,7 +27,12 @@ class DescentKind(SmallKind):
     name = "descent"
     title = "Descent: roots and minima of a function"
     schema = DescentScenario
-    units: ClassVar[Mapping[str, str]] = {"value/": "f", "gradient/": "length of ∇f", "x/": "x", "y/": "y"}
+    METRICS = (
+        Metric("value/", "f", less=True),
+        Metric("gradient/", "length of ∇f"),
+        Metric("x/", "x"),
+        Metric("y/", "y"),
+    )
     screen = "descent"
 
     def experiment(self, scenario: Any) -> Experiment:

@@ -6,46 +6,42 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from txlab.engine.explain import Explanation
-from txlab.experiments.kind import Kind, Label
+from txlab.experiments.kind import Kind
 from txlab.experiments.kinds.human_feedback.schema import HumanFeedbackScenario
+from txlab.experiments.metric import Metric
 from txlab.experiments.schema import Compute
 
 if TYPE_CHECKING:
     from txlab.experiments.loaded_model import LoadedModel
     from txlab.experiments.protocol import Experiment, State
 
-UNITS = {
-    "loss": "nats",
-    "val_loss": "nats",
-    "kl": "nats an answer",
-    "k1": "nats an answer",
-    "k2": "nats an answer",
-    "k3": "nats an answer",
-    "kl_loss": "nats a token",
-    "root_kl": "√nats",
-    "entropy": "nats a token",
-    "length": "tokens",
-}
+ALONE = (
+    Metric("gold", "", "gold", "what the labeller means", less=False, primary=True),
+    Metric("proxy", "", "proxy", "the reward model's score", less=False, primary=True),
+    Metric("kl", "nats an answer", "KL", "from the fine-tuned model"),
+    Metric("root_kl", "√nats", "√KL"),
+    Metric("accuracy", "", "accuracy", "on the ranking just given, before learning from it", less=False),
+    Metric(
+        "accuracy_20", "", "accuracy", "on the last 20 rankings, before learning from each", less=False, primary=True
+    ),
+    Metric("val_accuracy", "", "accuracy", "pairs of unseen answers, by the gold score", less=False),
+    Metric("loss", "nats", less=True, primary=True),
+    Metric("val_loss", "nats", "val", less=True),
+    *(Metric(name, "nats an answer") for name in ("k1", "k2", "k3")),
+    Metric("kl_loss", "nats a token"),
+    Metric("entropy", "nats a token"),
+    Metric("length", "tokens"),
+)
 
 
 class HumanFeedbackKind(Kind):
     name = "human-feedback"
     title = "Human feedback"
     schema = HumanFeedbackScenario
-    primary_metrics = ("gold", "proxy", "accuracy_20", "loss")
-    units: ClassVar = UNITS | {f"{name}/": unit for name, unit in UNITS.items()}  # of a sweep: "kl/β=0.05"
-    labels = {
-        "proxy": Label("proxy", "the reward model's score"),
-        "gold": Label("gold", "what the labeller means"),
-        "kl": Label("KL", "from the fine-tuned model"),
-        "root_kl": Label("√KL"),
-        "accuracy": Label("accuracy", "on the ranking just given, before learning from it"),
-        "accuracy_20": Label("accuracy", "on the last 20 rankings, before learning from each"),
-        "val_accuracy": Label("accuracy", "pairs of unseen answers, by the gold score"),
-    }
+    METRICS = (*ALONE, *(Metric(f"{each.key}/", each.unit, less=each.less) for each in ALONE))  # "kl/β=0.05" of a sweep
     screen = "feedback"
 
     def resolve(self, scenario: Any, say: Callable[[str], None] = lambda text: None) -> Any:

@@ -12,6 +12,7 @@ from txlab.engine.explain import Explanation, Operand, Step, computed
 from txlab.experiments.kinds.human_feedback.schema import HumanFeedbackScenario
 from txlab.experiments.learning.explanations import MeanLoss, explain_norm_of_updates, explain_step, explain_sum
 from txlab.experiments.learning.schema import Optimizer
+from txlab.experiments.metric import metric_of
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ def explain_metric(
     stage, first, train = stage_at(scenario, step)
     if metric in ("loss", "val_loss"):
         return explain_loss(scenario, stage, metric, own, facts)
-    if metric in ("lr", "grad_norm"):
+    if metric_of(metric).group == "aside":
         if metric == "grad_norm" and stage == "policy" and scenario.policy.method != "dpo":
             updates = scenario.policy.epochs * scenario.policy.minibatches
             return explain_norm_of_updates(train, own[metric], step, updates)

@@ -7,10 +7,18 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from txlab.engine.explain import Explanation, Operand, Step
-from txlab.experiments.kind import Label
 from txlab.experiments.kinds.language_model import explanations
 from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
-from txlab.experiments.learning.kind import GradientKind, Size, dimensions, explained, refuse_unknown, vocabulary_of
+from txlab.experiments.learning.kind import (
+    LOSSES,
+    GradientKind,
+    Size,
+    dimensions,
+    explained,
+    refuse_unknown,
+    vocabulary_of,
+)
+from txlab.experiments.metric import Metric
 
 if TYPE_CHECKING:
     from txlab.engine.transformer.gpt import GPTShape
@@ -21,15 +29,15 @@ class LanguageModelKind(GradientKind):
     title = "Language model"
     schema = LanguageModelScenario
     ungraphed = ""
-    primary_metrics = ("loss", "val_loss", "val_bits_per_byte", "copy_accuracy", "in_context_score")
-    units = {**GradientKind.units, "in_context_score": "nats"}
-    labels = {
-        "copy_accuracy": Label("copies", "share of repeated tokens that are right"),
-        "in_context_score": Label("in context", "loss late minus loss early, nats"),
-        "val_loss/": Label("val", unit="nats, validation of each text"),
-        "epochs/": Label("epochs", unit="epochs of each text"),
-        "accuracy_": Label("accuracy", unit="accuracy after so many examples"),
-    }
+    METRICS = (
+        *LOSSES,
+        Metric("val_bits_per_byte", "bits/byte", "bits/byte", less=True, primary=True),
+        Metric("copy_accuracy", "", "copies", "share of repeated tokens that are right", less=False, primary=True),
+        Metric("in_context_score", "nats", "in context", "loss late minus loss early, nats", less=True, primary=True),
+        Metric("val_loss/", label="val", title="nats, validation of each text", less=True),
+        Metric("epochs/", label="epochs", title="epochs of each text"),
+        Metric("accuracy_", label="accuracy", title="accuracy after so many examples", less=False),
+    )
 
     def held_out(self, scenario: LanguageModelScenario) -> str:
         from txlab.experiments.kinds.language_model.data import held_out

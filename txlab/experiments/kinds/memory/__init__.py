@@ -5,13 +5,11 @@ back to it (MATH R2, R3).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import isfinite
-from typing import Any, ClassVar
+from typing import Any
 
 from txlab.engine.explain import Explanation, Operand, Step
-from txlab.experiments.kind import Label
 from txlab.experiments.kinds.memory.schema import MemoryScenario
-from txlab.experiments.learning.explanations import MeanLoss, explain_step
+from txlab.experiments.metric import Metric
 from txlab.experiments.protocol import Experiment
 from txlab.experiments.small import SmallKind
 
@@ -34,18 +32,15 @@ class MemoryKind(SmallKind):
     title = "Memory: cells and their gradients"
     schema = MemoryScenario
     screen = "recurrent"
-    primary_metrics = ("loss/lstm", "loss/gru", "loss/rnn", "loss")
-    units: ClassVar[Mapping[str, str]] = {
-        "loss": "nats",
-        "loss/": "nats",
-        "val_loss/": "nats",
-        "fall/": "orders of magnitude",
-    }
-    labels: ClassVar[Mapping[str, Label]] = {
-        "accuracy/": Label("right", "of the batch"),
-        "val_accuracy/": Label("right", "of unseen sequences"),
-        "fall/": Label("fall", "of the gradient, to the first step"),
-    }
+    METRICS = (
+        *(Metric(f"loss/{cell}", "nats", "loss", less=True, primary=True) for cell in ("lstm", "gru", "rnn")),
+        Metric("loss", "nats", less=True, primary=True),
+        Metric("loss/", "nats", less=True),
+        Metric("val_loss/", "nats", less=True),
+        Metric("accuracy/", label="right", note="of the batch", less=False),
+        Metric("val_accuracy/", label="right", note="of unseen sequences", less=False),
+        Metric("fall/", "orders of magnitude", "fall", "of the gradient, to the first step"),
+    )
 
     def resolve(self, scenario: Any, say: Callable[[str], None] = lambda text: None) -> Any:
         resolved = super().resolve(scenario, say)
@@ -56,13 +51,9 @@ class MemoryKind(SmallKind):
 
         return MemoryExperiment(scenario)
 
-    def explain_metric(
+    def explain_result(
         self, scenario: Any, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
     ) -> Explanation | None:
-        if not isfinite(values[name]):
-            return None
-        if name in ("lr", "grad_norm"):
-            return explain_step(scenario, MeanLoss(), name, values, step, facts)
         metric, _, cell = name.partition("/")
         operands = []
         if name == "loss":

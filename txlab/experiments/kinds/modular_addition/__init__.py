@@ -9,9 +9,9 @@ from math import isfinite
 from typing import Any, ClassVar
 
 from txlab.engine.explain import Explanation, Operand, Step
-from txlab.experiments.kind import Label
 from txlab.experiments.kinds.modular_addition.schema import STRONGEST, AdditionScenario
 from txlab.experiments.learning.explanations import MeanLoss, explain_attention, explain_step
+from txlab.experiments.metric import Metric
 from txlab.experiments.protocol import Experiment, Frame
 from txlab.experiments.small import SmallKind
 
@@ -32,13 +32,13 @@ class ModularAdditionKind(SmallKind):
     any_device = True
     title = "Modular addition"
     schema = AdditionScenario
-    primary_metrics = ("val_loss", "loss", "val_accuracy", "fourier")
-    units: ClassVar[Mapping[str, str]] = {"loss": "nats", "val_loss": "nats"}
-    labels: ClassVar[Mapping[str, Label]] = {
-        "accuracy": Label("right", "of the pairs it learns from"),
-        "val_accuracy": Label("right", "of the pairs it never sees"),
-        "fourier": Label("waves", f"of W_E in {STRONGEST} frequencies"),
-    }
+    METRICS = (
+        Metric("val_loss", "nats", "val", less=True, primary=True),
+        Metric("loss", "nats", less=True, primary=True),
+        Metric("accuracy", label="right", note="of the pairs it learns from", less=False),
+        Metric("val_accuracy", label="right", note="of the pairs it never sees", less=False, primary=True),
+        Metric("fourier", label="waves", note=f"of W_E in {STRONGEST} frequencies", primary=True),
+    )
     mean: ClassVar[MeanLoss] = MeanLoss("L = −(1/n) Σ ln p((a + b) mod p | a, b)", "T9", "the pairs", "signs")
 
     def resolve(self, scenario: Any, say: Callable[[str], None] = lambda text: None) -> Any:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import isfinite
 from typing import Any
 
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.engine.feedforward.plane import CLASSES
 from txlab.errors import LabError
 from txlab.experiments.kinds.playground.schema import PlaygroundScenario
-from txlab.experiments.learning.explanations import MeanLoss, explain_step
+from txlab.experiments.metric import Metric
 from txlab.experiments.protocol import Experiment, Frame
 from txlab.experiments.small import SmallKind
 
@@ -26,7 +25,11 @@ class PlaygroundKind(SmallKind):
     title = "Playground: a small network in the plane"
     schema = PlaygroundScenario
     screen = "playground"
-    primary_metrics = ("loss", "val_loss", "val_accuracy")
+    METRICS = (
+        Metric("loss", less=True, primary=True),
+        Metric("val_loss", label="val", less=True, primary=True),
+        Metric("val_accuracy", less=False, primary=True),
+    )
 
     def experiment(self, scenario: Any) -> Experiment:
         from txlab.experiments.kinds.playground.experiment import Playground
@@ -37,14 +40,10 @@ class PlaygroundKind(SmallKind):
         resolved = super().resolve(scenario, say)
         return resolved.model_copy(update={"compute": resolved.compute.model_copy(update={"attention": "sdpa"})})
 
-    def explain_metric(
+    def explain_result(
         self, scenario: Any, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
     ) -> Explanation | None:
         """What a step records; of a loss also what answering 0 everywhere would cost."""
-        if not isfinite(values[name]):
-            return None
-        if name in ("lr", "grad_norm"):
-            return explain_step(scenario, MeanLoss(), name, values, step, facts)
         value, data, train = values[name], scenario.data, scenario.train
         held = round(data.points * data.test)
         scored = (

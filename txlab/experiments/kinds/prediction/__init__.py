@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from txlab.experiments.kinds.prediction.schema import PredictionScenario
+from txlab.experiments.metric import Metric
 from txlab.experiments.small import SmallKind
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ class PredictionKind(SmallKind):
     name = "prediction"
     title = "Prediction: learning values"
     schema = PredictionScenario
-    units = {"rms/": "RMS error", "score/": "mean RMS error of the episodes"}
+    METRICS = (Metric("rms/", "RMS error", less=True), Metric("score/", "mean RMS error of the episodes", less=True))
     screen = "arena"
 
     def experiment(self, scenario: PredictionScenario) -> Experiment:

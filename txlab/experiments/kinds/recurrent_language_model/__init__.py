@@ -22,8 +22,7 @@ class RecurrentLanguageModelKind(GradientKind):
     title = "Recurrent language model"
     schema = RecurrentScenario
     screen = "recurrent"
-    primary_metrics = LANGUAGE_MODEL.primary_metrics
-    labels = LANGUAGE_MODEL.labels
+    METRICS = LANGUAGE_MODEL.METRICS
     uncompiled = "a layer of cells is one operation already"
     ungraphed = ""
     unfit = "recurrent layers, which are one operation already"

@@ -12,7 +12,7 @@ import numpy as np
 
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.experiments.kinds.recurrent_translation.schema import RecurrentTranslationScenario
-from txlab.experiments.kinds.translation import LABELS, PRIMARY, explain_exact_match
+from txlab.experiments.kinds.translation import METRICS, explain_exact_match
 from txlab.experiments.learning.explanations import MeanLoss, require
 from txlab.experiments.learning.kind import GradientKind, Size, explained
 from txlab.experiments.protocol import Frame
@@ -27,7 +27,7 @@ class RecurrentTranslationKind(GradientKind):
     title = "Recurrent translation"
     schema = RecurrentTranslationScenario
     mean = MeanLoss("L = −(1/n) Σₜ ln p(yₜ | y₁ … yₜ₋₁, x)", "R1, R4", "the tokens of the targets", "tokens")
-    primary_metrics, labels = PRIMARY, LABELS
+    METRICS = METRICS
     uncompiled = "torch's functions for recurrent cells are not compiled"
     unfit = "recurrent cells, of which torch has functions of its own"
 

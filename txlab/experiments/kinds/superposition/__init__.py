@@ -5,14 +5,12 @@ F3; Elhage et al. 2022).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import isfinite
-from typing import Any, ClassVar
+from typing import Any
 
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.errors import LabError
-from txlab.experiments.kind import Label
 from txlab.experiments.kinds.superposition.schema import KEPT, SuperpositionScenario
-from txlab.experiments.learning.explanations import MeanLoss, explain_step
+from txlab.experiments.metric import Metric
 from txlab.experiments.protocol import Experiment, Frame
 from txlab.experiments.small import SmallKind
 
@@ -36,26 +34,21 @@ class SuperpositionKind(SmallKind):
     title = "Superposition of features"
     schema = SuperpositionScenario
     screen = "figure"
-    primary_metrics = ("loss",)
-    units: ClassVar[Mapping[str, str]] = {"angle/": "degrees"}
-    labels: ClassVar[Mapping[str, Label]] = {
-        "loss/": Label("loss", unit="squared error, of each sparsity"),
-        "angle/": Label("angle", "degrees, between neighbours"),
-        "features/": Label("features", "with a direction of their own"),
-    }
+    METRICS = (
+        Metric("loss", less=True, primary=True),
+        Metric("loss/", label="loss", title="squared error, of each sparsity", less=True),
+        Metric("angle/", "degrees", "angle", "degrees, between neighbours"),
+        Metric("features/", label="features", note="with a direction of their own"),
+    )
 
     def experiment(self, scenario: Any) -> Experiment:
         from txlab.experiments.kinds.superposition.experiment import SuperpositionExperiment
 
         return SuperpositionExperiment(scenario)
 
-    def explain_metric(
+    def explain_result(
         self, scenario: Any, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
     ) -> Explanation | None:
-        if not isfinite(values[name]):
-            return None
-        if name in ("lr", "grad_norm"):
-            return explain_step(scenario, MeanLoss(), name, values, step, facts)
         metric, _, sparsity = name.partition("/")
         if metric not in MEANINGS:
             return None

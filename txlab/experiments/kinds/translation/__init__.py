@@ -7,27 +7,27 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from txlab.engine.explain import Explanation, Operand, Step, computed
-from txlab.experiments.kind import Label
 from txlab.experiments.kinds.translation.schema import TranslationScenario
 from txlab.experiments.learning.explanations import MeanLoss
-from txlab.experiments.learning.kind import GradientKind, Size, dimensions, explained
+from txlab.experiments.learning.kind import LOSSES, GradientKind, Size, dimensions, explained
+from txlab.experiments.metric import Metric
 
 if TYPE_CHECKING:
     from txlab.engine.transformer.encoder_decoder import EncoderDecoderShape
 
 MEAN = MeanLoss("L = −(1/n) Σₜ ln p(yₜ | y₁ … yₜ₋₁, x)", "T8, R1", "the tokens of the targets", "tokens")
-PRIMARY = ("loss", "val_loss", "exact_match")
-LABELS = {
-    "exact_match": Label("exact", "unseen ones right throughout"),
-    "token_accuracy": Label("tokens", "right, the ones before given"),
-}
+METRICS = (
+    *LOSSES,
+    Metric("exact_match", label="exact", note="unseen ones right throughout", less=False, primary=True),
+    Metric("token_accuracy", label="tokens", note="right, the ones before given", less=False),
+)
 
 
 class TranslationKind(GradientKind):
     name = "translation"
     title = "Translation"
     schema = TranslationScenario
-    mean, primary_metrics, labels = MEAN, PRIMARY, LABELS
+    mean, METRICS = MEAN, METRICS
     uncompiled = "batches have many shapes"
     ungraphed = "batches have many shapes"
     unfit = "translation, whose batches have many shapes"

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from math import isclose, log
 from operator import mul
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from txlab.engine.explain import Explanation, Operand, Step, computed
 from txlab.experiments.kind import Kind
 from txlab.experiments.kinds.word_vectors.schema import WordVectorScenario
+from txlab.experiments.metric import Metric
 from txlab.experiments.schema import Compute, grouped
 
 if TYPE_CHECKING:
@@ -20,8 +21,12 @@ class WordVectorsKind(Kind):
     name = "word-vectors"
     title = "Word vectors"
     schema = WordVectorScenario
-    primary_metrics = ("synonyms", "loss")
-    units: ClassVar = {"loss": "nats", "loss/": "nats", "words_per_second/": "words/s"}
+    METRICS = (
+        Metric("synonyms", less=False, primary=True),
+        Metric("loss", "nats", less=True, primary=True),
+        Metric("loss/", "nats", less=True),
+        Metric("words_per_second/", "words/s", group="machine"),
+    )
     screen = "words"
 
     def resolve(self, scenario: Any, say: Callable[[str], None] = lambda text: None) -> Any:

@@ -15,7 +15,7 @@ from textual.binding import Binding
 from textual.containers import Vertical
 from textual.timer import Timer
 
-from txlab.drawing.diverging import Scale
+from txlab.drawing.diverging import scale_of
 from txlab.drawing.update_lines import compact
 from txlab.drawing.world_scene import SHOWS, Scene, Show, scene_of
 from txlab.tui.panel import Panel
@@ -51,7 +51,6 @@ class WorldsPanel(Panel):
         super().__init__()
         self.arena = arena
         self.showing: Show = "values"
-        self.scale = Scale()
         self.chosen_layer: int | None = None  # by the user; None: the learner's layer
         self.walks: list[GreedyWalk] = []
         self.walk_at = 0
@@ -81,7 +80,7 @@ class WorldsPanel(Panel):
 
     def begin_anew(self) -> None:
         """Forget what belonged to other learners or another run."""
-        self.chosen_layer, self.scale, self.walked = None, Scale(), {}
+        self.chosen_layer, self.walked = None, {}
 
     def lay_out(self, plan: PanePlan, sides: int) -> int:
         """Take the lines of the plan, and return how many they are."""
@@ -100,12 +99,12 @@ class WorldsPanel(Panel):
         scenes = {side: scene for side in arena.shown if (scene := self.scene(side)) is not None}
         if arena.world is not None and scenes:
             inside = ~arena.world.process.terminal
-            self.scale = self.scale.following(np.concatenate([np.asarray(s.value)[inside] for s in scenes.values()]))
+            scale = scale_of(np.concatenate([np.asarray(s.value)[inside] for s in scenes.values()]))
             for place, side in enumerate(arena.shown):
                 if side in scenes:
                     chosen = arena.cursor if side == arena.side or arena.editing else None
                     view = self.query_one(f"#world{place}", WorldView)
-                    view.show(arena.world, scenes[side], self.scale, self.showing, chosen, self.chosen_layer)
+                    view.show(arena.world, scenes[side], scale, self.showing, chosen, self.chosen_layer)
         self.show_heads()
 
     def scene(self, side: int) -> Scene | None:

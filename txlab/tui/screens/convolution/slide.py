@@ -12,7 +12,7 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.timer import Timer
 
-from txlab.drawing.diverging import Scale, ramp_for
+from txlab.drawing.diverging import Scale, ramp_for, scale_of
 from txlab.drawing.formatting import number
 from txlab.drawing.palette import Ramp
 from txlab.drawing.pixels import Part, Piece, pixel_lines
@@ -29,8 +29,8 @@ CELL = 6  # cells of a number in a table
 
 
 class SlidePanel(Panel):
-    """`channel` is the filter, (`y`, `x`) the place of its upper left pixel. While it slides, what it answers is shown
-    only for the places that it has passed."""
+    """`channel` is the filter, (`y`, `x`) the place of its upper left pixel: what was gone to, and `here` what is shown
+    of a frame that may have fewer. While it slides, what it answers is shown only for the places that it has passed."""
 
     KEYS: ClassVar[Sequence[Binding]] = (
         Binding("up", "move(-1, 0)", "move the filter", id="conv.up", key_display="arrows"),
@@ -65,7 +65,6 @@ class SlidePanel(Panel):
         self.frame: Frame | None = None
         self.channel = self.y = self.x = self.table = 0
         self.sliding = False
-        self.scale = Scale()
         if self.is_mounted:
             for words in (self.picture, self.answer, self.numbers, self.filters):
                 words.say("")
@@ -84,8 +83,19 @@ class SlidePanel(Panel):
         if frame is None or any(name not in frame.tensors for name in names):
             return None
         picture, weights, bias, answers = (np.asarray(frame.tensors[name], np.float64) for name in names)
-        fits = picture.ndim == 2 and weights.ndim == 4 and weights.shape[1] == 1 and answers.ndim == 3
+        fits = (
+            bool(picture.size and weights.size and answers.size)
+            and picture.ndim == 2
+            and weights.ndim == 4
+            and weights.shape[1] == 1
+            and answers.ndim == 3
+        )
         return (picture, weights[:, 0], bias, answers) if fits and len(weights) == len(bias) == len(answers) else None
+
+    def here(self, answers: np.ndarray) -> tuple[int, int, int]:
+        """The filter and the place that are shown of answers (C, Y′, X′)."""
+        channels, rows, columns = answers.shape
+        return min(self.channel, channels - 1), min(self.y, rows - 1), min(self.x, columns - 1)
 
     def draw(self) -> None:
         found = self.arrays
@@ -93,27 +103,25 @@ class SlidePanel(Panel):
             return
         picture, weights, bias, answers = found
         k = weights.shape[-1]
-        self.channel %= len(weights)
-        self.y, self.x = min(self.y, answers.shape[1] - 1), min(self.x, answers.shape[2] - 1)
-        z = answers[self.channel]
-        part = Part(self.y, self.x, k)
-        self.scale = self.scale.following(answers)
+        channel, y, x = self.here(answers)
+        z = answers[channel]
+        part = Part(y, x, k)
         rows, columns = picture.shape
         tall = self.size.height >= rows + 6
         large = tall and self.size.width >= 2 * columns + z.shape[1] + 38
         both = tall and self.size.width >= 2 * columns + 2 * z.shape[1] + 38
         shown = z.copy()
         if self.sliding:
-            shown.reshape(-1)[self.y * z.shape[1] + self.x + 1 :] = np.nan
+            shown.reshape(-1)[y * z.shape[1] + x + 1 :] = np.nan
         light = picture - picture.min() if is_dark(self) else picture.max() - picture
         self.picture.say(self.drawn("a, the picture", light, Scale(0.0, float(np.ptp(picture))), part, large))
-        here = Part(self.y, self.x, 1)
-        self.answer.say(self.drawn(f"z of filter {self.channel + 1}", shown, self.scale, here, both))
+        self.answer.say(self.drawn(f"z of filter {channel + 1}", shown, scale_of(answers), Part(y, x, 1), both))
         self.picture.styles.width = (2 if large else 1) * columns + 1 + self.roomy
         self.answer.styles.width = (2 if both else 1) * z.shape[1] + 1 + self.roomy
         tables = TABLES if self.size.height >= 3 * (k + 2) + 5 else TABLES[self.table : self.table + 1]
-        self.numbers.say(self.told(picture, weights[self.channel], float(bias[self.channel]), tables))
-        self.filters.say(self.all_filters(weights, max(1, (self.size.width - 2) // (k + 3))))
+        patch = picture[y : y + k, x : x + k]
+        self.numbers.say(self.told(patch, weights[channel], float(bias[channel]), tables))
+        self.filters.say(self.all_filters(weights, channel, max(1, (self.size.width - 2) // (k + 3))))
 
     @property
     def roomy(self) -> int:
@@ -138,10 +146,9 @@ class SlidePanel(Panel):
     def surface_colour(self) -> tuple[int, int, int]:
         return self.background_colors[1].rgb
 
-    def told(self, picture: np.ndarray, weights: np.ndarray, bias: float, tables: Sequence[tuple[str, str]]) -> Content:
+    def told(self, patch: np.ndarray, weights: np.ndarray, bias: float, tables: Sequence[tuple[str, str]]) -> Content:
         """The tables of the patch, the filter and their products, and the sum."""
-        k, ascii = len(weights), is_ascii(self)
-        patch = picture[self.y : self.y + k, self.x : self.x + k]
+        ascii = is_ascii(self)
         values = {"patch": patch, "filter": weights, "products": patch * weights}
         lines: list[Content] = []
         for name, title in (tables[1], tables[2], tables[0]) if len(tables) == 3 else tables:
@@ -167,15 +174,15 @@ class SlidePanel(Panel):
             lines.append(Content.styled(visible(said), "$quiet"))
         return Content("\n").join(lines)
 
-    def all_filters(self, weights: np.ndarray, most: int) -> Content:
+    def all_filters(self, weights: np.ndarray, channel: int, most: int) -> Content:
         """The filters beside each other, the chosen one's number marked."""
         k = weights.shape[-1]
         size = float(np.abs(weights).max()) or 1.0
-        first = max(0, min(self.channel - most // 2, len(weights) - most))
+        first = max(0, min(channel - most // 2, len(weights) - most))
         shown = range(first, min(len(weights), first + most))
         scale = Scale(-size, size)
         heads = [
-            Content.styled(f"{number_ + 1:<{k + 3}d}", "bold $accent" if number_ == self.channel else "$quiet")
+            Content.styled(f"{number_ + 1:<{k + 3}d}", "bold $accent" if number_ == channel else "$quiet")
             for number_ in shown
         ]
         drawn = [pixel_lines(weights[each], scale, self.ramp(scale), self.surface_colour) for each in shown]
@@ -199,13 +206,16 @@ class SlidePanel(Panel):
         found = self.arrays
         if found is not None:
             rows, columns = found[3].shape[1:]
-            self.y, self.x = (self.y + down) % rows, (self.x + right) % columns
+            self.channel, y, x = self.here(found[3])
+            self.y, self.x = (y + down) % rows, (x + right) % columns
             self.draw()
 
     def action_filter(self, by: int) -> None:
         """Go to the next filter."""
-        self.channel += by
-        self.draw()
+        found = self.arrays
+        if found is not None:
+            self.channel = (self.here(found[3])[0] + by) % len(found[3])
+            self.draw()
 
     def action_table(self) -> None:
         """Show the products, the patch or the filter, where there is room for one of them."""
@@ -227,7 +237,8 @@ class SlidePanel(Panel):
         if found is None or not self.sliding or self.app.screen is not self.screen:
             return
         rows, columns = found[3].shape[1:]
-        place = self.y * columns + self.x + 1
+        _, y, x = self.here(found[3])
+        place = y * columns + x + 1
         if place == rows * columns:
             self.action_slide()
             return
@@ -236,9 +247,10 @@ class SlidePanel(Panel):
 
     def action_why(self) -> None:
         """Explain what the filter answers at this place."""
-        frame, index = self.frame, (self.channel, self.y, self.x)
-        if frame is None or self.arrays is None:
+        frame, found = self.frame, self.arrays
+        if frame is None or found is None:
             return
+        index = self.here(found[3])
 
         def ask() -> object:
             from txlab.experiments.kinds.convolution import KIND

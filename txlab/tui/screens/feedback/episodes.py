@@ -6,7 +6,7 @@ Notable: a frame is drawn from what it has. An answer is one line per row of the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from textual.binding import Binding
 from textual.containers import Horizontal
 from textual.content import Content
 
-from txlab.drawing.diverging import Scale
+from txlab.drawing.diverging import Scale, scale_of
 from txlab.drawing.formatting import number
 from txlab.drawing.text import formula, label, visible
 from txlab.engine.rlhf.why import (
@@ -149,7 +149,6 @@ class EpisodesPanel(Panel):
 
     def forget(self) -> None:
         self.episodes: Episodes | None = None
-        self.scales: Mapping[str, Scale] = {}
         self.episode = self.token = 0
         self.facts.set_facts(())
         if self.is_mounted:
@@ -159,11 +158,6 @@ class EpisodesPanel(Panel):
     def show(self, snap: Snapshot) -> None:
         found = Episodes(snap.frame) if snap.frame is not None else None
         self.episodes = found if found is not None and found.tokens and found.arrays else None
-        if self.episodes is not None:
-            arrays = self.episodes.arrays
-            self.scales = {
-                name: self.scales.get(name, Scale()).following(arrays[name]) for name, _ in VIEWS if name in arrays
-            }
         self.draw()
 
     def draw(self) -> None:
@@ -176,29 +170,31 @@ class EpisodesPanel(Panel):
             self.facts.set_facts(())
             self.strips.show((), Scale())
             return
-        self.episode = min(self.episode, len(found.tokens) - 1)
-        self.token = max(0, min(self.token, len(found.tokens[self.episode]) - 1))
-        scale = self.scales.get(name, Scale())
+        episode, token = self.here(found)
+        scale = scale_of(found.arrays.get(name, np.empty(0)))
         self.legend.say(self.strips.legend(title, scale))
         rows = [
             TokenRow(found.heading(i, self.strips.ascii), found.tokens[i], found.row(name, i))
             for i in range(len(found.tokens))
         ]
-        self.strips.show(rows, scale, self.episode, self.token)
-        self.facts.set_facts(self.numbers(found) if found.tokens[self.episode] else ())
+        self.strips.show(rows, scale, episode, token)
+        self.facts.set_facts(self.numbers(found, episode, token) if found.tokens[episode] else ())
 
-    def numbers(self, found: Episodes) -> list[Fact]:
-        """The numbers of the token under the cursor."""
-        token = found.tokens[self.episode][self.token]
-        facts = [
-            Fact("token", label(token, self.strips.ascii), f"{self.token + 1} of {len(found.tokens[self.episode])}")
-        ]
+    def here(self, found: Episodes) -> tuple[int, int]:
+        """The answer and the token under the cursor: the last ones of a frame that has fewer than were gone to."""
+        episode = min(self.episode, len(found.tokens) - 1)
+        return episode, max(0, min(self.token, len(found.tokens[episode]) - 1))
+
+    def numbers(self, found: Episodes, episode: int, token: int) -> list[Fact]:
+        """The numbers of a token."""
+        tokens = found.tokens[episode]
+        facts = [Fact("token", label(tokens[token], self.strips.ascii), f"{token + 1} of {len(tokens)}")]
         told = WITHOUT_VALUES.get(found.method)
         notes = {} if told is None else ABSENT | told
         for name, (title, usual) in TOLD.items():
             if (note := notes.get(name, usual)) is None:
                 continue
-            value = float(found.row(name, self.episode)[self.token])
+            value = float(found.row(name, episode)[token])
             if not np.isfinite(value):
                 continue
             if name in ("clipped", "value_clipped"):
@@ -219,12 +215,14 @@ class EpisodesPanel(Panel):
         return binding.description
 
     def action_token(self, by: int) -> None:
-        self.token = max(0, self.token + by)
-        self.draw()
+        if (found := self.episodes) is not None:
+            episode, token = self.here(found)
+            self.token = max(0, min(token + by, len(found.tokens[episode]) - 1))
+            self.draw()
 
     def action_episode(self, by: int) -> None:
-        if self.episodes is not None:
-            self.episode = (self.episode + by) % len(self.episodes.tokens)
+        if (found := self.episodes) is not None:
+            self.episode = (self.here(found)[0] + by) % len(found.tokens)
             self.draw()
 
     def action_view(self) -> None:
@@ -235,7 +233,8 @@ class EpisodesPanel(Panel):
 
     def action_why(self) -> None:
         """Explain the token's advantage, δ, ratio and KL."""
-        found, episode, token = self.episodes, self.episode, self.token
+        found = self.episodes
+        episode, token = self.here(found) if found is not None else (0, 0)
         answers = found.answers(episode, token) if found is not None and found.tokens[episode] else []
         if not answers:
             self.tell("There is no token here whose numbers are recorded.")

@@ -246,6 +246,8 @@ def state(snap: Snapshot, room: int, ascii: bool) -> Content:
     if snap.status not in GOING:
         parts.append((snap.status, "$quiet"))
     parts += [(formula(f"{name} {value}", ascii), "") for name, value in told_numbers(snap)]
+    if snap.omission:
+        parts.append((snap.omission, "$quiet"))
     said: list[Content] = []
     for text, style in parts:
         if width(text) + 3 <= room:

@@ -81,6 +81,7 @@ class Snapshot:
     series: Mapping[str, Series] = field(default_factory=dict)
     scenario: Mapping[str, Any] = field(default_factory=dict)
     trouble: str = ""
+    omission: str = ""  # what of the log is left out
 
     @property
     def stage(self) -> str:
@@ -207,6 +208,7 @@ class RunFeedback:
             series={name: cut(reader.series(name), at) for name in reader.names("metrics")},
             scenario=reader.scenario,
             trouble=trouble,
+            omission=reader.omission,
         )
 
 

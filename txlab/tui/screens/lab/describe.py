@@ -148,7 +148,7 @@ def small_chart(run: RunSummary, cells: int, lines: int, ascii: bool = False) ->
         drawn = curve.draw([Curve("", steps, values, "line")], max(8, cells - margin(drawn)), size, ascii=ascii)
     if drawn is None:
         return []
-    unit = kind_of_run(run.kind).unit_of(run.metric)
+    unit = kind_of_run(run.kind).metric(run.metric).unit
     named = visible(run.metric) + (f", {unit}" if unit else "")
     role = {"axis": "$quiet", "unit": "$quiet"}
     return [

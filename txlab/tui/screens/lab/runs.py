@@ -28,11 +28,11 @@ from textual.worker import Worker, get_current_worker
 from txlab.drawing.formatting import STATES, count, duration, number
 from txlab.drawing.spark import spark
 from txlab.drawing.text import cut, fit, visible, width
+from txlab.experiments.metric import short
 from txlab.runs.far.address import Address
 from txlab.runs.folder import delete_run
 from txlab.runs.label import shared, write_label
 from txlab.runs.overview import is_meant
-from txlab.runs.primary_metric import short
 from txlab.runs.summary import ENDED, GOING, RunSummary, RunsUnder
 from txlab.tui.key_order import keys_wait
 from txlab.tui.panel import Panel

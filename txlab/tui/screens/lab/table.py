@@ -16,8 +16,8 @@ from typing import Any
 
 from txlab.drawing.formatting import count, duration, number
 from txlab.drawing.text import cut, fit, visible, width
+from txlab.experiments.metric import short
 from txlab.runs.overview import GROUPS, arranged, grouped, metrics_in, settings_in, value_of
-from txlab.runs.primary_metric import short
 from txlab.runs.summary import RunSummary
 from txlab.tui.theme import Glyphs
 from txlab.tui.widgets.rows import Item, Line, StyleName

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from txlab.drawing.formatting import STATES, calendar, count, duration, number
-from txlab.experiments.kind import explain_metric, explain_scenario
-from txlab.runs.primary_metric import is_validation, primary_metrics
+from txlab.experiments.kind import explain_metric, explain_scenario, kind_of_run
+from txlab.experiments.metric import in_order, is_validation
 from txlab.runs.reader import RunReader
 from txlab.runs.summary import summary_of
 from txlab.tui.screens.lab.describe import what_to_do
@@ -55,6 +55,8 @@ def in_words(reader: RunReader) -> str:
         lines += ["", f"Why: {run.reason}"]
     if told := last_values(reader):
         lines += ["", *told]
+    if reader.omission:
+        lines += ["", f"{reader.omission}."]
     saved = [int(row["step"]) for row in reader.rows("checkpoint")]
     if saved and run.status != "done":
         lines += ["", f"Its last checkpoint is that of step {count(saved[-1])}."]
@@ -66,8 +68,7 @@ def in_words(reader: RunReader) -> str:
 def last_values(reader: RunReader) -> list[str]:
     """Return a small table of the last steps, one column a metric."""
     known = [name for name in reader.names("metrics") if not is_validation(name)]
-    first = [*primary_metrics(reader.info.facts, known, reader.info.kind), "grad_norm", "lr"]
-    names = [*(name for name in first if name in known), *(name for name in known if name not in first)][:NAMES]
+    names = in_order(known, kind_of_run(reader.info.kind).METRICS, reader.info.facts)[:NAMES]
     if not names:
         return []
     series = [reader.series(name) for name in names]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isfinite, isnan
+
 from textual.content import Content
 
 from txlab.drawing.formatting import count, number, share
@@ -51,7 +53,7 @@ def about(shown: Shown, name: str, chosen: int, cells: int, lines: int, ascii: b
     said = f"   {sum_of}" if name == shown.out else f"   a = {label}(z),  {sum_of}"
     off = ("   switched off", "bold $error") if name in shown.off else ("", "")
     items = [*shown.incoming(name), ("bias", shown.bias(name))]
-    most = max((abs(weight) for _, weight in items), default=1.0) or 1.0
+    most = max((abs(weight) for _, weight in items if isfinite(weight)), default=1.0) or 1.0
     wide = max(1, cells // ITEM)
     room = wide * max(1, lines - 1)
     chosen = min(chosen, len(items) - 1)
@@ -65,7 +67,7 @@ def about(shown: Shown, name: str, chosen: int, cells: int, lines: int, ascii: b
             else source.replace("_", " " if source in FEATURES else "_")
         )
         value = number(weight, 3)
-        bar = bars[min(7, int(abs(weight) / most * 7.99))]
+        bar = bars[0] if isnan(weight) else bars[int(min(1.0, abs(weight) / most) * 7.99)]
         text = f"{word[:6]:>6}{value:>7}"
         begin = "\n" if (at - first) % wide == 0 else ""
         parts.append(Content(begin))

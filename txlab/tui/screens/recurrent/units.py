@@ -13,7 +13,7 @@ from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 
-from txlab.drawing.diverging import Scale
+from txlab.drawing.diverging import Scale, scale_of
 from txlab.drawing.formatting import number
 from txlab.drawing.text import formula, label
 from txlab.engine.recurrent.why import NOTES
@@ -83,7 +83,8 @@ def signed(r: float) -> str:
 
 
 class UnitsPanel(Panel):
-    """`unit` counts the units of all layers; `found` is the last search, in whose order up and down go."""
+    """`unit` counts the units of all layers; `found` is the last search, in whose order up and down go. `unit` and
+    `token` are what was gone to; a frame that has fewer shows another one, and the next frame has them again."""
 
     KEYS: ClassVar[Sequence[Binding]] = (
         Binding("up", "unit(-1)", "unit, token", id="recurrent.unit-before", key_display="arrows"),
@@ -125,7 +126,6 @@ class UnitsPanel(Panel):
         self.state = "h"
         self.found: Followed | None = None
         self.said = ""
-        self.scale = Scale()
         self.chart.forget()
         if self.is_mounted:
             self.strips.show((), Scale())
@@ -143,7 +143,7 @@ class UnitsPanel(Panel):
     def values(self) -> np.ndarray | None:
         """(N, T, H) of the state that is shown."""
         found = None if self.frame is None else self.frame.tensors.get(f"state/{self.state}")
-        return None if found is None or np.ndim(found) != 3 else np.asarray(found)
+        return None if found is None or np.ndim(found) != 3 or not np.size(found) else np.asarray(found)
 
     @property
     def tokens(self) -> list[str]:
@@ -152,30 +152,33 @@ class UnitsPanel(Panel):
     def place(self, values: np.ndarray) -> tuple[int, int]:
         """(layer, unit) that is shown."""
         H = values.shape[2]
-        self.unit %= max(1, values.shape[0] * H)
         if self.found is not None and self.found.state == self.state:
             layer, unit, _ = self.found.units[self.unit % len(self.found.units)]
             if layer < values.shape[0] and unit < H:
                 return layer, unit
-        return self.unit // H, self.unit % H
+        return self.unit // H % values.shape[0], self.unit % H
+
+    @property
+    def here(self) -> int:
+        """The token that is shown: the last one of a text that is shorter."""
+        return min(self.token, len(self.tokens) - 1)
 
     def draw(self) -> None:
         values, tokens = self.values, self.tokens
-        if values is None or not self.is_mounted or not values.size or len(tokens) != values.shape[1]:
+        if values is None or not self.is_mounted or len(tokens) != values.shape[1]:
             return
         ascii = self.strips.ascii
         layer, unit = self.place(values)
-        self.token = max(0, min(self.token, len(tokens) - 1))
         row = values[layer, :, unit].astype(np.float64)
-        self.scale = Scale(-1.0, 1.0) if self.state == "h" else self.scale.following(np.array([-1.0, 1.0, *row]))
-        self.strips.show([TokenRow("", tokens, row)], self.scale, 0, self.token)
+        scale = Scale(-1.0, 1.0) if self.state == "h" else scale_of(np.array([-1.0, 1.0, *row]))
+        self.strips.show([TokenRow("", tokens, row)], scale, 0, self.here)
         where = f"{self.state} of unit {unit + 1} of {values.shape[2]}, layer {layer + 1} of {values.shape[0]}"
         if self.found is not None and self.found.state == self.state:
             r = self.found.units[self.unit % len(self.found.units)][2]
             where += f", r = {signed(r)} with {self.found.title}"
-        self.legend.say(self.strips.legend(where, self.scale))
+        self.legend.say(self.strips.legend(where, scale))
         steps = np.arange(1, len(row) + 1)
-        self.chart.set_reactive(Chart.cursor, self.token + 1)
+        self.chart.set_reactive(Chart.cursor, self.here + 1)
         self.chart.set_series([ChartSeries(f"{self.state}(t)", steps, row)], "")
         self.facts.set_facts(self.numbers(layer, unit))
         self.about.say(self.told(ascii))
@@ -184,12 +187,12 @@ class UnitsPanel(Panel):
         frame = self.frame
         assert frame is not None
         ascii = self.strips.ascii
-        facts = [Fact("token", label(self.tokens[self.token], ascii), f"{self.token + 1} of {len(self.tokens)}")]
+        facts = [Fact("token", label(self.tokens[self.here], ascii), f"{self.here + 1} of {len(self.tokens)}")]
         for name, values in frame.tensors.items():
             group, _, letter = name.partition("/")
             if group in ("state", "gate") and np.ndim(values) == 3:
                 level = "accent" if letter == self.state and group == "state" else "plain"
-                value = float(values[layer, self.token, unit])
+                value = float(values[layer, self.here, unit])
                 facts.append(Fact(letter, number(value, 3), NOTES.get(letter, ""), level=level))
         return facts
 
@@ -227,12 +230,13 @@ class UnitsPanel(Panel):
         return binding.description
 
     def action_unit(self, by: int) -> None:
-        self.unit += by
-        self.draw()
+        if (values := self.values) is not None:
+            self.unit = (self.unit + by) % (values.shape[0] * values.shape[2])
+            self.draw()
 
     def action_token(self, by: int) -> None:
         if self.tokens:
-            self.token = (self.token + by) % len(self.tokens)
+            self.token = (self.here + by) % len(self.tokens)
         self.draw()
 
     def action_layer(self) -> None:
@@ -291,6 +295,6 @@ class UnitsPanel(Panel):
         if frame is None or values is None:
             return
         layer, unit = self.place(values)
-        index, tensor = (layer, self.token, unit), f"state/{self.state}"
+        index, tensor = (layer, self.here, unit), f"state/{self.state}"
 
         ask_why(self.app, lambda: explain_state(frame, tensor, index), again=self.action_why)

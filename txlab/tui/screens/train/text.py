@@ -72,6 +72,8 @@ def header(snap: Snapshot, at: int | None, signs: Glyphs, cells: int) -> Content
         words.insert(2, Content.styled(f"{dot}{old}", "bold $error") if old else here)
     if not snap.complete:
         looking = Content.assemble(looking, Content.styled(f"{dot}reading the whole log…", "$quiet"))
+    if snap.omission:
+        looking = Content.assemble(looking, Content.styled(f"{dot}{snap.omission}", "$quiet"))
     said = Content.assemble(name, *words, looking)
     began = f"{dot}started {calendar(snap.created)}" if snap.created else ""
     return fitting([said, Content.styled(began, "$quiet")], cells)

@@ -29,12 +29,13 @@ class Look:
 
 @dataclass(frozen=True)
 class Laid:
-    """An embedding as it lies in the plane. `step` of its run, None for a file or a model; `of` words in all; learnt by
-    `objective`, if its run has several."""
+    """An embedding as it lies in the plane by a `projection`. `step` of its run, None for a file or a model; `of` words
+    in all; learnt by `objective`, if its run has several."""
 
     embedding: Embedding
     look: Look
     plane: Plane
+    projection: Projection
     step: int | None = None
     of: int = 0
     objective: str = ""
@@ -98,7 +99,7 @@ def lay(
     objective: str = "",
 ) -> Laid:
     plane = projection.lay(embedding, vectors_of(embedding, look))
-    return Laid(embedding, look, plane, step, of or len(embedding.words), objective)
+    return Laid(embedding, look, plane, projection, step, of or len(embedding.words), objective)
 
 
 def turned_to(laid: Laid, other: Laid) -> Laid:

@@ -1,12 +1,14 @@
-"""The word vectors of a recorded run: at a step, its name, and the path of a word. Called in threads.
+"""The word vectors of a recorded run: at a step, how their pictures are turned, the path of a word. Called in threads.
 
 Notable: any program may record frames and facts, so nothing about them is taken for granted.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from txlab.tui.screens.dialogs import Choose
 
 PATH_FRAMES = 40  # of a run, for the path of a word
+MOST_KNOWN = 64  # pictures on which others are laid
 
 
 def words_at(reader: RunReader, step: int, objective: str = "") -> Embedding:
@@ -38,6 +41,42 @@ def words_at(reader: RunReader, step: int, objective: str = "") -> Embedding:
         with suppress(LabError):  # damaged, or removed meanwhile
             return embedding_of_state(checkpoints.load(reader.directory, step, arrays=True), called, objective)
     return embedding_of_frame(reader.frames.read(step), called, objective)
+
+
+class Pictures:
+    """How the pictures of a run are turned to lie on each other. A picture depends on its step alone, and not on those
+    that were looked at before it.
+
+    Notable: the first frame is laid, on it the last one within 1 step of it, then within 2, 4, 8, …, and on those the
+    picture that is wanted: all pictures between two powers of two lie on the same one, and a jump reads a dozen frames.
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[object, ...], Projection] = {}
+
+    def before(self, reader: RunReader, step: int, look: Look) -> Projection:
+        """What the picture at a step is laid on. The vectors by another objective are laid on those by the first."""
+        projection = Projection(look.pairs)
+        if look.pairs:
+            return projection
+        frames = reader.frames.steps
+        within = [0, *(1 << power for power in range(int(step - frames[0]).bit_length()))]
+        places = np.searchsorted(frames, frames[0] + np.array(within), "right") - 1
+        keys = [key for key in dict.fromkeys(frames[places].tolist()) if key < step]
+        first = replace(look, objective="")
+        laid: tuple[object, ...] = (len(reader.rows("rewind")), look.context)
+        for key in [*keys, *([step] if look.objective else [])]:
+            laid = (*laid, key)
+            if laid not in self.known:
+                projection = copy.copy(projection)
+                with suppress(LabError):  # a frame without such vectors is left out
+                    embedding = embedding_of_frame(reader.frames.read(key), reader.directory.path.name)
+                    projection.lay(embedding, vectors_of(embedding, first))
+                self.known[laid] = projection
+                if len(self.known) > MOST_KNOWN:
+                    del self.known[next(iter(self.known))]
+            projection = self.known[laid]
+        return copy.copy(projection)
 
 
 def objectives_in(reader: RunReader) -> tuple[str, ...]:

@@ -39,7 +39,15 @@ from txlab.tui.screens.base_screens import BenchScreen, Rule
 from txlab.tui.screens.dialogs import AskValue, Choose
 from txlab.tui.screens.vectors import text
 from txlab.tui.screens.vectors.picture import Laid, Look, lay, turned_to, vectors_of
-from txlab.tui.screens.vectors.recorded import objectives_in, offer_vectors, path_of, word_asked, words_at, words_in_all
+from txlab.tui.screens.vectors.recorded import (
+    Pictures,
+    objectives_in,
+    offer_vectors,
+    path_of,
+    word_asked,
+    words_at,
+    words_in_all,
+)
 from txlab.tui.screens.vectors.text import analogy_words, axis_pairs, found_word
 from txlab.tui.screens.words import Words
 from txlab.tui.widgets.table import Table
@@ -98,7 +106,6 @@ class WordsScreen(BenchScreen):
         self.second_task = LatestTask(self, "second embedding", self.failed)
         self.trail_task = LatestTask(self, "path of a word", self.failed)
         self.look = Look()
-        self.projection = Projection()
         self.by_frequency = False
         self.forget()
 
@@ -133,15 +140,16 @@ class WordsScreen(BenchScreen):
         self.listed: list[tuple[int, float]] = []
         self.trail = False
         self.updates: WordUpdates | None = None
+        self.word = ""  # that the cursor was put on
         self.first_word = ""
         self.objectives: tuple[str, ...] = ()  # that the run learns by, if there are several
         self.seen: tuple[object, ...] = ()  # what the worker has read
+        self.pictures = Pictures()
 
     def run_changed(self) -> None:
         self.opening.forget()
         self.forget()
         self.look = replace(self.look, objective="")
-        self.projection = Projection(self.look.pairs)
         self.map.camera = None
         self.map.cursor = 0
         self.remove_class("-two", "-timeless")
@@ -179,7 +187,8 @@ class WordsScreen(BenchScreen):
             self.objectives = objectives_in(reader)
             embedding = words_at(reader, step, self.look.objective)
             self.first_word = word_asked(reader, embedding)
-            return timeline, lay(embedding, self.look, self.projection, step, words_in_all(reader), self.objective)
+            projection = self.pictures.before(reader, step, self.look)
+            return timeline, lay(embedding, self.look, projection, step, words_in_all(reader), self.objective)
         except LabError as error:
             return timeline, str(error)
 
@@ -202,10 +211,11 @@ class WordsScreen(BenchScreen):
 
     def show_laid(self, laid: Laid) -> None:
         """Show another picture, with the cursor on the same word."""
-        before, self.laid = self.laid, laid
+        self.laid = laid
+        if self.second is not None:
+            self.second = turned_to(self.second, laid)
         self.path = None  # it lay on the axes of the picture before
-        word = self.first_word if before is None else before.embedding.words[self.map.cursor]
-        self.map.cursor = laid.embedding.ids.get(word, 0)
+        self.map.cursor = laid.embedding.ids.get(self.word or self.first_word, 0)
         self.draw()
         if self.trail:
             self.want_path()
@@ -276,6 +286,8 @@ class WordsScreen(BenchScreen):
 
     @on(WordMap.Moved, "#map")
     def cursor_moved(self) -> None:
+        if self.laid is not None:
+            self.word = self.laid.embedding.words[self.map.cursor]
         self.path = None
         self.draw()
         if self.trail:
@@ -404,20 +416,18 @@ class WordsScreen(BenchScreen):
         names = ["", *self.objectives[1:]]
         at = names.index(self.look.objective) if self.look.objective in names else 0
         self.look = replace(self.look, objective=names[(at + 1) % len(names)])
-        self.path, self.map.camera = None, None  # the projection stays: the next picture is turned to lie on this one
+        self.path, self.map.camera = None, None
         self.run.wants_read()
 
     def change(self, look: Look) -> None:
         """Look in another way at the same words."""
-        self.look, self.projection, self.path = look, Projection(look.pairs), None
-        self.map.camera = None
+        self.look, self.path, self.map.camera = look, None, None
         laid = self.laid
-        if laid is not None:
-            projection = self.projection
-            self.opening.want(
-                lambda task: lay(laid.embedding, look, projection, laid.step, laid.of, laid.objective), self.show_laid
-            )
-        self.seen = ()
+        if not self.opened:
+            self.run.wants_read()
+        elif laid is not None:
+            projection = Projection(look.pairs)
+            self.opening.want(lambda _: lay(laid.embedding, look, projection), self.show_laid)
 
     def action_trail(self) -> None:
         """Draw where the word under the cursor was in the course of the run."""
@@ -433,11 +443,11 @@ class WordsScreen(BenchScreen):
         laid, path = self.laid, self.run.path
         if laid is None or path is None:
             return
-        word, projection, look = laid.embedding.words[self.map.cursor], self.projection, self.look
+        word = laid.embedding.words[self.map.cursor]
 
         def walk(task: LatestTask) -> np.ndarray:
             reader = self.app.reader_for(path)  # type: ignore[attr-defined]
-            return path_of(reader, word, laid.step, look, projection, lambda: task.late)
+            return path_of(reader, word, laid.step, laid.look, laid.projection, lambda: task.late)
 
         self.trail_task.want(walk, self.show_path)
 
@@ -452,7 +462,7 @@ class WordsScreen(BenchScreen):
     def open(self, what: str) -> None:
         root, look = self.app.root, self.look  # type: ignore[attr-defined]
         look = replace(look, objective="")
-        self.projection = projection = Projection(look.pairs)
+        projection = Projection(look.pairs)
 
         def show(laid: Laid) -> None:
             self.forget()
@@ -475,19 +485,15 @@ class WordsScreen(BenchScreen):
         self.choose("Set beside it: a run, RUN@STEP, a folder with a model, or a file", self.beside)
 
     def beside(self, what: str) -> None:
-        root, look, first = self.app.root, Look(context=self.look.context), self.laid  # type: ignore[attr-defined]
-
-        def work(task: LatestTask) -> Laid:
-            laid = lay(open_embedding(what, root), look, Projection())
-            return laid if first is None else turned_to(laid, first)
+        root, look = self.app.root, Look(context=self.look.context)  # type: ignore[attr-defined]
 
         def show(laid: Laid) -> None:
-            self.second = laid
+            self.second = laid if self.laid is None else turned_to(laid, self.laid)
             self.second_map.camera = None
             self.add_class("-two")
             self.call_after_refresh(self.draw)
 
-        self.second_task.want(work, show, holds_keys=True)
+        self.second_task.want(lambda _: lay(open_embedding(what, root), look, Projection()), show, holds_keys=True)
 
     def choose(self, title: str, then: Callable[[str], None]) -> None:
         root: Path = self.app.root  # type: ignore[attr-defined]

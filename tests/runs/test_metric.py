@@ -7,8 +7,8 @@ import pytest
 import txlab
 from txlab.cli.curves import curves, foremost
 from txlab.drawing.picture import strokes_of
+from txlab.experiments.metric import validation_of
 from txlab.runs.directory import RunDirectory, RunInfo
-from txlab.runs.primary_metric import validation_of
 from txlab.runs.reader import RunReader
 from txlab.runs.summary import summary_of
 from txlab.tui.screens.lab.describe import describe_run
