@@ -1,4 +1,4 @@
-"""A kind, a rule, a world, a screen and reference numbers of somebody else's package, one file each, are found
+"""A kind, a rule, a world, a game, a screen and reference numbers of somebody else's package, one file each, are found
 everywhere where ours are: in the catalogue, the shell, the console, in answers to `w`, and by `verify`."""
 
 from __future__ import annotations
@@ -17,8 +17,14 @@ sys.path.insert(0, str(Path(__file__).parent / "tui"))
 from picture import text_of
 from recorded import settle
 
+from txlab.engine.games.catalogue import game_named
+from txlab.engine.games.catalogue import installed as installed_games
+from txlab.engine.games.players import RandomPlayer
+from txlab.engine.games.playing import Playing
+from txlab.engine.games.tournament import tournament
 from txlab.experiments.kind import explain_metric, kind_named, kind_names
 from txlab.tui.app import TxlabApp
+from txlab.tui.screens.play.screen import PlayScreen
 
 FILES = {
     "kind.py": '''
@@ -157,6 +163,119 @@ FIGURES = Figures()
 def half(say):
     return exactly([8 / 2])
 ''',
+    "pig.py": '''
+"""Pig: a player throws a die as often as it likes and adds what it shows, or holds and keeps the sum; a 1 loses it.
+A position is (turn, points of the first, of the second, the sum, the die or 0 before the throw, whether to throw)."""
+from dataclasses import dataclass
+
+from txlab.engine.games.catalogue import RANDOM, GameEntry, NamedPlayer
+from txlab.engine.games.game import CHANCE, FIRST
+from txlab.engine.games.players import Silent
+from txlab.errors import LabError
+
+NAME, TITLE, SIGNS, MOST_POINTS = "toy-pig", "Toy pig", ("A", "B"), 1
+GOAL = 20
+MOVES = ("throw", "hold")
+
+
+def start():
+    return FIRST, 0, 0, 0, 0, False
+
+
+def mover(position):
+    return CHANCE if position[5] else position[0]
+
+
+def chances(position):
+    turn, first, second, sum, _, throws = position
+    if not throws:
+        return ()
+    lost = (-turn, first, second, 0, 1, False)
+    return [(lost, 1 / 6)] + [((turn, first, second, sum + die, die, False), 1 / 6) for die in range(2, 7)]
+
+
+def outcome(position):
+    return 1 if position[1] >= GOAL else -1 if position[2] >= GOAL else None
+
+
+def legal(position):
+    return () if position[5] or outcome(position) is not None else (0, 1) if position[3] else (0,)
+
+
+def after(position, move):
+    if move not in legal(position):
+        raise LabError(f"{move!r} is not a move of Pig here")
+    turn, first, second, sum, die, _ = position
+    if move == 0:
+        return turn, first, second, sum, 0, True
+    return (-turn, first + sum, second, 0, 0, False) if turn > 0 else (-turn, first, second + sum, 0, 0, False)
+
+
+def name_of_move(position, move):
+    return MOVES[move]
+
+
+def name_of_throw(position):
+    return str(position[4]) if position[4] else ""
+
+
+def ways(position):
+    return {(move,): move for move in legal(position)}
+
+
+def text(position):
+    turn, first, second, sum, die, throws = position
+    return f"{'AB'[turn < 0]} {first} {second} {sum} {die} {'throws' if throws else 'chooses'}"
+
+
+def read(text):
+    words = text.split()
+    if len(words) != 6 or words[0] not in SIGNS or not all(word.isdecimal() for word in words[1:5]):
+        raise LabError(f"{text!r} is not a position of Pig")
+    return (1 if words[0] == "A" else -1, *map(int, words[1:5]), words[5] == "throws")
+
+
+@dataclass(frozen=True)
+class Holds(Silent):
+    """Holds at 8; values are the chance of not throwing a 1, for show."""
+    game: object
+    name: str = "careful"
+    quick = True
+
+    def move(self, position, draw):
+        return 1 if position[3] >= 8 else 0
+
+    def values(self, position):
+        return {move: (0.5, 0.25)[move == 0] for move in legal(position)}
+
+
+GAME = GameEntry(NAME, TITLE, "toybox.pig", (NamedPlayer("careful", "holds at 8", "toybox.pig:Holds"), RANDOM))
+''',
+    "board.py": '''
+"""Pig's board: two sums, and two places to choose from."""
+from txlab.drawing.boards import BoardPiece
+
+
+def lines(view, columns, rows, ascii):
+    turn, first, second, sum, die, _ = view.position
+    drawn = [[BoardPiece(f"pigs {first:3} against {second:3}, on the table {sum:3}"[:columns], None, "first")]]
+    for place, name in enumerate(("throw", "hold")):
+        here = place == view.cursor
+        drawn.append([BoardPiece(f"{'>' if here else ' '} {name:36}"[:columns], place, "here" if here else "value")])
+    return drawn[:rows]
+
+
+def step(cursor, down, right, view):
+    return max(0, min(cursor + down + right, 1))
+
+
+def first_place(view):
+    return 0
+
+
+def sentence(view):
+    return f"A has {view.position[1]}, B {view.position[2]}"
+''',
     "scenarios/toy-halving.toml": """
 kind = "toy-halving"
 [about]
@@ -172,6 +291,10 @@ toy-halving = toybox.kind:KIND
 toy-rule = toybox.rule:RULE
 [txlab.worlds]
 toy-row = toybox.world:WORLD
+[txlab.games]
+toy-pig = toybox.pig:GAME
+[txlab.boards]
+toy-pig = toybox.board
 [txlab.screens]
 toy = toybox.screen:SCREEN
 [txlab.figures]
@@ -199,7 +322,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def installed(site: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.syspath_prepend(str(site))
+    installed_games.cache_clear()
     yield site
+    installed_games.cache_clear()
     for name in [name for name in sys.modules if name.partition(".")[0] == "toybox"]:
         del sys.modules[name]
 
@@ -253,3 +378,42 @@ async def test_the_console_shows_its_scenario_its_run_and_its_screen(installed: 
         await settle(pilot, lambda: "the toy" in text_of(app))
         await pilot.press("w")
         await settle(pilot, lambda: "x₀ / 2ⁿ" in text_of(app))
+
+
+def test_its_game_keeps_the_promises_of_the_protocol_and_is_rated(installed: Path) -> None:
+    entry = game_named("toy-pig")
+    game = entry.game
+    for seed in range(20):
+        playing = Playing(game, seed)
+        playing.throw_all()
+        while not playing.ended:
+            position = playing.position
+            assert game.read(game.text(position)) == position
+            assert set(game.ways(position).values()) == set(game.legal(position))
+            playing.go_on([RandomPlayer(game).move(position, playing.draw)])
+        assert sum(probability for _, probability in game.chances((1, 0, 0, 0, 0, True))) == pytest.approx(1)
+    standings = tournament([entry.player("careful"), entry.player("random")], 200, seed=3)
+    assert standings is not None
+    assert [row.name for row in standings.rows()] == ["careful", "random"]
+
+
+def test_the_shell_plays_its_game(site: Path) -> None:
+    said = txlab(site, "match", "careful", "random", "--game", "toy-pig", "--games", "20", "--seed", "1")
+    assert "careful" in said
+
+
+async def test_the_console_plays_its_game_on_its_board(installed: Path, tmp_path: Path) -> None:
+    app = TxlabApp(root=tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        await app.switch_mode("play")
+        screen = app.screen
+        assert isinstance(screen, PlayScreen)
+        await settle(pilot, lambda: screen.game.your_move)
+        screen.game.prepare(game_named("toy-pig"))
+        await settle(pilot, lambda: screen.game.entry.name == "toy-pig" and screen.game.your_move)
+        await settle(pilot, lambda: "pigs   0 against   0" in text_of(app))
+        await pilot.press("enter")  # throw
+        await settle(pilot, lambda: screen.game.your_move and screen.game.playing.moves)
+        assert "careful" in text_of(app)
+        assert "+.50" in text_of(app) or screen.game.position[3] == 0

@@ -46,6 +46,13 @@ def asked(folder: Path, question: dict[str, str]) -> list[str]:
         (["txlab", "verify", "tr"], ["transformer"]),
         (["txlab", "run", "gpt-tiny", "--device", "c"], ["cpu", "cuda"]),
         (["txlab", "control", "latest", "pau"], ["pause"]),
+        (["txlab", "play", "conn"], ["connect-four"]),
+        (["txlab", "play", "tictactoe", "--against", "per"], ["perfect"]),
+        (["txlab", "play", "backgammon", "--against", "per"], []),
+        (["txlab", "match", "random", "t"], ["td"]),
+        (["txlab", "match", "perfect", "random", "--game", "b"], ["backgammon"]),
+        (["txlab", "analyse", "games.txt", "--judge", "sea"], ["search"]),
+        (["txlab", "rank", "latest", "--against", "per"], []),
         (["txlab", "run", "gpt-tiny", "--set", "model.norm"], ["model.norm=", "model.normalisation="]),
         (
             ["txlab", "run", "gpt-tiny", "--set", "model.normal"],

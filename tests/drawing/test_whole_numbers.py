@@ -13,17 +13,21 @@ from hypothesis import strategies as st
 
 from txlab.drawing import curve
 from txlab.drawing.attention import pattern_lines
+from txlab.drawing.boards import BoardView, value_text
+from txlab.drawing.boards import connect_four as four_board
+from txlab.drawing.boards import tictactoe as board
 from txlab.drawing.curve import Curve
 from txlab.drawing.diverging import ramp_for, scale_of
 from txlab.drawing.explanation import PARTS, explanation_lines
 from txlab.drawing.formatting import count, number
 from txlab.drawing.plot import Furniture, plot_lines, text_chart
 from txlab.drawing.text import cut, fit
-from txlab.drawing.tictactoe import Square, cell_size, lines_of_board, value_text
 from txlab.drawing.update_lines import term_lines
 from txlab.drawing.world import draw, states_of
 from txlab.drawing.world_scene import SHOWS, CellSize, Scene, Show, WorldAspect, best_value
 from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.games import tictactoe
+from txlab.engine.games.connect_four import rules as connect_four
 from txlab.engine.rl.worlds import world_named
 
 # As a reader sees them: digits with a point, groups of three, an exponent, a unit; a sign is part of the number.
@@ -89,17 +93,24 @@ def test_rules_and_explanations_have_whole_numbers(values: list[float], cells: i
 
 
 @given(st.integers(1, 60), st.integers(1, 30), st.lists(st.floats(-1, 1), min_size=9, max_size=9), st.integers(0, 8))
-def test_the_board_rounds_its_numbers(columns: int, rows: int, values: list[float], here: int) -> None:
-    squares = [Square(number=value_text(value), merit=value, here=i == here) for i, value in enumerate(values)]
-    for ascii in (False, True):
-        for line in lines_of_board(squares, cell_size(columns, rows), ascii):
-            for piece in line:
-                if piece.kind == "number" and (text := piece.text.strip()):
-                    close_to(text, [values[piece.square]])
+def test_the_boards_round_their_numbers(columns: int, rows: int, values: list[float], here: int) -> None:
+    expected = dict(enumerate(values))
+    views = {
+        board: BoardView(tictactoe, tictactoe.start(), values=expected, cursor=here),  # type: ignore[arg-type]
+        four_board: BoardView(connect_four, connect_four.start(), values=expected, cursor=here),  # type: ignore[arg-type]
+    }
+    for drawing, view in views.items():
+        for ascii in (False, True):
+            for line in drawing.lines(view, columns, rows, ascii):
+                for piece in line:
+                    text = piece.text.strip()
+                    if piece.merit is not None and piece.place is not None and re.search(r"\d", text):
+                        close_to(text, [values[piece.place]])
 
 
 def test_at_three_cells_a_square_shows_one_decimal() -> None:
-    (line,) = lines_of_board([Square(number="−.16", merit=-0.16)] * 9, (3, 1))[:1]
+    view = BoardView(tictactoe, tictactoe.start(), values=dict.fromkeys(range(9), -0.16), cursor=99)  # type: ignore[arg-type]
+    line = board.lines(view, 11, 5, False)[0]
     assert "".join(piece.text for piece in line) == "−.2│−.2│−.2"
 
 

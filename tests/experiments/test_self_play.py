@@ -205,8 +205,8 @@ def test_a_scenario_says_what_is_wrong_with_it() -> None:
     for wrong, why in [
         (lambda: LearnSection(rule="sarsa", exploring=True), "sarsa learns of every move anyway"),
         (lambda: LearnSection(alpha=2.0), "less than or equal to 1"),
-        (lambda: PositionsSection(positions=["XX./.../..."]), "cannot come up"),
-        (lambda: PositionsSection(positions=["XXX/OO./..."]), "no move to show"),
+        (lambda: SelfPlayScenario(look=PositionsSection(positions=["XX./.../..."])), "cannot come up"),
+        (lambda: SelfPlayScenario(look=PositionsSection(positions=["XXX/OO./..."])), "no move to show"),
     ]:
         with pytest.raises(ValueError, match=why):
             wrong()

@@ -12,11 +12,12 @@ from play_screen import answered, app_on, choose, opened, put, type_on, walk
 from recorded import settle
 from textual import events
 
+from txlab.drawing.boards.tictactoe import cell_size
 from txlab.drawing.formatting import interval
-from txlab.drawing.tictactoe import hints
 from txlab.engine.games import tictactoe
 from txlab.engine.games.learner import SelfPlaySettings
 from txlab.engine.games.perfect_play import explain, solved
+from txlab.engine.games.players import perfect_player
 from txlab.experiments.tabular.training import Training
 from txlab.tui.screens.play.learning import Course
 from txlab.tui.screens.play.lesson_dialog import LearnDialog, Lesson
@@ -60,17 +61,17 @@ async def test_a_game_of_best_moves_against_the_perfect_player_is_drawn(tmp_path
         for key in ("enter move", "h hint", "n new", "o opponent", "l learn", "m tournament", "? help"):
             assert key in line
         while not screen.game.ended:
-            square = hints(solved(tictactoe), screen.game.position)[-1]
-            if len(screen.game.moves) < 4:
+            square = perfect_player(tictactoe).best(screen.game.position)[-1]
+            if len(screen.game.playing.moves) < 4:
                 await walk(pilot, square)
             await put(pilot, square)
             await answered(pilot)
         shown = text_of(app)
         assert "Drawn: no square is free" in shown
         assert "you won 0, drawn 1, lost 0" in shown
-        assert len(screen.game.moves) == 9
+        assert len(screen.game.playing.moves) == 9
         await pilot.press("enter")
-        assert screen.game.moves == []
+        assert screen.game.playing.moves == []
         assert "Your move: you are X" in text_of(app)
 
 
@@ -88,7 +89,8 @@ async def test_a_game_lost_to_the_perfect_player_is_recognised(tmp_path: Path) -
         assert "You have lost: O has" in shown
         assert "you won 0, drawn 0, lost 1" in shown
         assert "mistake" in shown
-        won = [place for place, square in enumerate(screen.query_one("#board", Board).squares) if square.won]
+        pieces = [piece for line in screen.query_one("#board", Board).pieces for piece in line if piece.kind == "won"]
+        won = {piece.place for piece in pieces if piece.place is not None}
         assert len(won) >= 3
         assert {screen.game.position[place] for place in won} == {-1}
         assert shown.count("━━━━━") >= len(won)
@@ -100,24 +102,23 @@ async def test_undo_takes_back_a_move_and_its_answer_and_a_taken_square_is_refus
         screen = await opened(pilot)
         await put(pilot, 4)
         await answered(pilot)
-        kept = list(screen.game.moves)
+        kept = list(screen.game.playing.moves)
         await put(pilot, 4)
-        assert screen.game.moves == kept
-        assert "centre is taken; free are" in notices(screen)
+        assert screen.game.playing.moves == kept
+        assert "centre is not possible; possible are" in notices(screen)
         await put(pilot, tictactoe.legal(screen.game.position)[0])
         await answered(pilot)
         await pilot.press("u")
-        assert screen.game.moves == kept
+        assert screen.game.playing.moves == kept
         await pilot.press("u")
-        assert screen.game.moves == []
+        assert screen.game.playing.moves == []
         await pilot.press("u")
-        assert screen.game.moves == []
-        screen.game.moves = [0, 3, 1, 4]
-        screen.game.proceed()
+        assert screen.game.playing.moves == []
+        screen.game.put_moves([0, 3, 1, 4])
         await put(pilot, 2)
         assert screen.game.tally == {1: 1}
         await pilot.press("u")
-        assert screen.game.moves == [0, 3, 1, 4]
+        assert screen.game.playing.moves == [0, 3, 1, 4]
         assert sum(screen.game.tally.values()) == 0  # a game that is taken back does not count
 
 
@@ -125,19 +126,15 @@ async def test_a_hint_is_a_best_move_and_says_what_it_leads_to(tmp_path: Path) -
     app = app_on(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await opened(pilot)
-        screen.game.moves = [0, 4, 1]  # O must take the top right
         await pilot.press("c")
-        screen.game.moves = [0, 4, 1]
-        screen.game.proceed()
+        screen.game.put_moves([0, 4, 1])  # O must take the top right
         await pilot.press("h")
         await pilot.pause()
         assert "top right: draws" in text_of(app)
         assert screen.query_one("#board", Board).cursor == 2
         assert text_of(app).count("◆") == 1
-        screen.game.moves = [0, 4, 1, 5]
         await pilot.press("c")
-        screen.game.moves = [0, 4, 1, 5]
-        screen.game.proceed()
+        screen.game.put_moves([0, 4, 1, 5])
         await pilot.press("h")
         await pilot.pause()
         assert "top right: wins" in text_of(app)
@@ -152,18 +149,18 @@ async def test_the_other_side_begins_and_a_click_moves(tmp_path: Path) -> None:
         screen = await opened(pilot)
         await pilot.press("c")
         await answered(pilot)
-        assert len(screen.game.moves) == 1
+        assert len(screen.game.playing.moves) == 1
         assert "Your move: you are O" in text_of(app)
         free = tictactoe.legal(screen.game.position)[-1]
         board = screen.query_one("#board", Board)
-        (left, top), (wide, high) = board.corner, board.cell
+        (left, top), (wide, high) = board.corner, cell_size(board.size.width, board.size.height)
         row, column = divmod(free, 3)
         place = (left + column * (wide + 1) + wide // 2, top + row * (high + 1) + high // 2)
         await pilot.click("#board", offset=place)
         await answered(pilot)
-        assert screen.game.moves[1] == free
+        assert screen.game.playing.moves[1] == free
         await pilot.click("#board", offset=(left + wide, top + high))  # a border is not a square
-        assert len(screen.game.moves) == 3
+        assert len(screen.game.playing.moves) == 3
 
 
 async def test_another_person_plays_and_a_random_player_sees_nothing(tmp_path: Path) -> None:
@@ -193,17 +190,17 @@ async def test_another_person_plays_and_a_random_player_sees_nothing(tmp_path: P
 async def test_the_values_are_those_of_the_agent_for_who_is_to_move(tmp_path: Path) -> None:
     app = app_on(tmp_path)
     training = Training(SelfPlaySettings(), 3)
-    training.run(3000)
+    training.run(2000)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
-        await learnt(pilot, screen, Lesson(games=3000, seed=3))
-        screen.game.moves = [0, 1]
-        screen.game.proceed()
+        await learnt(pilot, screen, Lesson(games=2000, seed=3))
+        screen.game.put_moves([0, 1, 4])  # the learner is X
         seen = training.player().values(screen.game.position)
-        squares = screen.query_one("#board", Board).squares
-        assert {place: square.merit for place, square in enumerate(squares) if not square.sign} == seen
+        view = screen.query_one("#board", Board).view
+        assert view is not None
+        assert view.values == seen
         assert any(seen.values())
-        assert "what TD(0) expects, X's view" in text_of(app)
+        assert "what TD(0) expects, O's view" in text_of(app)
         square = max(seen, key=lambda place: abs(seen[place]))
         screen.query_one("#board", Board).go(square)
         await pilot.press("w")
@@ -240,18 +237,18 @@ async def test_agents_play_each_other_pause_and_step(tmp_path: Path, monkeypatch
         assert screen.game.tally.get(-1, 0) == 0  # the perfect player does not lose
         await pilot.press("question_mark")  # no move is made behind a dialog
         await pilot.pause()
-        before = list(screen.game.moves)
+        before = list(screen.game.playing.moves)
         await pilot.pause(0.4)  # longer than a finished game stays on the board
-        assert screen.game.moves == before
+        assert screen.game.playing.moves == before
         await pilot.press("escape")
-        await settle(pilot, lambda: screen.game.moves != before)
+        await settle(pilot, lambda: screen.game.playing.moves != before)
         await pilot.press("space")
-        before = list(screen.game.moves)
+        before = list(screen.game.playing.moves)
         await pilot.pause(0.1)
-        assert screen.game.moves == before
+        assert screen.game.playing.moves == before
         await pilot.press("full_stop")
         await pilot.pause(0.05)
-        assert screen.game.moves == [] or len(screen.game.moves) == len(before) + 1
+        assert screen.game.playing.moves == [] or len(screen.game.playing.moves) == len(before) + 1
         await pilot.press("enter", "minus", "plus", "u", "space")
         await pilot.press("a")
         assert not screen.game.watching
@@ -278,12 +275,12 @@ async def test_it_learns_beside_the_keys_and_can_be_cancelled(tmp_path: Path, mo
         assert threading.main_thread() not in threads
         assert screen.tab == "learning"
         assert "of 9 999 999 games" in text_of(app)
-        assert "TD(0)" in text_of(app).split("squares")[0]  # the learner is already at the board
+        assert "TD(0)" in text_of(app).split("games")[0]  # the learner is already at the board
         labels = [series.label for series in screen.query_one("#curves", Chart).series]
         assert labels[:3] == ["won", "drawn", "lost"]
         await type_on(pilot, "enter")  # the person plays meanwhile
         await answered(pilot)
-        assert len(screen.game.moves) == 2
+        assert len(screen.game.playing.moves) == 3
         await type_on(pilot, "l", "x")
         assert "one learns already" in notices(screen)
         await settle(pilot, lambda: not screen.lessons.learning and screen.lessons.session.idle)
@@ -363,7 +360,7 @@ async def test_the_player_of_a_run_sits_down(tmp_path: Path) -> None:
         screen = await opened(pilot)
         await pilot.press("o")
         await choose(pilot, "of a run")
-        await settle(pilot, lambda: "there is no run of self-play" in notices(screen))
+        await settle(pilot, lambda: "there is no run that plays Tic-tac-toe" in notices(screen))
         run = prepare(load_scenario("tictactoe", ["learn.games=1000"]), root=tmp_path)
         execute(run)
         await pilot.press("o")
@@ -374,10 +371,10 @@ async def test_the_player_of_a_run_sits_down(tmp_path: Path) -> None:
         assert screen.game.seats[-1].title == f"run {run.name}"
         await put(pilot, 4)
         await answered(pilot)
-        assert len(screen.game.moves) == 2
+        assert len(screen.game.playing.moves) == 2
         screen.query_one("#board", Board).go(tictactoe.legal(screen.game.position)[0])
         await pilot.press("w")
-        await settle(pilot, lambda: "not the updates that made them" in text_of(app))
+        await settle(pilot, lambda: "updates are not kept" in text_of(app))
 
 
 async def test_numbers_of_a_lesson_are_turned_and_typed(tmp_path: Path) -> None:
@@ -426,8 +423,7 @@ async def test_no_size_breaks_it_and_ascii_is_ascii(tmp_path: Path, ascii: bool)
         screen.ratings.action_tournament()
         await settle(pilot, lambda: not screen.ratings.contest)
         screen.game.view = "perfect"
-        screen.game.moves = [3, 6, 0, 8]  # every square loses
-        screen.game.proceed()
+        screen.game.put_moves([3, 6, 0, 8])  # every square loses
         for key in ("h", "tab", "tab", "l") if ascii else ("h", "tab"):
             await pilot.press(key)
             for size in ((20, 5), (59, 19), (200, 60), (1, 1), (80, 24)):
@@ -455,8 +451,7 @@ async def test_without_colours_it_says_the_same(tmp_path: Path) -> None:
     app.colours = "none"  # type: ignore[attr-defined]
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await opened(pilot)
-        screen.game.moves = [0, 4, 1, 5]
-        screen.game.proceed()
+        screen.game.put_moves([0, 4, 1, 5])
         await pilot.pause()
         shown = text_of(app)
         assert "+1" in shown

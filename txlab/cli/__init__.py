@@ -26,6 +26,7 @@ import typer
 import typer.core
 
 from txlab.cli.alerts import alerts
+from txlab.cli.analyse import analyse
 from txlab.cli.attend import attend
 from txlab.cli.catalogue import scenarios
 from txlab.cli.completing import IN_BASH, completed, join_at_equals
@@ -36,6 +37,7 @@ from txlab.cli.explain import explain
 from txlab.cli.follow import attach
 from txlab.cli.formulas import formulas
 from txlab.cli.generate import generate
+from txlab.cli.match import match
 from txlab.cli.play import play
 from txlab.cli.presets import presets
 from txlab.cli.rank import rank
@@ -120,7 +122,8 @@ COMMANDS: dict[str, list[Callable[..., Any]]] = {
     "See what runs have done": [runs, alerts, name_run, plot, export],
     "Question a model": [score, generate, attend, explain],
     "Work with tokenizers": [tokenize],
-    "Look up, and play": [scenarios, formulas, presets, verify, doctor, play, serve],
+    "Play, and judge games": [play, match, analyse],
+    "Look up, and serve": [scenarios, formulas, presets, verify, doctor, serve],
 }
 
 

@@ -78,6 +78,24 @@ def tokenizers(context: Context, incomplete: str) -> list[Item]:
     return [Item(name) for name in (*BUILT_IN, *saved_tokenizers())]
 
 
+def games(context: Context, incomplete: str) -> list[Item]:
+    from txlab.engine.games.catalogue import games
+
+    return [Item(name, entry.title) for name, entry in games().items()]
+
+
+def players(context: Context, incomplete: str) -> list[Item]:
+    """The players of the game that is named, else of all games, and the runs."""
+    from txlab.cli.players import names_of
+    from txlab.engine.games.catalogue import games as all_games
+
+    known = all_games()
+    words = [] if context is None else [context.params.get("game"), *context.args]  # as in `scenario_of`
+    entries = [known[word] for word in words if word in known] or list(known.values())
+    names = dict.fromkeys(name for entry in entries for name in names_of(entry))
+    return [*map(Item, names), *runs(context, "")]
+
+
 def fixed(*words: str) -> Completer:
     return lambda context, incomplete: [Item(word) for word in words]
 
@@ -173,11 +191,11 @@ COMPLETERS: dict[str, Completer] = {
     "PRESET": fixed(*PRESETS),
     "KEY=VALUE": settings,
     "--tokenizer": tokenizers,
-    "--against": lambda context, incomplete: [*fixed("perfect", "random", "td")(context, ""), *runs(context, "")],
+    "PLAYER": players,
     "--device": fixed("auto", "cpu", "cuda", "mps"),
     "AREA": fixed("rl", "transformer", "tokenizers"),
     "FORMAT": fixed("csv", "tensorboard", "huggingface"),
-    "GAME": fixed("tictactoe"),
+    "GAME": games,
     "SITE": fixed("encoder", "decoder", "cross"),
 }
 

@@ -1,46 +1,70 @@
-"""`txlab play tictactoe`: a game against the perfect player, a random one, one that learns first, or a run's player;
-and ratings of all of them (`--tournament`)."""
+"""`txlab play GAME`: a game against the perfect player, a random one, one that learns first, or a run's player; and
+ratings of all of them (`--tournament`)."""
 
 from __future__ import annotations
 
 import random
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Literal
 
 import typer
 
-from txlab.errors import LabError, nearest
-
-GAMES = ("tictactoe",)
-LEARNT = 100_000  # games of `--against td`: as many as in the figures of `txlab verify`, about a second
+from txlab.cli.players import LEARNS, LEARNT, learns_at_once
+from txlab.errors import LabError
 
 
 def play(
-    game: Annotated[str, typer.Argument(metavar="GAME", help="tictactoe")],
+    game: Annotated[str, typer.Argument(metavar="GAME", help="tictactoe, connect-four, backgammon")],
     against: Annotated[
-        str, typer.Option("--against", metavar="PLAYER", help="perfect, random, td (learns first), or a run")
-    ] = "perfect",
+        str | None,
+        typer.Option("--against", metavar="PLAYER", help="a run, RUN@STEP, perfect, random, td (learns first)"),
+    ] = None,
     games: Annotated[
         int | None,
         typer.Option("--games", metavar="N", help=f"games td learns by first, up to {LEARNT}", min=0),
     ] = None,
-    second: Annotated[bool, typer.Option("--second", help="the other side begins: you are O")] = False,
-    seed: Annotated[int | None, typer.Option("--seed", metavar="N", help="the same choices again", min=0)] = None,
-    values: Annotated[bool, typer.Option("--values", help="begin with the values it sees on the squares")] = False,
+    seat: Annotated[Literal["first", "second"], typer.Option("--seat", help="which player you are, X or O")] = "first",
+    second: Annotated[bool, typer.Option("--second", help="the same as --seat second")] = False,
+    seed: Annotated[
+        int | None, typer.Option("--seed", metavar="N", help="the same dice and choices again", min=0, max=2**31)
+    ] = None,
+    values: Annotated[bool, typer.Option("--values", help="begin with the values it sees of your moves")] = False,
     tournament: Annotated[bool, typer.Option("--tournament", help="let all play each other, and rate them")] = False,
+    record: Annotated[Path | None, typer.Option("--record", metavar="FILE", help="write the games there")] = None,
     json: Annotated[bool, typer.Option("--json", help="one JSON object a line")] = False,
 ) -> None:
-    """Play against what has learnt, or against what cannot lose. Squares are 1 to 9; h, u, v, w, n and q help."""
-    if game not in GAMES:
-        raise LabError(f"GAME: {game!r} is not known{nearest(game, GAMES)}; allowed: {', '.join(GAMES)}")
-    if games is not None and against != "td" and not tournament:
+    """Play against what has learnt, or against what cannot lose.
+
+    Moves are numbers of squares or columns, or names: 8/5 6/5, bar/22, 13/8(2). h, u, v, w, n and q help.
+    """
+    from txlab.cli.players import player_named, shown_name, usual_player
+    from txlab.engine.games.catalogue import game_named
+
+    entry = game_named(game)
+    if games is not None and against != LEARNS and not tournament:
         raise LabError("--games is how long td learns; give it with --against td, or with --tournament")
     if games is not None and games > LEARNT:
         raise LabError(f"--games: {games} is not allowed; allowed: at most {LEARNT}")
-    from txlab.cli.play_table import ShellGame, opponent_of, print_ratings, said_for
+    if tournament and not learns_at_once(entry):
+        raise LabError(f"--tournament takes too long in {entry.title}; txlab match compares two of its players")
+    from txlab.cli.play_table import ShellGame, output_for, print_ratings
 
     games = LEARNT if games is None else games
     if tournament:
-        print_ratings(games, seed or 0, json)
+        print_ratings(entry, games, seed or 0, json)
         return
-    opponent, why = opponent_of(against, games, seed or 0)
-    ShellGame(opponent, why, second, random.Random(seed), values, said_for(json)).sit()
+    if record is not None:
+        from txlab.cli.records import require_folder
+
+        require_folder(record)
+    name = usual_player(entry) if against is None else against
+    opponent = player_named(entry, name, "--against", games, seed or 0)
+    name = shown_name(entry, opponent, name)
+    seed = random.randrange(2**31) if seed is None else seed
+    you = -1 if second or seat == "second" else 1
+    table = ShellGame(entry, opponent, name, you, seed, values, output_for(entry, json))
+    try:
+        table.sit()
+    finally:
+        if record is not None:
+            table.write(record)

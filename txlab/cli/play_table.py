@@ -8,86 +8,108 @@ other. After invalid input the question is repeated; the end of the input is not
 from __future__ import annotations
 
 import json
-import random
+import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Any
+
+from rich.color import Color
+from rich.style import Style
+from rich.text import Text
 
 from txlab.cli.models import print_explanation, print_json
-from txlab.cli.terminal import Column, ascii_only, coloured, complain, is_terminal, shown, spaced, table
-from txlab.drawing.formatting import count, interval, plain
-from txlab.drawing.tictactoe import (
-    SIGN,
-    BoardPiece,
-    Square,
-    ended_words,
-    hints,
-    lines_of_board,
-    note_of,
-    position_of,
-    squares_of,
-    value_text,
+from txlab.cli.terminal import (
+    Column,
+    ascii_only,
+    complain,
+    depth,
+    is_terminal,
+    print_lines,
+    shown,
+    spaced,
+    table,
+    wrapped,
 )
+from txlab.drawing import game_words
+from txlab.drawing.boards import BoardPiece, BoardView, board_of
+from txlab.drawing.boards.colour import TEXTURE, textured, tint, tone
+from txlab.drawing.formatting import count, interval, plain
+from txlab.drawing.palette import RGB, Colours, contrast
 from txlab.engine.explain import Explanation
-from txlab.engine.games import tictactoe
-from txlab.engine.games.game import Position
+from txlab.engine.games.game import FIRST, Game, Move, Position, number_of_move, read_move
 from txlab.engine.games.graph import compiled
 from txlab.engine.games.learner import SelfPlaySettings, make_learner
-from txlab.engine.games.perfect_play import Solution, explain, solved
-from txlab.engine.games.players import Player, perfect_player, random_player
-from txlab.engine.games.self_play_why import explain as explain_learner
+from txlab.engine.games.players import Player
+from txlab.engine.games.playing import Playing
+from txlab.engine.games.records.record import PlayedGame, Turn
 from txlab.engine.games.tournament import tournament
-from txlab.errors import LabError, nearest
+from txlab.errors import LabError
 
-OPPONENTS = ("perfect", "random", "td")
-CELL = (7, 3)
+if TYPE_CHECKING:
+    from txlab.engine.games.catalogue import GameEntry
+
 AGES = (0, 100, 1_000, 10_000, 100_000)  # training games of the learners that are rated
 BETWEEN_TWO = 1_000  # games between each pair
 KEYS = {"q": "quit", "h": "hint", "u": "undo", "v": "values", "w": "why", "n": "new"}
 KEYS |= {word: word for word in KEYS.values()}
-
-Why = Callable[[Sequence[int], int], Explanation | None]
-"""Why a player values a move as it does; None where that is not known."""
+MOST_LISTED = 8  # values of moves at a terminal
+HELP = "h hints, u undoes, v shows values, w explains, q leaves"
 
 
 class ShellGame:
-    """One game and its players. `you` is +1 for X, −1 for O."""
+    """The games of one sitting. `you` is +1 for the first player, −1 for the second."""
 
     def __init__(
-        self, opponent: Player, why: Why | None, second: bool, chance: random.Random, values: bool, said: OnPipe
+        self, entry: GameEntry, opponent: Player, name: str, you: int, seed: int, values: bool, said: OnPipe
     ) -> None:
-        self.opponent, self.why, self.chance, self.values, self.said = opponent, why, chance, values, said
-        self.you = -1 if second else 1
-        self.moves: list[int] = []
-        self.solution: Solution = solved(tictactoe)
+        self.entry, self.game, self.opponent, self.name, self.you = entry, entry.game, opponent, name, you
+        self.values, self.said = values, said
+        self.advisers = advisers_of(entry, opponent)
+        self.games: list[PlayedGame] = []  # that were left for another one
+        self.playing = Playing(self.game, seed)
+
+    @property
+    def position(self) -> Position:
+        return self.playing.position
 
     def sit(self) -> None:
         """Play until the game or the input ends."""
-        self.said.begins(self.opponent.name, self.you)
+        self.said.begins(self.name, self.you, self.playing.seed)
         while True:
-            position = position_of(self.moves)
-            if tictactoe.outcome(position) is not None:
-                self.said.board(self.moves, None)
-                self.said.ends(ended_words(position, self.you), position, self.you)
+            if self.playing.ended:
+                self.said.board(self.playing, self.you, None)
+                self.said.ends(self.position, self.you)
                 return
-            if tictactoe.mover(position) != self.you:
-                self.make(self.opponent.move(position, self.chance.random()), self.opponent.name)
-                continue
-            self.said.board(self.moves, self.opponent.values(position) if self.values else None)
-            if not self.answer():
-                return
+            if self.playing.to_throw:
+                self.playing.throw()
+                self.said.throws(self.position)
+            elif not self.has_choice(self.position):
+                self.make(self.game.legal(self.position)[0], "you" if self.playing.mover == self.you else self.name)
+            elif self.playing.mover != self.you:
+                self.make(self.opponent.move(self.position, self.playing.draw), self.name)
+            else:
+                self.said.board(self.playing, self.you, self.opponent if self.values else None)
+                if not self.answer():
+                    return
 
-    def make(self, square: int, who: str) -> None:
-        self.moves.append(square)
-        self.said.moved(self.moves, who)
+    def has_choice(self, position: Position) -> bool:
+        """Whether the player has a move: the only move of one who cannot move takes no place of the board."""
+        return () not in self.game.ways(position)
+
+    def make(self, move: Move, who: str) -> None:
+        before = self.position
+        self.playing.make(move)
+        self.said.moved(Turn(before, move), self.position, who)
 
     def answer(self) -> bool:
         """Ask until the board changes; return False when the input ends or the player quits."""
         while True:
             line = self.said.asks()
             if line is None:
-                self.said.leaves(len(self.moves))
+                self.said.leaves(len(self.playing.moves))
                 return False
             try:
                 if self.take(line.strip().lower()):
@@ -95,59 +117,118 @@ class ShellGame:
             except LabError as error:
                 self.said.wrong(str(error))
             except EOFError:
-                self.said.leaves(len(self.moves))
+                self.said.leaves(len(self.playing.moves))
                 return False
 
     def take(self, line: str) -> bool:
         """Execute the input; return whether the board changed. Raises EOFError to quit."""
         word, _, rest = line.partition(" ")
         doing = KEYS.get(word)
-        free = tictactoe.legal(position_of(self.moves))
         if doing == "quit":
             raise EOFError
         if doing == "hint":
-            self.said.hints(self.moves, self.solution)
-            return False
-        if doing == "values":
+            self.hint()
+        elif doing == "why":
+            self.explain(rest)
+        elif doing == "values":
             self.values = not self.values
             return True
-        if doing == "new":
-            self.moves.clear()
-            self.said.back(self.moves)
+        elif doing == "new":
+            self.keep()
+            self.playing = Playing(self.game, self.playing.seed + 1)
+            self.said.back(self.position)
             return True
-        if doing == "undo":
-            if len(self.moves) < 2:
-                raise LabError("there is no move of yours to take back")
-            del self.moves[-2:]
-            self.said.back(self.moves)
+        elif doing == "undo":
+            self.undo()
             return True
-        if doing == "why":
-            square = square_of(rest, free) if rest else None
-            self.said.explains(self.explained(square))
-            return False
-        self.make(square_of(line, free), "you")
-        return True
+        else:
+            try:
+                move = read_move(self.game, self.position, line)
+            except LabError as error:
+                raise LabError(f"{error}; {HELP}") from None
+            self.make(move, "you")
+            return True
+        return False
 
-    def explained(self, square: int | None) -> Explanation:
-        """Explain the value of a free square or, without one, of the position."""
-        if square is not None and self.why is not None:
-            found = self.why(self.moves, square)
-            if found is not None:
-                return found
-        return explain(self.solution, position_of(self.moves), square)
+    def undo(self) -> None:
+        """Take back your last move that you chose, and all that followed it; the dice stay as they were."""
+        playing = self.playing
+        for number in reversed(range(len(playing.moves))):
+            if playing.side_of(number) == self.you and self.has_choice(playing.positions[playing.decisions[number]]):
+                playing.take_back(number)
+                self.said.back(self.position)
+                return
+        raise LabError("there is no move of yours to take back")
+
+    def hint(self) -> None:
+        for adviser in self.advisers:
+            if best := adviser.best(self.position):
+                self.said.hints(self.position, best, note_of(adviser, self.position, best[0]))
+                return
+        raise LabError(f"no hint here: {self.advisers[0].sees(self.position)}")
+
+    def explain(self, text: str) -> None:
+        """Explain the value of a move, or without one of the best."""
+        position = self.position
+        if text:
+            move = read_move(self.game, position, text)
+        else:
+            move = next((best[0] for each in self.advisers if (best := each.best(position))), None)
+            move = self.game.legal(position)[0] if move is None else move
+        for player in (self.opponent, *self.advisers):
+            if (found := player.explain(position, move)) is not None:
+                self.said.explains(found)
+                return
+        raise LabError(f"nothing to explain: {self.opponent.sees(position)}")
+
+    # What was played
+
+    def keep(self) -> None:
+        """Keep this game for the record."""
+        playing = self.playing
+        if playing.moves:
+            names = ("you", self.name) if self.you == FIRST else (self.name, "you")
+            turns = [Turn(playing.positions[at], m) for at, m in zip(playing.decisions, playing.moves, strict=True)]
+            self.games.append(PlayedGame(names, tuple(turns), playing.outcome))
+
+    def write(self, path: Path) -> None:
+        """Write all games of the sitting, this one too as far as it was played."""
+        from txlab.cli.records import write_record
+
+        self.keep()
+        if self.games:
+            write_record(self.entry, self.games, path)
 
 
-def square_of(text: str, free: Sequence[int]) -> int:
-    """Return the square that was typed, from 0. Raises LabError naming the free squares."""
-    allowed = " ".join(str(square + 1) for square in free)
-    if not (text.isascii() and text.isdigit()):
-        quoted = text if len(text) <= 20 else f"{text[:20]}…"
-        what = f"{quoted!r} is not a square" if text else "nothing was typed"
-        raise LabError(f"{what}; free are {allowed}, and h hints, u undoes, v shows values, w explains, q leaves")
-    square = int(text[:4]) - 1
-    if square not in free:
-        raise LabError(f"{text} is {'taken' if 0 <= square < 9 else 'not a square'}; free are {allowed}")
-    return square
+def advisers_of(entry: GameEntry, opponent: Player) -> list[Player]:
+    """Who gives hints: the perfect player of the game where it can, then the opponent, then others that are there."""
+    named = [each for each in entry.players if each.name != "random"]
+    named.sort(key=lambda each: each.name != "perfect")
+    found = [each.made(entry.game) for each in named]
+    return [*found[:1], opponent, *found[1:]] if found else [opponent]
+
+
+def note_of(player: Player, position: Position, move: Move) -> str:
+    """What a move leads to: "wins in 2"; or the points that are expected, and by whom."""
+    note, value = player.notes(position).get(move, ""), player.values(position).get(move)
+    if value is None or note.startswith(("win", "draw", "lose")):
+        return note
+    return f"{', '.join(filter(None, (value_words(player.game, value), note)))} ({player.sees(position)})"
+
+
+def no_values(player: Player, position: Position) -> str:
+    sees = player.sees(position)
+    return "it sees no values" if sees == f"{player.name} sees nothing" else f"it sees no values: {sees}"
+
+
+def value_words(game: Game, value: float) -> str:
+    words = game_words.value_words(game, value)
+    return plain(words) if ascii_only() else words
+
+
+def typed(game: Game, position: Position, move: Move) -> str:
+    """A move as a person types it: the number of its place, or its name."""
+    return number_of_move(game, position, move) or game.name_of_move(position, move)
 
 
 def read_line(prompt: str) -> str | None:
@@ -161,50 +242,65 @@ def read_line(prompt: str) -> str | None:
     return data.decode(errors="replace").rstrip("\r\n") if data else None
 
 
-def said_for(as_json: bool) -> OnPipe:
+def output_for(entry: GameEntry, as_json: bool) -> OnPipe:
     """Return the kind of output that suits standard output."""
-    return InJson() if as_json else AtTerminal() if is_terminal() else OnPipe()
-
-
-def hint_words(moves: Sequence[int], solution: Solution) -> tuple[list[int], str]:
-    """Return (squares of best play, from 1; a description of their outcome)."""
-    position = position_of(moves)
-    squares = hints(solution, position)
-    return [square + 1 for square in squares], note_of(solution, position, squares[0])
+    return InJson(entry) if as_json else AtTerminal(entry) if is_terminal() else OnPipe(entry)
 
 
 class OnPipe:
     """Output as plain lines."""
 
-    PROMPT = ""
+    def __init__(self, entry: GameEntry) -> None:
+        self.entry, self.game = entry, entry.game
 
     def say(self, sentence: str) -> None:
-        print(shown(sentence), flush=True)
+        print(wrapped(shown(sentence)), flush=True)
 
-    def begins(self, opponent: str, you: int) -> None:
-        self.say(f"you are {SIGN[you]}, {opponent} is {SIGN[-you]}; squares are 1 to 9, row by row")
+    def sign(self, side: int) -> str:
+        return self.game.SIGNS[0 if side == FIRST else 1]
 
-    def board(self, moves: Sequence[int], values: Mapping[int, float] | None) -> None:
-        if values:
-            listed = ", ".join(f"{square + 1} {value_text(value)}" for square, value in values.items())
-            self.say(f"values {plain(listed) if ascii_only() else listed}")
-        elif values is not None:
-            self.say("it sees no values")
+    def prompt(self) -> str:
+        return ""
+
+    def begins(self, opponent: str, you: int, seed: int) -> None:
+        how = getattr(self.game, "HOW", "moves are written by their names")
+        dice = f"; the dice are those of --seed {seed}" if self.has_dice() else ""
+        self.say(f"you are {self.sign(you)}, {opponent} is {self.sign(-you)}; {how}{dice}")
+
+    def has_dice(self) -> bool:
+        return bool(self.game.chances(self.game.start()))
+
+    def board(self, playing: Playing, you: int, seer: Player | None) -> None:
+        """Show the board, with the values of `seer`."""
+        if seer is None:
+            return
+        if values := seer.values(playing.position):
+            each = (f"{typed(self.game, playing.position, m)} {value_words(self.game, v)}" for m, v in values.items())
+            self.say(f"values {', '.join(each)}")
+        else:
+            self.say(no_values(seer, playing.position))
 
     def asks(self) -> str | None:
-        return read_line(self.PROMPT)
+        return read_line(self.prompt())
 
-    def moved(self, moves: Sequence[int], who: str) -> None:
-        position = position_of(moves)
-        square = moves[-1]
-        self.say(f"{SIGN[position[square]]} {square + 1}   {tictactoe.text(position)}   {who}")
+    def throws(self, position: Position) -> None:
+        self.say(f"{self.sign(self.game.mover(position))} throws {self.dice(position)}")
 
-    def back(self, moves: Sequence[int]) -> None:
-        self.say(f"back  {tictactoe.text(position_of(moves))}")
+    def dice(self, position: Position) -> str:
+        """What was thrown, by the name of the game for it, or as the position tells it."""
+        name = getattr(self.game, "name_of_throw", self.game.text)
+        return str(name(position))
 
-    def hints(self, moves: Sequence[int], solution: Solution) -> None:
-        squares, what = hint_words(moves, solution)
-        self.say(f"hint {' '.join(map(str, squares))}: {what}")
+    def moved(self, turn: Turn, reached: Position, who: str) -> None:
+        move = typed(self.game, *turn)
+        self.say(f"{self.sign(self.game.mover(turn.position))} {move}   {self.game.text(reached)}   {who}")
+
+    def back(self, position: Position) -> None:
+        self.say(f"back  {self.game.text(position)}")
+
+    def hints(self, position: Position, moves: Sequence[Move], note: str) -> None:
+        space = " " if number_of_move(self.game, position, moves[0]) else ", "
+        self.say(f"hint {space.join(typed(self.game, position, move) for move in moves)}: {note}")
 
     def explains(self, explanation: Explanation) -> None:
         print_explanation(explanation)
@@ -212,8 +308,8 @@ class OnPipe:
     def wrong(self, sentence: str) -> None:
         complain(sentence)
 
-    def ends(self, words: str, position: Position, you: int) -> None:
-        self.say(words)
+    def ends(self, position: Position, you: int) -> None:
+        self.say(game_words.ended_words(self.game, position, you))
 
     def leaves(self, moves: int) -> None:
         self.say(f"left after {moves} move{'' if moves == 1 else 's'}; nobody has won")
@@ -225,23 +321,36 @@ class InJson(OnPipe):
     def tell(self, event: str, **values: Any) -> None:
         print(json.dumps({"event": event, **values}), flush=True)
 
-    def begins(self, opponent: str, you: int) -> None:
-        self.tell("begin", you=SIGN[you], against=opponent)
+    @property
+    def place(self) -> str | None:
+        """What a move is the number of, "square"; None for moves with names."""
+        return getattr(self.game, "PLACE", None)
 
-    def board(self, moves: Sequence[int], values: Mapping[int, float] | None) -> None:
-        if values is not None:
-            self.tell("values", values={str(square + 1): value for square, value in values.items()})
+    def begins(self, opponent: str, you: int, seed: int) -> None:
+        self.tell("begin", you=self.sign(you), against=opponent, **({"seed": seed} if self.has_dice() else {}))
 
-    def moved(self, moves: Sequence[int], who: str) -> None:
-        position, square = position_of(moves), moves[-1]
-        self.tell("move", sign=SIGN[position[square]], square=square + 1, position=tictactoe.text(position), by=who)
+    def board(self, playing: Playing, you: int, seer: Player | None) -> None:
+        if seer is not None:
+            values = seer.values(playing.position).items()
+            self.tell("values", values={typed(self.game, playing.position, move): value for move, value in values})
 
-    def back(self, moves: Sequence[int]) -> None:
-        self.tell("back", position=tictactoe.text(position_of(moves)))
+    def throws(self, position: Position) -> None:
+        sign = self.sign(self.game.mover(position))
+        self.tell("throw", sign=sign, dice=self.dice(position), position=self.game.text(position))
 
-    def hints(self, moves: Sequence[int], solution: Solution) -> None:
-        squares, what = hint_words(moves, solution)
-        self.tell("hint", squares=squares, leads_to=what)
+    def moved(self, turn: Turn, reached: Position, who: str) -> None:
+        move = typed(self.game, *turn)
+        what: dict[str, Any] = {self.place: int(move)} if self.place else {"move": move}
+        sign = self.sign(self.game.mover(turn.position))
+        self.tell("move", sign=sign, **what, position=self.game.text(reached), by=who)
+
+    def back(self, position: Position) -> None:
+        self.tell("back", position=self.game.text(position))
+
+    def hints(self, position: Position, moves: Sequence[Move], note: str) -> None:
+        written = [typed(self.game, position, move) for move in moves]
+        what: dict[str, Any] = {f"{self.place}s": list(map(int, written))} if self.place else {"moves": written}
+        self.tell("hint", **what, leads_to=note)
 
     def explains(self, explanation: Explanation) -> None:
         self.tell("why", **explanation.as_json())
@@ -249,47 +358,82 @@ class InJson(OnPipe):
     def wrong(self, sentence: str) -> None:
         self.tell("wrong", sentence=sentence)
 
-    def ends(self, words: str, position: Position, you: int) -> None:
-        outcome = tictactoe.outcome(position)
-        result = {1: "won", 0: "drawn", -1: "lost"}[(outcome or 0) * you]
-        self.tell("end", you=result, winner={1: "X", 0: None, -1: "O"}[outcome or 0], said=words)
+    def ends(self, position: Position, you: int) -> None:
+        outcome = self.game.outcome(position) or 0
+        result = "drawn" if not outcome else "won" if outcome * you > 0 else "lost"
+        winner = self.sign(1 if outcome > 0 else -1) if outcome else None
+        points = {"points": abs(outcome)} if self.game.MOST_POINTS > 1 else {}
+        self.tell("end", you=result, winner=winner, **points, said=game_words.ended_words(self.game, position, you))
 
     def leaves(self, moves: int) -> None:
         self.tell("left", moves=moves)
 
 
+ROWS, BELOW = 17, 6  # the most rows of a board, and those that are left for what is said and asked
+NOWHERE = -99  # no place: the cursor of those who type
+LOOKS = {
+    "wall": Style(color="bright_black"), "quiet": Style(color="bright_black"), "value": Style(),
+    "first": Style(bold=True), "won": Style(color="yellow", bold=True), "here": Style(color="yellow", bold=True),
+    "mark": Style(color="yellow", bold=True),
+}  # fmt: skip
+DARK = os.environ.get("COLORFGBG", "").rpartition(";")[2] not in ("7", "15")
+"""Whether the terminal is dark, as most are that do not tell."""
+
+
 class AtTerminal(OnPipe):
     """Output with the board redrawn for each move."""
 
-    PROMPT = "1-9, h hint, u undo, v values, w why, n new, q quit > "
+    def prompt(self) -> str:
+        places = self.game.ways(self.game.start())
+        move = f"1-{max(places)[0] + 1}" if hasattr(self.game, "PLACE") else "your move"
+        return f"{move}, h hint, u undo, v values, w why, n new, q quit > "
 
-    def board(self, moves: Sequence[int], values: Mapping[int, float] | None) -> None:
-        squares = squares_of(moves, values)
-        for place, square in enumerate(squares):  # the corner of each shows its number, not the order of moves
-            digit, free = str(place + 1), not square.sign
-            number = square.number or digit if free else square.number
-            squares[place] = replace(square, number=number, order=digit if square.number or not free else "")
+    def board(self, playing: Playing, you: int, seer: Player | None) -> None:
+        position = playing.position
+        values = {} if seer is None else seer.values(position)
+        view = BoardView(
+            self.game, position, playing.moves, values, cursor=NOWHERE, bottom=you, numbered=True,
+            last=playing.moves[-1] if playing.moves else None, before=playing.before,
+        )  # fmt: skip
+        size, colours = get_terminal_size((80, 24)), depth()
+        rows = max(8, min(ROWS, size.lines - BELOW))
+        drawn = board_of(self.entry.name).lines(view, size.columns - 4, rows, ascii_only())
+        while drawn and not "".join(piece.text for piece in drawn[-1]).strip():
+            drawn.pop()
         print()
-        for line in lines_of_board(squares, CELL, ascii_only()):
-            print("  " + "".join(self.painted(piece, squares) for piece in line).rstrip())
+        print_lines([Text.assemble("  ", *(styled(piece, colours) for piece in line)) for line in drawn])
         print()
+        if not playing.ended and self.has_dice():
+            self.say(f"{self.sign(playing.mover)} to play {self.dice(position)}")
+        if seer is not None and not values:
+            self.say(no_values(seer, position))
+        elif not hasattr(self.game, "PLACE"):
+            self.list_values(position, values)
 
-    def painted(self, piece: BoardPiece, squares: Sequence[Square]) -> str:
-        """Return a piece in this terminal's colours, which convey nothing that the text does not."""
-        square = squares[piece.square] if piece.square >= 0 else None
-        if square is None or piece.kind == "order" or (piece.kind == "number" and square.merit is None):
-            return coloured(piece.text, 90)
-        if piece.kind in ("mark", "under"):
-            return coloured(piece.text, 33 if square.won else 36 if square.last else 1)
-        if piece.kind == "number" and square.merit:
-            return coloured(piece.text, 33 if square.merit > 0 else 34)
-        return piece.text
+    def list_values(self, position: Position, values: Mapping[Move, float]) -> None:
+        """The best moves with their values, for a board that has no room for them."""
+        best = sorted(values, key=values.__getitem__, reverse=True)[:MOST_LISTED]
+        for move in best:
+            print(shown(f"  {value_words(self.game, values[move]):>7}  {self.game.name_of_move(position, move)}"))
+        if len(values) > len(best):
+            self.say(f"  and {len(values) - len(best)} more")
 
-    def moved(self, moves: Sequence[int], who: str) -> None:
-        if who != "you":
-            self.say(f"{who} takes {moves[-1] + 1}, {tictactoe.MOVES[moves[-1]]}")
+    def throws(self, position: Position) -> None:
+        pass  # the board shows the dice
 
-    def back(self, moves: Sequence[int]) -> None:
+    def moved(self, turn: Turn, reached: Position, who: str) -> None:
+        if (
+            who == "you"
+            and turn.move in self.game.ways(turn.position).values()
+            and () not in self.game.ways(turn.position)
+        ):
+            return
+        number, name = number_of_move(self.game, *turn), self.game.name_of_move(*turn)
+        dice = f" throws {self.dice(turn.position)}:" if self.has_dice() else " takes" if number else ":"
+        both = f"{number}, {name}" if number and number != name else name
+        self.say(f"{who}{dice} {both}")
+
+    def back(self, position: Position) -> None:
         pass  # the board is redrawn
 
     def wrong(self, sentence: str) -> None:
@@ -301,35 +445,34 @@ class AtTerminal(OnPipe):
         super().leaves(moves)
 
 
-def opponent_of(name: str, games: int, seed: int) -> tuple[Player, Why | None]:
-    """Return the opponent and the function that explains its values, if any. Raises LabError for an unknown name."""
-    if name == "perfect":
-        return perfect_player(tictactoe), None
-    if name == "random":
-        return random_player(tictactoe), None
-    if name == "td":
-        learner = make_learner(compiled(tictactoe), SelfPlaySettings(), seed)
-        learner.run(games)
-        return learner.player(), lambda moves, square: explain_learner(learner, position_of(moves), square)
-    from txlab.runs.finding import find_run
-    from txlab.runs.models import player_of_run
-
-    try:
-        run = find_run(name)
-    except LabError as error:
-        close = nearest(name, OPPONENTS)
-        if close:
-            raise LabError(
-                f"--against: {name!r} is not known{close}; allowed: {', '.join(OPPONENTS)}, or a run"
-            ) from None
-        raise LabError(f"--against: {error}; or one of {', '.join(OPPONENTS)}") from None
-    return player_of_run(run), None
+def styled(piece: BoardPiece, colours: Colours) -> tuple[str, Style]:
+    """The text of a piece, and its look in a terminal's colours, which convey nothing that the text does not."""
+    few = colours in ("16", "none")
+    text = textured(piece) if few else piece.text
+    look = LOOKS.get(piece.kind, Style())
+    if piece.kind not in LOOKS:
+        look += Style(color=colour_of(tone(piece.kind, colours, DARK)))
+    if piece.ground in LOOKS and piece.kind in ("mark", "pip", piece.ground):
+        return text, LOOKS[piece.ground] + Style(reverse=True)
+    if piece.ground and not (few and piece.ground in TEXTURE):
+        ground = tone(piece.ground, colours, DARK)
+        if ground is not None and piece.kind in ("mark", "pip", piece.ground):
+            look += Style(color=colour_of(contrast(ground)))
+        look += Style(bgcolor=colour_of(ground))
+    if piece.merit is not None:
+        fill, ink = tint(piece.merit, colours, DARK)
+        look += Style(color=colour_of(ink), bgcolor=colour_of(fill))
+    return text, look
 
 
-def print_ratings(games: int, seed: int, as_json: bool) -> None:
-    """Print the ratings of TD(0) after up to `games` games, the perfect and the random player, best first."""
-    learner = make_learner(compiled(tictactoe), SelfPlaySettings(), seed)
-    players = [perfect_player(tictactoe), random_player(tictactoe)]
+def colour_of(colour: RGB | None) -> Color | None:
+    return None if colour is None else Color.from_rgb(*colour)
+
+
+def print_ratings(entry: GameEntry, games: int, seed: int, as_json: bool) -> None:
+    """Print the ratings of the players that need no run and of TD(0) after up to `games` games, best first."""
+    players = [each.made(entry.game) for each in entry.players]
+    learner = make_learner(compiled(entry.game), SelfPlaySettings(), seed)  # type: ignore[arg-type]
     for age in sorted({*(age for age in AGES if age < games), games}):
         learner.run(age - learner.games)
         players.append(learner.player(f"TD(0), {spaced(age)} games"))

@@ -12,6 +12,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from txlab.drawing.formatting import count, number, plain
@@ -69,6 +70,13 @@ def shown(text: str) -> str:
     from txlab.drawing.text import visible
 
     return visible(text, ascii_only())
+
+
+def wrapped(text: str) -> str:
+    """The text broken between words where a terminal is too narrow for it; a file or a pipe gets one line."""
+    if not sys.stdout.isatty():
+        return text
+    return "\n".join(wrap(text, columns() - 1, subsequent_indent="  ")) or text
 
 
 def complain(message: str) -> None:

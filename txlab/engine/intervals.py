@@ -106,10 +106,31 @@ def mean_interval(mean: float, deviation: float, n: int, least: float, most: flo
     >>> [round(end, 3) for end in mean_interval(0.0, 0.0, 200, -3, 3)], mean_interval(3.0, 0.0, 1, -3, 3)
     ([-0.059, 0.059], (-3, 3))
     """
+    middle, error = with_ends(mean, deviation, n, least, most)
+    half = student_quantile(n + 2) * error
+    return max(least, middle - half), min(most, middle + half)
+
+
+def with_ends(mean: float, deviation: float, n: int, least: float, most: float) -> tuple[float, float]:
+    """m and s / √(n + 2) of `mean_interval`."""
     middle = (n * mean + least + most) / (n + 2)
     squares = n * (deviation**2 + (mean - middle) ** 2) + 2 * (least - middle) ** 2 + 2 * (most - middle) ** 2
-    half = student_quantile(n + 2) * (squares / ((n + 1) * (n + 2))) ** 0.5
-    return max(least, middle - half), min(most, middle + half)
+    return middle, (squares / ((n + 1) * (n + 2))) ** 0.5
+
+
+def probability_above(mean: float, deviation: float, n: int, least: float, most: float, bound: float = 0.0) -> float:
+    """The probability that the expectation of n values is above `bound`, by the model of `mean_interval`: Student's
+    distribution of n + 1 degrees of freedom about m. It is above .975 exactly if that interval is above the bound.
+
+    >>> probability_above(0.0, 1.0, 10, -3, 3), round(probability_above(1.0, 1.0, 10, -3, 3), 3)
+    (0.5, 0.901)
+    """
+    middle, error = with_ends(mean, deviation, n, least, most)
+    if error == 0:  # all values are equal, and are the only possible one
+        return 0.5 if middle == bound else float(middle > bound)
+    t = (middle - bound) / error
+    tail = incomplete_beta((n + 1) / (n + 1 + t * t), (n + 1) / 2, 0.5) / 2
+    return 1 - tail if t > 0 else tail
 
 
 # The beta distribution

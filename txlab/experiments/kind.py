@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from txlab.errors import LabError, choices
 from txlab.experiments import kinds
@@ -24,6 +24,7 @@ from txlab.plugins import load_plugin, plugins
 
 if TYPE_CHECKING:
     from txlab.engine.explain import Explanation
+    from txlab.engine.games.players import Player
     from txlab.experiments.loaded_model import LoadedModel
     from txlab.experiments.protocol import Experiment, Frame, State
 
@@ -33,9 +34,10 @@ ENTRY_POINTS = "txlab.kinds"
 class Kind:
     """One kind of experiment. The base class serves runs of an unknown kind, such as those of another program.
 
-    title    one line for people          schema   the class of its scenarios
-    METRICS  what it records, in the order in which lists show it; see metric.py
-    screen   the screen that shows its runs
+    title       one line for people          schema   the class of its scenarios
+    METRICS     what it records, in the order in which lists show it; see metric.py
+    screen      the screen that shows its runs
+    plays_from  "frames" or "checkpoints", what `player` reads; "" = its runs have no player
     """
 
     name: ClassVar[str] = ""
@@ -43,6 +45,7 @@ class Kind:
     schema: ClassVar[type[Scenario]] = Scenario
     METRICS: ClassVar[Sequence[Metric]] = ()
     screen: ClassVar[str] = "train"
+    plays_from: ClassVar[Literal["", "frames", "checkpoints"]] = ""
 
     def resolve(self, scenario: Any, say: Callable[[str], None] = lambda text: None) -> Any:
         """Return the scenario with every `auto` decided and everything explicit that a second run must repeat.
@@ -66,6 +69,13 @@ class Kind:
     def open_model(self, scenario: Any, state: State) -> LoadedModel:
         """Load the model of a checkpoint, without its data. LabError if the kind has no model or it does not fit."""
         raise LabError(f"an experiment of the kind {self.name} does not have a text model")
+
+    def player(self, scenario: Any, kept: Frame | State, looking: int | None = None) -> Player:
+        """The player that a run had learnt to be (MATH G), from one of its frames or the state of a checkpoint.
+
+        looking   how far it looks: plies, visits; None = as usual
+        """
+        raise LabError(f"a run of the kind {self.name} has no player")
 
     def held_out(self, scenario: Any) -> str:
         """Return the validation text of a scenario, which its model does not learn from; "" = it has none.

@@ -25,11 +25,12 @@ from txlab.runs.frames import FrameIndex
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from txlab.engine.games.players import MaskPlayer
+    from txlab.engine.games.players import Player
     from txlab.engine.interpret.sites import Model, Text
     from txlab.engine.tokenizers.tokenizer import Tokenizer
     from txlab.engine.transformer.weights import Loaded
     from txlab.engine.transformer.weights.generation_configs import Generation
+    from txlab.experiments.kind import Kind
     from txlab.experiments.protocol import State
     from txlab.experiments.schema import Scenario
 
@@ -419,17 +420,51 @@ def special_of(loaded: Loaded, kind: ModelKind, tokenizer: Tokenizer, target: To
     return Special(end=end, pad=pad, around=around, names=names(tokenizer), ends=ends)
 
 
-def player_of_run(path: Path) -> MaskPlayer:
-    """A player with the current policy of a self-play run (MATH G1). It needs only a frame, so the run may still be
-    learning, or have no checkpoints left. LabError for a run of another kind, or without a frame."""
-    info = RunInfo.load(path)
-    if info.kind != "self-play":
-        kind = info.kind or "unknown"
-        raise LabError(f"{path.name} is a run of the kind {kind}; one that plays is of kind self-play")
-    frames = FrameIndex(RunDirectory(path).frames)
+def steps_that_play(path: Path) -> tuple[int, ...]:
+    """The steps of a run at which it has a player (MATH G), ascending. LabError for a run of a kind that has none."""
+    run = RunDirectory(path)
+    if kind_that_plays(path).plays_from == "checkpoints":
+        return tuple(sorted(checkpoints.sound(run)))
+    frames = FrameIndex(run.frames)
     frames.refresh()
-    if not len(frames.steps):
-        raise LabError(f"{path.name} has no frame yet: it has not played")
-    from txlab.experiments.kinds.self_play import player_of
+    return tuple(map(int, frames.steps))
 
-    return player_of(frames.read(int(frames.steps[-1])))
+
+def kind_that_plays(path: Path) -> Kind:
+    from txlab.engine.games.catalogue import games
+    from txlab.experiments.kind import kind_of_run
+
+    info = RunInfo.load(path)
+    kind = kind_of_run(info.kind)
+    if not kind.plays_from:
+        known = sorted({name for game in games().values() for name in game.kinds})
+        raise LabError(
+            f"{path.name} is a run of the kind {info.kind or 'unknown'}, which has no player; those that have: "
+            f"{', '.join(known)}"
+        )
+    return kind
+
+
+def player_of_run(path: Path, step: int | None = None, looking: int | None = None) -> Player:
+    """The player that a run is now, or at the step nearest to `step`; it may still be learning (MATH G).
+
+    looking   how far it looks: plies, visits; None = as usual
+    LabError for a run of another kind, or that has not played yet.
+    """
+    run, kind = RunDirectory(path), kind_that_plays(path)
+    if kind.plays_from == "checkpoints":
+        return kind.player(scenario_of(run), load_checkpoint(run, step)[1], looking)
+    frames = FrameIndex(run.frames)
+    frames.refresh()
+    found = order_of(list(map(int, frames.steps)), step)
+    if not found:
+        raise LabError(f"{path.name} has no frame yet: it has not played")
+    return kind.player(scenario_of(run), frames.read(found[0]), looking)
+
+
+def player_named(name: str, root: Path | None = None, looking: int | None = None) -> Player:
+    """The player of a run, "RUN", or at a step of it, "RUN@STEP". LabError if there is none of that name."""
+    place, step = find_model(name, root)
+    if not is_run(place):
+        raise LabError(f"{name[:80]} is not a run, so it has no player")
+    return player_of_run(place, step, looking)

@@ -87,7 +87,14 @@ SCREENS = [
         "train",
     ),
     ScreenEntry("", "figure", "Figure", _OURS + "figure.screen:FigureScreen", "what a run draws of itself", "train"),
-    ScreenEntry("", "play", "Tic-tac-toe", _OURS + "play.screen:PlayScreen", "a game against a learner", "arena"),
+    ScreenEntry(
+        "",
+        "play",
+        "Board games",
+        _OURS + "play.screen:PlayScreen",
+        "games against a learner, a run, or another person",
+        "arena",
+    ),
 ]
 
 

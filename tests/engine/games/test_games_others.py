@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from txlab.engine.games import graph as graphs
+from txlab.engine.games.game import no_chances
 from txlab.engine.games.graph import compiled
 from txlab.engine.games.learner import RULES, SelfPlaySettings, make_learner
 from txlab.engine.games.perfect_play import both_seats, fractions, solved
@@ -21,6 +22,8 @@ from txlab.errors import LabError
 # The rules: one, two or three of the stones are taken in turn; who takes the last one wins. (stones, moves made)
 NAME, TITLE, SIGNS, STONES = "stones", "Stones", ("A", "B"), 9
 MOVES = ("one", "two", "three")
+MOST_POINTS = 1
+chances = no_chances
 
 
 def start() -> tuple[int, ...]:
@@ -41,6 +44,14 @@ def after(position: tuple[int, ...], move: int) -> tuple[int, ...]:
 
 def outcome(position: tuple[int, ...]) -> int | None:
     return None if position[0] else -mover(position)
+
+
+def name_of_move(position: tuple[int, ...], move: int) -> str:
+    return MOVES[move]
+
+
+def ways(position: tuple[int, ...]) -> dict[tuple[int, ...], int]:
+    return {(move,): move for move in legal(position)}
 
 
 def images(position: tuple[int, ...]) -> Iterable[tuple[int, ...]]:

@@ -1,56 +1,168 @@
 """The protocol of a two-player game, for everything that plays, searches, learns or rates (MATH G).
 
-A game is a *module* of plain functions; `tictactoe` is the first. Positions are tuples of small integers, so
-they can be keys, and everything is from the view of the first player: +1 is the first player, −1 the second. A game
-with dice keeps the throw in its position, and a game too large to be compiled (see graph.py) is played through the same
-protocol of players, with positions only.
+A game is a *module* of plain functions: `tictactoe`, `connect_four.rules`, `backgammon.game`, or one of another
+package (catalogue.py). A position is a tuple of plain values and a move any value that can be a key, so that both can
+be compared, counted and stored. Results are from the view of the first player: +1, its points for winning; −1, those
+of the second.
+
+Dice: a position in which `mover` is CHANCE waits for a throw. `chances` lists what may follow and how likely it is, and
+what is thrown is part of the position that follows, so that a game is the list of its positions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
 
-Position = tuple[int, ...]
+from txlab.errors import LabError, nearest
 
-FIRST, SECOND = 1, -1
+Position: TypeAlias = tuple[Any, ...]
+Move: TypeAlias = Any  # it is hashable
+
+FIRST, SECOND, CHANCE = 1, -1, 0
+MOST_NAMED = 12  # legal moves that are listed for one that is not
 
 
 class Game(Protocol):
     """The rules of a game, implemented by a module.
 
-    NAME, TITLE   the name in scenarios, "tictactoe", and the name shown to people
-    SIGNS         the signs of the first and of the second player
-    MOVES         the names of moves 0, 1, …; a move is its number
+    NAME, TITLE   the name in scenarios and on the command line, "tictactoe", and the name shown to people
+    SIGNS         how the first and the second player are called on the board: ("X", "O")
+    MOST_POINTS   the most that a game can be won by
     """
 
     NAME: str
     TITLE: str
     SIGNS: tuple[str, str]
-    MOVES: tuple[str, ...]
+    MOST_POINTS: int
 
     def __hash__(self) -> int: ...
 
     def start(self) -> Position:
-        """The initial position; the first player is to move."""
+        """The initial position."""
 
     def mover(self, position: Position) -> int:
-        """The player to move: +1 the first player, −1 the second."""
+        """Who decides what follows: +1 the first player, −1 the second, 0 a throw of dice."""
 
-    def legal(self, position: Position) -> Sequence[int]:
-        """The legal moves, in order; none if the game has ended."""
+    def chances(self, position: Position) -> Sequence[tuple[Position, float]]:
+        """The positions that a throw may lead to, with their probabilities; none where a player moves."""
 
-    def after(self, position: Position, move: int) -> Position:
-        """The position that the move leads to: its after-state."""
+    def legal(self, position: Position) -> Sequence[Move]:
+        """The legal moves of the player to move, in order; none if the game has ended or dice are to be thrown."""
+
+    def after(self, position: Position, move: Move) -> Position:
+        """The position that the move leads to: its after-state. LabError if the move is not legal."""
 
     def outcome(self, position: Position) -> int | None:
-        """+1 if the first player has won, −1 the second, 0 a draw; None while the game goes on."""
+        """The points that the first player has won, negative for the second, 0 a draw; None while the game goes on."""
 
-    def images(self, position: Position) -> Iterable[Position]:
-        """The position itself and its images under rotations and reflections."""
+    def name_of_move(self, position: Position, move: Move) -> str:
+        """The move as it is usually written: "centre", "4", "8/5 6/5"."""
+
+    def ways(self, position: Position) -> Mapping[tuple[int, ...], Move]:
+        """The legal moves by the places of the board that a person chooses one after the other to make each; several
+        sequences may make the same move."""
 
     def text(self, position: Position) -> str:
         """The position on one line, as `read` reads it."""
 
     def read(self, text: str) -> Position:
         """The position written on such a line; LabError if there is none."""
+
+
+class SmallGame(Game, Protocol):
+    """A game that can be searched to its end (graph.py): moves are numbers, nothing is left to chance.
+
+    MOVES   the names of moves 0, 1, …
+    """
+
+    MOVES: tuple[str, ...]
+
+    def images(self, position: Position) -> Iterable[Position]:
+        """The position itself and its images under rotations and reflections."""
+
+
+def no_chances(position: Position) -> Sequence[tuple[Position, float]]:
+    """`chances` of a game without dice."""
+    return ()
+
+
+def thrown(game: Game, position: Position, draw: float) -> Position:
+    """The position that the dice lead to for `draw`, a uniform number in [0, 1)."""
+    found = game.chances(position)
+    for reached, probability in found:
+        draw -= probability
+        if draw < 0:
+            return reached
+    return found[-1][0]  # rounding: the probabilities sum to 1 − 1e-16
+
+
+def throw_words(game: Game, position: Position) -> str:
+    """What has been thrown, by the game's `name_of_throw` if it has one: "3-1"."""
+    named = getattr(game, "name_of_throw", None)
+    return str(named(position)) if named is not None and game.mover(position) != CHANCE else ""
+
+
+def place_name(game: Game, position: Position, place: int) -> str:
+    """A place that a person chooses: the move that it makes alone, or by the game's `name_of_place`: "24", "bar"."""
+    move = game.ways(position).get((place,))
+    if move is not None:
+        return game.name_of_move(position, move)
+    named = getattr(game, "name_of_place", None)
+    return str(place + 1) if named is None else str(named(place))
+
+
+def read_move(game: Game, position: Position, text: str) -> Move:
+    """The legal move with that name, in any case and spacing, or the number of its only place, counted from 1.
+
+    A game whose moves can be written in several ways has a `read_move` of its own. LabError with the nearest name.
+    """
+    reads = getattr(game, "read_move", None)
+    if reads is not None:
+        found: Move = reads(position, text)
+        return found
+    names = {game.name_of_move(position, move).casefold(): move for move in game.legal(position)}
+    wanted = " ".join(text.split()).casefold()
+    if wanted in names:
+        return names[wanted]
+    if wanted.isascii() and wanted.isdigit() and (place := (int(wanted[:4]) - 1,)) in (ways := game.ways(position)):
+        return ways[place]
+    raise no_such_place(game, position, text) if hasattr(game, "PLACE") else no_such_move(text, list(names))
+
+
+def no_such_place(game: Any, position: Position, text: str) -> LabError:
+    """What to say of a number that is not a move, in the words of the game: PLACE, "square", and TAKEN, "taken"."""
+    free = " ".join(sorted(str(place + 1) for (place,) in game.ways(position))) or "none"
+    text = " ".join(text.split())
+    if not (text.isascii() and text.isdigit()):
+        what = (
+            f"{text if len(text) <= 20 else f'{text[:20]}…'!r} is not a {game.PLACE}" if text else "nothing was typed"
+        )
+        return LabError(f"{what}; free are {free}")
+    is_place = (int(text[:4]) - 1,) in game.ways(game.start())
+    return LabError(f"{text[:20]} is {game.TAKEN if is_place else f'not a {game.PLACE}'}; free are {free}")
+
+
+def no_such_move(text: str, names: Sequence[str]) -> LabError:
+    """What to say of a move that is not legal: the nearest, or the legal ones as far as they are few."""
+    text = " ".join(text.split())[:60]
+    what = f"{text!r} is not a move here" if text else "nothing was typed"
+    if not names:
+        return LabError(f"{what}; there is none")
+    close = nearest(text.casefold(), names)
+    if close or len(names) > MOST_NAMED:
+        return LabError(f"{what}{close or f'; {len(names)} moves are legal, such as {names[0]}'}")
+    return LabError(f"{what}; allowed: {', '.join(names)}")
+
+
+def number_of_move(game: Game, position: Position, move: Move) -> str | None:
+    """The number of the only place of a move, counted from 1; None if a move has several places."""
+    found = next((places for places, each in game.ways(position).items() if each == move), ())
+    return str(found[0] + 1) if len(found) == 1 else None
+
+
+def wins(game: Game) -> tuple[str, ...]:
+    """How a win of 1, 2, … points is called: ("single game", "gammon", "backgammon"). A game whose wins differ has
+    them as WINS."""
+    found: tuple[str, ...] = getattr(game, "WINS", ("win",))
+    return found

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from txlab.engine.games.game import Game, Position
+from txlab.engine.games.game import Position, SmallGame
 from txlab.errors import LabError
 
 MOST_POSITIONS = 2_000_000
@@ -36,7 +36,7 @@ class GameGraph:
     symmetry   (N) int64, class: the smallest number among the images under rotations and reflections
     """
 
-    game: Game
+    game: SmallGame
     positions: tuple[Position, ...]
     number: dict[Position, int]
     ply: np.ndarray
@@ -99,7 +99,7 @@ class GameGraph:
 
 
 @cache
-def compiled(game: Game) -> GameGraph:
+def compiled(game: SmallGame) -> GameGraph:
     """Compile every reachable position, breadth first, so in order of plies; done once per game.
 
     A position must always be reached at the same ply, as in games where no sign is removed; ValueError otherwise.

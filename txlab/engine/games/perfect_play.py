@@ -17,7 +17,7 @@ from functools import cache
 import numpy as np
 
 from txlab.engine.explain import Explanation, Operand, Step
-from txlab.engine.games.game import FIRST, Game, Position
+from txlab.engine.games.game import FIRST, Position, SmallGame
 from txlab.engine.games.graph import ROUNDED, GameGraph, compiled, evenly
 
 
@@ -35,7 +35,7 @@ class Solution:
 
 
 @cache
-def solved(game: Game) -> Solution:
+def solved(game: SmallGame) -> Solution:
     """Solve a game exactly; searched once and cached."""
     graph = compiled(game)
     value, distance = graph.outcome.copy(), np.zeros(graph.size, dtype=np.int64)

@@ -1,25 +1,32 @@
 """Players: random, perfect, or greedy on a table of values (MATH G1).
 
 Notable: randomness is passed in (`draw`, one uniform number per move), so a game can be replayed from its draws alone.
-What a player *sees* is always from the view of the player to move: +1 is a win for the mover, whichever side that is. A
-player that can be written as a table has a `policy`: its matches are then computed, not played.
+What a player *sees* is always from the view of the player to move: +1 is a point for the mover, whichever side that is.
+A player that can be written as a table has a `policy`: its matches are then computed, not played.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from functools import partial
+from operator import sub
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
-from txlab.engine.games.game import Game, Position
+from txlab.engine.explain import Explanation, Operand, Step, computed
+from txlab.engine.games.game import Game, Move, Position, SmallGame
 from txlab.engine.games.graph import ROUNDED, GameGraph, compiled, evenly, greediest
-from txlab.engine.games.perfect_play import solved
+from txlab.engine.games.perfect_play import Solution, explain, solved, verdict
 
 
 @runtime_checkable
 class Player(Protocol):
-    """name   a short name, for a table of ratings        game   the rules it plays by"""
+    """name   a short name, for a table of ratings        game   the rules it plays by
+
+    quick  whether it answers at once; others are asked in a thread
+    """
 
     @property
     def name(self) -> str: ...
@@ -27,11 +34,76 @@ class Player(Protocol):
     @property
     def game(self) -> Game: ...
 
-    def move(self, position: Position, draw: float) -> int:
+    @property
+    def quick(self) -> bool: ...
+
+    def move(self, position: Position, draw: float) -> Move:
         """Choose a move; `draw` in [0, 1) decides among equally good ones."""
 
-    def values(self, position: Position) -> dict[int, float]:
-        """The value of each move from the *mover's* view, −1 … +1; empty if the player has no values."""
+    def values(self, position: Position) -> dict[Move, float]:
+        """The points that the *mover* expects of each move; empty if the player has no values."""
+
+    def notes(self, position: Position) -> dict[Move, str]:
+        """What else it knows of moves, in two or three words: "wins in 3"."""
+
+    def shares(self, position: Position) -> dict[Move, float]:
+        """0 … 1, the part of a search's visits that each move had; empty if it does not search."""
+
+    def best(self, position: Position) -> list[Move]:
+        """The moves that it would advise; none if it has no values."""
+
+    def sees(self, position: Position) -> str:
+        """What its values are: "best play"; or why it has none here."""
+
+    def explain(self, position: Position, move: Move) -> Explanation | None:
+        """Why it values the move as it does; None if there is nothing to tell."""
+
+
+class Silent:
+    """What a player says that has no values. Others derive from it, and override what they know."""
+
+    name: str
+    quick: ClassVar[bool] = False
+
+    def values(self, position: Position) -> dict[Move, float]:
+        return {}
+
+    def notes(self, position: Position) -> dict[Move, str]:
+        return {}
+
+    def shares(self, position: Position) -> dict[Move, float]:
+        return {}
+
+    def best(self, position: Position) -> list[Move]:
+        values = self.values(position)
+        return [move for move, value in values.items() if value >= max(values.values()) - ROUNDED]
+
+    def sees(self, position: Position) -> str:
+        return f"what {self.name} expects" if self.values(position) else f"{self.name} sees nothing"
+
+    def explain(self, position: Position, move: Move) -> Explanation | None:
+        return None
+
+
+@dataclass(frozen=True)
+class RandomPlayer(Silent):
+    """Chooses uniformly among the legal moves of any game."""
+
+    game: Game
+    name: str = "random"
+    quick = True
+
+    def move(self, position: Position, draw: float) -> Move:
+        legal = self.game.legal(position)
+        return legal[int(draw * len(legal))]
+
+
+@runtime_checkable
+class AnswersMany(Protocol):
+    """A player that is faster when it is asked about many positions at once."""
+
+    def moves(self, positions: Sequence[Position], draws: Sequence[float]) -> list[Move]:
+        """`move` in each of them."""
 
 
 @runtime_checkable
@@ -43,16 +115,22 @@ class TabularPlayer(Player, Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class MaskPlayer:
-    """Chooses uniformly among the moves in a mask (E, bool); `seen` (E) holds its values of the moves, or is None."""
+class MaskPlayer(Silent):
+    """Chooses uniformly among the moves in a mask (E, bool).
+
+    seen   (E) its values of the moves, the mover's view; None = it has none
+    why    explains the value of a move where more is known of it than the values of the others
+    """
 
     name: str
     graph: GameGraph
     kept: np.ndarray
     seen: np.ndarray | None = None
+    quick = True
+    why: Callable[[Position, Move], Explanation] | None = None
 
     @property
-    def game(self) -> Game:
+    def game(self) -> SmallGame:
         return self.graph.game
 
     def move(self, position: Position, draw: float) -> int:
@@ -68,22 +146,65 @@ class MaskPlayer:
         span = slice(int(self.graph.first[n]), int(self.graph.first[n + 1]))
         return dict(zip(self.graph.move[span].tolist(), self.seen[span].tolist(), strict=True))
 
+    def explain(self, position: Position, move: Move) -> Explanation | None:
+        if self.why is not None:
+            return self.why(position, move)
+        return explain_value(self.graph.game, self.values(position), position, move, self.name)
+
     def policy(self) -> np.ndarray:
         return evenly(self.graph, self.kept)
 
 
-def random_player(game: Game) -> MaskPlayer:
+@dataclass(frozen=True, eq=False)
+class PerfectPlayer(MaskPlayer):
+    """A MaskPlayer whose values are those of best play."""
+
+    def notes(self, position: Position) -> dict[Move, str]:
+        """ "wins in 3", "draws", "loses in 2" """
+        solution = solved(self.game)
+        return {move: ending_words(*fate(solution, position, move)) for move in self.game.legal(position)}
+
+    def best(self, position: Position) -> list[Move]:
+        """The quickest wins, else what keeps the draw, else the slowest losses."""
+        fates = {move: fate(solved(self.game), position, move) for move in super().best(position)}
+        hurry = {0: 0, 1: -1, -1: 1}
+        rank = {move: plies * hurry[points] for move, (points, plies) in fates.items()}
+        return [move for move in rank if rank[move] == max(rank.values())]
+
+    def sees(self, position: Position) -> str:
+        return "best play"
+
+
+def fate(solution: Solution, position: Position, move: Move) -> tuple[int, int]:
+    """(+1, 0, −1 for the mover; plies that the game goes on after the move) with best play."""
+    game = solution.graph.game
+    n = solution.graph.numbered(game.after(position, move))
+    return int(solution.value[n]) * game.mover(position), int(solution.distance[n])
+
+
+def ending_words(points: int, plies: int) -> str:
+    """How a game ends for the player who moves now: "wins", "wins in 3" (own moves, this one included), "loses in 2".
+
+    points  +1, 0, −1; plies  moves of both sides that follow
+    """
+    if not points:
+        return "draws"
+    own = (plies + 1) // 2
+    return "wins" if not plies else f"wins in {own + 1}" if points > 0 else f"loses in {own}"
+
+
+def random_player(game: SmallGame) -> MaskPlayer:
     """A player that chooses uniformly among all legal moves."""
     graph = compiled(game)
     return MaskPlayer("random", graph, np.ones(len(graph.move), dtype=bool))
 
 
-def perfect_player(game: Game) -> MaskPlayer:
+def perfect_player(game: SmallGame) -> MaskPlayer:
     """A player that chooses uniformly among all moves that preserve the value of the position under best play."""
     solution = solved(game)
     graph = solution.graph
     seen = (solution.value[graph.after] * graph.mover[graph.before]).astype(np.float64)
-    return MaskPlayer("perfect", graph, solution.optimal, seen)
+    return PerfectPlayer("perfect", graph, solution.optimal, seen, partial(explain, solution))
 
 
 def table_player(graph: GameGraph, values: np.ndarray, name: str, tolerance: float = ROUNDED) -> MaskPlayer:
@@ -93,3 +214,33 @@ def table_player(graph: GameGraph, values: np.ndarray, name: str, tolerance: flo
         raise ValueError(f"a table has {graph.size} positions or {len(graph.move)} moves, not {len(values)}")
     seen = of_moves * graph.mover[graph.before] + 0.0  # no −0
     return MaskPlayer(name, graph, greediest(graph, seen, tolerance), seen)
+
+
+def explain_value(
+    game: SmallGame, values: dict[Move, float], position: Position, move: Move, source: str
+) -> Explanation | None:
+    """Explain the value of a move by those of the others, and by best play; None if there is no such value."""
+    if move not in values:
+        return None
+    first, label = game.mover(position) > 0, game.name_of_move(position, move)
+    mover, sign = game.SIGNS[0 if first else 1], "" if first else "−"
+    value, best = values[move], max(values.values())
+    return Explanation(
+        question=f"why {value:+.4f} for {label} in {game.text(position)}, {mover}'s view?",
+        equation=f"value(a) = {sign}x(a),  the table being told from {game.SIGNS[0]}'s view",
+        math="G1",
+        source=source,
+        operands=[Operand("value(·)", list(values.values()), f"what {mover} sees of each move")],
+        steps=[
+            Step("x(a)", "", value if first else -value, "updates are not kept"),
+            Step("value(a)", f"{sign}x(a)", value),
+        ],
+        meaning=[
+            computed("behind the best", "{} − {}", sub, best, value, note="0: it may be played"),
+            Step(
+                "perfect play", "exhaustive search", verdict(solved(game), game.after(position, move)), f"after {label}"
+            ),
+        ],
+        labels=[game.name_of_move(position, each) for each in values],
+        asked=list(values).index(move),
+    )

@@ -12,11 +12,16 @@ since X begins. Nothing here depends on values, players or arrays.
 
 from __future__ import annotations
 
-from txlab.engine.games.game import FIRST, SECOND, Position
+from collections.abc import Mapping
+
+from txlab.engine.games.game import FIRST, SECOND, Position, no_chances
 from txlab.errors import LabError
 
 NAME, TITLE = "tictactoe", "Tic-tac-toe"
+chances = no_chances
 SIGNS = ("X", "O")
+MOST_POINTS = 1
+PLACE, TAKEN, HOW = "square", "taken", "squares are 1 to 9, row by row"
 MOVES: tuple[str, ...] = (
     "top left", "top", "top right",
     "left", "centre", "right",
@@ -28,6 +33,11 @@ LINES = (
     (0, 1, 2), (3, 4, 5), (6, 7, 8),
     (0, 3, 6), (1, 4, 7), (2, 5, 8),
     (0, 4, 8), (2, 4, 6),
+)  # fmt: skip
+LINE_NAMES = (
+    "the top row", "the middle row", "the bottom row",
+    "the left column", "the middle column", "the right column",
+    "a diagonal", "a diagonal",
 )  # fmt: skip
 
 # The source of each square of the image under the eight symmetries of the square: rotations, each also reflected.
@@ -56,8 +66,15 @@ def outcome(position: Position) -> int | None:
     """+1 if X has three in a row, −1 if O has, 0 if no square is free; None while the game goes on."""
     line = winning_line(position)
     if line is not None:
-        return position[line[0]]
+        return int(position[line[0]])
     return None if 0 in position else 0
+
+
+def how_won(position: Position) -> str:
+    """The lines that won: "the top row", "a diagonal", "the left column and a diagonal"."""
+    won = [place for place, line in enumerate(LINES) if abs(sum(position[square] for square in line)) == SIDE]
+    named = [LINE_NAMES[place] for place in won]
+    return "two diagonals" if named == ["a diagonal"] * 2 else " and ".join(named)
 
 
 def legal(position: Position) -> tuple[int, ...]:
@@ -83,6 +100,20 @@ def images(position: Position) -> tuple[Position, ...]:
         found += [turned, tuple(turned[square] for square in MIRROR)]
         turned = tuple(turned[square] for square in TURN)
     return tuple(found)
+
+
+def name_of_move(position: Position, move: int) -> str:
+    """ "centre", "top left" """
+    return MOVES[move]
+
+
+def name_of_place(square: int) -> str:
+    return MOVES[square]
+
+
+def ways(position: Position) -> Mapping[tuple[int, ...], int]:
+    """The places of the board are its nine squares, row by row."""
+    return {(square,): square for square in legal(position)}
 
 
 def text(position: Position) -> str:

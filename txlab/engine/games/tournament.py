@@ -4,8 +4,11 @@
 
 Notable: two deterministic players would play the same game a thousand times, and the result would look a thousand times
 more certain than it is. So the first moves are drawn at random, each opening is played twice with the seats swapped,
-and the number of *different* games is reported with the results. Tables play all their games at once, a ply at a time;
-other players are asked move by move. The same draws give the same games.
+and the number of *different* games is reported with the results. With dice no move is drawn: the two games of a pair
+have the same throws, so that each side plays with the luck of the other. All games of a pair are played at once, a ply
+at a time. The same draws give the same games.
+
+A win by several points is one win for the ratings; points a game, and their interval, are reported with them.
 
 The ratings are maximum-likelihood ones (Bradley and Terry 1952; Zermelo 1929), not Elo's running ones (Elo 1978), which
 depend on the order of the games. One drawn game of every player against an average one is added: a player that never
@@ -21,19 +24,22 @@ covered; standard errors from the residuals, which vanish for one-sided results,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, log, sqrt
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from txlab.engine.games.game import CHANCE, FIRST, SECOND, Move, Position, thrown
 from txlab.engine.games.graph import GameGraph, compiled, cumulated
-from txlab.engine.games.players import Player, TabularPlayer
-from txlab.engine.intervals import difference_interval
+from txlab.engine.games.players import AnswersMany, Player, RandomPlayer, TabularPlayer
+from txlab.engine.games.playing import CHOICE, DICE, OPENING, Draws
+from txlab.engine.intervals import difference_interval, mean_interval
 from txlab.engine.rl.draws import uniforms
 from txlab.errors import LabError
 
-OPENING = 1
+RANDOM_MOVES = 1
 """Moves made at random before the players are asked: after one, no game of tic-tac-toe is decided yet."""
 SLICE = 500  # games of a pair between checks whether to continue
 SCALE = 400 / log(10)  # rating points for a factor e in the odds
@@ -43,12 +49,15 @@ UNSEEN = 4.0  # decided games added to each pair in the variance: as many drawn 
 FARTHEST = 25.0  # in units of θ, 4 300 points: an end of an interval farther out is infinite
 CLOSE = 1e-6  # in log L, for the ends of intervals
 PRECISION = 1e-3  # of the ends of intervals: in units of θ, .2 points, or of √(likelihood ratio)
-LONGEST = 512  # plies per game for which draws are made at once, if its length is unknown
+LONGEST = 20_000  # plies: a game of players who never end it
 
 
 @dataclass(frozen=True)
 class Standing:
-    """A row of the table: [low, high] is the rating's 95 % interval, `score` is (won + ½ drawn) / games."""
+    """A row of the table: [low, high] is the rating's 95 % interval, `score` is (won + ½ drawn) / games.
+
+    points   a game, and the 95 % interval
+    """
 
     name: str
     rating: float
@@ -58,6 +67,9 @@ class Standing:
     won: int
     drawn: int
     lost: int
+    points: float
+    points_low: float
+    points_high: float
 
     @property
     def score(self) -> float:
@@ -68,17 +80,30 @@ class Standing:
 class Standings:
     """results    (P, P, 3) int64: [i, j] is how often i, as first player, won, drew and lost against j
     different  (P, P) int64: the number of distinct games among them
+    pairs      (i, j), i < j → (openings) float64: points a game of i, over the two games of each opening
+    most       the most points of a game
     """
 
     names: tuple[str, ...]
     results: np.ndarray
     different: np.ndarray
+    pairs: Mapping[tuple[int, int], np.ndarray]
+    most: int
     opening: int
 
     def against(self, i: int, j: int) -> tuple[int, int, int]:
         """(won, drawn, lost) of i against j from both seats together."""
         found = self.results[i, j] + self.results[j, i, ::-1]
         return int(found[0]), int(found[1]), int(found[2])
+
+    def points(self, i: int, j: int | None = None) -> tuple[float, float, float]:
+        """(mean, low, high): points a game of i, against j or against all, with the 95 % interval."""
+        against = [other for other in range(len(self.names)) if other != i] if j is None else [j]
+        means = np.concatenate(
+            [self.pairs[i, each] if i < each else -self.pairs[each, i] for each in against]
+        )  # fmt: skip
+        mean, deviation = float(means.mean()), float(means.std())
+        return mean, *mean_interval(mean, deviation, len(means), -self.most, self.most)
 
     def ratings(self) -> Ratings:
         """In the order of `names`."""
@@ -92,7 +117,8 @@ class Standings:
         for i, name in enumerate(self.names):
             won, drawn, lost = np.sum([self.against(i, j) for j in range(len(self.names)) if j != i], axis=0).tolist()
             total = won + drawn + lost
-            found.append(Standing(name, float(rated.rating[i]), *rated.interval(i), total, won, drawn, lost))
+            rating = float(rated.rating[i]), *rated.interval(i)
+            found.append(Standing(name, *rating, total, won, drawn, lost, *self.points(i)))
         return sorted(found, key=lambda row: -row.rating)
 
 
@@ -100,16 +126,19 @@ def tournament(
     players: Sequence[Player],
     games: int,
     seed: int,
-    opening: int = OPENING,
+    opening: int | None = None,
     late: Callable[[], bool] = lambda: False,
     say: Callable[[int, int], None] = lambda done, total: None,
+    names: Sequence[str] | None = None,
 ) -> Standings | None:
     """Let every two players play `games` games, half from either seat; None if `late` returned True before the end.
 
-    opening  the number of random first moves; `say` gets how many games are done and how many there are in all
+    opening  the number of random first moves, None = RANDOM_MOVES without dice, 0 with them
+    say      gets how many games are done and how many there are in all
+    names    of the players, if not their own
     LabError for fewer than two players, two of the same name, players of different games, or an odd number of games.
     """
-    names = tuple(player.name for player in players)
+    names = tuple(names or (player.name for player in players))
     if len(names) < 2:
         raise LabError("a tournament needs two players or more")
     if len(set(names)) < len(names):
@@ -118,37 +147,64 @@ def tournament(
         raise LabError("players of a tournament must play the same game")
     if games < 2 or games % 2:
         raise LabError(f"every two players play an even number of games, for each sits first in half; not {games}")
-    P = len(players)
+    game, P = players[0].game, len(players)
+    if opening is None:
+        opening = 0 if game.chances(game.start()) else RANDOM_MOVES
     results, different = np.zeros((P, P, 3), dtype=np.int64), np.zeros((P, P), dtype=np.int64)
     pairs = [(i, j) for i in range(P) for j in range(i + 1, P)]
+    means: dict[tuple[int, int], np.ndarray] = {}
     openings = games // 2
     done = 0
     for pair, (i, j) in enumerate(pairs):
-        seen: dict[tuple[int, int], set[tuple[int, ...]]] = {(i, j): set(), (j, i): set()}
+        seen: tuple[set[object], set[object]] = set(), set()
+        found = []
         for begin in range(0, openings, SLICE):
             if late():
                 return None
-            count = min(SLICE, openings - begin)
+            # each opening has a fixed number; its two games have different draws, except for first moves and throws
+            number = ((seed * len(pairs) + pair) * openings + begin) * 2 % 2**64
+            seeds = np.uint64(number) + np.uint64(2) * np.arange(min(SLICE, openings - begin), dtype=np.uint64)
+            points, moves = contest(players[i], players[j], seeds, opening)
+            found.append(points.mean(axis=1))
             for seat, (first, second) in enumerate(((i, j), (j, i))):
-                # each opening has a fixed number; its two games have different draws, except for their first moves
-                number = ((seed * len(pairs) + pair) * openings + begin) * 2 % 2**64
-                seeds = np.uint64(number) + np.uint64(2) * np.arange(count, dtype=np.uint64)
-                outcomes, moves = play(players[first], players[second], seeds, seeds + np.uint64(seat), opening)
-                results[first, second] += [int((outcomes == each).sum()) for each in (1, 0, -1)]
-                seen[first, second] |= set(map(tuple, moves.tolist()))
-            done += 2 * count
+                outcomes = points[:, seat] * (1 - 2 * seat)
+                results[first, second] += [int((np.sign(outcomes) == each).sum()) for each in (1, 0, -1)]
+                seen[seat].update(moves[seat])
+            done += 2 * len(seeds)
             say(done, len(pairs) * games)
-        for seats, each in seen.items():
-            different[seats] = len(each)
-    return Standings(names, results, different, opening)
+        different[i, j], different[j, i] = map(len, seen)
+        means[i, j] = np.concatenate(found)
+    return Standings(names, results, different, means, game.MOST_POINTS, opening)
+
+
+@runtime_checkable
+class Matched(Protocol):
+    """A player with a faster way to play many games against another of its class."""
+
+    def match(self, other: Any, seeds: np.ndarray) -> np.ndarray:
+        """(G): the points that it wins in a game for each seed; it sits first in games 0, 2, …, equal seeds have equal
+        dice."""
+
+
+def contest(
+    one: Player, other: Player, seeds: np.ndarray, opening: int
+) -> tuple[np.ndarray, tuple[Iterable[Hashable], Iterable[Hashable]]]:
+    """Two games for each seed (G), from either seat: the points of `one` (G, 2), and of each seat what tells its games
+    apart."""
+    if isinstance(one, Matched) and type(one) is type(other):
+        points = one.match(other, np.repeat(seeds, 2)).reshape(-1, 2)
+        return points, (seeds.tolist(), seeds.tolist())
+    outcomes, first = play(one, other, seeds, seeds, opening)
+    turned, second = play(other, one, seeds, seeds + np.uint64(1), opening)
+    return np.stack([outcomes, -turned], axis=1), (first, second)
 
 
 def play(
     first: Player, second: Player, openings: np.ndarray, seeds: np.ndarray, opening: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Play G games at once: outcomes (G), the first player's view, and moves (G, plies), −1 after the end.
+) -> tuple[np.ndarray, list[tuple[Move, ...]]]:
+    """Play G games at once: outcomes (G), the first player's view, and the moves of each.
 
-    openings (G), seeds (G) uint64: the seeds of the draws for the first `opening` moves, and for all others.
+    openings (G), seeds (G) uint64: the seeds of the first `opening` moves and all throws, and of the players' draws.
     """
     if isinstance(first, TabularPlayer) and isinstance(second, TabularPlayer):
         return tables_play(compiled(first.game), first.policy(), second.policy(), openings, seeds, opening)
@@ -157,7 +213,7 @@ def play(
 
 def tables_play(
     graph: GameGraph, first: np.ndarray, second: np.ndarray, openings: np.ndarray, seeds: np.ndarray, opening: int
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, list[tuple[Move, ...]]]:
     """`play` for two policies (E): all games a ply at a time."""
     longest = int(graph.ply.max())
     chance = uniforms(seeds, 0, longest)[:, :, 1]  # (G, plies)
@@ -175,37 +231,62 @@ def tables_play(
         edge = graph.first[n] + place
         moves[going, ply] = graph.move[edge]
         position[going] = graph.after[edge]
-    return graph.outcome[position], moves
+    return graph.outcome[position], [tuple(each for each in row if each >= 0) for row in moves.tolist()]
 
 
 def players_play(
     first: Player, second: Player, openings: np.ndarray, seeds: np.ndarray, opening: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """`play` for any two players: each is asked for each of its moves."""
-    game = first.game
-    outcomes, histories = [], []
-    for begin, seed in zip(openings.tolist(), seeds.tolist(), strict=True):
-        position, history = game.start(), list[int]()
-        chance = uniforms(seed, 0, LONGEST)[0, :, 1].tolist()
-        drawn = uniforms(begin, 0, max(opening, 1))[0, :, 3].tolist()
-        while (outcome := game.outcome(position)) is None:
-            ply = len(history)
-            if ply and ply % LONGEST == 0:
-                chance += uniforms(seed, ply, LONGEST)[0, :, 1].tolist()
-            if ply < opening:
-                legal = game.legal(position)
-                move = legal[int(drawn[ply] * len(legal))]
+) -> tuple[np.ndarray, list[tuple[Move, ...]]]:
+    """`play` for any two players."""
+    outcomes, games = games_played(first, second, openings, seeds, opening)
+    return np.array(outcomes, dtype=np.int64), [tuple(move for _, move in each) for each in games]
+
+
+def games_played(
+    first: Player, second: Player, openings: np.ndarray, seeds: np.ndarray, opening: int
+) -> tuple[list[int], list[list[tuple[Position, Move]]]]:
+    """The outcomes, and the positions of each game with the move that was made there.
+
+    Each player is asked for its moves in all games at once, if it has `moves`, or in each.
+    """
+    game, G = first.game, len(seeds)
+    positions = [game.start()] * G
+    histories: list[list[tuple[Position, Move]]] = [[] for _ in range(G)]
+    outcomes = [0] * G
+    chance = [Draws(seed, CHOICE) for seed in seeds.tolist()]
+    drawn, throws = ([Draws(seed, column) for seed in openings.tolist()] for column in (OPENING, DICE))
+    thrown_so_far = [0] * G
+    going = list(range(G))
+    for ply in range(LONGEST):
+        asked: dict[int, list[int]] = {FIRST: [], SECOND: []}
+        for n in going:
+            while game.mover(positions[n]) == CHANCE and game.outcome(positions[n]) is None:
+                positions[n] = thrown(game, positions[n], throws[n][thrown_so_far[n]])
+                thrown_so_far[n] += 1
+            if (outcome := game.outcome(positions[n])) is None:
+                asked[game.mover(positions[n])].append(n)
             else:
-                player = first if game.mover(position) > 0 else second
-                move = player.move(position, chance[ply])
-            history.append(move)
-            position = game.after(position, move)
-        outcomes.append(outcome)
-        histories.append(history)
-    moves = np.full((len(histories), max(map(len, histories), default=0)), -1)
-    for row, history in zip(moves, histories, strict=True):
-        row[: len(history)] = history
-    return np.array(outcomes), moves
+                outcomes[n] = outcome
+        going = sorted(asked[FIRST] + asked[SECOND])
+        if not going:
+            return outcomes, histories
+        for side, rows in asked.items():
+            if ply < opening:
+                chosen = [RandomPlayer(game).move(positions[n], drawn[n][ply]) for n in rows]
+            else:
+                player = first if side == FIRST else second
+                chosen = moves_of(player, [positions[n] for n in rows], [chance[n][ply] for n in rows])
+            for n, move in zip(rows, chosen, strict=True):
+                histories[n].append((positions[n], move))
+                positions[n] = game.after(positions[n], move)
+    raise LabError(f"{first.name} and {second.name} do not end a game of {game.TITLE} in {LONGEST} moves")
+
+
+def moves_of(player: Player, positions: list[Position], draws: list[float]) -> list[Move]:
+    """The player's moves in several positions; players that answer many at once are asked at once."""
+    if isinstance(player, AnswersMany) and positions:
+        return player.moves(positions, draws)
+    return [player.move(position, draw) for position, draw in zip(positions, draws, strict=True)]
 
 
 # Ratings

@@ -11,29 +11,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
-from operator import sub
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from txlab.engine.explain import Explanation, Operand, Step, computed
-from txlab.engine.games import tictactoe
-from txlab.engine.games.game import Game, Position
+from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.games.catalogue import game_named, of_kind
+from txlab.engine.games.game import Position, SmallGame
 from txlab.engine.games.graph import GameGraph, compiled
 from txlab.engine.games.learner import OF_POSITIONS, TITLES, Rule, SelfPlaySettings
-from txlab.engine.games.perfect_play import Chances, best_response, both_seats, chances, solved, verdict
-from txlab.engine.games.players import MaskPlayer, perfect_player, random_player, table_player
+from txlab.engine.games.perfect_play import Chances, best_response, both_seats, chances
+from txlab.engine.games.players import MaskPlayer, explain_value, perfect_player, random_player, table_player
 from txlab.engine.games.population import Population, first_table
-from txlab.errors import LabError
+from txlab.errors import LabError, choices
 from txlab.experiments.metric import Metric
 from txlab.experiments.protocol import Adjustable, Frame, State
 from txlab.experiments.schema import PositiveInt, Scenario, Section, grouped, several
 from txlab.experiments.small import SmallExperiment, SmallKind
 from txlab.experiments.tabular.bands import spread
-
-GAMES: dict[str, Game] = {tictactoe.NAME: tictactoe}
-"""The games that can be learnt here, by name."""
 
 SEATS = ("first", "second")
 MOST_GAMES_A_STEP = 10_000_000
@@ -44,7 +40,19 @@ Share = Annotated[float, Field(ge=0, le=1)]
 class GameSection(Section):
     """Which game is played."""
 
-    name: Literal["tictactoe"] = Field("tictactoe", description="tictactoe")
+    name: str = Field("tictactoe", description="tictactoe, or a small game of another package")
+
+    @field_validator("name")
+    @classmethod
+    def the_game_can_be_learnt(cls, name: str) -> str:
+        known = [each.name for each in of_kind(SelfPlayKind.name)]
+        if name not in known:
+            raise ValueError(f"{name[:60]!r} is not known{choices(name[:60], known)}")
+        return name
+
+    @property
+    def rules(self) -> SmallGame:
+        return cast(SmallGame, game_named(self.name).game)
 
 
 class LearnSection(Section):
@@ -90,17 +98,6 @@ class PositionsSection(Section):
         description="positions whose moves are shown with their values, as X../.O./..X",
     )
 
-    @model_validator(mode="after")
-    def positions_can_come_up(self) -> Self:
-        for text in self.positions:
-            try:
-                position = tictactoe.read(text)
-            except LabError as error:
-                raise ValueError(f"positions: {error}") from error
-            if tictactoe.outcome(position) is not None:
-                raise ValueError(f"positions: in {text!r} the game has ended, so there is no move to show")
-        return self
-
 
 class SelfPlayScenario(Scenario):
     """A table that learns a game by playing both sides of it."""
@@ -109,6 +106,18 @@ class SelfPlayScenario(Scenario):
     game: GameSection = Field(default_factory=GameSection)
     learn: LearnSection = Field(default_factory=LearnSection)
     look: PositionsSection = Field(default_factory=PositionsSection)
+
+    @model_validator(mode="after")
+    def positions_can_come_up(self) -> Self:
+        game = self.game.rules
+        for text in self.look.positions:
+            try:
+                position = game.read(text)
+            except LabError as error:
+                raise ValueError(f"look.positions: {error}") from error
+            if game.outcome(position) is not None:
+                raise ValueError(f"look.positions: in {text!r} the game has ended, so there is no move to show")
+        return self
 
     def length(self) -> int:
         return -(-self.learn.games // self.learn.games_per_step)
@@ -122,7 +131,7 @@ class SelfPlayScenario(Scenario):
             numbers += f" · {learn.decay:g}ⁿ" + (f", at least {learn.floor:g}" if learn.floor else "")
         learners = "one learner" if learn.seeds == 1 else f"{several(learn.seeds, 'learner')}, a seed and a table each"
         return [
-            ("Game", tictactoe.TITLE),
+            ("Game", self.game.rules.TITLE),
             ("Learner", f"{title} on {of}, {numbers}; {learners}"),
             (
                 "Training",
@@ -136,7 +145,7 @@ class SelfPlayExperiment(SmallExperiment):
 
     def __init__(self, scenario: SelfPlayScenario) -> None:
         self.scenario = scenario
-        self.game = GAMES[scenario.game.name]
+        self.game = scenario.game.rules
         self.graph = compiled(self.game)
         learn = scenario.learn
         seeds = [(scenario.seed + k) % 2**63 for k in range(learn.seeds)]
@@ -290,9 +299,10 @@ def named_player(graph: GameGraph, settings: SelfPlaySettings, table: np.ndarray
 def player_of(kept: Frame | Mapping[str, Any]) -> MaskPlayer:
     """The player of a frame, or of a state. LabError if it has no table of a known game."""
     told = kept.facts if isinstance(kept, Frame) else kept
-    if "settings" not in told or told.get("game") not in GAMES:
-        raise LabError(f"this is not a record of self-play at a game that is known here: {', '.join(GAMES)}")
-    graph, settings = compiled(GAMES[str(told["game"])]), settings_of(told)
+    known = {each.name: each for each in of_kind(SelfPlayKind.name)}
+    if "settings" not in told or told.get("game") not in known:
+        raise LabError(f"this is not a record of self-play at a game that is known here: {', '.join(known)}")
+    graph, settings = compiled(cast(SmallGame, known[str(told["game"])].game)), settings_of(told)
     if isinstance(kept, Frame):
         if "values" not in kept.tensors:
             raise LabError("this frame was recorded without its table of values, so nobody can play by it")
@@ -314,6 +324,12 @@ class SelfPlayKind(SmallKind):
         for how in ("won", "drawn", "lost", "lost_to_perfect")
         for seat in SEATS
     )
+
+    plays_from = "frames"
+
+    def player(self, scenario: SelfPlayScenario, kept: Frame | State, looking: int | None = None) -> MaskPlayer:
+        """A table looks nowhere: `looking` is not read."""
+        return player_of(kept)
 
     def experiment(self, scenario: SelfPlayScenario) -> SelfPlayExperiment:
         return SelfPlayExperiment(scenario)
@@ -346,39 +362,20 @@ class SelfPlayKind(SmallKind):
         if tensor not in ("openings", "shown") or tensor not in frame.tensors:
             raise LabError(f"{tensor} has no explanation; allowed: openings, shown")
         player = player_of(frame)
-        game, of_positions = GAMES[str(frame.facts["game"])], frame.facts["of"] == "positions"
+        game = player.game
         position = game.start() if tensor == "openings" else game.read(frame.tokens["shown"][int(index[0])])
-        move, named = int(index[-1]), game.text(position)
-        values = player.values(position)
-        if move not in values:
-            raise LabError(f"there is no move {move} in {named}")
-        solution, first = solved(game), game.mover(position) > 0
-        after, mover = game.after(position, move), game.SIGNS[0 if first else 1]
-        best, label = max(values.values()), game.MOVES[move]
-        letters = "V(s·a)" if of_positions else "Q(s,a)"
-        return Explanation(
-            question=f"why {values[move]:+.4f} for {label} in {named}, {mover}'s view?",
-            equation=f"value(a) = {'' if first else '−'}{letters},  the table being told from {game.SIGNS[0]}'s view",
-            math="G1",
-            source=f"{frame.facts['title']}, {frame.facts['games']} games against itself",
-            operands=[Operand("value(·)", list(values.values()), f"what {mover} sees of each move")],
-            steps=[
-                Step(letters, "as it stands in the table", values[move] if first else -values[move]),
-                Step("value(a)", f"{'' if first else '−'}{letters}", values[move]),
-            ],
-            meaning=[
-                computed("behind the best", "{} − {}", sub, best, values[move], note="0: it may be played"),
-                Step("perfect play", "exhaustive search", verdict(solution, after), f"after {label}"),
-            ],
-            labels=[game.MOVES[each] for each in values],
-            asked=list(values).index(move),
-        )
+        move = int(index[-1])
+        source = f"{frame.facts['title']}, {frame.facts['games']} games against itself"
+        found = explain_value(game, player.values(position), position, move, source)
+        if found is None:
+            raise LabError(f"there is no move {move} in {game.text(position)}")
+        return found
 
 
 @cache
 def bounds(name: str) -> tuple[tuple[Chances, Chances], tuple[Chances, Chances]]:
     """Chances against a random player, from either seat: (the perfect player, the best response to it)."""
-    game = GAMES[name]
+    game = cast(SmallGame, game_named(name).game)
     graph, random = compiled(game), random_player(game).policy()
     first, second = best_response(graph, random, 1)[0], best_response(graph, random, -1)[0]
     best = chances(graph, first, random), chances(graph, random, second).turned()

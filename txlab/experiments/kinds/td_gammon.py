@@ -19,6 +19,7 @@ from txlab.engine.games.backgammon import choice, why
 from txlab.engine.games.backgammon.inputs import INPUTS, NAMES, inputs_of
 from txlab.engine.games.backgammon.learner import ALPHA, LAMBDA, TDGammon
 from txlab.engine.games.backgammon.network import OUTPUTS, Network, equity, forward
+from txlab.engine.games.backgammon.player import NetworkPlayer
 from txlab.engine.games.backgammon.rules import ROLLS, START, moves, notation, turned
 from txlab.engine.games.backgammon.why import FOLLOWED, LAYERS, OUTPUT_NAMES, Learning, next_moves
 from txlab.engine.intervals import mean_interval, student_quantile
@@ -267,6 +268,18 @@ class TDGammonKind(SmallKind):
         Metric("gammons", "share of games"),
         Metric("plies", "moves a game"),
     )
+
+    plays_from = "frames"
+
+    def player(self, scenario: TDGammonScenario, kept: Frame | State, looking: int | None = None) -> NetworkPlayer:
+        """The network of a frame. looking   1 or 2 plies"""
+        if not isinstance(kept, Frame):
+            raise LabError("a backgammon player is read from a frame")
+        plies = 1 if looking is None else looking
+        if plies not in (1, 2):
+            raise LabError(f"{plies} plies are not possible; allowed: 1, 2")
+        games = grouped(int(kept.facts.get("games", 0)))
+        return NetworkPlayer(f"TD-Gammon, {games} games{', 2 plies' if plies > 1 else ''}", network_of(kept), plies)
 
     def experiment(self, scenario: TDGammonScenario) -> TDGammonExperiment:
         return TDGammonExperiment(scenario)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from txlab.engine.explain import Explanation
 from txlab.engine.games import tictactoe
-from txlab.engine.games.game import Game, Position
+from txlab.engine.games.game import Position, SmallGame
 from txlab.engine.games.graph import compiled
 from txlab.engine.games.learner import SelfPlaySettings, make_learner
 from txlab.engine.games.perfect_play import Chances, both_seats
@@ -45,7 +45,7 @@ class Training:
 
     settings: SelfPlaySettings = field(default_factory=SelfPlaySettings)
     seed: int = 1
-    game: Game = tictactoe
+    game: SmallGame = tictactoe
     curve: list[Point] = field(default_factory=list)
 
     def __post_init__(self) -> None:

@@ -1,12 +1,11 @@
-"""The game board: nine squares as large as fit, a cursor, values as colour and number.
+"""The board of any game, as its drawing draws it (drawing/boards), as large as fits.
 
-The widget knows no rules. It shows what it is given and reports the chosen square (`SquareChosen`); the screen decides
-whether that move is legal.
+The widget knows no rules. It shows a view and reports the chosen place (`PlaceChosen`); the screen decides what that
+means.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from rich.segment import Segment
@@ -15,146 +14,130 @@ from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
-from txlab.drawing.tictactoe import SIDE, BoardPiece, Square, board_size, cell_size, lines_of_board, tint
+from txlab.drawing.boards import BoardDrawing, BoardPiece, BoardView, board_of, place_at
+from txlab.drawing.boards.colour import TEXTURE, textured, tint, tone
+from txlab.drawing.palette import RGB, contrast
+from txlab.drawing.text import width
 from txlab.tui.widgets.painted import Painted
 from txlab.tui.widgets.terminal import ink
 
-CENTRE = 4
+# The kinds that the theme colours, and the component class of each.
+PARTS = {kind: kind for kind in ("first", "won", "value", "quiet", "here", "wall")} | {"mark": "here"}
+FEW = ("16", "none")  # colours: too few for quiet tones
+SOLID = ("first", "second", "won", "die")  # grounds on which the ink is black or white
 
 
 class Board(Painted, can_focus=False):
-    """`set_squares(nine)`; `step` moves the cursor, `choose` or a click chooses a square. The screen binds the keys."""
+    """`show(view)`; `step` moves the cursor, `choose` or a click chooses a place. The screen binds the keys."""
 
-    COMPONENT_CLASSES = {
-        "board--wall", "board--x", "board--o", "board--won", "board--quiet", "board--here", "board--value",
-    }  # fmt: skip
+    COMPONENT_CLASSES = {f"board--{part}" for part in PARTS.values()}
     DEFAULT_CSS = """
     Board { width: 1fr; height: 1fr; }
     Board > .board--wall { color: $rule; }
-    Board > .board--x { color: $foreground; text-style: bold; }
-    Board > .board--o { color: $secondary; text-style: bold; }
+    Board > .board--first { color: $foreground; text-style: bold; }
     Board > .board--won { color: $accent; text-style: bold; }
     Board > .board--quiet { color: $text-muted; }
     Board > .board--here { color: $accent; text-style: bold; }
     Board > .board--value { color: $foreground; }
     """
 
-    class SquareChosen(Message):
-        """A square was chosen, with enter or by a click."""
+    class PlaceChosen(Message):
+        """A place was chosen, with enter or by a click."""
 
-        def __init__(self, square: int) -> None:
+        def __init__(self, place: int) -> None:
             super().__init__()
-            self.square = square
+            self.place = place
 
     def __init__(self, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.cursor = CENTRE
-        self.squares: tuple[Square, ...] = (Square(),) * 9
+        self.view: BoardView | None = None
         self.pieces: list[list[BoardPiece]] = []
-        self.known: dict[tuple[object, ...], Style] = {}
 
-    def set_squares(self, squares: Sequence[Square]) -> None:
-        """Show these squares; the cursor stays where it is."""
-        self.squares = tuple(squares)
+    @property
+    def drawing(self) -> BoardDrawing | None:
+        return board_of(self.view.game.NAME) if self.view is not None else None
+
+    @property
+    def cursor(self) -> int:
+        return self.view.cursor if self.view is not None else 0
+
+    def show(self, view: BoardView) -> None:
+        """Show this, with the cursor that it has."""
+        self.view = view
         self.compose_lines()
 
     def compose_lines(self) -> None:
         """Compose the current lines and redraw only those that differ from what is on the screen."""
-        if not self.size.width or not self.size.height:
+        if self.view is None or self.drawing is None or not self.size.width or not self.size.height:
             return
-        shown = [replace(square, here=place == self.cursor) for place, square in enumerate(self.squares)]
-        fresh = lines_of_board(shown, self.cell, self.ascii)
-        old, self.pieces = (self.pieces, self.drawn), fresh
-        self.drawn = tuple((square.merit, square.won, square.sign, square.last, square.hinted) for square in shown)
-        if old[1] != self.drawn or len(old[0]) != len(fresh):
+        fresh = self.drawing.lines(self.view, self.size.width, self.size.height, self.ascii)
+        old, self.pieces = self.pieces, fresh
+        if len(old) != len(fresh) or columns(old) != columns(fresh):
             self.refresh()
-            return
-        self.refresh_changed(old[0], fresh, self.corner[1])
-
-    drawn: tuple[object, ...] = ()
-
-    @property
-    def cell(self) -> tuple[int, int]:
-        return cell_size(self.size.width - 2, self.size.height)
+        else:
+            self.refresh_changed(old, fresh, self.corner[1])
 
     @property
     def corner(self) -> tuple[int, int]:
         """(column, row) of the top left corner of the board, which is centred."""
-        columns, rows = board_size(self.cell)
-        return max(0, (self.size.width - columns) // 2), max(0, (self.size.height - rows) // 2)
+        return max(0, (self.size.width - columns(self.pieces)) // 2), max(0, (self.size.height - len(self.pieces)) // 2)
 
     def on_resize(self) -> None:
         self.compose_lines()
         self.refresh()
 
-    def notify_style_update(self) -> None:
-        super().notify_style_update()
-        self.known.clear()
-
     def step(self, down: int, right: int) -> None:
-        row, column = divmod(self.cursor, SIDE)
-        self.go(max(0, min(row + down, SIDE - 1)) * SIDE + max(0, min(column + right, SIDE - 1)))
+        if self.view is not None and self.drawing is not None:
+            self.go(self.drawing.step(self.cursor, down, right, self.view))
 
-    def go(self, square: int) -> None:
-        if square != self.cursor:
-            self.cursor = square
-            self.compose_lines()
+    def go(self, place: int) -> None:
+        if self.view is not None and place != self.cursor:
+            self.show(replace(self.view, cursor=place))
 
     def choose(self) -> None:
-        self.post_message(self.SquareChosen(self.cursor))
-
-    def square_at(self, column: int, row: int) -> int | None:
-        """Return the square at a position in the widget; None for a grid line or outside the board."""
-        left, top = self.corner
-        wide, high = self.cell
-        across, along = divmod(column - left, wide + 1)
-        down, below = divmod(row - top, high + 1)
-        if 0 <= across < SIDE and 0 <= down < SIDE and along < wide and below < high:
-            return down * SIDE + across
-        return None
+        self.post_message(self.PlaceChosen(self.cursor))
 
     def on_click(self, event: events.Click) -> None:
-        place = event.get_content_offset(self)
-        square = None if place is None else self.square_at(place.x, place.y)
-        if square is not None:
-            self.go(square)
-            self.post_message(self.SquareChosen(square))
+        at, (left, top) = event.get_content_offset(self), self.corner
+        place = None if at is None else place_at(self.pieces, at.x - left, at.y - top)
+        if place is not None:
+            self.go(place)
+            self.post_message(self.PlaceChosen(place))
 
     def style_of(self, piece: BoardPiece) -> Style:
-        """Return the style of a piece, which depends on its kind and its square."""
-        if piece.square < 0:
-            return self.part("wall")
-        square = self.squares[piece.square]
-        key = (piece.kind, square.sign, square.won, square.last, square.hinted, square.merit)
-        found = self.known.get(key)
-        if found is None:
-            found = self.known[key] = self.painted(piece, square)
-        return found
+        key = f"{piece.kind}/{piece.ground}/{piece.merit}"
+        return self.cached(key, lambda: self.painted(piece))
 
-    def painted(self, piece: BoardPiece, square: Square) -> Style:
-        if square.sign:
-            if piece.kind in ("mark", "under") and square.won:
-                return self.part("won")
-            if piece.kind == "mark":
-                return self.part(square.sign.lower())
-            if piece.kind == "order":
-                return self.part("here" if square.last else "quiet")
-            return self.part("here") if piece.kind == "corner" else self.surface
-        fill, front = (None, None) if square.merit is None else tint(square.merit, self.colours, self.dark)
-        if piece.kind in ("corner", "hint"):
-            base = self.part("here")
-            return base if fill is None else ink(None, base, fill)
-        if piece.kind == "number":
-            return ink(front, self.part("value"), fill) + Style(bold=square.hinted)
-        if piece.kind == "note":
-            return ink(front, self.surface, fill) if fill is not None else self.part("quiet")
-        return ink(None, self.surface, fill)
+    def painted(self, piece: BoardPiece) -> Style:
+        style = self.part(PARTS[piece.kind]) if piece.kind in PARTS else self.surface
+        if piece.ground in SOLID and piece.kind in ("mark", "pip", piece.ground):
+            fill = self.colour_of(piece.ground)
+            return style + Style(reverse=True) if fill is None else ink(contrast(fill), style, fill)
+        front = None if piece.kind in PARTS else tone(piece.kind, self.colours, self.dark)
+        if piece.merit is None:
+            return ink(front, style, self.colour_of(piece.ground))
+        fill, readable = tint(piece.merit, self.colours, self.dark)
+        return ink(front if piece.kind == "here" else readable, style, fill)
+
+    def colour_of(self, kind: str) -> RGB | None:
+        """The colour of a kind, as a ground."""
+        if not kind or (kind in TEXTURE and self.colours in FEW):
+            return None
+        if kind not in PARTS:
+            return tone(kind, self.colours, self.dark)
+        colour = self.part(PARTS[kind]).color
+        return None if colour is None or self.colours == "none" else tuple(colour.get_truecolor())  # type: ignore[return-value]
 
     def render_line(self, y: int) -> Strip:
         left, top = self.corner
-        surface = self.surface
         if not 0 <= y - top < len(self.pieces):
-            return Strip.blank(self.size.width, surface)
-        segments = [Segment(" " * left, surface)]
-        segments += [Segment(piece.text, self.style_of(piece)) for piece in self.pieces[y - top]]
+            return Strip.blank(self.size.width, self.surface)
+        segments = [Segment(" " * left, self.surface)]
+        for piece in self.pieces[y - top]:
+            text = textured(piece) if self.colours in FEW else piece.text
+            segments.append(Segment(text, self.style_of(piece)))
         return self.strip(segments)
+
+
+def columns(lines: list[list[BoardPiece]]) -> int:
+    return max((sum(width(piece.text) for piece in line) for line in lines), default=0)

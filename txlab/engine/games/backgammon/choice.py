@@ -48,6 +48,18 @@ def value_after_reply(net: Network, board: Board) -> float:
     return sum(weight * -best_after_state(net, board, dice)[1] for dice, weight in ROLLS) / 36
 
 
+def expected(net: Network, boards: list[Board], plies: int = 1) -> list[float]:
+    """What the player to roll expects in each of these boards: `value`, or by 2 plies `value_after_reply`."""
+    kernel = compiled()
+    if kernel is None:
+        return [value(net, each) if plies == 1 else value_after_reply(net, each) for each in boards]
+    work, room, weights = kernel.workspace(net.units), kernel.room_of(), net.weights()
+    arrays = [np.array(each, dtype=np.int8) for each in boards]
+    if plies == 1:
+        return [float(kernel.expects(weights, each, work)) for each in arrays]
+    return [float(kernel.expects_two(weights, each, room, work)) for each in arrays]
+
+
 def valued(net: Network, board: Board, dice: Dice, plies: int = 1) -> dict[Board, float]:
     """The after-states, turned, best first: what the opponent expects in each, with 1 or 2 plies."""
     reached = {(after := turned(each)): value(net, after) for each in after_states(board, dice)}

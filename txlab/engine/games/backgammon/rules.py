@@ -153,8 +153,17 @@ def name_of(point: int) -> str:
     return "bar" if point == BAR else "off" if point < 0 else str(point + 1)
 
 
-def notation(steps: Steps) -> str:
-    """A move as it is usually written, from the player's view: "8/5 6/5", "bar/22", "6/off"; "no move" for none."""
-    written = [f"{name_of(point)}/{name_of(max(point - die, OFF))}" for point, die in steps]
-    counted = [f"{each}({written.count(each)})" if written.count(each) > 1 else each for each in dict.fromkeys(written)]
-    return " ".join(counted) or "no move"
+def notation(steps: Steps, board: Board | None = None) -> str:
+    """A move as it is usually written, from the player's view: "8/5 6/5", "bar/22", "6/off"; "no move" for none.
+
+    board   where it is made: then a star marks where a checker is hit, "8/5*"
+    """
+    hops = [(point, max(point - die, OFF)) for point, die in steps]
+    hit = {to for _, to in hops if board and to != OFF and board[1][23 - to] == 1}
+    written = []
+    for point, to in dict.fromkeys(hops):
+        star = "*" if to in hit else ""
+        hit.discard(to)  # only the first to come there hits
+        many = hops.count((point, to))
+        written.append(f"{name_of(point)}/{name_of(to)}{star}" + (f"({many})" if many > 1 else ""))
+    return " ".join(written) or "no move"

@@ -16,16 +16,20 @@ the second's). Functions of stones take ints and NumPy arrays of int64 alike: th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
 import numpy as np
 
-from txlab.engine.games.game import FIRST, SECOND, Position
+from txlab.engine.games.game import FIRST, SECOND, Position, no_chances
 from txlab.errors import LabError
 
 NAME, TITLE = "connect-four", "Connect Four"
+chances = no_chances
 SIGNS = ("X", "O")
+MOST_POINTS = 1
+PLACE, TAKEN, HOW = "column", "full", "columns are 1 to 7, from the left"
+RANDOM_MOVES = 2  # 49 openings
 MOVES: tuple[str, ...] = tuple("1234567")
 COLUMNS, ROWS = 7, 6
 SQUARES = COLUMNS * ROWS
@@ -72,9 +76,21 @@ def mirrored(stones: Stones) -> Stones:
     return found
 
 
+def how_won(position: Position) -> str:
+    """The lines of four on the board: "a column", "a row and a diagonal"."""
+    lines = [
+        name
+        for step, name in zip(DIRECTIONS, ("a column", "a row", "a diagonal", "a diagonal"), strict=True)
+        for stones in position
+        if stones & stones >> step & stones >> 2 * step & stones >> 3 * step
+    ]
+    return "two diagonals" if lines == ["a diagonal"] * 2 else " and ".join(lines)
+
+
 def plies(position: Position) -> int:
     """The number of stones on the board."""
-    return (position[0] | position[1]).bit_count()
+    first, second = position
+    return int(first | second).bit_count()
 
 
 def mover(position: Position) -> int:
@@ -117,6 +133,16 @@ def after(position: Position, move: int) -> Position:
 def images(position: Position) -> tuple[Position, ...]:
     """The position and its mirror image; they may be equal."""
     return position, (mirrored(position[0]), mirrored(position[1]))
+
+
+def name_of_move(position: Position, move: int) -> str:
+    """The column, "1" to "7"."""
+    return MOVES[move]
+
+
+def ways(position: Position) -> Mapping[tuple[int, ...], int]:
+    """The places of the board are its seven columns."""
+    return {(column,): column for column in legal(position)}
 
 
 def winning_squares(position: Position) -> tuple[int, ...]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite, isnan
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from txlab.engine.explain import Explanation, Operand, Step, computed
 from txlab.errors import LabError
-from txlab.experiments.kinds.connect_four.schema import ConnectFourScenario, visits_of
+from txlab.experiments.kinds.connect_four.schema import MOST_VISITS, ConnectFourScenario, visits_of
 from txlab.experiments.learning.explanations import (
     MeanLoss,
     explain_norm_of_updates,
@@ -21,8 +21,11 @@ from txlab.experiments.learning.explanations import (
 )
 from txlab.experiments.learning.kind import require_rows
 from txlab.experiments.metric import Metric
-from txlab.experiments.protocol import Experiment, Frame
+from txlab.experiments.protocol import Experiment, Frame, State
 from txlab.experiments.small import SmallKind
+
+if TYPE_CHECKING:
+    from txlab.engine.games.players import Player
 
 MEANINGS = {
     "policy_loss": ("L_policy = −(1/B) Σ Σₐ π(a) ln p(a | s)", "in nats; at the least the entropy of π, not 0"),
@@ -51,6 +54,21 @@ class ConnectFourKind(SmallKind):
         Metric("policy_loss", "nats", less=True),
         *(Metric(name, "share of games") for name in ("first_won", "drawn", "second_won")),
     )
+
+    plays_from: ClassVar[Literal["", "frames", "checkpoints"]] = "checkpoints"
+
+    def player(self, scenario: Any, kept: Frame | State, looking: int | None = None) -> Player:
+        """The search of a checkpoint's network. looking   visits, 100 as where it is judged"""
+        from txlab.engine.games.connect_four.players import network_player
+        from txlab.experiments.kinds.connect_four.experiment import network_of
+
+        if isinstance(kept, Frame):
+            raise LabError("a player of Connect Four is read from a checkpoint")
+        visits = scenario.judge.visits if looking is None else looking
+        if not 1 <= visits <= MOST_VISITS:
+            raise LabError(f"{visits} visits are not possible; allowed: 1 … {MOST_VISITS}")
+        name = f"network, step {kept['step']}, {visits} visits"
+        return network_player(name, network_of(scenario, kept).eval(), visits, scenario.play.c)
 
     def experiment(self, scenario: Any) -> Experiment:
         from txlab.experiments.kinds.connect_four.experiment import ConnectFour

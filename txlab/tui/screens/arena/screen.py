@@ -86,7 +86,7 @@ class ArenaScreen(BenchScreen):
         Binding("s", "picture", "picture", id="screen.picture", show=False),  # after the editor's start
         Binding("tab", "side", "side", id="arena.side"),
         Binding("w", "why", "why", id="screen.why"),
-        Binding("t", "play", "tic-tac-toe", id="arena.play"),
+        Binding("t", "play", "board games", id="arena.play"),
         Binding("enter", "enter", "type it", id="arena.enter"),
     ]
 
@@ -433,7 +433,7 @@ class ArenaScreen(BenchScreen):
         return super().word_for(binding)
 
     async def action_play(self) -> None:
-        """Open the other screen of decisions: tic-tac-toe."""
+        """Open the other screen of decisions: the board games."""
         await self.run_action("app.open_screen('play')")
 
     def action_live(self) -> None:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from textual.geometry import Size
 
-from txlab.tui.screens.play.game import Seat
+from txlab.tui.screens.play.players import Seat
 
 
 class Play(Protocol):

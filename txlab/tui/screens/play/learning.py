@@ -7,8 +7,9 @@ can be watched as they form.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 from textual.app import ComposeResult
@@ -18,13 +19,14 @@ from textual.content import Content
 from txlab.drawing.formatting import count, share
 from txlab.drawing.text import formula
 from txlab.engine.explain import Explanation
-from txlab.engine.games.game import Position
+from txlab.engine.games import tictactoe
+from txlab.engine.games.game import Position, SmallGame
 from txlab.engine.games.players import MaskPlayer
 from txlab.experiments.protocol import Frame, Metrics
 from txlab.experiments.tabular.training import Point, Training
 from txlab.tui.panel import Panel
-from txlab.tui.screens.play.game import Seat
 from txlab.tui.screens.play.lesson_dialog import LearnDialog, Lesson
+from txlab.tui.screens.play.players import Seat
 from txlab.tui.screens.words import Words
 from txlab.tui.session import Picture, Session
 from txlab.tui.widgets.chart import Chart, ChartSeries
@@ -53,9 +55,9 @@ class Course:
     """A lesson as an experiment whose updates are games. `snapshot` is replaced as a whole by every frame, so that
     another thread may read it."""
 
-    def __init__(self, lesson: Lesson, title: str) -> None:
+    def __init__(self, lesson: Lesson, title: str, game: SmallGame = tictactoe) -> None:
         self.lesson, self.title = lesson, title
-        self.training = Training(lesson.settings, lesson.seed)
+        self.training = Training(lesson.settings, lesson.seed, game)
         self.kept: list[tuple[int, MaskPlayer]] = []
         self.keep()
         self.snapshot = self.look()
@@ -113,8 +115,13 @@ class LearningPanel(Panel):
         yield Words(id="learner")
         chart = Chart(id="curves", waiting="l lets an agent learn")
         chart.can_focus = False
-        chart.log_x, chart.across = True, "games"
+        chart.log_x, chart.across = True, "games; results against random play"
         yield chart
+
+    @property
+    def can_learn(self) -> bool:
+        """Whether a table can learn the game here: whether it is small."""
+        return "self-play" in self.game.entry.kinds
 
     @property
     def learning(self) -> bool:
@@ -122,7 +129,11 @@ class LearningPanel(Panel):
 
     def action_learn(self) -> None:
         """Ask what to learn, and start."""
-        if self.game.solution is None:
+        entry = self.game.entry
+        if not self.game.ready:
+            return
+        if not self.can_learn:
+            self.tell(f"{entry.title} is learnt by a run: {entry.scenario} in the Lab; o then seats its player")
             return
         if self.learning:
             self.tell("one learns already; x ends that, and what it has learnt stays")
@@ -134,7 +145,8 @@ class LearningPanel(Panel):
         self.lesson = lesson
         rule = formula(lesson.settings.title, self.play.ascii)
         number = 1 + sum(title.split(" #")[0] == rule for title in self.courses)
-        course = self.course = Course(lesson, f"{rule} #{number}" if number > 1 else rule)
+        game = cast(SmallGame, self.game.entry.game)
+        course = self.course = Course(lesson, f"{rule} #{number}" if number > 1 else rule, game)
         self.courses[course.title] = course
         self.session.begin(lambda _: course, run=True)
         self.play.learner_is(self.seats(course))
@@ -153,11 +165,14 @@ class LearningPanel(Panel):
         about = formula(
             f"α {lesson.settings.alpha:g}, ε {lesson.settings.epsilon:g}, seed {lesson.seed}", self.play.ascii
         )
-        seats = [Seat(title, title, f"{count(snapshot.games)} games, {about}", snapshot.player)]
+        now = replace(snapshot.player, why=partial(self.explain, course))
+        about = f"{count(snapshot.games)} games, {about}"
+        seats = [Seat(title, title, about, now, family=title, age=snapshot.games)]
         for games, player in snapshot.kept:
             if games < snapshot.games or not games:
                 about = f"what it was after {count(games)} games" if games else "what it was before it learnt"
-                seats.append(Seat(f"{title} {games}", f"{title} {count(games)}", about, player))
+                named = f"{title} {count(games)}"
+                seats.append(Seat(f"{title} {games}", named, about, player, family=title, age=games))
         return seats
 
     def explain(self, course: Course, position: Position, square: int) -> Explanation:

@@ -1,22 +1,27 @@
 """A tournament on the Play screen: all available agents play each other, and get a rating.
 
-Notable: it is played in a thread, by the agents as they are when it begins; the first move of each game is random,
-since two deterministic players would otherwise repeat one game.
+Notable: it is played in a thread, by the agents as they are when it begins; without dice the first move of each game is
+random, since two deterministic players would otherwise repeat one game. What a run at hand was before takes part, so
+its strength can be read against what it had learnt.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 from textual.app import ComposeResult
 from textual.binding import Binding
 
+from txlab.drawing.boards import value_text
 from txlab.drawing.formatting import count, interval
+from txlab.engine.games.players import TabularPlayer
 from txlab.engine.games.tournament import Standing, Standings, tournament
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
+from txlab.tui.screens.play.players import Seat
+from txlab.tui.widgets.chart import Chart, ChartSeries
 from txlab.tui.widgets.table import Column, Table
 
 if TYPE_CHECKING:
@@ -25,12 +30,14 @@ if TYPE_CHECKING:
     from txlab.tui.screens.play.seats import SeatsPanel
 
 GAMES = 1_000
-"""Games between every two players: a rating is then known to about 20 points either way."""
+"""Games between every two tables: a rating is then known to about 20 points either way."""
+FEWER = 100
+"""Games between every two players of which one has to be asked for its moves."""
 NO_RATINGS = "m lets all agents play each other"
 
 
 class RatingsPanel(Panel):
-    """Two tables: #ratings, and #pairs of the player selected in it."""
+    """Two tables, #ratings and #pairs of the player selected in it; #strength, the ratings of what one learner was."""
 
     KEYS: ClassVar = (
         Binding("m", "tournament", "tournament", id="play.tournament"),
@@ -43,6 +50,7 @@ class RatingsPanel(Panel):
         self.play, self.game, self.seats = play, game, seats
         self.standings: Standings | None = None
         self.rows: list[Standing] = []
+        self.rated_seats: dict[str, Seat] = {}
         self.row = 0
         self.played: tuple[int, int] | None = None  # (games played, total) during a tournament
         self.rating = LatestTask(play, "tournament", lambda sentence: self.tell(sentence, "error"))
@@ -52,6 +60,10 @@ class RatingsPanel(Panel):
             table = Table(id=name, waiting=NO_RATINGS)
             table.can_focus = False
             yield table
+        chart = Chart(id="strength", waiting=NO_RATINGS)
+        chart.can_focus = False
+        chart.across = "how long it had learnt"
+        yield chart
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return action != "row" or (self.play.tab in ("ratings", "pairs") and bool(self.rows))
@@ -62,18 +74,24 @@ class RatingsPanel(Panel):
         return not self.rating.idle
 
     def action_tournament(self) -> None:
-        if self.game.solution is None or self.contest:
+        if not self.game.ready or self.contest:
             return
         self.play.show_tab("ratings")
-        seats = {seat.title: seat for seat in self.seats.at_hand}
-        players = [replace(seat.player, name=title) for title, seat in seats.items() if seat.player is not None]
-        seed = self.game.chance.randrange(1 << 30)
+        at_hand, seed = self.seats.at_hand, self.game.chance.randrange(1 << 30)
 
-        def compete(lane: LatestTask) -> tuple[Standings, list[Standing]] | None:
+        def compete(lane: LatestTask) -> tuple[Standings, dict[str, Seat]] | None:
+            seats = {seat.title: seat for seat in [*self.seats.snapshots(), *at_hand]}
+            players = [seat.player for seat in seats.values() if seat.player is not None]
+            games = GAMES if all(isinstance(player, TabularPlayer) for player in players) else FEWER
             found = tournament(
-                players, GAMES, seed, late=lambda: lane.late, say=lambda done, all: lane.say(self.went_on, done, all)
+                players,
+                games,
+                seed,
+                late=lambda: lane.late,
+                say=lambda done, all: lane.say(self.went_on, done, all),
+                names=list(seats),
             )
-            return None if found is None else (found, found.rows())
+            return None if found is None else (found, seats)
 
         self.played = (0, 1)
         self.rating.want(compete, self.rated)
@@ -84,13 +102,25 @@ class RatingsPanel(Panel):
         self.played = (done, all)
         self.show()
 
-    def rated(self, found: tuple[Standings, list[Standing]] | None) -> None:
+    def rated(self, found: tuple[Standings, dict[str, Seat]] | None) -> None:
         self.played = None
         if found is not None:
-            self.standings, self.rows = found
+            self.standings, self.rated_seats = found
+            self.rows = self.standings.rows()
             self.row = 0
         self.show()
         self.play.show_game()
+
+    def forget(self) -> None:
+        """Another game begins: its players have not been rated."""
+        self.rating.forget()
+        self.played = self.standings = None
+        self.rows, self.rated_seats = [], {}
+        self.show()
+
+    def strongest(self) -> list[Seat]:
+        """The rated players, best first."""
+        return [self.rated_seats[row.name] for row in self.rows]
 
     def cancel(self) -> None:
         """End the tournament."""
@@ -121,10 +151,15 @@ class RatingsPanel(Panel):
             table.set_table([], [])
             table.refresh()
             return
+        table.waiting = NO_RATINGS
         if self.standings is None:
+            table.set_table([], [])
+            pairs.set_table([], [])
+            self.query_one("#strength", Chart).set_series([])
             return
-        table.set_table(*rating_table(self.rows, wide), marked=[self.row])
+        table.set_table(*rating_table(self.rows, wide, self.standings.most > 1), marked=[self.row])
         pairs.set_table(*pair_table(self.standings, self.rows, self.row))
+        self.query_one("#strength", Chart).set_series(strengths(self.rows, self.rated_seats))
 
 
 def rating_text(row: Standing) -> str:
@@ -132,9 +167,22 @@ def rating_text(row: Standing) -> str:
     return f"{count(row.rating)} ({interval(row.low, row.high)})"
 
 
-def rating_table(rows: Sequence[Standing], wide: bool) -> tuple[list[Column], list[list[str]]]:
-    """Return the ratings, best first, with numbers of games if there is room, else shares of all."""
+def points_text(mean: float, low: float, high: float) -> str:
+    """Return `+.31 (+.22 to +.40)`, points a game and the 95 % interval."""
+    return f"{value_text(mean)} ({value_text(low)} to {value_text(high)})"
+
+
+def rating_table(rows: Sequence[Standing], wide: bool, points: bool) -> tuple[list[Column], list[list[str]]]:
+    """Return the ratings, best first, with numbers of games if there is room, else shares of all; with points a game
+    where a win may have several."""
     columns = [Column("player", right=False), Column("rating (95 % interval)")]
+    if points:
+        return [*columns, Column("points a game" if wide else "points")], [
+            [row.name, rating_text(row), points_text(row.points, row.points_low, row.points_high)]
+            if wide
+            else [row.name, rating_text(row), value_text(row.points)]
+            for row in rows
+        ]
     if wide:
         columns += [Column("won"), Column("drawn"), Column("lost")]
         return columns, [
@@ -146,19 +194,49 @@ def rating_table(rows: Sequence[Standing], wide: bool) -> tuple[list[Column], li
     ]
 
 
+def strengths(rows: Sequence[Standing], seats: Mapping[str, Seat]) -> list[ChartSeries]:
+    """Return for each learner or run of which several snapshots were rated their ratings against their age, with the
+    ends of the intervals dashed."""
+    families: dict[str, list[tuple[int, Standing]]] = {}
+    for row in rows:
+        seat = seats[row.name]
+        if seat.family:
+            families.setdefault(seat.family, []).append((seat.age, row))
+    found = []
+    for colour, (family, members) in enumerate(families.items()):
+        members.sort(key=lambda member: member[0])
+        if len(members) > 1:
+            ages = np.array([age for age, _ in members], dtype=np.int64)
+            name = family.rpartition("/")[2]
+            for label, style, values in (
+                (name, "line", [row.rating for _, row in members]),
+                ("", "dashed", [row.low for _, row in members]),
+                ("", "dashed", [row.high for _, row in members]),
+            ):
+                ends = np.array(values, dtype=np.float64)
+                known = np.isfinite(ends)
+                found.append(ChartSeries(label, ages[known], ends[known], colour, style, smoothed=False))  # type: ignore[arg-type]
+    return found
+
+
 def percent(part: int, all: int) -> str:
     return f"{100 * part / max(1, all):.0f}%"
 
 
 def pair_table(standings: Standings, rows: Sequence[Standing], chosen: int) -> tuple[list[Column], list[list[str]]]:
-    """Return the results of the selected player against each of the others."""
+    """Return the results of the selected player against each of the others, with points where a win may have
+    several."""
     if not rows:
         return [], []
     me = standings.names.index(rows[chosen].name)
+    points = standings.most > 1
     columns = [Column(f"{rows[chosen].name} against", right=False), Column("won"), Column("drawn"), Column("lost")]
+    columns = [*columns[:1], Column("won"), Column("lost"), Column("points a game")] if points else columns
     found = []
     for row in rows:
         other = standings.names.index(row.name)
         if other != me:
-            found.append([row.name, *(count(each) for each in standings.against(me, other))])
+            won, drawn, lost = map(count, standings.against(me, other))
+            mean = points_text(*standings.points(me, other))
+            found.append([row.name, won, lost, mean] if points else [row.name, won, drawn, lost])
     return columns, found

@@ -1,12 +1,12 @@
-"""Tic-tac-toe: the board large and in the middle, the players, what the agent expects, how it learnt it.
+"""The board games: the board large and in the middle, the players, what the agent expects, how it learnt it.
 
 The game, the seats, learning and ratings are panels; this file has the facts beside the board and the tabs below them.
-On a large terminal the moves are always shown above the tabs.
+On a large terminal the moves are always shown above the tabs; where the board needs the whole width, tab turns to them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -16,18 +16,21 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 
+from txlab.drawing import game_words
+from txlab.drawing.boards import sign_of, value_text
 from txlab.drawing.formatting import count
 from txlab.drawing.text import formula, visible
-from txlab.drawing.tictactoe import SIGN, ended_words, leads_to, position_of, value_text
 from txlab.engine.explain import Explanation
-from txlab.engine.games import tictactoe
-from txlab.engine.games.game import FIRST, SECOND, Position
-from txlab.engine.games.perfect_play import Solution, chances, explain
-from txlab.engine.games.players import MaskPlayer
+from txlab.engine.games.game import FIRST, SECOND, Game, Move, Position, throw_words
+from txlab.engine.games.graph import compiled
+from txlab.engine.games.perfect_play import chances
+from txlab.engine.games.players import Player, TabularPlayer
 from txlab.tui.panel import Panel
 from txlab.tui.screens.base_screens import BenchScreen, Rule
-from txlab.tui.screens.play.game import PACES, GamePanel, Seat, title_of
+from txlab.tui.screens.play.advice import Judged
+from txlab.tui.screens.play.game import PACES, GamePanel
 from txlab.tui.screens.play.learning import LearningPanel, rate
+from txlab.tui.screens.play.players import Seat, seat_of_run, title_of
 from txlab.tui.screens.play.ratings import RatingsPanel
 from txlab.tui.screens.play.seats import SeatsPanel
 from txlab.tui.screens.words import Words
@@ -35,7 +38,9 @@ from txlab.tui.widgets.table import Column, Table
 from txlab.tui.widgets.tabs import TabLine
 from txlab.tui.widgets.why import ask_why
 
-TABS = ("moves", "learning", "ratings", "pairs")
+TABS = ("moves", "values", "learning", "ratings", "pairs", "strength")
+SMALL_LOSS, MISTAKE = 0.005, 0.08
+"""Points that a move gives away: from where they are shown, and called a mistake."""
 
 
 class PlayScreen(BenchScreen):
@@ -44,16 +49,18 @@ class PlayScreen(BenchScreen):
     CSS_PATH = "play.tcss"
     AUTO_FOCUS = ""
     HELP_ABOUT = (
-        "Three in a row wins. The arrows and enter move, or a click. On each free square stands what the agent expects "
-        "if you move there: +1 you win, 0 a draw, -1 you lose, seen from who is to move; v changes to what is true "
-        "with best play, or to nothing. o chooses whom you play, a lets two agents play each other, l lets one learn "
-        "by playing against itself, m lets all of them play each other and rates them."
+        "g chooses the game, o whom you play. The arrows and enter move, or a click; where a move has several places, "
+        "as in backgammon, choose them one after the other, esc takes one back. The board shows what the agent expects "
+        "of each move, in points, seen from who is to move: +1 you win, 0 a draw, -1 you lose; v changes to what the "
+        "perfect player or the strongest says, or to nothing. a lets two agents play each other, l lets one learn "
+        "by playing against itself, m lets all of them play each other and rates them, with what a run was before. "
+        "A game that you leave is kept: r continues it, from any terminal."
     )
     PANELS: ClassVar[tuple[type[Panel], ...]] = (GamePanel, SeatsPanel, LearningPanel, RatingsPanel)
     KEY_ORDER: ClassVar[tuple[str, ...]] = (
-        "play.move", "play.run", "play.step", "play.slower", "play.faster", "play.undo", "play.hint", "play.new",
-        "play.opponent", "play.learn", "play.cancel", "play.tournament", "play.sides", "play.values", "screen.why",
-        "play.watch", "play.tab", "play.tab-before", "play.worlds",
+        "play.resume", "play.move", "play.release", "play.run", "play.step", "play.slower", "play.faster", "play.undo",
+        "play.hint", "play.new", "play.opponent", "play.learn", "play.cancel", "play.tournament", "play.game",
+        "play.sides", "play.values", "screen.why", "play.watch", "play.tab", "play.tab-before", "play.worlds",
     )  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("x", "cancel", "cancel", id="play.cancel"),
@@ -66,10 +73,12 @@ class PlayScreen(BenchScreen):
     def __init__(self) -> None:
         super().__init__()
         self.tab = "moves"
-        self.exact: tuple[MaskPlayer, MaskPlayer, str] | None = None  # (the two players, the sentence)
+        self.exact: tuple[Player, Player, str] | None = None  # (the two players, the sentence)
         self.game = GamePanel(self.show_game)
         self.seats = SeatsPanel(self.game)
         self.lessons, self.ratings = LearningPanel(self, self.game), RatingsPanel(self, self.game, self.seats)
+        self.game.strongest = self.ratings.strongest
+        self.shown = ""  # the name of the game on the board
 
     def compose_body(self) -> ComposeResult:
         yield Words(id="headline")
@@ -83,6 +92,7 @@ class PlayScreen(BenchScreen):
                 yield Rule(id="game-rule")
                 yield TabLine(id="tabs")
                 yield unfocused(Table(id="moves"))
+                yield unfocused(Table(id="values"))
                 yield self.ratings
                 yield self.lessons
                 yield self.seats
@@ -92,36 +102,70 @@ class PlayScreen(BenchScreen):
         self.show_tab("moves")
         self.show_game()
 
+    def open_run(self, name: str) -> None:
+        """Play against a run: its game, and its player opposite."""
+        from txlab.engine.games.catalogue import game_named
+
+        root = self.app.root  # type: ignore[attr-defined]
+
+        def seat() -> Seat:
+            return seat_of_run(name, root)
+
+        def find(lane: object) -> tuple[str, Seat]:
+            found = seat()
+            assert found.player is not None
+            return found.player.game.NAME, found
+
+        self.game.preparing.want(find, lambda found: self.game.prepare(game_named(found[0]), lambda: found[1]))
+
     # What is shown.
 
     def show_game(self) -> None:
         if not self.is_attached:
             return
-        game, said = self.game, self.game.show_board()
-        line = headline(game.moves, game.seats, game.you, game.solution is not None, self.beside())
-        self.query_one("#headline", Words).say(line, layout=False)
-        rows = [(SIGN[side], self.who(side), "bold" if self.at_turn(side) else "") for side in (FIRST, SECOND)]
-        rows.append(("squares", said, ""))
-        if game.hinted:
+        game = self.game
+        if self.shown != game.entry.name:
+            self.shown = game.entry.name
+            self.ratings.forget()
+            self.exact = None
+            self.fold()
+        said = game.show_board()
+        self.query_one("#headline", Words).say(self.headline(), layout=False)
+        rows = [
+            (sign_of(game.game, side), self.who(side), "bold" if self.at_turn(side) else "") for side in (FIRST, SECOND)
+        ]
+        rows.append(("moves", said, ""))
+        if game.hinting and not game.ended:
             rows.append(("hint", game.hint_words(), "$accent"))
-        if game.watching:
-            rows.append(("exactly", self.exact_words(), ""))
-        tally = tally_words(game.tally, game.you)
+        if exact := self.exact_words():
+            rows.append(("exactly", exact, ""))
+        tally = tally_words(game.game, game.tally, game.you)
         rows.append(("games", tally or "none yet", "" if tally else "$quiet"))
         self.query_one("#facts", Words).say(facts(rows))
         told = game.view != "nothing" or game.ended  # whether the moves are rated
         for name in ("#moves", "#game"):
-            self.query_one(name, Table).set_table(*move_table(game.moves, game.solution, told))
+            self.query_one(name, Table).set_table(*move_table(game, told))
+        self.query_one("#values", Table).set_table(*value_table(game.game, game.position, game.on_the_board()[0]))
+        game.answers.ask()
         self.refresh_bindings()
+
+    def headline(self) -> Content:
+        words, loud = state(self.game)
+        style = {"live": "bold $accent", "over": "bold", "quiet": ""}[loud]
+        parts = [Content.styled(f"{self.game.entry.title}   ", "$quiet"), Content.styled(words, style)]
+        if beside := self.beside():
+            parts.append(Content.styled(f"   {beside}", "$quiet"))
+        return Content.assemble(*parts)
 
     def exact_words(self) -> str:
         """Return `X .9678, drawn .0322, O .0000`: the results of these two, computed rather than played."""
         first, second = self.game.seats[FIRST].player, self.game.seats[SECOND].player
-        if first is None or second is None:
+        if not isinstance(first, TabularPlayer) or not isinstance(second, TabularPlayer):
             return ""
         if self.exact is None or self.exact[:2] != (first, second):
-            found = chances(first.graph, first.policy(), second.policy())
-            words = f"X {rate(found.won)}, drawn {rate(found.drawn)}, O {rate(found.lost)}"
+            found = chances(compiled(first.game), first.policy(), second.policy())  # type: ignore[arg-type]
+            one, other = self.game.game.SIGNS
+            words = f"{one} {rate(found.won)}, drawn {rate(found.drawn)}, {other} {rate(found.lost)}"
             self.exact = first, second, words
         return self.exact[2]
 
@@ -149,10 +193,14 @@ class PlayScreen(BenchScreen):
         self.show_game()
 
     def give_seat_to_learner(self, key: str) -> None:
-        """Seat the learner in the agent's place."""
+        """Seat the learner in the agent's place; a game that has not begun it begins, so that its values move: those
+        of the first moves stay at 0, what the game is worth."""
         seat = next(seat for seat in self.seats.learners if seat.key == key)
+        if not self.game.playing.moves and self.game.you == FIRST:
+            self.game.sit({FIRST: seat, SECOND: self.game.seats[FIRST]}, afresh=True)
+            return
         side = SECOND if self.game.you is None else -self.game.you
-        self.game.sit({**self.game.seats, side: seat}, afresh=not self.game.moves)
+        self.game.sit({**self.game.seats, side: seat}, afresh=not self.game.playing.moves)
 
     def action_cancel(self) -> None:
         """End the tournament and the learning; whatever was learnt stays."""
@@ -174,19 +222,27 @@ class PlayScreen(BenchScreen):
         for each in TABS:
             self.set_class(each == name, f"-{each}")
 
+    def fold(self) -> None:
+        """Give the board the whole width where it needs that: on a narrow terminal, and sooner if it is wide."""
+        drawing = self.game.board.drawing
+        needs = getattr(drawing, "LEAST_COLUMNS", 0)
+        side = 76 if self.has_class("-huge") else 43 if self.has_class("-narrow") else 50
+        self.set_class(self.size.width < 60 or self.size.width - side < needs, "-folded")
+
     def on_resize(self) -> None:
         self.call_after_refresh(self.resized)
 
     def resized(self) -> None:
         """Choose tabs and table columns for the new size."""
         if self.is_attached:
+            self.fold()
             self.show_tab(self.tab)
             self.lessons.show()
             self.ratings.show()
 
     def action_tab(self, by: int) -> None:
-        """Go to the next tab; on a tiny terminal the board is one of them."""
-        folded = self.has_class("-tiny")
+        """Go to the next tab; where the board has the whole width, it is one of them."""
+        folded = self.has_class("-folded")
         names = ("board", *self.tabs) if folded else self.tabs
         now = "board" if folded and not self.has_class("-side") else self.tab
         at = names.index(now) if now in names else -by  # after a resize that moved that one above the tabs
@@ -207,28 +263,46 @@ class PlayScreen(BenchScreen):
         return super().check_action(action, parameters)
 
     def action_why(self) -> None:
-        """Explain the value on the square under the cursor."""
+        """Explain the value of the move under the cursor, or of all that it may begin, the best first."""
         game = self.game
-        if game.solution is not None:
-            square = game.board.cursor if not game.ended and not game.position[game.board.cursor] else None
-            ask = partial(self.explained, game.position, square, game.seer(), game.view)
-            ask_why(self.app, ask, "one moment…")
-
-    def explained(self, position: Position, square: int | None, seat: Seat | None, view: str) -> Explanation | str:
-        """Return the last update of a learner's value, or what is known of another player's value; the result of best
-        play if that is shown. For a worker thread."""
-        player = seat.player if seat is not None and view == "agent" else None
-        if seat is not None and player is not None and player is not self.game.perfect and square is not None:
-            course = self.lessons.courses.get(seat.key)
-            if course is None:
-                return unexplained(seat.title, player.values(position), position, square)
-            return self.lessons.explain(course, position, square)
-        assert self.game.solution is not None
-        return explain(self.game.solution, position, square)
+        if not game.ready:
+            return
+        seat, moves = game.shown_seat() or game.seer(), game.moves_here()
+        if seat is None or seat.player is None or not moves:
+            self.game.tell("nobody has a value to explain here; o chooses another opponent, v another view")
+            return
+        ask_why(self.app, partial(explained, game.game, seat, game.position, moves), "one moment…")
 
     def action_worlds(self) -> None:
         """Go back to the worlds of the Arena."""
         self.app.action_open_screen("arena")  # type: ignore[attr-defined]
+
+
+def explained(
+    game: Game, seat: Seat, position: Position, moves: Sequence[Move]
+) -> Explanation | list[Explanation | Callable[[], Explanation]] | str:
+    """Return why a player values these moves as it does, the best first; for a worker thread."""
+    player = seat.player
+    assert player is not None
+    values = player.values(position)
+    ranked = sorted((move for move in moves if move in values), key=lambda move: -values[move]) or list(moves)
+    found = player.explain(position, ranked[0])
+    if found is None:
+        many = len(game.legal(position))
+        alike = f"each of the {many} moves is as likely as another" if not values else "of this move it knows nothing"
+        return f"{visible(seat.title)} sees nothing: {alike}.\nv shows what the perfect player or the strongest says."
+    if len(ranked) == 1:
+        return found
+
+    def later(move: Move) -> Callable[[], Explanation]:
+        def explain() -> Explanation:
+            told = player.explain(position, move)
+            assert told is not None
+            return told
+
+        return explain
+
+    return [found, *(later(move) for move in ranked[1:])]
 
 
 def unfocused(table: Table) -> Table:
@@ -239,42 +313,51 @@ def unfocused(table: Table) -> Table:
 # The text of the screen.
 
 
-def state(moves: Sequence[int], seats: Mapping[int, Seat], you: int | None, ready: bool) -> tuple[str, str]:
+def state(panel: GamePanel) -> tuple[str, str]:
     """Return (sentence, style: "live", "over" or "quiet")."""
-    position = position_of(moves)
-    if not ready:
-        return "searching all 5 478 positions…", "quiet"
-    result = tictactoe.outcome(position)
+    game, position, seats, you = panel.game, panel.position, panel.seats, panel.you
+    if not panel.ready:
+        return "one moment…", "quiet"
+    result = panel.playing.outcome
     if result is not None:
-        words = ended_words(position, you)
-        if you is None and result and not seats[result].person:
-            words = f"{title_of(seats, result)} has won{words.partition('has won')[2]}"
+        side = FIRST if result >= 0 else SECOND
+        words = game_words.ended_words(game, position, you)
+        if you is None and result and not seats[side].person:
+            words = f"{title_of(game, seats, side)} has won{words.partition('has won')[2]}"
         return words[:1].upper() + words[1:], "over"
-    mover = tictactoe.mover(position)
+    if panel.playing.to_throw:
+        return "the dice are thrown…", "quiet"
+    mover, thrown = panel.mover, throw_words(game, position)
+    dice = f" with {thrown}" if thrown else ""
     if not seats[mover].person:
-        return f"{title_of(seats, mover)} is to move", "quiet"
-    both = seats[-mover].person
-    return (f"{SIGN[mover]} is to move" if both else f"Your move: you are {SIGN[mover]}"), "live"
+        thinks = "" if panel.answering.idle else " and thinks"
+        return f"{title_of(game, seats, mover)} is to move{dice}{thinks}", "quiet"
+    if panel.no_choice:
+        return f"{sign_of(game, mover)} cannot move{dice}", "live"
+    words = (
+        f"{sign_of(game, mover)} is to move" if seats[-mover].person else f"Your move: you are {sign_of(game, mover)}"
+    )
+    return words + (f"{',' if dice and not seats[-mover].person else ''}{dice}" if dice else ""), "live"
 
 
-def headline(moves: Sequence[int], seats: Mapping[int, Seat], you: int | None, ready: bool, beside: str) -> Content:
-    """Return the line above the board; `beside` says what else is going on."""
-    words, loud = state(moves, seats, you, ready)
-    style = {"live": "bold $accent", "over": "bold", "quiet": ""}[loud]
-    parts = [Content.styled(words, style)]
-    if beside:
-        parts.append(Content.styled(f"   {beside}", "$quiet"))
-    return Content.assemble(*parts)
-
-
-def tally_words(tally: Mapping[int, int], you: int | None) -> str:
-    """Return `won 2, drawn 5, lost 1`, of the games between these two."""
+def tally_words(game: Game, tally: Mapping[int, int], you: int | None) -> str:
+    """Return `won 2, drawn 5, lost 1`, of the games between these two, and points where a win may have several."""
     if not sum(tally.values()):
         return ""
-    won, drawn, lost = tally.get(you or FIRST, 0), tally.get(0, 0), tally.get(-(you or FIRST), 0)
+    side = you or FIRST
+    won = sum(number for outcome, number in tally.items() if outcome * side > 0)
+    lost = sum(number for outcome, number in tally.items() if outcome * side < 0)
+    drawn = tally.get(0, 0)
+    one, other = game.SIGNS
     if you is None:
-        return f"X won {count(won)}, drawn {count(drawn)}, O won {count(lost)}"
-    return f"you won {count(won)}, drawn {count(drawn)}, lost {count(lost)}"
+        words = f"{one} won {count(won)}, drawn {count(drawn)}, {other} won {count(lost)}"
+    else:
+        words = f"you won {count(won)}, drawn {count(drawn)}, lost {count(lost)}"
+    if game.MOST_POINTS > 1:
+        words = words.replace(", drawn 0", "")
+        points = sum(outcome * side * number for outcome, number in tally.items())
+        words += f"; points {value_text(float(points))}"
+    return words
 
 
 def facts(rows: Sequence[tuple[str, str, str]]) -> Content:
@@ -287,42 +370,35 @@ def facts(rows: Sequence[tuple[str, str, str]]) -> Content:
     return Content.assemble(*parts)
 
 
-def move_table(moves: Sequence[int], solution: Solution | None, told: bool) -> tuple[list[Column], list[list[str]]]:
-    """Return the game so far, with `told` also what each move led to and which were mistakes."""
-    columns = [Column("#"), Column("", right=False), Column("square", right=False)]
-    told = told and solution is not None
-    columns += [Column("best play", right=False, quiet=True), Column("", right=False)] if told else []
+def move_table(panel: GamePanel, told: bool) -> tuple[list[Column], list[list[str]]]:
+    """Return the game so far, with `told` also what each move led to and what it gave away."""
+    playing, game = panel.playing, panel.game
+    columns = [Column("#"), Column("", right=False), Column("move", right=False)]
+    columns += [Column("leads to", right=False, quiet=True), Column("gave away", right=False)] if told else []
     rows = []
-    for place, move in enumerate(moves):
-        sign = SIGN[FIRST if place % 2 == 0 else SECOND]
-        row = [str(place + 1), sign, tictactoe.MOVES[move]]
-        if told and solution is not None:
-            row += [brief_verdict(solution, moves[:place], move), "mistake" if mistake(solution, moves, place) else ""]
+    for number, name in enumerate(playing.names()):
+        thrown = throw_words(game, playing.positions[playing.decisions[number]])
+        row = [str(number + 1), sign_of(game, playing.side_of(number)), f"{thrown}: {name}" if thrown else name]
+        if told:
+            lost = panel.loss(number)
+            row += ["", ""] if lost is None else [lost[1], loss_text(lost[0])]
         rows.append(row)
     return columns, rows
 
 
-def brief_verdict(solution: Solution, before: Sequence[int], move: int) -> str:
-    """Return `draw`, `X in 2` (moves) or `X won`."""
-    words = leads_to(solution, position_of(before), move)
-    if words.startswith("a draw"):
-        return "draw"
-    return words.removesuffix(" moves").removesuffix(" move").replace(" wins in ", " in ").replace(" has won", " won")
+def loss_text(points: float) -> str:
+    """Return ``, `−.03` or `−.21 mistake`."""
+    if points < SMALL_LOSS:
+        return ""
+    return value_text(-points) + (" mistake" if points >= MISTAKE else "")
 
 
-def mistake(solution: Solution, moves: Sequence[int], place: int) -> bool:
-    """Return whether the move gave away something that best play would have kept."""
-    graph = solution.graph
-    before, after = (graph.numbered(position_of(moves[:end])) for end in (place, place + 1))
-    return int(solution.value[before]) != int(solution.value[after])
-
-
-def unexplained(title: str, values: Mapping[int, float], position: Position, square: int) -> str:
-    """Describe a value whose update is no longer known, or a player that has no values."""
-    where, sign = tictactoe.MOVES[square], SIGN[tictactoe.mover(position)]
-    best = "v shows what is true with best play, and w then says why."
-    if square not in values:
-        many = len(tictactoe.legal(position))
-        return f"{visible(title)} sees nothing: each of the {many} free squares is as likely as another.\n{best}"
-    said = f"{visible(title)} expects {value_text(values[square])} of {where}, from the view of {sign}."
-    return f"{said}\nOnly the table's values were kept, not the updates that made them.\n{best}"
+def value_table(game: Game, position: Position, judged: Judged) -> tuple[list[Column], list[list[str]]]:
+    """Return the legal moves with their values, the best first."""
+    columns = [Column("move", right=False), Column("points"), Column("", right=False, quiet=True)]
+    ranked = sorted(judged.values, key=lambda move: -judged.values[move])
+    rows = [
+        [game.name_of_move(position, move), value_text(judged.values[move], 3), judged.notes.get(move, "")]
+        for move in ranked
+    ]
+    return columns, rows

@@ -5,7 +5,8 @@ Runs are searched only on request, in a thread; a folder of a thousand runs take
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -13,16 +14,20 @@ from textual.binding import Binding
 
 from txlab.drawing.text import visible
 from txlab.engine.games.game import FIRST, SECOND
+from txlab.errors import LabError
+from txlab.runs.models import player_of_run, steps_that_play
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.dialogs import Choose
-from txlab.tui.screens.play.game import PERSON, Seat
+from txlab.tui.screens.play.players import PERSON, Seat, runs_that_play, seat_of_run
 
 if TYPE_CHECKING:
     from txlab.tui.screens.play.game import GamePanel
 
 ANOTHER = "another person"
 A_RUN = "of a run…"
+RUNGS = 6
+"""Snapshots of a run that are rated in a tournament."""
 
 
 class SeatsPanel(Panel):
@@ -46,8 +51,10 @@ class SeatsPanel(Panel):
 
     @property
     def at_hand(self) -> list[Seat]:
-        """Every agent that can play now."""
-        return [*self.game.agents, *self.learners, *self.recorded]
+        """Every agent that can play this game now."""
+        seats = [*self.game.agents, *self.learners, *self.recorded, *self.game.seats.values()]
+        game = self.game.entry.name
+        return list({seat.key: seat for seat in seats if seat.player and game == seat.player.game.NAME}.values())
 
     def learnt(self, seats: list[Seat]) -> None:
         """Replace a learner and its snapshots by newer ones."""
@@ -60,7 +67,7 @@ class SeatsPanel(Panel):
         seats = {seat.title: seat for seat in self.at_hand}
         now = self.game.seats[side].title
         rows = [(seat.title, seat.about, seat.title == now) for seat in seats.values()]
-        rows.append((A_RUN, "a recorded run of self-play", False))
+        rows.append((A_RUN, "a run of this game, as it is or as it was", False))
         if people:
             rows.append((ANOTHER, "in turn, at the same keys", self.game.seats[side].person))
 
@@ -76,88 +83,92 @@ class SeatsPanel(Panel):
 
     def action_opponent(self) -> None:
         """Choose your opponent; if only agents play, who plays O."""
-        if self.game.solution is None:
+        if not self.game.ready:
             return
         side = SECOND if self.game.you is None else -self.game.you
 
         def sit(seat: Seat) -> None:
             self.game.sit({**self.game.seats, side: seat}, afresh=False)
 
-        question = "Who plays O?" if self.game.watching else "Choose your opponent"
+        question = f"Who plays {self.game.game.SIGNS[1]}?" if self.game.watching else "Choose your opponent"
         self.ask_who(question, side, sit, people=not self.game.watching)
 
     def action_watch(self) -> None:
         """Let two agents play each other; pressed again, a person takes X."""
-        if self.game.solution is None:
+        if not self.game.ready:
             return
         if self.game.watching:
             self.game.sit({FIRST: PERSON, SECOND: self.game.seats[SECOND]}, afresh=True)
             return
 
+        signs = self.game.game.SIGNS
+
         def first(seat: Seat) -> None:
-            self.ask_who("Who plays O?", SECOND, lambda other: both(seat, other), people=False)
+            self.ask_who(f"Who plays {signs[1]}?", SECOND, lambda other: both(seat, other), people=False)
 
         def both(one: Seat, other: Seat) -> None:
             self.game.running = True
             self.game.sit({FIRST: one, SECOND: other}, afresh=True)
 
-        self.ask_who("Who plays X?", FIRST, first, people=False)
+        self.ask_who(f"Who plays {signs[0]}?", FIRST, first, people=False)
 
     # The players of runs.
 
     def find_runs(self, question: str, then: Callable[[Seat], None]) -> None:
-        """List the runs that have a player, and ask for one."""
+        """List the runs that have a player of this game, and ask for one; RUN@STEP is what it was at a step."""
         root: Path = self.app.root  # type: ignore[attr-defined]
+        entry = self.game.entry
 
-        def look(lane: LatestTask) -> list[tuple[str, Path, str]]:
-            return self_play_runs(root, lambda: lane.late)
+        def look(lane: LatestTask) -> list[tuple[str, str]]:
+            return [(path.name, info.title) for path, info in runs_that_play(root, entry, lambda: lane.late)]
 
-        def ask(found: list[tuple[str, Path, str]]) -> None:
-            paths = {name: path for name, path, _ in found}
+        def ask(found: list[tuple[str, str]]) -> None:
             if not found:
-                self.tell(f"there is no run of self-play in {root}; start one in the Lab: tictactoe")
+                start = f"; start one in the Lab: {entry.scenario}" if entry.scenario else ""
+                self.tell(f"there is no run that plays {entry.title} in {root}{start}")
                 return
-            rows = [(name, about, False) for name, _, about in found]
+            rows = [(name, about, False) for name, about in found]
 
             def chosen(name: str | None) -> None:
-                if name in paths:
-                    self.open_run(paths[name], then)
+                if name:
+                    self.open_run(name, then)
 
-            self.app.push_screen(Choose(question, rows), chosen)
+            self.app.push_screen(Choose(f"{question} RUN, or RUN@STEP", rows, free=True), chosen)
 
         self.finding.want(look, ask, holds_keys=True)
 
-    def open_run(self, path: Path, then: Callable[[Seat], None]) -> None:
-        """Load the present player of a run, then call `then` with it."""
+    def open_run(self, name: str, then: Callable[[Seat], None]) -> None:
+        """Load the player of a run, then call `then` with it."""
+        root: Path = self.app.root  # type: ignore[attr-defined]
 
         def take(seat: Seat) -> None:
+            if seat.player is not None and self.game.entry.name != seat.player.game.NAME:
+                self.tell(f"{seat.title} plays {seat.player.game.TITLE}, not {self.game.entry.title}")
+                return
             self.recorded = [seat, *(each for each in self.recorded if each.key != seat.key)]
             then(seat)
 
-        self.finding.want(lambda _: seat_of_run(path), take, holds_keys=True)
+        self.finding.want(lambda _: seat_of_run(name, root), take, holds_keys=True)
+
+    def snapshots(self) -> list[Seat]:
+        """The players that the runs at hand were before, up to `RUNGS` each, evenly spaced; for a worker thread."""
+        found = {}
+        for family in {seat.family for seat in self.at_hand if seat.family.startswith("run ")}:
+            path = Path(family.removeprefix("run "))
+            for step in spaced(steps_that_play(path), RUNGS):
+                with suppress(LabError):  # a step that was thinned out meanwhile
+                    player = player_of_run(path, step)
+                    title = visible(f"{path.name}@{step}")
+                    found[title] = Seat(title, title, player.name, player, title, family, step)
+        return list(found.values())
 
 
-def self_play_runs(root: Path, stop: Callable[[], bool]) -> list[tuple[str, Path, str]]:
-    """Return (name, path, title) of the runs of self-play, newest first."""
-    from txlab.runs.directory import RunDirectory, RunInfo
-    from txlab.runs.folder import list_runs
+def spaced(steps: Sequence[int], count: int) -> list[int]:
+    """At most so many of them, the first and the last among them, evenly spaced.
 
-    found = []
-    for path in list_runs(root):
-        if stop():
-            break
-        try:
-            info = RunInfo.load(RunDirectory(path))
-        except (OSError, ValueError):
-            continue
-        if info.kind == "self-play":
-            found.append((path.name, path, info.title))
-    return found
-
-
-def seat_of_run(path: Path) -> Seat:
-    """Return the latest player of a run. Raises LabError if it has none yet."""
-    from txlab.runs.models import player_of_run
-
-    player = player_of_run(path)
-    return Seat(f"run {path}", visible(f"run {path.name}"), player.name, player)
+    >>> spaced([1, 2, 3, 4, 5, 6, 7, 8, 9], 3), spaced([4, 8], 3)
+    ([1, 5, 9], [4, 8])
+    """
+    if len(steps) <= count:
+        return list(steps)
+    return [steps[round(k * (len(steps) - 1) / (count - 1))] for k in range(count)]

@@ -15,6 +15,7 @@ from textual.containers import Horizontal
 from textual.content import Content
 
 from txlab.drawing.text import visible
+from txlab.experiments.kind import kind_of_run
 from txlab.runs.summary import GOING
 from txlab.tui.run_panel import RunPanel
 from txlab.tui.screens.base_screens import BenchScreen, Rule
@@ -51,7 +52,10 @@ class TrainScreen(BenchScreen):
         *("run.pause", "run.step", "run.stop", "train.resume", "train.side", "time.earlier", "time.later"),
         *("screen.why", "train.lr-down", "train.lr-up"),
     )
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("v", "side", "numbers", id="train.side")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("v", "side", "numbers", id="train.side"),
+        Binding("g", "game", "play", id="train.game"),
+    ]
 
     def __init__(self) -> None:
         super().__init__()
@@ -142,6 +146,8 @@ class TrainScreen(BenchScreen):
         return self.has_class("-narrow") or self.has_class("-tiny")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "game":
+            return self.snap is not None and bool(kind_of_run(self.snap.scenario.get("kind")).plays_from)
         if action == "side":
             return self.folded or bool(self.snap and self.snap.pictures.names)
         return super().check_action(action, parameters)
@@ -150,6 +156,13 @@ class TrainScreen(BenchScreen):
         if binding.id == "train.side" and self.snap and self.snap.pictures.names:
             return "pictures" if not self.folded or self.has_class("-side") else "numbers"
         return super().word_for(binding)
+
+    async def action_game(self) -> None:
+        """Play against what the run has learnt, or had learnt at the step that is shown."""
+        if self.run.path is not None:
+            name = self.run.path.name if self.run.at is None else f"{self.run.path.name}@{self.run.at}"
+            await self.app.switch_mode("play")
+            self.app.screen.open_run(name)  # type: ignore[attr-defined]
 
     def action_side(self) -> None:
         """Show the next of the images and histograms in place of the texts, and after the last the texts again. Where

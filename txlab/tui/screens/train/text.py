@@ -189,7 +189,7 @@ NO_TEXTS = {
     "": "no samples yet: texts that the model writes while it learns appear here",
     **dict.fromkeys(("planning", "prediction", "control"), "its world, and what is known of it by now: 6 Arena"),
     "bandits": "no texts here: see the curves; txlab plot RUN --sweep draws a sweep",
-    "self-play": "the board, and players to play against: 6 Arena, then tic-tac-toe",
+    "self-play": "the board, and players to play against: 6 Arena, then t",
 }
 """kind of experiment → the text in place of its samples; the first one is the default."""
 

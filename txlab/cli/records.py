@@ -1,0 +1,61 @@
+"""Files of games, as the commands write and read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from txlab.errors import LabError, refused
+
+if TYPE_CHECKING:
+    from txlab.engine.games.catalogue import GameEntry
+    from txlab.engine.games.records.record import PlayedGame, Record
+
+
+def require_folder(path: Path) -> None:
+    """LabError if a file could not be written there: it is better known before a long match than after it."""
+    if "\0" in str(path):
+        raise LabError("--record: a path cannot contain a NUL")
+    with refused(f"{path} cannot be written"):
+        parent, there = path.absolute().parent.is_dir(), path.is_dir()
+    if not parent:
+        raise LabError(f"{path} cannot be written: there is no folder {path.parent}")
+    if there:
+        raise LabError(f"{path} cannot be written: it is a folder")
+
+
+def write_record(entry: GameEntry, games: Sequence[PlayedGame], path: Path) -> None:
+    """Write games in the form that others read. LabError if the file cannot be written."""
+    from txlab.engine.games.records.record import Record
+    from txlab.files import atomic_write
+
+    text = entry.form.write(entry.game, Record(tuple(games)))
+    try:
+        atomic_write(path, text.encode())
+    except OSError as error:
+        raise LabError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def read_record(path: Path, game: str | None) -> tuple[GameEntry, Record]:
+    """The games of a file, of the game that is named, or that the file tells or allows. LabError naming the line."""
+    from txlab.engine.games.catalogue import game_named, games
+    from txlab.engine.games.records.record import read_text
+
+    text = read_text(path)
+    known = [game_named(game)] if game is not None else list(games().values())
+    if told := [each for each in known if each.form.recognises(each.game, text)]:
+        known = told
+    found, errors = [], []
+    for entry in known:
+        try:
+            found.append((entry, entry.form.read(entry.game, text)))
+        except LabError as error:
+            errors.append(error)
+    if len(found) == 1:
+        return found[0]
+    if len(known) == 1:
+        raise LabError(f"{path}: {errors[0]}")
+    names = [entry.name for entry, _ in found] or [entry.name for entry in known]
+    what = "it can be of several games" if found else f"it is of no game that is known ({errors[0]})"
+    raise LabError(f"{path}: {what}; give --game with one of {', '.join(names)}")

@@ -1,0 +1,151 @@
+"""A network that plays backgammon under the protocol of all games, and why it values a move as it does (MATH G2).
+
+    value(a) = −E(s′)                 1 ply: E is the network's equity of the after-state, seen by the other side
+    value(a) = −Σ p(roll) max −E(s″)  2 plies: of the `WIDTH` best; the mean over the replies that the network likes
+
+Which inputs raise a value is told by taking each away: E with the input at 0 beside E.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from txlab.engine.explain import Explanation, Operand, Step, computed
+from txlab.engine.games.backgammon import choice, game
+from txlab.engine.games.backgammon.game import allowed, board_of
+from txlab.engine.games.backgammon.inputs import NAMES, TURN, inputs_of
+from txlab.engine.games.backgammon.network import LOSE_GAMMON, WIN, WIN_GAMMON, Network, equity, forward
+from txlab.engine.games.backgammon.rules import ROLLS, Board, Steps, points_won, turned
+from txlab.engine.games.game import Game, Move, Position
+from txlab.engine.games.players import Silent
+
+TOLD = 4  # inputs named on either side
+OTHER = {"own": "opponent's", "opponent's": "own"}
+WORDS = ("win", "win gammon", "lose gammon")
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkPlayer(Silent):
+    """Plays what a network values most. plies   1 or 2: how far it looks ahead"""
+
+    name: str
+    net: Network
+    plies: int = 1
+
+    @property
+    def game(self) -> Game:
+        return game
+
+    def move(self, position: Position, draw: float) -> Steps:
+        found = self.values(position)
+        return max(found, key=found.__getitem__)
+
+    def values(self, position: Position) -> dict[Move, float]:
+        """Of all moves by 1 ply; of the `WIDTH` best of these by 2 plies."""
+        moves = {turned(reached): steps for reached, steps in allowed(board_of(position), position[1]).items()}
+        expected = dict(zip(moves, choice.expected(self.net, list(moves)), strict=True))
+        if self.plies > 1 and len(moves) > 1:
+            best = sorted(moves, key=expected.__getitem__)[: choice.WIDTH]
+            expected = dict(zip(best, choice.expected(self.net, best, 2), strict=True))
+        return {moves[board]: -value for board, value in expected.items()}
+
+    def notes(self, position: Position) -> dict[Move, str]:
+        """The probability to win, by the network's after-state: "53 %"."""
+        found = {}
+        for reached, steps in allowed(board_of(position), position[1]).items():
+            after = turned(reached)
+            win = 1.0 if points_won(after) else 1 - float(forward(self.net, inputs_of(after))[1][WIN])
+            found[steps] = f"{100 * win:.0f} %"
+        return found
+
+    def sees(self, position: Position) -> str:
+        return f"points that {self.name} expects"
+
+    def match(self, other: NetworkPlayer, seeds: np.ndarray) -> np.ndarray:
+        return choice.match(self.net, other.net, seeds, (self.plies, other.plies))
+
+    def explain(self, position: Position, move: Move) -> Explanation | None:
+        values = self.values(position)
+        return explain_move(self, position, move, values) if move in values else None
+
+
+def explain_move(player: NetworkPlayer, position: Position, move: Steps, values: dict[Move, float]) -> Explanation:
+    """Explain the points that a network expects of a move: what it makes of the after-state, and which inputs count."""
+    board = game.board_of(game.after(position, move))
+    value, best = values[move], max(values.values())
+    question = f"why {value:+.4f} points for {game.name_of_move(position, move)}?"
+    behind = computed("behind the best", "{} − {}", lambda a, b: a - b, best, value, note="0: it is played")
+    source = f"{player.name}; s′ is seen by the other side, who is then to roll"
+    if points_won(board):
+        ended = Step("value", "", value, "the game has ended: points by the rules, not by the network")
+        return Explanation(question, "value = points won", "G2", source, [], [ended], meaning=[behind])
+    y = [float(each) for each in forward(player.net, inputs_of(board))[1]]
+    own = [Step(word, "", each) for word, each in zip(WORDS, turned_outputs(y), strict=True)]
+    if player.plies > 1:
+        return explain_two_plies(player.net, board, question, source, value, [*own, behind])
+    there = equity(np.array(y))
+    lift = computed("equity(s′)", "2 · {} + {} − {} − 1", lambda w, g, lost: 2 * w + g - lost - 1, *y)
+    return Explanation(
+        question=question,
+        equation="value = −equity(s′),  equity = 2·win + win gammon − lose gammon − 1",
+        math="G2",
+        source=source,
+        operands=[Operand("y(s′)", y, ", ".join(WORDS))],
+        steps=[lift, computed("value", "0 − {}", lambda expected: -expected, there)],
+        meaning=[*own, behind, *raising(player.net, board)],
+    )
+
+
+def turned_outputs(y: Sequence[float]) -> tuple[float, float, float]:
+    """The outputs from the view of the player who moved."""
+    return 1 - y[WIN], y[LOSE_GAMMON], y[WIN_GAMMON]
+
+
+def explain_two_plies(
+    net: Network, board: Board, question: str, source: str, value: float, meaning: list[Step]
+) -> Explanation:
+    """Explain a value two plies deep: the mean over the other side's rolls."""
+    replies = [-choice.best_after_state(net, board, dice)[1] for dice, _ in ROLLS]
+    total = sum(weight * reply for reply, (_, weight) in zip(replies, ROLLS, strict=True))
+    alone = -equity(forward(net, inputs_of(board))[1])
+    return Explanation(
+        question=question,
+        equation="value = −(1/36) Σ n(roll) max −equity(s″)",
+        math="G2",
+        source=source,
+        operands=[
+            Operand("max −equity(s″)", replies, "what the other side expects after its best reply to each roll"),
+            Operand("n(roll)", [weight for _, weight in ROLLS], "how many of 36 throws give the roll"),
+        ],
+        steps=[computed("value", "0 − {} / 36", lambda each: -each / 36, total)],
+        meaning=[Step("one ply deep", "", alone, "by the network's view of s′ alone"), *meaning],
+        labels=[f"{high}-{low}" for (high, low), _ in ROLLS],
+    )
+
+
+def raising(net: Network, board: Board) -> list[Step]:
+    """The inputs of an after-state that raise its value most for the player who moved, and those that lower it."""
+    x = inputs_of(board)
+    there = equity(forward(net, x)[1])
+    gains = {}
+    for i in np.flatnonzero(x).tolist():
+        if i < TURN:
+            without = x.copy()
+            without[i] = 0
+            gains[i] = equity(forward(net, without)[1]) - there
+    ranked = sorted(gains, key=gains.__getitem__)
+    told = [*(i for i in ranked[: -TOLD - 1 : -1] if gains[i] > 0), *(i for i in ranked[:TOLD] if gains[i] < 0)]
+    # the after-state is seen by the other side: its own points are the opponent's of the player who moved
+    return [Step(side_turned(NAMES[i]), "value − value without it", gains[i]) for i in told]
+
+
+def side_turned(name: str) -> str:
+    """
+    >>> side_turned("own point 6, 1 or more"), side_turned("opponent's bar")
+    ("opponent's point 6, 1 or more", 'own bar')
+    """
+    side, _, rest = name.partition(" ")
+    return f"{OTHER[side]} {rest}"

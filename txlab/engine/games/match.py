@@ -1,0 +1,123 @@
+"""A match of two players with paired luck, and what it says about them (MATH G1, H6).
+
+    x = (points of A in the first game of a pair + points of A in the second) / 2
+
+Games are played in pairs: the same dice, or the same random first moves in a game without dice, once with A in the
+first seat and once with B. What luck gives A in one game it gives B in the other, so x varies less than the points of a
+game, and the interval is that of the mean of the pairs (engine/intervals.py). A game's draws follow from the seed and
+its number alone, so a match is the beginning of a longer one with the same seed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from txlab.engine.games.game import Game
+from txlab.engine.games.players import Player
+from txlab.engine.games.records.record import PlayedGame, Turn
+from txlab.engine.games.tournament import RANDOM_MOVES, games_played
+from txlab.engine.intervals import mean_interval, probability_above
+from txlab.errors import LabError
+
+AT_ONCE = 64
+"""Pairs that are played at the same time, at most: some players answer many positions in the time of one."""
+
+
+def random_moves(game: Game) -> int:
+    """The first moves that are made at random: two players that always move alike would play one game only. No game of
+    tic-tac-toe is decided by one move; a game with more of them has RANDOM_MOVES."""
+    return 0 if game.chances(game.start()) else getattr(game, "RANDOM_MOVES", RANDOM_MOVES)
+
+
+def play_match(
+    a: Player, b: Player, games: int, seed: int, opening: int | None = None, names: tuple[str, str] | None = None
+) -> Iterator[PlayedGame]:
+    """The games one after the other: A has the first seat in games 0, 2, …, and two games have the same luck.
+
+    names   of A and B, if not their own
+    LabError for players of different games, of the same name, and for an odd number of games.
+    """
+    names = names or (a.name, b.name)
+    if a.game.NAME != b.game.NAME:
+        raise LabError(f"{names[0]} plays {a.game.TITLE}, {names[1]} {b.game.TITLE}")
+    if names[0] == names[1]:
+        raise LabError(f"two players of a match need names of their own; both are {names[0]}")
+    if games < 2 or games % 2:
+        raise LabError(f"a match has an even number of games, in which each has either seat; not {games}")
+    opening = random_moves(a.game) if opening is None else opening
+    done = 0
+    while done < games // 2:
+        # as many as a quarter of what has been played: an interruption loses no more than that
+        count = min(games // 2 - done, max(1, min(AT_ONCE, done // 3)))
+        shared = np.uint64(seed * 2**32 + 2 * done) + np.uint64(2) * np.arange(count, dtype=np.uint64)
+        first = games_played(a, b, shared, shared, opening)
+        second = games_played(b, a, shared, shared + np.uint64(1), opening)
+        for pair in range(count):
+            for (outcomes, turns), seats in ((first, names), (second, names[::-1])):
+                yield PlayedGame(seats, tuple(Turn(*turn) for turn in turns[pair]), outcomes[pair])
+        done += count
+
+
+@dataclass(frozen=True)
+class Score:
+    """What a match came to, for its player A.
+
+    points  of A in each game, in order; games 0 and 1 are a pair, and so on
+    most    the points of the highest win
+    """
+
+    points: tuple[int, ...]
+    most: int
+
+    @classmethod
+    def of(cls, games: Sequence[PlayedGame], a: str, most: int) -> Score:
+        return cls(tuple(points for each in games if (points := each.points_of(a)) is not None), most)
+
+    @property
+    def won(self) -> int:
+        return sum(each > 0 for each in self.points)
+
+    @property
+    def drawn(self) -> int:
+        return self.points.count(0)
+
+    @property
+    def lost(self) -> int:
+        return sum(each < 0 for each in self.points)
+
+    def sizes(self) -> Counter[int]:
+        """How many games had which points."""
+        return Counter(self.points)
+
+    @property
+    def mean(self) -> float:
+        """Points a game."""
+        return sum(self.points) / len(self.points) if self.points else 0.0
+
+    @cached_property
+    def pairs(self) -> np.ndarray:
+        """(n) float64: the mean of each whole pair."""
+        whole = len(self.points) // 2 * 2
+        found: np.ndarray = np.array(self.points[:whole], dtype=np.float64).reshape(-1, 2).mean(1)
+        return found
+
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % interval of the points A expects in a game; None before the first pair."""
+        if not len(self.pairs):
+            return None
+        return mean_interval(*self.moments(), -self.most, self.most)
+
+    def better(self) -> float | None:
+        """The probability that A expects more points than B, by Student's distribution of the pairs; None before the
+        first."""
+        if not len(self.pairs):
+            return None
+        return probability_above(*self.moments(), -self.most, self.most)
+
+    def moments(self) -> tuple[float, float, int]:
+        return float(self.pairs.mean()), float(self.pairs.std()), len(self.pairs)

@@ -1,0 +1,107 @@
+"""Who can sit at a board: persons, the players of the catalogue, learners, and the players of runs.
+
+Runs are searched in a thread, and only where they are needed; a folder of a thousand runs takes a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from txlab.drawing.boards import sign_of
+from txlab.drawing.text import visible
+from txlab.engine.games.catalogue import GameEntry
+from txlab.engine.games.game import Game
+from txlab.engine.games.players import Player
+from txlab.errors import LabError
+from txlab.runs.directory import RunDirectory, RunInfo
+from txlab.runs.folder import list_runs
+
+
+@dataclass(frozen=True)
+class Seat:
+    """A player at the board: a person, one that the catalogue names, a learner of this screen, or one from a run.
+
+    key     stays the same while a player learns; its knowledge is looked up when it moves
+    player  None for a person     about   stands beside the title where players are chosen
+    where   how it is found again: "you", the name in the catalogue, RUN or RUN@STEP; "" = it cannot be
+    family, age   the learner or the run that it is a snapshot of, and after how much learning
+    """
+
+    key: str
+    title: str
+    about: str = ""
+    player: Player | None = None
+    where: str = ""
+    family: str = ""
+    age: int = 0
+
+    @property
+    def person(self) -> bool:
+        return self.player is None
+
+
+PERSON = Seat("you", "you", where="you")
+
+
+def title_of(game: Game, seats: Mapping[int, Seat], side: int) -> str:
+    """`perfect (O)`"""
+    return f"{visible(seats[side].title)} ({sign_of(game, side)})"
+
+
+def agents_of(entry: GameEntry) -> list[Seat]:
+    """The players of a game that need no run and no learning."""
+    return [Seat(each.name, each.name, each.about, each.made(entry.game), each.name) for each in entry.players]
+
+
+def seat_named(who: str, agents: Sequence[Seat], root: Path, missing: list[str]) -> Seat:
+    """The seat of a saved game; the usual opponent for one that is not there any more, which is added to `missing`."""
+    if who == PERSON.where:
+        return PERSON
+    found = next((seat for seat in agents if seat.where == who), None)
+    if found is not None:
+        return found
+    try:
+        if ":" in who:  # of another machine, which is not asked unasked
+            raise LabError("not here")
+        return seat_of_run(who, root)
+    except LabError:
+        missing.append(visible(who[:60]))
+        return agents[0]
+
+
+def usual_opponent(root: Path, entry: GameEntry, agents: Sequence[Seat], stop: Callable[[], bool]) -> Seat:
+    """Who sits opposite in the beginning: the first of the catalogue; if none there has learnt the game, the player of
+    the newest run that has one."""
+    if agents[0].key != "random":
+        return agents[0]
+    for path, _ in runs_that_play(root, entry, stop):
+        try:
+            return seat_of_run(path.name, root)
+        except LabError:  # it has not played yet
+            continue
+    return agents[0]
+
+
+def runs_that_play(root: Path, entry: GameEntry, stop: Callable[[], bool]) -> Iterator[tuple[Path, RunInfo]]:
+    """The runs of the kinds that play a game, newest first."""
+    for path in list_runs(root):
+        if stop():
+            break
+        try:
+            info = RunInfo.load(RunDirectory(path))
+        except (OSError, ValueError):
+            continue
+        if info.kind in entry.kinds and info.facts.get("game", entry.title) == entry.title:
+            yield path, info
+
+
+def seat_of_run(name: str, root: Path) -> Seat:
+    """The player of a run, "RUN" or "RUN@STEP". LabError if it has none yet."""
+    from txlab.runs.models import find_model, player_of_run
+
+    path, step = find_model(name, root)
+    player = player_of_run(path, step)
+    where = path.name if step is None else f"{path.name}@{step}"
+    return Seat(f"run {path}@{step}", visible(f"run {where}"), player.name, player, where, f"run {path}")
