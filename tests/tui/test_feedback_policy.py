@@ -175,11 +175,11 @@ async def test_w_explains_a_token_with_the_numbers_of_the_frame(tmp_path: Path) 
         found.facts = {**found.facts, "method": "rloo"}  # has no values, so no δ
         assert [answer.result for answer in found.answers(0, 1)] == [ratio.result, kl.result]  # type: ignore[union-attr]
         assert found.answers(0, 1)[1].meaning[-1].result == pytest.approx(kl.meaning[-1].result)  # type: ignore[union-attr]
-        names = {fact.name for fact in screen.episodes.numbers(found)}
+        names = {fact.name for fact in screen.episodes.numbers(found, 0, 1)}
         found.facts = {**found.facts, "method": "grpo"}  # pays in its loss, and no token has a reward of its own
         d, beta = -kl.result, float(found.facts["beta"])  # type: ignore[arg-type, union-attr]
         assert found.answers(0, 1)[1].meaning[-1].result == pytest.approx(beta * (math.exp(d) - 1 - d))  # type: ignore[union-attr]
-        assert {fact.name for fact in screen.episodes.numbers(found)} == names - {"reward r"}
+        assert {fact.name for fact in screen.episodes.numbers(found, 0, 1)} == names - {"reward r"}
         assert not names & {"δ", "value V", "return", "A whitened"}
         found.facts = {**found.facts, "method": "ppo"}
         await pilot.press("w")

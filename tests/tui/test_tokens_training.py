@@ -67,7 +67,6 @@ async def training(pilot: Pilot[None], folder: Path) -> TokensScreen:
     await settle(
         pilot,
         lambda: quiet(screen) and screen.training.state is not None and screen.training.state.size == len(TEXT),
-        400,
     )
     return screen
 
@@ -76,7 +75,6 @@ async def at(pilot: Pilot[None], screen: TokensScreen, merges: int) -> None:
     await settle(
         pilot,
         lambda: quiet(screen) and screen.training.state is not None and screen.training.state.merges == merges,
-        400,
     )
 
 

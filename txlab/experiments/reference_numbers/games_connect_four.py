@@ -88,7 +88,7 @@ def measure_learning(say: Say) -> list[Measured]:
             learner.step()
         after = learner.evaluate()
         names = ("optimal", "optimal_search")
-        true += [after[name] > before[name] for name in names]
+        true += [float(after[name]) > float(before[name]) for name in names]
         told = ", ".join(f"{float(before[name]):.3f} to {float(after[name]):.3f}" for name in names)
         lines.append(f"seed {seed}: alone, and with 50 visits: {told}")
     *rest, last = (Measured(float(each), runs=SEEDS) for each in true)

@@ -3,14 +3,14 @@ of integers and call no others (MATH G3; Pons 2015)."""
 
 from __future__ import annotations
 
-from txlab.engine.games.connect_four.rules import BOARD, BOTTOM, COLUMN, COLUMNS, STRIDE
+from txlab.engine.games.connect_four.rules import BOARD, BOTTOM, COLUMN, COLUMNS, STRIDE, Stones
 
 OFFSET = 64
 """A table keeps OFFSET + an upper bound of a score, or −OFFSET + a lower bound."""
 FROM_CENTRE = (3, 2, 4, 1, 5, 0, 6)
 
 
-def winning(own: int, both: int) -> int:
+def winning(own: Stones, both: Stones) -> Stones:
     """The free squares that would complete four of `own`, whether a stone can fall there yet or not."""
     found = (own << 1) & (own << 2) & (own << 3)
     for step in (STRIDE - 1, STRIDE, STRIDE + 1):
