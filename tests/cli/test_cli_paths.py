@@ -63,7 +63,7 @@ READING = """
     match @ random --game=tictactoe --games=2
     match random @ --game=tictactoe --games=2
     analyse @
-    analyse games.txt --game=tictactoe --judge=@
+    analyse games.moves --game=tictactoe --judge=@
     presets @
     verify tokenizers --folder=@
     tokenizer train @ --vocabulary=300 --out=made
@@ -239,7 +239,8 @@ def test_what_is_read_is_refused_in_one_sentence(
     line: str, ask: Ask, places: dict[str, str], tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "games.txt").write_text("51\n", encoding="utf-8")
+    if "games.moves" in line:
+        (tmp_path / "games.moves").write_text("51\n", encoding="utf-8")
     # whoever may read the kernel's log is not kept waiting: there it is a text, or empty
     fine = {"endless"} if "--file" in line or "text=" in line else set()
     if line.endswith("bytes --file=@"):  # any bytes are a text for a tokenizer, and root may read all of them

@@ -261,7 +261,8 @@ def test_what_the_labeller_means_is_told_beside_the_proxy_and_before_it(method: 
         metrics = dict(experiment.step())
     assert isfinite(float(metrics["gold"]))
     assert isfinite(float(metrics["proxy"]))
-    assert KIND.primary_metrics.index("gold") < KIND.primary_metrics.index("proxy")
+    first = [metric.key for metric in KIND.METRICS if metric.primary]
+    assert first.index("gold") < first.index("proxy")
 
 
 def test_a_new_head_has_the_deviation_of_the_originals() -> None:

@@ -27,7 +27,7 @@ TABLE = 'kind = "self-play"\nlearn = {alpha = 0.5, games = 3000, games_per_step 
 NETWORK = """
 kind = "td-gammon"
 learn = {units = 8, games = 60, games_per_step = 20}
-match = {games = 2, from_games = 0}
+match = {games = 2, copies = [0]}
 record = {evaluate_every = 0, frame_every = 1, checkpoint_every = 2}
 """
 SEARCH = SMALL.replace("steps = 24", "steps = 4").replace("checkpoint_every = 5", "checkpoint_every = 2")

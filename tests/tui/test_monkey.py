@@ -268,7 +268,7 @@ async def test_random_keys_at_the_board_break_nothing(
                 await app.switch_mode("play")
             assert app._exception is None, f"seed {seed}, event {done}: {app._exception!r}"
             position = screen.game.position  # the moves are always those of a game
-            assert sum(map(abs, position)) == len(screen.game.moves) <= 9
+            assert sum(map(abs, position)) == len(screen.game.playing.moves) <= 9
         for _ in range(100):
             if len(app.screen_stack) == 1:
                 break

@@ -163,7 +163,7 @@ async def test_a_run_is_played_against_as_it_was_at_the_step_that_is_shown_and_i
     text = """
 kind = "td-gammon"
 learn = {units = 8, games = 80, games_per_step = 20}
-match = {games = 2, from_games = 0}
+match = {games = 2, copies = [0]}
 record = {evaluate_every = 0, frame_every = 1, checkpoint_every = 0}
 """
     (tmp_path / "network.toml").write_text(text)

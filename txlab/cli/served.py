@@ -45,6 +45,10 @@ class Console(AppService):
             if self._process is not None:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(self._process.pid, signal.SIGKILL)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(PATIENCE):
+                        while self._process.returncode is None:  # close() would collect what asyncio waits for
+                            await asyncio.sleep(0.01)
                 # A run that it has started may hold its pipes, for whose end wait() waits; there is no public name.
                 self._process._transport.close()  # type: ignore[attr-defined]
                 await self._process.wait()

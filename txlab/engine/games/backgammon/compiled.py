@@ -314,6 +314,16 @@ def choose(net, board, die, second, plies, width, room, work, reached):
 
 
 @jit
+def expects(net, board, work):
+    """Points that the player to roll expects by the network; exact when the game has ended."""
+    points = points_won(board)
+    if points != 0:
+        return float(points)
+    look(net, board[0], board[1], work)
+    return equity(work[2])
+
+
+@jit
 def expects_two(net, board, room, work):
     """Points that the player to roll expects if it plays each of the 21 rolls as the network values best."""
     points = points_won(board)
