@@ -17,6 +17,7 @@ from recorded import settle
 from textual.pilot import Pilot
 from waiting import wait_for
 
+from txlab.drawing.boards import board_of
 from txlab.engine.games.backgammon import game as backgammon
 from txlab.engine.games.catalogue import game_named
 from txlab.engine.games.connect_four import rules
@@ -341,3 +342,14 @@ def test_a_replayed_game_is_the_same_throw_by_throw() -> None:
         legal = backgammon.legal(playing.position)
         playing.go_on([legal[int(playing.draw * len(legal))]])
     assert Playing.replayed(backgammon, 5, playing.names()).positions == playing.positions
+
+
+@pytest.mark.parametrize("name", ["backgammon", "connect-four"])
+async def test_a_board_has_the_room_that_it_needs_as_soon_as_its_game_is_chosen(tmp_path: Path, name: str) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot)
+        assert not screen.has_class("-folded")
+        screen.game.prepare(game_named(name))
+        await settle(pilot, lambda: screen.game.entry.name == name and screen.has_class("-folded"))
+        await settle(pilot, lambda: screen.game.board.size.width >= board_of(name).LEAST_COLUMNS)  # type: ignore[attr-defined]

@@ -128,6 +128,7 @@ class PlayScreen(BenchScreen):
             self.shown = game.entry.name
             self.ratings.forget()
             self.exact = None
+            game.show_board()  # of this game, whose drawing says what room it needs
             self.fold()
         said = game.show_board()
         self.query_one("#headline", Words).say(self.headline(), layout=False)
