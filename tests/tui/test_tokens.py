@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import os
 import threading
@@ -61,6 +62,22 @@ async def test_a_text_is_seen_as_its_tokens_with_ids_bytes_and_offsets(tmp_path:
         assert "61 74" in shown
         assert "5 … 6" in shown
         assert f"3 of {len(ids)}" in shown
+
+
+async def test_the_text_is_shown_though_the_last_merge_was_reported_while_training_ran(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen, view = await opened(pilot)
+        training = screen.training
+        assert training.state is not None
+        assert isinstance(training.state.tokenizer, BytePairTokenizer)
+        newest = BytePairTokenizer(training.state.tokenizer.merges[:20], training.state.tokenizer.pattern)
+        training.state = dataclasses.replace(training.state, tokenizer=newest)
+        training.session.running = True
+        screen.take_tokenizer()
+        training.session.running = False
+        screen.take_tokenizer()
+        await settle(pilot, lambda: quiet(screen) and view.lanes[0].tokenizer is newest)
 
 
 async def test_why_tells_which_merges_made_the_token(tmp_path: Path) -> None:

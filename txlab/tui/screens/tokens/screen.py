@@ -149,9 +149,10 @@ class TokensScreen(BenchScreen):
     def take_tokenizer(self) -> None:
         """Use the trained encoding for the text as soon as the text is shown and the training is paused."""
         state = self.training.state
-        if state is not None and state.tokenizer is not self.text.trained:
+        if state is not None:
             self.text.use_trained(state.tokenizer, state.experiment.text)
-            if self.looked_at != "training" and not self.training.session.running:
+            # The last merge may be reported once while the training still runs and once more after its end.
+            if self.text.outdated and self.looked_at != "training" and not self.training.session.running:
                 self.text.wish()
         self.show_header()
         self.refresh_bindings()

@@ -103,6 +103,12 @@ class TextPanel(Panel):
         self.source = (name, data)
         self.wish()
 
+    @property
+    def outdated(self) -> bool:
+        """Whether the text is to be shown with the trained encoding and is not shown with the newest one."""
+        shown = {choice: lane.tokenizer for choice, lane in zip(self.shown, self.lanes, strict=True)}
+        return TRAINED in self.choices and shown.get(TRAINED) is not self.trained
+
     def use_trained(self, tokenizer: Tokenizer, corpus: str) -> None:
         """Note that another encoding was trained; `wish` shows the text with it."""
         if corpus is not self.corpus:
