@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pilots  # noqa: F401 - how a pilot waits
 from textual.pilot import Pilot
 from waiting import LONGEST
 
@@ -72,3 +73,12 @@ async def settle(pilot: Pilot[None], until: object = None) -> None:
         assert time.monotonic() < end, "what was waited for did not happen"
         await pilot.pause(0.03)
     await pilot.pause()
+
+
+async def leave_dialogs(pilot: Pilot[None]) -> None:
+    """Press escape until no dialog is open: what earlier keys asked for may still open another."""
+    end = time.monotonic() + LONGEST
+    await pilot.press("escape")
+    while len(pilot.app.screen_stack) > 1:
+        assert time.monotonic() < end, f"no escape from {pilot.app.screen!r}"
+        await pilot.press("escape")

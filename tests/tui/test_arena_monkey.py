@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 from arena_screen import opened
-from recorded import app_on
+from recorded import app_on, leave_dialogs, settle
 from test_monkey import BATCH, PRINTED, SIZES, Caged
 from textual import events
 
@@ -39,15 +39,8 @@ async def test_random_keys_in_the_arena_break_nothing(tmp_path: Path, monkeypatc
                 await pilot.resize_terminal(*choice.choice(SIZES))
                 await pilot.press("escape", "escape", "6")
             assert app._exception is None, f"event {done}: {app._exception!r}"
-        for _ in range(100):
-            if len(app.screen_stack) == 1:
-                break
-            await pilot.press("escape")
-        assert len(app.screen_stack) == 1
+        await leave_dialogs(pilot)
         screen.session.pause()
-        for _ in range(600):
-            if screen.choice.making.idle and not screen.session.alive:
-                break
-            await pilot.pause(0.05)
+        await settle(pilot, lambda: screen.choice.making.idle and not screen.session.alive)
         assert not screen.session.alive
         assert app._exception is None

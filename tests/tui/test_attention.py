@@ -205,10 +205,7 @@ async def test_the_engine_explains_what_is_seen(tmp_path: Path) -> None:
         screen = await opened(pilot, 400)
         screen.query_one(Heatmap).move_to(4, 2)
         await pilot.press("w")
-        for _ in range(600):
-            await pilot.pause(0.05)
-            if "result" in text_of(app):
-                break
+        await settle(pilot, lambda: "result" in text_of(app))
         weight = float(FRAMES[-1].tensors["attention/pattern"][0, 0, 4, 2])
         assert "MATH T" in text_of(app)
         panel = app.screen.query_one("WhyPanel")
@@ -328,10 +325,7 @@ async def test_a_picture_of_screen_and_head_is_saved(tmp_path: Path, monkeypatch
     async with app.run_test(size=(100, 30)) as pilot:
         await opened(pilot, 40)
         await pilot.press("s")
-        for _ in range(600):
-            await pilot.pause(0.05)
-            if list(tmp_path.glob("*.svg")) and list(tmp_path.glob("*.png")):
-                break
+        await settle(pilot, lambda: list(tmp_path.glob("*.svg")) and list(tmp_path.glob("*.png")))
         assert "<svg" in next(tmp_path.glob("*.svg")).read_text("utf-8")
         assert next(tmp_path.glob("*.png")).read_bytes()[:4] == b"\x89PNG"
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from play_screen import opened
-from recorded import HOSTILE, app_on, append_rows, make_run
+from recorded import HOSTILE, app_on, append_rows, leave_dialogs, make_run, settle
 from test_attention_bench import tasks_of
 from textual import events
 from textual.drivers.headless_driver import HeadlessDriver
@@ -179,11 +179,7 @@ async def test_random_mouse_and_keys_at_any_size_on_a_live_run_break_nothing(
         await pilot.pause()
         assert app.is_running
         assert app._exception is None
-        for _ in range(100):  # what the last keys asked for may still come, and open another dialog or screen
-            await pilot.press("escape")
-            if len(app.screen_stack) == 1:
-                break
-        assert len(app.screen_stack) == 1, f"seed {seed}: stuck on {app.screen!r}"
+        await leave_dialogs(pilot)
 
 
 @pytest.mark.parametrize("seed", [3])
@@ -217,16 +213,9 @@ async def test_random_keys_on_a_model_break_nothing(
             if done % (6 * BATCH) == 0:
                 await pilot.press("escape", "escape", "4")
             assert app._exception is None, f"seed {seed}, event {done}: {app._exception!r}"
-        for _ in range(100):
-            if len(app.screen_stack) == 1:
-                break
-            await pilot.press("escape")
-        assert len(app.screen_stack) == 1
+        await leave_dialogs(pilot)
         lanes = tasks_of(screen)
-        for _ in range(600):
-            if all(lane.idle for lane in lanes):
-                break
-            await pilot.pause(0.05)
+        await settle(pilot, lambda: all(lane.idle for lane in lanes))
         assert all(lane.idle for lane in lanes), "a wish was never answered"
         assert app._exception is None
 
@@ -269,11 +258,7 @@ async def test_random_keys_at_the_board_break_nothing(
             assert app._exception is None, f"seed {seed}, event {done}: {app._exception!r}"
             position = screen.game.position  # the moves are always those of a game
             assert sum(map(abs, position)) == len(screen.game.playing.moves) <= 9
-        for _ in range(100):
-            if len(app.screen_stack) == 1:
-                break
-            await pilot.press("escape")
-        assert len(app.screen_stack) == 1
+        await leave_dialogs(pilot)
         lanes = (screen.game.preparing, screen.seats.finding, screen.lessons.session, screen.ratings.rating)
         for _ in range(600):
             if all(lane.idle for lane in lanes):

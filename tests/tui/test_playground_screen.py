@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from picture import text_of
-from recorded import app_on, settle
+from recorded import app_on, leave_dialogs, settle
 from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input, TextArea
@@ -245,9 +245,7 @@ async def test_random_keys_and_clicks_at_any_size_break_nothing(seed: int, tmp_p
             if app.current_mode != "playground":
                 await pilot.press("escape", "9")
             assert app._exception is None, f"seed {seed}, event {done}: {app._exception!r}"
-        for _ in range(20):
-            await pilot.press("escape")
-        await settle(pilot, lambda: len(app.screen_stack) == 1)
+        await leave_dialogs(pilot)
         await app.switch_mode("playground")
         screen.session.pause()
         await settle(pilot, lambda: screen.session.idle)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from picture import text_of
+from recorded import settle
 
 from txlab.drawing.spark import bar
 from txlab.engine.explain import Explanation, Operand, Step
@@ -96,10 +97,7 @@ async def test_a_long_series_is_drawn_off_the_event_loop(host: Callable, monkeyp
         where.clear()
         steps = np.arange(200_000)
         chart.set_series([ChartSeries("train", steps, np.sin(steps / 9000) + 3)])
-        for _ in range(100):
-            await pilot.pause(0.02)
-            if chart.chart is not None and chart.chart.window.right > 100_000:
-                break
+        await settle(pilot, lambda: chart.chart is not None and chart.chart.window.right > 100_000)
         assert chart.chart is not None
         assert chart.chart.window.right == 199_999
         assert where
@@ -236,10 +234,7 @@ async def shown(host: Callable, ask: Callable[[], Explanation | None], words: st
     app = host(ascii=ascii)
     async with app.run_test(size=(90, 30)) as pilot:
         ask_why(app, ask)
-        for _ in range(100):
-            await pilot.pause(0.02)
-            if words in text_of(app):
-                break
+        await settle(pilot, lambda: words in text_of(app))
         text = text_of(app)
         await pilot.press("down", "pagedown", "home")
         await pilot.press("w")
@@ -286,10 +281,7 @@ async def test_the_event_loop_does_not_wait_for_the_engine(host: Callable) -> No
         await pilot.pause(0.05)
         assert "loading" in text_of(app)
         answer.set()
-        for _ in range(100):
-            await pilot.pause(0.02)
-            if app.screen.query_one(WhyPanel).explanation is ANSWER:
-                break
+        await settle(pilot, lambda: app.screen.query_one(WhyPanel).explanation is ANSWER)
         assert "MATH T1" in text_of(app)
 
 
