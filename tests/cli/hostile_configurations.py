@@ -1,28 +1,31 @@
 """Configurations that somebody wrote to do harm, and what each command takes to answer about them.
 
-Run as a program, `hostile_configurations.py [NAME …]` prints for each the memory beyond that of the same command's
-imports, the processor time, and the answer.
+Run as a program, `hostile_configurations.py [GROUP [--only COMMAND] [KIND …]]` prints for each the memory and the
+processor time beyond those of the same command on a sound file, or of its imports where there is none, and the answer.
 """
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import re
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from peak_memory import PEAK
 
-MOST_MEMORY = 300  # MB, beyond what a command's imports take
-MOST_SECONDS = 5  # of processor time, beyond theirs
+MOST_MEMORY = 300  # MB, beyond what the same command takes for a sound file
+MOST_SECONDS = 5  # of processor time, likewise
 
 CHILD = f"""{PEAK}
 import atexit, json, resource, sys
@@ -45,7 +48,7 @@ def text(made: Callable[[], str | bytes]) -> Writer:
 
     def write(path: Path) -> None:
         content = made()
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        path.write_bytes(os.fsencode(content))
 
     return write
 
@@ -89,6 +92,7 @@ TOML: dict[str, Writer] = {
     "lists in lists": text(lambda: "a = " + "[" * (DEEP) + "]" * DEEP),
     "tables in tables": text(lambda: "a = " + "{a = " * (SIZE // 7) + "1" + "}" * (SIZE // 7)),
     "a dotted key": text(lambda: "a." * (SIZE // 2) + "a = 1"),
+    "quotes in a dotted key": text(lambda: '"\\""' + '."\\""' * (SIZE // 6) + " = 1"),
     "many dotted keys": text(lambda: "".join(f"{'a.' * 30}k{n} = 1\n" for n in range(SIZE // 75))),
     "an integer of many digits": text(lambda: f'kind = "language-model"\n[train]\nsteps = {"9" * SIZE}'),
     "an integer of a million digits": text(lambda: f"a = {'9' * 1_000_000}"),
@@ -146,6 +150,39 @@ RUN: dict[str, Writer] = {
         )
     ),
 }
+VALUE = "(the text of the file `value`)"  # Linux takes arguments of 128 kB
+LONG = 120_000
+SET: dict[str, Writer] = {
+    kind: text(lambda made=made: made)  # type: ignore[misc]
+    for kind, made in {
+        "a long text": "device=" + "x" * LONG,
+        "a long key": "x" * LONG + "=1",
+        "dots": "." * LONG + "=1",
+        "many parts": "a." * (LONG // 2) + "a=1",
+        "digits": "testbed.steps=" + "9" * LONG,
+        "a float of digits": "testbed.steps=" + "9" * (LONG // 2) + "." + "9" * (LONG // 2),
+        "an exponent": "testbed.steps=1e" + "9" * 50,
+        "underscores": "testbed.steps=1" + "_1" * (LONG // 2),
+        "lists in lists": "testbed.steps=" + "[" * (LONG // 2) + "]" * (LONG // 2),
+        "tables in tables": "testbed=" + "{a = " * (LONG // 7) + "1" + "}" * (LONG // 7),
+        "a dotted table": "testbed={" + "a." * (LONG // 2 - 10) + "a=1}",
+        "many keys": "testbed={" + ",".join(f"k{n}=1" for n in range(LONG // 9)) + "}",
+        "many lines": "testbed.steps=1\n" + "x=1\n" * (LONG // 4),
+        "a list of tables": "agents=[" + "{}," * (LONG // 3 - 10) + "]",
+        "a list of learners": "agents=[" + '{label="greedy"},' * (LONG // 17) + "]",
+        "NaN": "testbed.steps=nan",
+        "infinity": "testbed.steps=inf",
+        "escapes": f"kind={NASTY}",
+        "an escaped key": f"{NASTY}={NASTY}",
+        "a device": f"device={NASTY}",
+        "quotes": 'kind="""' + '"' * LONG,
+        "a date": "testbed.steps=1979-05-27T" + "0" * LONG,
+        "no UTF-8": "kind=\udcff\udcfe",
+        "many arms": "testbed.arms=1000000000",
+        "the seed": "seed=" + "9" * 4000,
+        "minus": "seed=-1",
+    }.items()
+}
 YAML: dict[str, Writer] = {
     **ODD,
     "a million keys": text(lambda: "".join(f"k{n}: 1\n" for n in range(1_000_000))),
@@ -181,7 +218,7 @@ YAML: dict[str, Writer] = {
 class Answer:
     status: int
     said: str  # on both streams
-    memory: float  # MB, beyond the command's imports
+    memory: float  # MB, beyond those of a sound file
     seconds: float  # of processor time, likewise
 
     @property
@@ -206,6 +243,7 @@ def bounded(seconds: float, memory: float) -> Callable[[], None]:
 def ask(words: Sequence[str], folder: Path, seconds: float = 60, memory: float = 0) -> tuple[int, str, float, float]:
     """Status, output, MB and seconds of a command; it is ended by so many seconds of processor time."""
     told = {**os.environ, "TXLAB_RUNS": str(folder / "runs"), "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
+    told |= {f"XDG_{kind}_HOME": str(folder / kind.lower()) for kind in ("CACHE", "CONFIG", "DATA", "STATE")}
     ended = subprocess.run(
         [sys.executable, "-P", "-c", CHILD, *words],
         capture_output=True, stdin=subprocess.DEVNULL, cwd=folder, env=told, preexec_fn=bounded(seconds, memory),
@@ -218,63 +256,129 @@ def ask(words: Sequence[str], folder: Path, seconds: float = 60, memory: float =
     return ended.returncode, ended.stdout.decode(errors="replace") + "\n".join(errors), most, used
 
 
-COMMANDS: dict[str, tuple[dict[str, Writer], str, list[list[str]]]] = {
-    "scenario": (TOML, "file.toml", [["run", "file.toml", "--out", "out"], ["scenarios", "file.toml"]]),
-    "run": (
-        RUN,
-        "runs/it/run.json",
-        [
-            ["runs"], ["runs", "--json"], ["plot", "it"], ["plot", "it", "other"], ["export", "it", "--out", "it.csv"],
-            ["attach", "it", "--lines"], ["resume", "it"], ["control", "it", "pause"], ["stop", "it"],
-            ["name", "it", "new"], ["alerts"], ["run", "--like", "it", "--out", "like"], ["rank", "it"], ["doctor"],
-        ],
-    ),
-    "resume": (TOML, "runs/it/scenario.toml", [["resume", "it"], ["runs"], ["run", "--like", "it", "--out", "like"]]),
-    "lightning": (YAML, "runs/version_0/hparams.yaml", [["runs"], ["plot", "version_0"]]),
-    "model": (JSON, "model/config.json", [["score", "model", "a text"]]),
-}  # fmt: skip
+@dataclass(frozen=True)
+class Group:
+    """One file that somebody may have written, in all its kinds, and the commands that read it.
+
+    place    where the file lies
+    prepare  makes what lies around it, and a sound one in its place where there can be one
+    """
+
+    place: str
+    writers: dict[str, Writer]
+    commands: Sequence[Sequence[str]]
+    prepare: Callable[[Path], object]
 
 
-def prepare(folder: Path, name: str) -> None:
-    """What stands around the hostile file, each time anew."""
+def two_runs(folder: Path) -> None:
     for run in ("it", "other"):
         (folder / "runs" / run).mkdir(parents=True)
         row = '{"event":"metrics","time":1,"step":%d,"values":{"loss":%d}}\n'
         (folder / "runs" / run / "events.jsonl").write_text("".join(row % (n, 9 - n) for n in range(9)))
-        (folder / "runs" / run / "scenario.toml").write_text('kind = "bandits"\n')
+        (folder / "runs" / run / "scenario.toml").write_text('kind = "bandits"\n[testbed]\nsteps = 10\nruns = 10\n')
         (folder / "runs" / run / "run.json").write_text('{"name":"it","kind":"bandits","status":"interrupted"}')
-    (folder / "model").mkdir()
-    (folder / "runs" / "version_0").mkdir()
-    if name == "lightning":
-        (folder / "runs" / "version_0" / "metrics.csv").write_text("epoch,step,loss\n0,0,3\n0,1,2\n")
 
 
-def outcomes(name: str, kinds: Sequence[str] = (), seconds: float = 60) -> list[tuple[str, str, Answer]]:
-    """Each kind of file × each command of a group."""
-    writers, place, commands = COMMANDS[name]
-    found = []
-    for words in commands:
-        _, _, memory, used = ask([*words[:1], "--help"], Path.cwd())
-        for kind in kinds or writers:
+@cache
+def computed() -> Path:
+    """A run that is done, with checkpoints of every step."""
+    folder = Path(tempfile.mkdtemp(prefix="txlab-hostile-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    changes = ("testbed.steps=10", "testbed.runs=10", "record.checkpoint_every=1", "record.checkpoints_kept=9")
+    status, said, _, _ = ask(["run", "bandits", *(f"--set={change}" for change in changes), "--out", "it"], folder)
+    assert status == 0, said
+    return folder / "it"
+
+
+def computed_run(folder: Path) -> None:
+    shutil.copytree(computed(), folder / "runs" / "it")
+
+
+def lightning_log(folder: Path) -> None:
+    (folder / "runs" / "version_0").mkdir(parents=True)
+    (folder / "runs" / "version_0" / "metrics.csv").write_text("epoch,step,loss\n0,0,3\n0,1,2\n")
+
+
+def fixtures(folder: Path) -> None:
+    there = folder / "there" / "tests" / "fixtures"
+    there.mkdir(parents=True)
+    (there / "corpus.en").write_text("a text")
+
+
+AGAIN = [["resume", "it"], ["run", "--like", "it", "--out", "like"]]
+BACK = [["resume", "it", "--from", "5"], ["resume", "it", "--from", "5", "--branch"]]
+GROUPS = {
+    "scenario": Group(
+        "file.toml", TOML, [["run", "file.toml", "--out", "out"], ["scenarios", "file.toml"]], lambda folder: None
+    ),
+    "set": Group("value", SET, [["run", "bandits", "--set", VALUE, "--out", "out"]], lambda folder: None),
+    "run": Group(
+        "runs/it/run.json",
+        RUN,
+        [
+            ["runs"], ["runs", "--json"], ["plot", "it"], ["plot", "it", "other"], ["export", "it", "--out", "it.csv"],
+            ["attach", "it", "--lines"], *AGAIN, ["control", "it", "pause"], ["stop", "it"], ["name", "it", "new"],
+            ["alerts"], ["alerts", "it"], ["rank", "it"], ["rank", "it", "--status"], ["doctor"],
+        ],
+        two_runs,
+    ),
+    "resume": Group("runs/it/scenario.toml", TOML, [*AGAIN, ["runs"]], two_runs),
+    "branch": Group("runs/it/run.json", RUN, BACK, computed_run),
+    "branched scenario": Group("runs/it/scenario.toml", TOML, BACK, computed_run),
+    "lightning": Group("runs/version_0/hparams.yaml", YAML, [["runs"], ["plot", "version_0"]], lightning_log),
+    "verify": Group(
+        "there/tests/fixtures/gpt2_vocab.json", JSON, [["verify", "tokenizers", "--folder", "there", "--only", "cs336-encoding"]],
+        fixtures,
+    ),
+}  # fmt: skip
+
+
+def lay(group: Group, kind: str, folder: Path) -> None:
+    """Put a kind of file, or the sound one for "", with what belongs around it into a folder."""
+    group.prepare(folder)
+    path = folder / group.place
+    if kind:
+        if path.is_dir():
+            shutil.rmtree(path)
+        path.unlink(missing_ok=True)
+        group.writers[kind](path)
+
+
+def words_with(words: Sequence[str], folder: Path) -> list[str]:
+    return [os.fsdecode((folder / "value").read_bytes()) if word == VALUE else word for word in words]
+
+
+def outcomes(name: str, group: Group, kinds: Sequence[str] = (), commands: Sequence[str] = ()) -> None:
+    """Each kind of file × each command, as a line each."""
+    for words in group.commands:
+        if commands and " ".join(words) not in commands:
+            continue
+        with tempfile.TemporaryDirectory() as empty:
+            lay(group, "", Path(empty))
+            sound = (Path(empty) / group.place).exists()
+            _, _, memory, used = ask(words if sound else [*words[:1], "--help"], Path(empty))
+        for kind in kinds or group.writers:
             with tempfile.TemporaryDirectory() as folder:
-                here = Path(folder)
-                prepare(here, name)
-                path = here / place
-                path.unlink(missing_ok=True)
-                writers[kind](path)
-                status, said, most, taken = ask(words, here, seconds)
-                answer = Answer(status, said, most - memory, taken - used)
-                found.append((kind, " ".join(words), answer))
-                show(name, *found[-1])
-    return found
+                lay(group, kind, Path(folder))
+                status, said, most, taken = ask(words_with(words, Path(folder)), Path(folder), memory=4e9)
+                show(name, kind, " ".join(words), Answer(status, said, most - memory, taken - used))
 
 
 def show(group: str, kind: str, words: str, answer: Answer) -> None:
     bad = "" if answer.harmless else "!"
     cost = f"{answer.memory:6.0f} MB {answer.seconds:5.1f} s {answer.status:4}"
-    print(f"{bad:1} {group:10} {kind:32} {words:28} {cost} {ascii(' '.join(answer.said.split()))[1:100]}", flush=True)
+    print(f"{bad:1} {group:10} {kind:32} {words:28} {cost} {ascii(' '.join(answer.said.split()))[1:160]}", flush=True)
+
+
+def main(groups: dict[str, Group], arguments: Sequence[str]) -> None:
+    """GROUP [--only COMMAND …] [KIND …]"""
+    commands = [*arguments[1:]]
+    only = []
+    while commands[:1] == ["--only"]:
+        only, commands = [*only, commands[1]], commands[2:]
+    for name in arguments[:1] or groups:
+        outcomes(name, groups[name], commands, only)
 
 
 if __name__ == "__main__":
-    for chosen in sys.argv[1:2] or COMMANDS:
-        outcomes(chosen, sys.argv[2:])
+    main(GROUPS, sys.argv[1:])

@@ -29,12 +29,8 @@ CASES = [
 def test_a_hostile_configuration_takes_little_and_leaves_the_terminal_alone(
     tmp_path: Path, group: str, words: str, kind: str
 ) -> None:
-    writers, place, commands = hostile.COMMANDS[group]
-    assert words.split() in commands
-    hostile.prepare(tmp_path, group)
-    path = tmp_path / place
-    path.unlink(missing_ok=True)
-    writers[kind](path)
+    assert words.split() in hostile.GROUPS[group].commands
+    hostile.lay(hostile.GROUPS[group], kind, tmp_path)
     status, said, memory, _ = hostile.ask(words.split(), tmp_path, SLOWEST)
     assert status in (0, 1, 2), said[-2000:]  # else it was ended
     assert "Traceback" not in said

@@ -203,6 +203,8 @@ HOSTILE = {
     "deep tables": b"a = " + b"{a=" * 50_000,
     "deep key": b"a." * 100_000 + b"b = 1",
     "deep quoted key": b'"a".' * 50_000 + b"b = 1",
+    "deep key of escaped quotes": rb'"\"".' * 40_000 + b"b = 1",
+    "deep key of escaped backslashes": rb'"\\".' * 40_000 + b"b = 1",
     "deep header": b"[" + b"a ." * 80_000 + b"b]",
     "many tables": b"[[a]]\n" * 40_000,
     "huge integer": b"seed = " + b"9" * 100_000,
@@ -234,6 +236,20 @@ def test_a_hostile_file_is_one_harmless_sentence(tmp_path: Path, content: bytes)
     path = tmp_path / "hostile.toml"
     path.write_bytes(content)
     assert "hostile.toml" in sentence(path)
+
+
+@pytest.mark.parametrize("part", [b"a", rb'"\""', rb'"\\"', rb'"\\\""', b"'\"'", rb"'\'"])
+def test_a_key_of_many_parts_is_seen_before_it_is_parsed(tmp_path: Path, part: bytes) -> None:
+    path = tmp_path / "deep.toml"
+    for parts, why in ((32, "kind is missing"), (33, "more than 32 parts")):
+        path.write_bytes(b".".join([part] * (parts - 1)) + b".b = 1")
+        assert why in sentence(path)
+
+
+def test_a_value_with_a_key_of_many_parts_is_a_text() -> None:
+    for parts, kind in ((10, dict), (40, str)):
+        _, value = parse_override(f"a={{{'b.' * parts}c = 1}}")
+        assert isinstance(value, kind)
 
 
 def test_a_hostile_file_name_is_made_visible(tmp_path: Path) -> None:

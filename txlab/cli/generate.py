@@ -10,6 +10,7 @@ import json as json_
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from math import exp
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -153,14 +154,15 @@ class Manner:
 
     def told(self) -> str:
         """Describe what came from a file, in one line; "" if nothing did."""
-        parts = [
-            f"{verb} " + ", ".join(f"{key} = {json_.dumps(value)[:40]}" for key, value in keys.items())
-            for verb, keys in (("applied", self.applied), ("ignored", self.ignored))
-            if keys
-        ]
+        parts = []
+        for verb, keys in (("applied", self.applied), ("ignored", self.ignored)):
+            told = [f"{key[:40]} = {json_.dumps(value)[:40]}" for key, value in islice(keys.items(), MOST_TOLD)]
+            more = [f"and {len(keys) - len(told)} more"] if len(keys) > len(told) else []
+            parts += [f"{verb} {', '.join(told + more)}"] if told else []
         return f"{self.file}: {'; '.join(parts)}" if parts else ""
 
 
+MOST_TOLD = 30  # settings of a file that a line names; those that are read are fewer
 # Keys of a generation_config.json that apply to only one way of decoding.
 DRAWING = {"temperature", "top_k", "top_p"}
 SEARCHING = {"num_beams", "length_penalty", "early_stopping", "renormalize_logits"}

@@ -191,7 +191,7 @@ def read_text(path: Path, follow: bool = True) -> str:
 def parse(text: str, path: Path) -> dict[str, Any]:
     """Parse a TOML text into a table. Raises LabError for anything that is not valid TOML."""
     shown = escaped(str(path))
-    if DEEP_KEY.search(text):
+    if has_deep_key(text):
         raise LabError(f"{shown} has a key of more than 32 parts; a scenario has tables of one level")
     try:
         return tomllib.loads(text)
@@ -199,6 +199,11 @@ def parse(text: str, path: Path) -> dict[str, Any]:
         raise LabError(f"{shown} is nested too deeply; a scenario has tables of one level") from None
     except ValueError as error:  # also: an integer of more digits than Python reads
         raise LabError(f"{shown}{why_no_toml(text, escaped(str(error))[:200])}") from None
+
+
+def has_deep_key(text: str) -> bool:
+    """Whether a dotted key has more than 32 parts, escaped quotes within them or not."""
+    return DEEP_KEY.search(text.replace("\\\\", "").replace('\\"', "")) is not None
 
 
 def why_no_toml(text: str, error: str) -> str:
@@ -230,6 +235,8 @@ def parse_override(override: str) -> tuple[Key, Any]:
 def parse_value(raw: str) -> Any:
     """The parsed TOML value, or the text itself if it is not one."""
     raw = raw.strip()
+    if has_deep_key(raw):
+        return raw
     try:
         document = tomllib.loads(f"value = {raw}")
     except (ValueError, RecursionError):

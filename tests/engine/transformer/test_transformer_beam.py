@@ -1,5 +1,6 @@
 """Writing until the end, side by side or in a beam, against writing each alone and against every text there is."""
 
+from collections.abc import Collection
 from itertools import product
 from math import inf
 
@@ -10,6 +11,7 @@ from txlab.engine.transformer.beam import beam_search, length_penalty
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
 from txlab.engine.transformer.generation import FREE, forbid, generate, generate_batch, generate_target
 from txlab.engine.transformer.gpt import GPT, GPTShape
+from txlab.errors import LabError
 
 V, END, START = 5, 0, 4
 PROMPTS = [[1, 2, 3], [3], [2, 2, 1, 3, 1, 2], [1, 1]]
@@ -33,6 +35,28 @@ def translator(seed: int = 1, positions: str = "sinusoidal", context: int = 9) -
     return randomised(
         EncoderDecoder(EncoderDecoderShape(1, 1, 2, 8, V, V, context, positions=positions, tied=False)), seed
     )
+
+
+@pytest.mark.parametrize("how", ["likeliest", "drawn", "batch", "beam"])
+@pytest.mark.parametrize(
+    ("weights", "never", "why"),
+    [(1.0, range(V), "every token is forbidden here"), (3e307, (), "the scores of the next token are not finite")],
+)
+def test_where_no_token_can_follow_a_sentence_says_why(
+    how: str, weights: float, never: Collection[int], why: str
+) -> None:
+    model = gpt()
+    with torch.no_grad():
+        model.embed.weight.mul_(weights)
+    draw = torch.Generator().manual_seed(1)
+    ways = {
+        "likeliest": lambda: list(generate(model, [1], 3, generator=None, temperature=0.0, never=never)),
+        "drawn": lambda: list(generate(model, [1], 3, generator=draw, never=never)),
+        "batch": lambda: generate_batch(model, [[1], [2]], 3, generator=draw, never=never),
+        "beam": lambda: beam_search(model, [1], 3, beams=2, never=never),
+    }
+    with pytest.raises(LabError, match=why):
+        ways[how]()
 
 
 def log_probabilities(model: GPT | EncoderDecoder, given: list[int], texts: list[list[int]]) -> list[float]:

@@ -416,6 +416,35 @@ def test_a_wrong_head_is_one_sentence(tmp_path: Path, content: bytes, part: str)
     refused(folder, "model.safetensors: ", part)
 
 
+NOTHING = {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}
+
+
+@pytest.mark.parametrize(
+    ("heads", "part"),
+    [
+        ([{f"{file}.{n}": NOTHING for n in range(40_000)} for file in range(3)], "more than 100,000 tensors"),
+        ([b"{}" + b" " * (20 << 20), b"{}" + b" " * (20 << 20)], "the headers of the weights are larger than 32 MiB"),
+        ([b'{"__metadata__":{"format":"' + b"," * 1_000_001 + b'"}}'], "more than 1,000,000 values"),
+    ],
+    ids=["tensors", "bytes", "values"],
+)
+def test_the_headers_of_a_folder_have_one_bound_together(tmp_path: Path, heads: list[Any], part: str) -> None:
+    folder = written(tmp_path / "m", GPT2)
+    (folder / "model.safetensors").unlink()
+    for number, head in enumerate(heads):
+        (folder / f"{number}.safetensors").write_bytes(file_of(head))
+    where = {f"{number}": f"{number}.safetensors" for number in range(len(heads))}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": where}))
+    refused(folder, part)
+
+
+def test_an_index_of_more_tensors_than_are_read_is_one_sentence(tmp_path: Path) -> None:
+    sharded(tmp_path / "m")
+    where = {f"{n}": "a.safetensors" for n in range(200_001)}
+    (tmp_path / "m" / "model.safetensors.index.json").write_text(json.dumps({"weight_map": where}))
+    refused(tmp_path / "m", "more than 200,000 values")
+
+
 def test_a_claim_of_100_gb_that_fits_its_sparse_file_is_refused_by_the_memory_at_hand(tmp_path: Path) -> None:
     width, vocabulary = 1 << 16, 400_000  # 105 GB
     folder = written(tmp_path / "m", GPT2)

@@ -34,15 +34,15 @@ def read_bytes(path: Path, largest: int = LARGEST_FILE) -> bytes:
         raise LabError("it cannot be read: it is not a valid file name") from None
 
 
-def read_json(path: Path, largest: int = LARGEST_FILE) -> Any:
+def read_json(path: Path, largest: int = LARGEST_FILE, most: int = MOST_VALUES) -> Any:
     """The value in a JSON file; raises LabError, without the file's name, if it is not JSON or too large."""
-    return parse_json(read_bytes(path, largest))
+    return parse_json(read_bytes(path, largest), most)
 
 
-def parse_json(data: bytes) -> Any:
-    """The value of JSON text; raises LabError if it is not JSON or has too many values."""
-    if data.count(b",") + data.count(b"[") + data.count(b"{") > MOST_VALUES:
-        raise LabError(f"it has more than {MOST_VALUES:,} values")
+def parse_json(data: bytes, most: int = MOST_VALUES) -> Any:
+    """The value of JSON text; raises LabError if it is not JSON or has more than `most` values."""
+    if data.count(b",") + data.count(b"[") + data.count(b"{") > most:
+        raise LabError(f"it has more than {most:,} values")
     try:
         return json.loads(data.decode(), object_pairs_hook=without_twice, parse_constant=no_number)
     except UnicodeDecodeError as error:

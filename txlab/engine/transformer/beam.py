@@ -23,6 +23,7 @@ from txlab.engine.transformer.generation import (
     ends_of,
     forbid,
     reading_of,
+    require_choice,
 )
 from txlab.engine.transformer.gpt import GPT
 
@@ -109,6 +110,8 @@ def beam_search(
         # Each hypothesis has len(ends) candidates that end it; take enough to fill the beams with others.
         total = torch.tensor(alive, dtype=own.dtype, device=own.device)[:, None] + ruled
         best, where = total.flatten().topk(min(max(2, 1 + len(ends)) * beams, total.numel()))
+        if not ended:
+            require_choice(best[:1])
         added = own.flatten()[where]
         rows: list[int] = []
         alive = []

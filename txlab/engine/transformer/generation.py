@@ -124,11 +124,27 @@ def next_probabilities(logits: Tensor, temperature: float = 1.0, top_k: int = 0,
 def choose(
     logits: Tensor, generator: torch.Generator | None, temperature: float, top_k: int = 0, top_p: float = 1.0
 ) -> list[int]:
-    """Choose one token per row of (B, V): drawn with a CPU generator, or the likeliest at temperature 0."""
+    """Choose one token per row of (B, V): drawn with a CPU generator, or the likeliest at temperature 0.
+
+    Raises LabError if no token of a row can be chosen: all are forbidden, or the scores overflowed.
+    """
     if temperature == 0:
-        return logits.argmax(-1).tolist()
+        best = logits.max(-1)
+        require_choice(best.values)
+        return best.indices.tolist()
     probability = next_probabilities(logits, temperature, top_k, top_p).cpu()
-    return torch.multinomial(probability, 1, generator=generator)[:, 0].tolist()
+    try:
+        return torch.multinomial(probability, 1, generator=generator)[:, 0].tolist()
+    except RuntimeError:  # a row of NaN
+        require_choice(logits.amax(-1))
+        raise
+
+
+def require_choice(best: Tensor) -> None:
+    """Raise LabError unless the best score of each row is finite."""
+    if not best.isfinite().all():
+        forbidden = bool((best == -torch.inf).any())
+        raise LabError("every token is forbidden here" if forbidden else "the scores of the next token are not finite")
 
 
 FREE = Rules()

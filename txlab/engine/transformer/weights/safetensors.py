@@ -24,7 +24,9 @@ from txlab.engine.tokenizers.json_files import parse_json, read_json, shown
 from txlab.errors import LabError, located, nearest
 from txlab.files import open_regular
 
-LARGEST_HEAD = 32 << 20  # GPT-2's has 14 kB; a model of 100 000 tensors would need 15 MB
+LARGEST_HEAD = 32 << 20  # of all files of a folder; GPT-2's has 14 kB; a model of 100 000 tensors would need 15 MB
+MOST_TENSORS = 100_000  # in a folder; a GPT of 1024 layers has 16 000
+MOST_VALUES = 10 * MOST_TENSORS  # in a header: two or three of a shape, and seven more of each tensor
 LARGEST_SIZE = 1 << 48  # of one dimension and of one tensor: no file system holds more
 
 DTYPES: dict[str, torch.dtype] = {
@@ -53,8 +55,9 @@ class TensorLocation:
     size: int  # bytes
 
 
-def read_head(path: Path) -> dict[str, TensorLocation]:
-    """Return name → location of every tensor in a safetensors file; LabError, without the file's name, if invalid."""
+def read_head(path: Path, largest: int = LARGEST_HEAD, most: int = MOST_TENSORS) -> dict[str, TensorLocation]:
+    """Return name → location of every tensor in a safetensors file; LabError, without the file's name, if it is invalid
+    or has a header of more than `largest` bytes or `most` tensors."""
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
@@ -66,18 +69,20 @@ def read_head(path: Path) -> dict[str, TensorLocation]:
                     f"it is cut off or not a safetensors file: it has {status.st_size:,} bytes, and its first 8 say "
                     f"that {shown(length)} bytes of header follow"
                 )
-            if length > LARGEST_HEAD:
-                raise LabError(f"its header is larger than {LARGEST_HEAD >> 20} MiB")
+            if length > largest:
+                raise LabError(f"the headers of the weights are larger than {LARGEST_HEAD >> 20} MiB")
             head = file.read(length)
     except OSError as error:
         raise LabError(f"it cannot be read: {error.strerror or error}") from None
     if len(head) < length:
         raise LabError("it was cut off while it was read")
     with located("its header"):
-        content = parse_json(head)
+        content = parse_json(head, MOST_VALUES)
     if not isinstance(content, dict):
         raise LabError(f"its header must be an object, not {shown(content)}")
     content.pop("__metadata__", None)
+    if len(content) > most:
+        raise LabError(f"the weights have more than {MOST_TENSORS:,} tensors")
     start = 8 + length
     places = {name: place_of(path, name, entry, start, status.st_size) for name, entry in content.items()}
     end = start
@@ -180,14 +185,14 @@ def places_of(path: Path) -> dict[str, TensorLocation]:
     raise LabError(f"it has no weights: neither {WEIGHTS} nor {INDEX}")
 
 
-def head_of(file: Path) -> dict[str, TensorLocation]:
+def head_of(file: Path, largest: int = LARGEST_HEAD, most: int = MOST_TENSORS) -> dict[str, TensorLocation]:
     with located(file.name):
-        return read_head(file)
+        return read_head(file, largest, most)
 
 
 def sharded(path: Path) -> dict[str, TensorLocation]:
     """Locate the tensors of all shards: each in the shard that the index names, none twice."""
-    content = read_json(path / INDEX, LARGEST_INDEX)
+    content = read_json(path / INDEX, LARGEST_INDEX, 2 * MOST_TENSORS)
     where = content.get("weight_map") if isinstance(content, dict) else None
     if not isinstance(where, dict) or not all(isinstance(name, str) for name in where.values()):
         raise LabError("it has no weight_map of tensor names and file names")
@@ -200,8 +205,11 @@ def sharded(path: Path) -> dict[str, TensorLocation]:
             raise LabError(f"{shown(name)} is not the name of a *.safetensors file in this folder")
         if not (path / name).exists():
             raise LabError(f"the file {shown(name)} is not in the folder")
+    left = LARGEST_HEAD
     for name in files:
-        for tensor, place in head_of(path / name).items():
+        here = head_of(path / name, left, MOST_TENSORS - len(places))
+        left -= min((place.start for place in here.values()), default=(path / name).stat().st_size)
+        for tensor, place in here.items():
             if tensor in places:
                 raise LabError(f"the tensor {shown(tensor)} is in {places[tensor].file.name} and in {name}")
             if where.get(tensor, name) != name:
