@@ -35,7 +35,7 @@ def choices_of(node: puct.Node, position: tuple[int, int], moves: Path) -> list[
 @pytest.mark.parametrize("text", ["", "4433", "4444441", "71727"])
 def test_each_visit_is_the_selection_the_expansion_the_value_and_the_backup_of_a_plain_search(text: str) -> None:
     position = rules.read(text)
-    search, plain = PuctSearch(position, guess, C), puct.new_node(position, guess, False)
+    search, plain = PuctSearch("search", position, guess, C), puct.new_node(position, guess, False)
     ended = 0
     for number in range(1, 121):
         search.visit()
@@ -50,8 +50,8 @@ def test_each_visit_is_the_selection_the_expansion_the_value_and_the_backup_of_a
         node, sign = plain, 1.0
         for choice in visit.choices:
             assert choice.back == pytest.approx(sign * value)
-            assert (choice.before.N, choice.after.N) == (node.N[choice.move] - 1, node.N[choice.move])
-            assert choice.after.Q == pytest.approx(node.Q(choice.move))
+            assert (node.N[choice.move] - 1, node.N[choice.move]) == (choice.before.N, choice.after.N)
+            assert pytest.approx(node.Q(choice.move)) == choice.after.Q
             node, sign = node.below.get(choice.move, node), -sign
         assert visit.value == pytest.approx(sign * value)
         reached = positions(rules, position, visit.path)[-1]
@@ -69,16 +69,16 @@ def walked(tree: PuctTree, plain: puct.Node, path: Path = ()) -> int:
     assert node.value == pytest.approx((plain.V + sum(plain.W)) / node.visits)
     assert [each.move for each in node.branches] == list(rules.legal(node.position))
     for each in node.branches:
-        assert each.N == plain.N[each.move]
-        assert each.P == pytest.approx(plain.P[each.move])
-        assert (each.Q, each.U) == pytest.approx((plain.Q(each.move), plain.U(each.move, C)))
+        assert plain.N[each.move] == each.N
+        assert pytest.approx(plain.P[each.move]) == each.P
+        assert pytest.approx((plain.Q(each.move), plain.U(each.move, C))) == (each.Q, each.U)
         assert (each.move in plain.below) == (tree.node((*path, each.move)) is not None)
     return 1 + sum(walked(tree, below, (*path, move)) for move, below in plain.below.items())
 
 
 def test_a_tree_is_that_of_a_plain_search_and_stays_as_it_was_while_the_search_goes_on() -> None:
     position = rules.read("4444441")
-    search = PuctSearch(position, guess, C)
+    search = PuctSearch("search", position, guess, C)
     for _ in range(90):
         search.visit()
     tree = search.tree()
@@ -113,7 +113,7 @@ def test_a_tree_goes_on_from_the_search_of_the_player_which_stays_as_it_is() -> 
 
 
 def test_what_is_explained_of_a_move_is_its_score_and_of_the_root_its_value() -> None:
-    search = PuctSearch(rules.read("4433"), guess, C)
+    search = PuctSearch("search", rules.read("4433"), guess, C)
     for _ in range(200):
         search.visit()
     tree = search.tree()

@@ -22,7 +22,7 @@ class Branch:
     """A move of a node, with the numbers by which the next visit chooses; Q is seen from the player who makes the move.
 
     N   its visits      P   its prior     Q   the mean of the values that they brought back, 0 before the first
-    U   what is added for exploring
+    U   what is added for exploring             expanded   whether there is a node below it
     """
 
     move: Move
@@ -30,6 +30,12 @@ class Branch:
     P: float
     Q: float
     U: float
+    expanded: bool = False
+
+    @property
+    def ends(self) -> bool:
+        """Whether the game ends with this move, as far as a visit has found out."""
+        return self.N > 0 and not self.expanded
 
     @property
     def score(self) -> float:
@@ -100,7 +106,7 @@ class Visit:
 
 
 class Tree(Protocol):
-    """A picture of a search: so many `visits` below the root, so many `nodes`, and the last visit it has made itself."""
+    """A picture of a search: `visits` made, `nodes` there are, and the `last` visit; None if it was made elsewhere."""
 
     @property
     def visits(self) -> int: ...
@@ -119,7 +125,13 @@ class Tree(Protocol):
 
 
 class TreeSearch(Protocol):
-    """A search of one position that can be continued. Used by one thread at a time; its trees by any."""
+    """A search of one position that can be continued. Used by one thread at a time; its trees by any.
+
+    name   who searches
+    """
+
+    @property
+    def name(self) -> str: ...
 
     @property
     def game(self) -> Game: ...

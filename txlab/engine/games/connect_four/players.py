@@ -110,7 +110,7 @@ class SearchPlayer(Silent):
     def tree(self, position: Position) -> PuctSearch | None:
         """It goes on from the search that the player has made, if it has made one."""
         known = self.known.get(position)
-        return PuctSearch(position, self.ask, self.c, known) if rules.legal(position) else None
+        return PuctSearch(self.name, position, self.ask, self.c, known) if rules.legal(position) else None
 
 
 def network_player(name: str, net: PolicyValueNet, visits: int, c: float) -> SearchPlayer:

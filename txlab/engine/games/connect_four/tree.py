@@ -51,11 +51,11 @@ class PuctTree:
         position = self.position
         for move in path:
             position = rules.after(position, move)
-        N, W, V = self.N[place], self.W[place], float(self.V[place])
-        Q, U = selection(N, W, self.P[place], self.c)
+        N, W, P, child, V = self.N[place], self.W[place], self.P[place], self.child[place], float(self.V[place])
+        Q, U = selection(N, W, P, self.c)
         branches = tuple(
-            Branch(move, int(N[move]), float(self.P[place, move]), float(Q[move]), float(U[move]))
-            for move in np.flatnonzero(self.child[place] != FULL).tolist()
+            Branch(move, int(N[move]), float(P[move]), float(Q[move]), float(U[move]), int(child[move]) > 0)
+            for move in np.flatnonzero(child != FULL).tolist()
         )
         return Node(position, V, (V + float(W.sum())) / (1 + int(N.sum())), branches)
 
@@ -69,10 +69,11 @@ class PuctTree:
 
 
 class PuctSearch:
-    """A search of a position that `ask` evaluates; it goes on from `begun`, another search of it, which stays as it is."""
+    """A search of a position, whose leaves `ask` evaluates; it continues `begun`, a search of the same position that
+    stays as it is."""
 
-    def __init__(self, position: Position, ask: Evaluate, c: float, begun: Search | None = None) -> None:
-        self.position, self.ask, self.c = position, ask, c
+    def __init__(self, name: str, position: Position, ask: Evaluate, c: float, begun: Search | None = None) -> None:
+        self.name, self.position, self.ask, self.c = name, position, ask, c
         self.search = Search.of(position)
         if begun is not None:
             self.search.load(begun.state())
@@ -87,7 +88,7 @@ class PuctSearch:
         return int(self.search.visits().sum())
 
     def anew(self) -> PuctSearch:
-        return PuctSearch(self.position, self.ask, self.c)
+        return PuctSearch(self.name, self.position, self.ask, self.c)
 
     def visit(self) -> None:
         search = self.search
