@@ -115,7 +115,7 @@ def heading_line(cells: int) -> Line:
 def row_line(row: TreeRow, cells: int, chosen: bool, ascii: bool = False) -> Line:
     """`▸• │ └ + O 3     312 ███████▌   +.213  .14  .120   +.333 ›`"""
     at = layout(cells)
-    before = branch(row.guides, at.room - 5, ascii)
+    before = branch(row.guides, at.room - 5, ascii) if at.room > 2 else ""
     name = fit(f"{row.sign} {row.name}", at.room - width(before), ellipsis="~" if ascii else "…")
     plain: Style = "plain" if row.N else "quiet"
     cursor, passed = (">" if ascii else "▸") if chosen else " ", ("*" if ascii else "•") if row.passed else " "

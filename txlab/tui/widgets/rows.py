@@ -179,6 +179,7 @@ class Rows(ScrollView, can_focus=True):
 
     def on_resize(self) -> None:
         self.redraw()
+        self.call_after_refresh(self._show)
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
