@@ -1,4 +1,4 @@
-"""The tree of a search in characters: every number of its lines is one of the tree, and nothing is wider than its room."""
+"""The tree of a search in characters: each number of a line is one of the tree, and nothing is wider than its room."""
 
 from __future__ import annotations
 
