@@ -27,6 +27,13 @@ def match(
     a: Annotated[str, typer.Argument(metavar="PLAYER", help="a run, RUN@STEP, perfect, random …")],
     b: Annotated[str, typer.Argument(metavar="PLAYER", help="the other")],
     games: Annotated[int, typer.Option("--games", metavar="N", help="an even number", min=2, max=MOST)] = 100,
+    plies: Annotated[
+        str | None,
+        typer.Option("--plies", metavar="N", help="how far runs of backgammon look ahead: 2, or 1,2"),
+    ] = None,
+    visits: Annotated[
+        str | None, typer.Option("--visits", metavar="N", help="visits of runs of Connect Four: 400, or 100,400")
+    ] = None,
     game: Annotated[str | None, typer.Option("--game", metavar="GAME", help="if the players do not tell")] = None,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="the same dice again", min=0, max=2**31)] = 0,
     opening: Annotated[
@@ -43,15 +50,18 @@ def match(
     """
     if games % 2:
         raise LabError(f"--games: {games} is not allowed; allowed: even numbers, for each sits first in half of them")
-    from txlab.cli.players import game_for, player_named, shown_name
+    from txlab.cli.players import each_ahead, game_for, player_named, shown_name
     from txlab.cli.records import require_folder, write_record
     from txlab.engine.games.match import Score, play_match
 
     entry = game_for(game, [a, b])
     if record is not None:
         require_folder(record)
-    first, second = (player_named(entry, name, "PLAYER", seed=seed) for name in (a, b))
-    names = shown_name(entry, first, a), shown_name(entry, second, b)
+    ahead = each_ahead(plies, visits, entry, (a, b))
+    first, second = (
+        player_named(entry, name, "PLAYER", seed=seed, ahead=far) for name, far in zip((a, b), ahead, strict=True)
+    )
+    names = shown_name(entry, first, a, ahead[0]), shown_name(entry, second, b, ahead[1])
     if names[0] == names[1]:
         names = names[0], f"{names[1]} (2)"
     played: list[PlayedGame] = []
