@@ -211,6 +211,17 @@ def test_how_far_to_look_ahead_is_refused_in_a_sentence(shell: Ask, words: list[
     assert sentence in shell(*words).refused
 
 
+def test_a_match_of_networks_is_played_as_whole_games_with_the_same_results(shell: Ask, tmp_path: Path) -> None:
+    pytest.importorskip("numba")
+    words = ["match", "network", "random", "--games", "50", "--seed", "4"]
+    whole, single = shell(*words).out, shell(*words, "--record", str(tmp_path / "games.mat")).out
+    assert whole.splitlines()[-1] == "played as whole games, compiled"
+    assert single.splitlines()[-1] == "played move by move"
+    assert whole.splitlines()[:-1] == single.splitlines()[:-1]
+    assert shell(*words, "--json").json["played"] == "as whole games, compiled"
+    assert shell(*words[:-4], "--games", "2", "--json").json["played"] == "move by move"
+
+
 # Analysis
 
 
