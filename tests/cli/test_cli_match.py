@@ -15,9 +15,12 @@ from txlab.engine.games.backgammon import game as backgammon
 from txlab.engine.games.connect_four import rules as connect_four
 from txlab.engine.games.connect_four.solver import sign, solver
 from txlab.engine.games.match import play_match
-from txlab.engine.games.players import RandomPlayer, perfect_player
+from txlab.engine.games.players import Player, RandomPlayer, perfect_player
 from txlab.engine.games.records import mat, moves
 from txlab.engine.games.records.record import Record
+from txlab.runs.models import player_of_run
+from txlab.runs.process import execute, prepare
+from txlab.runs.scenario import load_scenario
 
 Ask = Any
 
@@ -126,6 +129,97 @@ def test_an_interruption_before_the_first_pair_says_that_nothing_is_known(
     said = ask("match", "perfect", "random", "--game", "tictactoe")
     assert "is not known yet: no pair of games is complete" in said.out
     assert said.status == 130
+
+
+# How far a run looks ahead
+
+NETWORK = """
+kind = "td-gammon"
+learn = {units = 4, games = 40, games_per_step = 20}
+match = {games = 2, copies = [0]}
+record = {evaluate_every = 0, frame_every = 1, checkpoint_every = 0}
+"""
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run of backgammon, "network"."""
+    root = tmp_path_factory.mktemp("runs")
+    (root / "network.toml").write_text(NETWORK)
+    run = prepare(load_scenario(root / "network.toml", []), root=root)
+    execute(run)
+    run.rename(root / "network")
+    return root
+
+
+@pytest.fixture
+def shell(ask: Ask, runs: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
+    monkeypatch.setenv("TXLAB_RUNS", str(runs))
+    return ask
+
+
+def test_each_player_of_a_match_looks_ahead_as_far_as_was_said(shell: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def play(a: Player, b: Player, *rest: Any) -> Any:
+        asked.append((getattr(a, "plies", 0), getattr(b, "plies", 0)))
+        return play_match(a, b, *rest)
+
+    monkeypatch.setattr("txlab.engine.games.match.play_match", play)
+    words = ("match", "network", "network@1", "--games", "2", "--json")
+    assert shell(*words).json["players"] == ["network", "network@1"]
+    assert shell(*words, "--plies", "2").json["players"] == ["network, 2 plies", "network@1, 2 plies"]
+    same = ("match", "network", "network", "--games", "2", "--json", "--plies", "1,2")
+    assert shell(*same).json["players"] == ["network, 1 ply", "network, 2 plies"]
+    against = ("match", "random", "network", "--games", "2", "--json", "--plies", "2")
+    assert shell(*against).json["players"] == ["random", "network, 2 plies"]
+    assert asked == [(1, 1), (2, 2), (1, 2), (0, 2)]
+
+
+def test_an_opponent_and_a_judge_look_ahead_as_far_as_was_said(shell: Ask, runs: Path, tmp_path: Path) -> None:
+    player = player_of_run(runs / "network", looking=2)
+    record = tmp_path / "games.mat"
+    shell("match", "random", "random", "--game", "backgammon", "--games", "2", "--record", str(record))
+    for plies in (1, 2):
+        found = events(shell("analyse", str(record), "--judge", "network", "--plies", str(plies), "--json").out)
+        assert found[0]["judge"] == ("network, 1 ply", "network, 2 plies")[plies - 1]
+        for each in [each for each in found if each["event"] == "move" and each["value"] is not None][:5]:
+            position = backgammon.read(each["position"])
+            values = {backgammon.name_of_move(position, move): value for move, value in player.values(position).items()}
+            assert (values.get(each["move"]) == each["value"]) == (plies == 2 or each["choices"] == 1)
+    said = shell("play", "backgammon", "--against", "network", "--plies", "2", "--seed", "3", stdin=b"q\n")
+    assert "network, 2 plies" in said.out
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["match", "network", "network@1", "--plies", "3"], "--plies: 3 is not allowed; allowed: 1 to 2"),
+        (["match", "network", "network@1", "--plies", "1,0"], "--plies: 0 is not allowed; allowed: 1 to 2"),
+        (["match", "network", "network@1", "--plies", "two"], "'two' is not allowed; give a number, or as in 1,2"),
+        (["match", "network", "network@1", "--plies", "1,2,1"], "'1,2,1' is not allowed"),
+        (["match", "network", "random", "--plies", "1,2"], "--plies is for runs; random is none"),
+        (["match", "random", "random", "--game", "backgammon", "--plies", "2"], "--plies is for runs"),
+        (["match", "network", "random", "--visits", "2"], "network looks ahead by plies; give --plies"),
+        (["match", "network", "random", "--visits", "2", "--plies", "2"], "give one of them"),
+        (["play", "backgammon", "--against", "network", "--plies", "3"], "--plies: 3 is not allowed; allowed: 1 to 2"),
+        (["play", "backgammon", "--against", "random", "--plies", "2"], "--plies is for runs; random is none"),
+        (["play", "connect-four", "--plies", "2"], "--plies is for runs; perfect is none"),
+    ],
+)
+def test_how_far_to_look_ahead_is_refused_in_a_sentence(shell: Ask, words: list[str], sentence: str) -> None:
+    assert sentence in shell(*words).refused
+
+
+def test_a_match_of_networks_is_played_as_whole_games_with_the_same_results(shell: Ask, tmp_path: Path) -> None:
+    pytest.importorskip("numba")
+    words = ["match", "network", "random", "--games", "50", "--seed", "4"]
+    whole, single = shell(*words).out, shell(*words, "--record", str(tmp_path / "games.mat")).out
+    assert whole.splitlines()[-1] == "played as whole games, compiled"
+    assert single.splitlines()[-1] == "played move by move"
+    assert whole.splitlines()[:-1] == single.splitlines()[:-1]
+    assert shell(*words, "--json").json["played"] == "as whole games, compiled"
+    assert shell(*words[:-4], "--games", "2", "--json").json["played"] == "move by move"
 
 
 # Analysis

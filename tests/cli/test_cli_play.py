@@ -253,7 +253,7 @@ def test_connect_four_is_played_by_columns_against_what_does_not_call_a_guess_pe
 def test_the_player_of_a_run_at_a_step_values_moves(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def player_named(name: str) -> NetworkPlayer:
+    def player_named(name: str, looking: int | None = None) -> NetworkPlayer:
         asked.append(name)
         return NetworkPlayer(name, Network.drawn(4, 1))
 

@@ -22,6 +22,13 @@ def analyse(
         str | None,
         typer.Option("--judge", metavar="PLAYER", help="whose values count; else perfect, or the newest run"),
     ] = None,
+    plies: Annotated[
+        int | None, typer.Option("--plies", metavar="N", help="how far a run of backgammon looks ahead, 1 or 2", min=1)
+    ] = None,
+    visits: Annotated[
+        int | None,
+        typer.Option("--visits", metavar="N", help="how many visits a run of Connect Four searches", min=1),
+    ] = None,
     game: Annotated[str | None, typer.Option("--game", metavar="GAME", help="if the file does not tell")] = None,
     errors: Annotated[bool, typer.Option("--errors", help="only the moves that are marked")] = False,
     json: Annotated[bool, typer.Option("--json", help="one JSON object a line: moves, then the players")] = False,
@@ -31,7 +38,7 @@ def analyse(
     A move costs what the best one would bring more, by the values of a player. ?! marks a loss from .04 points on, ?
     from .08, ?? from .16.
     """
-    from txlab.cli.players import newest_run_of, player_named
+    from txlab.cli.players import ahead_of, newest_run_of, player_named, shown_name
     from txlab.cli.records import read_record
     from txlab.engine.games.analysis import Total, judged_moves
 
@@ -42,7 +49,9 @@ def analyse(
     if judge is None:
         learn = f"; txlab run {entry.scenario} makes one" if entry.scenario else ""
         raise LabError(f"there is no run that plays {entry.title} to judge by; give --judge{learn}")
-    player = player_named(entry, judge, "--judge")
+    ahead = ahead_of(plies, visits)
+    player = player_named(entry, judge, "--judge", ahead=ahead)
+    judge = judge if ahead is None else shown_name(entry, player, judge, ahead)
     totals = {name: Total(name) for name in record.names()}
     form = JsonLines(entry, judge) if json else Lines(entry, judge, errors)
     form.begin(record)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MOST = 1_000_000
 REDRAWN, SAID = 0.2, 30.0  # seconds between two looks of the line on a terminal, and between two lines elsewhere
+WHOLE = 50  # games from which compiling is worth while, half a minute once on a machine
+WAYS = ("move by move", "as whole games, compiled")
 MODEL = "Student's distribution of the means of the pairs"
 
 
@@ -27,6 +29,13 @@ def match(
     a: Annotated[str, typer.Argument(metavar="PLAYER", help="a run, RUN@STEP, perfect, random …")],
     b: Annotated[str, typer.Argument(metavar="PLAYER", help="the other")],
     games: Annotated[int, typer.Option("--games", metavar="N", help="an even number", min=2, max=MOST)] = 100,
+    plies: Annotated[
+        str | None,
+        typer.Option("--plies", metavar="N", help="how far runs of backgammon look ahead: 2, or 1,2"),
+    ] = None,
+    visits: Annotated[
+        str | None, typer.Option("--visits", metavar="N", help="visits of runs of Connect Four: 400, or 100,400")
+    ] = None,
     game: Annotated[str | None, typer.Option("--game", metavar="GAME", help="if the players do not tell")] = None,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="the same dice again", min=0, max=2**31)] = 0,
     opening: Annotated[
@@ -43,22 +52,26 @@ def match(
     """
     if games % 2:
         raise LabError(f"--games: {games} is not allowed; allowed: even numbers, for each sits first in half of them")
-    from txlab.cli.players import game_for, player_named, shown_name
+    from txlab.cli.players import each_ahead, game_for, player_named, shown_name
     from txlab.cli.records import require_folder, write_record
-    from txlab.engine.games.match import Score, play_match
+    from txlab.engine.games.match import Score, can_play_whole, play_match
 
     entry = game_for(game, [a, b])
     if record is not None:
         require_folder(record)
-    first, second = (player_named(entry, name, "PLAYER", seed=seed) for name in (a, b))
-    names = shown_name(entry, first, a), shown_name(entry, second, b)
+    ahead = each_ahead(plies, visits, entry, (a, b))
+    first, second = (
+        player_named(entry, name, "PLAYER", seed=seed, ahead=far) for name, far in zip((a, b), ahead, strict=True)
+    )
+    names = shown_name(entry, first, a, ahead[0]), shown_name(entry, second, b, ahead[1])
     if names[0] == names[1]:
         names = names[0], f"{names[1]} (2)"
+    whole = record is None and not opening and games >= WHOLE and can_play_whole(first, second)
     played: list[PlayedGame] = []
     stopped = False
     with Progress(games) as progress:
         try:
-            for each in play_match(first, second, games, seed, opening, names):
+            for each in play_match(first, second, games, seed, opening, names, whole=whole):
                 played.append(each)
                 progress.show(len(played))
         except KeyboardInterrupt:
@@ -67,9 +80,11 @@ def match(
         write_record(entry, played, record)
     score = Score.of(played, names[0], entry.game.MOST_POINTS)
     if json:
-        print_result_as_json(entry, score, names, games, seed, played)
+        print_result_as_json(entry, score, names, games, seed, played, WAYS[whole])
     else:
         print_result(entry, score, names, games, played)
+        if hasattr(entry.game, "outcomes"):
+            print(f"played {WAYS[whole]}")
     if stopped:
         raise KeyboardInterrupt
 
@@ -117,8 +132,10 @@ def luck_of(entry: GameEntry) -> str:
 
 
 def different(played: list[PlayedGame]) -> int:
-    """The number of different games: players without dice that always move alike repeat themselves."""
-    return len({tuple(each.turns) for each in played})
+    """The number of different games: players without dice that always move alike repeat themselves. Those without
+    turns, which were not asked for, have dice."""
+    turns = [tuple(each.turns) for each in played]
+    return len(set(turns)) if any(turns) else len(turns)
 
 
 def print_result(entry: GameEntry, score: Score, names: tuple[str, str], games: int, played: list[PlayedGame]) -> None:
@@ -184,7 +201,7 @@ def signed(value: int) -> str:
 
 
 def print_result_as_json(
-    entry: GameEntry, score: Score, names: tuple[str, str], games: int, seed: int, played: list[PlayedGame]
+    entry: GameEntry, score: Score, names: tuple[str, str], games: int, seed: int, played: list[PlayedGame], way: str
 ) -> None:
     from txlab.cli.models import print_json
 
@@ -206,6 +223,7 @@ def print_result_as_json(
             "pairs": len(score.pairs),
             "probability_better": score.better(),
             "model": MODEL,
+            "played": way,
             "different_games": different(played),
         }
     )

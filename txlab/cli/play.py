@@ -23,6 +23,13 @@ def play(
         int | None,
         typer.Option("--games", metavar="N", help=f"games td learns by first, up to {LEARNT}", min=0),
     ] = None,
+    plies: Annotated[
+        int | None, typer.Option("--plies", metavar="N", help="how far a run of backgammon looks ahead, 1 or 2", min=1)
+    ] = None,
+    visits: Annotated[
+        int | None,
+        typer.Option("--visits", metavar="N", help="how many visits a run of Connect Four searches", min=1),
+    ] = None,
     seat: Annotated[Literal["first", "second"], typer.Option("--seat", help="which player you are, X or O")] = "first",
     second: Annotated[bool, typer.Option("--second", help="the same as --seat second")] = False,
     seed: Annotated[
@@ -37,7 +44,7 @@ def play(
 
     Moves are numbers of squares or columns, or names: 8/5 6/5, bar/22, 13/8(2). h, u, v, w, n and q help.
     """
-    from txlab.cli.players import player_named, shown_name, usual_player
+    from txlab.cli.players import ahead_of, player_named, shown_name, usual_player
     from txlab.engine.games.catalogue import game_named
 
     entry = game_named(game)
@@ -47,6 +54,7 @@ def play(
         raise LabError(f"--games: {games} is not allowed; allowed: at most {LEARNT}")
     if tournament and not learns_at_once(entry):
         raise LabError(f"--tournament takes too long in {entry.title}; txlab match compares two of its players")
+    ahead = ahead_of(plies, visits)
     from txlab.cli.play_table import ShellGame, output_for, print_ratings
 
     games = LEARNT if games is None else games
@@ -58,8 +66,8 @@ def play(
 
         require_folder(record)
     name = usual_player(entry) if against is None else against
-    opponent = player_named(entry, name, "--against", games, seed or 0)
-    name = shown_name(entry, opponent, name)
+    opponent = player_named(entry, name, "--against", games, seed or 0, ahead)
+    name = shown_name(entry, opponent, name, ahead)
     seed = random.randrange(2**31) if seed is None else seed
     you = -1 if second or seat == "second" else 1
     table = ShellGame(entry, opponent, name, you, seed, values, output_for(entry, json))

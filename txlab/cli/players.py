@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from txlab.errors import LabError, nearest
@@ -25,11 +27,69 @@ def names_of(entry: GameEntry) -> list[str]:
     return [*(each.name for each in entry.players), *([LEARNS] if learns_at_once(entry) else [])]
 
 
-def player_named(entry: GameEntry, name: str, option: str, games: int = LEARNT, seed: int = 0) -> Player:
+@dataclass(frozen=True)
+class Ahead:
+    """How far the player of a run shall look ahead: 2 "plies", 400 "visits"."""
+
+    unit: str
+    far: int
+
+    def __str__(self) -> str:
+        return f"{self.far} {self.unit}" if self.far != 1 else f"1 {'ply' if self.unit == 'plies' else 'visit'}"
+
+    def require(self, name: str) -> None:
+        """LabError if the run of that name does not look ahead so far, or not by that unit; None if there is none."""
+        kind = kind_of(name)
+        if kind is None:
+            return
+        from txlab.experiments.kind import kind_named
+
+        unit, most = kind_named(kind).looks_ahead
+        if not unit:
+            raise LabError(f"--{self.unit}: {name} does not look ahead")
+        if unit != self.unit:
+            raise LabError(f"--{self.unit}: {name} looks ahead by {unit}; give --{unit}")
+        if not 1 <= self.far <= most:
+            raise LabError(f"--{unit}: {self.far} is not allowed; allowed: 1 to {most}")
+
+
+def ahead_of(plies: int | None, visits: int | None) -> Ahead | None:
+    """What was given of `--plies` and `--visits`. LabError for both."""
+    if plies is not None and visits is not None:
+        raise LabError("--plies is for backgammon, --visits for Connect Four; give one of them")
+    return Ahead("plies", plies) if plies is not None else Ahead("visits", visits) if visits is not None else None
+
+
+def each_ahead(plies: str | None, visits: str | None, entry: GameEntry, names: Sequence[str]) -> list[Ahead | None]:
+    """The same for several players: one number for all runs among them, or as in "1,2" one for each."""
+    given = {unit: text for unit, text in (("plies", plies), ("visits", visits)) if text is not None}
+    if not given:
+        return [None] * len(names)
+    numbers = {}
+    for unit, text in given.items():
+        parts = text.split(",")
+        if len(parts) not in (1, len(names)) or not all(part.strip().isdecimal() and len(part) < 10 for part in parts):
+            raise LabError(f"--{unit}: {text[:40]!r} is not allowed; give a number, or as in 1,2 one for each player")
+        numbers[unit] = [int(part) for part in parts]
+    ahead_of(*(numbers[unit][0] if unit in numbers else None for unit in ("plies", "visits")))
+    ((unit, found),) = numbers.items()
+    if len(found) > 1:
+        return [Ahead(unit, far) for far in found]
+    runs = [name not in names_of(entry) for name in names]
+    if not any(runs):
+        raise LabError(f"--{unit} is for runs; {names[0]} and {names[1]} are none")
+    return [Ahead(unit, found[0]) if run else None for run in runs]
+
+
+def player_named(
+    entry: GameEntry, name: str, option: str, games: int = LEARNT, seed: int = 0, ahead: Ahead | None = None
+) -> Player:
     """The player of that name. LabError, which begins with `option`, with the nearest of the names.
 
     games, seed   of what learns first
     """
+    if ahead is not None and name in names_of(entry):
+        raise LabError(f"--{ahead.unit} is for runs; {name} is none")
     if name == LEARNS and learns_at_once(entry):
         from txlab.engine.games.graph import compiled
         from txlab.engine.games.learner import SelfPlaySettings, make_learner
@@ -41,8 +101,10 @@ def player_named(entry: GameEntry, name: str, option: str, games: int = LEARNT, 
         return entry.player(name)
     from txlab.runs import models
 
+    if ahead is not None:
+        ahead.require(name)
     try:
-        player = models.player_named(name)
+        player = models.player_named(name, looking=None if ahead is None else ahead.far)
     except LabError as error:
         known = names_of(entry)
         if close := nearest(name, known):
@@ -54,9 +116,12 @@ def player_named(entry: GameEntry, name: str, option: str, games: int = LEARNT, 
     return player
 
 
-def shown_name(entry: GameEntry, player: Player, name: str) -> str:
-    """What a player is called: a run as it was named, others as they call themselves, "perfect from move 15"."""
-    return player.name if name in names_of(entry) else name
+def shown_name(entry: GameEntry, player: Player, name: str, ahead: Ahead | None = None) -> str:
+    """What a player is called: a run as it was named, "td-gammon, 2 plies", others as they call themselves, "perfect
+    from move 15"."""
+    if name in names_of(entry):
+        return player.name
+    return name if ahead is None else f"{name}, {ahead}"
 
 
 def kind_of(name: str) -> str | None:

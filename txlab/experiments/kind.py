@@ -38,6 +38,7 @@ class Kind:
     METRICS     what it records, in the order in which lists show it; see metric.py
     screen      the screen that shows its runs
     plays_from  "frames" or "checkpoints", what `player` reads; "" = its runs have no player
+    looks_ahead what `looking` of a player counts, "plies", and the most that is allowed
     """
 
     name: ClassVar[str] = ""
@@ -46,6 +47,7 @@ class Kind:
     METRICS: ClassVar[Sequence[Metric]] = ()
     screen: ClassVar[str] = "train"
     plays_from: ClassVar[Literal["", "frames", "checkpoints"]] = ""
+    looks_ahead: ClassVar[tuple[str, int]] = ("", 0)
 
     def resolve(self, scenario: Any, say: Callable[[str], None] = lambda text: None) -> Any:
         """Return the scenario with every `auto` decided and everything explicit that a second run must repeat.

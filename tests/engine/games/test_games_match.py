@@ -8,9 +8,11 @@ import pytest
 from txlab.engine.games import tictactoe
 from txlab.engine.games.analysis import BLUNDER, Total, judged_moves
 from txlab.engine.games.backgammon import game as backgammon
+from txlab.engine.games.backgammon.network import Network
+from txlab.engine.games.backgammon.player import NetworkPlayer
 from txlab.engine.games.connect_four import rules as connect_four
 from txlab.engine.games.game import FIRST, Move, Position
-from txlab.engine.games.match import Score, play_match
+from txlab.engine.games.match import Score, can_play_whole, play_match
 from txlab.engine.games.players import RandomPlayer, perfect_player, random_player
 from txlab.engine.games.records.record import PlayedGame
 from txlab.engine.intervals import mean_interval, probability_above
@@ -43,6 +45,34 @@ def test_a_shorter_match_is_the_beginning_of_a_longer_one() -> None:
     longer = list(play_match(a, b, 6, 1))
     assert list(play_match(a, b, 2, 1)) == longer[:2]
     assert list(play_match(a, b, 2, 2)) != longer[:2]
+
+
+@pytest.mark.parametrize(("plies", "games"), [((1, 1), 16), ((1, 0), 12), ((0, 0), 12), ((2, 1), 2)])
+def test_whole_games_end_as_the_same_games_move_by_move(plies: tuple[int, int], games: int) -> None:
+    """plies: of each player; 0: it plays at random."""
+    pytest.importorskip("numba")
+    a, b = (
+        NetworkPlayer(name, Network.drawn(units, units), ahead) if ahead else RandomPlayer(backgammon, name)
+        for name, units, ahead in zip("AB", (6, 9), plies, strict=True)
+    )
+    assert can_play_whole(a, b)
+    whole = list(play_match(a, b, games, 5, whole=True))
+    assert [each.points for each in whole] == [each.points for each in play_match(a, b, games, 5)]
+    assert len({each.points for each in whole}) > 1
+    assert [each.names for each in whole] == [("A", "B"), ("B", "A")] * (games // 2)
+
+
+def test_games_whose_players_or_rules_are_others_are_played_move_by_move() -> None:
+    class Other(RandomPlayer):
+        """The last of the legal moves."""
+
+        def move(self, position: Position, draw: float) -> Move:
+            return self.game.legal(position)[-1]
+
+    a, b = Other(backgammon, "A"), RandomPlayer(backgammon, "B")
+    assert not can_play_whole(a, b)
+    assert not can_play_whole(RandomPlayer(tictactoe, "A"), RandomPlayer(tictactoe, "B"))
+    assert list(play_match(a, b, 2, 1, whole=True)) == list(play_match(a, b, 2, 1))
 
 
 def test_the_points_of_a_match_are_those_of_its_first_player_whatever_the_seat() -> None:

@@ -17,7 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
-from txlab.engine.games.game import Game
+from txlab.engine.games.game import Game, Move, Position
 from txlab.engine.games.players import Player
 from txlab.engine.games.records.record import PlayedGame, Turn
 from txlab.engine.games.tournament import RANDOM_MOVES, games_played
@@ -34,12 +34,32 @@ def random_moves(game: Game) -> int:
     return 0 if game.chances(game.start()) else getattr(game, "RANDOM_MOVES", RANDOM_MOVES)
 
 
+def whole_games(first: Player, second: Player, throws: np.ndarray, choices: np.ndarray) -> list[int] | None:
+    """The outcomes of whole games by the game's `outcomes`, if it has that and can play these; see backgammon.game."""
+    quickly = getattr(first.game, "outcomes", None)
+    found = None if quickly is None else quickly(first, second, throws, choices)
+    return None if found is None else list(map(int, found))
+
+
+def can_play_whole(a: Player, b: Player) -> bool:
+    """Whether `play_match` can play whole games of these two."""
+    nothing = np.zeros(0, dtype=np.uint64)
+    return a.game.NAME == b.game.NAME and whole_games(a, b, nothing, nothing) is not None
+
+
 def play_match(
-    a: Player, b: Player, games: int, seed: int, opening: int | None = None, names: tuple[str, str] | None = None
+    a: Player,
+    b: Player,
+    games: int,
+    seed: int,
+    opening: int | None = None,
+    names: tuple[str, str] | None = None,
+    whole: bool = False,
 ) -> Iterator[PlayedGame]:
     """The games one after the other: A has the first seat in games 0, 2, …, and two games have the same luck.
 
     names   of A and B, if not their own
+    whole   only the outcomes are wanted: where that is faster, games have no turns. The outcomes are the same.
     LabError for players of different games, of the same name, and for an odd number of games.
     """
     names = names or (a.name, b.name)
@@ -50,13 +70,20 @@ def play_match(
     if games < 2 or games % 2:
         raise LabError(f"a match has an even number of games, in which each has either seat; not {games}")
     opening = random_moves(a.game) if opening is None else opening
+
+    def played(
+        one: Player, other: Player, throws: np.ndarray, choices: np.ndarray
+    ) -> tuple[list[int], list[list[tuple[Position, Move]]]]:
+        found = whole_games(one, other, throws, choices) if whole and not opening else None
+        return games_played(one, other, throws, choices, opening) if found is None else (found, [[] for _ in found])
+
     done = 0
     while done < games // 2:
         # as many as a quarter of what has been played: an interruption loses no more than that
         count = min(games // 2 - done, max(1, min(AT_ONCE, done // 3)))
         shared = np.uint64(seed * 2**32 + 2 * done) + np.uint64(2) * np.arange(count, dtype=np.uint64)
-        first = games_played(a, b, shared, shared, opening)
-        second = games_played(b, a, shared, shared + np.uint64(1), opening)
+        first = played(a, b, shared, shared)
+        second = played(b, a, shared, shared + np.uint64(1))
         for pair in range(count):
             for (outcomes, turns), seats in ((first, names), (second, names[::-1])):
                 yield PlayedGame(seats, tuple(Turn(*turn) for turn in turns[pair]), outcomes[pair])

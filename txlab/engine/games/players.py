@@ -19,6 +19,7 @@ from txlab.engine.explain import Explanation, Operand, Step, computed
 from txlab.engine.games.game import Game, Move, Position, SmallGame
 from txlab.engine.games.graph import ROUNDED, GameGraph, compiled, evenly, greediest
 from txlab.engine.games.perfect_play import Solution, explain, solved, verdict
+from txlab.engine.games.search_tree import TreeSearch
 
 
 @runtime_checkable
@@ -58,6 +59,9 @@ class Player(Protocol):
     def explain(self, position: Position, move: Move) -> Explanation | None:
         """Why it values the move as it does; None if there is nothing to tell."""
 
+    def tree(self, position: Position) -> TreeSearch | None:
+        """Its search of the position, to be continued and looked into; None if it does not search there. Quick."""
+
 
 class Silent:
     """What a player says that has no values. Others derive from it, and override what they know."""
@@ -82,6 +86,9 @@ class Silent:
         return f"what {self.name} expects" if self.values(position) else f"{self.name} sees nothing"
 
     def explain(self, position: Position, move: Move) -> Explanation | None:
+        return None
+
+    def tree(self, position: Position) -> TreeSearch | None:
         return None
 
 

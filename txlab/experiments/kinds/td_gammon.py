@@ -270,6 +270,7 @@ class TDGammonKind(SmallKind):
     )
 
     plays_from = "frames"
+    looks_ahead = ("plies", 2)
 
     def player(self, scenario: TDGammonScenario, kept: Frame | State, looking: int | None = None) -> NetworkPlayer:
         """The network of a frame. looking   1 or 2 plies"""

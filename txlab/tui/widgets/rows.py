@@ -179,10 +179,16 @@ class Rows(ScrollView, can_focus=True):
 
     def on_resize(self) -> None:
         self.redraw()
+        self.call_after_refresh(self._show)
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
         self.lines.clear()
+
+    @property
+    def room(self) -> int:
+        """Cells of a row: there is a cell of air before the scrollbar."""
+        return self.scrollable_content_region.width - self.show_vertical_scrollbar
 
     def render_line(self, y: int) -> Strip:
         width = self.scrollable_content_region.width
@@ -196,8 +202,7 @@ class Rows(ScrollView, can_focus=True):
         if at not in self.lines:
             item = self.items[at]
             chosen = item.key is not None and item.key == self.key
-            room = width - self.show_vertical_scrollbar  # a cell of air before it
-            drawn = list(self.draw(item, room, chosen))
+            drawn = list(self.draw(item, self.room, chosen))
             self.lines[at] = [self._strip(line, width) for line in drawn]
         lines = self.lines[at]
         row = y - self.tops[at]

@@ -398,6 +398,61 @@ def roll(seed, ply, dice):
 
 
 @jit
+def draw(seed, number, column):
+    """A draw of a seed, as draws.uniforms gives it."""
+    key = mixed(np.uint64(seed) * GOLDEN + GOLDEN)
+    bits = mixed(key + np.uint64(2 * number + column // 2) * GOLDEN)
+    return (bits >> np.uint64(32) if column % 2 else bits & np.uint64(0xFFFFFFFF)) * 2.0**-32
+
+
+@jit
+def thrown(chance, probabilities):
+    """Which throw it is, as game.thrown finds it."""
+    for each in range(len(probabilities)):
+        chance -= probabilities[each]
+        if chance < 0:
+            return each
+    return len(probabilities) - 1
+
+
+@jit
+def play_out(nets, start, throws, choices, columns, openings, rolls, plies, width, outcomes):
+    """Play games as tournament.games_played does, with the dice of the seeds `throws` (G) and the random choices of
+    `choices` (G): their points for the first seat, to `outcomes` (G).
+
+    nets      of the first and the second seat         plies (2)  how far each looks ahead; 0: it plays at random
+    columns   (2): those of the draws for a throw and for a choice
+    openings, rolls   the dice (k, 2) and the probability (k) of each; the second half of the openings begins with the
+                      second seat
+    """
+    work, other = workspace(len(nets[0][1])), workspace(len(nets[1][1]))
+    room = (room_of(), room_of())
+    board, reached = np.empty((2, 25), np.int8), np.empty((2, 25), np.int8)
+    for game in range(len(throws)):
+        board[:] = start
+        place = thrown(draw(throws[game], 0, columns[0]), openings[1])
+        turn, die, second = 2 * place // len(openings[1]), openings[0][place, 0], openings[0][place, 1]
+        ply = 0
+        while True:
+            if plies[turn] == 0:
+                count = after_states(board, die, second, room[0][0])
+                chosen = room[0][0][int(draw(choices[game], ply, columns[1]) * count)]
+                reached[0], reached[1] = chosen[1], chosen[0]
+            elif turn == 0:
+                choose(nets[0], board, die, second, plies[0], width, room, work, reached)
+            else:
+                choose(nets[1], board, die, second, plies[1], width, room, other, reached)
+            board[:] = reached
+            won = -points_won(board)
+            if won != 0:
+                outcomes[game] = won if turn == 0 else -won
+                break
+            ply, turn = ply + 1, 1 - turn
+            place = thrown(draw(throws[game], ply, columns[0]), rolls[1])
+            die, second = rolls[0][place, 0], rolls[0][place, 1]
+
+
+@jit
 def follow(weights, trace, i, x, slope, rate, decay, delta):
     """e ← λ ē + ∂y/∂w and w ← w + α Σ δ e for row i of weights (R, n), its traces (3, R, n), its gradients x · (3, n).
 

@@ -18,9 +18,10 @@ from txlab.engine.games.backgammon import choice, game
 from txlab.engine.games.backgammon.game import allowed, board_of
 from txlab.engine.games.backgammon.inputs import NAMES, TURN, inputs_of
 from txlab.engine.games.backgammon.network import LOSE_GAMMON, WIN, WIN_GAMMON, Network, equity, forward
-from txlab.engine.games.backgammon.rules import ROLLS, Board, Steps, points_won, turned
-from txlab.engine.games.game import Game, Move, Position
-from txlab.engine.games.players import Silent
+from txlab.engine.games.backgammon.rules import ROLLS, START, Board, Steps, points_won, turned
+from txlab.engine.games.game import FIRST, Game, Move, Position
+from txlab.engine.games.players import Player, RandomPlayer, Silent
+from txlab.engine.games.playing import CHOICE, DICE
 
 TOLD = 4  # inputs named on either side
 OTHER = {"own": "opponent's", "opponent's": "own"}
@@ -70,6 +71,28 @@ class NetworkPlayer(Silent):
     def explain(self, position: Position, move: Move) -> Explanation | None:
         values = self.values(position)
         return explain_move(self, position, move, values) if move in values else None
+
+
+def outcomes(first: Player, second: Player, throws: np.ndarray, choices: np.ndarray) -> np.ndarray | None:
+    """See game.outcomes."""
+    kernel = choice.compiled()
+    players = (first, second)
+    if kernel is None or any(type(each) not in (NetworkPlayer, RandomPlayer) for each in players):
+        return None
+    nets = [each.net if isinstance(each, NetworkPlayer) else Network.drawn(1, 0) for each in players]
+    plies = np.array([each.plies if isinstance(each, NetworkPlayer) else 0 for each in players])
+    start = game.start()
+    openings, rolls = (game.chances(position) for position in (start, (FIRST, (), *board_of(start))))
+    dice = [
+        (np.array([reached[1] for reached, _ in each]), np.array([probability for _, probability in each]))
+        for each in (openings, rolls)
+    ]
+    found = np.zeros(len(throws), dtype=np.int64)
+    kernel.play_out(
+        tuple(net.weights() for net in nets), np.array(START, dtype=np.int8), throws, choices,
+        np.array([DICE, CHOICE]), *dice, plies, choice.WIDTH, found,
+    )  # fmt: skip
+    return found
 
 
 def explain_move(player: NetworkPlayer, position: Position, move: Steps, values: dict[Move, float]) -> Explanation:

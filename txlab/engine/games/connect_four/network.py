@@ -12,6 +12,7 @@ has 5 000 (batches of 256, 32 channels, 3 blocks).
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Lock
 
 import numpy as np
 import torch
@@ -103,13 +104,14 @@ class Remembered:
     """An `Evaluate` that asks another once for each position, a mirror image being the same position mirrored.
 
     Of the leaves of 256 games in self-play a third and more have been seen before (transpositions, common openings).
-    Valid while what it asks does not change.
+    Valid while what it asks does not change. Several threads may ask: a player moves, and its tree is looked into.
 
     asked   positions that were evaluated
     """
 
     def __init__(self, ask: Evaluate) -> None:
         self.ask = ask
+        self.lock = Lock()
         self.place: dict[int, int] = {}
         self.priors, self.values = np.empty((1024, COLUMNS)), np.empty(1024)
 
@@ -121,6 +123,12 @@ class Remembered:
         mirror_own, mirror_both = mirrored(own), mirrored(both)
         turned = mirror_own + mirror_both < own + both
         own, both = np.where(turned, mirror_own, own), np.where(turned, mirror_both, both)
+        with self.lock:
+            priors, values = self.remembered(own, both)
+        priors[turned] = priors[turned, ::-1]
+        return priors, values
+
+    def remembered(self, own: np.ndarray, both: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         places, new = np.empty(len(own), dtype=np.int64), []
         for k, key in enumerate((own + both).tolist()):
             place = self.place.get(key)
@@ -133,6 +141,4 @@ class Remembered:
                 self.priors = np.concatenate([self.priors, np.empty_like(self.priors)])
                 self.values = np.concatenate([self.values, np.empty_like(self.values)])
             self.priors[places[new]], self.values[places[new]] = self.ask(own[new], both[new])
-        priors = self.priors[places]
-        priors[turned] = priors[turned, ::-1]
-        return priors, self.values[places]
+        return self.priors[places], self.values[places]

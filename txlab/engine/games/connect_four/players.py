@@ -18,6 +18,7 @@ from txlab.engine.games.connect_four.network import Evaluate, PolicyValueNet, Re
 from txlab.engine.games.connect_four.rules import SQUARES, own_and_both, plies
 from txlab.engine.games.connect_four.search import Rollouts, Search, explain_selection, selection
 from txlab.engine.games.connect_four.solver import best_moves, optimal_moves, sign, solver
+from txlab.engine.games.connect_four.tree import PuctSearch
 from txlab.engine.games.game import Game, Move, Position
 from txlab.engine.games.players import Silent, ending_words
 
@@ -106,6 +107,11 @@ class SearchPlayer(Silent):
         N, W, P = self.terms(position)
         return explain_selection(N, W, P, self.c, move, f"{rules.text(position)} ({self.name})")
 
+    def tree(self, position: Position) -> PuctSearch | None:
+        """It goes on from the search that the player has made, if it has made one."""
+        known = self.known.get(position)
+        return PuctSearch(self.name, position, self.ask, self.c, known) if rules.legal(position) else None
+
 
 def network_player(name: str, net: PolicyValueNet, visits: int, c: float) -> SearchPlayer:
     """The search of a network, which plays as it has learnt: without noise, the column visited most."""
@@ -188,6 +194,9 @@ class SolverPlayer(Silent):
             labels=[rules.MOVES[each] for each in scores],
             asked=list(scores).index(move),
         )
+
+    def tree(self, position: Position) -> PuctSearch | None:
+        return None if self.solves(position) else self.before.tree(position)
 
 
 def fate(position: Position, score: int) -> tuple[int, int]:

@@ -16,7 +16,7 @@ not counted). After a move the tree below it is kept.
 from __future__ import annotations
 
 from math import sqrt
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -38,6 +38,9 @@ from txlab.engine.games.game import Position
 
 FULL = -1
 """In `child`: no move, the column is full or left out. 0: a move without a node below it."""
+
+Choices: TypeAlias = list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]]
+"""Of a visit, from the root down: the games (R) whose path goes on, their nodes and moves (R), Q and U (R, 7) there."""
 
 
 def selection(N: np.ndarray, W: np.ndarray, P: np.ndarray, c: float) -> tuple[np.ndarray, np.ndarray]:
@@ -151,12 +154,14 @@ class Search:
         for _ in range(visits):
             self.visit(evaluate, c)
 
-    def visit(self, evaluate: Evaluate, c: float) -> None:
-        """Make one visit in every game."""
+    def visit(self, evaluate: Evaluate, c: float) -> tuple[Choices, np.ndarray]:
+        """Make one visit in every game; return its choices, and the value (G) of where each path ended, for the player
+        to move there."""
         own, both = self.own.copy(), self.both.copy()
         node = np.zeros(self.games, dtype=np.int64)
         value = np.zeros(self.games)  # for the player to move in the leaf
-        path, leaves = [], []
+        path: Choices = []
+        leaves = []
         rows = np.arange(self.games)  # the games whose path goes on
         while len(rows):
             there = node[rows]
@@ -164,7 +169,7 @@ class Search:
             Q, U = selection(self.N[rows, there], self.W[rows, there], self.P[rows, there], c)
             move = np.where(child == FULL, -np.inf, Q + U).argmax(1)
             own[rows], both[rows], won = played(own[rows], both[rows], move)
-            path.append((rows, there, move))
+            path.append((rows, there, move, Q, U))
             value[rows[won]] = -1.0
             open_ = ~won & (both[rows] != BOARD)
             below = child[np.arange(len(rows)), move]
@@ -172,16 +177,18 @@ class Search:
             goes_on = open_ & (below > 0)
             node[rows[goes_on]] = below[goes_on]
             rows = rows[goes_on]
-        for (rows, there, move), new in zip(path, leaves, strict=True):
+        for (rows, there, move, *_), new in zip(path, leaves, strict=True):
             at = np.searchsorted(rows, new)
             self.child[new, there[at], move[at]] = self.size[new]
         new = np.sort(np.concatenate(leaves))
         if len(new):
             value[new] = self.add(new, own[new], both[new], evaluate)
-        for rows, there, move in reversed(path):
+        reached = value.copy()
+        for rows, there, move, *_ in reversed(path):
             value[rows] = -value[rows]
             self.N[rows, there, move] += 1
             self.W[rows, there, move] += value[rows]
+        return path, reached
 
     def add_noise(self, share: float, concentration: float, draws: np.random.Generator) -> None:
         """Mix the priors of the roots with noise: P ← (1 − ε) P + ε η, η ~ Dirichlet(α) over the legal columns."""

@@ -56,6 +56,7 @@ class ConnectFourKind(SmallKind):
     )
 
     plays_from: ClassVar[Literal["", "frames", "checkpoints"]] = "checkpoints"
+    looks_ahead = ("visits", MOST_VISITS)
 
     def player(self, scenario: Any, kept: Frame | State, looking: int | None = None) -> Player:
         """The search of a checkpoint's network. looking   visits, 100 as where it is judged"""

@@ -17,6 +17,7 @@ from textual.containers import Vertical
 from textual.content import Content
 
 from txlab.drawing.formatting import count, number, share
+from txlab.drawing.outline import Guides, branch, outline
 from txlab.drawing.spark import bar
 from txlab.drawing.text import fit, label, visible, width
 from txlab.engine.explain import Explanation
@@ -77,7 +78,7 @@ class TreeRow:
     """A line: a node, or (`of` what) the tokens that are not listed; `guides`: whether a sibling follows, by level."""
 
     node: Node
-    guides: tuple[bool, ...]
+    guides: Guides
     more: bool = False
 
     @property
@@ -85,15 +86,17 @@ class TreeRow:
         return f"{self.node.key} more" if self.more else self.node.key
 
 
-def tree_rows(node: Node, guides: tuple[bool, ...] = ()) -> Iterator[TreeRow]:
+def tree_rows(node: Node) -> Iterator[TreeRow]:
     """Yield the lines below a node, from top to bottom."""
-    hidden, _ = node.hidden
-    for at, child in enumerate(node.listed):
-        here = (*guides, at + 1 < len(node.listed) or bool(hidden))
-        yield TreeRow(child, here)
-        yield from tree_rows(child, here)
-    if node.is_open and hidden:
-        yield TreeRow(node, (*guides, False), more=True)
+
+    def below(of: tuple[Node, bool]) -> list[tuple[Node, bool]]:
+        node, more = of
+        if more:
+            return []
+        listed = [(child, False) for child in node.listed]
+        return [*listed, (node, True)] if node.is_open and node.hidden[0] else listed
+
+    return (TreeRow(each, guides, more) for (each, more), guides in outline((node, False), below))
 
 
 def along(node: Node, path: tuple[int, ...]) -> list[Node]:
@@ -215,9 +218,7 @@ class ContinuationTree(Dialog[tuple[int, ...]]):
             return [[(" " * (MARGIN + room), "quiet"), *((text, "quiet") for text in heads)]]
         row = self.by_key[item.key]
         node, (hidden, rest) = row.node, row.node.hidden
-        shown = row.guides[-max(1, (room - 9) // 2) :]  # deep in a narrow tree: the levels nearest to the token
-        branch = "".join("│ " if follows else "  " for follows in shown[:-1]) + ("├ " if shown[-1] else "└ ")
-        branch = branch.translate(str.maketrans("│├└", "|+`")) if ascii else branch
+        before = branch(row.guides, room - 9, ascii)
         sign = "■" if node.ends else "−" if node.is_open else "+"
         name = f"{count(hidden)} others" if row.more else f"{sign} {label(node.token, ascii)}"
         p = rest if row.more else exp(node.logp)
@@ -226,8 +227,8 @@ class ContinuationTree(Dialog[tuple[int, ...]]):
         return [
             [
                 (f"{signs.cursor if chosen else ' '} ", "accent"),
-                (branch, "quiet"),
-                (fit(name, room - width(branch), ellipsis=signs.ellipsis), "accent" if chosen else main),
+                (before, "quiet"),
+                (fit(name, room - width(before), ellipsis=signs.ellipsis), "accent" if chosen else main),
                 *zip(figures(share(p), bar(p, bars, ascii), *path, bars), ("plain", "quiet", main, main), strict=False),
             ]
         ]

@@ -24,12 +24,14 @@ from txlab.drawing.text import visible
 from txlab.engine.games.catalogue import GameEntry, game_named, games
 from txlab.engine.games.game import FIRST, SECOND, Game, Move, Position, place_name
 from txlab.engine.games.playing import Playing
+from txlab.engine.games.search_tree import TreeSearch
 from txlab.runs.saved_games import GameFile, SavedGame, left_behind
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.dialogs import Choose
 from txlab.tui.screens.play.advice import Answers, Judged
 from txlab.tui.screens.play.players import PERSON, Seat, agents_of, seat_named, title_of, usual_opponent
+from txlab.tui.screens.play.tree_dialog import TreeDialog
 from txlab.tui.widgets.board import Board
 
 ANSWER = 0.3  # seconds until an agent answers the user
@@ -66,6 +68,7 @@ class GamePanel(Panel):
         Binding("r", "resume", "continue", id="play.resume"),
         Binding("c", "sides", "sides", id="play.sides"),
         Binding("v", "values", "values", id="play.values"),
+        Binding("T", "tree", "tree", id="play.tree"),
         Binding("up", "step(-1, 0)", "up", id="play.up", show=False),
         Binding("down", "step(1, 0)", "down", id="play.down", show=False),
         Binding("left", "step(0, -1)", "left", id="play.left", show=False),
@@ -116,6 +119,8 @@ class GamePanel(Panel):
             return bool(self.playing.moves)
         if action == "resume":
             return self.left is not None
+        if action == "tree":
+            return self.searching() is not None
         return action != "hint" or not self.ended
 
     def word_for(self, binding: Binding) -> str:
@@ -393,6 +398,16 @@ class GamePanel(Panel):
         """Return the agent whose values are shown: the mover, or the mover's opponent."""
         return next((seat for side in (self.mover, -self.mover) if not (seat := self.seats[side]).person), None)
 
+    def searching(self) -> TreeSearch | None:
+        """Whose search of this position can be looked into: an agent's at the board, or that of another of the game."""
+        if not self.ready or self.ended or self.playing.to_throw:
+            return None
+        for seat in (self.seats[self.mover], self.seats[-self.mover], *self.agents):
+            found = None if seat.player is None else seat.player.tree(self.position)
+            if found is not None:
+                return found
+        return None
+
     def shown_seat(self) -> Seat | None:
         """Whose values are shown; None if nobody's are."""
         if not self.ready or self.ended or self.playing.to_throw or self.view == "nothing":
@@ -541,6 +556,12 @@ class GamePanel(Panel):
         """Cycle what the board shows: the agent's values, those of the perfect player or the strongest, nothing."""
         self.view = VIEWS[(VIEWS.index(self.view) + 1) % len(VIEWS)]
         self.changed()
+
+    def action_tree(self) -> None:
+        """Open the tree of the search of this position, and let it grow."""
+        found = self.searching()
+        if found is not None:
+            self.app.push_screen(TreeDialog(found))
 
     def action_run(self) -> None:
         """Let the agents play on, or pause them."""

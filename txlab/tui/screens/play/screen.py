@@ -52,15 +52,16 @@ class PlayScreen(BenchScreen):
         "g chooses the game, o whom you play. The arrows and enter move, or a click; where a move has several places, "
         "as in backgammon, choose them one after the other, esc takes one back. The board shows what the agent expects "
         "of each move, in points, seen from who is to move: +1 you win, 0 a draw, -1 you lose; v changes to what the "
-        "perfect player or the strongest says, or to nothing. a lets two agents play each other, l lets one learn "
-        "by playing against itself, m lets all of them play each other and rates them, with what a run was before. "
-        "A game that you leave is kept: r continues it, from any terminal."
+        "perfect player or the strongest says, or to nothing. T opens the tree of an agent that searches. a lets two "
+        "agents play each other, l lets one learn by playing against itself, m lets all of them play each other and "
+        "rates them, with what a run was before. A game that you leave is kept: r continues it, from any terminal."
     )
     PANELS: ClassVar[tuple[type[Panel], ...]] = (GamePanel, SeatsPanel, LearningPanel, RatingsPanel)
     KEY_ORDER: ClassVar[tuple[str, ...]] = (
         "play.resume", "play.move", "play.release", "play.run", "play.step", "play.slower", "play.faster", "play.undo",
-        "play.hint", "play.new", "play.opponent", "play.learn", "play.cancel", "play.tournament", "play.game",
-        "play.sides", "play.values", "screen.why", "play.watch", "play.tab", "play.tab-before", "play.worlds",
+        "play.hint", "play.tree", "play.new", "play.opponent", "play.learn", "play.cancel", "play.tournament",
+        "play.game", "play.sides", "play.values", "screen.why", "play.watch", "play.tab", "play.tab-before",
+        "play.worlds",
     )  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("x", "cancel", "cancel", id="play.cancel"),
