@@ -6,7 +6,6 @@ last and reports the time, because that is the slowest part of starting txlab.
 
 from __future__ import annotations
 
-import json as json_
 import locale
 import os
 import platform
@@ -21,6 +20,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from txlab.cli import options
+from txlab.cli.output import print_rows
 from txlab.cli.terminal import ascii_only, coloured, columns, shown
 from txlab.errors import one_line
 
@@ -43,25 +44,29 @@ def good_unless(doubtful: bool, name: str, found: str, advice: str) -> Finding:
 
 
 def doctor(
-    json: Annotated[bool, typer.Option("--json", help="one JSON object a line")] = False,
+    json: options.JsonLines = False,
+    csv: options.Csv = False,
     torch: Annotated[bool, typer.Option("--torch/--no-torch", help="also import torch and ask for devices")] = True,
 ) -> None:
     """What this machine and terminal can do, and what to mend.
 
     Exit status 1 where something is in the way of a run or of the console.
     """
-    worst = "good"
-    for finding in examine(torch):
-        worst = finding.verdict if finding.verdict == "bad" else worst
-        if json:
-            print(json_.dumps(asdict(finding)), flush=True)
-            continue
-        mark, plain, colour = MARKS[finding.verdict]
-        head = coloured(plain if ascii_only() else mark, colour)
-        print(f"{head} {finding.name:<12} {indented(shown(finding.found), 15)}", flush=True)
-        if finding.advice:
-            print(" " * 4 + indented(shown(finding.advice), 4), flush=True)
-    raise typer.Exit(1 if worst == "bad" else 0)
+    verdicts: set[str] = set()
+
+    def findings() -> Iterator[Finding]:
+        for finding in examine(torch):
+            verdicts.add(finding.verdict)
+            yield finding
+
+    if not print_rows(map(asdict, findings()), json, csv):
+        for finding in findings():
+            mark, plain, colour = MARKS[finding.verdict]
+            head = coloured(plain if ascii_only() else mark, colour)
+            print(f"{head} {finding.name:<12} {indented(shown(finding.found), 15)}", flush=True)
+            if finding.advice:
+                print(" " * 4 + indented(shown(finding.advice), 4), flush=True)
+    raise typer.Exit(1 if "bad" in verdicts else 0)
 
 
 def indented(text: str, margin: int) -> str:

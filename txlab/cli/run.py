@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from txlab.cli import options
+from txlab.cli.output import print_json
 from txlab.cli.terminal import ascii_only, columns, numeral, print_lines, shown, status_word
 from txlab.cli.tokenize import standard_text
 from txlab.drawing.formatting import duration
@@ -27,9 +29,6 @@ if TYPE_CHECKING:
     from txlab.runs.scenario import LoadedScenario
 
 EXIT_STATUS = {"done": 0, "stopped": 0, "interrupted": 130}
-
-Detach = Annotated[bool, typer.Option("--detach", help="run in a process of its own, and return at once")]
-Json = Annotated[bool, typer.Option("--json", help="one JSON object a line: the rows of events.jsonl")]
 
 
 def run(
@@ -49,8 +48,8 @@ def run(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="the run directory; else a new one under the runs")
     ] = None,
-    detach: Detach = False,
-    json: Json = False,
+    detach: options.Detach = False,
+    json: options.JsonLog = False,
 ) -> None:
     """Run a scenario: watched here, or detached.
 
@@ -147,7 +146,7 @@ def load_like(name: str, overrides: list[str], seed: int | None, device: str | N
 
 
 def resume(
-    name: Annotated[str, typer.Argument(metavar="RUN", help="a run's name or directory, or latest")],
+    name: options.Run,
     step: Annotated[
         int | None,
         typer.Option("--from", metavar="STEP", help="go back to the last checkpoint at or before STEP", min=0),
@@ -158,8 +157,8 @@ def resume(
     processes: Annotated[
         int | None, typer.Option("--processes", metavar="N", help="in so many processes from here on", min=1)
     ] = None,
-    detach: Detach = False,
-    json: Json = False,
+    detach: options.Detach = False,
+    json: options.JsonLog = False,
 ) -> None:
     """Go on with a run that is not done, or from an earlier step.
 
@@ -267,7 +266,7 @@ def wait_until_taken(directory: Path, pid: int) -> None:
 
 def tell_started(directory: Path, pid: int, json: bool) -> None:
     if json:
-        print(json_.dumps({"run": str(directory), "name": directory.name, "pid": pid}))
+        print_json({"run": str(directory), "name": directory.name, "pid": pid})
         return
     print(shown(f"{directory.name} is running as process {pid}; it goes on when this terminal closes"))
     print(shown(f"run directory  {directory}"))
