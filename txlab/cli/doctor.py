@@ -22,7 +22,7 @@ import typer
 
 from txlab.cli import options
 from txlab.cli.output import print_rows
-from txlab.cli.terminal import ascii_only, coloured, columns, shown
+from txlab.cli.terminal import ascii_asked, ascii_only, coloured, columns, shown
 from txlab.errors import one_line
 
 MARKS = {"good": ("✓", "+", 32), "note": ("!", "!", 33), "bad": ("✗", "x", 31)}
@@ -131,7 +131,8 @@ def memory() -> Finding:
 
 def disk() -> Finding:
     """Check the free space where runs are written, and whether the folder is writable."""
-    from txlab.runs.folder import default_root, first_existing
+    from txlab.runs.folder import first_existing
+    from txlab.runs.root import default_root
 
     root = default_root().absolute()
     there = first_existing(root)
@@ -171,7 +172,7 @@ def terminal(environment: os._Environ[str] | dict[str, str]) -> Iterator[Finding
     encoding = getattr(sys.stdout, "encoding", "") or "unknown"
     name = f"{encoding}, locale {'.'.join(part for part in locale.getlocale() if part) or 'C'}"
     if ascii_only():
-        asked = environment.get("TXLAB_ASCII", "") not in ("", "0")
+        asked = ascii_asked()
         advice = "" if asked else "characters are drawn in ASCII; for the better ones: export LC_ALL=C.UTF-8"
         yield Finding("note", "Unicode", name + (", ASCII asked for" if asked else ""), advice)
     else:

@@ -63,10 +63,11 @@ def run(
         )
     if scenario is not None and like is not None:
         raise LabError(f"give a SCENARIO or --like RUN, not both {scenario!r} and {like!r}")
-    from txlab.runs.folder import default_root, first_existing
+    from txlab.runs.folder import first_existing
     from txlab.runs.process import prepare
     from txlab.runs.ranks import place
     from txlab.runs.ranks.launch import begun_by, counted
+    from txlab.runs.root import default_root
     from txlab.runs.scenario import load_scenario
 
     here = place()
@@ -196,9 +197,9 @@ def follow_rank_0() -> None:
 
     here = many()
     if here is not None and not here.leads:
-        from txlab.runs.writing import set_thread_environment
+        from txlab.runs.writing import set_up_process
 
-        set_thread_environment()  # before torch is imported
+        set_up_process()  # before torch is imported
         from txlab.runs.ranks.computing import follow
 
         leave(follow(here))
@@ -228,7 +229,9 @@ def start(directory: Path, detach: bool, json: bool, rewind_to: int | None = Non
         tell_started(directory, pid, json)
         return
     from txlab.cli.progress import observer_for
+    from txlab.runs.writing import set_up_process
 
+    set_up_process()
     observer = observer_for(directory, json)
     try:
         info = process.execute(directory, observer=observer, rewind_to=rewind_to)
@@ -280,8 +283,8 @@ def report(directory: Path, info: RunInfo) -> None:
     from txlab.drawing.text import cut, visible_lines
     from txlab.experiments.kind import kind_of_run
     from txlab.experiments.metric import primary_metrics
-    from txlab.runs.folder import default_root
     from txlab.runs.reader import RunReader
+    from txlab.runs.root import default_root
 
     reader = RunReader(directory)
     reader.poll()

@@ -46,10 +46,11 @@ def runs(
 
     txlab runs gpt "val_loss<2" --sort val_loss --settings
     """
-    from txlab.runs.folder import default_root, each_at_once
+    from txlab.runs.folder import each_at_once
     from txlab.runs.foreign.finding import found_logs, with_logs
     from txlab.runs.foreign.mirror import Mirror, mirror_path
     from txlab.runs.overview import arranged, grouped, is_meant, require_column, settings_in
+    from txlab.runs.root import default_root
 
     logs = {mirror_path(log): log for log in found_logs(default_root())}
     found = runs_of_hosts(hosts) if hosts else with_logs(default_root(), logs.values())

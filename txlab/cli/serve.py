@@ -9,7 +9,6 @@ has. The server listens on the loopback interface alone; from elsewhere it is re
 from __future__ import annotations
 
 import contextlib
-import os
 import shlex
 import signal
 from pathlib import Path
@@ -65,10 +64,12 @@ def serve(
         found = find_run(run)
         info_of(RunDirectory(found))
         run = str(found.absolute())  # each tab opens the run that was meant when this began, not the latest of then
-    from txlab.runs.writing import python_module, search_path
+    from txlab.cli.terminal import ascii_asked
+    from txlab.runs.root import default_root
+    from txlab.runs.writing import python_module
 
-    console = python_module("txlab", *(["attach", "--", run] if run else []))
-    os.environ["PYTHONPATH"] = search_path()
+    asked = ["--runs", str(default_root().absolute()), *(["--ascii"] if ascii_asked() else [])]
+    console = python_module("txlab", *asked, *(["attach", "--", run] if run else []))
     try:
         listener = socket.create_server((ADDRESS, port))
     except OSError as error:

@@ -33,9 +33,22 @@ GLYPHS = {
 }
 
 
+_ascii = False  # --ascii
+
+
+def ask_for_ascii(asked: bool) -> None:
+    global _ascii
+    _ascii = asked
+
+
+def ascii_asked() -> bool:
+    """Whether ASCII was requested, with --ascii or TXLAB_ASCII."""
+    return _ascii or os.environ.get("TXLAB_ASCII", "") not in ("", "0")
+
+
 def ascii_only() -> bool:
-    """Whether to use only ASCII: requested with --ascii or TXLAB_ASCII, or all that the output can encode."""
-    if os.environ.get("TXLAB_ASCII", "") not in ("", "0"):
+    """Whether to use only ASCII: requested, or all that the output can encode."""
+    if ascii_asked():
         return True
     return (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "") not in ("utf8", "utf16", "utf32")
 

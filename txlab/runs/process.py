@@ -24,7 +24,7 @@ from txlab.runs.loop import RunOutcome, drive, write_traceback
 from txlab.runs.origin import command_line, commit_of
 from txlab.runs.ranks import leave, many, place
 from txlab.runs.recorder import Listener, Recorder, begin_recording, is_disk_full
-from txlab.runs.writing import Signals, keep_freed_memory, set_thread_environment, started, writing
+from txlab.runs.writing import Signals, set_up_process, started, writing
 
 if TYPE_CHECKING:
     from txlab.experiments.schema import Scenario
@@ -89,8 +89,6 @@ def execute(
         info = info_of(run)
         if info.recorded:
             raise LabError(f"{run.path} was recorded by another program and can only be looked at")
-        set_thread_environment()
-        keep_freed_memory()
         checkpoints.tidy(run)
         if rewind_to is not None:
             checkpoints.read(run, rewind_to)  # refuse before anything is changed
@@ -383,6 +381,7 @@ def main(arguments: Sequence[str]) -> int:
     It is also the command of each of several processes, which then ends with 0 if it was interrupted: to their
     launcher, everything else is a failure.
     """
+    set_up_process()
     if (here := many()) is not None and not here.leads:
         from txlab.runs.ranks.computing import follow
 
