@@ -26,6 +26,7 @@ from txlab.runs.far import line, mirroring
 from txlab.runs.far.address import Address
 from txlab.runs.folder import list_runs
 from txlab.runs.reader import RunReader
+from txlab.runs.recording import Recording
 
 GENERATOR = np.random.default_rng(0)
 
@@ -85,7 +86,15 @@ def measure(folder: Path, asked: argparse.Namespace) -> None:
         if step % 60 == 0:
             scores = patterns(scores)
             run.frame(step, {"attention/pattern": softmax(scores)}, {"probe": ["a"] * 40})
+    path, reader = time_to_the_first_curve(runs, relay)
+    time_rows_and_frames(run, reader, relay, scores, asked.rows)
+    cut_the_line(run, path, reader, relay, asked.cuts)
+    mirroring.close_all()
+    relay.close()
+    sshd.close()
 
+
+def time_to_the_first_curve(runs: Path, relay: Relay) -> tuple[Path, RunReader]:
     began = time.monotonic()
     path = mirroring.open_run(Address("box", str(runs), "latest"))
     reader = RunReader(path)
@@ -95,13 +104,18 @@ def measure(folder: Path, asked: argparse.Namespace) -> None:
     host = mirroring.host_at(Address("box", str(runs)))
     while host.mirrors[path.name].gap or host.mirrors[path.name].missing_frames():
         time.sleep(0.05)
-    before, written = relay.passed, (run.path / "events.jsonl").stat().st_size
+    before = relay.passed
     print(f"all rows and frames: {time.monotonic() - began:.2f} s, {before / 1000:.1f} kB on the line")
+    return path, reader
 
+
+def time_rows_and_frames(run: Recording, reader: RunReader, relay: Relay, scores: np.ndarray, many: int) -> None:
+    """Rows with a frame now and then, and then rows while frames come as quickly as the line takes them."""
+    written = (run.path / "events.jsonl").stat().st_size
     rows: list[float] = []
     frames: list[float] = []
     sizes: list[int] = []
-    for step in range(600, 600 + asked.rows):
+    for step in range(600, 600 + many):
         told = time.monotonic()
         run.log(step, loss=5 / (1 + step), val_loss=5.5 / (1 + step), lr=1e-3)
         while not (reader.poll() and reader.series("loss").steps[-1] == step):
@@ -124,9 +138,8 @@ def measure(folder: Path, asked: argparse.Namespace) -> None:
     )
     grown = (run.path / "events.jsonl").stat().st_size - written
 
-    busy: list[float] = []  # rows while frames come as quickly as the line takes them
-    passed = relay.passed
-    for step in range(2000, 2000 + asked.rows):
+    busy: list[float] = []
+    for step in range(2000, 2000 + many):
         scores = patterns(scores)
         if step % 5 == 0:
             run.frame(step, {"attention/pattern": softmax(scores)}, {"probe": ["a"] * 40})
@@ -138,8 +151,12 @@ def measure(folder: Path, asked: argparse.Namespace) -> None:
     quantiles("a row, beside frames without pause", busy)
     print(f"the log grew by {grown / 1000:.1f} kB in the quiet part")
 
+
+def cut_the_line(run: Recording, path: Path, reader: RunReader, relay: Relay, cuts: int) -> None:
+    """Cut it while rows are written, and compare the mirror with the run in the end."""
+    host = mirroring.host_at(Address("box", str(run.path.parent)))
     step = int(reader.series("loss").steps[-1])
-    for cut in range(asked.cuts):
+    for cut in range(cuts):
         for _ in range(20):
             step += 1
             run.log(step, loss=1.0, cut=cut)
@@ -157,10 +174,7 @@ def measure(folder: Path, asked: argparse.Namespace) -> None:
     while (path / "events.jsonl").read_bytes() != theirs and time.monotonic() < deadline:
         time.sleep(0.1)
     same = (path / "events.jsonl").read_bytes() == theirs
-    print(f"the line cut {asked.cuts} times: the log is {'the same byte for byte' if same else 'NOT the same'}")
-    mirroring.close_all()
-    relay.close()
-    sshd.close()
+    print(f"the line cut {cuts} times: the log is {'the same byte for byte' if same else 'NOT the same'}")
 
 
 def slow_disk(folder: Path, asked: argparse.Namespace) -> None:

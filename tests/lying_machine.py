@@ -120,29 +120,9 @@ class Liar:
     def answer(self, asked: dict[str, Any]) -> None:
         number, what = asked.get("id"), asked.get("do")
         if what == "root":
-            names = [RUN]
-            if self.lie == "endless names":
-                names = [f"{n:x}" for n in range(99_000)]
-            if self.lie == "long names":
-                names = [f"{n:05x}" + "x" * 5000 for n in range(1100)]
-            if self.lie in ("endless list", "large list"):
-                names = [f"2026-01-01_000001_{n:05d}" for n in range(99_000)]
-            if self.lie == "million names":
-                names = [f"{n:x}" for n in range(1_000_000)]
-            while self.lie == "more without end":
-                self.send({"id": number, "root": "/r", "run": None, "names": names, "more": True})
-            self.send({"id": number, "root": "/r", "run": None, "names": names})
+            self.name_runs(number)
         elif what == "list":
-            while self.lie == "endless list":
-                self.send({"id": number, "runs": [], "more": True})
-            if self.lie == "large list":
-                for name in (f"2026-01-01_000001_{n:05d}" for n in range(99_000)):
-                    files = [["run.json", 2], ["events.jsonl", 1 << 20]]
-                    self.send(
-                        {"id": number, "runs": [[name, [None] * 4, files]], "more": True}, b"{}" + b"\n" * (1 << 20)
-                    )
-            for n in count():
-                self.send({"id": number, "runs": [[f"other-{n}", [], [["run.json", 2]]]], "more": True}, b"{}")
+            self.list_runs(number)
         elif what == "follow":
             self.send({"id": number, "run": RUN})
             self.follow()
@@ -156,6 +136,30 @@ class Liar:
         elif what == "beat":
             self.send({"id": number})
 
+    def name_runs(self, number: Any) -> None:
+        names = [RUN]
+        if self.lie == "endless names":
+            names = [f"{n:x}" for n in range(99_000)]
+        if self.lie == "long names":
+            names = [f"{n:05x}" + "x" * 5000 for n in range(1100)]
+        if self.lie in ("endless list", "large list"):
+            names = [f"2026-01-01_000001_{n:05d}" for n in range(99_000)]
+        if self.lie == "million names":
+            names = [f"{n:x}" for n in range(1_000_000)]
+        while self.lie == "more without end":
+            self.send({"id": number, "root": "/r", "run": None, "names": names, "more": True})
+        self.send({"id": number, "root": "/r", "run": None, "names": names})
+
+    def list_runs(self, number: Any) -> None:
+        while self.lie == "endless list":
+            self.send({"id": number, "runs": [], "more": True})
+        if self.lie == "large list":
+            for name in (f"2026-01-01_000001_{n:05d}" for n in range(99_000)):
+                files = [["run.json", 2], ["events.jsonl", 1 << 20]]
+                self.send({"id": number, "runs": [[name, [None] * 4, files]], "more": True}, b"{}" + b"\n" * (1 << 20))
+        for n in count():
+            self.send({"id": number, "runs": [[f"other-{n}", [], [["run.json", 2]]]], "more": True}, b"{}")
+
     def frame(self, number: Any) -> None:
         head = b'{"step":1,"base":null,"text":"{\\"tokens\\":{},\\"texts\\":{},\\"facts\\":{}}","tensors":['
         blob = {
@@ -167,6 +171,18 @@ class Liar:
         )
 
     def follow(self) -> None:
+        """A run as it is, after the lie if it is one of a run's files."""
+        self.flood()
+        self.say_odd_things()
+        self.send({"run": RUN, "file": "run.json", "whole": True, "mark": [1, 2, 3]}, b'{"status":"running"}')
+        if self.lie != "odd rows":
+            self.send({"run": RUN, "file": "events.jsonl", "at": 0, "end": 0})
+        self.send({"run": RUN, "frames": [[1, None, 9]]})
+        self.send({"run": RUN, "settled": True})
+
+    def flood(self) -> None:
+        """A file without end."""
+
         def rows(text: bytes) -> Iterator[bytes]:
             return (text % n for n in count())
 
@@ -182,16 +198,19 @@ class Liar:
             self.grow(file, rows(text))
         if self.lie == "row of parts":
             self.grow("preferences.jsonl", iter(lambda: b'{"a":[' + b"{}," * 300 + b"{}]}\n", 0))
+        if self.lie == "endless line":
+            self.grow("events.jsonl", iter(lambda: b"x" * 60, 0))
         while self.lie == "heartbeats":
             self.send({"run": RUN, "file": "heartbeat", "whole": True, "mark": [1, 2, 3]}, b"{}", flush=False)
         while self.lie == "log again":
             self.send({"run": RUN, "file": "events.jsonl", "at": 0, "end": 0}, flush=False)
+
+    def say_odd_things(self) -> None:
+        """Messages that are too large, or that no run has."""
         if self.lie == "run.json of parts":
             self.send({"run": RUN, "file": "run.json", "whole": True}, b'{"x":[' + b"{}," * 1_300_000 + b"{}]}")
         if self.lie == "many frames":
             self.send({"run": RUN, "frames": [[n, None, 9] for n in range(200_000)]})
-        if self.lie == "endless line":
-            self.grow("events.jsonl", iter(lambda: b"x" * 60, 0))
         if self.lie == "odd rows":
             body = b"\n".join(ODD_ROWS) + b"\n"
             self.send({"run": RUN, "file": "events.jsonl", "at": 0, "end": 0})
@@ -207,11 +226,6 @@ class Liar:
                 self.send(
                     {"run": RUN, "frames": [[n, "m" * 4_000_000 if n == step else None, 9] for n in range(step + 1)]}
                 )
-        self.send({"run": RUN, "file": "run.json", "whole": True, "mark": [1, 2, 3]}, b'{"status":"running"}')
-        if self.lie != "odd rows":
-            self.send({"run": RUN, "file": "events.jsonl", "at": 0, "end": 0})
-        self.send({"run": RUN, "frames": [[1, None, 9]]})
-        self.send({"run": RUN, "settled": True})
 
 
 def with_zeros(data: bytes, megabytes: int) -> bytes:

@@ -87,6 +87,32 @@ def tampered(sound: Path, folder: Path, home: Path, place: str, kind: str, lists
     if there and kind not in ("unreadable", "garbage", "lie"):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     path.parent.mkdir(exist_ok=True)
+    if kind == "unreadable":
+        if there:
+            path.chmod(0)
+    elif kind == "lie":
+        lie(path, place, lists)
+    elif is_folder and kind in ("other kind", "empty", "garbage"):
+        make_wrong_folder(path, kind)
+    else:
+        make_wrong_file(path, place, kind, home)
+    return run
+
+
+def make_wrong_folder(path: Path, kind: str) -> None:
+    """Something else where a folder should be, or a folder with what does not belong there."""
+    if kind == "other kind":
+        path.write_bytes(b"a file")
+        return
+    path.mkdir(exist_ok=True)
+    if kind == "garbage":  # foreign files, one of them with a name that runs use
+        for letter in ("letter", "00000005/letter", ".config/letter"):
+            (path / letter).parent.mkdir(exist_ok=True)
+            (path / letter).write_text("dear")
+
+
+def make_wrong_file(path: Path, place: str, kind: str, home: Path) -> None:
+    """Something else where a file should be, or a file of nonsense; links of any place are among them."""
     match kind:
         case "link to a file":
             path.symlink_to(home / Path(place).name if (home / Path(place).name).exists() else home / ".bashrc")
@@ -101,43 +127,35 @@ def tampered(sound: Path, folder: Path, home: Path, place: str, kind: str, lists
         case "socket":
             with contextlib.chdir(path.parent), socket.socket(socket.AF_UNIX) as made:  # a path of at most 100 bytes
                 made.bind(path.name)
-        case "other kind" if is_folder:
-            path.write_bytes(b"a file")
         case "other kind":
             path.mkdir()
             (path / "letter").write_text("dear")
         case "empty":
-            path.mkdir() if is_folder else path.touch()
-        case "garbage" if is_folder:  # foreign files, one of them with a name that runs use
-            path.mkdir(exist_ok=True)
-            (path / "letter").write_text("dear")
-            (path / "00000005").mkdir()
-            (path / "00000005" / "letter").write_text("dear")
-            (path / ".config").mkdir()
-            (path / ".config" / "letter").write_text("dear")
+            path.touch()
         case "garbage":
             path.write_bytes(bytes(range(256)) * 300)
         case "huge":
             with path.open("wb") as file:
                 file.truncate(10 << 30)
-        case "unreadable" if there:
-            path.chmod(0)
         case "hard link":
             os.link(home / ".bashrc", path)
-        case "lie" if place.endswith(".safetensors"):
-            entry = {"dtype": "U8", "shape": [9 << 30], "data_offsets": [0, 9 << 30]}
-            header = json.dumps({"__metadata__": {"00000020": "{}", "9" * 30: "{}"}, "x": entry}).encode()
-            path.write_bytes(len(header).to_bytes(8, "little") + header)
-        case "lie" if place == "events.jsonl":
-            row = b'{"event":"note","time":1,"step":5,"text":"'
-            with path.open("wb") as file:
-                file.write(row)
-                for _ in range(200):
-                    file.write(b"x" * (1 << 20))
-                file.write(b'"}\n' + row + b'short"}\n')
-        case "lie":  # JSON that takes much memory: lists in lists
-            path.write_bytes(b'{"step": [' + b"[]," * lists + b"0]}")
-    return run
+
+
+def lie(path: Path, place: str, lists: int) -> None:
+    """A file of the right form whose contents take much memory, if they are believed."""
+    if place.endswith(".safetensors"):
+        entry = {"dtype": "U8", "shape": [9 << 30], "data_offsets": [0, 9 << 30]}
+        header = json.dumps({"__metadata__": {"00000020": "{}", "9" * 30: "{}"}, "x": entry}).encode()
+        path.write_bytes(len(header).to_bytes(8, "little") + header)
+    elif place == "events.jsonl":
+        row = b'{"event":"note","time":1,"step":5,"text":"'
+        with path.open("wb") as file:
+            file.write(row)
+            for _ in range(200):
+                file.write(b"x" * (1 << 20))
+            file.write(b'"}\n' + row + b'short"}\n')
+    else:  # JSON: lists in lists
+        path.write_bytes(b'{"step": [' + b"[]," * lists + b"0]}")
 
 
 def executed(run: Path) -> str:

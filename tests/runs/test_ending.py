@@ -1,5 +1,6 @@
 """However a recording program ends, the run says so, and only that program ends the run."""
 
+import json
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 
 import txlab
 from txlab.errors import LabError
-from txlab.runs.directory import RunDirectory, RunInfo
+from txlab.runs.directory import RunDirectory, RunInfo, state_of
 from txlab.runs.events import Row, read_rows
 from txlab.runs.finding import find_run
 
@@ -142,6 +143,129 @@ run = txlab.record('mine', root=ROOT)
 """
     info = ended(tmp_path, "os.kill(os.getpid(), signal.SIGTERM)", begins)
     assert (info.status, RunInfo.load(find_run("other", tmp_path)).status) == ("interrupted", "interrupted")
+
+
+THREAD = """
+import threading
+def steps(error):
+    run.log(2, loss=1.0)
+    raise error
+def work(error):
+    thread = threading.Thread(target=steps, args=(error,))
+    thread.start()
+    thread.join()
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "reason"),
+    [
+        ("work(ValueError('a bad batch'))", "failed", "ValueError: a bad batch"),
+        ("work(ValueError('a bad batch'))\nrun.close()", "failed", "ValueError: a bad batch"),
+        ("with run: work(ValueError('a bad batch'))", "failed", "ValueError: a bad batch"),
+        ("work(ValueError('a bad batch'))\nrun.close('stopped', 'enough')", "stopped", "enough"),
+        ("work(ValueError('a bad batch'))\nrun.log(3, loss=0.5)", "done", ""),
+        ("work(SystemExit(3))", "done", ""),
+        ("thread = threading.Thread(target=lambda: 1 / 0)\nthread.start()\nthread.join()", "done", ""),
+    ],
+)
+def test_an_exception_that_ends_the_thread_of_the_loop_ends_the_run(
+    tmp_path: Path, script: str, status: str, reason: str
+) -> None:
+    """And not one of a thread that only loads data, or is replaced by another."""
+    info = ended(tmp_path, f"{THREAD}{script}")
+    assert (info.status, info.reason, info.facts["returncode"]) == (status, reason, 0)
+    assert ("Traceback" in info.facts["stderr"]) == ("SystemExit" not in script)
+
+
+def test_os_exit_leaves_a_run_that_is_lost_and_not_done(tmp_path: Path) -> None:
+    info = ended(tmp_path, "os._exit(3)")
+    assert info.facts["returncode"] == 3
+    state = state_of(RunDirectory(find_run("mine", tmp_path)), info)
+    assert (state.status, info.ended) == ("lost", None)
+
+
+SETTINGS = """
+import faulthandler, gc, locale, signal, sys, threading, warnings
+def settings():
+    return {
+        "sys": {name: getattr(sys, name) for name in ("exit", "excepthook", "unraisablehook", "displayhook", "stdout")},
+        "interpreter": (sys.getswitchinterval(), sys.getrecursionlimit(), sys.gettrace(), sys.getprofile()),
+        "threading": (threading.excepthook, threading.gettrace(), threading.getprofile(), threading.stack_size()),
+        "gc": (gc.isenabled(), gc.get_threshold(), gc.get_freeze_count(), gc.get_debug(), len(gc.callbacks)),
+        "warnings": (warnings.showwarning, warnings.formatwarning, list(warnings.filters)),
+        "signals": {number: signal.getsignal(number) for number in signal.valid_signals()},
+        "environment": dict(os.environ),
+        "rest": (faulthandler.is_enabled(), locale.setlocale(locale.LC_ALL), os.getcwd(), list(sys.path), sys.argv[:]),
+    }
+def changed(before, after):
+    return {f"{k}.{n}" for k in before for n in before[k] if isinstance(before[k], dict) and before[k][n] != after[k][n]
+           } | {k for k in before if not isinstance(before[k], dict) and before[k] != after[k]}
+"""
+
+
+@pytest.mark.parametrize("before", ["import numpy", "import torch"])  # which filter warnings of their own
+def test_a_recording_changes_nothing_of_the_process(tmp_path: Path, before: str) -> None:
+    """What ending.py needs while a run is open is listed there, and back afterwards."""
+    script = f"""
+import os, sys
+{SETTINGS}
+{before}
+import json
+before = settings()
+import txlab
+imported = changed(before, settings())
+run = txlab.record("mine", root={str(tmp_path)!r})
+run.log(1, loss=2.0)
+open_ = changed(before, settings())
+run.close()
+print(json.dumps([sorted(imported), sorted(open_), sorted(changed(before, settings()))]))
+"""
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=True)
+    imported, while_open, afterwards = json.loads(told.stdout)
+    assert (imported, afterwards) == ([], [])
+    hooks = {"sys.exit", "threading", f"signals.{signal.SIGTERM:d}", f"signals.{signal.SIGHUP:d}"}
+    assert {name.replace("Signals.SIGTERM", "15").replace("Signals.SIGHUP", "1") for name in while_open} == hooks
+
+
+def test_hooks_of_the_program_are_called_and_kept(tmp_path: Path) -> None:
+    begins = """
+import threading
+calls = []
+def report(kind, error, trace):
+    print("mine", error, file=sys.stderr)
+def leave(status):
+    print("leaving", status, file=sys.stderr)
+    raise SystemExit(status)
+sys.excepthook, sys.exit = report, leave
+threading.excepthook = lambda what: print("thread", what.exc_value, file=sys.stderr)
+run = txlab.record('mine', root=ROOT)
+run.log(1, loss=2.0)
+"""
+    told = ended(tmp_path / "one", "raise ValueError('a bad batch')", begins)
+    assert (told.status, told.reason, told.facts["stderr"]) == (
+        "failed",
+        "ValueError: a bad batch",
+        "mine a bad batch\n",
+    )
+    told = ended(tmp_path / "two", "sys.exit(4)", begins)
+    assert (told.status, told.facts["returncode"], told.facts["stderr"]) == ("failed", 4, "leaving 4\n")
+    told = ended(tmp_path / "three", f"{THREAD}work(ValueError('a bad batch'))", begins)
+    assert (told.status, told.facts["stderr"]) == ("failed", "thread a bad batch\n")
+    told = ended(tmp_path / "four", "run.close()\nassert (sys.exit, sys.excepthook) == (leave, report)", begins)
+    assert (told.status, told.facts["returncode"]) == ("done", 0)
+
+
+def test_python_tells_no_hook_the_status_of_system_exit() -> None:
+    """Why `sys.exit` is replaced while a run is open. Where this fails, it need not be any more."""
+    script = """
+import atexit, sys
+sys.excepthook = lambda *what: print("hook", what)
+atexit.register(lambda: print(getattr(sys, "last_value", None), sys.exc_info()))
+sys.exit(3)
+"""
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False)
+    assert (told.returncode, told.stdout) == (3, "None (None, None, None)\n")
 
 
 def test_a_signal_in_the_middle_of_a_row_waits_for_its_end(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ from txlab.cli.runs import name as name_run
 from txlab.cli.runs import runs
 from txlab.cli.score import score
 from txlab.cli.serve import serve
-from txlab.cli.terminal import ascii_only, complain, has_screen
+from txlab.cli.terminal import ascii_only, ask_for_ascii, complain, has_screen
 from txlab.cli.tokenize import tokenize
 from txlab.cli.tokenizer import export as export_tokenizer
 from txlab.cli.tokenizer import listed, train
@@ -56,6 +56,7 @@ from txlab.cli.watch import watch
 from txlab.cli.words import analogy, evaluate, neighbours, similarity
 from txlab.cli.words import explain as explain_words
 from txlab.cli.words import export as export_words
+from txlab.runs.root import choose_root
 
 EXAMPLES = {
     "txlab": "the console: everything below, on screens",
@@ -155,10 +156,8 @@ def console(
     ascii: Annotated[bool, typer.Option("--ascii", help="draw with ASCII characters only")] = False,
     version: Annotated[bool, typer.Option("--version", help="say which versions these are")] = False,
 ) -> None:
-    if folder is not None:
-        os.environ["TXLAB_RUNS"] = str(folder.absolute())  # also for processes started from here
-    if ascii:
-        os.environ["TXLAB_ASCII"] = "1"
+    choose_root(folder)
+    ask_for_ascii(ascii)
     if version:
         from importlib.metadata import PackageNotFoundError
         from importlib.metadata import version as installed

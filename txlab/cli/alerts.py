@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_
 import re
 import time
 from collections.abc import Iterator
@@ -12,6 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
+from txlab.cli import options
+from txlab.cli.output import print_rows
 from txlab.cli.terminal import shown
 from txlab.drawing.formatting import calendar
 from txlab.errors import LabError
@@ -27,7 +28,8 @@ def alerts(
         str | None,
         typer.Option("--since", metavar="WHEN", help="10m, 2h, 1d ago; a date, 2026-11-20T14:30; or Unix seconds"),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="one JSON object a line")] = False,
+    json: options.JsonLines = False,
+    csv: options.Csv = False,
 ) -> None:
     """What went wrong in a run, or in all of them."""
     from txlab.runs.directory import RunDirectory, info_of
@@ -42,14 +44,13 @@ def alerts(
     else:
         found = [row for path in list_runs() if has_alerts(path, after) for row in alerts_of(path, after)]
     found.sort(key=lambda row: row["time"])
+    if print_rows(found, json, csv):
+        return
     for row in found:
-        if json:
-            print(json_.dumps(row))
-        else:
-            text = f": {row['text']}" if row["text"] else ""
-            when = calendar(row["time"])
-            print(shown(f"{when}  {row['run']}  step {row['step']}  {row['level']}  {row['title']}{text}"))
-    if not found and not json:
+        text = f": {row['text']}" if row["text"] else ""
+        when = calendar(row["time"])
+        print(shown(f"{when}  {row['run']}  step {row['step']}  {row['level']}  {row['title']}{text}"))
+    if not found:
         print("no alerts" + (f" since {since}" if since is not None else ""))
 
 

@@ -76,7 +76,7 @@ class JsonLines:
         self.entry, self.judge = entry, judge
 
     def say(self, **values: Any) -> None:
-        from txlab.cli.models import print_json
+        from txlab.cli.output import print_json
 
         print_json(values)
 
@@ -158,7 +158,8 @@ class Lines(JsonLines):
 
     def end(self, totals: list[Total]) -> None:
         from txlab.cli.match import points_text
-        from txlab.cli.terminal import Column, shown, spaced, table
+        from txlab.cli.output import Column, table
+        from txlab.cli.terminal import shown, spaced
 
         titles = ("moves", "judged", "points lost", "a move", "?!", "?", "??")
         rows = []

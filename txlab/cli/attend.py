@@ -13,39 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from txlab.cli.curves import PictureOption, require_picture
-from txlab.cli.models import (
-    FileOption,
-    JsonOption,
-    Name,
-    PairOption,
-    SiteOption,
-    SpecialOption,
-    TargetOption,
-    TextArgument,
-    about,
-    bar,
-    print_json,
-    print_model,
-    shares,
-    token_label,
-)
-from txlab.cli.reading import (
-    SCORES,
-    Allow,
-    Cut,
-    Edit,
-    ErratumOption,
-    Off,
-    PatchOption,
-    Reading,
-    Scale,
-    Second,
-    Wishes,
-    head_asked,
-    read,
-)
-from txlab.cli.terminal import Column, ascii_only, columns, depth, numeral, print_lines, shown, table
+from txlab.cli import options
+from txlab.cli.models import about, bar, print_model, shares, token_label
+from txlab.cli.output import Column, print_json, table
+from txlab.cli.reading import SCORES, Reading, Wishes, head_asked, read
+from txlab.cli.terminal import ascii_only, columns, depth, numeral, print_lines, shown
 from txlab.drawing.formatting import share
 from txlab.errors import LabError
 
@@ -66,13 +38,13 @@ LIKE = {
 
 
 def attend(
-    name: Name,
-    text: TextArgument = None,
-    target: TargetOption = None,
-    pair: PairOption = None,
-    file: FileOption = None,
-    special: SpecialOption = False,
-    site: SiteOption = None,
+    name: options.Model,
+    text: options.Text = None,
+    target: options.Target = None,
+    pair: options.Pair = None,
+    file: options.File = None,
+    special: options.Special = False,
+    site: options.Site = None,
     layer: Annotated[int | None, typer.Option("--layer", metavar="N", help="from 1", min=1)] = None,
     head: Annotated[
         str | None, typer.Option("--head", metavar="HEAD", help="2.3 = the third head of layer 2; or 3, with --layer")
@@ -87,23 +59,20 @@ def attend(
     position: Annotated[
         int | None, typer.Option("--position", metavar="N", help="where the effect of interventions is measured")
     ] = None,
-    off: Off = None,
-    scale: Scale = None,
-    cut: Cut = None,
-    allow: Allow = None,
-    patch: PatchOption = None,
-    second: Second = None,
-    edit: Edit = None,
-    erratum: ErratumOption = None,
-    out: PictureOption = None,
-    json: JsonOption = False,
+    off: options.Off = None,
+    scale: options.Scale = None,
+    cut: options.Cut = None,
+    allow: options.Allow = None,
+    patch: options.Patch = None,
+    second: options.Second = None,
+    edit: options.Edit = None,
+    erratum: options.Erratum = None,
+    out: options.Picture = None,
+    json: options.Json = False,
 ) -> None:
     """Which tokens attend to which: all heads, or one head's pattern."""
     from txlab.engine.interpret.activation_cache import run_with_cache
 
-    require_picture(out)
-    if out is not None and json:
-        raise LabError("--out makes a picture and --json prints numbers; give one of them")
     site, layer, head_index = head_asked(head, layer, site)
     view = view_named(average, roll, layer, head_index)
     wishes = Wishes.of(second, off=off, scale=scale, cut=cut, allow=allow, patch=patch, edit=edit, erratum=erratum)

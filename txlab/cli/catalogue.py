@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from txlab.cli.terminal import Column, columns, shown, table
+from txlab.cli import options
+from txlab.cli.output import Column, print_rows, table
+from txlab.cli.terminal import columns, shown
 from txlab.drawing.formatting import about
 
 if TYPE_CHECKING:
@@ -24,7 +26,8 @@ BESIDE = 28
 
 def scenarios(
     name: Annotated[str | None, typer.Argument(metavar="SCENARIO", help="show this one in full")] = None,
-    json: Annotated[bool, typer.Option("--json", help="one JSON object a line")] = False,
+    json: options.JsonLines = False,
+    csv: options.Csv = False,
 ) -> None:
     """The catalogue: what can be run, and how long it takes."""
     from txlab.runs.scenario import CatalogueEntry, catalogue, find_scenario, load_scenario
@@ -35,10 +38,10 @@ def scenarios(
         entries = [CatalogueEntry(loaded.name, path, loaded.scenario)]
     else:
         entries = catalogue()
-    if json:
-        for entry in entries:
-            print(json_.dumps({"name": entry.name, "path": str(entry.path), **entry.scenario.model_dump(mode="json")}))
-    elif name is not None:
+    rows = ({"name": each.name, "path": str(each.path), **each.scenario.model_dump(mode="json")} for each in entries)
+    if print_rows(rows, json, csv):
+        return
+    if name is not None:
         print_one(entries[0])
     else:
         print_catalogue(entries)

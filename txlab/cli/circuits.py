@@ -11,8 +11,9 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from txlab.cli.models import about, opened, print_explanation, print_json, print_model, shares
-from txlab.cli.terminal import Column, ascii_only, columns, table
+from txlab.cli.models import about, opened, print_explanation, print_model, shares
+from txlab.cli.output import Column, print_json, table
+from txlab.cli.terminal import ascii_only, columns
 from txlab.drawing.formatting import complex_number
 from txlab.errors import LabError
 

@@ -6,7 +6,6 @@ The answer is the control row that the run writes into its log, so what is print
 from __future__ import annotations
 
 import contextlib
-import json as json_
 import os
 import time
 from pathlib import Path
@@ -14,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from txlab.cli import options
+from txlab.cli.output import print_json
 from txlab.cli.terminal import shown
 from txlab.errors import LabError, RunFailed
 from txlab.files import open_regular
@@ -26,12 +27,9 @@ LATER = "it is sent if the line comes back within 5 minutes, and dropped after t
 
 
 Asked = Literal["pause", "resume", "step", "checkpoint", "sample", "set", "scale", "stop"]
-Name = Annotated[str, typer.Argument(metavar="RUN", help="a run's name or directory, or latest")]
-Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="how long to wait for the answer", min=0)]
-Json = Annotated[bool, typer.Option("--json", help="print the answer as the JSON row of the log")]
 
 
-def stop(name: Name, timeout: Timeout = 60.0, json: Json = False) -> None:
+def stop(name: options.Run, timeout: options.Timeout = 60.0, json: options.JsonAnswer = False) -> None:
     """Let a run write a checkpoint and end, and wait for it."""
     from txlab.runs.control import Request
     from txlab.runs.directory import state_of
@@ -50,7 +48,7 @@ def stop(name: Name, timeout: Timeout = 60.0, json: Json = False) -> None:
 
 
 def control(
-    name: Name,
+    name: options.Run,
     request: Annotated[
         Asked, typer.Argument(metavar="REQUEST", help="pause, resume, step, checkpoint, sample, set, scale, stop")
     ],
@@ -58,8 +56,8 @@ def control(
         str | None,
         typer.Argument(metavar="ARGUMENT", help="step: how many; set: key=value, e.g. lr=1e-4; scale: key=factor"),
     ] = None,
-    timeout: Timeout = 60.0,
-    json: Json = False,
+    timeout: options.Timeout = 60.0,
+    json: options.JsonAnswer = False,
 ) -> None:
     """Pause, resume, step or change a run, and print its answer."""
     from txlab.runs.finding import find_run
@@ -104,7 +102,7 @@ def ask(directory: Path, request: Request, timeout: float, json: bool) -> dict[s
     identity = send(directory, request)
     row = wait_for_answer(directory, identity, offset, timeout)
     if json:
-        print(json_.dumps(row))
+        print_json(row)
     if not row.get("applied"):
         raise LabError(f"{directory.name} refused at step {row['step']}: {row.get('error') or 'it gave no reason'}")
     if not json:

@@ -9,18 +9,21 @@ which use every row.
 
 from __future__ import annotations
 
+import math
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
+from txlab.cli import options
 from txlab.cli.models import export_model
-from txlab.cli.terminal import Column, ascii_only, columns, complain, depth, numeral, print_lines, shown, table
+from txlab.cli.output import Column, print_rows, table
+from txlab.cli.terminal import ascii_only, columns, complain, depth, numeral, print_lines, shown
 from txlab.errors import LabError, choices, nearest
 
 if TYPE_CHECKING:
@@ -32,10 +35,6 @@ if TYPE_CHECKING:
     from txlab.drawing.sweep import Surface
     from txlab.runs.reader import RunReader
 
-PictureOption = Annotated[
-    Path | None, typer.Option("--out", metavar="FILE", help="a picture (.png or .svg) instead of the terminal")
-]
-
 Format = Literal["csv", "tensorboard", "huggingface"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
@@ -45,7 +44,7 @@ def plot(
     metric: Annotated[
         str | None, typer.Option("--metric", metavar="A,B", help="which metrics; else those that the runs are about")
     ] = None,
-    out: PictureOption = None,
+    out: options.Picture = None,
     log_x: Annotated[bool, typer.Option("--log-x", help="logarithmic steps")] = False,
     log_y: Annotated[bool, typer.Option("--log-y", help="logarithmic values")] = False,
     smooth: Annotated[
@@ -57,21 +56,28 @@ def plot(
         int, typer.Option("--height", metavar="ROWS", help="of the chart in the terminal", min=5, max=200)
     ] = 20,
     sweep: Annotated[bool, typer.Option("--sweep", help="the scores of a sweep of settings instead")] = False,
-    table: Annotated[bool, typer.Option("--table", help="with --sweep: as a table")] = False,
+    table: Annotated[
+        bool, typer.Option("--table", help="with --sweep: as a table", callback=options.only_form)
+    ] = False,
     x: Annotated[str | None, typer.Option("--x", metavar="AXIS", help="with --sweep: alpha, lam … along")] = None,
+    json: options.JsonLines = False,
+    csv: options.Csv = False,
 ) -> None:
     """Draw metrics of one or several runs."""
-    require_picture(out)
     if sweep or table or x is not None:
         if not sweep or len(names) > 1:
             raise LabError("--table and --x are for --sweep, and a sweep is drawn of one run")
-        plot_sweep(names[0], out, table, x, height)
+        surface, title = newest_surface(names[0])
+        if not print_rows(settings_of(surface), json, csv):
+            plot_sweep(surface, title, out, table, x, height)
         return
     if first is not None and last is not None and not first < last:
         raise LabError(f"--from {first:g} is not before --to {last:g}")
-    readers = opened(names, whole=out is not None)
+    readers = opened(names, whole=out is not None or json or csv)
     metrics = chosen(readers, metric)
     found = curves(readers, metrics)
+    if print_rows(points_of(found, first, last), json, csv):
+        return
     from txlab.drawing.curve import window_of
     from txlab.drawing.plot import text_chart
 
@@ -91,14 +97,8 @@ def plot(
     )
 
 
-def require_picture(out: Path | None) -> None:
-    """Raise LabError for a file of another form than a picture's."""
-    if out is not None and out.suffix.lower() not in (".png", ".svg"):
-        raise LabError(f"--out {out} is neither .png nor .svg")
-
-
 def export(
-    name: Annotated[str, typer.Argument(metavar="RUN", help="a run's name or directory, or latest")],
+    name: options.Run,
     format: Annotated[
         str | None,
         typer.Argument(metavar="FORMAT", help=f"{', '.join(FORMATS)} (the model); after --format, the file or folder"),
@@ -198,6 +198,14 @@ def save_picture(
     print(shown(str(path)))
 
 
+def points_of(found: Sequence[Curve], first: float | None, last: float | None) -> Iterator[dict[str, Any]]:
+    """Yield a row per point of the curves between two steps."""
+    for curve in found:
+        for step, value in zip(curve.steps.tolist(), curve.values.tolist(), strict=True):
+            if (first is None or step >= first) and (last is None or step <= last):
+                yield {"curve": curve.name, "step": step, "value": value}
+
+
 def between(stroke: Stroke, first: float | None, last: float | None) -> Stroke:
     """Return the part of a curve between two steps."""
     low = None if first is None else int(stroke.steps.searchsorted(first, "left"))
@@ -292,9 +300,9 @@ def loss_chart(reader: RunReader, height: int = 12) -> list[Text]:
 # Sweeps of settings.
 
 
-def plot_sweep(name: str, out: Path | None, as_table: bool, x: str | None, height: int) -> None:
-    """Draw the newest frame of a sweep; raise LabError if the run is not a sweep or has no frame yet."""
-    from txlab.drawing.sweep import across, draw_sweep, surface_of, text_sweep
+def newest_surface(name: str) -> tuple[Surface, str]:
+    """Return the scores in the newest frame of a sweep, and a title; raise LabError if there are none."""
+    from txlab.drawing.sweep import surface_of
     from txlab.runs.directory import RunDirectory, RunInfo
     from txlab.runs.finding import find_run
     from txlab.runs.frames import FrameIndex
@@ -306,17 +314,19 @@ def plot_sweep(name: str, out: Path | None, as_table: bool, x: str | None, heigh
         raise LabError(f"{path.name} has no frame yet, and a sweep is drawn from the newest one")
     frame = index.read(int(index.steps[-1]))
     try:
-        surface = surface_of(frame)
+        return surface_of(frame), f"{RunInfo.load(RunDirectory(path)).name}, step {frame.step}"
     except LabError as error:
         raise LabError(f"{path.name}: {error}") from None
+
+
+def plot_sweep(surface: Surface, title: str, out: Path | None, as_table: bool, x: str | None, height: int) -> None:
+    from txlab.drawing.sweep import across, draw_sweep, text_sweep
+
     if as_table:
-        if out is not None:
-            raise LabError("--table prints, and --out makes a picture: one of them")
         print(table_of(surface))
         return
     axis = across(surface, x)
     if out is not None:
-        title = f"{RunInfo.load(RunDirectory(path)).name}, step {frame.step}"
         print(shown(str(draw_sweep(surface, axis, out, title=title))))
         return
     print_lines(text_sweep(surface, axis, columns() - 1, height, ascii_only(), depth()))
@@ -325,17 +335,24 @@ def plot_sweep(name: str, out: Path | None, as_table: bool, x: str | None, heigh
         print(f"best of all: {numeral(float(surface.score[best]))} with {surface.named(best, ascii_only())}")
 
 
-def table_of(surface: Surface) -> str:
-    """Format a row per setting: its values, its score with the standard error, and a mark at the best one."""
+def settings_of(surface: Surface) -> Iterator[dict[str, Any]]:
+    """Yield a row per setting: its values, its score and standard error (NaN of a single run), if it is the best."""
     import numpy as np
 
-    best, rows = surface.best(), []
+    best = surface.best()
     for place in np.ndindex(surface.score.shape):
-        values = [surface.axes[i][1][j] for i, j in enumerate(place)]
+        values = {name: values[at] for (name, values), at in zip(surface.axes, place, strict=True)}
+        scores = {surface.title: float(surface.score[place]), "standard error": float(surface.error[place])}
+        yield values | scores | {"best": place == best}
+
+
+def table_of(surface: Surface) -> str:
+    """Format a row per setting, and a mark at the best one."""
+    rows = []
+    for *values, score, error, best in (row.values() for row in settings_of(surface)):
         cells = [shown(value) if isinstance(value, str) else f"{value:g}" for value in values]
-        error = numeral(float(surface.error[place])) if np.isfinite(surface.error[place]) else ""  # of one run: none
-        mark = ("*" if ascii_only() else "★") if place == best else ""
-        rows.append([*cells, numeral(float(surface.score[place])), error, mark])
+        mark = ("*" if ascii_only() else "★") if best else ""
+        rows.append([*cells, numeral(score), numeral(error) if math.isfinite(error) else "", mark])
     head = [Column(shown(name), "left" if isinstance(values[0], str) else "right") for name, values in surface.axes]
     head += [Column(shown(surface.title), "right"), Column("standard error", "right"), Column("best")]
     return table(head, rows)

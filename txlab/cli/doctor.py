@@ -6,7 +6,6 @@ last and reports the time, because that is the slowest part of starting txlab.
 
 from __future__ import annotations
 
-import json as json_
 import locale
 import os
 import platform
@@ -21,7 +20,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from txlab.cli.terminal import ascii_only, coloured, columns, shown
+from txlab.cli import options
+from txlab.cli.output import print_rows
+from txlab.cli.terminal import ascii_asked, ascii_only, coloured, columns, shown
 from txlab.errors import one_line
 
 MARKS = {"good": ("✓", "+", 32), "note": ("!", "!", 33), "bad": ("✗", "x", 31)}
@@ -43,25 +44,29 @@ def good_unless(doubtful: bool, name: str, found: str, advice: str) -> Finding:
 
 
 def doctor(
-    json: Annotated[bool, typer.Option("--json", help="one JSON object a line")] = False,
+    json: options.JsonLines = False,
+    csv: options.Csv = False,
     torch: Annotated[bool, typer.Option("--torch/--no-torch", help="also import torch and ask for devices")] = True,
 ) -> None:
     """What this machine and terminal can do, and what to mend.
 
     Exit status 1 where something is in the way of a run or of the console.
     """
-    worst = "good"
-    for finding in examine(torch):
-        worst = finding.verdict if finding.verdict == "bad" else worst
-        if json:
-            print(json_.dumps(asdict(finding)), flush=True)
-            continue
-        mark, plain, colour = MARKS[finding.verdict]
-        head = coloured(plain if ascii_only() else mark, colour)
-        print(f"{head} {finding.name:<12} {indented(shown(finding.found), 15)}", flush=True)
-        if finding.advice:
-            print(" " * 4 + indented(shown(finding.advice), 4), flush=True)
-    raise typer.Exit(1 if worst == "bad" else 0)
+    verdicts: set[str] = set()
+
+    def findings() -> Iterator[Finding]:
+        for finding in examine(torch):
+            verdicts.add(finding.verdict)
+            yield finding
+
+    if not print_rows(map(asdict, findings()), json, csv):
+        for finding in findings():
+            mark, plain, colour = MARKS[finding.verdict]
+            head = coloured(plain if ascii_only() else mark, colour)
+            print(f"{head} {finding.name:<12} {indented(shown(finding.found), 15)}", flush=True)
+            if finding.advice:
+                print(" " * 4 + indented(shown(finding.advice), 4), flush=True)
+    raise typer.Exit(1 if "bad" in verdicts else 0)
 
 
 def indented(text: str, margin: int) -> str:
@@ -126,7 +131,8 @@ def memory() -> Finding:
 
 def disk() -> Finding:
     """Check the free space where runs are written, and whether the folder is writable."""
-    from txlab.runs.folder import default_root, first_existing
+    from txlab.runs.folder import first_existing
+    from txlab.runs.root import default_root
 
     root = default_root().absolute()
     there = first_existing(root)
@@ -166,7 +172,7 @@ def terminal(environment: os._Environ[str] | dict[str, str]) -> Iterator[Finding
     encoding = getattr(sys.stdout, "encoding", "") or "unknown"
     name = f"{encoding}, locale {'.'.join(part for part in locale.getlocale() if part) or 'C'}"
     if ascii_only():
-        asked = environment.get("TXLAB_ASCII", "") not in ("", "0")
+        asked = ascii_asked()
         advice = "" if asked else "characters are drawn in ASCII; for the better ones: export LC_ALL=C.UTF-8"
         yield Finding("note", "Unicode", name + (", ASCII asked for" if asked else ""), advice)
     else:

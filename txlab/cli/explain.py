@@ -11,39 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from txlab.cli.models import (
-    FileOption,
-    JsonOption,
-    Name,
-    PairOption,
-    SiteOption,
-    SpecialOption,
-    TargetOption,
-    TextArgument,
-    about,
-    bar,
-    print_explanation,
-    print_json,
-    print_model,
-    shares,
-    token_label,
-)
-from txlab.cli.reading import (
-    SCORES,
-    Allow,
-    Cut,
-    Edit,
-    ErratumOption,
-    Off,
-    PatchOption,
-    Reading,
-    Scale,
-    Second,
-    Wishes,
-    head_asked,
-    read,
-)
-from txlab.cli.terminal import Column, ascii_only, columns, numeral, table
+from txlab.cli import options
+from txlab.cli.models import about, bar, print_explanation, print_model, shares, token_label
+from txlab.cli.output import Column, print_json, table
+from txlab.cli.reading import SCORES, Reading, Wishes, head_asked, read
+from txlab.cli.terminal import ascii_only, columns, numeral
 from txlab.errors import LabError, nearest
 
 if TYPE_CHECKING:
@@ -58,13 +30,13 @@ EXACT = "#"  # before a number: the token with that id
 
 
 def explain(
-    name: Name,
-    text: TextArgument = None,
-    target: TargetOption = None,
-    pair: PairOption = None,
-    file: FileOption = None,
-    special: SpecialOption = False,
-    site: SiteOption = None,
+    name: options.Model,
+    text: options.Text = None,
+    target: options.Target = None,
+    pair: options.Pair = None,
+    file: options.File = None,
+    special: options.Special = False,
+    site: options.Site = None,
     layer: Annotated[int | None, typer.Option("--layer", metavar="N", help="from 1; of --lens from 0", min=0)] = None,
     head: Annotated[str | None, typer.Option("--head", metavar="HEAD", help="2.3 = the third head of layer 2")] = None,
     row: Annotated[
@@ -96,15 +68,15 @@ def explain(
     score: Annotated[
         str | None, typer.Option("--score", metavar="SCORE", help=f"of --head: {', '.join(SCORES)}")
     ] = None,
-    off: Off = None,
-    scale: Scale = None,
-    cut: Cut = None,
-    allow: Allow = None,
-    patch: PatchOption = None,
-    second: Second = None,
-    edit: Edit = None,
-    erratum: ErratumOption = None,
-    json: JsonOption = False,
+    off: options.Off = None,
+    scale: options.Scale = None,
+    cut: options.Cut = None,
+    allow: options.Allow = None,
+    patch: options.Patch = None,
+    second: options.Second = None,
+    edit: options.Edit = None,
+    erratum: options.Erratum = None,
+    json: options.Json = False,
 ) -> None:
     """Why a number of a model is what it is."""
     wishes = Wishes.of(second, off=off, scale=scale, cut=cut, allow=allow, patch=patch, edit=edit, erratum=erratum)

@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from txlab.cli import options
 from txlab.cli.terminal import ascii_only, has_screen, shown
 from txlab.errors import RunFailed
 
@@ -21,7 +22,7 @@ BEGINS_WITHIN = 60.0  # seconds from the creation of a run's directory to its fi
 
 
 def attach(
-    name: Annotated[str, typer.Argument(metavar="RUN", help="a run's name or directory, or latest")] = "latest",
+    name: options.Run = "latest",
     lines: Annotated[bool, typer.Option("--lines", help="plain lines also on a terminal")] = False,
     json: Annotated[bool, typer.Option("--json", help="the rows of its log from its beginning, one a line")] = False,
 ) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json as json_
 import textwrap
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from txlab.cli.terminal import Column, ascii_only, columns, table
+from txlab.cli import options
+from txlab.cli.output import Column, print_rows, table
+from txlab.cli.terminal import ascii_only, columns
 
 if TYPE_CHECKING:
     from txlab.experiments.formulas import Formula
@@ -17,16 +18,16 @@ if TYPE_CHECKING:
 
 def formulas(
     number: Annotated[str | None, typer.Argument(metavar="NUMBER", help="show this one in full, e.g. T1")] = None,
-    json: Annotated[bool, typer.Option("--json", help="one JSON object a line")] = False,
+    json: options.JsonLines = False,
+    csv: options.Csv = False,
 ) -> None:
     """The numbered formulas: equations, meaning, source, errata."""
     from txlab.experiments.formulas import content, formula_named
 
     chosen = list(content()[0].values()) if number is None else [formula_named(number)]
-    if json:
-        for formula in chosen:
-            print(json_.dumps(asdict(formula)))
-    elif number is None:
+    if print_rows(map(asdict, chosen), json, csv):
+        return
+    if number is None:
         print_all(chosen)
     else:
         print_one(chosen[0])

@@ -16,22 +16,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from txlab.cli.models import (
-    FileOption,
-    JsonOption,
-    Name,
-    SpecialOption,
-    about,
-    bar,
-    given_text,
-    opened,
-    print_json,
-    print_model,
-    shares,
-    token_label,
-    write_text,
-)
-from txlab.cli.terminal import Column, coloured, colours, numeral, shown, table
+from txlab.cli import options
+from txlab.cli.models import about, bar, given_text, opened, print_model, shares, token_label, write_text
+from txlab.cli.output import Column, print_json, table
+from txlab.cli.terminal import coloured, colours, numeral, shown
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
@@ -48,7 +36,7 @@ UNFINISHED = "\ufffd"
 
 
 def generate(
-    name: Name,
+    name: options.Model,
     prompt: Annotated[
         str | None,
         typer.Argument(metavar="PROMPT", help="the text to go on from, or to translate; - is standard input"),
@@ -78,9 +66,9 @@ def generate(
         typer.Option("--repetition-penalty", metavar="R", help="above 1: tokens of the text become less likely"),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="the same seed writes the same text", min=0)] = 0,
-    file: FileOption = None,
-    special: SpecialOption = False,
-    json: JsonOption = False,
+    file: options.File = None,
+    special: options.Special = False,
+    json: options.Json = False,
 ) -> None:
     """Continue a prompt, translate, or fill in [MASK]. Options that are not given come from the folder's
     generation_config.json, where it has one."""

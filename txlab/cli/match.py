@@ -6,11 +6,11 @@ import sys
 import time
 from collections import Counter
 from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
+from txlab.cli import options
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
@@ -42,8 +42,9 @@ def match(
         int | None,
         typer.Option("--opening", metavar="N", help="random first moves; else 1 or 2 without dice", min=0, max=20),
     ] = None,
-    record: Annotated[Path | None, typer.Option("--record", metavar="FILE", help="write the games there")] = None,
-    json: Annotated[bool, typer.Option("--json", help="one JSON object")] = False,
+    record: options.Games = None,
+    json: options.Json = False,
+    csv: options.Csv = False,
 ) -> None:
     """Let two players play each other, with the same dice for both.
 
@@ -52,6 +53,7 @@ def match(
     """
     if games % 2:
         raise LabError(f"--games: {games} is not allowed; allowed: even numbers, for each sits first in half of them")
+    from txlab.cli.output import print_answer
     from txlab.cli.players import each_ahead, game_for, player_named, shown_name
     from txlab.cli.records import require_folder, write_record
     from txlab.engine.games.match import Score, can_play_whole, play_match
@@ -79,9 +81,7 @@ def match(
     if record is not None and played:
         write_record(entry, played, record)
     score = Score.of(played, names[0], entry.game.MOST_POINTS)
-    if json:
-        print_result_as_json(entry, score, names, games, seed, played, WAYS[whole])
-    else:
+    if not print_answer(result(entry, score, names, games, seed, played, WAYS[whole]), "", json, csv):
         print_result(entry, score, names, games, played)
         if hasattr(entry.game, "outcomes"):
             print(f"played {WAYS[whole]}")
@@ -139,7 +139,8 @@ def different(played: list[PlayedGame]) -> int:
 
 
 def print_result(entry: GameEntry, score: Score, names: tuple[str, str], games: int, played: list[PlayedGame]) -> None:
-    from txlab.cli.terminal import Column, plural, shown, spaced, table
+    from txlab.cli.output import Column, table
+    from txlab.cli.terminal import plural, shown, spaced
     from txlab.engine.games.game import wins
 
     many = plural(len(score.points), "game") + ("" if len(score.points) == games else f" of {spaced(games)}")
@@ -200,30 +201,27 @@ def signed(value: int) -> str:
     return ("+" if value > 0 else "") + spaced(value)
 
 
-def print_result_as_json(
+def result(
     entry: GameEntry, score: Score, names: tuple[str, str], games: int, seed: int, played: list[PlayedGame], way: str
-) -> None:
-    from txlab.cli.models import print_json
-
+) -> dict[str, Any]:
+    """Return the result for programs."""
     sizes: Counter[int] = score.sizes()
     interval = score.interval()
-    print_json(
-        {
-            "game": entry.name,
-            "players": list(names),
-            "games": len(score.points),
-            "of": games,
-            "seed": seed,
-            "won": score.won,
-            "drawn": score.drawn,
-            "lost": score.lost,
-            "games_by_points": {f"{points:+d}" if points else "0": sizes[points] for points in sorted(sizes)},
-            "points_a_game": score.mean if score.points else None,
-            "interval": None if interval is None else list(interval),
-            "pairs": len(score.pairs),
-            "probability_better": score.better(),
-            "model": MODEL,
-            "played": way,
-            "different_games": different(played),
-        }
-    )
+    return {
+        "game": entry.name,
+        "players": list(names),
+        "games": len(score.points),
+        "of": games,
+        "seed": seed,
+        "won": score.won,
+        "drawn": score.drawn,
+        "lost": score.lost,
+        "games_by_points": {f"{points:+d}" if points else "0": sizes[points] for points in sorted(sizes)},
+        "points_a_game": score.mean if score.points else None,
+        "interval": None if interval is None else list(interval),
+        "pairs": len(score.pairs),
+        "probability_better": score.better(),
+        "model": MODEL,
+        "played": way,
+        "different_games": different(played),
+    }

@@ -6,14 +6,10 @@ is read as UTF-8, and escaped wherever it is written to a terminal.
 
 from __future__ import annotations
 
-import json as json_
-import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from txlab.cli.terminal import ascii_only, coloured, columns, numeral, print_lines, shown
 from txlab.cli.tokenize import given_bytes
@@ -23,30 +19,6 @@ from txlab.errors import LabError
 if TYPE_CHECKING:
     from txlab.engine.explain import Explanation
     from txlab.runs.models import OpenModel
-
-Name = Annotated[
-    str,
-    typer.Argument(
-        metavar="MODEL", help="a run (its name, directory, or latest; RUN@1200 = its checkpoint there), or a folder"
-    ),
-]
-TextArgument = Annotated[str | None, typer.Argument(metavar="TEXT", help="the text; - or no text reads standard input")]
-FileOption = Annotated[Path | None, typer.Option("--file", metavar="FILE", help="read the text from a file")]
-TargetOption = Annotated[
-    str | None,
-    typer.Option("--target", metavar="TEXT", help="for an encoder–decoder: the target that goes with the source"),
-]
-PairOption = Annotated[
-    str | None,
-    typer.Option("--pair", metavar="TEXT", help="for BERT and similar models: a second text after the first"),
-]
-SiteOption = Annotated[
-    str | None, typer.Option("--site", metavar="SITE", help="for an encoder–decoder: encoder, decoder or cross")
-]
-SpecialOption = Annotated[
-    bool, typer.Option("--special", help="read the texts of special tokens as these tokens, not as plain text")
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="one JSON object")]
 
 
 def opened(name: str, special: bool = False) -> OpenModel:
@@ -98,26 +70,6 @@ def print_model(model: OpenModel) -> None:
     print(coloured(shown(f"{model.title}: {sizes(model)}"), 90))
     if model.note:
         print(coloured(shown(model.note), 90))
-
-
-def print_json(answer: Mapping[str, Any]) -> None:
-    """Print one JSON object; non-finite numbers are null, since JSON has none."""
-    print(json_.dumps(finite(answer), allow_nan=False))
-
-
-def finite(value: Any) -> Any:
-    """Return a nested answer with None for NaN and ±∞.
-
-    >>> finite({"a": [1.5, float("nan")]})
-    {'a': [1.5, None]}
-    """
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): finite(entry) for key, entry in value.items()}
-    if isinstance(value, str) or not isinstance(value, Iterable):
-        return value
-    return [finite(entry) for entry in value]
 
 
 def print_explanation(explanation: Explanation) -> None:

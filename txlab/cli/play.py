@@ -4,11 +4,11 @@ ratings of all of them (`--tournament`)."""
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
+from txlab.cli import options
 from txlab.cli.players import LEARNS, LEARNT, learns_at_once
 from txlab.errors import LabError
 
@@ -37,8 +37,8 @@ def play(
     ] = None,
     values: Annotated[bool, typer.Option("--values", help="begin with the values it sees of your moves")] = False,
     tournament: Annotated[bool, typer.Option("--tournament", help="let all play each other, and rate them")] = False,
-    record: Annotated[Path | None, typer.Option("--record", metavar="FILE", help="write the games there")] = None,
-    json: Annotated[bool, typer.Option("--json", help="one JSON object a line")] = False,
+    record: options.Games = None,
+    json: options.JsonLines = False,
 ) -> None:
     """Play against what has learnt, or against what cannot lose.
 

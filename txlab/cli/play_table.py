@@ -20,19 +20,9 @@ from rich.color import Color
 from rich.style import Style
 from rich.text import Text
 
-from txlab.cli.models import print_explanation, print_json
-from txlab.cli.terminal import (
-    Column,
-    ascii_only,
-    complain,
-    depth,
-    is_terminal,
-    print_lines,
-    shown,
-    spaced,
-    table,
-    wrapped,
-)
+from txlab.cli.models import print_explanation
+from txlab.cli.output import Column, print_json, table
+from txlab.cli.terminal import ascii_only, complain, depth, is_terminal, print_lines, shown, spaced, wrapped
 from txlab.drawing import game_words
 from txlab.drawing.boards import BoardPiece, BoardView, board_of
 from txlab.drawing.boards.colour import TEXTURE, textured, tint, tone

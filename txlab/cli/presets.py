@@ -6,13 +6,14 @@ narrow terminal gets two tables one below the other, a wide one the same columns
 
 from __future__ import annotations
 
-import json as json_
 import textwrap
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from txlab.cli.terminal import Column, ascii_only, columns, meter, shown, table
+from txlab.cli import options
+from txlab.cli.output import Column, print_rows, table
+from txlab.cli.terminal import ascii_only, columns, meter, shown
 from txlab.drawing.formatting import count
 
 if TYPE_CHECKING:
@@ -30,16 +31,16 @@ LEGEND = (
 
 def presets(
     name: Annotated[str | None, typer.Argument(metavar="PRESET", help="show this one in full")] = None,
-    json: Annotated[bool, typer.Option("--json", help="one JSON object a line")] = False,
+    json: options.JsonLines = False,
+    csv: options.Csv = False,
 ) -> None:
     """The models of the literature: shape, parameters, memory, FLOPs."""
     from txlab.engine.transformer.presets import PRESETS, preset_named
 
     chosen = list(PRESETS.values()) if name is None else [preset_named(name)]
-    if json:
-        for preset in chosen:
-            print(json_.dumps(facts(preset)))
-    elif name is None:
+    if print_rows(map(facts, chosen), json, csv):
+        return
+    if name is None:
         print_all(chosen)
     else:
         print_one(chosen[0])

@@ -7,7 +7,6 @@ there as soon as its line has been read.
 from __future__ import annotations
 
 import itertools
-import json as json_
 import sys
 import time
 from collections import Counter
@@ -18,8 +17,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from txlab.cli.terminal import Column, ascii_only, complain, is_terminal, plural, shown, table
-from txlab.errors import LabError, RunFailed
+from txlab.cli import options
+from txlab.cli.output import Column, print_json, table
+from txlab.cli.terminal import ascii_only, complain, is_terminal, plural, shown
+from txlab.errors import LabError, RunFailed, refused
 
 if TYPE_CHECKING:
     from txlab.engine.rlhf.preferences import Question, Ranking
@@ -36,7 +37,7 @@ HELP_OF_PAIRS = "1 or 2 is better, = neither; s skip, u undo, q quit"
 
 
 def rank(
-    name: Annotated[str, typer.Argument(metavar="RUN", help="a run's name or directory, or latest")],
+    name: options.Run,
     by: Annotated[str, typer.Option("--by", metavar="WHO", help="your name in the file; else USER@HOST")] = "",
     taken_from: Annotated[
         Path | None, typer.Option("--from", metavar="FILE", help="give the run the rankings of this file")
@@ -170,7 +171,7 @@ class Asker:
         done, wanted = len(self.answers.rankings), self.wanted
         if self.json:
             row = {"question": question.id, "prompt": question.prompt, "answers": [question.answers[i] for i in order]}
-            print_row(row | {"done": done, "of": wanted})
+            print_json(row | {"done": done, "of": wanted})
             return
         print(f"\n{question.id}   {done} of {wanted or '?'} ranked")
         print_answers(question.prompt, [question.answers[place] for place in order])
@@ -201,14 +202,14 @@ class Asker:
                 complain(str(error))
                 return True
         if self.json:
-            print_row({"kept": kept})
+            print_json({"kept": kept})
         return True
 
     def say(self, text: str, row: dict[str, Any]) -> None:
         if not self.json:
             print(shown(text), flush=True)
         elif row:
-            print_row(row)
+            print_json(row)
 
 
 def compare(comparing: Comparing, json: bool) -> None:
@@ -228,7 +229,7 @@ def compare(comparing: Comparing, json: bool) -> None:
         else:
             raise LabError(f"{line[:40]!r} is none of {HELP_OF_PAIRS}")
         if json:
-            print_row({"kept": last.as_row()})
+            print_json({"kept": last.as_row()})
         else:
             first, second = (last.a, last.b) if last.shown == "ab" else (last.b, last.a)
             print(shown(f"1 was {first.model}, 2 was {second.model}"))
@@ -238,7 +239,7 @@ def compare(comparing: Comparing, json: bool) -> None:
     while True:
         pair = comparing.next()
         if json:
-            print_row({"pair": pair.id, "prompt": pair.prompt, "answers": list(pair.texts)})
+            print_json({"pair": pair.id, "prompt": pair.prompt, "answers": list(pair.texts)})
         else:
             print()
             print_answers(pair.prompt, pair.texts)
@@ -249,7 +250,6 @@ def compare(comparing: Comparing, json: bool) -> None:
 
 def print_verdict(comparing: Comparing, json: bool) -> None:
     """Print what the comparisons say so far; in JSON an end of the interval that is not known is null."""
-    from txlab.cli.models import finite
     from txlab.drawing.verdict import verdict_lines
 
     a, b = comparing.names
@@ -257,7 +257,7 @@ def print_verdict(comparing: Comparing, json: bool) -> None:
     if json:
         told = {"model": b, "against": a, "better": found.won, "worse": found.lost, "equal": found.ties}
         told |= {"elo": found.elo, "difference": found.difference, "interval": found.interval}
-        print_row(finite(told | {"p": found.p, "needed": found.needed}))
+        print_json(told | {"p": found.p, "needed": found.needed})
         return
     for line in verdict_lines(found, (b, a)):
         print(shown(line))
@@ -271,10 +271,6 @@ def print_answers(prompt: str, answers: Sequence[str]) -> None:
         print(f"  {line}")
     for number, text in enumerate(answers, 1):
         print(f"  {number}  {shown(text)}")
-
-
-def print_row(row: dict[str, Any]) -> None:
-    print(json_.dumps(row, ensure_ascii=False), flush=True)
 
 
 def typed(json: bool) -> Iterator[str]:
@@ -318,10 +314,8 @@ def export_to(answers: Answers, path: Path) -> None:
     from txlab.engine.rlhf.preferences import encoded
     from txlab.files import atomic_write
 
-    try:
+    with refused(f"{path} cannot be written"):
         atomic_write(path, b"".join(map(encoded, answers.rankings)))
-    except OSError as error:
-        raise LabError(f"{path} cannot be written: {error.strerror}") from None
     print(f"{plural(len(answers.rankings), 'ranking')} written")
 
 
@@ -337,7 +331,7 @@ def print_status(answers: Answers, json: bool) -> None:
     if json:
         rows = [{"by": by, "rankings": count, "seconds": seconds[by]} for by, count in counts.items()]
         told = {"questions": len(answers.questions), "rankings": len(rankings), "by": rows}
-        print(json_.dumps(told | {"agreement": agreement, "pairs": pairs, "garbled": answers.garbled}))
+        print_json(told | {"agreement": agreement, "pairs": pairs, "garbled": answers.garbled})
         return
     print(f"{plural(len(rankings), 'ranking')} of {plural(len(answers.questions), 'question')}")
     if counts:

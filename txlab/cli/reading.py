@@ -17,9 +17,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from txlab.cli.models import given_text, opened
 from txlab.errors import LabError, nearest
@@ -33,34 +31,6 @@ SITES = ("self", "encoder", "decoder", "cross")
 PARTS = ("attention", "cross", "feed_forward")
 SCORES = ("previous", "induction", "duplicate", "first")
 LONGEST_TARGET = 256  # tokens that an encoder–decoder generates if no target is given
-
-Off = Annotated[
-    list[str] | None, typer.Option("--off", metavar="HEAD", help="switch off a head (2.3) or a branch (2.feed_forward)")
-]
-Scale = Annotated[
-    list[str] | None, typer.Option("--scale", metavar="HEAD=X", help="multiply what a head or branch adds by X")
-]
-Cut = Annotated[
-    list[str] | None,
-    typer.Option("--cut", metavar="HEAD:ROW,COL", help="ROW may not look at COL in a head, a layer (2:), or any"),
-]
-Allow = Annotated[
-    list[str] | None,
-    typer.Option("--allow", metavar="HEAD:ROW,COL", help="ROW may look at COL, whatever is masked"),
-]
-PatchOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--patch", metavar="PLACE:POS[=FROM]", help="activations of --second, e.g. blocks.1.leave:5; heads#3 = head 3"
-    ),
-]
-Second = Annotated[str | None, typer.Option("--second", metavar="TEXT", help="the text that patches come from")]
-Edit = Annotated[
-    list[str] | None, typer.Option("--edit", metavar="NAME[I,J]=X", help="set one number of a parameter, for this once")
-]
-ErratumOption = Annotated[
-    list[str] | None, typer.Option("--erratum", metavar="NAME", help="the model as a lecture text writes it wrongly")
-]
 
 HEAD = re.compile(r"(?:(\w+):)?(\d+)\.(\d+)")
 BRANCH = re.compile(r"(?:(\w+):)?(\d+)\.([a-z][\w-]*)")

@@ -31,10 +31,8 @@ def write_record(entry: GameEntry, games: Sequence[PlayedGame], path: Path) -> N
     from txlab.files import atomic_write
 
     text = entry.form.write(entry.game, Record(tuple(games)))
-    try:
+    with refused(f"{path} cannot be written"):
         atomic_write(path, text.encode())
-    except OSError as error:
-        raise LabError(f"{path} cannot be written: {error.strerror}") from None
 
 
 def read_record(path: Path, game: str | None) -> tuple[GameEntry, Record]:

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from txlab.cli import options
+from txlab.cli.output import print_json
 from txlab.cli.terminal import ascii_only, columns, numeral, print_lines, shown, status_word
 from txlab.cli.tokenize import standard_text
 from txlab.drawing.formatting import duration
@@ -27,9 +29,6 @@ if TYPE_CHECKING:
     from txlab.runs.scenario import LoadedScenario
 
 EXIT_STATUS = {"done": 0, "stopped": 0, "interrupted": 130}
-
-Detach = Annotated[bool, typer.Option("--detach", help="run in a process of its own, and return at once")]
-Json = Annotated[bool, typer.Option("--json", help="one JSON object a line: the rows of events.jsonl")]
 
 
 def run(
@@ -49,8 +48,8 @@ def run(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="the run directory; else a new one under the runs")
     ] = None,
-    detach: Detach = False,
-    json: Json = False,
+    detach: options.Detach = False,
+    json: options.JsonLog = False,
 ) -> None:
     """Run a scenario: watched here, or detached.
 
@@ -64,10 +63,11 @@ def run(
         )
     if scenario is not None and like is not None:
         raise LabError(f"give a SCENARIO or --like RUN, not both {scenario!r} and {like!r}")
-    from txlab.runs.folder import default_root, first_existing
+    from txlab.runs.folder import first_existing
     from txlab.runs.process import prepare
     from txlab.runs.ranks import place
     from txlab.runs.ranks.launch import begun_by, counted
+    from txlab.runs.root import default_root
     from txlab.runs.scenario import load_scenario
 
     here = place()
@@ -147,7 +147,7 @@ def load_like(name: str, overrides: list[str], seed: int | None, device: str | N
 
 
 def resume(
-    name: Annotated[str, typer.Argument(metavar="RUN", help="a run's name or directory, or latest")],
+    name: options.Run,
     step: Annotated[
         int | None,
         typer.Option("--from", metavar="STEP", help="go back to the last checkpoint at or before STEP", min=0),
@@ -158,8 +158,8 @@ def resume(
     processes: Annotated[
         int | None, typer.Option("--processes", metavar="N", help="in so many processes from here on", min=1)
     ] = None,
-    detach: Detach = False,
-    json: Json = False,
+    detach: options.Detach = False,
+    json: options.JsonLog = False,
 ) -> None:
     """Go on with a run that is not done, or from an earlier step.
 
@@ -197,9 +197,9 @@ def follow_rank_0() -> None:
 
     here = many()
     if here is not None and not here.leads:
-        from txlab.runs.writing import set_thread_environment
+        from txlab.runs.writing import set_up_process
 
-        set_thread_environment()  # before torch is imported
+        set_up_process()  # before torch is imported
         from txlab.runs.ranks.computing import follow
 
         leave(follow(here))
@@ -229,7 +229,9 @@ def start(directory: Path, detach: bool, json: bool, rewind_to: int | None = Non
         tell_started(directory, pid, json)
         return
     from txlab.cli.progress import observer_for
+    from txlab.runs.writing import set_up_process
 
+    set_up_process()
     observer = observer_for(directory, json)
     try:
         info = process.execute(directory, observer=observer, rewind_to=rewind_to)
@@ -267,7 +269,7 @@ def wait_until_taken(directory: Path, pid: int) -> None:
 
 def tell_started(directory: Path, pid: int, json: bool) -> None:
     if json:
-        print(json_.dumps({"run": str(directory), "name": directory.name, "pid": pid}))
+        print_json({"run": str(directory), "name": directory.name, "pid": pid})
         return
     print(shown(f"{directory.name} is running as process {pid}; it goes on when this terminal closes"))
     print(shown(f"run directory  {directory}"))
@@ -281,8 +283,8 @@ def report(directory: Path, info: RunInfo) -> None:
     from txlab.drawing.text import cut, visible_lines
     from txlab.experiments.kind import kind_of_run
     from txlab.experiments.metric import primary_metrics
-    from txlab.runs.folder import default_root
     from txlab.runs.reader import RunReader
+    from txlab.runs.root import default_root
 
     reader = RunReader(directory)
     reader.poll()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json as json_
 import math
 import sys
 from collections.abc import Sequence
@@ -12,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from txlab.cli.terminal import Column, ascii_only, columns, numeral, shown, status_word, table
+from txlab.cli import options
+from txlab.cli.output import Column, print_rows, table
+from txlab.cli.terminal import ascii_only, columns, numeral, shown, status_word
 from txlab.drawing.formatting import duration
 from txlab.errors import LabError, RunFailed
 
@@ -35,7 +36,8 @@ def runs(
     descending: Annotated[bool, typer.Option("--descending", help="with --sort: the largest first")] = False,
     group: Annotated[str, typer.Option("--group", metavar="COLUMN", help="scenario, group, tags or status")] = "",
     settings: Annotated[bool, typer.Option("--settings", help="what differs between the runs, as columns")] = False,
-    json: Annotated[bool, typer.Option("--json", help="one JSON object a line")] = False,
+    json: options.JsonLines = False,
+    csv: options.Csv = False,
     hosts: Annotated[
         str, typer.Option("--hosts", metavar="A,B", help="of these machines, over ssh: NAME or NAME:/FOLDER each")
     ] = "",
@@ -44,10 +46,11 @@ def runs(
 
     txlab runs gpt "val_loss<2" --sort val_loss --settings
     """
-    from txlab.runs.folder import default_root, each_at_once
+    from txlab.runs.folder import each_at_once
     from txlab.runs.foreign.finding import found_logs, with_logs
     from txlab.runs.foreign.mirror import Mirror, mirror_path
     from txlab.runs.overview import arranged, grouped, is_meant, require_column, settings_in
+    from txlab.runs.root import default_root
 
     logs = {mirror_path(log): log for log in found_logs(default_root())}
     found = runs_of_hosts(hosts) if hosts else with_logs(default_root(), logs.values())
@@ -70,9 +73,7 @@ def runs(
         require_column(group, chosen)
     meant = len(chosen) if everything else len(found)
     chosen = chosen[:limit] if limit else chosen
-    if json:
-        for run in chosen:
-            print(json_.dumps(read[run.path][0]))
+    if print_rows((read[run.path][0] for run in chosen), json, csv):
         return
     if not found:
         print(shown(f"no runs on {hosts}" if hosts else f"no runs in {where}; txlab run gpt-tiny makes one"))
@@ -238,7 +239,7 @@ def print_table(rows: list[dict[str, Any]], further: Sequence[Sequence[str]], ti
 
 
 def name(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="a run's name or directory, or latest")],
+    run: options.Run,
     name: Annotated[str | None, typer.Argument(metavar="NAME", help='the name to give it; "" removes it')] = None,
     note: Annotated[str | None, typer.Option("--note", metavar="TEXT", help='a note to keep; "" removes it')] = None,
 ) -> None:

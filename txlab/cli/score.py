@@ -11,40 +11,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from txlab.cli.models import (
-    FileOption,
-    JsonOption,
-    Name,
-    PairOption,
-    SpecialOption,
-    TargetOption,
-    TextArgument,
-    about,
-    bar,
-    given_text,
-    opened,
-    print_json,
-    print_model,
-    shares,
-    token_label,
-)
-from txlab.cli.terminal import Column, ascii_only, columns, numeral, plural, spaced, table
+from txlab.cli import options
+from txlab.cli.models import about, bar, given_text, opened, print_model, shares, token_label
+from txlab.cli.output import Column, print_answer, table
+from txlab.cli.terminal import ascii_only, columns, numeral, plural, spaced
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
     from txlab.engine.transformer.scoring import Score
     from txlab.runs.models import OpenModel
 
-ROWS = 200  # of the table, unless all are requested
 LONGEST_LABEL = 20  # cells
 
 
 def score(
-    name: Name,
-    text: TextArgument = None,
-    target: TargetOption = None,
-    pair: PairOption = None,
-    file: FileOption = None,
+    name: options.Model,
+    text: options.Text = None,
+    target: options.Target = None,
+    pair: options.Pair = None,
+    file: options.File = None,
     stride: Annotated[
         int,
         typer.Option(
@@ -54,9 +39,10 @@ def score(
             min=0,
         ),
     ] = 0,
-    special: SpecialOption = False,
-    json: JsonOption = False,
-    every: Annotated[bool, typer.Option("--all", help=f"list every token, not only the first {ROWS}")] = False,
+    special: options.Special = False,
+    json: options.Json = False,
+    csv: options.Csv = False,
+    every: options.EveryToken = False,
 ) -> None:
     """The log-probability of a text, token by token, under a model."""
     given = given_text(text, file)
@@ -65,10 +51,10 @@ def score(
     found = scored(model, given, target, stride, pair)
     labels = model.target_labels([token.token for token in found.tokens])
     size = scored_bytes(model, found, given if target is None else target)
-    if json:
-        print_json({"model": about(model), **answer(model, found, labels, size)})
+    told = {"model": about(model), **answer(model, found, labels, size)} if json or csv else {}
+    if print_answer(told, "tokens", json, csv):
         return
-    print_table(model, found, labels, None if every else ROWS)
+    print_table(model, found, labels, None if every else options.ROWS)
     print_totals(model, found, size)
     print_model(model)
 

@@ -9,7 +9,6 @@ has. The server listens on the loopback interface alone; from elsewhere it is re
 from __future__ import annotations
 
 import contextlib
-import os
 import shlex
 import signal
 from pathlib import Path
@@ -65,10 +64,12 @@ def serve(
         found = find_run(run)
         info_of(RunDirectory(found))
         run = str(found.absolute())  # each tab opens the run that was meant when this began, not the latest of then
-    from txlab.runs.writing import python_module, search_path
+    from txlab.cli.terminal import ascii_asked
+    from txlab.runs.root import default_root
+    from txlab.runs.writing import python_module
 
-    console = python_module("txlab", *(["attach", "--", run] if run else []))
-    os.environ["PYTHONPATH"] = search_path()
+    asked = ["--runs", str(default_root().absolute()), *(["--ascii"] if ascii_asked() else [])]
+    console = python_module("txlab", *asked, *(["attach", "--", run] if run else []))
     try:
         listener = socket.create_server((ADDRESS, port))
     except OSError as error:
@@ -115,62 +116,82 @@ async def guarded(command: str, port: int, token: str) -> web.Application:
 
 
 def guard(host: str, token: str, statics: Path) -> Any:
-    """The middleware that lets a request pass only if it was sent to `host`, by a page of it, with the secret.
-
-    The secret comes once in the address, as `token`, and from then on in a cookie that pages of other sites cannot
-    send; the two differ, so that an address in a history or a log alone does not hold the cookie.
-    """
-    import secrets
-
+    """The middleware that lets a request pass only if it was sent to `host`, by a page of it, with the secret."""
     from aiohttp import web
 
-    session = secrets.token_urlsafe(24)
-    origin = f"http://{host}"
-
-    def same(given: str, wanted: str) -> bool:
-        return secrets.compare_digest(given.encode("utf-8", "surrogateescape"), wanted.encode())
-
-    def refusal(request: web.Request) -> str:
-        if request.headers.getall("Host", []) != [host]:
-            return "wrong host"
-        socket = request.headers.get("Upgrade", "").lower() == "websocket" or request.path == "/ws"
-        origins = request.headers.getall("Origin", [])
-        if origins != [origin] and (origins or socket):
-            return "wrong origin"
-        if request.method not in ("GET", "HEAD"):
-            return "wrong method"
-        return ""
+    door = Door(host, token, statics)
 
     @web.middleware
     async def check(request: web.Request, handler: Any) -> web.StreamResponse:
-        if why := refusal(request):
-            return web.Response(status=403, text=why, headers=headers())
-        given = request.query.get("token")
-        if given is not None:
-            if request.path != "/" or not same(given, token):
-                return web.Response(status=403, text="wrong token", headers=headers())
-            entered = web.Response(text=ENTER, content_type="text/html", headers=headers())
-            entered.set_cookie(COOKIE, session, httponly=True, samesite="Strict", path="/")
-            return entered
-        if not same(request.cookies.get(COOKIE, ""), session):
-            text = "the address that txlab serve printed, with its token, opens the console"
-            return web.Response(status=403, text=text, headers=headers())
-        if request.path.startswith("/static"):
-            try:
-                if (statics / request.path[len("/static") :].lstrip("/")).is_dir():
-                    return web.Response(status=404, headers=headers())
-            except (OSError, ValueError):  # a name that is too long, or has a NUL
-                return web.Response(status=404, headers=headers())
+        if (refusal := door.refusal(request)) is not None:
+            return refusal
+        if "token" in request.query:
+            return door.entered()
         try:
             response: web.StreamResponse = await handler(request)
         except web.HTTPException as error:
-            error.headers.update(headers())
+            error.headers.update(door.headers)
             raise
         if not response.prepared:
-            response.headers.update(headers())
+            response.headers.update(door.headers)
         return response
 
-    def headers() -> dict[str, str]:
-        return {name: value.replace("{websocket}", f"ws://{host}") for name, value in HEADERS.items()}
-
     return check
+
+
+class Door:
+    """Who may pass: the secret comes once in the address, as `token`, and from then on in a cookie that pages of other
+    sites cannot send; the two differ, so that an address in a history or a log alone does not hold the cookie."""
+
+    def __init__(self, host: str, token: str, statics: Path) -> None:
+        from secrets import token_urlsafe
+
+        self.host, self.token, self.statics, self.session = host, token, statics, token_urlsafe(24)
+        self.headers = {name: value.replace("{websocket}", f"ws://{host}") for name, value in HEADERS.items()}
+
+    def refusal(self, request: web.Request) -> web.Response | None:
+        """The answer to a request that may not pass, None for one that may."""
+        from aiohttp import web
+
+        if why := self.stranger(request) or self.without_secret(request):
+            return web.Response(status=403, text=why, headers=self.headers)
+        return web.Response(status=404, headers=self.headers) if self.is_folder(request.path) else None
+
+    def stranger(self, request: web.Request) -> str:
+        """Why a request is not one of our page, "" if it is."""
+        if request.headers.getall("Host", []) != [self.host]:
+            return "wrong host"
+        socket = request.headers.get("Upgrade", "").lower() == "websocket" or request.path == "/ws"
+        origins = request.headers.getall("Origin", [])
+        if origins != [f"http://{self.host}"] and (origins or socket):
+            return "wrong origin"
+        return "" if request.method in ("GET", "HEAD") else "wrong method"
+
+    def without_secret(self, request: web.Request) -> str:
+        given = request.query.get("token")
+        if given is not None:
+            return "" if request.path == "/" and same(given, self.token) else "wrong token"
+        if same(request.cookies.get(COOKIE, ""), self.session):
+            return ""
+        return "the address that txlab serve printed, with its token, opens the console"
+
+    def is_folder(self, path: str) -> bool:
+        """Whether a path names a folder of the static files, or nothing that a file could be called."""
+        try:
+            return path.startswith("/static") and (self.statics / path[len("/static") :].lstrip("/")).is_dir()
+        except (OSError, ValueError):  # a name that is too long, or has a NUL
+            return True
+
+    def entered(self) -> web.Response:
+        """The answer to the address with the secret: the cookie, and on to the console."""
+        from aiohttp import web
+
+        answer = web.Response(text=ENTER, content_type="text/html", headers=self.headers)
+        answer.set_cookie(COOKIE, self.session, httponly=True, samesite="Strict", path="/")
+        return answer
+
+
+def same(given: str, wanted: str) -> bool:
+    from secrets import compare_digest
+
+    return compare_digest(given.encode("utf-8", "surrogateescape"), wanted.encode())

@@ -20,6 +20,8 @@ from aiohttp import WSCloseCode, WSMsgType, web
 from textual_serve.app_service import AppService
 from textual_serve.server import Server, to_int
 
+from txlab.runs.writing import search_path
+
 PATIENCE = 2.0  # seconds for a console to leave, and for a browser to close its end of the line
 WIDEST, TALLEST = 2000, 1000  # cells
 
@@ -28,7 +30,7 @@ class Console(AppService):
     """The console of one tab, in a process group of its own. Runs that it has started are in others, and continue."""
 
     async def _open_app_process(self, width: int = 80, height: int = 24) -> Process:
-        environment = self._build_environment(width, height)
+        environment = self._build_environment(width, height) | {"PYTHONPATH": search_path()}
         self._process = await asyncio.create_subprocess_exec(
             *shlex.split(self.command), stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment, start_new_session=True
         )

@@ -1,4 +1,4 @@
-"""The capabilities of the terminal that commands write to, and plain text tables.
+"""The capabilities of the terminal that commands write to.
 
 Untrusted text (names, titles, samples, reasons) goes through `shown`; colour only repeats what a word says, and is off
 without a terminal, with NO_COLOR, and on a dumb one.
@@ -10,8 +10,6 @@ import contextlib
 import os
 import shutil
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -35,9 +33,22 @@ GLYPHS = {
 }
 
 
+_ascii = False  # --ascii
+
+
+def ask_for_ascii(asked: bool) -> None:
+    global _ascii
+    _ascii = asked
+
+
+def ascii_asked() -> bool:
+    """Whether ASCII was requested, with --ascii or TXLAB_ASCII."""
+    return _ascii or os.environ.get("TXLAB_ASCII", "") not in ("", "0")
+
+
 def ascii_only() -> bool:
-    """Whether to use only ASCII: requested with --ascii or TXLAB_ASCII, or all that the output can encode."""
-    if os.environ.get("TXLAB_ASCII", "") not in ("", "0"):
+    """Whether to use only ASCII: requested, or all that the output can encode."""
+    if ascii_asked():
         return True
     return (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "") not in ("utf8", "utf16", "utf32")
 
@@ -109,39 +120,6 @@ def status_word(status: str) -> tuple[str, int]:
     """Return ("● running", its colour)."""
     glyph, plain, colour = GLYPHS.get(status, ("?", "?", 31))
     return f"{plain if ascii_only() else glyph} {shown(status[:40])}", colour
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a table. One column may be `loose`: it takes the remaining width and is cut if necessary."""
-
-    title: str
-    align: str = "left"
-    loose: bool = False
-
-
-def table(
-    head: Sequence[Column], rows: Sequence[Sequence[str]], paint: dict[tuple[int, int], int] | None = None
-) -> str:
-    """Format aligned columns, two spaces apart. `paint` maps (row, column) to a colour; cells are already `shown`."""
-    from txlab.drawing.text import fit, width
-
-    sizes = [max([width(column.title), *(width(row[i]) for row in rows)]) for i, column in enumerate(head)]
-    room = columns() - 1 - sum(sizes) - 2 * (len(head) - 1)
-    for i, column in enumerate(head):
-        if column.loose and sys.stdout.isatty() and room < 0:  # a file or a pipe gets the full text
-            sizes[i] = max(8, sizes[i] + room)
-    ellipsis = "..." if ascii_only() else "…"
-
-    def line(cells: Sequence[str], number: int) -> str:
-        parts = []
-        for i, cell in enumerate(cells):
-            text = fit(cell, sizes[i], head[i].align, ellipsis)
-            colour = (paint or {}).get((number, i))
-            parts.append(coloured(text, colour) if colour else text)
-        return "  ".join(parts).rstrip()
-
-    return "\n".join([line([column.title for column in head], -1), *(line(row, n) for n, row in enumerate(rows))])
 
 
 def meter(share: float, cells: int, signs: str = "━╌") -> str:

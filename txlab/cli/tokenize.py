@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json as json_
 import os
 import sys
 import warnings
@@ -19,7 +18,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from txlab.cli.terminal import Column, ascii_only, numeral, plural, shown, spaced, table
+from txlab.cli import options
+from txlab.cli.output import Column, print_answer, table
+from txlab.cli.terminal import ascii_only, numeral, plural, shown, spaced
 from txlab.errors import Guess, LabError, nearest
 from txlab.files import read_regular
 
@@ -27,20 +28,8 @@ if TYPE_CHECKING:
     from txlab.engine.tokenizers.offsets import Statistics, TokenSpan
     from txlab.engine.tokenizers.tokenizer import Ids, Tokenizer
 
-ROWS = 200  # of the table, unless all are requested
 BLOCK = 1 << 16  # ids written at once
 LONGEST_LABEL = 40  # cells
-
-
-# How a text is split, if the tokenizer's file does not say.
-PatternOption = Annotated[
-    str | None,
-    typer.Option(
-        "--pattern",
-        metavar="PATTERN",
-        help="how text is split, for files that do not say (tiktoken's ranks): gpt2, gpt4, cl100k, o200k or none",
-    ),
-]
 
 
 def pattern_named(given: str | None) -> str | None:
@@ -53,10 +42,8 @@ def pattern_named(given: str | None) -> str | None:
 
 
 def tokenize(
-    text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="the text; - or nothing at all is standard input")
-    ] = None,
-    file: Annotated[Path | None, typer.Option("--file", metavar="FILE", help="take the text from a file")] = None,
+    text: options.Text = None,
+    file: options.File = None,
     tokenizer: Annotated[
         str,
         typer.Option(
@@ -66,18 +53,14 @@ def tokenize(
             show_default=True,
         ),
     ] = "python-docs",
-    pattern: PatternOption = None,
-    ids: Annotated[bool, typer.Option("--ids", help="only the ids, in one line")] = False,
-    json: Annotated[bool, typer.Option("--json", help="one JSON object")] = False,
-    special: Annotated[
-        bool,
-        typer.Option("--special", help="the texts of special tokens become these tokens; else they are plain text"),
-    ] = False,
-    every: Annotated[bool, typer.Option("--all", help=f"every token, not only the first {ROWS}")] = False,
+    pattern: options.Pattern = None,
+    ids: Annotated[bool, typer.Option("--ids", help="only the ids, in one line", callback=options.only_form)] = False,
+    json: options.Json = False,
+    csv: options.Csv = False,
+    special: options.Special = False,
+    every: options.EveryToken = False,
 ) -> None:
     """A text as tokens: ids, bytes, places."""
-    if ids and json:
-        raise LabError("--ids and --json are two forms of the same answer; give one of them")
     from txlab.engine.tokenizers.offsets import statistics, token_spans_of_bytes
     from txlab.experiments.tokenizer_store import tokenizer_named
 
@@ -92,11 +75,9 @@ def tokenize(
         sys.stdout.write("\n")
         return
     totals = statistics(given, found)
-    pieces = token_spans_of_bytes(chosen, given, special, None if every else ROWS)
-    if json:
-        print(
-            json_.dumps(answer(tokenizer, chosen, found, pieces, totals) | ({"warnings": guessed} if guessed else {}))
-        )
+    pieces = token_spans_of_bytes(chosen, given, special, None if every else options.ROWS)
+    told = answer(tokenizer, chosen, found, pieces, totals) if json or csv else {}
+    if print_answer(told | ({"warnings": guessed} if guessed else {}), "pieces", json, csv):
         return
     if pieces:
         print_table(pieces)

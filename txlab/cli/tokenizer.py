@@ -7,7 +7,6 @@ any time leaves nothing behind.
 from __future__ import annotations
 
 import contextlib
-import json as json_
 import os
 import shlex
 import sys
@@ -18,17 +17,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from txlab.cli.terminal import Column, can_redraw, columns, meter, numeral, shown, spaced, table
-from txlab.cli.tokenize import PatternOption, guesses, pattern_named, standard_text
+from txlab.cli import options
+from txlab.cli.output import Column, print_rows, table
+from txlab.cli.terminal import can_redraw, columns, meter, numeral, shown, spaced
+from txlab.cli.tokenize import guesses, pattern_named, standard_text
 from txlab.drawing.formatting import duration
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
     from txlab.engine.tokenizers.training import Trainer
     from txlab.experiments.corpora import Corpus
-
-
-Replace = Annotated[bool, typer.Option("--replace", help="replace what is there already")]
 
 
 def train(
@@ -65,7 +63,7 @@ def train(
             help="of equally frequent pairs, which is merged: first, of the lowest ids; greatest, by bytes",
         ),
     ] = "first",
-    replace: Replace = False,
+    replace: options.Replace = False,
 ) -> None:
     """Learn a byte pair encoding from texts."""
     specials = special or []
@@ -246,8 +244,8 @@ def export(
         typer.Option("--format", "--form", help="huggingface, tiktoken, gpt2 (a folder of two files) or txlab"),
     ],
     out: Annotated[Path, typer.Option("--out", metavar="PATH", help="the file, or for gpt2 the folder")],
-    pattern: PatternOption = None,
-    replace: Replace = False,
+    pattern: options.Pattern = None,
+    replace: options.Replace = False,
 ) -> None:
     """Write a tokenizer in a format that other programs read."""
     from txlab.experiments.tokenizer_store import tokenizer_named
@@ -264,14 +262,12 @@ def export(
     print(shown(f"{path} {lost}" if lost else str(path)))
 
 
-def listed(json: Annotated[bool, typer.Option("--json", help="one JSON object a line")] = False) -> None:
+def listed(json: options.JsonLines = False, csv: options.Csv = False) -> None:
     """The saved tokenizers."""
     from txlab.experiments.tokenizer_store import files_by_name, tokenizers_folder
 
     rows = [described(name, path) for name, path in sorted(files_by_name().items())]
-    if json:
-        for row in rows:
-            print(json_.dumps(row))
+    if print_rows(rows, json, csv):
         return
     if not rows:
         where = shown(str(tokenizers_folder()))

@@ -7,7 +7,6 @@ are shown as short as possible, and what the tokenizers have in common is left o
 from __future__ import annotations
 
 import itertools
-import json as json_
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -16,8 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from txlab.cli.terminal import Column, ascii_only, columns, numeral, shown, spaced, table
-from txlab.cli.tokenize import PatternOption, given_bytes, guesses, ids_of, numbers, pattern_named
+from txlab.cli import options
+from txlab.cli.output import Column, print_json, table
+from txlab.cli.terminal import ascii_only, columns, numeral, shown, spaced
+from txlab.cli.tokenize import given_bytes, guesses, ids_of, numbers, pattern_named
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
@@ -49,8 +50,8 @@ def compare(
         str | None, typer.Option("--text", metavar="TEXT", help="also on this text; - is standard input")
     ] = None,
     file: Annotated[Path | None, typer.Option("--file", metavar="FILE", help="also on the text of a file")] = None,
-    pattern: PatternOption = None,
-    json: Annotated[bool, typer.Option("--json", help="one JSON object")] = False,
+    pattern: options.Pattern = None,
+    json: options.Json = False,
     every: Annotated[bool, typer.Option("--all", help=f"every place where they differ, not only {PLACES}")] = False,
 ) -> None:
     """Two to four tokenizers side by side."""
@@ -73,7 +74,7 @@ def compare(
     found = None if given is None else differences(tokenizers, ids, given, None if every else PLACES)
     if json:
         said = answer(names, tokenizers, whole, found, rows)
-        print(json_.dumps(said | ({"warnings": guessed} if guessed else {})))
+        print_json(said | ({"warnings": guessed} if guessed else {}))
         return
     what = "the same sentences in all languages below" if given is None else "the given text"
     print_totals(names, tokenizers, whole, what)

@@ -9,12 +9,16 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from txlab.cli.terminal import Column, ascii_only, can_redraw, coloured, columns, shown, table
+from txlab.cli import options
+from txlab.cli.output import Column, print_rows, table
+from txlab.cli.terminal import ascii_only, can_redraw, coloured, columns, shown
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
@@ -37,14 +41,14 @@ def verify(
         Path | None,
         typer.Option("--folder", metavar="DIR", help="for tokenizers: a checkout of stanford-cs336/assignment1-basics"),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="one JSON object a number")] = False,
+    json: options.JsonLines = False,
+    csv: options.Csv = False,
 ) -> None:
     """Reference numbers beside what the engine gives.
 
     Each is printed in a source, derived from one, computed here, or a claim.
     """
     from txlab.experiments.reference_numbers import Provenance, figures
-    from txlab.runs.events import encode_row
 
     named = [name.strip() for name in (only or "").split(",") if name.strip()]
     chosen = figures(area, named, folder)
@@ -61,19 +65,21 @@ def verify(
     held: Counter[str] = Counter()
     numbers: Counter[str] = Counter()
     began = time.monotonic()
-    for place, figure in enumerate(chosen):
-        left = sum(each.seconds for each in chosen[place:])
-        measured = figure.measure(lambda text, figure=figure, left=left: progress(figure, text, left))  # type: ignore[misc]
-        progress(None, "", 0)
-        pairs = list(zip(figure.numbers, measured, strict=True))
-        for number, found in pairs:
-            numbers[number.provenance] += 1
-            held[number.provenance] += number.holds(found)
-            if json:
-                print(encode_row(as_json(figure, number, found)).decode(), end="", flush=True)
-        if not json:
+
+    def measured() -> Iterator[tuple[Figure, list[tuple[Number, Measured]]]]:
+        for place, figure in enumerate(chosen):
+            left = sum(each.seconds for each in chosen[place:])
+            found = figure.measure(lambda text, figure=figure, left=left: progress(figure, text, left))  # type: ignore[misc]
+            progress(None, "", 0)
+            pairs = list(zip(figure.numbers, found, strict=True))
+            numbers.update(number.provenance for number, _ in pairs)
+            held.update(number.provenance for number, found in pairs if number.holds(found))
+            yield figure, pairs
+
+    rows = (as_json(figure, *pair) for figure, pairs in measured() for pair in pairs)
+    if not print_rows(rows, json, csv):
+        for figure, pairs in measured():
             print_figure(figure, pairs)
-    if not json:
         order = [name for name in get_args(Provenance) if name in numbers]
         parts = ", ".join(f"{held[name]} of {numbers[name]} {name}" for name in order)
         for figure in waiting:
@@ -85,7 +91,9 @@ def verify(
 
 
 def as_json(figure: Figure, number: Number, found: Measured) -> dict[str, object]:
-    """Return a number as a JSON object; a non-finite one is a string, as in the log of a run, since JSON has none."""
+    """Return a number as a row; one that is not finite is a string, as in the log of a run, since JSON has none."""
+    from txlab.runs.as_json import name_of
+
     return {
         "figure": figure.name,
         "source": figure.source,
@@ -96,7 +104,7 @@ def as_json(figure: Figure, number: Number, found: Measured) -> dict[str, object
         "cut": number.cut,
         "reference_standard_error": number.error or None,
         "reference_runs": number.runs or None,
-        "measured": found.value,
+        "measured": found.value if isfinite(found.value) else name_of(found.value),
         "standard_error": found.error or None,
         "runs": found.runs or None,
         "holds": number.holds(found),

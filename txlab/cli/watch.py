@@ -112,10 +112,12 @@ class Child:
     to."""
 
     def __init__(self, command: list[str], terminal: bool, keys: bool) -> None:
+        from txlab.runs.root import environment_of_child
+
         self.code = 0
         self.master: int | None = None
         self.outputs: dict[int, int] = {}
-        environment, slave = dict(os.environ), -1
+        environment, slave = environment_of_child(), -1
         streams: list[int] = []
         if terminal:
             self.master, slave = os.openpty()

@@ -12,32 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from txlab.cli.models import JsonOption, bar, print_explanation, print_json, shares, token_label
-from txlab.cli.terminal import Column, ascii_only, coloured, columns, numeral, plural, shown, spaced, table
-from txlab.cli.tokenizer import Replace, free_place
+from txlab.cli import options
+from txlab.cli.models import bar, print_explanation, shares, token_label
+from txlab.cli.output import Column, print_answer, print_json, table
+from txlab.cli.terminal import ascii_only, coloured, columns, numeral, plural, shown, spaced
+from txlab.cli.tokenizer import free_place
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
     from txlab.engine.embeddings.embedding import Embedding
-    from txlab.engine.embeddings.evaluation import Accuracy, Pair, Section
+    from txlab.engine.embeddings.evaluation import Accuracy, Agreement
     from txlab.engine.embeddings.formats import Decoding
-
-Vectors = Annotated[
-    str,
-    typer.Argument(
-        metavar="RUN",
-        help="a run (its name, directory, latest, RUN@1200; RUN:nce of several objectives), a folder, or a file",
-    ),
-]
-Count = Annotated[int, typer.Option("--count", metavar="N", help="answers", min=1)]
-ContextOption = Annotated[
-    bool, typer.Option("--context", help="u, the vectors of words as contexts, instead of v, those of centres")
-]
-# What is done with bytes of a file's words that are not UTF-8.
-DecodingOption = Annotated[
-    Literal["replace", "ignore", "strict"],
-    typer.Option("--unicode-errors", help="bytes of a file's words that are not UTF-8: replaced, left out, or refused"),
-]
 
 
 def opened(name: str, context: bool, decoding: Decoding) -> Embedding:
@@ -50,12 +35,13 @@ def opened(name: str, context: bool, decoding: Decoding) -> Embedding:
 
 
 def neighbours(
-    name: Vectors,
+    name: options.Vectors,
     word: Annotated[str, typer.Argument(metavar="WORD")],
-    count: Count = 10,
-    context: ContextOption = False,
-    decoding: DecodingOption = "replace",
-    json: JsonOption = False,
+    count: options.Count = 10,
+    context: options.Contexts = False,
+    decoding: options.Decoding = "replace",
+    json: options.Json = False,
+    csv: options.Csv = False,
 ) -> None:
     """The words with the largest cosines to a word."""
     from txlab.engine.embeddings.neighbours import nearest
@@ -63,35 +49,37 @@ def neighbours(
     embedding = opened(name, context, decoding)
     row = embedding.row(word)
     found = nearest(embedding.units, embedding.units[row], count, [row])
-    answer(embedding, {"word": word}, found, json)
+    answer(embedding, {"word": word}, found, json, csv)
 
 
 def analogy(
-    name: Vectors,
+    name: options.Vectors,
     a: Annotated[str, typer.Argument(metavar="A")],
     b: Annotated[str, typer.Argument(metavar="B")],
     c: Annotated[str, typer.Argument(metavar="C")],
-    count: Count = 10,
-    context: ContextOption = False,
-    decoding: DecodingOption = "replace",
-    json: JsonOption = False,
+    count: options.Count = 10,
+    context: options.Contexts = False,
+    decoding: options.Decoding = "replace",
+    json: options.Json = False,
+    csv: options.Csv = False,
 ) -> None:
     """The words nearest to A - B + C, without these three: king - man + woman."""
     from txlab.engine.embeddings.neighbours import analogy as nearest_to
 
     embedding = opened(name, context, decoding)
     rows = embedding.row(a), embedding.row(b), embedding.row(c)
-    answer(embedding, {"a": a, "b": b, "c": c}, nearest_to(embedding.units, *rows, count), json)
+    answer(embedding, {"a": a, "b": b, "c": c}, nearest_to(embedding.units, *rows, count), json, csv)
 
 
-def answer(embedding: Embedding, question: dict[str, str], found: list[tuple[int, float]], json: bool) -> None:
+def answer(
+    embedding: Embedding, question: dict[str, str], found: list[tuple[int, float]], json: bool, csv: bool
+) -> None:
     """Print words with their cosines, and how often they occur if that is known."""
     words, counts = [embedding.words[row] for row, _ in found], embedding.counts
-    if json:
-        answers: list[dict[str, Any]] = [{"word": embedding.words[row], "cosine": cosine} for row, cosine in found]
-        if counts is not None:
-            answers = [each | {"count": int(counts[row])} for each, (row, _) in zip(answers, found, strict=True)]
-        print_json({"vectors": about(embedding), **question, "answers": answers})
+    answers: list[dict[str, Any]] = [{"word": embedding.words[row], "cosine": cosine} for row, cosine in found]
+    if counts is not None:
+        answers = [each | {"count": int(counts[row])} for each, (row, _) in zip(answers, found, strict=True)]
+    if print_answer({"vectors": about(embedding), **question, "answers": answers}, "answers", json, csv):
         return
     length = 10 if columns() < 60 else 20
     cosines = shares([cosine for _, cosine in found])
@@ -108,11 +96,12 @@ def answer(embedding: Embedding, question: dict[str, str], found: list[tuple[int
 
 
 def similarity(
-    name: Vectors,
+    name: options.Vectors,
     words: Annotated[list[str], typer.Argument(metavar="WORD WORD...", help="one pair of words, or several")],
-    context: ContextOption = False,
-    decoding: DecodingOption = "replace",
-    json: JsonOption = False,
+    context: options.Contexts = False,
+    decoding: options.Decoding = "replace",
+    json: options.Json = False,
+    csv: options.Csv = False,
 ) -> None:
     """The cosine of two words, or of several pairs."""
     if len(words) % 2:
@@ -122,9 +111,8 @@ def similarity(
     embedding = opened(name, context, decoding)
     pairs, vectors = list(zip(words[::2], words[1::2], strict=True)), embedding.vectors
     cosines = [cosine(vectors[embedding.row(one)], vectors[embedding.row(two)]) for one, two in pairs]
-    if json:
-        found = [{"words": list(pair), "cosine": cosine} for pair, cosine in zip(pairs, cosines, strict=True)]
-        print_json({"vectors": about(embedding), "pairs": found})
+    found = [{"words": list(pair), "cosine": cosine} for pair, cosine in zip(pairs, cosines, strict=True)]
+    if print_answer({"vectors": about(embedding), "pairs": found}, "pairs", json, csv):
         return
     head = [Column("word"), Column("word"), Column("cosine")]
     rows = [
@@ -136,15 +124,15 @@ def similarity(
 
 
 def explain(
-    name: Vectors,
+    name: options.Vectors,
     one: Annotated[str, typer.Argument(metavar="WORD")],
     other: Annotated[str, typer.Argument(metavar="WORD")],
     update: Annotated[
         bool, typer.Option("--update", help="the update that moved the first as a centre, the second as its context")
     ] = False,
-    context: ContextOption = False,
-    decoding: DecodingOption = "replace",
-    json: JsonOption = False,
+    context: options.Contexts = False,
+    decoding: options.Decoding = "replace",
+    json: options.Json = False,
 ) -> None:
     """Why two words are as similar as they are; with --update, what moved them last."""
     from txlab.engine.embeddings.neighbours import explain_similarity
@@ -169,7 +157,7 @@ def explain(
 
 
 def evaluate(
-    name: Vectors,
+    name: options.Vectors,
     file: Annotated[
         Path,
         typer.Argument(metavar="FILE", help="analogy questions (': section', then four words a line), or scored pairs"),
@@ -178,61 +166,53 @@ def evaluate(
     most: Annotated[
         int | None, typer.Option("--most", metavar="N", help="only the N most frequent words; else 300 000", min=1)
     ] = None,
-    context: ContextOption = False,
-    decoding: DecodingOption = "replace",
-    json: JsonOption = False,
+    context: options.Contexts = False,
+    decoding: options.Decoding = "replace",
+    json: options.Json = False,
+    csv: options.Csv = False,
 ) -> None:
     """Accuracy in analogy questions, or Spearman's rank correlation with human scores of pairs."""
-    from txlab.engine.embeddings.evaluation import RESTRICTED, Pair, read_evaluation
+    from txlab.engine.embeddings.evaluation import RESTRICTED, Pair, agreement, analogies, read_evaluation, total
 
     asked: Any = read_evaluation(file)
     embedding = opened(name, context, decoding)
-    most = most or RESTRICTED
+    answer: dict[str, Any] = {"vectors": about(embedding)}
     if isinstance(asked[0], Pair):
-        evaluate_pairs(embedding, asked, not case, most, json)
+        found = agreement(embedding, asked, not case, most or RESTRICTED)
+        answer |= {"spearman": found.rho, "in_vocabulary": found.known, "pairs": found.pairs}
+        if not print_answer(answer, "", json, csv):
+            print_agreement(found)
     else:
-        evaluate_analogies(embedding, asked, not case, most, json)
+        sections = analogies(embedding, asked, not case, most or RESTRICTED)
+        *keys, whole = (
+            {"name": each.name, "accuracy": each.accuracy, "right": each.right}
+            | {"in_vocabulary": each.known, "questions": each.questions}
+            for each in [*sections, total(sections)]
+        )
+        if not print_answer(answer | {"sections": keys, "total": whole}, "sections", json, csv):
+            print_accuracies([*sections, total(sections)])
+    if not (json or csv):
+        print_about(embedding)
 
 
-def evaluate_analogies(embedding: Embedding, sections: list[Section], fold: bool, most: int, json: bool) -> None:
-    from txlab.engine.embeddings.evaluation import analogies, total
-
-    found = analogies(embedding, sections, fold, most)
-
+def print_accuracies(found: list[Accuracy]) -> None:
     def cells(each: Accuracy) -> list[str]:
         accuracy = percent(each.right, each.known)
         covered = percent(each.known, each.questions)
         return [shown(each.name), accuracy, spaced(each.right), spaced(each.known), spaced(each.questions), covered]
 
-    if json:
-        keys = [
-            {"name": each.name, "accuracy": each.accuracy, "right": each.right}
-            | {"in_vocabulary": each.known, "questions": each.questions}
-            for each in [*found, total(found)]
-        ]
-        print_json({"vectors": about(embedding), "sections": keys[:-1], "total": keys[-1]})
-        return
     head = [Column("section", loose=True), Column("accuracy", "right"), Column("right", "right")]
     head += [Column("in vocabulary", "right"), Column("questions", "right"), Column("share", "right")]
-    print(table(head, [cells(each) for each in [*found, total(found)]]))
-    print_about(embedding)
+    print(table(head, [cells(each) for each in found]))
 
 
-def evaluate_pairs(embedding: Embedding, pairs: list[Pair], fold: bool, most: int, json: bool) -> None:
+def print_agreement(found: Agreement) -> None:
     from txlab.drawing.text import formula
-    from txlab.engine.embeddings.evaluation import agreement
 
-    found = agreement(embedding, pairs, fold, most)
-    if json:
-        print_json(
-            {"vectors": about(embedding), "spearman": found.rho, "in_vocabulary": found.known, "pairs": found.pairs}
-        )
-        return
     rho = formula("Spearman's ρ", ascii_only())
     defined = numeral(found.rho) if found.rho == found.rho else "not defined"
     covered = percent(found.known, found.pairs)
     print(f"{rho} {defined}, over {spaced(found.known)} of {spaced(found.pairs)} pairs: {covered} in the vocabulary")
-    print_about(embedding)
 
 
 def percent(part: int, whole: int) -> str:
@@ -240,15 +220,15 @@ def percent(part: int, whole: int) -> str:
 
 
 def export(
-    name: Vectors,
+    name: options.Vectors,
     file: Annotated[Path, typer.Argument(metavar="FILE")],
     form: Annotated[
         Literal["word2vec", "word2vec-binary", "glove"],
         typer.Option("--format", help="word2vec's text, its binary, or GloVe's text"),
     ] = "word2vec",
-    context: ContextOption = False,
-    decoding: DecodingOption = "replace",
-    replace: Replace = False,
+    context: options.Contexts = False,
+    decoding: options.Decoding = "replace",
+    replace: options.Replace = False,
 ) -> None:
     """Write vectors into a file that gensim and others read."""
     from txlab.drawing.text import label

@@ -68,83 +68,103 @@ def explanation_lines(
     explanation: Explanation, cells: int, style: Mapping[str, str | Style], ascii: bool = False
 ) -> list[Text]:
     """Lay out an explanation for `cells` columns; `style` has a rich style for each of PARTS."""
-    room = max(8, cells - MARGIN)
-    lines: list[Text] = []
-
-    def say(*parts: tuple[str, str], indent: int = MARGIN) -> None:
-        lines.append(Text.assemble(" " * indent, *((text, style[part]) for text, part in parts)))
-
-    def wrap(text: str, part: str, indent: int = MARGIN) -> None:
-        for line in folded(text, max(8, cells - indent)):
-            say((line, part), indent=indent)
-
-    wrap(formula(explanation.question, ascii), "question", 0)
-    lines.append(Text())
-    wrap(formula(explanation.equation, ascii), "equation")
+    names = [operand.name for operand in explanation.operands]
+    names += [step.name for step in (*explanation.steps, *explanation.meaning)]
+    page = Page(cells, style, ascii, names)
+    page.wrap(formula(explanation.question, ascii), "question", 0)
+    page.lines.append(Text())
+    page.wrap(formula(explanation.equation, ascii), "equation")
     dot = " - " if ascii else " · "
-    wrap(dot.join(part for part in (f"MATH {explanation.math}", formula(explanation.source, ascii)) if part), "quiet")
-
-    names = [formula(operand.name, ascii) for operand in explanation.operands]
-    names += [formula(step.name, ascii) for step in (*explanation.steps, *explanation.meaning)]
-    left = min(max((width(name) for name in names), default=0), max(4, room // 4))
-
-    def entry(name: str, value: Value, expression: str, note: str) -> None:
-        beside = max(12, room - left - 2)
-        said = formula(note, ascii)
-        shown = written(value, beside - 2 * bool(expression), ascii)  # after an expression comes "= "
-        title = fit(formula(name, ascii), left, ellipsis="~" if ascii else "…")
-        if expression:
-            pieces = folded(f"= {formula(expression, ascii)}", beside)
-            if not isinstance(value, (str, int, float)):  # a row or a matrix
-                tail = [*pieces[1:], *[f"= {shown[0]}", *[f"  {line}" for line in shown[1:]]]]
-                say((title, "name"), ("  ", "quiet"), (pieces[0], "quiet"))
-                for line in tail:
-                    say((" " * (left + 2), "quiet"), (line, "value" if line.startswith(("= [", "  [")) else "quiet"))
-            elif width(pieces[-1]) + width(shown[0]) + 3 <= beside:
-                room_left = beside - width(pieces[-1]) - width(shown[0]) - 6
-                beside_it = f"   {said}" if said and width(said) <= room_left else ""
-                for index, piece in enumerate(pieces):
-                    result = [("  = ", "quiet"), (shown[0], "value"), (beside_it, "quiet")]
-                    behind = result if index == len(pieces) - 1 else []
-                    say((title if not index else " " * left, "name"), ("  ", "quiet"), (piece, "quiet"), *behind)
-                said = "" if beside_it else said
-            else:
-                for index, piece in enumerate(pieces):
-                    say((title if not index else " " * left, "name"), ("  ", "quiet"), (piece, "quiet"))
-                say((" " * (left + 2), "quiet"), ("= ", "quiet"), (shown[0], "value"))
-        else:
-            for index, line in enumerate(shown):
-                last = index == len(shown) - 1
-                beside_it = said if last and said and width(line) + width(said) + 2 <= beside else ""
-                say(
-                    (title if not index else " " * left, "name"),
-                    ("  ", "quiet"),
-                    (line, "value"),
-                    ("  " + beside_it if beside_it else "", "quiet"),
-                )
-                if beside_it:
-                    said = ""
-        for line in folded(said, beside) if said else []:
-            say((" " * (left + 2), "quiet"), (line, "quiet"))
-
+    source = dot.join(part for part in (f"MATH {explanation.math}", formula(explanation.source, ascii)) if part)
+    page.wrap(source, "quiet")
     if explanation.operands:
-        lines.append(Text())
-        say(("goes in", "heading"), indent=0)
+        page.head("goes in")
         for operand in explanation.operands:
-            entry(operand.name, operand.value, "", operand.note)
-    lines.append(Text())
-    say(("step by step", "heading"), indent=0)
+            page.entry(operand.name, operand.value, "", operand.note)
+    page.head("step by step")
     for step in explanation.steps:
-        entry(step.name, step.result, step.expression, step.note)
-    lines += row_table(explanation, cells, style, ascii)
-    lines.append(Text())
-    say(("result  ", "heading"), (written(explanation.result, room, ascii)[0], "asked"), indent=0)
+        page.entry(step.name, step.result, step.expression, step.note)
+    page.lines += row_table(explanation, cells, style, ascii)
+    page.head("result  ", (written(explanation.result, page.room, ascii)[0], "asked"))
     if explanation.meaning:
-        lines.append(Text())
-        say(("what it means", "heading"), indent=0)
+        page.head("what it means")
         for step in explanation.meaning:
-            entry(step.name, step.result, step.expression, step.note)
-    return [line if line.cell_len <= cells else line[: len(cut(line.plain, cells))] for line in lines]
+            page.entry(step.name, step.result, step.expression, step.note)
+    return [line if line.cell_len <= cells else line[: len(cut(line.plain, cells))] for line in page.lines]
+
+
+class Page:
+    """The lines of an explanation; the names of its entries are a column of `left` cells."""
+
+    def __init__(self, cells: int, style: Mapping[str, str | Style], ascii: bool, names: Sequence[str]) -> None:
+        self.cells, self.style, self.ascii = cells, style, ascii
+        self.room = max(8, cells - MARGIN)
+        widest = max((width(formula(name, ascii)) for name in names), default=0)
+        self.left = min(widest, max(4, self.room // 4))
+        self.right = max(12, self.room - self.left - 2)  # cells to the right of the names
+        self.lines: list[Text] = []
+
+    def say(self, *parts: tuple[str, str], indent: int = MARGIN) -> None:
+        self.lines.append(Text.assemble(" " * indent, *((text, self.style[part]) for text, part in parts)))
+
+    def wrap(self, text: str, part: str, indent: int = MARGIN) -> None:
+        for line in folded(text, max(8, self.cells - indent)):
+            self.say((line, part), indent=indent)
+
+    def head(self, text: str, *parts: tuple[str, str]) -> None:
+        self.lines.append(Text())
+        self.say((text, "heading"), *parts, indent=0)
+
+    def below(self, *parts: tuple[str, str]) -> None:
+        """Say something to the right of no name."""
+        self.say((" " * (self.left + 2), "quiet"), *parts)
+
+    def named(self, title: str, *parts: tuple[str, str]) -> None:
+        self.say((title, "name"), ("  ", "quiet"), *parts)
+
+    def entry(self, name: str, value: Value, expression: str, note: str) -> None:
+        """A name, how its value is computed (if it is), the value and a note, which is beside it if there is room."""
+        note = formula(note, self.ascii)
+        shown = written(value, self.right - 2 * bool(expression), self.ascii)  # after an expression comes "= "
+        title = fit(formula(name, self.ascii), self.left, ellipsis="~" if self.ascii else "…")
+        pieces = folded(f"= {formula(expression, self.ascii)}", self.right) if expression else []
+        if not pieces:
+            note = self.values(title, shown, note)
+        elif isinstance(value, (str, int, float)):
+            note = self.expression_and_value(title, pieces, shown[0], note)
+        else:
+            self.expression_and_rows(title, pieces, shown)
+        for line in folded(note, self.right) if note else []:
+            self.below((line, "quiet"))
+
+    def values(self, title: str, shown: Sequence[str], note: str) -> str:
+        """A value on its lines; returns the note if it has no room beside the last."""
+        for index, line in enumerate(shown):
+            fits = index == len(shown) - 1 and bool(note) and width(line) + width(note) + 2 <= self.right
+            beside = "  " + note if fits else ""
+            self.named(title if not index else " " * self.left, (line, "value"), (beside, "quiet"))
+            note = "" if beside else note
+        return note
+
+    def expression_and_value(self, title: str, pieces: Sequence[str], value: str, note: str) -> str:
+        """An expression, and its value on the same line if there is room; returns the note if there is none for it."""
+        titles = [title, *[" " * self.left] * (len(pieces) - 1)]
+        for piece, name in zip(pieces[:-1], titles, strict=False):
+            self.named(name, (piece, "quiet"))
+        used = width(pieces[-1]) + width(value)
+        if used + 3 > self.right:
+            self.named(titles[-1], (pieces[-1], "quiet"))
+            self.below(("= ", "quiet"), (value, "value"))
+            return note
+        beside = f"   {note}" if note and width(note) <= self.right - used - 6 else ""
+        self.named(titles[-1], (pieces[-1], "quiet"), ("  = ", "quiet"), (value, "value"), (beside, "quiet"))
+        return "" if beside else note
+
+    def expression_and_rows(self, title: str, pieces: Sequence[str], shown: Sequence[str]) -> None:
+        """An expression, and below it its value, a row or a matrix."""
+        self.named(title, (pieces[0], "quiet"))
+        for line in [*pieces[1:], f"= {shown[0]}", *[f"  {line}" for line in shown[1:]]]:
+            self.below((line, "value" if line.startswith(("= [", "  [")) else "quiet"))
 
 
 def row_table(explanation: Explanation, cells: int, style: Mapping[str, str | Style], ascii: bool) -> list[Text]:

@@ -33,6 +33,7 @@ from platformdirs import user_config_path
 from txlab.errors import LabError
 from txlab.files import read_regular
 from txlab.runs.as_json import encoded
+from txlab.runs.root import environment_of_child
 
 Level = Literal["info", "warning", "error"]
 LEVELS: tuple[Level, ...] = ("info", "warning", "error")
@@ -253,6 +254,7 @@ class AlertCommand:
                 self.started.append(
                     subprocess.Popen(
                         words,
+                        env=environment_of_child(),
                         stdin=told,
                         stdout=subprocess.DEVNULL,
                         stderr=subprocess.DEVNULL,

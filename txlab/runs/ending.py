@@ -1,9 +1,19 @@
 """How a program that records ends: by a signal, `sys.exit`, an exception, a fork, or normally.
 
-All open runs of this process share one set of hooks, installed only while at least one run is open. A handler
-that the program installed itself is still called, and then decides what happens. Python runs handlers between bytecode
-instructions, so a process that hangs in a library only ends with SIGKILL. At interpreter exit Python no longer knows
-the status given to `sys.exit`, hence an exception class that notices when its status is read.
+All open runs of this process share one set of hooks. They are installed only while at least one run is open, call what
+was there before, and are taken away with the last run; nothing else of the process is changed.
+
+atexit           the program ends. If an exception ended it, `sys.last_value` is what `sys.excepthook` was called with;
+                 that hook itself is left to the program.
+signals          SIGTERM and SIGHUP, of which nothing else tells. A handler that the program installed itself is called,
+                 and then decides what happens. Python runs handlers between bytecode instructions, so a process that
+                 hangs in a library only ends with SIGKILL.
+threading's      an exception that ends the thread by which the run was recorded last: the program may go on without it
+excepthook       and end with status 0, but the loop has failed.
+sys.exit         which status the program ends with. Python tells it to no hook: `sys.excepthook` is not called for
+                 SystemExit, atexit has no argument, and the exception is gone by then. So while a run is open,
+                 `sys.exit` calls the one before and raises what that raised as a class that notices when the
+                 interpreter reads its status. `raise SystemExit(3)` outside a `with` block is not noticed.
 """
 
 from __future__ import annotations
@@ -29,9 +39,11 @@ class Ends(Protocol):
 
     signal  the name of a signal that the program's own handler received, "" = none
     busy    whether the calling thread is writing the run
+    failure  the exception that ended the thread which logged last
     """
 
     signal: str
+    failure: Exception | None
 
     @property
     def busy(self) -> bool: ...
@@ -42,21 +54,25 @@ class Ends(Protocol):
 
     def disown(self) -> None: ...
 
+    def thread_ended(self, thread: int, error: Exception) -> None: ...
+
 
 _open: list[Ends] = []
 _handlers: dict[int, Handler] = {}
 _late: list[tuple[Handler, FrameType | None]] = []  # signals that arrived while a run was being written
 _exit_before: Callable[..., NoReturn] | None = None
+_thread_hook_before: Callable[[threading.ExceptHookArgs], Any] = threading.__excepthook__
 _error_before: BaseException | None = None  # an error shown at a prompt before the first run began
 _statuses: list[Any] = []  # what the interpreter read from the SystemExit that ends it
 
 
 def watch(run: Ends) -> None:
     """End `run` when the program ends."""
-    global _exit_before, _error_before
+    global _exit_before, _error_before, _thread_hook_before
     if not _open:
         _error_before = getattr(sys, "last_value", None)
         _exit_before, sys.exit = sys.exit, _exit
+        _thread_hook_before, threading.excepthook = threading.excepthook, _thread_ended
         atexit.register(_at_exit)
     if not _handlers and threading.current_thread() is threading.main_thread():  # other threads cannot set handlers
         _take_signals()
@@ -75,6 +91,8 @@ def _unhook() -> None:
     atexit.unregister(_at_exit)
     if sys.exit is _exit and _exit_before is not None:
         sys.exit = _exit_before
+    if threading.excepthook is _thread_ended:
+        threading.excepthook = _thread_hook_before
     if threading.current_thread() is threading.main_thread():
         for number, ours in _handlers.items():
             before = ours.before
@@ -121,6 +139,16 @@ def deliver() -> None:
     while _late and threading.current_thread() is threading.main_thread() and not any(run.busy for run in _open):
         handler, frame = _late.pop(0)
         handler(handler.number, frame)
+
+
+# The ends of threads
+
+
+def _thread_ended(what: threading.ExceptHookArgs) -> None:
+    _thread_hook_before(what)
+    if what.thread is not None and what.thread.ident is not None and isinstance(what.exc_value, Exception):
+        for run in list(_open):
+            run.thread_ended(what.thread.ident, what.exc_value)
 
 
 # The interpreter's end
@@ -179,6 +207,7 @@ def _end_all(end: Callable[[Ends], None]) -> None:
 
 def end_with(run: Ends, error: BaseException | None) -> None:
     """End a run with the status that the program's end implies; `error` None = nothing went wrong."""
+    error = run.failure if error is None else error
     # A CancelledError ends an asyncio task from outside: on ctrl-c, or because the program cancels it.
     cancelled = getattr(sys.modules.get("asyncio"), "CancelledError", KeyboardInterrupt)
     if run.signal and (error is None or not isinstance(error, Exception)):  # whichever way the handler chose to end

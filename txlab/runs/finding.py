@@ -8,7 +8,8 @@ from pathlib import Path
 
 from txlab.errors import Guess
 from txlab.runs.far.state import far_state
-from txlab.runs.folder import default_root, find_in, is_run, not_found
+from txlab.runs.folder import find_in, is_run, not_found
+from txlab.runs.root import default_root
 
 
 def find_run(

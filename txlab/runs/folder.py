@@ -22,6 +22,7 @@ from txlab.errors import LabError, nearest
 from txlab.files import OpenFolder
 from txlab.runs.directory import RunDirectory, RunInfo, state_of
 from txlab.runs.label import read_label
+from txlab.runs.root import default_root
 
 ASIDE = ".being-made"  # how the name of a directory ends that is no run yet
 NOT_YET_LOCKED = 10.0  # seconds between its making and its lock, at most
@@ -29,11 +30,6 @@ DATED = "%Y-%m-%d_%H%M%S"  # how the name of a run directory begins
 SLOW, AT_ONCE = 0.02, 32  # seconds for one run that tell a slow disk; how many are then looked at together
 
 T = TypeVar("T")
-
-
-def default_root() -> Path:
-    """$TXLAB_RUNS, or ./runs."""
-    return Path(os.environ.get("TXLAB_RUNS") or "runs")
 
 
 def first_existing(path: Path) -> Path:

@@ -10,6 +10,7 @@ import contextlib
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from txlab.runs.loop import RunOutcome, drive, write_traceback
 from txlab.runs.origin import command_line, commit_of
 from txlab.runs.ranks import leave, many, place
 from txlab.runs.recorder import Listener, Recorder, begin_recording, is_disk_full
-from txlab.runs.writing import Signals, keep_freed_memory, set_thread_environment, started, writing
+from txlab.runs.writing import Signals, set_up_process, started, writing
 
 if TYPE_CHECKING:
     from txlab.experiments.schema import Scenario
@@ -88,8 +89,6 @@ def execute(
         info = info_of(run)
         if info.recorded:
             raise LabError(f"{run.path} was recorded by another program and can only be looked at")
-        set_thread_environment()
-        keep_freed_memory()
         checkpoints.tidy(run)
         if rewind_to is not None:
             checkpoints.read(run, rewind_to)  # refuse before anything is changed
@@ -129,59 +128,16 @@ def _compute(
     lead: Lead | None,
 ) -> RunOutcome:
     """Build the experiment, restore its state, and drive it."""
-    from txlab.runs.starting import read_start, start_of, told
-
     inbox = Inbox(run)
     try:
         with signals.at_once(inbox.asks_to_stop if lead is None else lambda: False):
             if lead is not None:
                 lead.join(scenario)
             experiment = build(run, scenario, lambda text: recorder.note(max(0, info.step), text), lead, info)
-        checkpoint, damaged = checkpoints.read_newest(run, rewind_to)
-        log_bytes = checkpoint.about.log_bytes if checkpoint else 0
-        rows, newest = rows_behind(run, log_bytes)
-        step = checkpoint.about.step if checkpoint else -1
-        pending = [] if rewind_to is not None else pending_changes(checkpoint.about.pending if checkpoint else (), rows)
-        weights = None if checkpoint else read_start(run, scenario)
-        if lead is not None:
-            experiment = lead.shared(experiment, checkpoint.state if checkpoint else None, weights, pending)
-        if checkpoint:  # restoring may fail (the text has changed): until then nothing is dropped
-            experiment.load_state_dict(checkpoint.state)
-        elif weights is not None:
-            experiment.start_from(weights)
-            recorder.note(0, f"begins with the weights of {told(start_of(scenario))}")
-        for bad, why in damaged.items():
-            recorder.note(max(0, step), why)
-            checkpoints.set_aside(run, bad)
-        if checkpoint or newest is not None:
-            came_from = step if newest is None else max(step, newest)
-            reason = (
-                "there is no checkpoint; started from the beginning" if step < 0 else f"resumed from checkpoint {step}"
-            )
-            if newest is None and info.branched:
-                reason = f"branched from {info.branched.get('run')} at checkpoint {step}"
-            if rewind_to is not None:
-                checkpoints.remove(run, [later for later in checkpoints.steps(run) if later > step])
-                reason = f"rewound to checkpoint {step}"
-            recorder.rewind(step, came_from, reason, explicit=rewind_to is not None)
-        recorder.step = info.step = experiment.step_count
-        recorder.row(
-            "start",
-            experiment.step_count,
-            pid=info.pid,
-            host=info.host,
-            resumed_from=checkpoint.about.step if checkpoint else None,
-        )
-        if lead is not None:
-            recorder.note(experiment.step_count, lead.said(scenario))
-        facts = experiment.facts()
-        info.facts, info.steps = dict(facts), experiment.steps
-        compute = facts.get("compute")
-        info.device = str(compute.get("device", "")) if isinstance(compute, Mapping) else ""
-        if newest is None:  # what the person should know, e.g. that episodes of a world without an end are cut off
-            for note in facts.get("notes", ()):
-                recorder.note(experiment.step_count, str(note))
-        recorder.status("running")
+        past = Past.of(run, rewind_to)
+        experiment = _restore(run, scenario, experiment, past, recorder, lead)
+        _record_rewind(run, info, past, recorder)
+        _record_start(info, scenario, experiment, past, recorder, lead)
     except LabError:
         raise
     except KeyboardInterrupt:
@@ -199,10 +155,99 @@ def _compute(
         inbox if lead is None else lead.inbox(run),
         scenario.record,
         interrupted=(lambda: signals.received) if lead is None else lead.interrupted,
-        pending=pending,
-        val_loss=checkpoint.about.val_loss if checkpoint else None,
+        pending=past.pending,
+        val_loss=past.checkpoint.about.val_loss if past.checkpoint else None,
         due=None if lead is None else lead.due,
     )
+
+
+@dataclass
+class Past:
+    """What earlier processes have left of a run.
+
+    checkpoint  the one to go on from; None = from the beginning
+    damaged     newer ones that are not sound: step → why
+    newest      the last step in the log after it; None = there is no row
+    pending     changes of parameters that it does not include
+    rewind_to   the step that was asked for
+    """
+
+    checkpoint: checkpoints.Checkpoint | None
+    damaged: dict[int, str]
+    newest: int | None
+    pending: list[dict[str, Any]]
+    rewind_to: int | None
+
+    @classmethod
+    def of(cls, run: RunDirectory, rewind_to: int | None) -> Past:
+        checkpoint, damaged = checkpoints.read_newest(run, rewind_to)
+        rows, newest = rows_behind(run, checkpoint.about.log_bytes if checkpoint else 0)
+        known = checkpoint.about.pending if checkpoint else ()
+        pending = [] if rewind_to is not None else pending_changes(known, rows)
+        return cls(checkpoint, damaged, newest, pending, rewind_to)
+
+    @property
+    def step(self) -> int:
+        return self.checkpoint.about.step if self.checkpoint else -1
+
+
+def _restore(
+    run: RunDirectory, scenario: Scenario, experiment: Any, past: Past, recorder: Recorder, lead: Lead | None
+) -> Any:
+    """Give the experiment the state of the checkpoint, or the weights that the scenario starts from."""
+    from txlab.runs.starting import read_start, start_of, told
+
+    state = past.checkpoint.state if past.checkpoint else None
+    weights = None if past.checkpoint else read_start(run, scenario)
+    if lead is not None:
+        experiment = lead.shared(experiment, state, weights, past.pending)
+    if state is not None:  # this may fail (the text has changed): until then nothing is dropped
+        experiment.load_state_dict(state)
+    elif weights is not None:
+        experiment.start_from(weights)
+        recorder.note(0, f"begins with the weights of {told(start_of(scenario))}")
+    return experiment
+
+
+def _record_rewind(run: RunDirectory, info: RunInfo, past: Past, recorder: Recorder) -> None:
+    """Set damaged checkpoints aside, and log where the run goes back to, if it does not begin."""
+    step, newest = past.step, past.newest
+    for bad, why in past.damaged.items():
+        recorder.note(max(0, step), why)
+        checkpoints.set_aside(run, bad)
+    if past.checkpoint is None and newest is None:
+        return
+    reason = "there is no checkpoint; started from the beginning" if step < 0 else f"resumed from checkpoint {step}"
+    if newest is None and info.branched:
+        reason = f"branched from {info.branched.get('run')} at checkpoint {step}"
+    if past.rewind_to is not None:
+        checkpoints.remove(run, [later for later in checkpoints.steps(run) if later > step])
+        reason = f"rewound to checkpoint {step}"
+    recorder.rewind(step, step if newest is None else max(step, newest), reason, explicit=past.rewind_to is not None)
+
+
+def _record_start(
+    info: RunInfo, scenario: Scenario, experiment: Any, past: Past, recorder: Recorder, lead: Lead | None
+) -> None:
+    """Log that this process begins, and what the experiment says of itself."""
+    recorder.step = info.step = experiment.step_count
+    recorder.row(
+        "start",
+        experiment.step_count,
+        pid=info.pid,
+        host=info.host,
+        resumed_from=past.step if past.checkpoint else None,
+    )
+    if lead is not None:
+        recorder.note(experiment.step_count, lead.said(scenario))
+    facts = experiment.facts()
+    info.facts, info.steps = dict(facts), experiment.steps
+    compute = facts.get("compute")
+    info.device = str(compute.get("device", "")) if isinstance(compute, Mapping) else ""
+    if past.newest is None:  # what the user should know, e.g. that episodes of a world without an end are cut off
+        for note in facts.get("notes", ()):
+            recorder.note(experiment.step_count, str(note))
+    recorder.status("running")
 
 
 def stopped_early(recorder: Recorder, inbox: Inbox, step: int) -> RunOutcome | None:
@@ -336,6 +381,7 @@ def main(arguments: Sequence[str]) -> int:
     It is also the command of each of several processes, which then ends with 0 if it was interrupted: to their
     launcher, everything else is a failure.
     """
+    set_up_process()
     if (here := many()) is not None and not here.leads:
         from txlab.runs.ranks.computing import follow
 

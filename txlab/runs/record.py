@@ -20,12 +20,13 @@ from txlab.runs.as_json import table_of, text_of
 from txlab.runs.control import Inbox
 from txlab.runs.directory import RunDirectory, info_of, new_info, tables_of
 from txlab.runs.events import LineCursor
-from txlab.runs.folder import create_run_directory, default_root, is_run
+from txlab.runs.folder import create_run_directory, is_run
 from txlab.runs.label import write_label
 from txlab.runs.loop_values import configured, listed, whole
 from txlab.runs.origin import command_line, commit_of, program_folder
 from txlab.runs.recorder import begin_recording
 from txlab.runs.recording import Recording
+from txlab.runs.root import default_root
 from txlab.runs.writing import writing
 
 MOST_TAGS, LONGEST_TAG = 32, 60

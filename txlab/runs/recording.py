@@ -61,6 +61,8 @@ class Recording:
         self.open, self._refusal = not self.silent, ""  # why nothing more can be recorded; "" = calls are ignored
         self.turn = _Turn(self)
         self.signal = ""  # the name of a signal that the program's own handler received
+        self.failure: Exception | None = None  # what ended the thread that logged last
+        self._logger = 0  # that thread
         self._answered = time.monotonic()
         self._reached: WeakKeyDictionary[threading.Thread, dict[str, int]] = WeakKeyDictionary()
         self._own: set[str] = set()  # metrics with steps of their own: at some point behind the run
@@ -108,6 +110,7 @@ class Recording:
                 return
             if self._before:
                 self._resumes_at(step, metrics)
+            self._logger, self.failure = threading.get_ident(), None
             reached = self._reached.setdefault(threading.current_thread(), {})
             for name in metrics:
                 if forward and step < (last := reached.get(name, 0)):
@@ -309,12 +312,16 @@ class Recording:
                     reached.update(kept)
 
     def close(self, status: Status | None = None, reason: str = "") -> None:
-        """End the run as done, or as interrupted if a signal was received, unless `status` says otherwise.
+        """End the run as `status` says, else as done, as interrupted if a signal was received, or as failed if an
+        exception ended the thread that logged last.
 
         Does nothing the second time, or in a fork.
         """
         if status is not None and status not in get_args(Status):
             raise LabError(f"a run does not end as {status!r}; allowed: {', '.join(get_args(Status))}")
+        if status is None and self.failure is not None:
+            ending.end_with(self, self.failure)
+            return
         if status is None:
             status, reason = ("interrupted", self.signal) if self.signal else ("done", reason)
         self.end(status, reason)
@@ -359,6 +366,10 @@ class Recording:
         self.signal = self.signal or name
         with contextlib.suppress(LabError, OSError):
             self.note(self.recorder.step, f"{name} came; the handler of the program decides what it does")
+
+    def thread_ended(self, thread: int, error: Exception) -> None:
+        if thread == self._logger:
+            self.failure = error
 
     def end(self, status: str, reason: str = "", error: BaseException | None = None) -> None:
         with self.turn:

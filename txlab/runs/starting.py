@@ -88,8 +88,8 @@ def find_start(scenario: Scenario, root: Path | None = None) -> Found | None:
 
 def opened_start(start: Start, root: Path | None) -> OpenModel:
     """The model that [start] names."""
-    from txlab.runs.folder import default_root
     from txlab.runs.models import find_model, open_model
+    from txlab.runs.root import default_root
     from txlab.runs.scenario import shipped
 
     said = f"start.run = {start.run!r}"

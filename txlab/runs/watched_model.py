@@ -114,6 +114,8 @@ class WatchedModel:
             return
         import torch
 
+        from txlab.engine.torch_internals import norms
+
         ours = self.optimizers.get(id(optimizer))
         if ours is None:
             mine = {id(each) for each in self.model.parameters()}
@@ -124,7 +126,7 @@ class WatchedModel:
         with torch.no_grad():
             for layer, parameters in self.parameters.items():
                 if grads := [each.grad for each in parameters if each.grad is not None and not each.grad.is_sparse]:
-                    self.norms[layer] = torch.stack([norm.float() for norm in torch._foreach_norm(grads)]).norm()
+                    self.norms[layer] = torch.stack([norm.float() for norm in norms(grads)]).norm()
 
     def _found(self, step: int, seen: Seen, note: str = "") -> Look:
         frame = None

@@ -27,6 +27,7 @@ from txlab.errors import LabError, refused
 from txlab.files import closing
 from txlab.runs.directory import ALIVE, RunDirectory, RunInfo, read_heartbeat, user_name
 from txlab.runs.ranks import place
+from txlab.runs.root import environment_of_child
 
 SILENT_FOR = 6.0  # seconds, three heartbeats: how long to watch a run that another host claims to compute
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -198,6 +199,13 @@ def keep_freed_memory() -> None:
         libc.mallopt(trim_threshold, (1 << 31) - 1)
 
 
+def set_up_process() -> None:
+    """The settings of a process that does nothing but compute a run. They hold for the whole process, so that only the
+    commands make them, before torch is imported; a program that calls `execute` keeps its own."""
+    set_thread_environment()
+    keep_freed_memory()
+
+
 def python_module(module: str, *words: str) -> list[str]:
     """The command that runs a module of txlab, with `search_path` as its PYTHONPATH.
 
@@ -231,5 +239,5 @@ def started(run: RunDirectory, module: str, *words: str, **environment: str) -> 
             stderr=log,
             cwd="/",  # so that no mount is held busy
             start_new_session=True,
-            env=os.environ | {"PYTHONPATH": search_path(), "PYTHONUNBUFFERED": "1"} | environment,
+            env=environment_of_child() | {"PYTHONPATH": search_path(), "PYTHONUNBUFFERED": "1"} | environment,
         )

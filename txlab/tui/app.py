@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 import threading
 import time
 import traceback
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from txlab.runs.far.state import FarState
     from txlab.runs.reader import RunReader
 
+TAKE_TURNS = 0.001  # seconds for which a thread keeps the interpreter while another wants it
 READERS_KEPT = 8  # an open reader of a 10-million-value run holds some 100 MB of curves
 
 
@@ -137,7 +139,7 @@ class TxlabApp(QuietApp):
     @property
     def root(self) -> Path:
         """The folder of runs."""
-        from txlab.runs.folder import default_root
+        from txlab.runs.root import default_root
 
         return self.given_root or default_root()
 
@@ -262,5 +264,10 @@ def write_traceback(error: BaseException) -> Path:
 def launch(run: Path | None = None, root: Path | None = None, ascii: bool = False) -> int:
     """Run the console until the user leaves, and return the exit status."""
     app = TxlabApp(run=run, root=root, ascii=ascii)
-    app.run()
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(min(before, TAKE_TURNS))
+    try:
+        app.run()
+    finally:
+        sys.setswitchinterval(before)
     return app.return_code or 0

@@ -33,7 +33,6 @@ SLOW = 60.0  # updates a second slow enough not to delay keys
 SEEN = 15.0  # updates a second up to which each one is shown
 PICTURES = 18.0  # a second, at most
 MOST_UPDATES = 200_000  # in one slice
-TAKE_TURNS = 0.001  # seconds for which a thread keeps the interpreter while another wants it
 PACES = (0.0, 2.0, 5.0, 15.0, 60.0, 1000.0, 20_000.0, float("inf"))
 """Paces to choose from, in updates a second: 0 is one update per key, the last one is unlimited."""
 
@@ -263,8 +262,6 @@ class Session(Generic[E]):
             if self.alive or not self.screen.is_attached:
                 return
             self.alive = True
-        if sys.getswitchinterval() > TAKE_TURNS:
-            sys.setswitchinterval(TAKE_TURNS)
         self.screen.run_worker(self._live, thread=True, group="session", exit_on_error=False)
 
     # In the thread.

@@ -34,46 +34,52 @@ def check_pattern(pattern: str) -> None:
         raise LabError(f"a splitting pattern has at most {LONGEST_PATTERN} characters, this one {len(pattern)}")
     utf8(pattern)
     place, depth = 0, 0
-    # What a quantifier may follow: nothing, a character or class, or a group.
-    before = ""
+    before = ""  # what a quantifier may follow: nothing, "one" character or class, or a "group"
     while place < len(pattern):
         sign = pattern[place]
         if sign == "(":
-            group = GROUP.match(pattern, place)
-            if not group:
-                raise refused(pattern, place, "this kind of group")
-            place, depth, before = group.end(), depth + 1, ""
+            place, depth, before = matched(GROUP, pattern, place, "this kind of group").end(), depth + 1, ""
         elif sign == ")":
             if not depth:
                 raise refused(pattern, place, "a bracket that nothing opens")
             place, depth, before = place + 1, depth - 1, "group"
         elif sign == "|":
             place, before = place + 1, ""
-        elif sign == "[":
-            place, before = end_of_class(pattern, place), "one"
-        elif sign == "\\":
-            escape = ESCAPE.match(pattern, place)
-            if not escape:
-                raise refused(pattern, place, "this escape")
-            place, before = escape.end(), "one"
         elif found := QUANTIFIER.match(pattern, place):
-            if not before:
-                raise refused(pattern, place, "a repetition of nothing")
             check_repetition(pattern, place, found, before)
             place, before = found.end(), ""
             if pattern[place : place + 1] in ("?", "+") and not found.group().startswith("{"):
                 place += 1
-        elif sign in "^$":
-            raise refused(pattern, place, "an anchor")
-        elif sign in "{}]":
-            raise refused(pattern, place, "a bracket that means nothing here")
         else:
-            place, before = place + 1, "one"
+            place, before = end_of_one(pattern, place), "one"
     if depth:
         raise refused(pattern, len(pattern) - 1, "a group that is not closed")
 
 
+def matched(expected: re.Pattern[str], pattern: str, place: int, what: str) -> re.Match[str]:
+    found = expected.match(pattern, place)
+    if not found:
+        raise refused(pattern, place, what)
+    return found
+
+
+def end_of_one(pattern: str, place: int) -> int:
+    """The position after the class, the escape or the character there."""
+    sign = pattern[place]
+    if sign == "[":
+        return end_of_class(pattern, place)
+    if sign == "\\":
+        return matched(ESCAPE, pattern, place, "this escape").end()
+    if sign in "^$":
+        raise refused(pattern, place, "an anchor")
+    if sign in "{}]":
+        raise refused(pattern, place, "a bracket that means nothing here")
+    return place + 1
+
+
 def check_repetition(pattern: str, place: int, found: re.Match[str], before: str) -> None:
+    if not before:
+        raise refused(pattern, place, "a repetition of nothing")
     low, high = found.groups()
     if low is None:
         if before == "group" and found.group() != "?":
@@ -97,10 +103,7 @@ def end_of_class(pattern: str, start: int) -> int:
         if sign in "[]" or pattern[place : place + 2] in ("&&", "--", "~~", "||"):
             raise refused(pattern, place, "a class within a class")
         if sign == "\\":
-            escape = ESCAPE.match(pattern, place)
-            if not escape:
-                raise refused(pattern, place, "this escape")
-            place = escape.end()
+            place = matched(ESCAPE, pattern, place, "this escape").end()
         else:
             place += 1
     raise refused(pattern, start, "a class that is not closed")

@@ -17,6 +17,8 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
+from txlab.engine.torch_internals import add_
+
 Model = TypeVar("Model", bound=nn.Module)
 Result = TypeVar("Result")
 
@@ -64,8 +66,7 @@ class BatchThreads(Generic[Model]):
         for copy in self.models[1:]:
             pairs = list(zip(self.models[0].parameters(), copy.parameters(), strict=True))
             shared = [(one.grad, other.grad) for one, other in pairs if one.grad is not None and other.grad is not None]
-            if shared:
-                torch._foreach_add_([one for one, _ in shared], [other for _, other in shared])
+            add_([one for one, _ in shared], [other for _, other in shared])
             for one, other in pairs:
                 one.grad = other.grad if one.grad is None else one.grad
                 other.grad = None

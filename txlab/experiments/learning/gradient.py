@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
 from txlab.engine.device import DTYPES, choose_device, data_sheet_peak, describe, measure_peak, repeat_exactly
+from txlab.engine.torch_internals import multiply_
 from txlab.engine.transformer.blocks import Kernel
 from txlab.engine.transformer.former_names import current_name
 from txlab.errors import LabError, nearest
@@ -246,7 +247,7 @@ class GradientExperiment(Generic[Model]):
         else:
             scale = clip_factor(float(norm), clip)
         if isinstance(scale, Tensor) or scale < 1:
-            torch._foreach_mul_(self._gradients(optimizer), scale)
+            multiply_(self._gradients(optimizer), scale)
 
     def learning_rate(self, update: int) -> float:
         """Peak × schedule; a change of the peak scales the rest of the schedule."""

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from txlab.engine.device import DTYPES
+from txlab.engine.torch_internals import keep_compiled, multiply_
 from txlab.engine.transformer.bert import BertShape
 from txlab.engine.transformer.blocks import Kernel
 from txlab.engine.transformer.costs import costs
@@ -114,7 +115,7 @@ class Trial(Generic[Model]):
             norm: Tensor = torch.linalg.vector_norm(
                 torch.cat([p.grad.flatten() for p in parameters if p.grad is not None])
             )
-            torch._foreach_mul_([p.grad for p in parameters if p.grad is not None], (1 / norm).clamp(max=1.0))
+            multiply_([p.grad for p in parameters if p.grad is not None], (1 / norm).clamp(max=1.0))
             self.optimizer.step()
             return norm[None]
 
@@ -185,7 +186,7 @@ def compiled(loss: Callable[..., Any], share: str) -> Callable[..., Any]:
     if share != "batch":
         return torch.compile(loss)
     # To the compiler each thread's model is a different one, and by default it gives up after eight.
-    torch._dynamo.config.cache_size_limit = max(64, torch._dynamo.config.cache_size_limit)
+    keep_compiled(64)
     return torch.compile(loss, options={"cpp_wrapper": True})
 
 

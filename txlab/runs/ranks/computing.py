@@ -32,7 +32,7 @@ from txlab.runs.ranks.group import Ranks
 from txlab.runs.ranks.launch import tell
 from txlab.runs.ranks.sharing import Replicated, Sharded, gathered, is_divided
 from txlab.runs.recorder import Recorder
-from txlab.runs.writing import Signals, keep_freed_memory, set_thread_environment
+from txlab.runs.writing import Signals
 
 AS_IT_IS = ("verify", "measured", "adjustable", "adjust", "load_state_dict", "start_from", "asked", "given", "waiting")
 
@@ -268,8 +268,6 @@ def free(experiment: Divided) -> None:
 def follow(here: Place) -> int:
     """What every process but rank 0 does from its start to its end; returns its exit status."""
     with Signals() as signals:
-        set_thread_environment()
-        keep_freed_memory()
         ranks = Ranks(here)
         try:
             told = ranks.told()

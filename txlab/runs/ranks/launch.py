@@ -27,9 +27,9 @@ from txlab.runs import checkpoints
 from txlab.runs.control import Inbox
 from txlab.runs.directory import ALIVE, RunDirectory, RunInfo, info_of
 from txlab.runs.events import each_row, json_object
-from txlab.runs.folder import default_root
 from txlab.runs.ranks import Place
 from txlab.runs.recorder import Listener, Recorder
+from txlab.runs.root import default_root
 from txlab.runs.scenario import LoadedScenario, dump_scenario, load_scenario
 from txlab.runs.writing import Signals, python_module, started, writing
 

@@ -20,8 +20,8 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map_only
 
+from txlab.engine.torch_internals import copy_, map_tensors, multiply_
 from txlab.errors import LabError
 from txlab.experiments.learning.share import Share
 
@@ -93,7 +93,7 @@ class Replicated(Share):
             def own(tensor: Tensor) -> Tensor:
                 return tensor[mine.to(tensor.device)] if tensor.dim() and len(tensor) == rows else tensor
 
-            return tree_map_only(Tensor, own, given), tree_map_only(Tensor, own, named)
+            return map_tensors(own, given), map_tensors(own, named)
 
         return split
 
@@ -102,7 +102,7 @@ class Replicated(Share):
             rows = asked.pop()
             if not rows:
                 return None
-            return tree_map_only(Tensor, lambda one: Together.apply(one)[:rows], answer)  # type: ignore[no-untyped-call]
+            return map_tensors(lambda one: Together.apply(one)[:rows], answer)  # type: ignore[no-untyped-call]
 
         return put_together
 
@@ -114,7 +114,7 @@ class Replicated(Share):
             if not self.partial:
                 flat /= self.count
             pieces = torch.split(flat, [gradient.numel() for gradient in bucket])
-            torch._foreach_copy_(bucket, [piece.view_as(one) for piece, one in zip(pieces, bucket, strict=True)])
+            copy_(bucket, [piece.view_as(one) for piece, one in zip(pieces, bucket, strict=True)])
 
     def anywhere(self, flags: Tensor) -> Tensor:
         counts = flags.int()
@@ -162,7 +162,7 @@ class Sharded(Replicated):
 
     def add_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
         if not self.partial:  # they were added up in the backward pass
-            torch._foreach_mul_([self.here(p.grad) for p in parameters if p.grad is not None], 1 / self.count)
+            multiply_([self.here(p.grad) for p in parameters if p.grad is not None], 1 / self.count)
 
     def norm(self, norm: Tensor) -> Tensor:
         square = norm.square()

@@ -93,8 +93,7 @@ class OneStep(Agent):
             total += reward
             if end or t == last:
                 s, total, last, ahead = self.end_episode(t, total, u3[t - first]), 0.0, self.last_step, -1
-                if fades:
-                    epsilon, temperature, softly = exploration = self.exploration
+                epsilon, temperature, softly = exploration = self.exploration if fades else exploration
         self.state, self.total, self.latest = s, total, (was, a)
         self.pending = None if ahead < 0 else ahead
 

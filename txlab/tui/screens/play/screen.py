@@ -69,9 +69,8 @@ class PlayScreen(BenchScreen):
     KEY_ORDER: ClassVar[tuple[str, ...]] = (
         "play.resume", "play.move", "play.release", "play.run", "play.step", "play.slower", "play.faster", "play.undo",
         "play.hint", "play.tree", "play.new", "play.opponent", "play.learn", "play.cancel", "play.tournament",
-        "play.measure",
-        "play.game", "play.sides", "play.values", "screen.why", "play.watch", "play.tab", "play.tab-before",
-        "play.worlds",
+        "play.measure", "play.game", "play.sides", "play.values", "screen.why", "play.watch", "play.tab",
+        "play.tab-before", "play.worlds",
     )  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("x", "cancel", "cancel", id="play.cancel"),

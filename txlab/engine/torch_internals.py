@@ -1,0 +1,78 @@
+"""What torch has no public name for: the only file that uses private ones. Each has its reason and works without it.
+
+_foreach_…   one kernel for a list of tensors instead of one a tensor, by which torch's own optimizers and
+             `clip_grad_norm_` work. A GPT of 809 k parameters has 52 gradients, and a step of it on a GPU is otherwise
+             bound by the launches.
+_pytree      what a module takes and gives, of any nesting, with something done to each tensor in it
+_dynamo      how many variants of a function the compiler keeps; by default it gives up after eight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def multiply_(tensors: Sequence[Tensor], factor: float | Tensor) -> None:
+    """xᵢ ← xᵢ · factor"""
+    if tensors and hasattr(torch, "_foreach_mul_"):
+        torch._foreach_mul_(tensors, factor)
+        return
+    for tensor in tensors:
+        tensor.mul_(factor)
+
+
+def add_(tensors: Sequence[Tensor], others: Sequence[Tensor]) -> None:
+    """xᵢ ← xᵢ + yᵢ"""
+    if tensors and hasattr(torch, "_foreach_add_"):
+        torch._foreach_add_(tensors, others)
+        return
+    for tensor, other in zip(tensors, others, strict=True):
+        tensor.add_(other)
+
+
+def copy_(tensors: Sequence[Tensor], others: Sequence[Tensor]) -> None:
+    """xᵢ ← yᵢ"""
+    if tensors and hasattr(torch, "_foreach_copy_"):
+        torch._foreach_copy_(tensors, others)
+        return
+    for tensor, other in zip(tensors, others, strict=True):
+        tensor.copy_(other)
+
+
+def norms(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+    """‖xᵢ‖₂"""
+    if tensors and hasattr(torch, "_foreach_norm"):
+        return torch._foreach_norm(tensors)
+    return [torch.linalg.vector_norm(tensor) for tensor in tensors]
+
+
+def map_tensors(function: Callable[[Tensor], Any], value: Any) -> Any:
+    """The value with each tensor replaced; other values as they are."""
+    try:
+        from torch.utils._pytree import tree_map_only
+    except ImportError:
+        return _mapped(function, value)
+    return tree_map_only(Tensor, function, value)
+
+
+def _mapped(function: Callable[[Tensor], Any], value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return function(value)
+    if isinstance(value, Mapping):
+        return type(value)({key: _mapped(function, each) for key, each in value.items()})  # type: ignore[call-arg]
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_mapped(function, each) for each in value))
+    if isinstance(value, list | tuple):
+        return type(value)(_mapped(function, each) for each in value)
+    return value
+
+
+def keep_compiled(variants: int) -> None:
+    """Let the compiler keep at least so many variants of a function."""
+    config = getattr(getattr(torch, "_dynamo", None), "config", None)
+    if config is not None:
+        config.cache_size_limit = max(variants, config.cache_size_limit)
