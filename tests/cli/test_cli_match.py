@@ -102,8 +102,8 @@ def test_wrong_words_are_one_sentence(ask: Ask, words: list[str], sentence: str)
 def test_a_match_that_is_interrupted_gives_what_was_played(
     ask: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def interrupted(*words: Any) -> Any:
-        for number, each in enumerate(play_match(*words)):
+    def interrupted(*words: Any, **more: Any) -> Any:
+        for number, each in enumerate(play_match(*words, **more)):
             if number == 9:
                 raise KeyboardInterrupt
             yield each
@@ -121,8 +121,8 @@ def test_a_match_that_is_interrupted_gives_what_was_played(
 def test_an_interruption_before_the_first_pair_says_that_nothing_is_known(
     ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(*words: Any) -> Any:
-        yield next(play_match(*words))
+    def interrupted(*words: Any, **more: Any) -> Any:
+        yield next(play_match(*words, **more))
         raise KeyboardInterrupt
 
     monkeypatch.setattr("txlab.engine.games.match.play_match", interrupted)
@@ -161,9 +161,9 @@ def shell(ask: Ask, runs: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
 def test_each_player_of_a_match_looks_ahead_as_far_as_was_said(shell: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def play(a: Player, b: Player, *rest: Any) -> Any:
+    def play(a: Player, b: Player, *rest: Any, **more: Any) -> Any:
         asked.append((getattr(a, "plies", 0), getattr(b, "plies", 0)))
-        return play_match(a, b, *rest)
+        return play_match(a, b, *rest, **more)
 
     monkeypatch.setattr("txlab.engine.games.match.play_match", play)
     words = ("match", "network", "network@1", "--games", "2", "--json")

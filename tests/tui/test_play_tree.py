@@ -155,6 +155,7 @@ async def test_the_search_ends_with_its_dialog(tmp_path: Path) -> None:
         await pilot.press("escape")
         await settle(pilot, lambda: app.screen is screen and not dialog.session.alive)
         reached = dialog.search.visits
+        assert reached < LiveTree.steps  # it did not end by itself
         assert not [worker for worker in app.workers if worker.group == "session"]
         await pilot.press("down", "down")
         assert dialog.search.visits == reached
@@ -192,6 +193,28 @@ async def test_keys_that_come_before_the_tree_is_there_find_it(
             await pilot.press("escape")
         else:
             await settle(pilot, lambda: len(dialog.opened) == 1 and len(dialog.path) == 2)
+        await pilot.press("escape")
+
+
+async def test_a_key_after_one_visit_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        _, dialog = await tree_on(pilot)
+        before = shown(dialog).visits
+        go_on, evaluate = threading.Event(), FreshRollouts.__call__
+
+        def slow(self: FreshRollouts, own: np.ndarray, both: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            assert go_on.wait(300)
+            return evaluate(self, own, both)
+
+        monkeypatch.setattr(FreshRollouts, "__call__", slow)
+        await type_on(pilot, "full_stop", "w")
+        assert app.screen is dialog
+        go_on.set()
+        await settle(pilot, lambda: isinstance(app.screen, WhyScreen) and app.screen.query_one(WhyPanel).explanation)
+        told = {each.name: each.value for each in app.screen.query_one(WhyPanel).explanation.operands}
+        assert told["Σ N"] == before + 1
+        await pilot.press("escape")
         await pilot.press("escape")
 
 
