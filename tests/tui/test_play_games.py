@@ -30,7 +30,6 @@ from txlab.runs.process import execute, prepare
 from txlab.runs.saved_games import GameFile, left_behind, read_saved
 from txlab.runs.scenario import load_scenario
 from txlab.tui.screens.play.screen import PlayScreen
-from txlab.tui.widgets.chart import Chart
 from txlab.tui.widgets.why import WhyPanel, WhyScreen
 
 
@@ -188,7 +187,6 @@ record = {evaluate_every = 0, frame_every = 1, checkpoint_every = 0}
         rated = {seat.age for seat in screen.ratings.rated_seats.values() if seat.family}
         assert rated >= {1, 2, 3, 4}
         assert all(row.points_low <= row.points <= row.points_high for row in screen.ratings.rows)
-        await settle(pilot, lambda: len(screen.query_one("#strength", Chart).series) == 3)
         await pilot.press("w")
         await settle(pilot, lambda: isinstance(app.screen, WhyScreen) and app.screen.query_one(WhyPanel).explanation)
         assert "points for" in app.screen.query_one(WhyPanel).explanation.question

@@ -11,6 +11,7 @@ need torch import it inside.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
@@ -31,6 +32,24 @@ if TYPE_CHECKING:
 ENTRY_POINTS = "txlab.kinds"
 
 
+@dataclass(frozen=True)
+class Strength:
+    """What a run records of the strength of its player.
+
+    about    what is measured and against whom: "points a game against its copy of 0 games, 95 % interval"
+    metrics  the names of the metrics that `of` takes, in that order
+    of       returns (value, low, high); both ends are the value if it is computed exactly
+    games    the games of a step, or the name of the metric that counts those so far
+    most     the games in all; 0 = not known beforehand
+    """
+
+    about: str
+    metrics: tuple[str, ...]
+    of: Callable[..., tuple[float, float, float]]
+    games: int | str
+    most: int = 0
+
+
 class Kind:
     """One kind of experiment. The base class serves runs of an unknown kind, such as those of another program.
 
@@ -38,6 +57,7 @@ class Kind:
     METRICS     what it records, in the order in which lists show it; see metric.py
     screen      the screen that shows its runs
     plays_from  "frames" or "checkpoints", what `player` reads; "" = its runs have no player
+    looks_quickly  how far a player looks where hundreds of games are played to rate it; None = as usual
     """
 
     name: ClassVar[str] = ""
@@ -46,6 +66,7 @@ class Kind:
     METRICS: ClassVar[Sequence[Metric]] = ()
     screen: ClassVar[str] = "train"
     plays_from: ClassVar[Literal["", "frames", "checkpoints"]] = ""
+    looks_quickly: ClassVar[int | None] = None
 
     def resolve(self, scenario: Any, say: Callable[[str], None] = lambda text: None) -> Any:
         """Return the scenario with every `auto` decided and everything explicit that a second run must repeat.
@@ -70,12 +91,20 @@ class Kind:
         """Load the model of a checkpoint, without its data. LabError if the kind has no model or it does not fit."""
         raise LabError(f"an experiment of the kind {self.name} does not have a text model")
 
-    def player(self, scenario: Any, kept: Frame | State, looking: int | None = None) -> Player:
+    def player(self, scenario: Any, kept: Frame | State | None, looking: int | None = None) -> Player:
         """The player that a run had learnt to be (MATH G), from one of its frames or the state of a checkpoint.
 
+        kept      None: what it was before its first step; only asked of kinds that play from checkpoints
         looking   how far it looks: plies, visits; None = as usual
         """
         raise LabError(f"a run of the kind {self.name} has no player")
+
+    def strength(self, scenario: Any, facts: Mapping[str, Any]) -> Strength | None:
+        """How strong a run's player was, from what the run records of it; None if it records nothing of the kind.
+
+        facts   the facts of run.json
+        """
+        return None
 
     def held_out(self, scenario: Any) -> str:
         """Return the validation text of a scenario, which its model does not learn from; "" = it has none.

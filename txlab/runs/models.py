@@ -421,10 +421,11 @@ def special_of(loaded: Loaded, kind: ModelKind, tokenizer: Tokenizer, target: To
 
 
 def steps_that_play(path: Path) -> tuple[int, ...]:
-    """The steps of a run at which it has a player (MATH G), ascending. LabError for a run of a kind that has none."""
+    """The steps of a run at which it has a player (MATH G), ascending; of a run with checkpoints also 0, before it has
+    learnt. LabError for a run of a kind that has none."""
     run = RunDirectory(path)
     if kind_that_plays(path).plays_from == "checkpoints":
-        return tuple(sorted(checkpoints.sound(run)))
+        return tuple(sorted({0, *checkpoints.sound(run)}))
     frames = FrameIndex(run.frames)
     frames.refresh()
     return tuple(map(int, frames.steps))
@@ -453,7 +454,8 @@ def player_of_run(path: Path, step: int | None = None, looking: int | None = Non
     """
     run, kind = RunDirectory(path), kind_that_plays(path)
     if kind.plays_from == "checkpoints":
-        return kind.player(scenario_of(run), load_checkpoint(run, step)[1], looking)
+        kept = None if step == 0 else load_checkpoint(run, step)[1]
+        return kind.player(scenario_of(run), kept, looking)
     frames = FrameIndex(run.frames)
     frames.refresh()
     found = order_of(list(map(int, frames.steps)), step)

@@ -47,6 +47,7 @@ class GameEntry:
     kinds     the kinds of experiments whose runs have a player of it; the first is what its catalogue scenario runs
     scenario  the scenario of the catalogue that learns it
     records   the module of the form in which others read and write its games
+    anchors   those of `players` that what learns the game is measured against while it learns: they answer at once
     """
 
     name: str
@@ -56,6 +57,7 @@ class GameEntry:
     kinds: tuple[str, ...] = ()
     scenario: str = ""
     records: str = f"{RECORDS}.moves"
+    anchors: tuple[str, ...] = ("random",)
 
     @property
     def form(self) -> Form:
@@ -91,6 +93,7 @@ OURS = (
         ),
         ("self-play",),
         "tictactoe",
+        anchors=("random", "perfect"),
     ),
     GameEntry(
         "connect-four",

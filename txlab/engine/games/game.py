@@ -155,6 +155,13 @@ def no_such_move(text: str, names: Sequence[str]) -> LabError:
     return LabError(f"{what}; allowed: {', '.join(names)}")
 
 
+def showcase(game: Game) -> tuple[tuple[Move, ...], str]:
+    """Moves from the start to a position in which values change while the game is learnt, and what to look at there,
+    by the game's SHOWCASE. A game without one has no such moves: its start will do."""
+    found: tuple[tuple[Move, ...], str] = getattr(game, "SHOWCASE", ((), ""))
+    return found
+
+
 def number_of_move(game: Game, position: Position, move: Move) -> str | None:
     """The number of the only place of a move, counted from 1; None if a move has several places."""
     found = next((places for places, each in game.ways(position).items() if each == move), ())

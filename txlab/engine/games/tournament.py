@@ -31,7 +31,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from txlab.engine.games.game import CHANCE, FIRST, SECOND, Move, Position, thrown
+from txlab.engine.games.game import CHANCE, FIRST, SECOND, Game, Move, Position, thrown
 from txlab.engine.games.graph import GameGraph, compiled, cumulated
 from txlab.engine.games.players import AnswersMany, Player, RandomPlayer, TabularPlayer
 from txlab.engine.games.playing import CHOICE, DICE, OPENING, Draws
@@ -39,6 +39,7 @@ from txlab.engine.intervals import difference_interval, mean_interval
 from txlab.engine.rl.draws import uniforms
 from txlab.errors import LabError
 
+CENTRE = 1500.0  # the mean rating of a tournament
 RANDOM_MOVES = 1
 """Moves made at random before the players are asked: after one, no game of tic-tac-toe is decided yet."""
 SLICE = 500  # games of a pair between checks whether to continue
@@ -50,6 +51,14 @@ FARTHEST = 25.0  # in units of θ, 4 300 points: an end of an interval farther o
 CLOSE = 1e-6  # in log L, for the ends of intervals
 PRECISION = 1e-3  # of the ends of intervals: in units of θ, .2 points, or of √(likelihood ratio)
 LONGEST = 20_000  # plies: a game of players who never end it
+
+
+class Interrupted(Exception):
+    """Games were not played to their end, since `late` returned True."""
+
+
+def never() -> bool:
+    return False
 
 
 @dataclass(frozen=True)
@@ -98,17 +107,16 @@ class Standings:
 
     def points(self, i: int, j: int | None = None) -> tuple[float, float, float]:
         """(mean, low, high): points a game of i, against j or against all, with the 95 % interval."""
-        against = [other for other in range(len(self.names)) if other != i] if j is None else [j]
-        means = np.concatenate(
-            [self.pairs[i, each] if i < each else -self.pairs[each, i] for each in against]
-        )  # fmt: skip
+        against = range(len(self.names)) if j is None else [j]
+        played = [(i, each) for each in against if (min(i, each), max(i, each)) in self.pairs]
+        means = np.concatenate([self.pairs[pair] if pair in self.pairs else -self.pairs[pair[::-1]] for pair in played])
         mean, deviation = float(means.mean()), float(means.std())
         return mean, *mean_interval(mean, deviation, len(means), -self.most, self.most)
 
-    def ratings(self) -> Ratings:
-        """In the order of `names`."""
+    def ratings(self, centre: float = CENTRE, zero: int | None = None) -> Ratings:
+        """In the order of `names`; see `ratings`."""
         both = self.results + self.results.transpose(1, 0, 2)[:, :, ::-1]
-        return ratings(both[:, :, 0], both[:, :, 1])
+        return ratings(both[:, :, 0], both[:, :, 1], centre, zero=zero)
 
     def rows(self) -> list[Standing]:
         """Best first."""
@@ -127,7 +135,7 @@ def tournament(
     games: int,
     seed: int,
     opening: int | None = None,
-    late: Callable[[], bool] = lambda: False,
+    late: Callable[[], bool] = never,
     say: Callable[[int, int], None] = lambda done, total: None,
     names: Sequence[str] | None = None,
 ) -> Standings | None:
@@ -149,7 +157,7 @@ def tournament(
         raise LabError(f"every two players play an even number of games, for each sits first in half; not {games}")
     game, P = players[0].game, len(players)
     if opening is None:
-        opening = 0 if game.chances(game.start()) else RANDOM_MOVES
+        opening = random_moves(game)
     results, different = np.zeros((P, P, 3), dtype=np.int64), np.zeros((P, P), dtype=np.int64)
     pairs = [(i, j) for i in range(P) for j in range(i + 1, P)]
     means: dict[tuple[int, int], np.ndarray] = {}
@@ -164,17 +172,31 @@ def tournament(
             # each opening has a fixed number; its two games have different draws, except for first moves and throws
             number = ((seed * len(pairs) + pair) * openings + begin) * 2 % 2**64
             seeds = np.uint64(number) + np.uint64(2) * np.arange(min(SLICE, openings - begin), dtype=np.uint64)
-            points, moves = contest(players[i], players[j], seeds, opening)
+            try:
+                points, moves = contest(players[i], players[j], seeds, opening, late)
+            except Interrupted:
+                return None
             found.append(points.mean(axis=1))
-            for seat, (first, second) in enumerate(((i, j), (j, i))):
-                outcomes = points[:, seat] * (1 - 2 * seat)
-                results[first, second] += [int((np.sign(outcomes) == each).sum()) for each in (1, 0, -1)]
+            add_results(results, i, j, points)
+            for seat in (0, 1):
                 seen[seat].update(moves[seat])
             done += 2 * len(seeds)
             say(done, len(pairs) * games)
         different[i, j], different[j, i] = map(len, seen)
         means[i, j] = np.concatenate(found)
     return Standings(names, results, different, means, game.MOST_POINTS, opening)
+
+
+def random_moves(game: Game) -> int:
+    """The number of first moves that are drawn at random in a game: none if there are dice."""
+    return 0 if game.chances(game.start()) else RANDOM_MOVES
+
+
+def add_results(results: np.ndarray, i: int, j: int, points: np.ndarray) -> None:
+    """Count games of i against j, whose points for i from either seat are (G, 2), in `Standings.results`."""
+    for seat, (first, second) in enumerate(((i, j), (j, i))):
+        outcomes = points[:, seat] * (1 - 2 * seat)
+        results[first, second] += [int((np.sign(outcomes) == each).sum()) for each in (1, 0, -1)]
 
 
 @runtime_checkable
@@ -187,20 +209,28 @@ class Matched(Protocol):
 
 
 def contest(
-    one: Player, other: Player, seeds: np.ndarray, opening: int
+    one: Player, other: Player, seeds: np.ndarray, opening: int, late: Callable[[], bool] = never
 ) -> tuple[np.ndarray, tuple[Iterable[Hashable], Iterable[Hashable]]]:
     """Two games for each seed (G), from either seat: the points of `one` (G, 2), and of each seat what tells its games
-    apart."""
+    apart.
+
+    late   asked before each ply, where players are asked for their moves: whether to give up, with Interrupted
+    """
     if isinstance(one, Matched) and type(one) is type(other):
         points = one.match(other, np.repeat(seeds, 2)).reshape(-1, 2)
         return points, (seeds.tolist(), seeds.tolist())
-    outcomes, first = play(one, other, seeds, seeds, opening)
-    turned, second = play(other, one, seeds, seeds + np.uint64(1), opening)
+    outcomes, first = play(one, other, seeds, seeds, opening, late)
+    turned, second = play(other, one, seeds, seeds + np.uint64(1), opening, late)
     return np.stack([outcomes, -turned], axis=1), (first, second)
 
 
 def play(
-    first: Player, second: Player, openings: np.ndarray, seeds: np.ndarray, opening: int
+    first: Player,
+    second: Player,
+    openings: np.ndarray,
+    seeds: np.ndarray,
+    opening: int,
+    late: Callable[[], bool] = never,
 ) -> tuple[np.ndarray, list[tuple[Move, ...]]]:
     """Play G games at once: outcomes (G), the first player's view, and the moves of each.
 
@@ -208,7 +238,7 @@ def play(
     """
     if isinstance(first, TabularPlayer) and isinstance(second, TabularPlayer):
         return tables_play(compiled(first.game), first.policy(), second.policy(), openings, seeds, opening)
-    return players_play(first, second, openings, seeds, opening)
+    return players_play(first, second, openings, seeds, opening, late)
 
 
 def tables_play(
@@ -235,15 +265,25 @@ def tables_play(
 
 
 def players_play(
-    first: Player, second: Player, openings: np.ndarray, seeds: np.ndarray, opening: int
+    first: Player,
+    second: Player,
+    openings: np.ndarray,
+    seeds: np.ndarray,
+    opening: int,
+    late: Callable[[], bool] = never,
 ) -> tuple[np.ndarray, list[tuple[Move, ...]]]:
     """`play` for any two players."""
-    outcomes, games = games_played(first, second, openings, seeds, opening)
+    outcomes, games = games_played(first, second, openings, seeds, opening, late)
     return np.array(outcomes, dtype=np.int64), [tuple(move for _, move in each) for each in games]
 
 
 def games_played(
-    first: Player, second: Player, openings: np.ndarray, seeds: np.ndarray, opening: int
+    first: Player,
+    second: Player,
+    openings: np.ndarray,
+    seeds: np.ndarray,
+    opening: int,
+    late: Callable[[], bool] = never,
 ) -> tuple[list[int], list[list[tuple[Position, Move]]]]:
     """The outcomes, and the positions of each game with the move that was made there.
 
@@ -258,6 +298,8 @@ def games_played(
     thrown_so_far = [0] * G
     going = list(range(G))
     for ply in range(LONGEST):
+        if late():
+            raise Interrupted
         asked: dict[int, list[int]] = {FIRST: [], SECOND: []}
         for n in going:
             while game.mover(positions[n]) == CHANCE and game.outcome(positions[n]) is None:
@@ -294,8 +336,9 @@ def moves_of(player: Player, positions: list[Position], draws: list[float]) -> l
 
 @dataclass(frozen=True)
 class Ratings:
-    """rating      (P) float64, with mean `centre`
-    low, high   (P) float64, the ends of the 95 % interval of each, relative to the mean of all; they may be infinite
+    """rating      (P) float64, with mean `centre`, or `centre` for the player at zero
+    low, high   (P) float64, the ends of the 95 % interval of each, relative to the mean of all or to the player at
+                zero; they may be infinite
     """
 
     rating: np.ndarray
@@ -306,7 +349,9 @@ class Ratings:
         return float(self.low[i]), float(self.high[i])
 
 
-def ratings(won: np.ndarray, drawn: np.ndarray, centre: float = 1500.0, prior: float = 1.0) -> Ratings:
+def ratings(
+    won: np.ndarray, drawn: np.ndarray, centre: float = CENTRE, prior: float = 1.0, zero: int | None = None
+) -> Ratings:
     """Maximum-likelihood Bradley–Terry ratings, by Newton's method, with intervals.
 
         log L = Σᵢⱼ (wonᵢⱼ + ½ drawnᵢⱼ) log σ(θᵢ − θⱼ) + ½ prior Σᵢ (log σ(θᵢ) + log σ(−θᵢ))
@@ -314,6 +359,8 @@ def ratings(won: np.ndarray, drawn: np.ndarray, centre: float = 1500.0, prior: f
 
     won    (P, P): how often i beat j         drawn  (P, P), symmetric: how often they drew; the diagonals are not read
     prior  drawn games of every player against an average one; 0 = none: LabError if a player then has no rating
+    zero   the player whose rating is `centre`; the intervals are those of the differences from it. None = of those
+           from the mean of all
     """
     won, drawn = np.array(won, dtype=np.float64), np.array(drawn, dtype=np.float64)
     P = len(won)
@@ -323,19 +370,25 @@ def ratings(won: np.ndarray, drawn: np.ndarray, centre: float = 1500.0, prior: f
     if prior == 0 and ((points.sum(axis=1) == 0) | (points.sum(axis=0) == 0)).any():
         raise LabError("a player that won or lost every game has no rating of greatest likelihood; give a prior")
     theta = likeliest(points, prior, np.zeros(P))
-    theta -= theta.mean()
+    theta -= theta.mean() if zero is None else theta[zero]
     if P == 2:
         low, high = difference_interval(int(won[0, 1]), int(drawn[0, 1]), int(won[1, 0]))
-        ends = np.array([[low, high], [-high, -low]]) / 2
+        ends = np.array([[low, high], [-high, -low]]) / (2 if zero is None else 1)
     else:
-        ends = SCALE * np.array([[likelihood_end(won, drawn, theta, i, up) for up in (False, True)] for i in range(P)])
+        origin = np.full(P, 1 / P) if zero is None else np.eye(P)[zero]
+        ends = SCALE * np.array(
+            [[likelihood_end(won, drawn, theta, i, origin, up) for up in (False, True)] for i in range(P) if i != zero]
+        )
+        ends = ends if zero is None else np.insert(ends, zero, 0.0, axis=0)
+    if zero is not None:
+        ends[zero] = 0.0
     return Ratings(centre + SCALE * theta, centre + ends[:, 0], centre + ends[:, 1])
 
 
 def likeliest(
-    points: np.ndarray, prior: float, start: np.ndarray, fixed: int | None = None, close: float = 1e-12
+    points: np.ndarray, prior: float, start: np.ndarray, fixed: np.ndarray | None = None, close: float = 1e-12
 ) -> np.ndarray:
-    """The θ (P) of greatest likelihood, from `start` on; the difference of `fixed` from the mean stays as it is there.
+    """The θ (P) of greatest likelihood, from `start` on; θ · `fixed` stays as it is there, `fixed` (P) having sum 0.
 
     points  (P, P): of i against j, a draw being half a point     close  what log L may still gain by the last step
     """
@@ -346,9 +399,8 @@ def likeliest(
         average = sigmoid(theta)
         gradient = points.sum(axis=1) - (games * expected).sum(axis=1) + prior * (0.5 - average)
         hessian = curvature(games * expected * (1 - expected), prior * average * (1 - average))
-        if fixed is not None:  # Lagrange: no step along eᵢ − 1/P
-            along = np.eye(P)[fixed] - 1 / P
-            hessian = np.block([[hessian, along[:, None]], [along[None, :], np.zeros((1, 1))]])
+        if fixed is not None:  # Lagrange: no step along it
+            hessian = np.block([[hessian, fixed[:, None]], [fixed[None, :], np.zeros((1, 1))]])
             gradient = np.append(gradient, 0.0)
         # without a prior only differences are determined: take the smallest of the possible steps
         step = np.linalg.lstsq(hessian, gradient, rcond=1e-12)[0][:P]
@@ -358,8 +410,10 @@ def likeliest(
     return theta
 
 
-def likelihood_end(won: np.ndarray, drawn: np.ndarray, theta: np.ndarray, i: int, up: bool) -> float:
-    """The end of the 95 % interval of θᵢ − mean θ, or ±∞."""
+def likelihood_end(
+    won: np.ndarray, drawn: np.ndarray, theta: np.ndarray, i: int, origin: np.ndarray, up: bool
+) -> float:
+    """The end of the 95 % interval of θᵢ − θ · origin, or ±∞; `origin` (P) has sum 1: 1/P for the mean."""
     sign = 1.0 if up else -1.0
     points = won + 0.5 * drawn
     taken = points[:, i] if up else points[i]  # of the others from i, or of i: half a point of them changes sides
@@ -370,13 +424,13 @@ def likelihood_end(won: np.ndarray, drawn: np.ndarray, theta: np.ndarray, i: int
     points[i] += sign * moved
     best = likeliest(points, 0.0, theta, close=CLOSE)
     most = log_likelihood(points, best)
-    bound = BOUND * draws_shrink(won, drawn, theta, i)
-    along = np.eye(len(won))[i] - 1 / len(won)
+    along = np.eye(len(won))[i] - origin
+    bound = BOUND * draws_shrink(won, drawn, theta, along)
 
     def excess(at: float) -> float:
         """√(likelihood ratio) − √bound, nearly linear in `at`."""
         start = best + (at - best @ along) / (along @ along) * along
-        held = likeliest(points, 0.0, start, i, CLOSE)
+        held = likeliest(points, 0.0, start, along, CLOSE)
         return sqrt(max(0.0, 2 * (most - log_likelihood(points, held)))) - sqrt(bound)
 
     near, far = float(best @ along), float(best @ along) + sign
@@ -397,8 +451,8 @@ def likelihood_end(won: np.ndarray, drawn: np.ndarray, theta: np.ndarray, i: int
     return far
 
 
-def draws_shrink(won: np.ndarray, drawn: np.ndarray, theta: np.ndarray, i: int) -> float:
-    """The variance of θᵢ − mean θ over that of results without draws, at most 1.
+def draws_shrink(won: np.ndarray, drawn: np.ndarray, theta: np.ndarray, along: np.ndarray) -> float:
+    """The variance of θ · along over that of results without draws, at most 1.
 
     A result has the variance s (1 − s) − ¼ P(draw), s being the expected score.
     """
@@ -407,8 +461,8 @@ def draws_shrink(won: np.ndarray, drawn: np.ndarray, theta: np.ndarray, i: int) 
     games = won + won.T + drawn
     decided = np.maximum(games * each - drawn / 4, 0.0) + UNSEEN * each * (games > 0)
     nothing = np.zeros(len(won))
-    a = np.linalg.pinv(curvature(games * each, nothing), rcond=1e-12, hermitian=True)[i]
-    return min(1.0, float(a @ curvature(np.minimum(decided, games * each), nothing) @ a / a[i]))
+    a = np.linalg.pinv(curvature(games * each, nothing), rcond=1e-12, hermitian=True) @ along
+    return min(1.0, float(a @ curvature(np.minimum(decided, games * each), nothing) @ a / (a @ along)))
 
 
 def log_likelihood(points: np.ndarray, theta: np.ndarray) -> float:

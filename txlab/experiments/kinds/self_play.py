@@ -25,6 +25,7 @@ from txlab.engine.games.perfect_play import Chances, best_response, both_seats, 
 from txlab.engine.games.players import MaskPlayer, explain_value, perfect_player, random_player, table_player
 from txlab.engine.games.population import Population, first_table
 from txlab.errors import LabError, choices
+from txlab.experiments.kind import Strength
 from txlab.experiments.metric import Metric
 from txlab.experiments.protocol import Adjustable, Frame, State
 from txlab.experiments.schema import PositiveInt, Scenario, Section, grouped, several
@@ -315,6 +316,12 @@ def player_of(kept: Frame | Mapping[str, Any]) -> MaskPlayer:
     return named_player(graph, settings, table, int(told["games"]))
 
 
+def points_of(won_first: float, lost_first: float, won_second: float, lost_second: float) -> tuple[float, float, float]:
+    """Points a game, the mean of both seats; exact, so that both ends of the interval are the value."""
+    points = (won_first - lost_first + won_second - lost_second) / 2
+    return points, points, points
+
+
 class SelfPlayKind(SmallKind):
     name = "self-play"
     title = "Self-play of a board game"
@@ -327,9 +334,18 @@ class SelfPlayKind(SmallKind):
 
     plays_from = "frames"
 
-    def player(self, scenario: SelfPlayScenario, kept: Frame | State, looking: int | None = None) -> MaskPlayer:
+    def player(self, scenario: SelfPlayScenario, kept: Frame | State | None, looking: int | None = None) -> MaskPlayer:
         """A table looks nowhere: `looking` is not read."""
+        if kept is None:
+            raise LabError("a player of this kind is read from a frame, or from the state of a checkpoint")
         return player_of(kept)
+
+    def strength(self, scenario: SelfPlayScenario, facts: Mapping[str, Any]) -> Strength:
+        learn = scenario.learn
+        who = "" if learn.seeds == 1 else f", mean of {several(learn.seeds, 'learner')}"
+        metrics = tuple(f"{how}_{seat}" for seat in SEATS for how in ("won", "lost"))
+        about = f"points a game against random, computed exactly{who}"
+        return Strength(about, metrics, points_of, learn.games_per_step, learn.games)
 
     def experiment(self, scenario: SelfPlayScenario) -> SelfPlayExperiment:
         return SelfPlayExperiment(scenario)

@@ -24,6 +24,7 @@ from txlab.engine.games.backgammon.rules import ROLLS, START, moves, notation, t
 from txlab.engine.games.backgammon.why import FOLLOWED, LAYERS, OUTPUT_NAMES, Learning, next_moves
 from txlab.engine.intervals import mean_interval, student_quantile
 from txlab.errors import LabError
+from txlab.experiments.kind import Strength
 from txlab.experiments.metric import Metric
 from txlab.experiments.protocol import Adjustable, Frame, State
 from txlab.experiments.schema import NonNegativeInt, PositiveInt, Scenario, Section, grouped, several
@@ -271,7 +272,9 @@ class TDGammonKind(SmallKind):
 
     plays_from = "frames"
 
-    def player(self, scenario: TDGammonScenario, kept: Frame | State, looking: int | None = None) -> NetworkPlayer:
+    def player(
+        self, scenario: TDGammonScenario, kept: Frame | State | None, looking: int | None = None
+    ) -> NetworkPlayer:
         """The network of a frame. looking   1 or 2 plies"""
         if not isinstance(kept, Frame):
             raise LabError("a backgammon player is read from a frame")
@@ -280,6 +283,16 @@ class TDGammonKind(SmallKind):
             raise LabError(f"{plies} plies are not possible; allowed: 1, 2")
         games = grouped(int(kept.facts.get("games", 0)))
         return NetworkPlayer(f"TD-Gammon, {games} games{', 2 plies' if plies > 1 else ''}", network_of(kept), plies)
+
+    def strength(self, scenario: TDGammonScenario, facts: Mapping[str, Any]) -> Strength | None:
+        """Against its youngest copy."""
+        learn, copies = scenario.learn, [age for age in scenario.match.copies if age < scenario.learn.games]
+        if not copies:
+            return None
+        youngest = min(copies)
+        metrics = tuple(f"against/{youngest}{end}" for end in ("", "_low", "_high"))
+        about = f"points a game against its copy of {several(youngest, 'game')}, 95 % interval"
+        return Strength(about, metrics, lambda *values: values, learn.games_per_step, learn.games)
 
     def experiment(self, scenario: TDGammonScenario) -> TDGammonExperiment:
         return TDGammonExperiment(scenario)

@@ -31,6 +31,7 @@ MOST_POINTS = 1
 PLACE, TAKEN, HOW = "column", "full", "columns are 1 to 7, from the left"
 RANDOM_MOVES = 2  # 49 openings
 MOVES: tuple[str, ...] = tuple("1234567")
+SHOWCASE = ((3, 3), "only the middle column wins; all others lose")
 COLUMNS, ROWS = 7, 6
 SQUARES = COLUMNS * ROWS
 STRIDE = ROWS + 1

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from txlab.engine.explain import Explanation, Operand, Step, computed
+from txlab.engine.intervals import share_interval
 from txlab.errors import LabError
+from txlab.experiments.kind import Strength
 from txlab.experiments.kinds.connect_four.schema import MOST_VISITS, ConnectFourScenario, visits_of
 from txlab.experiments.learning.explanations import (
     MeanLoss,
@@ -56,8 +58,9 @@ class ConnectFourKind(SmallKind):
     )
 
     plays_from: ClassVar[Literal["", "frames", "checkpoints"]] = "checkpoints"
+    looks_quickly = 25
 
-    def player(self, scenario: Any, kept: Frame | State, looking: int | None = None) -> Player:
+    def player(self, scenario: Any, kept: Frame | State | None, looking: int | None = None) -> Player:
         """The search of a checkpoint's network. looking   visits, 100 as where it is judged"""
         from txlab.engine.games.connect_four.players import network_player
         from txlab.experiments.kinds.connect_four.experiment import network_of
@@ -67,8 +70,19 @@ class ConnectFourKind(SmallKind):
         visits = scenario.judge.visits if looking is None else looking
         if not 1 <= visits <= MOST_VISITS:
             raise LabError(f"{visits} visits are not possible; allowed: 1 … {MOST_VISITS}")
-        name = f"network, step {kept['step']}, {visits} visits"
+        name = f"network, step {kept['step'] if kept else 0}, {visits} visits"
         return network_player(name, network_of(scenario, kept).eval(), visits, scenario.play.c)
+
+    def strength(self, scenario: Any, facts: Mapping[str, Any]) -> Strength:
+        """Judged by the solver: it records no games against others."""
+        judge = scenario.judge
+        searched = int(facts.get("judged", {}).get("searched", judge.searched))
+
+        def of(right: float) -> tuple[float, float, float]:
+            return right, *share_interval(round(right * searched), searched)
+
+        about = f"share of right moves of its search, {judge.visits} visits, by the exact solver, 95 % interval"
+        return Strength(about, ("optimal_search",), of, "games")
 
     def experiment(self, scenario: Any) -> Experiment:
         from txlab.experiments.kinds.connect_four.experiment import ConnectFour

@@ -22,7 +22,7 @@ from textual.timer import Timer
 from txlab.drawing.boards import BoardView, next_places, sign_of, value_text
 from txlab.drawing.text import visible
 from txlab.engine.games.catalogue import GameEntry, game_named, games
-from txlab.engine.games.game import FIRST, SECOND, Game, Move, Position, place_name
+from txlab.engine.games.game import FIRST, SECOND, Game, Move, Position, place_name, showcase
 from txlab.engine.games.playing import Playing
 from txlab.runs.saved_games import GameFile, SavedGame, left_behind
 from txlab.tui.latest_task import LatestTask
@@ -289,6 +289,26 @@ class GamePanel(Panel):
         else:
             self.proceed()
         self.screen.refresh_bindings()
+
+    def begin_showcase(self, seat: Seat) -> bool:
+        """If no move has been made, seat a learner, and go to the position of the game in which its values move, where
+        the person is to move; whether that was done."""
+        moves, _ = showcase(self.game)
+        if not moves or self.playing.moves or self.you is None or not self.ready:
+            return False
+        position = self.game.start()
+        for move in moves:
+            position = self.game.after(position, move)
+        mover = self.game.mover(position)
+        self.sit({mover: self.seats[self.you], -mover: seat}, afresh=False)
+        self.put_moves(moves)
+        return True
+
+    def showcase_words(self) -> str:
+        """What to look at, in the position in which the values of a learner move."""
+        moves, words = showcase(self.game)
+        learnt = any(seat.family for seat in self.seats.values())
+        return words if moves and learnt and tuple(self.playing.moves) == tuple(moves) else ""
 
     def renew_seats(self, seats: list[Seat]) -> None:
         """Update the seats with the present state of the same players."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from textual.geometry import Size
 
 from txlab.tui.screens.play.players import Seat
+
+if TYPE_CHECKING:
+    from txlab.tui.screens.play.following import Progress
 
 
 class Play(Protocol):
@@ -21,5 +24,6 @@ class Play(Protocol):
 
     def show_game(self) -> None: ...
     def show_tab(self, name: str) -> None: ...
+    def run_seen(self, progress: Progress) -> None: ...
     def learner_is(self, seats: list[Seat]) -> None: ...
     def give_seat_to_learner(self, key: str) -> None: ...

@@ -1,4 +1,5 @@
-"""An agent that learns on the Play screen by self-play while the user watches and plays: a session steps it.
+"""An agent that learns on the Play screen by self-play while the user watches and plays: a session steps it. The same
+panel shows a run at the board, which learns elsewhere or has learnt: how strong it was by what it recorded.
 
 Snapshots after 0, 10, 100, 1 000 … games are kept as opponents. The learner takes a seat at once, so that its values
 can be watched as they form.
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
@@ -17,7 +19,7 @@ from textual.binding import Binding
 from textual.content import Content
 
 from txlab.drawing.formatting import count, share
-from txlab.drawing.text import formula
+from txlab.drawing.text import formula, visible
 from txlab.engine.explain import Explanation
 from txlab.engine.games import tictactoe
 from txlab.engine.games.game import Position, SmallGame
@@ -25,6 +27,7 @@ from txlab.engine.games.players import MaskPlayer
 from txlab.experiments.protocol import Frame, Metrics
 from txlab.experiments.tabular.training import Point, Training
 from txlab.tui.panel import Panel
+from txlab.tui.screens.play.following import LOOKS, Progress, RunFollower
 from txlab.tui.screens.play.lesson_dialog import LearnDialog, Lesson
 from txlab.tui.screens.play.players import Seat
 from txlab.tui.screens.words import Words
@@ -107,6 +110,9 @@ class LearningPanel(Panel):
         self.lesson = Lesson()
         self.course: Course | None = None
         self.courses: dict[str, Course] = {}  # by the title of the learner
+        self.progress: Progress | None = None  # of the run at the board, if the learner is one
+        self.follower = RunFollower(self, self.followed, lambda: game.position)
+        self.in_front = True
         self.session: Session[Course] = Session(
             self, self.took, lambda sentence: self.tell(sentence, "error"), pictures=PICTURES, record=False
         )
@@ -115,8 +121,35 @@ class LearningPanel(Panel):
         yield Words(id="learner")
         chart = Chart(id="curves", waiting="l lets an agent learn")
         chart.can_focus = False
-        chart.log_x, chart.across = True, "games; results against random play"
         yield chart
+
+    def on_mount(self) -> None:
+        self.set_interval(LOOKS, self.look_again)
+
+    def seen(self) -> None:
+        self.in_front = True
+
+    def unseen(self) -> None:
+        self.in_front = False
+
+    # A run at the board.
+
+    def follow(self, path: Path | None) -> None:
+        """Show this run; None = what learns here."""
+        if path != self.follower.path:
+            self.progress = None
+            self.follower.follow(path)
+
+    def look_again(self) -> None:
+        if self.in_front:
+            self.follower.look()
+
+    def followed(self, progress: Progress) -> None:
+        self.progress = progress
+        self.play.run_seen(progress)
+        self.show()
+
+    # What learns here.
 
     @property
     def can_learn(self) -> bool:
@@ -183,14 +216,44 @@ class LearningPanel(Panel):
         return course.training.explain(position, square)
 
     def show(self, speed: float = 0.0) -> None:
-        if self.course is None:
-            return
-        words = learner_words(
-            self.course, speed if self.learning else 0.0, self.screen.has_class("-tall"), self.play.ascii
-        )
-        self.query_one("#learner", Words).say(words)
         chart = self.query_one("#curves", Chart)
-        chart.set_series(curves(self.course.snapshot.points, chart.size.width >= ALL_CURVES))
+        if self.progress is not None:
+            words, shown = run_words(self.progress), curve_with_band(self.progress)
+            chart.log_x, chart.across = False, self.progress.unit
+        elif self.course is not None:
+            tall, now = self.screen.has_class("-tall"), speed if self.learning else 0.0
+            words = learner_words(self.course, now, tall, self.play.ascii)
+            shown = curves(self.course.snapshot.points, chart.size.width >= ALL_CURVES)
+            chart.log_x, chart.across = True, "games; results against random play"
+        else:
+            return
+        self.query_one("#learner", Words).say(words)
+        chart.set_series(shown, waiting="nothing is recorded yet" if self.progress is not None else None)
+
+
+def run_words(progress: Progress) -> Content:
+    """Return the run, how far it is, and what the curve is."""
+    most = f" of {count(progress.most)}" if progress.most > progress.age else ""
+    state = "learns" if progress.learning else "has ended"
+    about = progress.about or "this run records nothing of its strength; the ladder rates it"
+    return Content.assemble(
+        Content.styled(visible(progress.path.name), "bold"),
+        Content.styled(
+            f"  {state}, {count(progress.age)}{most} {progress.unit}\n", "$accent" if progress.learning else "$quiet"
+        ),
+        Content.styled(about, "$quiet"),
+    )
+
+
+def curve_with_band(progress: Progress) -> list[ChartSeries]:
+    """Return the recorded strength against the games, with the ends of the intervals dashed, unless it is exact."""
+    ages, values, low, high = progress.curve
+    steps = ages.astype(np.int64)
+    found = [ChartSeries("strength", steps, values, 0, smoothed=False)]
+    if (low != high).any():
+        found.append(ChartSeries("95 % interval", steps, low, 1, "dashed", smoothed=False))
+        found.append(ChartSeries("", steps, high, 1, "dashed", smoothed=False))
+    return found if len(steps) else []
 
 
 def learner_words(course: Course, speed: float | None, tall: bool, ascii: bool) -> Content:

@@ -99,9 +99,15 @@ def runs_that_play(root: Path, entry: GameEntry, stop: Callable[[], bool]) -> It
 
 def seat_of_run(name: str, root: Path) -> Seat:
     """The player of a run, "RUN" or "RUN@STEP". LabError if it has none yet."""
-    from txlab.runs.models import find_model, player_of_run
+    from txlab.runs.models import find_model
 
-    path, step = find_model(name, root)
+    return seat_at(*find_model(name, root))
+
+
+def seat_at(path: Path, step: int | None) -> Seat:
+    """The player of a run at a step, None = as it is now. LabError if it has none yet."""
+    from txlab.runs.models import player_of_run
+
     player = player_of_run(path, step)
     where = path.name if step is None else f"{path.name}@{step}"
     return Seat(f"run {path}@{step}", visible(f"run {where}"), player.name, player, where, f"run {path}")

@@ -7,10 +7,9 @@ its strength can be read against what it had learnt.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
 from textual.app import ComposeResult
 from textual.binding import Binding
 
@@ -21,7 +20,6 @@ from txlab.engine.games.tournament import Standing, Standings, tournament
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.play.players import Seat
-from txlab.tui.widgets.chart import Chart, ChartSeries
 from txlab.tui.widgets.table import Column, Table
 
 if TYPE_CHECKING:
@@ -37,7 +35,7 @@ NO_RATINGS = "m lets all agents play each other"
 
 
 class RatingsPanel(Panel):
-    """Two tables, #ratings and #pairs of the player selected in it; #strength, the ratings of what one learner was."""
+    """Two tables, #ratings and #pairs of the player selected in it."""
 
     KEYS: ClassVar = (
         Binding("m", "tournament", "tournament", id="play.tournament"),
@@ -60,10 +58,6 @@ class RatingsPanel(Panel):
             table = Table(id=name, waiting=NO_RATINGS)
             table.can_focus = False
             yield table
-        chart = Chart(id="strength", waiting=NO_RATINGS)
-        chart.can_focus = False
-        chart.across = "how long it had learnt"
-        yield chart
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return action != "row" or (self.play.tab in ("ratings", "pairs") and bool(self.rows))
@@ -155,11 +149,9 @@ class RatingsPanel(Panel):
         if self.standings is None:
             table.set_table([], [])
             pairs.set_table([], [])
-            self.query_one("#strength", Chart).set_series([])
             return
         table.set_table(*rating_table(self.rows, wide, self.standings.most > 1), marked=[self.row])
         pairs.set_table(*pair_table(self.standings, self.rows, self.row))
-        self.query_one("#strength", Chart).set_series(strengths(self.rows, self.rated_seats))
 
 
 def rating_text(row: Standing) -> str:
@@ -192,31 +184,6 @@ def rating_table(rows: Sequence[Standing], wide: bool, points: bool) -> tuple[li
     return columns, [
         [row.name, rating_text(row), percent(row.won, row.games), percent(row.lost, row.games)] for row in rows
     ]
-
-
-def strengths(rows: Sequence[Standing], seats: Mapping[str, Seat]) -> list[ChartSeries]:
-    """Return for each learner or run of which several snapshots were rated their ratings against their age, with the
-    ends of the intervals dashed."""
-    families: dict[str, list[tuple[int, Standing]]] = {}
-    for row in rows:
-        seat = seats[row.name]
-        if seat.family:
-            families.setdefault(seat.family, []).append((seat.age, row))
-    found = []
-    for colour, (family, members) in enumerate(families.items()):
-        members.sort(key=lambda member: member[0])
-        if len(members) > 1:
-            ages = np.array([age for age, _ in members], dtype=np.int64)
-            name = family.rpartition("/")[2]
-            for label, style, values in (
-                (name, "line", [row.rating for _, row in members]),
-                ("", "dashed", [row.low for _, row in members]),
-                ("", "dashed", [row.high for _, row in members]),
-            ):
-                ends = np.array(values, dtype=np.float64)
-                known = np.isfinite(ends)
-                found.append(ChartSeries(label, ages[known], ends[known], colour, style, smoothed=False))  # type: ignore[arg-type]
-    return found
 
 
 def percent(part: int, all: int) -> str:

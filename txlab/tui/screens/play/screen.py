@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import ClassVar
 
 from textual import on
@@ -28,7 +29,9 @@ from txlab.engine.games.players import Player, TabularPlayer
 from txlab.tui.panel import Panel
 from txlab.tui.screens.base_screens import BenchScreen, Rule
 from txlab.tui.screens.play.advice import Judged
+from txlab.tui.screens.play.following import Progress
 from txlab.tui.screens.play.game import PACES, GamePanel
+from txlab.tui.screens.play.ladder import LadderPanel
 from txlab.tui.screens.play.learning import LearningPanel, rate
 from txlab.tui.screens.play.players import Seat, seat_of_run, title_of
 from txlab.tui.screens.play.ratings import RatingsPanel
@@ -38,7 +41,7 @@ from txlab.tui.widgets.table import Column, Table
 from txlab.tui.widgets.tabs import TabLine
 from txlab.tui.widgets.why import ask_why
 
-TABS = ("moves", "values", "learning", "ratings", "pairs", "strength")
+TABS = ("moves", "values", "learning", "ladder", "ratings", "pairs")
 SMALL_LOSS, MISTAKE = 0.005, 0.08
 """Points that a move gives away: from where they are shown, and called a mistake."""
 
@@ -56,11 +59,18 @@ class PlayScreen(BenchScreen):
         "by playing against itself, m lets all of them play each other and rates them, with what a run was before. "
         "A game that you leave is kept: r continues it, from any terminal."
     )
-    PANELS: ClassVar[tuple[type[Panel], ...]] = (GamePanel, SeatsPanel, LearningPanel, RatingsPanel)
+    PANELS: ClassVar[tuple[type[Panel], ...]] = (
+        GamePanel,
+        SeatsPanel,
+        LearningPanel,
+        LadderPanel,
+        RatingsPanel,
+    )
     KEY_ORDER: ClassVar[tuple[str, ...]] = (
         "play.resume", "play.move", "play.release", "play.run", "play.step", "play.slower", "play.faster", "play.undo",
-        "play.hint", "play.new", "play.opponent", "play.learn", "play.cancel", "play.tournament", "play.game",
-        "play.sides", "play.values", "screen.why", "play.watch", "play.tab", "play.tab-before", "play.worlds",
+        "play.hint", "play.new", "play.opponent", "play.learn", "play.cancel", "play.tournament", "play.measure",
+        "play.game", "play.sides", "play.values", "screen.why", "play.watch", "play.tab", "play.tab-before",
+        "play.worlds",
     )  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("x", "cancel", "cancel", id="play.cancel"),
@@ -77,6 +87,7 @@ class PlayScreen(BenchScreen):
         self.game = GamePanel(self.show_game)
         self.seats = SeatsPanel(self.game)
         self.lessons, self.ratings = LearningPanel(self, self.game), RatingsPanel(self, self.game, self.seats)
+        self.ladder = LadderPanel(self)
         self.game.strongest = self.ratings.strongest
         self.shown = ""  # the name of the game on the board
 
@@ -95,6 +106,7 @@ class PlayScreen(BenchScreen):
                 yield unfocused(Table(id="values"))
                 yield self.ratings
                 yield self.lessons
+                yield self.ladder
                 yield self.seats
 
     def on_mount(self) -> None:
@@ -128,8 +140,11 @@ class PlayScreen(BenchScreen):
             self.shown = game.entry.name
             self.ratings.forget()
             self.exact = None
+            self.ladder.follow("", "", None)
+            self.lessons.follow(None)
             game.show_board()  # of this game, whose drawing says what room it needs
             self.fold()
+        self.follow_learner()
         said = game.show_board()
         self.query_one("#headline", Words).say(self.headline(), layout=False)
         rows = [
@@ -138,6 +153,8 @@ class PlayScreen(BenchScreen):
         rows.append(("moves", said, ""))
         if game.hinting and not game.ended:
             rows.append(("hint", game.hint_words(), "$accent"))
+        if watched := game.showcase_words():
+            rows.append(("watch", watched, "$accent"))
         if exact := self.exact_words():
             rows.append(("exactly", exact, ""))
         tally = tally_words(game.game, game.tally, game.you)
@@ -188,26 +205,48 @@ class PlayScreen(BenchScreen):
 
     # The learner.
 
+    def follow_learner(self) -> None:
+        """Show how the learner or the run at the board learns, and rate its snapshots."""
+        seats = [seat for side in (SECOND, FIRST) if (seat := self.game.seats[side]).family and self.game.ready]
+        if seats:
+            family = seats[0].family
+            run = Path(family.removeprefix("run ")) if family.startswith("run ") else None
+            self.lessons.follow(run)
+            self.ladder.follow(family, family if run is None else run.name, self.game.entry)
+
+    def run_seen(self, progress: Progress) -> None:
+        """Let the player that a run is now take the seat of the one that it was, and rate its new snapshots."""
+        self.ladder.offer(progress.rungs, progress.learning, progress.unit)
+        if progress.newest is not None:
+            seat, position, judged = progress.newest
+            if judged is not None and seat.player is not None:
+                self.game.answers.said[seat.player, position] = judged
+            self.seats.learnt_elsewhere(seat)
+            if progress.learning and any(each.key == seat.key for each in self.game.seats.values()):
+                self.game.begin_showcase(seat)
+        self.show_game()
+
     def learner_is(self, seats: list[Seat]) -> None:
         """Update a learner among the players."""
         self.seats.learnt(seats)
+        self.ladder.offer_seats(seats, self.lessons.learning)
         self.show_game()
 
     def give_seat_to_learner(self, key: str) -> None:
-        """Seat the learner in the agent's place; a game that has not begun it begins, so that its values move: those
-        of the first moves stay at 0, what the game is worth."""
+        """Seat the learner in the agent's place; a game that has not begun begins where its values move."""
         seat = next(seat for seat in self.seats.learners if seat.key == key)
-        if not self.game.playing.moves and self.game.you == FIRST:
-            self.game.sit({FIRST: seat, SECOND: self.game.seats[FIRST]}, afresh=True)
+        if self.game.begin_showcase(seat):
             return
         side = SECOND if self.game.you is None else -self.game.you
         self.game.sit({**self.game.seats, side: seat}, afresh=not self.game.playing.moves)
 
     def action_cancel(self) -> None:
-        """End the tournament and the learning; whatever was learnt stays."""
-        self.ratings.cancel()
-        if self.lessons.learning:
+        """End the tournament and the learning, whatever was learnt stays; if there is neither, stop rating."""
+        if self.ratings.contest or self.lessons.learning:
+            self.ratings.cancel()
             self.lessons.session.pause()
+        elif self.ladder.busy:
+            self.ladder.action_measure()
 
     # The side panel.
 
@@ -240,6 +279,7 @@ class PlayScreen(BenchScreen):
             self.show_tab(self.tab)
             self.lessons.show()
             self.ratings.show()
+            self.ladder.show()
 
     def action_tab(self, by: int) -> None:
         """Go to the next tab; where the board has the whole width, it is one of them."""
@@ -260,7 +300,7 @@ class PlayScreen(BenchScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "cancel":
-            return self.lessons.learning or self.ratings.contest
+            return self.lessons.learning or self.ratings.contest or self.ladder.busy
         return super().check_action(action, parameters)
 
     def action_why(self) -> None:

@@ -62,6 +62,11 @@ class SeatsPanel(Panel):
         self.learners = [*seats, *(seat for seat in self.learners if seat.key not in mine)]
         self.game.renew_seats(seats)
 
+    def learnt_elsewhere(self, seat: Seat) -> None:
+        """Replace the player of a run by a newer one."""
+        self.recorded = [seat if each.key == seat.key else each for each in self.recorded]
+        self.game.renew_seats([seat])
+
     def ask_who(self, question: str, side: int, then: Callable[[Seat], None], people: bool) -> None:
         """Offer the agents at hand, the player of a run, or (with `people`) another person."""
         seats = {seat.title: seat for seat in self.at_hand}
