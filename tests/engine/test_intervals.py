@@ -154,6 +154,35 @@ def test_the_intervals_of_a_tournament_cover_the_true_ratings(
     assert inside / total >= 0.95 - 2.5 * sqrt(0.05 * 0.95 / total) * sqrt(2)  # players of a tournament are dependent
 
 
+LADDER = [(0, 1), (0, 2), (0, 3), (0, 4), (1, 2), (2, 3), (3, 4), (1, 3), (2, 4)]
+"""Who plays whom on a ladder: 0 does not learn, each rung plays the two before it."""
+
+
+@pytest.mark.parametrize(
+    ("n", "drawn"), [(n, part) for n in (2, 12, 40) for part in (0.0, 0.8)] if THOROUGH else [(4, 0.0)]
+)
+def test_the_intervals_of_differences_from_one_player_cover_the_true_ones(n: int, drawn: float) -> None:
+    """Those of a ladder, in which not every two players play."""
+    strengths, zero = (0, 50, 250, 400, 500), 1
+    true, draws, simulations = (
+        np.subtract(strengths, strengths[zero]),
+        np.random.default_rng(n),
+        200 if THOROUGH else 30,
+    )
+    inside = 0
+    for _ in range(simulations):
+        won, ties = results_of(strengths, n, drawn, draws)
+        for i, j in combinations(range(len(strengths)), 2):
+            if (i, j) not in LADDER:
+                won[i, j] = won[j, i] = ties[i, j] = ties[j, i] = 0
+        found = ratings(won, ties, 0.0, zero=zero)
+        assert found.rating[zero] == found.low[zero] == found.high[zero] == 0
+        assert ((found.low <= found.rating) & (found.rating <= found.high)).all()
+        inside += int(((found.low <= true) & (true <= found.high)).sum()) - 1
+    total = simulations * (len(strengths) - 1)
+    assert inside / total >= 0.95 - 2.5 * sqrt(0.05 * 0.95 / total) * sqrt(2)
+
+
 def test_a_tournament_says_which_ends_are_not_known() -> None:
     won = np.array([[0, 3, 3], [0, 0, 2], [0, 1, 0]])
     found = ratings(won, np.zeros((3, 3)))
