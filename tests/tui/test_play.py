@@ -388,13 +388,11 @@ async def test_numbers_of_a_lesson_are_turned_and_typed(tmp_path: Path) -> None:
         assert isinstance(dialog, LearnDialog)
         for key in ("right", "down", "left"):  # in one burst, as a fast hand or a slow line sends them
             app.post_message(events.Key(key, None))
-        await pilot.pause(0.1)
+        await settle(pilot, lambda: dialog.lesson.settings.alpha == 0.05)
         assert dialog.lesson.settings.rule == "td-lambda"
-        assert dialog.lesson.settings.alpha == 0.05
         for key in ("1", "full_stop", "5", "down"):
             app.post_message(events.Key(key, {"full_stop": "."}.get(key)))
-        await pilot.pause()
-        assert "alpha must be from 0 to 1" in text_of(app)
+        await settle(pilot, lambda: "alpha must be from 0 to 1" in text_of(app))
         await pilot.press("backspace", "backspace", "backspace", *".25", "down", "up")
         assert dialog.lesson.settings.alpha == 0.25
         await pilot.press("right")

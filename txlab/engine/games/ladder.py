@@ -26,7 +26,7 @@ OPENINGS = 100
 """Openings of a pair in all; each is played from either seat."""
 MOST_AT_ONCE = 25  # openings
 DENSE, SPARSER = 8, 1.3
-"""The first so many snapshots all become rungs; then one that has learnt so many times as long as the last rung."""
+"""The first so many snapshots of a run all become rungs; then one that has learnt so many times as long as the last."""
 
 
 @dataclass(frozen=True)
@@ -116,17 +116,19 @@ class Ladder:
         return found
 
 
-def next_age(ages: Sequence[int]) -> int:
+def next_age(ages: Sequence[int], dense: int = DENSE, factor: float = SPARSER) -> int:
     """The age from which a snapshot becomes the next rung, after rungs of these ages.
 
     >>> next_age([0, 250, 500]), next_age([0, 1, 2, 3, 4, 5, 6, 1000])
     (501, 1300)
     """
     last = ages[-1] if ages else -1
-    return last + 1 if len(ages) < DENSE else max(last + 1, round(SPARSER * last))
+    return last + 1 if len(ages) < dense else max(last + 1, round(factor * last))
 
 
-def further_rungs(ages: Sequence[int], rungs: Sequence[int], ended: bool) -> list[int]:
+def further_rungs(
+    ages: Sequence[int], rungs: Sequence[int], ended: bool, dense: int = DENSE, factor: float = SPARSER
+) -> list[int]:
     """Which of the snapshots of these ages, in order, become rungs after the present ones; if the learning has ended,
     its last snapshot always does.
 
@@ -135,7 +137,7 @@ def further_rungs(ages: Sequence[int], rungs: Sequence[int], ended: bool) -> lis
     """
     found = list(rungs)
     for age in ages:
-        if age >= next_age(found):
+        if age >= next_age(found, dense, factor):
             found.append(age)
     if ended and ages and found[-1] < ages[-1]:
         found.append(ages[-1])

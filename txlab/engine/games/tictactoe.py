@@ -22,7 +22,7 @@ chances = no_chances
 SIGNS = ("X", "O")
 MOST_POINTS = 1
 PLACE, TAKEN, HOW = "square", "taken", "squares are 1 to 9, row by row"
-SHOWCASE = ((0,), "only the centre holds the draw; all others lose")
+SHOWCASE = ((0,), "only the centre does not lose")
 MOVES: tuple[str, ...] = (
     "top left", "top", "top right",
     "left", "centre", "right",

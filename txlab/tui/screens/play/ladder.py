@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 WHILE_LEARNING, AFTERWARDS = 0.1, 0.5
 """The part of the time, of one core, that the games take while a learner learns, and when none does."""
 QUICK = 0.1  # seconds that a few games may take so that next time more are played at once
+DOUBLED = 2.0  # how much longer a learner here has learnt at each rung: it can be looked at after any game
 MANY = 10_000  # games of the last snapshot for each of the first, from which the axis is logarithmic
 WIDE = 150  # columns of the screen from which the table has all intervals
 NOTICED = 0.05  # seconds until a thread that rests notices that it is not wanted any more
@@ -131,7 +132,7 @@ class LadderPanel(Panel):
         subject = self.subject
         if subject is not None:
             known = {seat.age: seat.player for seat in seats if seat.family == subject.family and seat.player}
-            wanted = further_rungs(sorted(known), subject.ages, ended=not learning) if known else []
+            wanted = further_rungs(sorted(known), subject.ages, not learning, dense=2, factor=DOUBLED) if known else []
             self.offer([(age, known[age]) for age in wanted], learning)
 
     # Playing
@@ -166,16 +167,19 @@ class LadderPanel(Panel):
         self.show()
 
     def measure(self, subject: Subject, lane: LatestTask) -> None:
-        """Play until all have played, with rests; in a thread."""
-        while not lane.late:
+        """Play until all have played, with rests; in a thread. The ratings take at most as long as the games."""
+        rating, played = 0.0, True
+        while played and not lane.late:
             begun = time.monotonic()
             try:
-                if not subject.play(lambda: lane.late):
-                    return
+                while (played := subject.play(lambda: lane.late)) and time.monotonic() - begun < rating:
+                    pass
             except Interrupted:
                 return
+            rated_from = time.monotonic()
             lane.say(self.measured, subject, subject.ladder.rungs(), subject.ladder.games)
-            taken, rests_from = time.monotonic() - begun, time.monotonic()
+            rests_from = time.monotonic()
+            taken, rating = rests_from - begun, rests_from - rated_from
             while not lane.late and time.monotonic() - rests_from < taken * (1 / self.share - 1):
                 time.sleep(NOTICED)
 
@@ -206,7 +210,8 @@ class LadderPanel(Panel):
         subject = self.subject
         if subject is None:
             return Content.styled(NOTHING, "$quiet")
-        told = "against two earlier, " + " and ".join(subject.anchor_names)
+        *others, last = ["two earlier", *subject.anchor_names]
+        told = f"against {', '.join(others)} and {last}" if others else f"against {last}"
         if any(rung.points is not None for rung in subject.rungs):
             told += f"; points a game are those against {subject.anchor_names[0]}"
         state = f"{count(subject.games)} games, {'playing on' if self.busy else 'all played'}"
@@ -222,8 +227,9 @@ class LadderPanel(Panel):
 
 
 def strengths(rungs: Sequence[Rung]) -> list[ChartSeries]:
-    """Return the ratings against the ages, with the ends of the intervals dashed as far as they are known."""
+    """Return the ratings against the ages, with the ends of the intervals dashed, as far as the games tell them."""
     found = []
+    rungs = [rung for rung in rungs if np.isfinite(rung.low) or np.isfinite(rung.high)]
     for label, style, values in (
         ("rating, first = 0", "line", [rung.rating for rung in rungs]),
         ("95 % interval", "dashed", [rung.low for rung in rungs]),
