@@ -57,7 +57,10 @@ class PlayScreen(BenchScreen):
         "of each move, in points, seen from who is to move: +1 you win, 0 a draw, -1 you lose; v changes to what the "
         "perfect player or the strongest says, or to nothing. T opens the tree of an agent that searches. a lets two "
         "agents play each other, l lets one learn by playing against itself, m lets all of them play each other and "
-        "rates them, with what a run was before. A game that you leave is kept: r continues it, from any terminal."
+        "rates them, with what a run was before. "
+        "While one learns, here or as a run at the board, its snapshots play each other and a player that does not "
+        "learn, and the ladder rates them, the first as 0; f stops and starts that. "
+        "A game that you leave is kept: r continues it, from any terminal."
     )
     PANELS: ClassVar[tuple[type[Panel], ...]] = (
         GamePanel,
