@@ -11,5 +11,5 @@ def peak_memory():
     if sys.platform == "linux":
         with open("/proc/self/status") as status:
             return int(status.read().partition("VmHWM:")[2].split()[0]) * 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on macOS, where Linux has kibibytes
 """

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 import txlab
-from txlab.errors import PLATFORMS
+from txlab.engine import cores
+from txlab.errors import PLATFORMS, LabError
+from txlab.files import folder_made_whole
 from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.events import EventWriter, Row, read_rows
+from txlab.runs.finding import find_run
+from txlab.runs.preferences import append
+from txlab.runs.process import execute, prepare
+from txlab.runs.scenario import load_scenario
+from txlab.runs.writing import writing
 
 # By typeshed: `mypy --platform darwin`, which `make lint` runs, finds the uses of them that are not guarded.
 LACKING = {
@@ -134,3 +145,77 @@ def test_on_windows_a_sentence_says_where_txlab_runs(begun: str, status: int) ->
     )
     assert (done.returncode, done.stderr.splitlines()[-1].split(": ", 1)[1]) == (status, PLATFORMS)
     assert "fcntl" not in done.stderr
+
+
+@pytest.mark.parametrize("module", ["txlab.runs.reader", "txlab.integrations.tensorboard"])
+def test_on_windows_no_part_of_it_fails_with_what_it_lacks(module: str) -> None:
+    program = [sys.executable, "-c", f"{WINDOWS}import pydantic, orjson, numpy; import {module}"]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=600, check=False)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, f"ImportError: {PLATFORMS}")
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_will_do(
+    number: int, tmp_path: Path, tiny_scenario: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As some network mounts, and the disks of Windows under WSL. Recording, computing, and answers of people."""
+
+    def flock(descriptor: int, operation: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with txlab.record("mine", root=tmp_path) as run:
+        run.log(1, loss=2.0)
+    assert RunInfo.load(RunDirectory(run.path)).status == "done"
+    computed = prepare(load_scenario(tiny_scenario, ["train.steps=2"]), root=tmp_path)
+    assert execute(computed).status == "done"
+    append(RunDirectory(computed), "preferences.jsonl", [b"{}\n"])
+    append(RunDirectory(computed), "preferences.jsonl", [b"{}\n"])
+    assert (computed / "preferences.jsonl").read_bytes() == b"{}\n{}\n"
+    with folder_made_whole(tmp_path / "whole") as made:
+        (made / "file").touch()
+    assert (tmp_path / "whole" / "file").is_file()
+
+
+def test_without_locks_a_run_that_another_process_computes_is_still_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = f"import txlab, sys; txlab.record('mine', root={str(tmp_path)!r}); print(flush=True); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        run = RunDirectory(find_run("mine", tmp_path))
+        for error, said in (
+            (
+                BlockingIOError(errno.EAGAIN, "held"),
+                f"is being written by process {other.pid} on {socket.gethostname()}",
+            ),
+            (OSError(errno.ENOLCK, "no locks"), f"is being written by process {other.pid} on {socket.gethostname()}"),
+            (OSError(errno.EIO, "broken disk"), "lock cannot be locked: broken disk"),
+        ):
+            monkeypatch.setattr(fcntl, "flock", Mock(side_effect=error))
+            with pytest.raises(LabError, match=re.escape(said)), writing(run):
+                pass
+        assert other.stdin is not None
+        other.stdin.close()
+        other.wait(300)
+    monkeypatch.setattr(fcntl, "flock", Mock(side_effect=OSError(errno.ENOLCK, "no locks")))
+    with writing(run):
+        pass
+
+
+def test_a_card_is_found_where_linux_and_where_wsl_show_its_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, known in enumerate(cores.NVIDIA):
+        paths = [str(tmp_path / f"{number} {Path(each).name}") for each in cores.NVIDIA]
+        monkeypatch.setattr(cores, "NVIDIA", paths)
+        assert not cores.has_nvidia()
+        Path(paths[number]).touch()
+        assert cores.has_nvidia(), known
+
+
+def test_ci_runs_on_linux_and_on_macos() -> None:
+    workflow = (Path(__file__).parents[1] / ".github" / "workflows" / "ci.yml").read_text()
+    assert "ubuntu-latest" in workflow
+    assert "macos-latest" in workflow

@@ -3,7 +3,6 @@
 Importing the package is cheap: what it offers is imported on first use, and torch only when a command needs it.
 """
 
-import os
 from typing import TYPE_CHECKING
 
 __all__ = ["Recording", "SummaryWriter", "record"]
@@ -17,10 +16,6 @@ else:
 
     def __getattr__(name):
         if name in _WHERE:
-            if os.name == "nt":
-                from txlab.errors import PLATFORMS
-
-                raise ImportError(PLATFORMS)
             from importlib import import_module
 
             return getattr(import_module(f"txlab.{_WHERE[name]}"), name)

@@ -31,6 +31,8 @@ _KINDS = (
     (stat.S_ISBLK, "a device"),
 )
 
+NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
+
 
 def shipped_path(name: str) -> Path:
     """Return where `maps`, `texts/…` or `scenarios` lie: in the installed package, or at the top of the repository."""
@@ -107,6 +109,23 @@ def read_regular(path: str | Path, largest: int, *, follow: bool = True, folder:
     return b"".join(pieces)
 
 
+def lock(descriptor: int, wait: bool = False) -> bool:
+    """Lock a file or a folder against other processes, for as long as it is open here.
+
+    Returns False on a file system that has no locks, as some network mounts and the Windows disks of WSL: nobody can
+    hold one there either. Raises BlockingIOError if another process holds it, unless `wait`; OSError.
+    """
+    import fcntl  # not on Windows
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+        return False
+    return True
+
+
 def write_whole(descriptor: int, data: bytes | memoryview) -> None:
     """Call os.write until all data is written; one call is enough except for huge data or a disk that fills up."""
     rest = memoryview(data)
@@ -131,13 +150,11 @@ def folder_made_whole(path: Path) -> Iterator[Path]:
     What a kill leaves has the same hidden name: the next one that makes `path` removes it. Raises OSError;
     BlockingIOError if another process is making it.
     """
-    import fcntl  # not on Windows
-
     aside = path.with_name(f".{path.name[:200]}.being-made")
     with contextlib.suppress(FileExistsError):
         aside.mkdir()
     with OpenFolder.at(aside) as held:
-        fcntl.flock(held.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(held.descriptor)
         for name in held.names():
             with contextlib.suppress(NotADirectoryError):
                 shutil.rmtree(name, dir_fd=held.descriptor)

@@ -15,7 +15,6 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -244,6 +243,8 @@ def tmux_option(name: str) -> str:
 
 def devices() -> Iterator[Finding]:
     """Check the devices that torch finds, and how long it took to import."""
+    from txlab.engine.cores import has_nvidia
+
     begun = time.perf_counter()
     try:
         import torch
@@ -261,7 +262,7 @@ def devices() -> Iterator[Finding]:
             yield peak(f"cuda:{i}")
     elif torch.backends.mps.is_available():
         yield Finding("good", "device", "mps")
-    elif torch.version.cuda is None and Path("/dev/nvidiactl").exists():
+    elif torch.version.cuda is None and has_nvidia():
         mend = "this torch is built without CUDA; install the CUDA build"
         yield Finding("note", "device", "cpu, beside an NVIDIA GPU", mend)
     else:

@@ -7,7 +7,6 @@ other. After invalid input the question is repeated; the end of the input is not
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -29,7 +28,17 @@ from txlab.drawing.boards.colour import TEXTURE, textured, tint, tone
 from txlab.drawing.formatting import count, interval, plain
 from txlab.drawing.palette import RGB, Colours, contrast
 from txlab.engine.explain import Explanation
-from txlab.engine.games.game import FIRST, Game, Move, Position, number_of_move, read_move
+from txlab.engine.games.game import (
+    FIRST,
+    Game,
+    Move,
+    NamesThrows,
+    NumbersPlaces,
+    Position,
+    SaysHow,
+    number_of_move,
+    read_move,
+)
 from txlab.engine.games.graph import compiled
 from txlab.engine.games.learner import SelfPlaySettings, make_learner
 from txlab.engine.games.players import Player
@@ -253,7 +262,7 @@ class OnPipe:
         return ""
 
     def begins(self, opponent: str, you: int, seed: int) -> None:
-        how = getattr(self.game, "HOW", "moves are written by their names")
+        how = self.game.HOW if isinstance(self.game, SaysHow) else "moves are written by their names"
         dice = f"; the dice are those of --seed {seed}" if self.has_dice() else ""
         self.say(f"you are {self.sign(you)}, {opponent} is {self.sign(-you)}; {how}{dice}")
 
@@ -278,8 +287,7 @@ class OnPipe:
 
     def dice(self, position: Position) -> str:
         """What was thrown, by the name of the game for it, or as the position tells it."""
-        name = getattr(self.game, "name_of_throw", self.game.text)
-        return str(name(position))
+        return self.game.name_of_throw(position) if isinstance(self.game, NamesThrows) else self.game.text(position)
 
     def moved(self, turn: Turn, reached: Position, who: str) -> None:
         move = typed(self.game, *turn)
@@ -309,12 +317,12 @@ class InJson(OnPipe):
     """Output as one JSON object per line, errors included."""
 
     def tell(self, event: str, **values: Any) -> None:
-        print(json.dumps({"event": event, **values}), flush=True)
+        print_json({"event": event, **values})
 
     @property
     def place(self) -> str | None:
         """What a move is the number of, "square"; None for moves with names."""
-        return getattr(self.game, "PLACE", None)
+        return self.game.PLACE if isinstance(self.game, NumbersPlaces) else None
 
     def begins(self, opponent: str, you: int, seed: int) -> None:
         self.tell("begin", you=self.sign(you), against=opponent, **({"seed": seed} if self.has_dice() else {}))
@@ -375,7 +383,7 @@ class AtTerminal(OnPipe):
 
     def prompt(self) -> str:
         places = self.game.ways(self.game.start())
-        move = f"1-{max(places)[0] + 1}" if hasattr(self.game, "PLACE") else "your move"
+        move = f"1-{max(places)[0] + 1}" if isinstance(self.game, NumbersPlaces) else "your move"
         return f"{move}, h hint, u undo, v values, w why, n new, q quit > "
 
     def board(self, playing: Playing, you: int, seer: Player | None) -> None:
@@ -397,7 +405,7 @@ class AtTerminal(OnPipe):
             self.say(f"{self.sign(playing.mover)} to play {self.dice(position)}")
         if seer is not None and not values:
             self.say(no_values(seer, position))
-        elif not hasattr(self.game, "PLACE"):
+        elif not isinstance(self.game, NumbersPlaces):
             self.list_values(position, values)
 
     def list_values(self, position: Position, values: Mapping[Move, float]) -> None:

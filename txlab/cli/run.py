@@ -409,6 +409,8 @@ def keep_standard_input(directory: Path, text: bytes) -> None:
 
 def warn_if_too_slow(loaded: LoadedScenario) -> None:
     """Warn, and go on, if a scenario that needs a GPU will not have one."""
+    from txlab.engine.cores import has_nvidia
+
     about, device = loaded.scenario.about, loaded.scenario.compute.device
-    if about.device == "gpu" and (device == "cpu" or (device == "auto" and not Path("/dev/nvidiactl").exists())):
+    if about.device == "gpu" and (device == "cpu" or (device == "auto" and not has_nvidia())):
         print(f"txlab: {loaded.name} is meant for a GPU; on a CPU a step may take minutes", file=sys.stderr)

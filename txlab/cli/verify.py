@@ -54,8 +54,8 @@ def verify(
     chosen = figures(area, named, folder)
     if listed:
         head = [Column("figure"), Column("numbers", "right"), Column("seconds", "right"), Column("what", loose=True)]
-        rows = [[each.name, str(len(each.numbers)), f"{each.seconds:.0f}", shown(each.title)] for each in chosen]
-        print(table(head, rows))
+        cells = [[each.name, str(len(each.numbers)), f"{each.seconds:.0f}", shown(each.title)] for each in chosen]
+        print(table(head, cells))
         return
     waiting = [figure for figure in chosen if figure.needs]
     if waiting and (area or named):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from txlab.drawing.boards import value_text
 from txlab.drawing.formatting import plain, share
-from txlab.engine.games.game import Game, Position
+from txlab.engine.games.game import Game, NumbersPlaces, Position, ShowsWin
 
 
 def points_text(value: float) -> str:
@@ -30,13 +30,13 @@ def ended_words(game: Game, position: Position, you: int | None) -> str:
     if result is None:
         return ""
     if result == 0:
-        return f"drawn: no {game.PLACE} is free" if hasattr(game, "PLACE") else "drawn"
+        return f"drawn: no {game.PLACE} is free" if isinstance(game, NumbersPlaces) else "drawn"
     sign = game.SIGNS[0 if result > 0 else 1]
-    how: str = getattr(game, "how_won", lambda position: "")(position)
+    how = game.how_won(position) if isinstance(game, ShowsWin) else ""
     if you is None or not you:
         words = f"{sign} has won"
     elif result * you > 0:
         words = "you have won"
     else:
-        words, how = "you have lost", f"{sign} has {how}" if how and hasattr(game, "PLACE") else how
+        words, how = "you have lost", f"{sign} has {how}" if how and isinstance(game, NumbersPlaces) else how
     return f"{words}: {how}" if how else words

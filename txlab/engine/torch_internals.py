@@ -16,16 +16,16 @@ import torch
 from torch import Tensor
 
 
-def multiply_(tensors: Sequence[Tensor], factor: float | Tensor) -> None:
+def multiply_(tensors: list[Tensor], factor: float | Tensor) -> None:
     """xᵢ ← xᵢ · factor"""
     if tensors and hasattr(torch, "_foreach_mul_"):
-        torch._foreach_mul_(tensors, factor)
+        torch._foreach_mul_(tensors, factor)  # type: ignore[call-overload]  # a number and a tensor are two of them
         return
     for tensor in tensors:
         tensor.mul_(factor)
 
 
-def add_(tensors: Sequence[Tensor], others: Sequence[Tensor]) -> None:
+def add_(tensors: list[Tensor], others: list[Tensor]) -> None:
     """xᵢ ← xᵢ + yᵢ"""
     if tensors and hasattr(torch, "_foreach_add_"):
         torch._foreach_add_(tensors, others)
@@ -34,7 +34,7 @@ def add_(tensors: Sequence[Tensor], others: Sequence[Tensor]) -> None:
         tensor.add_(other)
 
 
-def copy_(tensors: Sequence[Tensor], others: Sequence[Tensor]) -> None:
+def copy_(tensors: list[Tensor], others: list[Tensor]) -> None:
     """xᵢ ← yᵢ"""
     if tensors and hasattr(torch, "_foreach_copy_"):
         torch._foreach_copy_(tensors, others)
@@ -43,7 +43,7 @@ def copy_(tensors: Sequence[Tensor], others: Sequence[Tensor]) -> None:
         tensor.copy_(other)
 
 
-def norms(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+def norms(tensors: list[Tensor]) -> Sequence[Tensor]:
     """‖xᵢ‖₂"""
     if tensors and hasattr(torch, "_foreach_norm"):
         return torch._foreach_norm(tensors)

@@ -7,8 +7,9 @@ and the live panes are each written once. torch is not imported here, so a viewe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from txlab.errors import RunFailed
 
@@ -110,9 +111,7 @@ class NotFinite(RunFailed):
 class Experiment(Protocol):
     """See DESIGN, first idea. All methods are called from one thread, at step boundaries.
 
-    An experiment may also have a `measured()`: speeds that it measured since the last call, by names. They are recorded
-    with the machine's and, unlike metrics, differ from run to run. And a `notes()`: sentences that a person should read
-    in the log and has not been told yet. And a `budget()`: see Budget.
+    What an experiment may have besides is in the protocols below it.
     """
 
     @property
@@ -150,3 +149,34 @@ class Experiment(Protocol):
     def state_dict(self) -> State: ...
 
     def load_state_dict(self, state: State) -> None: ...
+
+
+@runtime_checkable
+class Measuring(Protocol):
+    def measured(self) -> Mapping[str, float]:
+        """Speeds that were measured since the last call. Unlike metrics they differ from run to run."""
+
+
+@runtime_checkable
+class Noting(Protocol):
+    def notes(self) -> Sequence[str]:
+        """Sentences that a person should read in the log and has not been told yet."""
+
+
+@runtime_checkable
+class Budgeted(Protocol):
+    def budget(self) -> Budget | None:
+        """The memory that a step needs; None if it is not known."""
+
+
+@runtime_checkable
+class Deciding(Protocol):
+    """why: the reasons for settings that were decided by a measurement. A resumed run has those of its beginning."""
+
+    why: list[str]
+
+
+@runtime_checkable
+class Gathering(Protocol):
+    def put_together(self) -> AbstractContextManager[None]:
+        """The models whole, while rank 0 measures."""

@@ -5,7 +5,6 @@ A directory is a run because of the files in it; its name is only a date and the
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from txlab.errors import LabError, nearest
-from txlab.files import OpenFolder
+from txlab.files import OpenFolder, lock
 from txlab.runs.directory import RunDirectory, RunInfo, state_of
 from txlab.runs.label import read_label
 from txlab.runs.root import default_root
@@ -90,10 +89,10 @@ def new_run(root: Path | None, scenario_name: str, out: Path | None = None) -> I
                 break
             if out is not None:
                 raise LabError(f"{out} is being made by another process, or was until a moment ago")
-        lock = os.open(aside.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        held = os.open(aside.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            with suppress(OSError):  # a file system without locks
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with suppress(OSError):
+                lock(held)
             for folder in (aside.frames, aside.checkpoints, aside.inbox):
                 folder.mkdir()
             yield aside, final
@@ -102,7 +101,7 @@ def new_run(root: Path | None, scenario_name: str, out: Path | None = None) -> I
             shutil.rmtree(aside.path, ignore_errors=True)
             raise
         finally:
-            os.close(lock)
+            os.close(held)
 
 
 @contextmanager
@@ -125,8 +124,7 @@ def remove_leftovers(place: Path) -> None:
     with suppress(OSError), os.scandir(place) as entries:
         for name in [entry.name for entry in entries if entry.name[:1] == "." and entry.name.endswith(ASIDE)]:
             with suppress(OSError), OpenFolder.at(place / name) as folder:
-                fcntl.flock(folder.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if time.time() - os.fstat(folder.descriptor).st_mtime > NOT_YET_LOCKED:
+                if lock(folder.descriptor) and time.time() - os.fstat(folder.descriptor).st_mtime > NOT_YET_LOCKED:
                     shutil.rmtree(place / name)
 
 

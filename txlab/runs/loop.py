@@ -19,7 +19,7 @@ from typing import Any
 
 from txlab.engine.card import Card
 from txlab.errors import RunFailed, one_line
-from txlab.experiments.protocol import Experiment, Metrics, NotFinite
+from txlab.experiments.protocol import Experiment, Measuring, Metrics, NotFinite, Noting
 from txlab.experiments.schema import Record
 from txlab.runs import checkpoints, out_of_memory
 from txlab.runs.control import Inbox, Request, change
@@ -165,8 +165,13 @@ class _Loop:
             if last or is_due(self.record.checkpoint_every, step):
                 self._save()
         if values := self.speed.look(step):
-            self.recorder.row("machine", step, values=values | dict(getattr(self.experiment, "measured", dict)()))
-            for text in (*self.speed.notes(), *getattr(self.experiment, "notes", tuple)()):
+            if isinstance(self.experiment, Measuring):
+                values = values | dict(self.experiment.measured())
+            self.recorder.row("machine", step, values=values)
+            for text in (
+                *self.speed.notes(),
+                *(self.experiment.notes() if isinstance(self.experiment, Noting) else ()),
+            ):
                 self.recorder.note(step, text)
         if self.granted:
             self.granted -= 1

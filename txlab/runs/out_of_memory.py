@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 from txlab.errors import one_line
-from txlab.experiments.protocol import Budget
+from txlab.experiments.protocol import Budget, Budgeted
 
 SHOWN = 160  # characters of the error: torch adds advice for programmers
 
@@ -29,7 +29,7 @@ def told(error: BaseException, experiment: Any) -> tuple[str, str]:
     parts, lines = [f"out of memory ({one_line(error)[:SHOWN]})" if str(error) else "out of memory"], []
     budget: Budget | None = None
     with contextlib.suppress(Exception):
-        budget = experiment.budget() if hasattr(experiment, "budget") else None
+        budget = experiment.budget() if isinstance(experiment, Budgeted) else None
     if budget is not None:
         parts.append(f"a step ({budget.of}) is computed to need {size(budget.total)}: {listed(budget.parts)}")
         lines += [f"computed: a step of {budget.of}", *table(budget.parts | {"in all": budget.total})]

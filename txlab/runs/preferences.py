@@ -10,7 +10,6 @@ O_APPEND alone keeps whole lines apart on a local disk even where it does not.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -31,7 +30,7 @@ from txlab.engine.rlhf.preferences import (
     standing,
 )
 from txlab.errors import LabError, refused
-from txlab.files import closing, write_whole
+from txlab.files import closing, lock, write_whole
 from txlab.runs.directory import RunDirectory
 from txlab.runs.events import LineCursor, Replaced
 
@@ -57,7 +56,7 @@ def append(run: RunDirectory, name: str, lines: Iterable[bytes], check: Callable
         run.folder() as top,
         closing(top.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT)) as descriptor,
     ):
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        lock(descriptor, wait=True)
         check()
         size = os.fstat(descriptor).st_size
         torn = size and os.pread(descriptor, 1, size - 1) != b"\n"

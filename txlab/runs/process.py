@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from txlab.errors import LabError, RunFailed, one_line, refused
+from txlab.experiments.protocol import Deciding
 from txlab.runs import checkpoints
 from txlab.runs.control import Inbox
 from txlab.runs.directory import ALIVE, RunDirectory, RunInfo, info_of, new_info
@@ -288,9 +289,9 @@ def build(
         run.write("scenario.toml", dump_scenario(portable(resolved, run)).encode(), durable=True)
     experiment = kind.build(resolved if lead is None else lead.take_part(resolved))
     compute = info.facts.get("compute") if info is not None else None
-    reasons = getattr(experiment, "why", None)  # of kinds that decide by a measurement
-    if reasons == [] and isinstance(compute, dict) and isinstance(compute.get("why"), list):
-        reasons.extend(why for why in compute["why"] if isinstance(why, str))
+    known = compute.get("why") if isinstance(compute, dict) else None
+    if isinstance(experiment, Deciding) and experiment.why == [] and isinstance(known, list):
+        experiment.why.extend(why for why in known if isinstance(why, str))
     return experiment
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
 import importlib.metadata
 import os
 import platform
@@ -24,8 +23,8 @@ from typing import Any, Self
 import orjson
 
 from txlab.errors import LabError, refused
-from txlab.files import closing
-from txlab.runs.directory import ALIVE, RunDirectory, RunInfo, read_heartbeat, user_name
+from txlab.files import closing, lock
+from txlab.runs.directory import ALIVE, RunDirectory, RunInfo, read_heartbeat, state_of, user_name
 from txlab.runs.ranks import place
 from txlab.runs.root import environment_of_child
 
@@ -42,9 +41,9 @@ def writing(run: RunDirectory) -> Iterator[None]:
     """Hold the run's lock, an flock, which the system releases however the process ends.
 
     Notable: this is reliable on one host, and across hosts if their file system shares locks (NFS does unless mounted
-    with nolock or local_lock). If it does not, there are two more safeguards: a run that another host claims to compute
-    is watched for some seconds first, and a process that finds the heartbeat of another process in its run ends (see
-    Recorder). Two that start at the same moment may then compute side by side for those seconds.
+    with nolock or local_lock). If it does not, or has none at all, there are two more safeguards: a run that another
+    host claims to compute is watched for some seconds first, and a process that finds the heartbeat of another process
+    in its run ends (see Recorder). Two that start at the same moment may then compute side by side for those seconds.
 
     Raises LabError naming the process that holds the lock, or the entry that does not belong in a run.
     """
@@ -54,22 +53,25 @@ def writing(run: RunDirectory) -> Iterator[None]:
         descriptor = top.open("lock", os.O_RDWR | os.O_CREAT)
     with closing(descriptor):
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            locked = lock(descriptor)
+        except BlockingIOError:
             holder = "another process"
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
                 said = orjson.loads(os.pread(descriptor, 1024, 0))
                 holder = f"process {said['pid']} on {said['host']}"
             raise LabError(f"{run.path} is being written by {holder}") from None
-        require_silence(run)
+        except OSError as error:
+            raise LabError(f"{run.lock} cannot be locked: {error.strerror}") from None
+        require_silence(run, locked)
         with contextlib.suppress(OSError):  # naming the holder is a courtesy; a full disk must not prevent the lock
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, orjson.dumps({"pid": os.getpid(), "host": socket.gethostname()}), 0)
         yield
 
 
-def require_silence(run: RunDirectory) -> None:
-    """Raise LabError if another host computes the run; if one claims to, watch the run for three heartbeats.
+def require_silence(run: RunDirectory, locked: bool = True) -> None:
+    """Raise LabError if another host computes the run; if one claims to, watch the run for three heartbeats. Without a
+    lock, raise it also if another process of this host does.
 
     Its clock or ours may be wrong, so an old heartbeat proves nothing; the absence of a new one does.
     """
@@ -80,6 +82,8 @@ def require_silence(run: RunDirectory) -> None:
     except LabError:
         host = before["host"] if before else ""
     if host in ("", socket.gethostname()):
+        if host and not locked and (state := state_of(run)).status in ALIVE and state.pid != os.getpid():
+            raise LabError(f"{run.path} is being written by process {state.pid} on {host}")
         return
     end = time.monotonic() + SILENT_FOR
     while time.monotonic() < end:

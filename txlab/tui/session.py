@@ -18,7 +18,7 @@ import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 from textual.dom import DOMNode
 from textual.worker import NoActiveWorker, get_current_worker
@@ -43,8 +43,8 @@ MOST_BYTES = 48_000_000
 class Steppable(Protocol):
     """What a session requires of an experiment. Every `Experiment` qualifies.
 
-    Optional members are used if present: `run(n)` makes n updates at once; `steps` is the number of updates after which
-    the session pauses by itself; `adjustable()` and `adjust(name, value)` serve `Session.adjust`.
+    What is used besides, if it is there, is in the protocols below it; `adjustable()` and `adjust(name, value)`, as an
+    `Experiment` has them, serve `Session.adjust`.
     """
 
     @property
@@ -53,6 +53,19 @@ class Steppable(Protocol):
     def step(self) -> Metrics: ...
 
     def frame(self) -> Frame: ...
+
+
+@runtime_checkable
+class MakesMany(Protocol):
+    def run(self, updates: int) -> object:
+        """Make several updates at once."""
+
+
+@runtime_checkable
+class Finite(Protocol):
+    @property
+    def steps(self) -> int:
+        """The number of updates after which the session pauses by itself."""
 
 
 E = TypeVar("E", bound=Steppable)
@@ -297,7 +310,8 @@ class Session(Generic[E]):
 
     def _slice(self, experiment: E) -> None:
         """Make updates for a few milliseconds, or wait briefly until the next one is due."""
-        pace, left = self.pace, getattr(experiment, "steps", sys.maxsize) - experiment.step_count
+        last = experiment.steps if isinstance(experiment, Finite) else sys.maxsize
+        pace, left = self.pace, last - experiment.step_count
         if not pace or left <= 0:
             self.running = False
             self._publish()
@@ -331,9 +345,8 @@ class Session(Generic[E]):
 
     def _advance(self, experiment: E, updates: int, until: float) -> None:
         """Make that many updates at once; an experiment that makes them one by one stops when the time is up."""
-        run = getattr(experiment, "run", None)
-        if run is not None:
-            run(updates)
+        if isinstance(experiment, MakesMany):
+            experiment.run(updates)
             return
         for _ in range(updates):
             experiment.step()

@@ -11,6 +11,7 @@ import random
 import re
 import resource
 import struct
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -162,7 +163,7 @@ def refused(folder: Path, *parts: str) -> str:
 
 def largest_memory() -> int:
     """Bytes: the most that this process ever held."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 ALL = {

@@ -12,7 +12,7 @@ what is thrown is part of the position that follows, so that a game is the list 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from txlab.errors import LabError, nearest
 
@@ -82,6 +82,62 @@ class SmallGame(Game, Protocol):
         """The position itself and its images under rotations and reflections."""
 
 
+# What a game has besides, if it has words or openings of its own.
+
+
+@runtime_checkable
+class NamesThrows(Protocol):
+    def name_of_throw(self, position: Position) -> str:
+        """What has been thrown: "3-1"."""
+
+
+@runtime_checkable
+class NamesPlaces(Protocol):
+    def name_of_place(self, place: int) -> str:
+        """How a place of the board is called: "24", "bar"."""
+
+
+@runtime_checkable
+class NumbersPlaces(Protocol):
+    """Each place is a move: PLACE is how one is called, "square", and TAKEN what it is when it is not free, "taken"."""
+
+    PLACE: str
+    TAKEN: str
+
+
+@runtime_checkable
+class ReadsMoves(Protocol):
+    def read_move(self, position: Position, text: str) -> Move:
+        """The move that is written so, of a game whose moves can be written in several ways. LabError."""
+
+
+@runtime_checkable
+class SaysHow(Protocol):
+    """HOW: how moves are written, for a person who begins to play."""
+
+    HOW: str
+
+
+@runtime_checkable
+class NamesWins(Protocol):
+    """WINS: how a win of 1, 2, … points is called: ("single game", "gammon", "backgammon")."""
+
+    WINS: tuple[str, ...]
+
+
+@runtime_checkable
+class ShowsWin(Protocol):
+    def how_won(self, position: Position) -> str:
+        """By what the game was won: "the top row"."""
+
+
+@runtime_checkable
+class OpensAtRandom(Protocol):
+    """RANDOM_MOVES: how many first moves of a match are made at random."""
+
+    RANDOM_MOVES: int
+
+
 def no_chances(position: Position) -> Sequence[tuple[Position, float]]:
     """`chances` of a game without dice."""
     return ()
@@ -98,49 +154,43 @@ def thrown(game: Game, position: Position, draw: float) -> Position:
 
 
 def throw_words(game: Game, position: Position) -> str:
-    """What has been thrown, by the game's `name_of_throw` if it has one: "3-1"."""
-    named = getattr(game, "name_of_throw", None)
-    return str(named(position)) if named is not None and game.mover(position) != CHANCE else ""
+    """What has been thrown, if the game has a name for it: "3-1"."""
+    return game.name_of_throw(position) if isinstance(game, NamesThrows) and game.mover(position) != CHANCE else ""
 
 
 def place_name(game: Game, position: Position, place: int) -> str:
-    """A place that a person chooses: the move that it makes alone, or by the game's `name_of_place`: "24", "bar"."""
+    """A place that a person chooses: the move that it makes alone, or how the game calls it: "24", "bar"."""
     move = game.ways(position).get((place,))
     if move is not None:
         return game.name_of_move(position, move)
-    named = getattr(game, "name_of_place", None)
-    return str(place + 1) if named is None else str(named(place))
+    return game.name_of_place(place) if isinstance(game, NamesPlaces) else str(place + 1)
 
 
 def read_move(game: Game, position: Position, text: str) -> Move:
-    """The legal move with that name, in any case and spacing, or the number of its only place, counted from 1.
-
-    A game whose moves can be written in several ways has a `read_move` of its own. LabError with the nearest name.
-    """
-    reads = getattr(game, "read_move", None)
-    if reads is not None:
-        found: Move = reads(position, text)
-        return found
+    """The legal move with that name, in any case and spacing, or the number of its only place, counted from 1, unless
+    the game reads moves itself. LabError with the nearest name."""
+    if isinstance(game, ReadsMoves):
+        return game.read_move(position, text)
     names = {game.name_of_move(position, move).casefold(): move for move in game.legal(position)}
     wanted = " ".join(text.split()).casefold()
     if wanted in names:
         return names[wanted]
     if wanted.isascii() and wanted.isdigit() and (place := (int(wanted[:4]) - 1,)) in (ways := game.ways(position)):
         return ways[place]
-    raise no_such_place(game, position, text) if hasattr(game, "PLACE") else no_such_move(text, list(names))
+    if isinstance(game, NumbersPlaces):
+        raise no_such_place(game, game.PLACE, game.TAKEN, position, text)
+    raise no_such_move(text, list(names))
 
 
-def no_such_place(game: Any, position: Position, text: str) -> LabError:
-    """What to say of a number that is not a move, in the words of the game: PLACE, "square", and TAKEN, "taken"."""
-    free = " ".join(sorted(str(place + 1) for (place,) in game.ways(position))) or "none"
+def no_such_place(game: Game, place: str, taken: str, position: Position, text: str) -> LabError:
+    """What to say of a number that is not a move, in the words of the game."""
+    free = " ".join(sorted(str(at + 1) for (at,) in game.ways(position))) or "none"
     text = " ".join(text.split())
     if not (text.isascii() and text.isdigit()):
-        what = (
-            f"{text if len(text) <= 20 else f'{text[:20]}…'!r} is not a {game.PLACE}" if text else "nothing was typed"
-        )
+        what = f"{text if len(text) <= 20 else f'{text[:20]}…'!r} is not a {place}" if text else "nothing was typed"
         return LabError(f"{what}; free are {free}")
     is_place = (int(text[:4]) - 1,) in game.ways(game.start())
-    return LabError(f"{text[:20]} is {game.TAKEN if is_place else f'not a {game.PLACE}'}; free are {free}")
+    return LabError(f"{text[:20]} is {taken if is_place else f'not a {place}'}; free are {free}")
 
 
 def no_such_move(text: str, names: Sequence[str]) -> LabError:
@@ -169,7 +219,5 @@ def number_of_move(game: Game, position: Position, move: Move) -> str | None:
 
 
 def wins(game: Game) -> tuple[str, ...]:
-    """How a win of 1, 2, … points is called: ("single game", "gammon", "backgammon"). A game whose wins differ has
-    them as WINS."""
-    found: tuple[str, ...] = getattr(game, "WINS", ("win",))
-    return found
+    """How a win of 1, 2, … points is called."""
+    return game.WINS if isinstance(game, NamesWins) else ("win",)

@@ -17,7 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
-from txlab.engine.games.game import Game, Move, Position
+from txlab.engine.games.game import Game, Move, OpensAtRandom, Position
 from txlab.engine.games.players import Player
 from txlab.engine.games.records.record import PlayedGame, Turn
 from txlab.engine.games.tournament import RANDOM_MOVES, games_played
@@ -30,8 +30,10 @@ AT_ONCE = 64
 
 def random_moves(game: Game) -> int:
     """The first moves that are made at random: two players that always move alike would play one game only. No game of
-    tic-tac-toe is decided by one move; a game with more of them has RANDOM_MOVES."""
-    return 0 if game.chances(game.start()) else getattr(game, "RANDOM_MOVES", RANDOM_MOVES)
+    tic-tac-toe is decided by one move; other games say how many."""
+    if game.chances(game.start()):
+        return 0
+    return game.RANDOM_MOVES if isinstance(game, OpensAtRandom) else RANDOM_MOVES
 
 
 def whole_games(first: Player, second: Player, throws: np.ndarray, choices: np.ndarray) -> list[int] | None:

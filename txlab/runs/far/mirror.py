@@ -11,7 +11,6 @@ is first mirrored as some of its rows; all of it grows in `.events.whole`, and t
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import threading
@@ -26,7 +25,7 @@ import orjson
 
 from txlab.engine.rlhf.preferences import MOST_BYTES
 from txlab.errors import refused
-from txlab.files import OpenFolder, closing, write_whole
+from txlab.files import OpenFolder, closing, lock, write_whole
 from txlab.runs.control import BYTES, names_in, reject
 from txlab.runs.directory import LARGEST_HEARTBEAT, LARGEST_INFO
 from txlab.runs.far.coarse import FarFrames, is_exact
@@ -71,7 +70,7 @@ class RunMirror:
                 self.top.folder(name, make=True).close()
             self.lock = self.top.open(LOCK, os.O_RDWR | os.O_CREAT)
         try:
-            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(self.lock)
         except BlockingIOError:
             os.close(self.lock)
             raise
@@ -221,7 +220,7 @@ class RunMirror:
     def _write_on(self, name: str, body: bytes) -> None:
         with closing(self.top.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT)) as descriptor:
             if name in SHARED:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                lock(descriptor, wait=True)
             write_whole(descriptor, body)
 
     def _new_lines(self, name: str, body: bytes) -> bytes:

@@ -10,7 +10,6 @@ Notable: no process is known to compute the run. Its heartbeat is the time when 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import re
@@ -24,7 +23,7 @@ from typing import Any
 import orjson
 
 from txlab.errors import LabError
-from txlab.files import OpenFolder, closing, write_whole
+from txlab.files import OpenFolder, closing, lock, write_whole
 from txlab.runs.as_json import encoded, text_of
 from txlab.runs.directory import SILENT_AFTER, RunDirectory, RunInfo
 from txlab.runs.events import Replaced, encode_row
@@ -128,7 +127,7 @@ class Mirror:
         with OpenFolder.at(self.path) as folder, closing(folder.open("lock", os.O_RDWR | os.O_CREAT)) as descriptor:
             while True:
                 try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    lock(descriptor)
                     break
                 except BlockingIOError:
                     if time.monotonic() > until:

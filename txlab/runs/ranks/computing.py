@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,7 +20,7 @@ from txlab.engine.rlhf.preferences import Line, encoded, line_of
 from txlab.errors import LabError, RunFailed
 from txlab.experiments.kind import kind_named
 from txlab.experiments.learning.share import ALONE, take_share
-from txlab.experiments.protocol import Adjustable, Frame, Metrics, Sample, State
+from txlab.experiments.protocol import Adjustable, Frame, Gathering, Measuring, Metrics, Sample, State
 from txlab.experiments.schema import Scenario
 from txlab.runs import checkpoints
 from txlab.runs.control import Inbox, Request
@@ -34,7 +34,7 @@ from txlab.runs.ranks.sharing import Replicated, Sharded, gathered, is_divided
 from txlab.runs.recorder import Recorder
 from txlab.runs.writing import Signals
 
-AS_IT_IS = ("verify", "measured", "adjustable", "adjust", "load_state_dict", "start_from", "asked", "given", "waiting")
+AS_IT_IS = ("verify", "adjustable", "adjust", "load_state_dict", "start_from", "asked", "given", "waiting")
 
 
 class Divided:
@@ -66,8 +66,14 @@ class Divided:
         with self.ranks.explaining():
             return self.experiment.step()  # type: ignore[no-any-return]
 
+    def measured(self) -> Mapping[str, float]:
+        return self.experiment.measured() if isinstance(self.experiment, Measuring) else {}
+
+    def _together(self) -> AbstractContextManager[None]:
+        return self.experiment.put_together() if isinstance(self.experiment, Gathering) else nullcontext()
+
     def _by_rank_0(self, what: Callable[[], Any], otherwise: Any) -> Any:
-        with self.ranks.explaining(), getattr(self.experiment, "put_together", nullcontext)():
+        with self.ranks.explaining(), self._together():
             return what() if self.ranks.leads else otherwise
 
     def evaluate(self) -> Metrics:

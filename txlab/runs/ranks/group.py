@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.distributed import PrefixStore, TCPStore
+from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]  # documented, and not in its __all__
 
 from txlab.errors import RunFailed, one_line
 from txlab.runs.checkpoints import put_together, take_apart
