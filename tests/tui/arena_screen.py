@@ -29,15 +29,16 @@ async def learn(pilot: Pilot[None], screen: ArenaScreen, updates: int) -> None:
         live.run(updates)
         done.append(1)
 
-    screen.session.order(run)
+    screen.session.edit(run)
     await settle(pilot, lambda: bool(done) and quiet(screen))
 
 
 def quiet(screen: ArenaScreen) -> bool:
     """Whether nothing is being computed and everything is on the screen."""
-    if not screen.session.idle or screen.picture is None:
+    picture, playback = screen.session.picture, screen.playback
+    if not screen.session.idle or picture is None:
         return False
-    return screen.at is not None or screen.replaying or screen.frame is screen.picture.frame
+    return playback.at is not None or not playback.can_edit or screen.frame is picture.frame
 
 
 async def order(pilot: Pilot[None], screen: ArenaScreen, *keys: str) -> None:

@@ -17,10 +17,10 @@ from txlab.drawing.world_scene import SHOWS
 from txlab.engine.rl.maps.compiling import compile_map
 from txlab.engine.rl.maps.drawn import parse_map
 from txlab.engine.rl.settings import Settings
+from txlab.sources.live import PACES
 from txlab.tui.screens.arena import worlds
 from txlab.tui.screens.base_screens import NavigationLine
 from txlab.tui.screens.words import Words
-from txlab.tui.session import PACES
 from txlab.tui.widgets.why import WhyScreen
 
 SIZES = [(80, 24), (120, 40)]
@@ -56,8 +56,8 @@ async def test_one_update_shows_its_numbers_under_the_rules_letters(tmp_path: Pa
         assert "α" in letters
         assert numbers[letters.index("α") :].split()[0] == ".5"
         assert numbers[letters.index(" r ") + 1 :].split()[0] in ("−1", "−100")
-        assert screen.picture is not None
-        assert screen.picture.frame.facts["updates"] == [1, 1]
+        assert screen.session.picture is not None
+        assert screen.session.picture.frame.facts["updates"] == [1, 1]
 
 
 async def test_space_runs_and_pauses_and_the_speed_is_shown(tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ async def test_earlier_frames_are_looked_at_while_it_goes_on(tmp_path: Path) -> 
             await order(pilot, screen, "full_stop")
         await pilot.press("left_square_bracket", "left_square_bracket")
         await pilot.pause()
-        assert screen.at == 2
+        assert screen.playback.at == 2
         assert screen.frame is not None
         assert screen.frame.step == 2
         await pilot.press("w")
@@ -273,7 +273,7 @@ async def test_earlier_frames_are_looked_at_while_it_goes_on(tmp_path: Path) -> 
         await settle(pilot, lambda: "asking" not in text_of(app))
         await pilot.press("escape", "right_curly_bracket")
         await pilot.pause()
-        assert screen.at is None
+        assert screen.playback.at is None
         assert screen.frame.step == 4
         await pilot.press("left_curly_bracket", "full_stop")
         await settle(pilot, lambda: quiet(screen))
@@ -393,7 +393,7 @@ async def test_an_order_of_another_thread_and_one_of_the_keys_do_not_wait_for_ea
         screen = await opened(pilot)
         await settle(pilot, lambda: not screen.session.alive)
         done = threading.Event()
-        other = threading.Thread(target=screen.session.order, args=(lambda _: done.set(),), daemon=True)
+        other = threading.Thread(target=screen.session.edit, args=(lambda _: done.set(),), daemon=True)
         other.start()
         time.sleep(0.05)  # the event loop is blocked meanwhile
         screen.session.pause()

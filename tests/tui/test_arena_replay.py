@@ -42,7 +42,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def shown(pilot: object, app: object, run: Path) -> ArenaScreen:
     screen = await opened(pilot)  # type: ignore[arg-type]
     app.current_run = run  # type: ignore[attr-defined]
-    await settle(pilot, lambda: screen.replaying and screen.frame is not None)  # type: ignore[arg-type]
+    await settle(pilot, lambda: not screen.playback.can_edit and screen.frame is not None)  # type: ignore[arg-type]
     return screen
 
 
@@ -62,7 +62,7 @@ async def test_a_planning_run_is_looked_at_sweep_by_sweep(root: Path, size: tupl
         assert isinstance(app.screen, WhyScreen)
         await settle(pilot, lambda: "residual" in text_of(app) or "γ" in text_of(app))
         await pilot.press("escape", "escape", "escape")
-        assert not screen.replaying
+        assert screen.playback.can_edit
         assert "Cliff walking" in text_of(app)
 
 
@@ -92,7 +92,7 @@ async def test_a_run_with_three_learners_is_gone_through_with_tab(root: Path) ->
         assert "controlled" in text_of(app) or "planned" in text_of(app)
         await pilot.press("escape")
         screen.choice.open_world({"name": "frozen-lake"})
-        await settle(pilot, lambda: not screen.replaying and "Frozen lake" in text_of(app))
+        await settle(pilot, lambda: screen.playback.can_edit and "Frozen lake" in text_of(app))
         await order(pilot, screen, "full_stop")
         assert app._exception is None
 
@@ -104,11 +104,11 @@ async def test_a_recorded_run_goes_on_by_hand(root: Path) -> None:
         screen = await shown(pilot, app, root / "controlled")
         assert "l go on by hand" in text_of(app)
         await pilot.press("space", "full_stop", "p", "u", "n")
-        assert screen.replaying
+        assert not screen.playback.can_edit
         assert len(app.screen_stack) == 1
         assert "l goes on" in notices(app)
         await order(pilot, screen, "l")
-        assert not screen.replaying
+        assert screen.playback.can_edit
         assert [each.rule for each in settings_of(screen)] == ["sarsa", "q-learning", "expected-sarsa"]
         assert {each.alpha for each in settings_of(screen)} == {0.5}
         assert screen.session.updates == 0
@@ -121,7 +121,7 @@ async def test_a_recorded_run_goes_on_by_hand(root: Path) -> None:
         assert list(screen.shown) == [2]
         assert [each.rule for each in settings_of(screen)] == ["sarsa", "q-learning", "expected-sarsa"]
         app.current_run = root / "planned"
-        await settle(pilot, lambda: screen.replaying and screen.sides == 1)
+        await settle(pilot, lambda: not screen.playback.can_edit and screen.sides == 1)
         await pilot.press("m")
         await settle(pilot, lambda: screen.editing and quiet(screen))
         assert [each.rule for each in settings_of(screen)] == ["policy-iteration"]
@@ -165,8 +165,8 @@ async def test_a_run_of_another_kind_leaves_the_learners_alone(tmp_path: Path) -
     app = app_on(tmp_path, run)
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await opened(pilot)
-        await settle(pilot, lambda: not screen.run_panel.watching)
-        assert not screen.replaying
+        await settle(pilot, lambda: not screen.playback.watch_run.watching)
+        assert screen.playback.can_edit
         await order(pilot, screen, "full_stop")
         assert screen.session.updates == 1
         assert not notices(app)

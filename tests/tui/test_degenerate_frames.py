@@ -17,7 +17,7 @@ from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.process import execute, prepare
 from txlab.runs.reader import RunReader
 from txlab.runs.scenario import load_scenario
-from txlab.tui.run_panel import RunPanel
+from txlab.tui.playback import Playback
 from txlab.tui.screens.train.screen import TrainScreen
 
 Values = Callable[[np.ndarray], np.ndarray]
@@ -100,12 +100,12 @@ async def look(run: Path, screen: str, keys: tuple[str, ...]) -> str:
     async with app.run_test(size=(100, 30)) as pilot:
         app.action_open_screen(screen)
         await settle(pilot, lambda: app.screen.__class__.__name__.lower().startswith(screen))
-        panel = app.screen.query_one(RunPanel)
-        await settle(pilot, lambda: len(panel.timeline.steps) or not panel.watching)
+        panel = app.screen.query_one(Playback)
+        await settle(pilot, lambda: len(panel.timeline.steps) or not panel.watch_run.watching)
         for key in keys:
             await pilot.press(key)
             assert app._exception is None
-        await settle(pilot, lambda: not panel._reading)
+        await settle(pilot, lambda: not panel.watch_run.reading)
         assert app._exception is None
         return text_of(app)
 

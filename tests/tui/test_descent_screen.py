@@ -32,7 +32,7 @@ def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def quiet(screen: DescentScreen) -> bool:
-    return screen.session.idle and screen.computing.idle and screen.picture is not None
+    return screen.session.idle and screen.computing.idle and screen.session.picture is not None
 
 
 async def opened(pilot: Pilot[None]) -> DescentScreen:
@@ -307,7 +307,7 @@ async def test_the_view_goes_back_for_what_leaves_it_and_comes_again_with_it(tmp
         await type_f(pilot, screen, "(x + y)**2")
         assert screen.ground is not None
         begun = screen.ground.window
-        screen.session.order(lambda methods: methods.adjust("gradient.rate", 0.6))  # to and fro, ever further
+        screen.session.edit(lambda methods: methods.adjust("gradient.rate", 0.6))  # to and fro, ever further
         widest = begun.right - begun.left
         for _ in range(17):
             await order(pilot, screen, "full_stop")
@@ -517,7 +517,7 @@ async def test_a_recorded_run_is_gone_through_and_explained(root: Path, size: tu
     async with app.run_test(size=size) as pilot:
         screen = await opened(pilot)
         app.current_run = root / "valley"
-        await settle(pilot, lambda: screen.replaying and "momentum" in text_of(app) and quiet(screen))
+        await settle(pilot, lambda: not screen.playback.can_edit and "momentum" in text_of(app) and quiet(screen))
         assert "done  step 60" in text_of(app)
         await pilot.press("left_square_bracket")
         await settle(pilot, lambda: "done  step 40" in text_of(app))
@@ -529,7 +529,7 @@ async def test_a_recorded_run_is_gone_through_and_explained(root: Path, size: tu
         await pilot.press("escape")
         await pilot.press("space")  # a run that has ended takes no requests, and the live methods stand still
         await pilot.press("escape")
-        await settle(pilot, lambda: not screen.replaying)
+        await settle(pilot, lambda: screen.playback.can_edit)
         assert "step 60" in text_of(app)
         assert "arrived  8" in text_of(app)
 
@@ -540,7 +540,7 @@ async def test_runs_of_one_variable_and_of_a_line_are_shown(root: Path, run: str
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
         app.current_run = root / run
-        await settle(pilot, lambda: screen.replaying and quiet(screen))
+        await settle(pilot, lambda: not screen.playback.can_edit and quiet(screen))
         text = text_of(app)
         assert ("f(x) = x**2 - 2" if run == "root" else "f(w, b) = mean of") in text
         assert "●" in text

@@ -58,7 +58,7 @@ async def learn(pilot: Pilot[None], screen: PlaygroundScreen, steps: int) -> Non
         for _ in range(steps):
             experiment.step()
 
-    screen.session.order(run)
+    screen.session.edit(run)
     await settle(pilot, lambda: screen.session.idle)
 
 
@@ -96,7 +96,7 @@ async def test_it_learns_while_one_looks_and_pauses(tmp_path: Path) -> None:
         assert shown.frame.step == before + 1
         shown = await press(pilot, screen, "n")
         assert shown.frame.step == 0
-        assert len(screen.curve) == 1
+        assert len(screen.session.series("loss")) == 1
 
 
 async def test_a_knob_turned_twice_before_a_picture_moves_two_stops(tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ async def test_a_recorded_run_is_looked_at_and_gone_on_with_by_hand(run: Path) -
         await pilot.pause()
         await pilot.press("9")
         screen: Any = app.screen
-        await settle(pilot, lambda: screen.replaying and screen.shown is not None and screen.shown.frame.step == 30)
+        await settle(pilot, lambda: not screen.playback.can_edit and screen.shown.frame.step == 30)
         assert [len(column) for column in screen.shown.columns] == [7, 3, 1]
         await pilot.press("left_square_bracket")
         await settle(pilot, lambda: screen.shown.frame.step == 20)
@@ -274,7 +274,7 @@ async def test_a_recorded_run_is_looked_at_and_gone_on_with_by_hand(run: Path) -
         await pilot.press("x")  # nothing is changed in a recording
         assert any("recorded run" in str(notice.message) for notice in app._notifications)
         await pilot.press("l")
-        await settle(pilot, lambda: not screen.replaying and screen.session.idle)
+        await settle(pilot, lambda: screen.playback.can_edit and screen.session.idle)
         frame = screen.shown.frame
         assert (frame.step, frame.texts["network"], frame.facts["data"]) == (20, wanted, "xor")
         assert frame.facts["adjusted"]["lr"] == 0.02

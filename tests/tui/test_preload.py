@@ -18,7 +18,7 @@ from textual.screen import Screen
 
 from txlab.runs.scenario import catalogue
 from txlab.tui import idle_gc as garbage
-from txlab.tui.run_panel import RunPanel
+from txlab.tui.playback import Playback
 from txlab.tui.screen_registry import SCREENS
 from txlab.tui.screens.lab.describe import place_of
 from txlab.tui.textual_internals import make_ready
@@ -64,9 +64,9 @@ async def test_a_screen_made_ready_is_not_the_one_that_is_seen(tmp_path: Path) -
         await settle(pilot, lambda: "attention" in app._screen_stacks)
         await settle(pilot)
         for name, seen in {"attention": False, "train": True}.items():
-            assert app._screen_stacks[name][0].query_one(RunPanel).visible_now == seen
+            assert app._screen_stacks[name][0].query_one(Playback).watch_run.visible == seen
         await pilot.press("4")
-        await settle(pilot, lambda: app.screen.query_one(RunPanel).visible_now)
+        await settle(pilot, lambda: app.screen.query_one(Playback).watch_run.visible)
 
 
 @pytest.mark.parametrize("moment", range(0, 40, 4))

@@ -19,7 +19,7 @@ from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.process import execute, prepare
 from txlab.runs.scenario import load_scenario
 from txlab.tui.app import TxlabApp
-from txlab.tui.run_panel import RunPanel
+from txlab.tui.playback import Playback
 from txlab.tui.widgets.chart import Chart
 
 Rows = list[list[tuple[str, str]]]
@@ -107,32 +107,32 @@ RUNS: dict[str, tuple[str, Callable[[Path], Path], tuple[str, ...]]] = {
 """what → screen, run, keys that are pressed first"""
 
 
-async def quiet(pilot: Pilot[None], app: TxlabApp, panel: RunPanel, step: int | None) -> None:
+async def quiet(pilot: Pilot[None], app: TxlabApp, panel: Playback, step: int | None) -> None:
     """Wait until the time line is at a step and nothing is read or computed any more."""
 
     def ready() -> bool:
         busy = any(worker.group != "session" and not worker.is_finished for worker in app.workers)
         drawn = not any(chart.postponed or chart.drawing or chart.again for chart in app.screen.query(Chart))
-        read = not (busy or panel._reading or panel._again)
+        read = not (busy or panel.watch_run.reading or panel.watch_run.again)
         return read and drawn and (step is None or panel.timeline.step == step)
 
     for _ in range(2):  # what has been read may ask for more
         await settle(pilot, ready)
 
 
-async def opened(pilot: Pilot[None], app: TxlabApp, screen: str, run: Path, keys: tuple[str, ...]) -> RunPanel:
+async def opened(pilot: Pilot[None], app: TxlabApp, screen: str, run: Path, keys: tuple[str, ...]) -> Playback:
     app.action_open_screen(screen)
     await settle(pilot, lambda: app.screen.__class__.__name__.lower().startswith(screen))
     app.current_run = run
-    panel = app.screen.query_one(RunPanel)
-    await settle(pilot, lambda: len(panel.timeline.steps) > 2 and panel.watching)
+    panel = app.screen.query_one(Playback)
+    await settle(pilot, lambda: len(panel.timeline.steps) > 2 and panel.watch_run.watching)
     await quiet(pilot, app, panel, None)
     await pilot.press(*keys)
     await quiet(pilot, app, panel, None)
     return panel
 
 
-def picture(app: TxlabApp, panel: RunPanel) -> Rows:
+def picture(app: TxlabApp, panel: Playback) -> Rows:
     """The cells of the screen, but for the time line, which says how the frame was reached."""
     strips = strips_of(app)
     del strips[panel.timeline.region.y]

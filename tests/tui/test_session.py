@@ -18,7 +18,8 @@ from waiting import LONGEST
 
 from txlab.errors import LabError
 from txlab.experiments.protocol import Adjustable, Frame
-from txlab.tui.session import MOST_FRAMES, FrameMemory, Picture, Session
+from txlab.sources.live import MOST_FRAMES, FrameMemory, Picture
+from txlab.tui.session import Session
 
 
 @dataclass
@@ -161,11 +162,11 @@ async def test_a_named_order_takes_the_place_of_the_one_that_waits() -> None:
     async with bench() as (screen, pilot):
         done: list[object] = []
         held = threading.Event()
-        screen.session.order(lambda _: held.wait(5))
+        screen.session.edit(lambda _: held.wait(5))
         await until(pilot, lambda: not screen.session.orders)
         for number in range(5):
-            screen.session.order(lambda _, number=number: done.append(number), "number")
-        screen.session.order(lambda _: done.append("other"))
+            screen.session.edit(lambda _, number=number: done.append(number), "number")
+        screen.session.edit(lambda _: done.append("other"))
         held.set()
         await until(pilot, lambda: screen.session.idle)
         assert done == [4, "other"]

@@ -126,7 +126,7 @@ class Progress:
 
 
 def luck_of(entry: GameEntry) -> str:
-    from txlab.engine.games.match import random_moves
+    from txlab.engine.games.tournament import random_moves
 
     return "first moves" if random_moves(entry.game) else "dice"
 

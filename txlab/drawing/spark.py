@@ -9,6 +9,7 @@ import numpy as np
 
 BARS = "▁▂▃▄▅▆▇█"
 ASCII_BARS = "_.-=+*#@"
+RISING = ".:-=+*#@"  # in ASCII, where none of them is a zero
 NOISE = 1e-6  # a series that varies by less than this share of its size is constant up to rounding
 EIGHTHS = " ▏▎▍▌▋▊▉"
 

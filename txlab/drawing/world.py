@@ -13,6 +13,7 @@ from typing import Literal
 
 import numpy as np
 
+from txlab.drawing.spark import BARS, RISING
 from txlab.drawing.text import visible
 from txlab.drawing.world_scene import CellSize, Scene, WorldAspect
 from txlab.drawing.world_signs import action_sign, actions_sign, decimals_for, direction, mark_sign, short, whole
@@ -26,7 +27,7 @@ Role = Literal[
 SURFACE, WALL, HAZARD, GOAL, CURSOR = -1, -2, -3, -4, -5
 """Levels that are no level of the ramp."""
 
-BARS, ASCII_BARS, ASCII_TRACES = "▁▂▃▄▅▆▇█", ".:-=+*#@", "___:::!|"
+ASCII_TRACES = "___:::!|"
 
 
 @dataclass
@@ -104,7 +105,7 @@ def profile(world: World, scene: Scene, view: WorldAspect, rows: int) -> Canvas:
     share = view.scale.share(scene.value)
     levels = view.ramp.level(share).tolist()
     zero = 0.5 if view.scale.signed else 0.0
-    bars = ASCII_BARS if view.ascii else BARS
+    bars = RISING if view.ascii else BARS
     for column in range(columns):
         state = states.get(first + column)
         if state is None or world.process.terminal[state]:

@@ -1,6 +1,6 @@
 """Training a byte pair encoding as an experiment: one merge is one step, and merges can be taken back (MATH K2).
 
-It is stepped by a live session (tui/session.py), or like any other Experiment. Its frame has the merges so far, how
+It is stepped by a live source (sources/live.py), or like any other Experiment. Its frame has the merges so far, how
 often each pair was found, the candidates for the next merge, and the length of the text in tokens.
 """
 

@@ -17,23 +17,15 @@ from functools import cached_property
 
 import numpy as np
 
-from txlab.engine.games.game import Game, Move, OpensAtRandom, Position
+from txlab.engine.games.game import Move, Position
 from txlab.engine.games.players import Player
 from txlab.engine.games.records.record import PlayedGame, Turn
-from txlab.engine.games.tournament import RANDOM_MOVES, games_played
+from txlab.engine.games.tournament import games_played, random_moves
 from txlab.engine.intervals import mean_interval, probability_above
 from txlab.errors import LabError
 
 AT_ONCE = 64
 """Pairs that are played at the same time, at most: some players answer many positions in the time of one."""
-
-
-def random_moves(game: Game) -> int:
-    """The first moves that are made at random: two players that always move alike would play one game only. No game of
-    tic-tac-toe is decided by one move; other games say how many."""
-    if game.chances(game.start()):
-        return 0
-    return game.RANDOM_MOVES if isinstance(game, OpensAtRandom) else RANDOM_MOVES
 
 
 def whole_games(first: Player, second: Player, throws: np.ndarray, choices: np.ndarray) -> list[int] | None:

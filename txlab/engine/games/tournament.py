@@ -31,7 +31,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from txlab.engine.games.game import CHANCE, FIRST, SECOND, Game, Move, Position, thrown
+from txlab.engine.games.game import CHANCE, FIRST, SECOND, Game, Move, OpensAtRandom, Position, thrown
 from txlab.engine.games.graph import GameGraph, compiled, cumulated
 from txlab.engine.games.players import AnswersMany, Player, RandomPlayer, TabularPlayer
 from txlab.engine.games.playing import CHOICE, DICE, OPENING, Draws
@@ -141,7 +141,7 @@ def tournament(
 ) -> Standings | None:
     """Let every two players play `games` games, half from either seat; None if `late` returned True before the end.
 
-    opening  the number of random first moves, None = RANDOM_MOVES without dice, 0 with them
+    opening  the number of random first moves; None = as many as `random_moves` says
     say      gets how many games are done and how many there are in all
     names    of the players, if not their own
     LabError for fewer than two players, two of the same name, players of different games, or an odd number of games.
@@ -188,8 +188,11 @@ def tournament(
 
 
 def random_moves(game: Game) -> int:
-    """The number of first moves that are drawn at random in a game: none if there are dice."""
-    return 0 if game.chances(game.start()) else RANDOM_MOVES
+    """The first moves that are made at random: two players that always move alike would play one game only. No game of
+    tic-tac-toe is decided by one move; other games say how many."""
+    if game.chances(game.start()):
+        return 0
+    return game.RANDOM_MOVES if isinstance(game, OpensAtRandom) else RANDOM_MOVES
 
 
 def add_results(results: np.ndarray, i: int, j: int, points: np.ndarray) -> None:

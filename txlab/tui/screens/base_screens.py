@@ -1,6 +1,6 @@
 """What every screen has in common: the navigation line, the keys at the bottom, help and pictures.
 
-A screen that shows a run has a `RunPanel` (run_panel.py) among its panels.
+A screen with time has a `Playback` (playback.py) among its panels.
 """
 
 from __future__ import annotations

@@ -7,7 +7,11 @@ from collections.abc import Sequence
 from textual.content import Content
 from textual.widgets import Static
 
+from txlab.drawing.text import width
 from txlab.tui.theme import plain_signs
+
+Parts = list[tuple[str, str]]
+"""Pieces of a line, each with its style."""
 
 
 def fitting(parts: Sequence[Content], cells: int) -> Content:
@@ -18,6 +22,21 @@ def fitting(parts: Sequence[Content], cells: int) -> Content:
             break
         said += part
     return said or parts[0]
+
+
+def styled(parts: Parts) -> Content:
+    return Content.assemble(*(Content.styled(text, style) if style else Content(text) for text, style in parts))
+
+
+def spread(left: Parts, groups: Sequence[Parts], cells: int) -> Content:
+    """Put `left` on the left, and as many groups as fit at the right edge; the first ones are dropped first."""
+    used = sum(width(text) for text, _ in left)
+    kept = list(groups)
+    while kept and used + 1 + sum(width(text) for group in kept for text, _ in group) > cells:
+        kept = kept[1:]
+    right = [part for group in kept for part in group]
+    gap = cells - used - sum(width(text) for text, _ in right)
+    return styled([*left, (" " * max(0, gap), ""), *right])
 
 
 class Words(Static):

@@ -87,8 +87,8 @@ def ask_why(
     frame are fetched with all their digits first.
     """
     if again is not None:
-        for panel in app.screen.query("RunPanel"):
-            if panel.exactly(again):  # type: ignore[attr-defined]
+        for panel in app.screen.query("Playback"):
+            if panel.watch_run.exactly(again):  # type: ignore[attr-defined]
                 return
     put_in_front(app, "why", WhyScreen, lambda screen: screen.begin(ask, waiting))
 

@@ -49,7 +49,7 @@ class WorldChoice(Panel):
         if self.app.screen is not self.screen:
             return
         worlds, runs = found
-        now = self.arena.world.name if self.arena.world is not None and not self.arena.replaying else ""
+        now = self.arena.world.name if self.arena.world is not None and self.arena.playback.can_edit else ""
         rows = [(name, about, name == now) for name, about in worlds]
         rows += [(A_FILE, "drawn as text, UTF-8", False)]
         rows += [(OTHERS, "frozen-lake slippery=false, gymnasium:Blackjack-v1", False)]
@@ -64,7 +64,7 @@ class WorldChoice(Panel):
                 question = AskValue("Which world?", about, "", lambda text: str(table_of(text)["name"]))
                 self.app.push_screen(question, lambda text: self.open_world(table_of(text)) if text else None)
             elif name in runs:
-                self.arena.look_at_run(runs[name])
+                self.arena.playback.look_at_run(runs[name])
             elif name:
                 self.open_world({"name": name})
 

@@ -93,12 +93,13 @@ class CurvesPanel(Panel):
             chart.set_series(self.band_series(), f"on-line return, {self.band_said}", "computing the bands…")
             return
         drawn: list[ChartSeries] = []
+        recorded = not self.arena.playback.can_edit
         blocks, what, all_curves = 1, "on-line return", self.arena.curves
         titles = titles_of(self.arena.facts, len(all_curves), self.arena.ascii)
         for side, (title, each) in enumerate(zip(titles, all_curves, strict=True)):
             blocks, what = max(blocks, each.block), each.label or what
             band = (each.low, each.high) if each.low is not None and each.high is not None else ()
-            if self.arena.replaying:
+            if recorded:
                 drawn += banded(title, side, each.episodes, each.returns, band)
             elif len(each.episodes):
                 drawn.append(ChartSeries(title, each.episodes, each.returns, colour=side))
@@ -108,7 +109,7 @@ class CurvesPanel(Panel):
         chart.log_y = what == "delta"
         chart.across = all_curves[0].across if all_curves else "episode"
         what = FAMILIES.get(what, what) + (f", mean of {blocks}" if blocks > 1 else "")
-        if self.arena.replaying and any(each.low is not None for each in all_curves):
+        if recorded and any(each.low is not None for each in all_curves):
             what += ", ± standard error"
         chart.set_series(drawn, what, "no returns of episodes yet")
 
@@ -147,7 +148,7 @@ class CurvesPanel(Panel):
             self.banding.forget()
             self.bands, self.band_said = {}, ""
             self.show()
-        elif self.arena.live():
+        elif self.arena.playback.ready():
             self.wants_bands = True
             self.settings_changed()
             if not self.room:

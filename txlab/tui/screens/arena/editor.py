@@ -53,14 +53,14 @@ class EditorPanel(Panel):
 
     def action_edit(self) -> None:
         """Edit the map while the learners run; the world of a recorded run is made live first."""
-        world = self.arena.world
+        world, recorded = self.arena.world, not self.arena.playback.can_edit
         if self.arena.editing:
             self.end()
-        elif world is not None and world.map is None and (self.arena.replaying or self.arena.live()):
+        elif world is not None and world.map is None and (recorded or self.arena.playback.ready()):
             self.tell(f"{world.name} is not drawn as a map and cannot be edited; o opens one that can")
-        elif self.arena.replaying:
+        elif recorded:
             self.begins_next = self.arena.go_live()
-        elif self.arena.live() and world is not None:
+        elif self.arena.playback.ready() and world is not None:
             self.arena.begin_editing()
 
     def end(self) -> None:
@@ -119,5 +119,5 @@ class EditorPanel(Panel):
                 session.say(self.tell, note)
             session.say(self.arena.settings_changed)
 
-        if self.arena.live():
-            session.order(work)
+        if self.arena.playback.ready():
+            session.edit(work)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from textual.geometry import Size
 
 from txlab.engine.rl.world import World
+from txlab.tui.playback import Playback
 from txlab.tui.screens.arena.layout import PanePlan
 from txlab.tui.screens.arena.learners import LiveMatch, ReturnCurves, WorldFrame
-from txlab.tui.session import Picture, Session
+from txlab.tui.session import Session
 
 
 class Arena(Protocol):
@@ -21,12 +21,10 @@ class Arena(Protocol):
     """
 
     session: Session[LiveMatch]
-    picture: Picture[LiveMatch] | None
+    playback: Playback
     frame: WorldFrame | None
     curves: tuple[ReturnCurves, ...]
     planned: PanePlan | None
-    standing: tuple[str, int, int]
-    replaying: bool
     side: int
     alone: bool
     cursor: tuple[int, int] | None
@@ -45,19 +43,11 @@ class Arena(Protocol):
     def sides(self) -> int: ...
     @property
     def shown(self) -> Sequence[int]: ...
-    @property
-    def run_goes_on(self) -> bool: ...
 
-    def live(self) -> bool: ...
-    def where(self) -> str: ...
-    def begin(self, make: Callable[[LiveMatch], LiveMatch]) -> None: ...
     def begin_editing(self) -> None: ...
     def enter_world(self, world: World, table: Mapping[str, Any]) -> None: ...
-    def look_at_run(self, path: Path) -> None: ...
     def go_live(self) -> bool: ...
     def settings_changed(self) -> None: ...
-    def follow_now(self) -> None: ...
-    def look_at_now(self) -> None: ...
     def lay_out(self) -> None: ...
     def resized(self) -> None: ...
     def show_all(self) -> None: ...

@@ -34,9 +34,10 @@ GreedyWalk = tuple[tuple[int, ...], float, str]
 
 @dataclass(frozen=True)
 class WorldFrame(Frame):
-    """A frame of a decision experiment, and the world of its states."""
+    """A frame of a decision experiment, the world of its states, and the curves of its run."""
 
     world: World = field(kw_only=True)
+    curves: tuple[ReturnCurves, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -137,7 +137,7 @@ class ParametersPanel(Panel):
         """Let the arrows change the parameters of this side: up and down select, left and right change, enter types."""
         if self.arena.turning is not None:
             self.arena.turning = None
-        elif self.arena.live():
+        elif self.arena.playback.ready():
             self.arena.turning = 0
         self.arena.refresh_bindings()
         self.arena.show_heads()
@@ -152,7 +152,7 @@ class ParametersPanel(Panel):
 
     def action_turn(self, by: int) -> None:
         """Move the selected parameter one stop up or down."""
-        if not self.arena.live():
+        if not self.arena.playback.ready():
             return
         if self.arena.turning is None:
             self.action_turn_mode()
@@ -162,7 +162,7 @@ class ParametersPanel(Panel):
 
     def action_extreme(self, stop: int) -> None:
         """Set the selected parameter to its lowest (0) or highest (-1) value."""
-        if self.chosen is not None and self.arena.live():
+        if self.chosen is not None and self.arena.playback.ready():
             self.set(self.chosen, self.chosen.stops[stop])
 
     def set(self, parameter: Parameter, value: float) -> None:
@@ -177,12 +177,12 @@ class ParametersPanel(Panel):
                 live.set(side, parameter.name, to(float(getattr(live.settings[side], parameter.name))))
                 session.say(self.arena.settings_changed)
 
-        session.order(work)
+        session.edit(work)
 
     def type(self) -> None:
         """Type a value for the selected parameter."""
         parameter = self.chosen
-        if parameter is None or not self.arena.live():
+        if parameter is None or not self.arena.playback.ready():
             return
         value = self.told.get(parameter.name)
         start = compact(float(value)).replace("−", "-") if isinstance(value, (int, float)) else ""
@@ -195,14 +195,14 @@ class ParametersPanel(Panel):
 
     def action_rule(self) -> None:
         """Choose another rule for this side; its tables start empty, since no rule can use those of another."""
-        if not self.arena.live():
+        if not self.arena.playback.ready():
             return
         side, now, session = self.arena.side, self.told.get("rule"), self.arena.session
         names = {rule_named(rule).title: rule for rule in rule_names()}
 
         def choose(title: str | None) -> None:
             if title in names:
-                session.order(lambda live: live.change_rule(side, names[title]))
+                session.edit(lambda live: live.change_rule(side, names[title]))
                 self.app.call_later(self.arena.settings_changed)
 
         which = "" if self.arena.sides == 1 else f" in the place of {self.told.get('title', 'this one')}"
@@ -215,11 +215,11 @@ class ParametersPanel(Panel):
         if self.arena.sides > 1:
             self.arena.alone = not self.arena.alone
             self.arena.resized()
-        elif self.arena.live():
+        elif self.arena.playback.ready():
             session = self.arena.session
 
             def add(live: LiveMatch) -> None:
                 live.add(Settings("q-learning"))
                 session.say(self.arena.settings_changed)
 
-            session.order(add)
+            session.edit(add)

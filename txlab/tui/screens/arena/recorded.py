@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.world import World
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
-from txlab.tui.screens.arena.learners import ReturnCurves, WorldFrame, told_of
+from txlab.tui.screens.arena.learners import ReturnCurves, told_of
 from txlab.tui.screens.arena.parameters import PLANNED
 
 if TYPE_CHECKING:
@@ -41,40 +41,11 @@ PREDICTED: dict[str, dict[str, Any]] = {
 """Prediction rules, and their equivalents in TD(λ)."""
 
 
-@dataclass(frozen=True, eq=False)
-class RunReading:
-    """The result of reading a run; `trouble` says why there is no frame."""
-
-    status: str
-    steps: np.ndarray
-    edge: int
-    total: int
-    frame: WorldFrame | None = None
-    curves: tuple[ReturnCurves, ...] = ()
-    trouble: str = ""
-
-
 class RecordedWorlds:
-    """Reads frames of runs with their worlds, which are cached by table."""
+    """The worlds of recorded frames, cached by table."""
 
     def __init__(self) -> None:
         self.worlds: dict[str, World] = {}
-
-    def read(self, reader: RunReader, at: int | None) -> RunReading:
-        """Read the frame at a step, or the last one before it; None reads the newest."""
-        frames = reader.frames
-        frames.refresh()
-        steps, state = frames.steps, reader.state
-        found = RunReading(state.status, steps, state.step, state.steps)
-        if not len(steps):
-            return replace(found, trouble="the run has recorded no frame yet")
-        place = -1 if at is None else max(0, int(np.searchsorted(steps, at, "right")) - 1)
-        try:
-            frame = frames.read(int(steps[place]))
-            world = self.world_of(frame)
-        except LabError as error:
-            return replace(found, trouble=str(error))
-        return replace(found, frame=WorldFrame(**vars(frame), world=world), curves=curves_of_run(reader, frame))
 
     def world_of(self, frame: Frame) -> World:
         """Return the world of a frame's [world] table; raises LabError if it describes none."""

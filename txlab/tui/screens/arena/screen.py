@@ -1,53 +1,47 @@
 """Screen 6, Arena: learners side by side in one world, their values, their paths, and the update rule in numbers.
 
-The screen shows one frame with its world and its curves (`look_at`), whether it comes from the session, its timeline,
-or a recorded run. This file decides what is shown and which panel draws what; the panels own the keys.
+It shows one frame with its world and its curves. This file decides what is shown and which panel draws what; the panels
+own the keys.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-import numpy as np
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 
+from txlab.drawing.text import visible, width
 from txlab.engine.explain import Explanation
 from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.world import World
 from txlab.errors import LabError
-from txlab.experiments.kind import kind_of_run
-from txlab.experiments.protocol import Frame
-from txlab.runs.summary import GOING
-from txlab.tui.panel import ROUTED, Panel
-from txlab.tui.run_panel import RunPanel
+from txlab.sources.recorded import Recorded
+from txlab.tui.panel import Panel
+from txlab.tui.playback import Playback
 from txlab.tui.screens.arena.choosing import WorldChoice
 from txlab.tui.screens.arena.curves import CurvesPanel
 from txlab.tui.screens.arena.editor import EditorPanel
 from txlab.tui.screens.arena.layout import RULE_LINES, PanePlan, plan
 from txlab.tui.screens.arena.learners import LiveMatch, ReturnCurves, WorldFrame, told_of
 from txlab.tui.screens.arena.parameters import ParametersPanel, parameters
-from txlab.tui.screens.arena.recorded import RecordedWorlds, RunReading, explain_frame, learners_of
-from txlab.tui.screens.arena.session_panel import SessionPanel
+from txlab.tui.screens.arena.recorded import RecordedWorlds, curves_of_run, explain_frame, learners_of
 from txlab.tui.screens.arena.words import update_lines
 from txlab.tui.screens.arena.worlds import WorldsPanel
 from txlab.tui.screens.base_screens import BenchScreen, Rule
-from txlab.tui.screens.words import Words
-from txlab.tui.session import Picture, Session
+from txlab.tui.screens.words import Parts, Words
+from txlab.tui.session import Session
+from txlab.tui.widgets.timeline import TimeLine
 from txlab.tui.widgets.why import ask_why
 
-if TYPE_CHECKING:
-    from txlab.runs.reader import RunReader
-
 AROUND = 5  # lines outside the plan: header, timeline, navigation, its rule, the keys
-RUN_KEYS = {"run.pause", "run.step"}  # which act on a recorded run while it is running
-LIVE_KEYS = RUN_KEYS | {
-    *("arena.slower", "arena.new", "arena.turn", "arena.rule", "arena.second", "arena.greedy", "arena.bands"),
-    "arena.edit",
+RECORDED = "this is a recorded run: l goes on from its world with its learners, by hand"
+LIVE_KEYS = {  # which only explain what a recording is
+    *("arena.new", "arena.turn", "arena.rule", "arena.second", "arena.greedy", "arena.bands", "arena.edit"),
 }
 EDIT_KEYS = {
     *("arena.wall", "arena.floor", "arena.goal", "arena.hole", "arena.cliff", "arena.start", "arena.reward"),
@@ -71,17 +65,17 @@ class ArenaScreen(BenchScreen):
         "would earn without. Of a recorded run, l goes on by hand: its world, and its learners anew."
     )
     PANELS: ClassVar[tuple[type[Panel], ...]] = (
-        EditorPanel, SessionPanel, ParametersPanel, WorldsPanel, CurvesPanel, WorldChoice, RunPanel,
+        EditorPanel, ParametersPanel, WorldsPanel, CurvesPanel, WorldChoice, Playback,
     )  # fmt: skip
     KEY_ORDER: ClassVar[tuple[str, ...]] = (
-        "arena.live", "run.pause", "arena.leave", "arena.wall", "arena.floor", "arena.goal", "arena.hole",
-        "arena.cliff", "arena.start", "screen.picture", "arena.reward", "arena.slip", "run.step", "arena.slower",
-        "arena.faster", "arena.side", "arena.edit", "screen.why", "arena.layer", "arena.greedy", "arena.open",
+        "run.branch", "run.pause", "arena.leave", "arena.wall", "arena.floor", "arena.goal", "arena.hole",
+        "arena.cliff", "arena.start", "screen.picture", "arena.reward", "arena.slip", "run.step", "run.slower",
+        "run.faster", "arena.side", "arena.edit", "screen.why", "arena.layer", "arena.greedy", "arena.open",
         "arena.play", "arena.turn", "arena.rule", "arena.view", "arena.new", "arena.bands", "arena.second",
         "arena.curves", "time.earlier", "time.later",
     )  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("l", "live", "go on by hand", id="arena.live"),
+        Binding("n", "forget", "new", id="arena.new"),
         Binding("escape", "leave", "done", id="arena.leave", key_display="esc"),
         Binding("s", "picture", "picture", id="screen.picture", show=False),  # after the editor's start
         Binding("tab", "side", "side", id="arena.side"),
@@ -92,13 +86,9 @@ class ArenaScreen(BenchScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self.session: Session[LiveMatch] = Session(self, self.show_picture, lambda error: self.tell(error, "error"))
-        self.picture: Picture[LiveMatch] | None = None  # the newest of the live learners
+        self.session: Session[LiveMatch] = Session(self)
         self.frame: WorldFrame | None = None  # what is shown
         self.curves: tuple[ReturnCurves, ...] = ()
-        self.replaying = False  # a recorded run is shown
-        self.standing: tuple[str, int, int] = ("", 0, 0)  # of that run: status, step, total steps
-        self.trouble = ""
         self.recorded = RecordedWorlds()
         self.side = 0
         self.alone = False  # only the chosen side is shown; the others learn on
@@ -106,18 +96,24 @@ class ArenaScreen(BenchScreen):
         self.turning: int | None = None  # index of the parameter that the arrows change
         self.editing = False
         self.planned: PanePlan | None = None
-        self.header, self.worlds, self.below = SessionPanel(self), WorldsPanel(self), CurvesPanel(self)
+        self.worlds, self.below = WorldsPanel(self), CurvesPanel(self)
         self.parameters, self.editor, self.choice = ParametersPanel(self), EditorPanel(self), WorldChoice(self)
-        self.run_panel = RunPanel(self)
+        self.playback = Playback(
+            *(self, lambda kind: kind.screen == "arena", self.session),
+            unit="update",
+            hint=RECORDED,
+            title=self.title_of,
+            branch=self.go_live,
+        )
 
     def compose_body(self) -> ComposeResult:
-        yield self.header
+        yield self.playback.header
         yield self.worlds
         with Vertical(id="rule"):
             yield Rule()
             yield Words(id="update")
         yield self.below
-        yield from (self.parameters, self.editor, self.choice, self.run_panel)
+        yield from (self.parameters, self.editor, self.choice, self.playback)
 
     def on_mount(self) -> None:
         self.set_class(self.ascii, "-ascii")
@@ -129,131 +125,63 @@ class ArenaScreen(BenchScreen):
             return LiveMatch(world_named("cliff"), {"name": "cliff"}, settings, 0, lambda: self.session.running)
 
         self.session.begin(on_the_cliff)
-        self.show_header()
 
-    # The source of what is shown: the session…
+    # The learners.
 
     def begin(self, make: Callable[[LiveMatch], LiveMatch]) -> None:
         """Replace the learners, or move them to another world."""
         self.worlds.end_walk()
         self.session.begin(lambda old: make(old) if old is not None else old)  # type: ignore[arg-type, return-value]
 
-    def show_picture(self, picture: Picture[LiveMatch]) -> None:
-        """Show a picture of the session."""
-        known, self.picture = self.picture, picture
-        fresh = known is None or known.experiment is not picture.experiment
-        if known is None or known.running != picture.running:
-            self.refresh_bindings()
-        if self.replaying:
-            return
-        if fresh:
-            self.begin_anew()
-        self.curves = picture.experiment.curves
-        steps = np.asarray(picture.steps, np.int64)
-        self.run_panel.timeline.set_frames(steps, edge=picture.frame.step, ended=not picture.running)
-        if self.at is None:
-            self.look_at(picture.frame)
-        else:
-            self.show_header()
-        self.below.show_now_and_then(picture.running)
-        if fresh and self.editor.begins_next:
-            self.editor.begins_next = False
-            self.begin_editing()
-
     def enter_world(self, world: World, table: Mapping[str, Any]) -> None:
         """Put the present learners, with nothing learnt, into another world."""
-        if self.replaying:
-            self.back_to_the_learners()
+        self.playback.go_live()
         self.editing = False
         self.below.bands.clear()
         self.begin(lambda old: old.another(old.settings, world, table))
 
-    # … or a recorded run.
-
-    def run_changed(self) -> None:
-        """Show the new run unless it turns out to be of another kind."""
-        self.trouble = ""
-        if self.run_panel.path is None and self.replaying:
-            self.back_to_the_learners()
-
-    def read_run(self, reader: RunReader, changed: bool) -> RunReading | None:
-        if kind_of_run(reader.scenario.get("kind")).screen != "arena":
-            self.run_panel.watching = False
-            return None
-        return self.recorded.read(reader, self.at) if changed else None
-
-    def show_run(self, snapshot: RunReading) -> None:
-        if not self.run_panel.watching:  # the user left it while it was read
-            return
-        changed = not self.replaying or snapshot.status != self.run_panel.status
-        if not self.replaying:
-            self.session.pause()
-            self.worlds.end_walk()
-            self.replaying, self.editing, self.turning = True, False, None
-            self.begin_anew()
-            self.below.bands.clear()
-        self.run_panel.status = snapshot.status
-        self.standing = snapshot.status, snapshot.edge, snapshot.total
-        ended = snapshot.status not in GOING
-        self.run_panel.timeline.set_frames(snapshot.steps, snapshot.total, snapshot.edge, ended=ended)
-        if snapshot.trouble and snapshot.trouble != self.trouble:
-            self.tell(snapshot.trouble, "warning")
-        self.trouble = snapshot.trouble
-        if snapshot.frame is not None:
-            self.curves = snapshot.curves
-            self.look_at(snapshot.frame)
-            self.below.show()
-        else:
-            self.show_header()
-        if changed:
-            self.call_after_refresh(self.refresh_bindings)
-
-    def look_at_run(self, path: Path) -> None:
-        """Show a run that was chosen here."""
-        self.replaying, self.run_panel.watching = False, True
-        if self.app.current_run == path:  # type: ignore[attr-defined]
-            self.run_panel.wants_read()
-        self.app.current_run = path  # type: ignore[attr-defined]
-
-    def leave_run(self) -> None:
-        self.replaying, self.run_panel.watching = False, False
-        self.begin_anew()
-
-    def back_to_the_learners(self) -> None:
-        """Return to the match as it was left."""
-        self.leave_run()
-        if self.picture is not None:
-            picture = self.picture
-            steps = np.asarray(picture.steps, np.int64)
-            self.run_panel.timeline.set_frames(steps, edge=picture.frame.step, ended=True)
-            self.curves = picture.experiment.curves
-            self.look_at(picture.frame)
-            self.below.show()
-        self.session.look()
-        self.refresh_bindings()
-
-    def go_live(self) -> bool:
+    def go_live(self, run: Recorded | None = None) -> bool:
         """Turn the recorded world and its learners into a live match; return whether that was possible."""
         frame = self.frame
         table = self.facts.get("world")
-        if not self.replaying or frame is None or not isinstance(table, Mapping):
+        if self.playback.can_edit or frame is None or not isinstance(table, Mapping):
             return False
         try:
             settings, left = learners_of(self.facts)
         except LabError as error:
             self.tell(str(error), "error")
             return False
-        self.leave_run()
+        self.playback.go_live()
         self.begin(lambda old: old.another(settings, frame.world, table))
         self.tell("live now: its world and its learners, knowing nothing yet; space runs" + left)
         return True
 
-    # What is shown.
+    def action_forget(self) -> None:
+        """Restart with nothing learnt."""
+        if self.playback.ready():
+            self.begin(lambda old: old.again())
 
-    @property
-    def at(self) -> int | None:
-        """The step selected on the timeline; None is the present."""
-        return self.run_panel.at
+    # The view of its Playback.
+
+    def source_changed(self) -> None:
+        """Forget what is meaningless in another match or run."""
+        self.alone, self.cursor = False, None
+        self.worlds.begin_anew()
+        if not self.playback.can_edit:
+            self.editing, self.turning = False, None
+            self.worlds.end_walk()
+            self.below.bands.clear()
+
+    def read(self, source: Any, at: int | None, changed: bool) -> WorldFrame | None:
+        if not changed:
+            return None
+        frame = source.frame(at)
+        if isinstance(frame, WorldFrame):
+            return frame
+        world = self.recorded.world_of(frame)
+        return WorldFrame(**vars(frame), world=world, curves=curves_of_run(source.reader, frame))
+
+    # What is shown.
 
     @property
     def world(self) -> World | None:
@@ -277,48 +205,23 @@ class ArenaScreen(BenchScreen):
         first = max(0, min(self.side, self.sides - 2))
         return range(first, min(first + 2, self.sides))
 
-    @property
-    def run_goes_on(self) -> bool:
-        """Whether a run is shown that takes requests."""
-        return self.replaying and self.run_panel.status in GOING
-
-    def live(self) -> bool:
-        """Return whether there is a match to act on; tells the user if a recorded run is shown."""
-        if self.replaying:
-            self.tell("this is a recorded run: l goes on from its world with its learners, by hand")
-        return not self.replaying and (self.session.experiment is not None or self.session.alive)
-
-    def begin_anew(self) -> None:
-        """Forget selections that are meaningless in another match or run."""
-        self.alone = False
-        self.cursor, self.run_panel.at, self.run_panel.timeline.at = None, None, None
-        self.worlds.begin_anew()
-
+    @on(TimeLine.Moved)
     def moved(self) -> None:
-        """Show another step of the timeline."""
         self.worlds.walked = {}
-        if self.replaying:
-            self.run_panel.wants_read()
-        elif self.picture is not None:
-            found = self.session.recording.at(self.at) if self.at is not None else None
-            self.look_at(found or self.picture.frame)
+        self.worlds.show()
 
-    def follow_now(self) -> None:
-        """Show the present instead of an earlier frame."""
-        if self.at is not None:
-            self.run_panel.action_last()
-
+    @on(Playback.Stepped)
     def look_at_now(self) -> None:
-        """Do the same, and drop the greedy walk and the chosen layer: something is about to happen."""
+        """Drop the greedy walk and the chosen layer: something is about to happen."""
         self.worlds.end_walk()
-        self.follow_now()
         self.worlds.chosen_layer = None
+        self.show_all()
 
-    def look_at(self, frame: Frame) -> None:
-        """Show a frame of either source."""
-        assert isinstance(frame, WorldFrame)
+    def show(self, frame: WorldFrame) -> None:
         changed, before = frame.world is not self.world, self.sides
         self.frame = frame
+        learners = self.session.picture if self.playback.can_edit else None
+        self.curves = learners.experiment.curves if learners is not None else frame.curves
         self.side = min(self.side, self.sides - 1)
         layout = frame.world.layout
         if self.cursor is not None and not (0 <= self.cursor[0] < layout.height and 0 <= self.cursor[1] < layout.width):
@@ -327,6 +230,10 @@ class ArenaScreen(BenchScreen):
             self.lay_out()
             self.refresh_bindings()
         self.show_all()
+        self.below.show_now_and_then(self.session.running)
+        if self.playback.can_edit and self.editor.begins_next:
+            self.editor.begins_next = False
+            self.begin_editing()
 
     # What is drawn.
 
@@ -337,7 +244,7 @@ class ArenaScreen(BenchScreen):
         lines, sides = max(1, self.size.height - AROUND), len(self.shown)
         found = plan(
             *(self.world.layout, sides, self.size.width - 2, lines, self.worlds.showing, self.below.wanted),
-            with_updates=any(each is not None for each in self.facts.get("last") or ()) or not self.replaying,
+            with_updates=any(each is not None for each in self.facts.get("last") or ()) or self.playback.can_edit,
         )
         if found == self.planned and self.has_class("-two") == (sides > 1):
             return
@@ -358,7 +265,19 @@ class ArenaScreen(BenchScreen):
         self.below.show_facts()
 
     def show_header(self) -> None:
-        self.header.show()
+        self.playback.show_header()
+
+    def title_of(self, spare: int, most: int) -> Parts:
+        """`Cliff walking   Sutton and Barto 2018, example 6.6`, or the present mode in place of the source."""
+        world, where = self.world, self.where()
+        left: Parts = [(visible(world.title or world.name, self.ascii) if world is not None else "Arena", "bold")]
+        if where:
+            left.append((f"   {visible(where, self.ascii)}", "$accent"))
+        elif world is not None and world.source:
+            source = f"   {visible(world.source, self.ascii)}"
+            if width(left[0][0]) + width(source) + 5 < spare:
+                left.append((source, "$quiet"))
+        return left
 
     def show_heads(self) -> None:
         self.worlds.show_heads()
@@ -369,7 +288,10 @@ class ArenaScreen(BenchScreen):
         cells, world = self.size.width - 2, self.world
         sides = self.shown if self.planned.updates > 1 else [self.side]
         lines = RULE_LINES if len(sides) > 1 else 5
-        said = [update_lines(self.facts, side, world, cells, lines, self.ascii, self.replaying) for side in sides]
+        said = [
+            update_lines(self.facts, side, world, cells, lines, self.ascii, not self.playback.can_edit)
+            for side in sides
+        ]
         self.query_one("#update", Words).say(Content("\n").join(said), layout=False)
 
     def settings_changed(self) -> None:
@@ -384,8 +306,6 @@ class ArenaScreen(BenchScreen):
             return "home lowest, end highest" if self.ascii else "↑↓ choose  ←→ turn  home lowest  enter type"
         if self.worlds.walked:
             return "the greedy policy walks"
-        if self.replaying and self.run_panel.path is not None:
-            return f"run {self.run_panel.path.name}  {self.worlds.layer_seen()}".rstrip()
         return self.worlds.where()
 
     def on_resize(self) -> None:
@@ -403,41 +323,33 @@ class ArenaScreen(BenchScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """While a map is edited, letters are tiles; a recorded run is only for viewing."""
-        if action == ROUTED and parameters[0] == "RunPanel" and parameters[1] in ("pause", "step", "stop"):
-            return self.run_goes_on and super().check_action(action, parameters)
         if action == "play":
             return not self.editing
-        if action == "live":
-            return self.replaying
         if action == "side":
             return self.sides > 1
         if action in ("enter", "picture"):
             return not self.editing
         if action == "leave":
-            return self.editing or self.turning is not None or self.cursor is not None or self.replaying
+            return self.editing or self.turning is not None or self.cursor is not None or not self.playback.can_edit
         return super().check_action(action, parameters)
 
     def word_for(self, binding: Binding) -> str:
         """Return what a key would do now; a mode has only its own keys on the bottom line."""
         ident = binding.id or ""
-        if self.replaying and ident in LIVE_KEYS and not (ident in RUN_KEYS and self.run_goes_on):
-            return ""  # it only explains what a recording is
-        if ident == "run.pause" and self.replaying:
-            return "pause" if self.run_panel.status == "running" else "run"
+        recorded = not self.playback.can_edit
+        if recorded and ident in LIVE_KEYS:
+            return ""
         if self.editing and ident not in EDIT_KEYS:
             return ""
         if ident == "arena.enter":
             return binding.description if self.turning is not None else ""
-        if ident == "arena.leave" and self.replaying and not self.editing:
+        if ident == "arena.leave" and recorded and not self.editing:
             return "the learners"
         return super().word_for(binding)
 
     async def action_play(self) -> None:
         """Open the other screen of decisions: the board games."""
         await self.run_action("app.open_screen('play')")
-
-    def action_live(self) -> None:
-        self.go_live()
 
     def action_side(self) -> None:
         """Choose the other learner for the keys."""
@@ -462,14 +374,14 @@ class ArenaScreen(BenchScreen):
         elif self.cursor is not None:
             self.cursor = None
             self.show_all()
-        elif self.replaying:
-            self.back_to_the_learners()
+        else:
+            self.playback.go_live()
         self.refresh_bindings()
 
     def begin_editing(self) -> None:
         """Start editing the map, with the cursor at the learner."""
         self.worlds.end_walk()
-        self.follow_now()
+        self.playback.to_present()
         self.editing, self.turning = True, None
         if self.cursor is None:
             self.cursor = self.worlds.place_asked()
@@ -482,7 +394,7 @@ class ArenaScreen(BenchScreen):
         if frame is None or state is None:
             self.tell("no state is drawn in this cell; choose another one with the arrows, or click on it")
             return
-        live = not self.replaying and self.at is None
+        live = self.playback.present
 
         def ask() -> Explanation | list[Explanation] | None:
             if live:

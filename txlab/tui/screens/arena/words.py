@@ -15,30 +15,14 @@ from txlab.drawing.update_lines import compact, term_lines
 from txlab.engine.rl.world import World
 from txlab.tui.screens.arena.learners import ReturnCurves, told_of
 from txlab.tui.screens.arena.parameters import PLANNED, parameters
+from txlab.tui.screens.words import Parts, spread, styled
 from txlab.tui.theme import glyphs
-
-Parts = list[tuple[str, str]]
 
 NAMES = {
     "epsilon-greedy": "ε-greedy", "softmax": "softmax", "greedy": "greedy",
     "exploring-starts": "exploring starts",
     "values": "values", "actions": "Q in four directions", "visits": "visits", "policy": "policy",
 }  # fmt: skip
-
-
-def styled(parts: Parts) -> Content:
-    return Content.assemble(*(Content.styled(text, style) if style else Content(text) for text, style in parts))
-
-
-def spread(left: Parts, groups: Sequence[Parts], cells: int) -> Content:
-    """Put `left` on the left, and as many groups as fit at the right edge; the first ones are dropped first."""
-    used = sum(width(text) for text, _ in left)
-    kept = list(groups)
-    while kept and used + 1 + sum(width(text) for group in kept for text, _ in group) > cells:
-        kept = kept[1:]
-    right = [part for group in kept for part in group]
-    gap = cells - used - sum(width(text) for text, _ in right)
-    return styled([*left, (" " * max(0, gap), ""), *right])
 
 
 def side_parts(told: Mapping[str, Any], chosen: int | None, here: bool, cells: int, ascii: bool) -> Parts:

@@ -216,11 +216,10 @@ class WorldsPanel(Panel):
         if self.walks:
             self.end_walk()
             self.arena.show_all()
-        elif self.arena.live():
+        elif self.arena.playback.ready():
             session = self.arena.session
-            self.arena.follow_now()
             session.pause()
-            session.order(lambda live: session.say(self.begin_walk, live.greedy_walks()), "greedy")
+            session.edit(lambda live: session.say(self.begin_walk, live.greedy_walks()), "greedy")
 
     def begin_walk(self, walks: list[GreedyWalk]) -> None:
         if not walks or not self.is_attached:

@@ -195,12 +195,9 @@ def texts_of(frame: Frame, sites: Mapping[str, AttentionSite]) -> tuple[str, ...
 
 @dataclass(frozen=True)
 class FrameReading:
-    """The state of a run, and the frame to draw (None: unchanged); `trouble`: why there is none."""
+    """What is recorded of a run, and the frame to draw (None: unchanged); `trouble`: why there is none."""
 
     steps: np.ndarray
-    edge: int
-    total: int
-    status: str
     checkpoints: np.ndarray
     attention: RecordedAttention | None = None
     trouble: tuple[str, ...] = ()
@@ -211,9 +208,8 @@ def read_frame(reader: RunReader, at: int | None, drawn: tuple[int, int] | None)
     at the time: if nothing has changed the frame is not read again."""
     info, frames = reader.info, reader.frames
     steps = np.asarray(frames.steps, dtype=np.int64)
-    edge = max(info.step, reader.state.step or 0)
     checkpoints = np.array([int(row["step"]) for row in reader.rows("checkpoint")], dtype=np.int64)
-    found = FrameReading(steps, edge, info.steps, reader.state.status, checkpoints)
+    found = FrameReading(steps, checkpoints)
     if not len(steps):
         return replace(found, trouble=no_frames(reader))
     index = len(steps) - 1 if at is None else max(0, int(np.searchsorted(steps, at, side="right")) - 1)

@@ -22,9 +22,8 @@ from textual.strip import Strip
 from textual.widgets import Static
 
 from txlab.drawing.text import fit, visible, width
-from txlab.runs.summary import GOING
 from txlab.tui.panel import ROUTED
-from txlab.tui.run_panel import RunPanel
+from txlab.tui.playback import Playback
 from txlab.tui.screens.attention.bench import Task
 from txlab.tui.screens.attention.model_panel import ModelPanel
 from txlab.tui.screens.attention.pattern_panel import PatternPanel
@@ -35,11 +34,12 @@ from txlab.tui.screens.attention.writing_panel import WritingPanel
 from txlab.tui.screens.base_screens import BenchScreen, Rule
 from txlab.tui.widgets.heatmap import Heatmap
 from txlab.tui.widgets.painted import Painted
+from txlab.tui.widgets.timeline import TimeLine
 from txlab.tui.widgets.why import ask_why
 
 if TYPE_CHECKING:
     from txlab.experiments.kind import Kind
-    from txlab.runs.reader import RunReader
+    from txlab.sources.recorded import Recorded
 
 NO_RUN = (
     "No run is chosen.",
@@ -71,7 +71,7 @@ class AttentionScreen(BenchScreen):
         "back to the frames. w asks about what has the focus: a cell, a token that may come next, a row of the side; "
         "of an edit, the KL."
     )
-    PANELS = (RunPanel, PatternPanel, SidePanel, ModelPanel, WritingPanel)
+    PANELS = (Playback, PatternPanel, SidePanel, ModelPanel, WritingPanel)
     KEY_ORDER = (
         "run.pause", "run.step", "attention.previous-head", "attention.next-head", "attention.next-layer",
         "attention.previous-layer", "screen.why", "attention.text", "attention.heads", "attention.write",
@@ -92,7 +92,7 @@ class AttentionScreen(BenchScreen):
         self.recorded: RecordedAttention | None = None
         self.frames = 0  # how many there were when the drawn frame was read
         self.frame_at: int | None = None  # the selected step of the recording, also while a model is open
-        self.run = RunPanel(self, opens=has_attention)
+        self.run = Playback(self, has_attention)
         self.side = SidePanel(self)
         self.patterns = PatternPanel(self.looked_at, self.side)
         self.model = ModelPanel(self, self.patterns, self.side)
@@ -158,8 +158,9 @@ class AttentionScreen(BenchScreen):
 
     # The recording: read in a thread, and shown.
 
-    def run_changed(self) -> None:
+    def source_changed(self) -> None:
         self.recorded, self.frames, self.frame_at = None, 0, None
+        self.run.of_run = True
         self.model.forget()
         self.patterns.forget()
         self.patterns.compare(None)
@@ -171,27 +172,24 @@ class AttentionScreen(BenchScreen):
         else:
             self.say_no_run()
 
-    def read_run(self, reader: RunReader, changed: bool) -> FrameReading | None:
-        drawn = (self.recorded.step, self.frames) if self.recorded is not None and not self.run.anew else None
-        return read_frame(reader, self.frame_at, drawn) if changed else None
+    def read(self, source: Recorded, at: int | None, changed: bool) -> FrameReading | None:
+        drawn = (self.recorded.step, self.frames) if self.recorded is not None and not self.run.watch_run.anew else None
+        return read_frame(source.reader, self.frame_at, drawn) if changed else None
 
-    def show_run(self, snapshot: FrameReading) -> None:
-        if snapshot.status != self.run.status:
-            self.call_after_refresh(self.refresh_bindings)
-        self.run.status = snapshot.status
+    def show(self, snapshot: FrameReading) -> None:
+        self.run.checkpoints = snapshot.checkpoints
         if snapshot.attention is not None:
             self.recorded, self.frames = snapshot.attention, len(snapshot.steps)
         elif snapshot.trouble:
             self.recorded = None
         if self.model.live is not None:  # the model is shown; the frames wait
             return
-        ended = snapshot.status not in GOING
-        self.run.timeline.set_frames(snapshot.steps, snapshot.total, snapshot.edge, snapshot.checkpoints, ended)
         if snapshot.trouble and self.model.wanted is None:
             self.say_empty(snapshot.trouble)
         elif snapshot.attention is not None:
             self.show_source()
 
+    @on(TimeLine.Moved)
     def moved(self) -> None:
         """Show another frame of the timeline, or the same text and edits at another checkpoint."""
         if self.model.wanted is not None:
@@ -233,6 +231,7 @@ class AttentionScreen(BenchScreen):
     def checkpoints_changed(self) -> None:
         """Show on the timeline the checkpoints that the model can be opened at."""
         steps = np.array(self.model.steps, dtype=np.int64)
+        self.run.of_run = False
         self.set_class(not len(steps), "-timeless")
         self.run.timeline.set_frames(steps, 0, 0, steps, ended=True, noun="checkpoint")
 
@@ -240,6 +239,7 @@ class AttentionScreen(BenchScreen):
         if self.model.live is not None:  # the previous task, whose picture is still there
             self.looked_at("window")
             return
+        self.run.of_run = True
         if not sentence:
             self.patterns.forget()
             self.run.timeline.at = self.frame_at
@@ -260,7 +260,7 @@ class AttentionScreen(BenchScreen):
         requests while its frames are shown. (x is not `stop` here: it switches a head off.)"""
         if action == "heads":
             return self.has_class("-narrow") or self.has_class("-tiny")
-        if action == ROUTED and parameters[0] == RunPanel.__name__:
+        if action == ROUTED and parameters[0] == Playback.__name__:
             if parameters[1] == "stop":
                 return False
             if parameters[1] in ("pause", "step"):

@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 
 from txlab.experiments.protocol import Frame
 from txlab.tui.frame_viewer import FrameViewer
-from txlab.tui.run_panel import RunPanel
+from txlab.tui.playback import Playback
 from txlab.tui.screens.base_screens import BenchScreen, Rule
 from txlab.tui.screens.convolution.slide import SlidePanel
 
@@ -42,14 +42,14 @@ class ConvolutionScreen(BenchScreen):
         "tab takes the next filter; [ and ] go back to when the filters had not learnt yet. The picture is one that "
         "training never sees."
     )
-    PANELS = (RunPanel, SlidePanel)
+    PANELS = (Playback, SlidePanel)
     KEY_ORDER = ("conv.up", "conv.slide", "conv.filter", "conv.table", "screen.why", "time.earlier", "run.pause")
     BINDINGS: ClassVar[list[BindingType]] = [Binding("w", "why", "why", id="screen.why")]
 
     def __init__(self) -> None:
         super().__init__()
         self.viewer = FrameViewer(self, NO_RUN, filters_of, self.show_frame, self.forget)
-        self.run = RunPanel(self.viewer, opens=has_filters)
+        self.run = Playback(self.viewer, has_filters)
         self.slide = SlidePanel()
 
     def compose_body(self) -> ComposeResult:
@@ -60,7 +60,7 @@ class ConvolutionScreen(BenchScreen):
         yield self.run
 
     def on_mount(self) -> None:
-        self.viewer.run_changed()
+        self.viewer.source_changed()
 
     def forget(self) -> None:
         self.slide.forget()

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
 from textual.binding import Binding
 
 from txlab.engine.descent.expressions import expression
 from txlab.engine.descent.known import KNOWN, Known
 from txlab.tui.panel import Panel
-from txlab.tui.screens.descent.shown import camera_around, camera_of
 from txlab.tui.screens.dialogs import AskValue, Choose
 
 if TYPE_CHECKING:
-    from txlab.drawing.scatter import Camera
     from txlab.tui.screens.descent.interface import Descent
     from txlab.tui.screens.descent.live import LiveDescent
     from txlab.tui.screens.descent.map import MapPanel
@@ -59,14 +56,11 @@ class FunctionPanel(Panel):
 
             return live(text, start)
 
-        self.begin(make, camera_around([np.array(start)]))
+        self.begin(make)
 
-    def begin(self, make: Callable[[LiveDescent], LiveDescent], camera: Camera) -> None:
-        screen = self.descent
-        if screen.replaying:
-            screen.back_to_the_methods()
+    def begin(self, make: Callable[[LiveDescent], LiveDescent]) -> None:
         self.map.cursor = None
-        screen.begin(make, camera)
+        self.descent.begin(make)
 
     def action_open(self) -> None:
         shown = self.descent.shown
@@ -83,4 +77,4 @@ class FunctionPanel(Panel):
 
             return live(known.f, known.start, known, known.data)
 
-        self.begin(make, camera_of(known))
+        self.begin(make)

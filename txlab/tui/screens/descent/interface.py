@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 from textual.geometry import Size
 
 from txlab.drawing.scatter import Camera
-from txlab.tui.run_panel import RunPanel
-from txlab.tui.screens.descent.shown import Ground, RunReading, Shown
+from txlab.tui.playback import Playback
+from txlab.tui.screens.descent.shown import Ground, Shown
 from txlab.tui.session import Session
 
 if TYPE_CHECKING:
@@ -20,10 +20,9 @@ class Descent(Protocol):
     """What is shown, and below what can be asked; DescentScreen documents both."""
 
     session: Session[LiveDescent]
-    run_panel: RunPanel
+    playback: Playback
     shown: Shown | None
     ground: Ground | None
-    reading: RunReading | None
     camera: Camera
     home: Camera
     chosen: int
@@ -33,14 +32,9 @@ class Descent(Protocol):
     def ascii(self) -> bool: ...
     @property
     def size(self) -> Size: ...
-    @property
-    def replaying(self) -> bool: ...
 
-    def live(self) -> bool: ...
-    def begin(
-        self, make: Callable[[LiveDescent], LiveDescent], camera: Camera | None = None, run: bool = True
-    ) -> None: ...
-    def back_to_the_methods(self) -> None: ...
+    def begin(self, make: Callable[[LiveDescent], LiveDescent], run: bool = True) -> None: ...
+    def look_from(self, camera: Camera) -> None: ...
     def want_ground(self) -> None: ...
     def show_all(self) -> None: ...
     def refresh_bindings(self) -> None: ...

@@ -52,7 +52,7 @@ class MapPanel(Panel):
         yield Words(id="where")
 
     def word_for(self, binding: Binding) -> str:
-        if binding.id == "descent.begin" and (self.cursor is None or self.descent.replaying):
+        if binding.id == "descent.begin" and (self.cursor is None or not self.descent.playback.can_edit):
             return ""
         return binding.description
 
@@ -109,7 +109,7 @@ class MapPanel(Panel):
         if self.cursor is not None and shown is not None and ground is not None:
             where = named_point(self.cursor[: 1 if shown.one else 2], shown.names)
             about = f"cursor at {where}"
-            said = f"{about}   enter begins there" if not self.descent.replaying else about
+            said = f"{about}   enter begins there" if self.descent.playback.can_edit else about
         self.query_one("#where", Words).say(formula(said, self.descent.ascii), layout=False)
 
     def action_move(self, down: int, right: int) -> None:
@@ -152,7 +152,7 @@ class MapPanel(Panel):
     def action_begin(self) -> None:
         """Begin all methods where the cursor is, and run them."""
         shown, cursor = self.descent.shown, self.cursor
-        if shown is None or cursor is None or not self.descent.live():
+        if shown is None or cursor is None or not self.descent.playback.ready():
             return
         start = cursor[: 1 if shown.one else 2]
         self.cursor = None

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from txlab.tui.screens.descent.interface import Descent
     from txlab.tui.screens.descent.live import LiveDescent
     from txlab.tui.screens.descent.map import MapPanel
-    from txlab.tui.screens.descent.session_panel import SessionPanel
 
 LEAST, MOST = 7, 20  # lines of the small drawing below the methods
 SHARES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999)
@@ -45,11 +44,12 @@ class MethodsPanel(Panel):
         Binding("p", "choose", "parameter", id="descent.turn"),
         Binding("minus", "turn(-1)", "turn", id="descent.less", key_display="- +"),
         Binding("plus,equals_sign", "turn(1)", "more", id="descent.more", key_display="+", show=False),
+        Binding("n", "again", "begin again", id="descent.new"),
     )
 
-    def __init__(self, descent: Descent, map: MapPanel, header: SessionPanel) -> None:
+    def __init__(self, descent: Descent, map: MapPanel) -> None:
         super().__init__()
-        self.descent, self.map, self.header = descent, map, header
+        self.descent, self.map = descent, map
         self.small, self.small_height = PlaneView(id="small"), 0
 
     def compose(self) -> ComposeResult:
@@ -57,20 +57,20 @@ class MethodsPanel(Panel):
         yield Words(id="small-title")
         yield self.small
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return action != "turn" or bool(self.descent.turned)  # otherwise these keys are those of the pace
+
     def word_for(self, binding: Binding) -> str:
-        if self.descent.replaying and binding.id != "descent.next":
-            return ""
-        if binding.id == "descent.less" and not self.descent.turned:
-            return "speed"
-        return binding.description
+        return binding.description if self.descent.playback.can_edit or binding.id == "descent.next" else ""
 
     def show(self) -> None:
         shown = self.descent.shown
         if shown is None:
             return
         walker = shown.walkers[self.descent.chosen]
-        if self.descent.turned not in walker.settings:
+        if self.descent.turned and self.descent.turned not in walker.settings:
             self.descent.turned = ""
+            self.descent.refresh_bindings()
         inks = lines(colours(self), is_dark(self))
 
         def colour(number: int) -> str:
@@ -105,16 +105,22 @@ class MethodsPanel(Panel):
             self.descent.chosen = (self.descent.chosen + by) % len(shown.walkers)
             self.descent.show_all()
 
+    def action_again(self) -> None:
+        """All methods at the start, with what was turned; it runs on if it does."""
+        if self.descent.playback.ready():
+            self.descent.look_from(self.descent.home)
+            self.descent.begin(lambda old: old.again(), run=False)
+
     def action_take_part(self) -> None:
         """Let the chosen method take part, from the start on, or no more."""
-        if self.descent.live():
+        if self.descent.playback.ready():
             chosen = self.descent.chosen
-            self.descent.session.order(lambda methods: methods.toggle(chosen))
+            self.descent.session.edit(lambda methods: methods.toggle(chosen))
 
     def action_choose(self) -> None:
         """What − and + turn: the pace, then each parameter of the chosen method."""
         shown = self.descent.shown
-        if shown is None or not self.descent.live():
+        if shown is None or not self.descent.playback.ready():
             return
         known = ["", *shown.walkers[self.descent.chosen].settings]
         self.descent.turned = (
@@ -125,11 +131,10 @@ class MethodsPanel(Panel):
 
     def action_turn(self, by: int) -> None:
         shown = self.descent.shown
-        if shown is None or not self.descent.live():
+        if shown is None or not self.descent.playback.ready():
             return
         walker = shown.walkers[self.descent.chosen]
         if self.descent.turned not in walker.settings:
-            self.header.turn(by)
             return
         number, setting = walker.number, self.descent.turned
 
@@ -137,4 +142,4 @@ class MethodsPanel(Panel):
             now = methods.settings(number)[setting]
             methods.adjust(f"{methods.sections[number].name}.{setting}", PARAMETERS[setting].turned(now, by))
 
-        self.descent.session.order(work)
+        self.descent.session.edit(work)

@@ -1,7 +1,7 @@
 """Screen 8, Descent: a function that one types, and the methods that go down it, beside each other.
 
-It shows one frame (`shown`), of the live methods or of a recorded run, over the `ground`: f in what the camera sees.
-Notable: f and every step are computed in threads; the event loop only draws.
+It shows one frame (`shown`) over the `ground`: f in what the camera sees. Notable: f and every step are computed in
+threads; the event loop only draws.
 """
 
 from __future__ import annotations
@@ -9,27 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 
 from txlab.drawing.scatter import Camera
+from txlab.drawing.text import fit, formula
 from txlab.engine.descent.known import KNOWN
-from txlab.errors import LabError
-from txlab.experiments.kind import kind_of_run
-from txlab.runs.summary import GOING
+from txlab.sources.source import Source
 from txlab.tui.latest_task import LatestTask
-from txlab.tui.panel import ROUTED, Panel
-from txlab.tui.run_panel import RunPanel
+from txlab.tui.panel import Panel
+from txlab.tui.playback import Playback
 from txlab.tui.screens.base_screens import BenchScreen, Rule
 from txlab.tui.screens.descent.functions import FunctionPanel
 from txlab.tui.screens.descent.map import MapPanel
 from txlab.tui.screens.descent.methods import MethodsPanel
-from txlab.tui.screens.descent.session_panel import SessionPanel
 from txlab.tui.screens.descent.shown import (
     Ground,
-    RunReading,
     Shown,
     camera_around,
     camera_of,
@@ -38,16 +34,17 @@ from txlab.tui.screens.descent.shown import (
     shown_of,
 )
 from txlab.tui.screens.descent.view import LABELS
-from txlab.tui.session import Picture, Session
+from txlab.tui.screens.words import Parts
+from txlab.tui.session import Session
 from txlab.tui.widgets.why import ask_why
 
 if TYPE_CHECKING:
     from txlab.engine.explain import Explanation
-    from txlab.runs.reader import RunReader
     from txlab.tui.screens.descent.live import LiveDescent
 
 FIRST_STEPS = 60  # made before the first picture, so that there is something to see
-PACE = 15.0
+PACE, FASTEST = 15.0, 250.0  # steps a second; without a limit some 400, and keys would wait three times as long
+RECORDED = "this is a recorded run: esc goes back to the live methods"
 
 
 class DescentScreen(BenchScreen):
@@ -63,11 +60,11 @@ class DescentScreen(BenchScreen):
         "begins again. Tab chooses a method, m lets it take part or not, p chooses what - and + turn: the pace, or a "
         "parameter of the method, also while it runs. w explains its last step."
     )
-    PANELS: ClassVar[tuple[type[Panel], ...]] = (SessionPanel, MapPanel, MethodsPanel, FunctionPanel, RunPanel)
+    PANELS: ClassVar[tuple[type[Panel], ...]] = (MapPanel, MethodsPanel, FunctionPanel, Playback)
     KEY_ORDER: ClassVar[tuple[str, ...]] = (
         "run.pause", "run.step", "descent.begin", "descent.type", "descent.open", "descent.next", "descent.turn",
-        "descent.less", "screen.why", "descent.toggle", "descent.closer", "descent.new", "descent.view",
-        "descent.back", "time.earlier", "descent.leave",
+        "descent.less", "run.slower", "screen.why", "descent.toggle", "descent.closer", "descent.new", "descent.view",
+        "run.back", "time.earlier", "descent.leave",
     )  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("w", "why", "why", id="screen.why"),
@@ -76,32 +73,37 @@ class DescentScreen(BenchScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self.session: Session[LiveDescent] = Session(self, self.show_picture, self.failed, pictures=10.0, record=False)
-        self.session.pace = PACE
-        self.picture: Picture[LiveDescent] | None = None
+        self.session: Session[LiveDescent] = Session(self, pace=PACE, pictures=10.0, record=False)
         self.shown: Shown | None = None
         self.ground: Ground | None = None
         self.computing = LatestTask(self, "ground", self.failed)
         self.asked: tuple[object, ...] = ()  # the ground that is being computed
         self.home = self.camera = camera_of(KNOWN[0])
+        self.place: tuple[object, ...] = ()  # the source and the function that the camera was placed for
+        self.fresh = True  # the chosen method is that of another source
         self.chosen = 0
-        self.reading: RunReading | None = None  # of the recorded run that is shown
         self.turned = ""  # what - and + turn: a parameter of the chosen method; "" = the pace
-        self.run_panel = RunPanel(self)
-        self.header, self.map = SessionPanel(self), MapPanel(self)
-        self.methods, self.functions = MethodsPanel(self, self.map, self.header), FunctionPanel(self, self.map)
+        self.playback = Playback(
+            self,
+            lambda kind: kind.screen == "descent",
+            self.session,
+            fastest=FASTEST,
+            hint=RECORDED,
+            title=self.title_of,
+        )
+        self.map = MapPanel(self)
+        self.methods, self.functions = MethodsPanel(self, self.map), FunctionPanel(self, self.map)
 
     def compose_body(self) -> ComposeResult:
-        yield self.header
+        yield self.playback.header
         yield Rule()
         with Horizontal(id="panels"):
             yield self.map
             yield self.methods
-        yield from (self.functions, self.run_panel)
+        yield from (self.functions, self.playback)
 
     def on_mount(self) -> None:
         self.set_class(self.ascii, "-ascii")
-        self.add_class("-timeless")
 
         def first(before: LiveDescent | None) -> LiveDescent:
             from txlab.tui.screens.descent.live import live
@@ -112,127 +114,65 @@ class DescentScreen(BenchScreen):
             return found
 
         self.session.begin(first)
-        self.header.show()
 
     def failed(self, sentence: str) -> None:
         self.tell(sentence, "error")
 
-    # The live methods…
-
-    @property
-    def replaying(self) -> bool:
-        return self.reading is not None
-
-    def begin(self, make: Callable[[LiveDescent], LiveDescent], camera: Camera | None = None, run: bool = True) -> None:
+    def begin(self, make: Callable[[LiveDescent], LiveDescent], run: bool = True) -> None:
         """Begin with other methods, another function or another start; the present ones stay if that is impossible."""
-        pace = self.session.pace
 
         def work(old: LiveDescent | None) -> LiveDescent:
             assert old is not None
-            new = make(old)
-            if camera is not None:
-                self.session.say(self.look_from, camera)
-            return new
+            return make(old)
 
-        self.session.begin(work, run=run and pace > 0)
+        self.playback.go_live()
+        self.session.begin(work, run=run)
+
+    # The view of its Playback.
+
+    def source_changed(self) -> None:
+        self.fresh, self.map.cursor = True, None
+
+    def read(self, source: Source, at: int | None, changed: bool) -> Shown | None:
+        return shown_of(source.frame(at)) if changed else None
+
+    def show(self, shown: Shown) -> None:
+        before, self.shown = self.shown, shown
+        place = (self.playback.source, shown.key)
+        if place != self.place:
+            self.place = place
+            self.look_from(self.first_camera(shown))
+        if self.fresh:
+            on = [walker.number for walker in shown.walkers if walker.on]
+            self.fresh, self.chosen = False, self.chosen if self.chosen in on else on[0] if on else 0
+        self.chosen = min(self.chosen, len(shown.walkers) - 1)
+        if before is not None and before.one != shown.one:
+            self.map.cursor = None
+        self.want_ground()
+        self.show_all()
+
+    def first_camera(self, shown: Shown) -> Camera:
+        """Where a known function is looked at from; of another one, a camera that sees where the methods begin."""
+        methods = self.session.picture.experiment if self.session.picture is not None else None
+        if self.playback.can_edit and methods is not None and methods.known is not None:
+            return camera_of(methods.known)
+        return camera_around([point for each in shown.walkers for point in each.path[:1]])
 
     def look_from(self, camera: Camera) -> None:
         self.home = self.camera = camera
         self.map.follows = True
         self.map.view.reserved = self.methods.small.reserved = LABELS
 
-    def show_picture(self, picture: Picture[LiveDescent]) -> None:
-        known, self.picture = self.picture, picture
-        if not self.replaying:
-            if known is None or known.experiment is not picture.experiment:
-                self.chosen = self.first_on(shown_of(picture.frame), self.chosen)
-            self.look_at(shown_of(picture.frame))
-        if known is None or known.running != picture.running:
-            self.refresh_bindings()
-
-    def first_on(self, shown: Shown, wanted: int) -> int:
-        """The chosen method, or the first one that takes part."""
-        on = [walker.number for walker in shown.walkers if walker.on]
-        return wanted if wanted in on else on[0] if on else 0
-
-    def live(self) -> bool:
-        """Whether there are methods to act on; tells the person if a recorded run is shown."""
-        if self.replaying:
-            self.tell("this is a recorded run: esc goes back to the live methods")
-        return not self.replaying and (self.session.experiment is not None or self.session.alive)
-
-    # … or a recorded run.
-
-    def run_changed(self) -> None:
-        if self.run_panel.path is None and self.replaying:
-            self.back_to_the_methods()
-
-    def read_run(self, reader: RunReader, changed: bool) -> RunReading | None:
-        if kind_of_run(reader.scenario.get("kind")).screen != "descent":
-            self.run_panel.watching = False
-            return None
-        if not changed:
-            return None
-        frames, state, at = reader.frames, reader.state, self.run_panel.at
-        frames.refresh()
-        steps = np.asarray(frames.steps, np.int64)
-        found = (state.status, steps, state.step, state.steps, dict(reader.scenario))
-        if not len(steps):
-            return RunReading(*found, trouble="the run has recorded no frame yet")
-        place = -1 if at is None else max(0, int(np.searchsorted(steps, at, "right")) - 1)
-        try:
-            return RunReading(*found, shown_of(frames.read(int(steps[place]))))
-        except LabError as error:
-            return RunReading(*found, trouble=str(error))
-
-    def show_run(self, snapshot: RunReading) -> None:
-        if not self.run_panel.watching:
-            return
-        before, self.reading = self.reading, snapshot
-        self.run_panel.status = snapshot.status
-        self.remove_class("-timeless")
-        ended = snapshot.status not in GOING
-        self.run_panel.timeline.set_frames(snapshot.steps, snapshot.total, snapshot.edge, ended=ended)
-        if before is None:
-            self.session.pause()
-            self.map.cursor = None
-        if snapshot.trouble and (before is None or before.trouble != snapshot.trouble):
-            self.tell(snapshot.trouble, "warning")
-        if snapshot.shown is not None:
-            if before is None or self.shown is None or self.shown.key != snapshot.shown.key:
-                self.look_from(camera_around([point for each in snapshot.shown.walkers for point in each.path[:1]]))
-                self.chosen = self.first_on(snapshot.shown, 0)
-            self.look_at(snapshot.shown)
-        else:
-            self.header.show()
-        if before is None or before.status != snapshot.status:
-            self.call_after_refresh(self.refresh_bindings)
-
-    def back_to_the_methods(self) -> None:
-        self.reading, self.run_panel.watching = None, False
-        self.add_class("-timeless")
-        if self.picture is not None:
-            shown = shown_of(self.picture.frame)
-            known = self.picture.experiment.known
-            start = [walker.path[0] for walker in shown.walkers[:1]]
-            self.look_from(camera_of(known) if known is not None else camera_around(start))
-            self.chosen = self.first_on(shown, 0)
-            self.look_at(shown)
-        self.refresh_bindings()
-
-    def moved(self) -> None:
-        self.run_panel.wants_read()
+    def title_of(self, spare: int, most: int) -> Parts:
+        """`f(x, y) = (1 - x)**2 + …`"""
+        shown = self.shown
+        if shown is None:
+            return [("loading the engine…", "")]
+        names = shown.names[:1] if shown.one else ", ".join(shown.names)
+        said = fit(formula(f"f({names}) = {shown.f}", self.ascii), most, ellipsis="~" if self.ascii else "…")
+        return [(said.rstrip(), "bold")]
 
     # What is drawn.
-
-    def look_at(self, shown: Shown) -> None:
-        """Show a frame of either source."""
-        before, self.shown = self.shown, shown
-        self.chosen = min(self.chosen, len(shown.walkers) - 1)
-        if before is not None and before.one != shown.one:
-            self.map.cursor = None
-        self.want_ground()
-        self.show_all()
 
     def want_ground(self) -> None:
         """Compute f where the camera looks, unless that is known or on its way."""
@@ -251,9 +191,10 @@ class DescentScreen(BenchScreen):
         self.show_all()
 
     def show_all(self) -> None:
-        self.header.show()
         self.map.show()
         self.methods.show()
+        self.playback.pace_chosen = not self.turned
+        self.playback.show_header()
 
     def on_resize(self) -> None:
         self.call_after_refresh(self.resized)
@@ -267,14 +208,12 @@ class DescentScreen(BenchScreen):
     # Keys.
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == ROUTED and parameters[0] == "RunPanel":
-            return self.replaying and super().check_action(action, parameters)
         if action == "leave":
-            return self.map.cursor is not None or self.replaying
+            return self.map.cursor is not None or not self.playback.can_edit
         return super().check_action(action, parameters)
 
     def word_for(self, binding: Binding) -> str:
-        if binding.id == "descent.leave" and self.replaying and self.map.cursor is None:
+        if binding.id == "descent.leave" and not self.playback.can_edit and self.map.cursor is None:
             return "live methods"
         return super().word_for(binding)
 
@@ -283,21 +222,20 @@ class DescentScreen(BenchScreen):
         if self.map.cursor is not None:
             self.map.cursor = None
             self.show_all()
-        elif self.replaying:
-            self.back_to_the_methods()
+        else:
+            self.playback.go_live()
         self.refresh_bindings()
 
     def action_why(self) -> None:
         """Explain the last step of the chosen method."""
-        shown, chosen = self.shown, self.chosen
-        if shown is None or not shown.walkers[chosen].on:
+        shown, chosen, source = self.shown, self.chosen, self.playback.source
+        if shown is None or source is None or not shown.walkers[chosen].on:
             self.tell("this method takes no part, so it has made no step; m lets it")
             return
-        if not self.replaying:
-            ask_why(self.app, lambda: self.session.ask(lambda methods: methods.why(chosen)), "asking the method…")
+        if source.can_edit:
+            ask_why(self.app, lambda: source.ask(lambda methods: methods.why(chosen)), "asking the method…")
             return
-        assert self.reading is not None
-        scenario, walker, step = self.reading.scenario, shown.walkers[chosen], shown.frame.step
+        walker, step = shown.walkers[chosen], shown.frame.step
         name, here = walker.name, walker.path[-1].tolist()
         values = {f"{axis}/{name}": x for axis, x in zip("xy", here, strict=False)}
         values[f"value/{name}"] = walker.tangent.value if walker.tangent is not None else float("nan")
@@ -305,7 +243,7 @@ class DescentScreen(BenchScreen):
         def again() -> Explanation | str:
             from txlab.experiments.kind import explain_metric
 
-            found = explain_metric(scenario, f"value/{name}", step + 1, values)
+            found = explain_metric(source.scenario, f"value/{name}", step + 1, values)
             return found or "its parameters were turned while it ran, so that its steps cannot be made again"
 
         ask_why(self.app, again, "making its steps again…")

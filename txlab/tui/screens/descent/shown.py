@@ -1,4 +1,4 @@
-"""What the screen shows of a frame, of the live methods or of a recorded run; a frame may lack what it should have."""
+"""What the screen shows of a frame, which may lack what it should have: any program may have recorded it."""
 
 from __future__ import annotations
 
@@ -292,19 +292,6 @@ def value_at(ground: Ground, x: float, default: float) -> float:
     """f of one variable at x, between the values that were computed."""
     found = float(np.interp(x, ground.x, ground.values))
     return found if np.isfinite(found) else default
-
-
-@dataclass(frozen=True)
-class RunReading:
-    """A recorded run at a step."""
-
-    status: str
-    steps: np.ndarray
-    edge: int
-    total: int
-    scenario: Mapping[str, Any]
-    shown: Shown | None = None
-    trouble: str = ""
 
 
 def camera_of(known: Known) -> Camera:

@@ -15,7 +15,7 @@ from txlab.drawing.text import fit, formula
 from txlab.experiments.kind import explain_metric
 from txlab.runs.summary import GOING
 from txlab.tui.panel import Panel
-from txlab.tui.run_panel import RunPanel
+from txlab.tui.playback import Playback
 from txlab.tui.screens.feedback.snapshot import SWEPT, Snapshot
 from txlab.tui.screens.words import Words
 from txlab.tui.widgets.chart import Chart, ChartSeries
@@ -42,7 +42,7 @@ class PolicyPanel(Panel):
         Binding("Z", "zoom(2.0)", "zoom out", id="feedback.zoom-out", show=False),
     )
 
-    def __init__(self, run: RunPanel) -> None:
+    def __init__(self, run: Playback) -> None:
         super().__init__(id="policy")
         self.run = run
         self.chart = Chart(id="goodhart")

@@ -23,7 +23,7 @@ from txlab.errors import LabError
 from txlab.runs.summary import GOING
 from txlab.tui.key_order import keys_wait
 from txlab.tui.panel import Panel
-from txlab.tui.run_panel import RunPanel
+from txlab.tui.playback import Playback
 from txlab.tui.screens.feedback.snapshot import Asked, RunFeedback, Snapshot
 from txlab.tui.screens.words import Words
 from txlab.tui.theme import glyphs
@@ -103,7 +103,7 @@ class RankingPanel(Panel):
         Binding("h", "human", "rank yourself", id="feedback.human"),
     )
 
-    def __init__(self, run: RunPanel) -> None:
+    def __init__(self, run: Playback) -> None:
         super().__init__(id="ranking")
         self.run = run
         self.text = Words(id="ranking-text")

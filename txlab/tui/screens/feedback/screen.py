@@ -16,7 +16,7 @@ from textual.content import Content
 from txlab.drawing.formatting import count, number, share
 from txlab.drawing.text import fit, formula, visible, width
 from txlab.runs.summary import GOING
-from txlab.tui.run_panel import RunPanel
+from txlab.tui.playback import Playback
 from txlab.tui.screens.base_screens import BenchScreen, Rule
 from txlab.tui.screens.feedback.answers import AnswersPanel
 from txlab.tui.screens.feedback.comparison import ComparisonPanel
@@ -29,9 +29,7 @@ from txlab.tui.theme import glyphs
 from txlab.tui.widgets.tabs import TabLine
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from txlab.runs.reader import RunReader
+    from txlab.sources.recorded import Recorded
 
 NO_RUN = "No run is chosen: start feedback-reviews in the Lab (1), or choose one of its runs."
 PAGES = (
@@ -56,7 +54,7 @@ class FeedbackScreen(BenchScreen):
         "[ and ] go through what was recorded; on the last page two models are compared blindly. While a question is "
         "asked, digits rank; F1 to F10 open other screens."
     )
-    PANELS = (RunPanel, RankingPanel, PolicyPanel, EpisodesPanel, AnswersPanel, ComparisonPanel)
+    PANELS = (Playback, RankingPanel, PolicyPanel, EpisodesPanel, AnswersPanel, ComparisonPanel)
     KEY_ORDER = (
         "feedback.answer-one", "feedback.tie", "feedback.give", "feedback.skip", "feedback.undo", "feedback.human",
         "feedback.better", "feedback.neither", "feedback.pass", "feedback.compared-undo", "feedback.compare",
@@ -73,7 +71,7 @@ class FeedbackScreen(BenchScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self.run = RunPanel(self, opens=lambda kind: kind.screen == "feedback")
+        self.run = Playback(self, lambda kind: kind.screen == "feedback")
         self.ranking, self.policy, self.answers = RankingPanel(self.run), PolicyPanel(self.run), AnswersPanel()
         self.episodes, self.compared = EpisodesPanel(), ComparisonPanel()
         self.pages: dict[str, RankingPanel | PolicyPanel | AnswersPanel | EpisodesPanel | ComparisonPanel] = {
@@ -86,7 +84,7 @@ class FeedbackScreen(BenchScreen):
         self.page, self.chosen = "ranking", ""
         self.snap: Snapshot | None = None
         self.feedback: RunFeedback | None = None
-        self.read: tuple[object, ...] = ()
+        self.seen: tuple[object, ...] = ()  # what was read last
 
     def compose_body(self) -> ComposeResult:
         yield Words(id="header")
@@ -99,12 +97,12 @@ class FeedbackScreen(BenchScreen):
         yield self.run
 
     def on_mount(self) -> None:
-        self.run_changed()
+        self.source_changed()
 
-    # Called by RunPanel.
+    # The view of its Playback.
 
-    def run_changed(self) -> None:
-        self.snap, self.feedback, self.chosen, self.read = None, None, "", ()
+    def source_changed(self) -> None:
+        self.snap, self.feedback, self.chosen, self.seen = None, None, "", ()
         for panel in self.pages.values():
             panel.forget()
         said = self.run.no_run(NO_RUN) if self.run.path is None else f"reading {self.run.path.name}…"
@@ -112,25 +110,22 @@ class FeedbackScreen(BenchScreen):
         self.query_one("#state", Words).say("", layout=False)
         self.show_page("ranking")
 
-    def read_run(self, reader: RunReader, changed: bool) -> Snapshot | None:
-        path: Path = reader.directory.path
+    def read(self, source: Recorded, at: int | None, changed: bool) -> Snapshot | None:
         feedback = self.feedback
-        if feedback is None or feedback.path != path:
-            self.feedback = feedback = RunFeedback(path)
-        snap = feedback.read(reader, self.run.at)
-        seen = (snap.asked, self.run.at)
-        if not changed and seen == self.read:
+        if feedback is None or feedback.path != source.path:
+            self.feedback = feedback = RunFeedback(source.path)
+        snap = feedback.read(source.reader, at)
+        seen = (snap.asked, at)
+        if not changed and seen == self.seen:
             return None
-        self.read = seen
+        self.seen = seen
         return snap
 
-    def show_run(self, snap: Snapshot) -> None:
+    def show(self, snap: Snapshot) -> None:
         feedback = self.feedback
         if feedback is None or feedback.path != snap.path:
             return
         self.snap = snap
-        self.run.status = snap.status
-        self.run.timeline.set_frames(snap.frames, snap.steps, snap.edge, ended=snap.status not in GOING)
         if not self.chosen:
             self.show_page(PAGE_OF_STAGE.get(snap.stage, "answers"))
         self.ranking.show(snap, feedback)
@@ -140,9 +135,6 @@ class FeedbackScreen(BenchScreen):
         self.compared.show(snap)
         self.show_words()
         self.refresh_bindings()
-
-    def moved(self) -> None:
-        self.run.wants_read()
 
     def show_words(self) -> None:
         if self.snap is not None:

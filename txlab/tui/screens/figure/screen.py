@@ -16,7 +16,7 @@ from txlab.drawing.scatter import Camera, Label, Shows, ground, scatter
 from txlab.drawing.text import fit, visible
 from txlab.experiments.protocol import Frame
 from txlab.tui.frame_viewer import FrameViewer
-from txlab.tui.run_panel import RunPanel
+from txlab.tui.playback import Playback
 from txlab.tui.screens.base_screens import BenchScreen, Rule
 from txlab.tui.screens.words import Words
 from txlab.tui.widgets.chart import Chart
@@ -47,14 +47,14 @@ class FigureScreen(BenchScreen):
         "A run may record curves or vectors in its frames: the share of each frequency, or where each feature points. "
         "[ and ] go through the run, and the figure follows; of a live run it moves."
     )
-    PANELS = (RunPanel,)
+    PANELS = (Playback,)
     KEY_ORDER = ("time.earlier", "run.pause", "screen.why")
     BINDINGS: ClassVar[list[BindingType]] = [Binding("w", "why", "why", id="screen.why")]
 
     def __init__(self) -> None:
         super().__init__()
         self.viewer = FrameViewer(self, NO_RUN, title_of, self.show_frame, self.forget)
-        self.run = RunPanel(self.viewer, opens=has_figures)
+        self.run = Playback(self.viewer, has_figures)
         self.curves, self.vectors = Chart(id="curves"), Words(id="vectors")
         self.curves.can_focus = False
         self.groups: dict[str, np.ndarray] = {}
@@ -69,7 +69,7 @@ class FigureScreen(BenchScreen):
         yield self.run
 
     def on_mount(self) -> None:
-        self.viewer.run_changed()
+        self.viewer.source_changed()
 
     def forget(self) -> None:
         self.curves.forget()

@@ -26,12 +26,13 @@ from txlab.engine.games.game import Position, SmallGame
 from txlab.engine.games.players import MaskPlayer
 from txlab.experiments.protocol import Frame, Metrics
 from txlab.experiments.tabular.training import Point, Training
+from txlab.sources.live import Picture
 from txlab.tui.panel import Panel
 from txlab.tui.screens.play.following import LOOKS, Progress, RunFollower
 from txlab.tui.screens.play.lesson_dialog import LearnDialog, Lesson
 from txlab.tui.screens.play.players import Seat
 from txlab.tui.screens.words import Words
-from txlab.tui.session import Picture, Session
+from txlab.tui.session import Session
 from txlab.tui.widgets.chart import Chart, ChartSeries
 
 if TYPE_CHECKING:

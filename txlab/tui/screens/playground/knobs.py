@@ -15,13 +15,15 @@ from textual.geometry import Size
 from txlab.drawing.formatting import significant
 from txlab.engine.feedforward.graph import ACTIVATIONS
 from txlab.engine.feedforward.layers import MOST_LAYERS, MOST_WIDE, hidden
+from txlab.sources.live import PACES
 from txlab.tui.panel import Panel
 from txlab.tui.screens.playground.shown import Shown
 from txlab.tui.screens.words import Words
-from txlab.tui.session import PACES, Session
 
 if TYPE_CHECKING:
     from txlab.experiments.kinds.playground.experiment import Playground
+    from txlab.tui.playback import Playback
+    from txlab.tui.session import Session
 
 
 @dataclass(frozen=True)
@@ -56,12 +58,12 @@ class Bench(Protocol):
     """What the knobs see of their screen: the network that learns, what is shown of it, and the neuron chosen."""
 
     session: Session[Playground]
+    playback: Playback
     shown: Shown | None
     cursor: str
 
     @property
     def size(self) -> Size: ...
-    def live(self) -> bool: ...
 
 
 class KnobsPanel(Panel):
@@ -134,7 +136,7 @@ class KnobsPanel(Panel):
 
     def action_turn(self, by: int) -> None:
         playground, shown, knob = self.playground, self.playground.shown, KNOBS[self.at]
-        if shown is None or not playground.live():
+        if shown is None or not playground.playback.ready():
             return
         if knob.word == "speed":
             playground.session.pace = knob.turned(playground.session.pace, by)
@@ -160,4 +162,4 @@ class KnobsPanel(Panel):
                 at = ACTIVATIONS.index(label) if label in ACTIVATIONS else 0
                 experiment.set_activation(ACTIVATIONS[int(knob.turned(at, by))])
 
-        session.order(work)
+        session.edit(work)

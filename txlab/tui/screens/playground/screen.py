@@ -1,8 +1,7 @@
 """Screen 9, Playground: a small network learns points in the plane, every neuron is a picture, and everything may be
 changed while it learns.
 
-It shows one frame, of the network that learns here in a session, of its time line, or of a recorded run. Notable: all
-pictures of a frame come from one pass over a grid, made by the session's thread; this screen only draws.
+Notable: all pictures of a frame come from one pass over a grid, made by the thread that learns; this screen only draws.
 """
 
 from __future__ import annotations
@@ -11,23 +10,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 
-from txlab.drawing.formatting import count
 from txlab.drawing.text import formula, visible
 from txlab.engine.feedforward.plane import CLASSES, FEATURES, REGRESSIONS
 from txlab.errors import LabError
-from txlab.experiments.kind import kind_of_run
 from txlab.experiments.protocol import Frame
-from txlab.runs.summary import GOING
+from txlab.sources.recorded import Recorded
+from txlab.sources.source import Source
 from txlab.tui.key_order import keys_wait
-from txlab.tui.panel import ROUTED, Panel
-from txlab.tui.run_panel import RunPanel
+from txlab.tui.panel import Panel
+from txlab.tui.playback import Playback
 from txlab.tui.screens.base_screens import BenchScreen
 from txlab.tui.screens.dialogs import AskValue, Choose
 from txlab.tui.screens.playground import text
@@ -36,22 +33,20 @@ from txlab.tui.screens.playground.knobs import KnobsPanel
 from txlab.tui.screens.playground.shown import Shown, cell_of, neighbour
 from txlab.tui.screens.playground.views import AnswerView, NetworkView, signs_of
 from txlab.tui.screens.words import Words
-from txlab.tui.session import Picture, Session
-from txlab.tui.theme import glyphs
+from txlab.tui.session import Session
 from txlab.tui.widgets.chart import Chart, ChartSeries
 from txlab.tui.widgets.why import ask_why
 
 if TYPE_CHECKING:
     from txlab.engine.explain import Explanation
     from txlab.experiments.kinds.playground.experiment import Playground
-    from txlab.runs.reader import RunReader
 
 BEGIN = "playground-spiral"
 PACE = 60.0  # updates a second, at which one can watch it learn
 ENDLESS = 10_000_000  # steps
-MOST_POINTS = 2000  # of a curve
 MOST_GRID = 64  # squares of the plane both ways; pixels beyond are repeated
 PICTURES = 20.0  # a second
+RECORDED = "this is a recorded run: l goes on from what is shown, by hand"
 CHART = 8  # lines of the curve, with which it is worth its place
 ABOUT_DATA = {
     "circle": "a disc in a ring", "xor": "whether x and y have the same sign", "clouds": "two Gaussian clouds",
@@ -72,17 +67,14 @@ class PlaygroundScreen(BenchScreen):
         "next weight and e changes it by hand; a puts points into the plane, t shows the network as text, which can be "
         "any graph. w is the sum of a neuron at the point that was chosen last."
     )
-    PANELS: ClassVar[tuple[type[Panel], ...]] = (KnobsPanel, RunPanel)
+    PANELS: ClassVar[tuple[type[Panel], ...]] = (KnobsPanel, Playback)
     KEY_ORDER = (
-        *("playground.live", "playground.leave", "playground.drop", "playground.side", "run.pause", "run.step"),
+        *("run.branch", "playground.leave", "playground.drop", "playground.side", "run.pause", "run.step"),
         *("playground.knob", "playground.less", "playground.switch", "playground.weight", "playground.edit"),
         *("playground.data", "screen.why", "playground.add", "playground.text", "playground.view", "playground.large"),
         *("playground.new", "time.earlier"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("l", "live", "go on by hand", id="playground.live"),
-        Binding("space", "pause", "run", id="run.pause", key_display="space"),
-        Binding("full_stop", "step", "step", id="run.step", key_display="."),
         Binding("n", "new", "begin again", id="playground.new"),
         Binding("x", "switch", "on/off", id="playground.switch"),
         Binding("tab", "weight(1)", "weight", id="playground.weight"),
@@ -106,17 +98,16 @@ class PlaygroundScreen(BenchScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self.session: Session[Playground] = Session(
-            self, self.show_picture, lambda said: self.tell(said, "error"), pictures=PICTURES
-        )
-        self.session.pace = PACE
-        self.picture: Picture[Playground] | None = None
+        self.session: Session[Playground] = Session(self, pace=PACE, pictures=PICTURES)
         self.shown: Shown | None = None
-        self.replaying = False  # a recorded run is shown
-        self.trouble = ""
         self.network, self.answer = NetworkView(id="network"), AnswerView(id="answer")
-        self.knobs, self.run_panel = KnobsPanel(self), RunPanel(self)
-        self.curve: list[tuple[int, float, float]] = []  # step, loss, loss on the test points
+        self.playback = Playback(
+            *(self, lambda kind: kind.screen == "playground", self.session),
+            unit="update",
+            hint=RECORDED,
+            branch=self.go_on_by_hand,
+        )
+        self.knobs = KnobsPanel(self)
         self.cursor, self.chosen = "", 0
         self.adding, self.target = False, 1.0
         self.point = (1.5, 1.5)  # that w asks about
@@ -135,7 +126,7 @@ class PlaygroundScreen(BenchScreen):
                 chart.log_y = True
                 yield chart
         yield Words(id="neuron")
-        yield self.run_panel
+        yield self.playback
 
     def on_mount(self) -> None:
         self.set_class(self.ascii, "-ascii")
@@ -155,127 +146,35 @@ class PlaygroundScreen(BenchScreen):
         experiment.grid = self.grid or experiment.grid
         return experiment
 
-    # What is shown: the session…
+    # The view of its Playback.
 
-    @property
-    def at(self) -> int | None:
-        """The step chosen on the time line; None is the present."""
-        return self.run_panel.at
+    def source_changed(self) -> None:
+        self.adding = False
 
-    def show_picture(self, picture: Picture[Playground]) -> None:
-        known, self.picture = self.picture, picture
-        if known is None or known.running != picture.running:
-            self.refresh_bindings()
-        if self.replaying:
-            return
-        self.remember(picture.frame)
-        steps = np.asarray(picture.steps, np.int64)
-        self.run_panel.timeline.set_frames(steps, edge=picture.frame.step, ended=not picture.running)
-        if self.at is None:
-            self.look_at(picture.frame)
+    def read(self, source: Source, at: int | None, changed: bool) -> Shown | None:
+        return Shown.of(source.frame(at)) if changed else None
 
-    def remember(self, frame: Frame) -> None:
-        """The losses of a frame are points of the curve; one of an earlier step replaces all from there on."""
-        told = frame.facts["measured"]
-        while self.curve and self.curve[-1][0] >= frame.step:
-            self.curve.pop()
-        self.curve.append((frame.step, told["loss"], told["val_loss"]))
-        if len(self.curve) > MOST_POINTS:
-            self.curve = self.curve[::2]
-
-    # … or a recorded run.
-
-    def run_changed(self) -> None:
-        self.trouble = ""
-        if self.run_panel.path is None and self.replaying:
-            self.back_to_the_session()
-
-    def read_run(self, reader: RunReader, changed: bool) -> Any:
-        if kind_of_run(reader.scenario.get("kind")).screen != "playground":
-            self.run_panel.watching = False
-            return None
-        if not changed:
-            return None
-        frames, state = reader.frames, reader.state
-        frames.refresh()
-        steps, frame, trouble = frames.steps, None, ""
-        try:
-            if len(steps):
-                place = len(steps) - 1 if self.at is None else max(0, int(np.searchsorted(steps, self.at, "right")) - 1)
-                frame = Shown.of(frames.read(int(steps[place])))
-        except LabError as error:
-            trouble = str(error)
-        loss, test = reader.series("loss"), reader.series("val_loss")
-        return state.status, steps, state.steps, state.step, frame, trouble, (loss, test)
-
-    def show_run(self, snapshot: Any) -> None:
-        if not self.run_panel.watching:
-            return
-        status, steps, total, edge, shown, trouble, curves = snapshot
-        if not self.replaying:
-            self.session.pause()
-            self.replaying, self.adding, self.run_panel.at = True, False, None
-            self.call_after_refresh(self.refresh_bindings)
-        if status != self.run_panel.status:
-            self.call_after_refresh(self.refresh_bindings)
-        self.run_panel.status = status
-        self.run_panel.timeline.set_frames(steps, total, edge, ended=status not in GOING)
-        if trouble and trouble != self.trouble:
-            self.tell(trouble, "warning")
-        self.trouble = trouble
-        loss, test = curves
-        self.draw_curve(
-            [ChartSeries("loss", loss.steps, loss.values), ChartSeries("test", test.steps, test.values, style="dashed")]
-        )
-        if shown is not None:
-            self.show_shown(shown)
-
-    @property
-    def run_goes_on(self) -> bool:
-        return self.replaying and self.run_panel.status in GOING
-
-    def moved(self) -> None:
-        """Another step of the time line was chosen."""
-        if self.replaying:
-            self.run_panel.wants_read()
-        elif self.picture is not None:
-            found = self.session.recording.at(self.at) if self.at is not None else None
-            self.look_at(found or self.picture.frame)
-
-    def back_to_the_session(self) -> None:
-        self.replaying, self.run_panel.watching = False, False
-        self.run_panel.at = self.run_panel.timeline.at = None
-        self.session.look()
-        self.refresh_bindings()
-
-    def live(self) -> bool:
-        """Whether there is a network to act on; what comes next happens to the present one."""
-        if self.replaying:
-            self.tell("this is a recorded run: l goes on from what is shown, by hand")
-            return False
-        if self.at is not None:
-            self.run_panel.action_last()
-        return self.session.experiment is not None or self.session.alive
-
-    # Drawing.
-
-    def look_at(self, frame: Frame) -> None:
-        self.show_shown(Shown.of(frame))
-        if not self.replaying:
-            steps, loss, test = (np.array(each) for each in zip(*self.curve, strict=True))
-            self.draw_curve([ChartSeries("loss", steps, loss), ChartSeries("test", steps, test, style="dashed")])
-
-    def draw_curve(self, series: list[ChartSeries]) -> None:
-        if self.query_one("#curve").display:
-            self.query_one("#curve", Chart).set_series(series)
-
-    def show_shown(self, shown: Shown) -> None:
+    def show(self, shown: Shown) -> None:
         before, self.shown = self.shown, shown
         if not any(self.cursor in column for column in shown.columns):
             self.cursor, self.chosen = shown.out, 0
         if before is None or before.facts.get("classes") != shown.facts.get("classes"):
             self.refresh_bindings()
         self.draw()
+        self.draw_curve()
+
+    def draw_curve(self) -> None:
+        source, chart = self.playback.source, self.query_one("#curve", Chart)
+        if chart.display and source is not None:
+            loss, test = source.series("loss"), source.series("val_loss")
+            chart.set_series(
+                [
+                    ChartSeries("loss", loss.steps, loss.values),
+                    ChartSeries("test", test.steps, test.values, style="dashed"),
+                ]
+            )
+
+    # Drawing.
 
     def draw(self) -> None:
         shown = self.shown
@@ -298,15 +197,9 @@ class PlaygroundScreen(BenchScreen):
         self.show_words()
 
     def show_words(self) -> None:
-        shown, signs = self.shown, glyphs(self.ascii)
+        shown, source = self.shown, self.playback.source
         assert shown is not None
-        if self.replaying:
-            state = f"run {self.run_panel.path.name}" if self.run_panel.path is not None else ""
-        elif self.session.running:
-            speed = self.picture.speed if self.picture is not None else 0.0
-            state = f"{signs.live} {count(speed)} updates/s" if speed else f"{signs.live} learning"
-        else:
-            state = f"{signs.paused} paused"
+        state = f"run {source.name}" if source is not None and source.name else self.playback.state()
         cells = self.size.width - 2
         self.query_one("#header", Words).say(text.header(shown, visible(state), cells, self.ascii), layout=False)
         self.knobs.show()
@@ -332,49 +225,34 @@ class PlaygroundScreen(BenchScreen):
         chart.styles.width = 2 * lines
         chart.display = room - 1 - lines >= CHART - 1
         self.grid = max(8, min(2 * lines, MOST_GRID))
-        self.session.order(lambda experiment: self.in_view(experiment), "grid")
+        self.session.edit(lambda experiment: self.in_view(experiment), "grid")
         self.call_after_refresh(self.draw)
 
     # Keys.
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == ROUTED and parameters[0] == "RunPanel" and parameters[1] in ("pause", "step", "stop"):
-            return self.run_goes_on and super().check_action(action, parameters)
-        if action in ("pause", "step"):
-            return not self.run_goes_on
-        if action == "live":
-            return self.replaying
         if action in ("drop", "side", "forget"):
             return self.adding
         if action == "leave":
-            return self.adding or self.large or self.replaying
+            return self.adding or self.large or not self.playback.can_edit
         if action in ("weight", "edit", "switch", "text", "large", "view", "data", "new", "add") and self.adding:
             return action in ("add", "new", "data")
         return super().check_action(action, parameters)
 
     def word_for(self, binding: Binding) -> str:
         ident = binding.id or ""
-        if ident == "run.pause" and not self.replaying and self.session.running:
-            return "pause"
-        if self.replaying and ident in ("playground.switch", "playground.edit", "playground.add", "playground.data"):
+        recorded = not self.playback.can_edit
+        if recorded and ident in ("playground.switch", "playground.edit", "playground.add", "playground.data"):
             return ""
-        if ident == "playground.leave" and self.replaying:
+        if ident == "playground.leave" and recorded:
             return "the network here"
         if ident == "playground.add" and self.adding:
             return ""
         return super().word_for(binding)
 
     def order(self, work: Callable[[Playground], object]) -> None:
-        if self.live():
-            self.session.order(work)
-
-    def action_pause(self) -> None:
-        if self.live():
-            self.session.run(not self.session.running)
-
-    def action_step(self) -> None:
-        if self.live():
-            self.session.step()
+        if self.playback.ready():
+            self.session.edit(work)
 
     def action_new(self) -> None:
         self.order(lambda experiment: experiment.again())
@@ -415,7 +293,7 @@ class PlaygroundScreen(BenchScreen):
     def action_edit(self) -> None:
         """Type the chosen weight, or the bias."""
         shown, name = self.shown, self.cursor
-        if shown is None or not self.live():
+        if shown is None or not self.playback.ready():
             return
         if name not in shown.activations:
             self.tell("an input has no weights; the wires from it belong to the neurons that they lead to")
@@ -442,7 +320,7 @@ class PlaygroundScreen(BenchScreen):
         self.app.push_screen(AskValue(title, about, f"{value:.4g}", lambda typed: f"= {number(typed):g}"), take)
 
     def action_data(self) -> None:
-        if not self.live():
+        if not self.playback.ready():
             return
         now = self.shown.facts.get("data") if self.shown is not None else ""
         rows = [(name, ABOUT_DATA[name], name == now) for name in (*CLASSES, *REGRESSIONS)]
@@ -456,7 +334,7 @@ class PlaygroundScreen(BenchScreen):
     # Points by hand.
 
     def action_add(self) -> None:
-        if self.live():
+        if self.playback.ready():
             self.adding = not self.adding
             self.refresh_bindings()
             self.draw()
@@ -479,8 +357,8 @@ class PlaygroundScreen(BenchScreen):
             self.adding = False
         elif self.large:
             self.action_large()
-        elif self.replaying:
-            self.back_to_the_session()
+        else:
+            self.playback.go_live()
         self.refresh_bindings()
         self.draw()
 
@@ -497,15 +375,15 @@ class PlaygroundScreen(BenchScreen):
 
     def action_view(self) -> None:
         """Turn to pre-activations, to gradients of the answer, and back to activations."""
-        if self.live():
+        if self.playback.ready():
             names = list(text.VIEWS)
             now = str(self.shown.facts.get("view")) if self.shown is not None else names[0]
             view = names[(names.index(now) + 1) % len(names)] if now in names else names[0]
-            self.session.order(lambda experiment: setattr(experiment, "view", view))
+            self.session.edit(lambda experiment: setattr(experiment, "view", view))
 
     def action_text(self) -> None:
         """Show the network as text; what is changed there becomes the network."""
-        if self.shown is None or not self.live():
+        if self.shown is None or not self.playback.ready():
             return
         session = self.session
 
@@ -521,14 +399,13 @@ class PlaygroundScreen(BenchScreen):
 
         keys_wait(self, self.run_worker(ask, thread=True, group="text", exclusive=True, exit_on_error=False))
 
-    def action_live(self) -> None:
-        """Go on by hand from the recorded frame that is shown: its network, points and settings."""
-        shown, path = self.shown, self.run_panel.path
-        if not self.replaying or shown is None or path is None:
+    def go_on_by_hand(self, run: Recorded) -> None:
+        """Go on from the recorded frame that is shown: its network, points and settings."""
+        shown = self.shown
+        if shown is None:
             return
-        self.back_to_the_session()
-        self.curve = []
-        self.session.begin(lambda _: self.in_view(gone_on(path, shown.frame)))
+        self.playback.go_live()
+        self.session.begin(lambda _: self.in_view(gone_on(run.path, shown.frame)))
         self.tell("live now: its network, points and settings; space runs")
 
     def action_why(self) -> None:
@@ -536,7 +413,7 @@ class PlaygroundScreen(BenchScreen):
         shown, name, (x, y) = self.shown, self.cursor, self.point
         if shown is None:
             return
-        frame, live = shown.frame, not self.replaying and self.at is None
+        frame, live = shown.frame, self.playback.present
 
         def ask() -> Explanation | None:
             if live:

@@ -7,13 +7,13 @@ from math import isfinite, isnan
 from textual.content import Content
 
 from txlab.drawing.formatting import count, number, share
+from txlab.drawing.spark import BARS, RISING
 from txlab.drawing.text import formula, visible
 from txlab.engine.feedforward.plane import FEATURES
 from txlab.tui.screens.playground.shown import Shown
 from txlab.tui.screens.words import fitting
 from txlab.tui.theme import glyphs
 
-BARS, ASCII_BARS = "▁▂▃▄▅▆▇█", ".:-=+*#@"
 VIEWS = {"answers": "activations a", "pre-activations": "pre-activations z", "gradients": "gradients ∂out/∂a"}
 ITEM = 15  # cells of a weight
 
@@ -59,7 +59,7 @@ def about(shown: Shown, name: str, chosen: int, cells: int, lines: int, ascii: b
     chosen = min(chosen, len(items) - 1)
     first = max(0, min(chosen - room // 2, len(items) - room))
     parts = [Content.assemble((visible(name), "bold $accent"), (said, "$quiet"), off)]
-    bars = ASCII_BARS if ascii else BARS
+    bars = RISING if ascii else BARS
     for at, (source, weight) in enumerate(items[first : first + room], first):
         word = (
             FEATURES[source][0]

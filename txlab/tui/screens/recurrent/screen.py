@@ -14,7 +14,7 @@ from textual.containers import Vertical
 
 from txlab.experiments.protocol import Frame
 from txlab.tui.frame_viewer import FrameViewer
-from txlab.tui.run_panel import RunPanel
+from txlab.tui.playback import Playback
 from txlab.tui.screens.base_screens import BenchScreen, Rule
 from txlab.tui.screens.recurrent.units import UnitsPanel
 from txlab.tui.widgets.chart import Chart
@@ -47,7 +47,7 @@ class RecurrentScreen(BenchScreen):
         "property best, measured on text that the network did not learn from, and up and down then go through them. "
         "For cells that have to remember, the chart shows how long the gradient is at every step back."
     )
-    PANELS = (RunPanel, UnitsPanel)
+    PANELS = (Playback, UnitsPanel)
     KEY_ORDER = (
         *("recurrent.unit-before", "recurrent.layer", "recurrent.search", "recurrent.view"),
         *("recurrent.leave", "screen.why", "time.earlier", "run.pause"),
@@ -57,7 +57,7 @@ class RecurrentScreen(BenchScreen):
     def __init__(self) -> None:
         super().__init__()
         self.viewer = FrameViewer(self, NO_RUN, cells_of, self.show_frame, self.forget)
-        self.run = RunPanel(self.viewer, opens=is_recurrent)
+        self.run = Playback(self.viewer, is_recurrent)
         self.units, self.gradients = UnitsPanel(), Chart(id="gradients")
         self.gradients.can_focus = False
 
@@ -71,7 +71,7 @@ class RecurrentScreen(BenchScreen):
         yield self.run
 
     def on_mount(self) -> None:
-        self.viewer.run_changed()
+        self.viewer.source_changed()
 
     def forget(self) -> None:
         self.units.forget()

@@ -33,6 +33,7 @@ from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
 from txlab.experiments.tokenizer_store import place_for, save_named
 from txlab.experiments.tokenizer_training import TokenizerTraining, TrainingRecipe, tokenizer_of_frame
+from txlab.sources.live import Picture
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.base_screens import Rule
@@ -44,7 +45,7 @@ from txlab.tui.screens.tokens.text_panel import there
 from txlab.tui.screens.tokens.token_layout import shown_bytes
 from txlab.tui.screens.tokens.token_view import TokensView
 from txlab.tui.screens.words import fitting
-from txlab.tui.session import Picture, Session
+from txlab.tui.session import Session
 from txlab.tui.widgets.chart import Chart, ChartSeries
 from txlab.tui.widgets.table import Column, Table
 from txlab.tui.widgets.terminal import is_ascii
@@ -354,12 +355,12 @@ class TrainingPanel(Panel):
             self.session.step(merges)
         else:
             self.session.running = False
-            self.session.order(lambda training: training.back(-merges))
+            self.session.edit(lambda training: training.back(-merges))
 
     def action_first(self) -> None:
         """Undo all merges."""
         self.session.running = False
-        self.session.order(lambda training: training.back(training.step_count))
+        self.session.edit(lambda training: training.back(training.step_count))
 
     def action_last(self) -> None:
         """Train at full speed up to the target vocabulary."""

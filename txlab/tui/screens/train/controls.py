@@ -19,7 +19,7 @@ from txlab.runs.directory import LOST_AFTER
 from txlab.tui.history import answered
 from txlab.tui.key_order import keys_wait
 from txlab.tui.panel import Panel
-from txlab.tui.run_panel import RunPanel
+from txlab.tui.playback import Playback
 from txlab.tui.screens.train.text import Pending, log_lines
 from txlab.tui.screens.words import Words
 from txlab.tui.train_snapshot import Snapshot
@@ -40,7 +40,7 @@ class ControlPanel(Panel):
         Binding("e", "set", "set a parameter", id="train.set", show=False),
     )
 
-    def __init__(self, run: RunPanel) -> None:
+    def __init__(self, run: Playback) -> None:
         super().__init__(id="log")
         self.run = run
         self.words = Words()
@@ -76,7 +76,7 @@ class ControlPanel(Panel):
         beat = f" (heartbeat {duration(age)} old)" if age is not None and age > LOST_AFTER / 10 else ""
         return f"the run is {'gone' if state.status == 'lost' else STATES.get(state.status, state.status)}{beat}"
 
-    def asked(self, event: RunPanel.Asked) -> None:
+    def asked(self, event: Playback.Asked) -> None:
         request = event.request
         sign = {"set": "→", "scale": "×"}.get(request.request)
         words = f"{request.key} {sign} {significant(request.value)}" if sign and request.value else request.request
@@ -84,18 +84,17 @@ class ControlPanel(Panel):
         self.draw()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        status = self.run.status
-        if self.run.path is None:
-            return False
-        if self.run.recorded and {"scale_lr": "scale"}.get(action, action) not in self.run.takes:
+        run, status = self.run.recorded, self.run.status
+        if run is None:
             return False
         if action == "resume":
-            return bool(status) and not self.run.recorded
+            return bool(status) and not run.by_another_program
         declared = self.snap.about.get("adjustable") if self.snap else None
-        known = declared if self.run.recorded and isinstance(declared, dict) else self.snap.values if self.snap else {}
-        if action == "scale_lr" and self.snap and (self.snap.step or self.run.recorded) and "lr" not in known:
+        of_another = run.by_another_program
+        known = declared if of_another and isinstance(declared, dict) else self.snap.values if self.snap else {}
+        if action == "scale_lr" and self.snap and (self.snap.step or of_another) and "lr" not in known:
             return False  # a run without a learning rate: it has made a step and told none
-        return status in ("running", "paused", "created", "")
+        return run.takes({"scale_lr": "scale"}.get(action, action))
 
     def action_checkpoint(self) -> None:
         self.run.ask("checkpoint")

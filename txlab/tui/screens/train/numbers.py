@@ -10,7 +10,7 @@ from textual.binding import Binding
 from textual.containers import VerticalScroll
 
 from txlab.tui.panel import Panel
-from txlab.tui.run_panel import RunPanel
+from txlab.tui.playback import Playback
 from txlab.tui.screens.base_screens import Rule
 from txlab.tui.screens.train.text import nearest_sample, samples_text
 from txlab.tui.screens.words import Words
@@ -38,7 +38,7 @@ class NumbersPanel(Panel):
         ),
     )
 
-    def __init__(self, run: RunPanel) -> None:
+    def __init__(self, run: Playback) -> None:
         super().__init__(id="side")
         self.run = run
         self.facts = FactTable(id="facts")

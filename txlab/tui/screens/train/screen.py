@@ -17,7 +17,7 @@ from textual.content import Content
 from txlab.drawing.text import visible
 from txlab.experiments.kind import kind_of_run
 from txlab.runs.summary import GOING
-from txlab.tui.run_panel import RunPanel
+from txlab.tui.playback import Playback
 from txlab.tui.screens.base_screens import BenchScreen, Rule
 from txlab.tui.screens.train.controls import ControlPanel
 from txlab.tui.screens.train.curves import CurvePanel
@@ -26,9 +26,10 @@ from txlab.tui.screens.train.text import header
 from txlab.tui.screens.words import Words
 from txlab.tui.theme import glyphs
 from txlab.tui.train_snapshot import Look, Snapshot, snapshot
+from txlab.tui.widgets.timeline import TimeLine
 
 if TYPE_CHECKING:
-    from txlab.runs.reader import RunReader
+    from txlab.sources.recorded import Recorded
 
 CLOCK = 1.0  # seconds between two reads of an idle run, for the clock in the header
 
@@ -47,7 +48,7 @@ class TrainScreen(BenchScreen):
         "The curve follows the run; [ and ] go through what was recorded, and everything follows. "
         "Up and down choose a number, w says why it is what it is. What you change is written into the run's log."
     )
-    PANELS = (RunPanel, ControlPanel, CurvePanel, NumbersPanel)
+    PANELS = (Playback, ControlPanel, CurvePanel, NumbersPanel)
     KEY_ORDER = (
         *("run.pause", "run.step", "run.stop", "train.resume", "train.side", "time.earlier", "time.later"),
         *("screen.why", "train.lr-down", "train.lr-up"),
@@ -59,7 +60,7 @@ class TrainScreen(BenchScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self.run = RunPanel(self, opens=lambda kind: True)
+        self.run = Playback(self, lambda kind: True)
         self.curves = CurvePanel()
         self.numbers = NumbersPanel(self.run)
         self.controls = ControlPanel(self.run)
@@ -77,11 +78,11 @@ class TrainScreen(BenchScreen):
         yield self.run
 
     def on_mount(self) -> None:
-        self.run_changed()
+        self.source_changed()
 
-    # Called by RunPanel.
+    # The view of its Playback.
 
-    def run_changed(self) -> None:
+    def source_changed(self) -> None:
         self.snap = None
         for panel in (self.curves, self.numbers, self.controls):
             panel.forget()
@@ -92,33 +93,31 @@ class TrainScreen(BenchScreen):
             said = f"reading {self.run.path.name}…"
         self.query_one("#header", Words).say(Content.styled(visible(said), "$quiet"), layout=False)
 
-    def read_run(self, reader: RunReader, changed: bool) -> Snapshot | None:
+    def read(self, source: Recorded, at: int | None, changed: bool) -> Snapshot | None:
+        reader = source.reader
         now = time.monotonic()
         if not changed and now - self.read_at < CLOCK:
             return None
         if not changed and self.snap is not None and reader.state.status not in (*GOING, "lost"):
             return None
         self.read_at = now
-        look = Look(self.curves.metric, self.run.at, self.curves.overlays, self.numbers.picture)
+        look = Look(self.curves.metric, at, self.curves.overlays, self.numbers.picture)
         return snapshot(reader, look, self.app.reader_for)  # type: ignore[attr-defined]
 
-    def show_run(self, snap: Snapshot) -> None:
+    def show(self, snap: Snapshot) -> None:
         known, self.snap = self.snap, snap
-        self.run.status, self.run.recorded, self.run.takes = snap.state.status, snap.recorded, snap.takes
-        self.run.timeline.set_frames(
-            snap.frames, snap.steps, snap.step, snap.checkpoints, snap.state.status not in GOING
-        )
+        self.run.checkpoints = snap.checkpoints
         for panel in (self.curves, self.numbers, self.controls):
             panel.show(snap)
         self.show_words()
         if known is None or deciding(known) != deciding(snap):
             self.refresh_bindings()
 
+    @on(TimeLine.Moved)
     def moved(self) -> None:
         self.curves.chart.marker = self.run.at
         self.refresh_bindings()
         self.show_words()
-        self.run.wants_read()
 
     def show_words(self) -> None:
         """Redraw header, brief, samples and log: cheap enough for every key."""
@@ -136,8 +135,8 @@ class TrainScreen(BenchScreen):
     def other_curves(self) -> None:
         self.run.wants_read()
 
-    @on(RunPanel.Asked)
-    def asked(self, event: RunPanel.Asked) -> None:
+    @on(Playback.Asked)
+    def asked(self, event: Playback.Asked) -> None:
         self.controls.asked(event)
 
     @property

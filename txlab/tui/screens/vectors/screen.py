@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from rich.cells import cell_len
@@ -30,11 +30,10 @@ from txlab.engine.embeddings.plane import Projection
 from txlab.errors import LabError
 from txlab.runs.directory import RunDirectory, info_of
 from txlab.runs.embeddings import open_embedding
-from txlab.runs.summary import GOING
 from txlab.tui.key_order import keys_wait
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import ROUTED
-from txlab.tui.run_panel import RunPanel
+from txlab.tui.playback import Playback
 from txlab.tui.screens.base_screens import BenchScreen, Rule
 from txlab.tui.screens.dialogs import AskValue, Choose
 from txlab.tui.screens.vectors import text
@@ -56,8 +55,8 @@ from txlab.tui.widgets.word_map import CLOSER, WordMap, WordsPicture
 
 if TYPE_CHECKING:
     from txlab.engine.explain import Explanation
-    from txlab.runs.reader import RunReader
     from txlab.runs.word_updates import WordUpdates
+    from txlab.sources.recorded import Recorded
 
 NO_RUN = "No run is chosen: start words-docs in the Lab (1), or open word vectors with o."
 
@@ -72,7 +71,7 @@ class WordsScreen(BenchScreen):
         "label, / finds a word, + comes closer. At the right stand the nearest words by cosine; tab goes there, enter "
         "goes to one of them. [ and ] go through the run; only what moves against the others moves."
     )
-    PANELS = (RunPanel,)
+    PANELS = (Playback,)
     KEY_ORDER = (
         "words.search", "words.closer", "words.analogy", "words.mark", "words.axes", "words.view", "words.trail",
         "words.open", "words.compare", "words.objective", "screen.why", "time.earlier", "words.colour",
@@ -99,7 +98,7 @@ class WordsScreen(BenchScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self.run = RunPanel(self, opens=lambda kind: kind.screen == "words")
+        self.run = Playback(self, lambda kind: kind.screen == "words")
         self.map, self.second_map = WordMap(id="map"), WordMap(id="second")
         self.about, self.table = Words(id="about"), Table(id="nearest")
         self.opening = LatestTask(self, "embedding", self.failed)
@@ -123,7 +122,7 @@ class WordsScreen(BenchScreen):
         yield self.run
 
     def on_mount(self) -> None:
-        self.run_changed()
+        self.source_changed()
 
     # What is shown.
 
@@ -146,7 +145,7 @@ class WordsScreen(BenchScreen):
         self.seen: tuple[object, ...] = ()  # what the worker has read
         self.pictures = Pictures()
 
-    def run_changed(self) -> None:
+    def source_changed(self) -> None:
         self.opening.forget()
         self.forget()
         self.look = replace(self.look, objective="")
@@ -169,45 +168,34 @@ class WordsScreen(BenchScreen):
 
     # The run: read in a thread, shown on the event loop.
 
-    def read_run(self, reader: RunReader, changed: bool) -> Any:
+    def read(self, source: Recorded, at: int | None, changed: bool) -> Laid | str | None:
         if self.opened:
             return None
-        frames = reader.frames.steps
-        status = reader.state.status
-        timeline = (frames, reader.state.steps, status)
+        reader, frames = source.reader, source.steps
         if not len(frames):
-            return timeline, None
-        at = len(frames) - 1 if self.run.at is None else int(np.searchsorted(frames, self.run.at, "right")) - 1
-        step = int(frames[max(0, at)])
+            return "no word vectors are recorded yet"
+        place = len(frames) - 1 if at is None else int(np.searchsorted(frames, at, "right")) - 1
+        step = int(frames[max(0, place)])
         wanted = (reader.directory.path, step, self.look)
         if wanted == self.seen:
-            return timeline, None
+            return None
         self.seen = wanted
         try:
             self.objectives = objectives_in(reader)
             embedding = words_at(reader, step, self.look.objective)
             self.first_word = word_asked(reader, embedding)
             projection = self.pictures.before(reader, step, self.look)
-            return timeline, lay(embedding, self.look, projection, step, words_in_all(reader), self.objective)
+            return lay(embedding, self.look, projection, step, words_in_all(reader), self.objective)
         except LabError as error:
-            return timeline, str(error)
+            return str(error)
 
-    def show_run(self, snapshot: Any) -> None:
-        (frames, steps, status), laid = snapshot
-        self.run.status = status
+    def show(self, laid: Laid | str) -> None:
         if not self.opened:
-            newest = int(frames[-1]) if len(frames) else 0
-            self.run.timeline.set_frames(np.array(frames), steps or newest, newest, ended=status not in GOING)
             if isinstance(laid, str):
                 self.laid = None
                 self.say_empty(laid)
-            elif laid is not None:
+            else:
                 self.show_laid(laid)
-            elif not len(frames):
-                self.say_empty("no word vectors are recorded yet")
-
-    def moved(self) -> None:
-        self.run.wants_read()
 
     def show_laid(self, laid: Laid) -> None:
         """Show another picture, with the cursor on the same word."""
@@ -526,7 +514,7 @@ class WordsScreen(BenchScreen):
         elif self.marks:
             self.marks = ()
         elif self.opened:
-            self.run_changed()
+            self.source_changed()
             self.run.wants_read()
         self.map.focus()
         self.draw()

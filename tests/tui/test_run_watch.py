@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from txlab.tui import run_panel
+from txlab.tui import run_watch
 
 
 @pytest.mark.parametrize(
@@ -21,10 +21,10 @@ def test_what_the_console_used_since_the_last_look_decides(
     wall: float, used: float, may: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = {"monotonic": 100.0, "process_time": 7.0}
-    monkeypatch.setattr(run_panel.time, "monotonic", lambda: now["monotonic"])
-    monkeypatch.setattr(run_panel.time, "process_time", lambda: now["process_time"])
-    monkeypatch.setattr(run_panel, "cores", lambda: 2)
-    watched = run_panel.LookBudget()
+    monkeypatch.setattr(run_watch.time, "monotonic", lambda: now["monotonic"])
+    monkeypatch.setattr(run_watch.time, "process_time", lambda: now["process_time"])
+    monkeypatch.setattr(run_watch, "cores", lambda: 2)
+    watched = run_watch.LookBudget()
     now["monotonic"] += wall
     now["process_time"] += used
     assert watched.may_look() is may
