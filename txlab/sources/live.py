@@ -43,7 +43,8 @@ class Steppable(Protocol):
     """What a live source requires of an experiment. Every `Experiment` qualifies.
 
     What is used besides, if it is there, is in the protocols below it; `adjustable()` and `adjust(name, value)`, as an
-    `Experiment` has them, serve `Live.adjust`; `back()` takes an update back. What a frame has as the fact "measured" (name → number) are the metrics of `Live.series`.
+    `Experiment` has them, serve `Live.adjust`; `back()` takes an update back. What a frame has as the fact "measured"
+    (name → number) are the metrics of `Live.series`.
     """
 
     @property

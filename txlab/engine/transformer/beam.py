@@ -56,6 +56,22 @@ def length_penalty(length: int, alpha: float, penalty: Penalty = "wu") -> float:
     return float(((5 + length) / 6) ** alpha if penalty == "wu" else length**alpha)
 
 
+def first_reading(
+    model: GPT | RecurrentLM | Translating,
+    text: Sequence[int],
+    start: int | None,
+    tokens: int,
+    kernel: Kernel,
+    cached: bool,
+) -> tuple[Reading, int, int]:
+    """Return (reading, given, tokens): its texts begin with `given` ids, and at most `tokens` can follow."""
+    if not isinstance(model, Translating):
+        return reading_of(model, [text], kernel, cached), len(text), tokens
+    if start is None:
+        raise ValueError("an encoder–decoder begins with a start token, and none is given")
+    return TargetReading(model, [text], start, kernel, cached), 1, min(tokens, model.shape.context)
+
+
 @torch.no_grad()
 def beam_search(
     model: GPT | RecurrentLM | Translating,
@@ -83,17 +99,7 @@ def beam_search(
     """
     if beams < 1:
         raise ValueError(f"the number of beams must be at least 1, not {beams}")
-    reading: Reading
-    if not isinstance(model, Translating):
-        reading, given = reading_of(model, [text], kernel, cached), len(text)
-    elif start is None:
-        raise ValueError("an encoder–decoder begins with a start token, and none is given")
-    else:
-        reading, given, tokens = (
-            TargetReading(model, [text], start, kernel, cached),
-            1,
-            min(tokens, model.shape.context),
-        )
+    reading, given, tokens = first_reading(model, text, start, tokens, kernel, cached)
     ends = ends_of(end)
     alive = [0.0]  # Σ log p under the rules, of each unfinished hypothesis
     logps = [0.0]  # the same without the rules
