@@ -23,7 +23,7 @@ from txlab.runs.directory import ALIVE
 from txlab.runs.models import kind_that_plays, player_of_run, scenario_of, steps_that_play
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
-from txlab.tui.run_panel import LookBudget
+from txlab.tui.run_watch import LookBudget
 from txlab.tui.screens.play.advice import Judged
 from txlab.tui.screens.play.players import Seat, seat_at
 

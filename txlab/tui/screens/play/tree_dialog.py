@@ -24,10 +24,11 @@ from txlab.drawing.spark import ASCII_BARS, BARS
 from txlab.drawing.text import visible
 from txlab.engine.games.search_tree import Path, Tree, TreeSearch, favourite_line, positions
 from txlab.experiments.protocol import Frame, Metrics
+from txlab.sources.live import SEEN, Picture
 from txlab.tui.key_order import hold_keys, release_keys
 from txlab.tui.screens.dialogs import Dialog, key_hints
 from txlab.tui.screens.words import Words, fitting
-from txlab.tui.session import SEEN, Picture, Session
+from txlab.tui.session import Session
 from txlab.tui.theme import glyphs
 from txlab.tui.widgets.board import Board
 from txlab.tui.widgets.rows import Item, Rows
