@@ -57,6 +57,7 @@ def match(
     from txlab.cli.players import each_ahead, game_for, player_named, shown_name
     from txlab.cli.records import require_folder, write_record
     from txlab.engine.games.match import Score, can_play_whole, play_match
+    from txlab.engine.games.players import PlaysWholeGames
 
     entry = game_for(game, [a, b])
     if record is not None:
@@ -83,7 +84,7 @@ def match(
     score = Score.of(played, names[0], entry.game.MOST_POINTS)
     if not print_answer(result(entry, score, names, games, seed, played, WAYS[whole]), "", json, csv):
         print_result(entry, score, names, games, played)
-        if hasattr(entry.game, "outcomes"):
+        if any(isinstance(player, PlaysWholeGames) for player in (first, second)):
             print(f"played {WAYS[whole]}")
     if stopped:
         raise KeyboardInterrupt

@@ -47,7 +47,7 @@ def test_a_shorter_match_is_the_beginning_of_a_longer_one() -> None:
     assert list(play_match(a, b, 2, 2)) != longer[:2]
 
 
-@pytest.mark.parametrize(("plies", "games"), [((1, 1), 16), ((1, 0), 12), ((0, 0), 12), ((2, 1), 2)])
+@pytest.mark.parametrize(("plies", "games"), [((1, 1), 16), ((1, 0), 12), ((0, 1), 12), ((2, 1), 2)])
 def test_whole_games_end_as_the_same_games_move_by_move(plies: tuple[int, int], games: int) -> None:
     """plies: of each player; 0: it plays at random."""
     pytest.importorskip("numba")

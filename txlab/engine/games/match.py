@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from txlab.engine.games.game import Move, Position
-from txlab.engine.games.players import Player
+from txlab.engine.games.players import Player, PlaysWholeGames
 from txlab.engine.games.records.record import PlayedGame, Turn
 from txlab.engine.games.tournament import games_played, random_moves
 from txlab.engine.intervals import mean_interval, probability_above
@@ -29,9 +29,9 @@ AT_ONCE = 64
 
 
 def whole_games(first: Player, second: Player, throws: np.ndarray, choices: np.ndarray) -> list[int] | None:
-    """The outcomes of whole games by the game's `outcomes`, if it has that and can play these; see backgammon.game."""
-    quickly = getattr(first.game, "outcomes", None)
-    found = None if quickly is None else quickly(first, second, throws, choices)
+    """The outcomes of whole games, if one of the players can tell them faster than move by move."""
+    quick = next((each for each in (first, second) if isinstance(each, PlaysWholeGames)), None)
+    found = None if quick is None else quick.outcomes(first, second, throws, choices)
     return None if found is None else list(map(int, found))
 
 

@@ -114,6 +114,15 @@ class AnswersMany(Protocol):
 
 
 @runtime_checkable
+class PlaysWholeGames(Protocol):
+    """A player of whose games the outcomes alone can be found much faster than move by move."""
+
+    def outcomes(self, first: Player, second: Player, throws: np.ndarray, choices: np.ndarray) -> np.ndarray | None:
+        """(G): the points of the first player in games of these two, it and another, with the dice of the seeds
+        `throws` (G) and the chance of `choices` (G), as move by move. None if they cannot be played so."""
+
+
+@runtime_checkable
 class TabularPlayer(Player, Protocol):
     """A player of a compiled game."""
 

@@ -22,7 +22,6 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from txlab.engine.games.backgammon import rules
 from txlab.engine.games.backgammon.rules import (
@@ -45,11 +44,6 @@ from txlab.engine.games.backgammon.rules import (
 )
 from txlab.engine.games.game import CHANCE, FIRST, SECOND, Move, Position, no_such_move
 from txlab.errors import LabError
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from txlab.engine.games.players import Player
 
 NAME, TITLE = rules.NAME, rules.TITLE
 SIGNS = ("X", "O")
@@ -107,14 +101,6 @@ def after(position: Position, move: Move) -> Position:
     board = board_of(position)
     reached = next((each for each, steps in allowed(board, dice).items() if steps == move), None)
     return -turn, (), *turned(play(board, dice, move) if reached is None else reached)
-
-
-def outcomes(first: Player, second: Player, throws: np.ndarray, choices: np.ndarray) -> np.ndarray | None:
-    """(G): how the games of two players end that have the dice of the seeds `throws` (G) and the chance of `choices`
-    (G), without their moves: as move by move, a hundred times as fast. None if these cannot be played so."""
-    from txlab.engine.games.backgammon import player
-
-    return player.outcomes(first, second, throws, choices)
 
 
 def outcome(position: Position) -> int | None:

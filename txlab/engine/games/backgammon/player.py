@@ -72,9 +72,12 @@ class NetworkPlayer(Silent):
         values = self.values(position)
         return explain_move(self, position, move, values) if move in values else None
 
+    def outcomes(self, first: Player, second: Player, throws: np.ndarray, choices: np.ndarray) -> np.ndarray | None:
+        return outcomes(first, second, throws, choices)
+
 
 def outcomes(first: Player, second: Player, throws: np.ndarray, choices: np.ndarray) -> np.ndarray | None:
-    """See game.outcomes."""
+    """See PlaysWholeGames: by the compiled loops, a hundred times as fast, for networks and random players."""
     kernel = choice.compiled()
     players = (first, second)
     if kernel is None or any(type(each) not in (NetworkPlayer, RandomPlayer) for each in players):
