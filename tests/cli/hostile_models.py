@@ -320,7 +320,7 @@ TOKENIZERS: dict[str, Writer] = {
     "an unknown kind": of(lambda: tokenizer(model={"type": NASTY})),
     "escapes": of(lambda: tokenizer(added_tokens=[{"id": 256, "content": NASTY}], post_processor={"type": NASTY})),
     "escapes in the vocabulary": of(lambda: tokenizer(model={"vocab": {NASTY: 0}})),
-    "ids without end": of(lambda: tokenizer(model={"vocab": dict.fromkeys(letters(), 10 ** 30)})),
+    "ids without end": of(lambda: tokenizer(model={"vocab": dict.fromkeys(letters(), 10**30)})),
     "negative ids": of(lambda: tokenizer(model={"vocab": {letter: -n for n, letter in enumerate(letters())}})),
     "a template": of(
         lambda: tokenizer(
