@@ -327,7 +327,8 @@ GROUPS = {
     "branched scenario": Group("runs/it/scenario.toml", TOML, BACK, computed_run),
     "lightning": Group("runs/version_0/hparams.yaml", YAML, [["runs"], ["plot", "version_0"]], lightning_log),
     "verify": Group(
-        "there/tests/fixtures/gpt2_vocab.json", JSON, [["verify", "tokenizers", "--folder", "there", "--only", "cs336-encoding"]],
+        "there/tests/fixtures/gpt2_vocab.json", JSON,
+        [["verify", "tokenizers", "--folder", "there", "--only", "cs336-encoding"]],
         fixtures,
     ),
 }  # fmt: skip

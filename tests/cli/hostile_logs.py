@@ -152,7 +152,9 @@ TENSORBOARD: dict[str, Writer] = {
     "long names": events(lambda: [event(0, scalar("x" * (7 * MIB))) for _ in range(10)]),
     "names of escapes": events(lambda: [event(0, scalar(NASTY), scalar(f"loss{NASTY}"))]),
     "sessions": events(
-        lambda: chain((event(9, scalar(f"tag{n}")) for n in range(9000)), [session(0) + event(9, scalar("loss"))] * 20_000)
+        lambda: chain(
+            (event(9, scalar(f"tag{n}")) for n in range(9000)), [session(0) + event(9, scalar("loss"))] * 20_000
+        )
     ),
     "back and forth": events(
         lambda: [event(9, scalar(f"tag{n}")) for n in range(9000)],
@@ -161,7 +163,22 @@ TENSORBOARD: dict[str, Writer] = {
     "settings": events(lambda: (event(0, hparams(20_000, 20_000 * n)) for n in range(50))),
     "settings of one record": events(lambda: [event(0, hparams(500_000))]),
     "long settings": events(lambda: (event(0, hparams(1, n, "x" * (7 * MIB))) for n in range(20))),
-    "settings of escapes": events(lambda: [event(0, part(1, "_") + part(9, part(1, part(1, "hparams") + part(2, part(3, part(3, part(1, part(1, NASTY) + part(2, part(3, NASTY)))))))))]),
+    "settings of escapes": events(
+        lambda: [
+            event(
+                0,
+                part(1, "_")
+                + part(
+                    9,
+                    part(
+                        1,
+                        part(1, "hparams")
+                        + part(2, part(3, part(3, part(1, part(1, NASTY) + part(2, part(3, NASTY)))))),
+                    ),
+                ),
+            )
+        ]
+    ),
     "texts": events(lambda: (event(n, texts("t", "x" * 20_000)) for n in range(5000))),
     "long texts": events(lambda: (event(n, texts("t", "🦙" * (2 * MIB))) for n in range(10))),
     "texts of escapes": events(lambda: [event(0, texts(NASTY, NASTY), scalar("loss"))]),
@@ -170,10 +187,14 @@ TENSORBOARD: dict[str, Writer] = {
     "values without anything": events(lambda: [event(0, *[b""] * 3_500_000)]),
     "pictures": events(lambda: (event(n, *(part(1, f"p{m}") + part(4, "") for m in range(100))) for n in range(2000))),
     "odd steps": events(lambda: [event(step, scalar("loss")) for step in (-1, 0, 1 << 62, (1 << 63) - 1, -(1 << 63))]),
-    "odd numbers": events(lambda: [event(n, scalar("loss", v)) for n, v in enumerate((float("nan"), float("inf"), 3e38))]),
-    "odd times": events(lambda: [event(n, scalar("loss"), when=w) for n, w in enumerate((1e308, -1e308, float("inf")))]),
+    "odd numbers": events(
+        lambda: [event(n, scalar("loss", v)) for n, v in enumerate((float("nan"), float("inf"), 3e38))]
+    ),
+    "odd times": events(
+        lambda: [event(n, scalar("loss"), when=w) for n, w in enumerate((1e308, -1e308, float("inf")))]
+    ),
     "unended records": events(lambda: [struct.pack("<QI", n, masked(struct.pack("<Q", n))) for n in (1 << 63,)]),
-}  # fmt: skip
+}
 
 # W&B
 
@@ -226,28 +247,72 @@ WANDB: dict[str, Writer] = {
     "many series in a row": wandb(lambda: [history(0, *(item(f"k{n}", "1") for n in range(250_000)))]),
     "long names": wandb(lambda: (history(n, item("x" * (7 * MIB), "1")) for n in range(10))),
     "paths": wandb(lambda: [history(0, item(("a",) * 2_000_000, "1"))]),
-    "names alike": wandb(lambda: [history(0, *(item(("a.b", f"{n}")[:1] if n % 2 else ("a", "b"), "1") for n in range(200_000)))]),
-    "names that number each other": wandb(
-        lambda: [history(0, *(item(tuple("a.b.c.d.e.f.g.h.i.j.k.l.m.n".split(".", n % 14)) + ("",) * 0, "1") for n in range(100_000)))]
+    "names alike": wandb(
+        lambda: [history(0, *(item(("a.b", f"{n}")[:1] if n % 2 else ("a", "b"), "1") for n in range(200_000)))]
     ),
-    "names told apart by numbers": wandb(lambda: [history(0, *(item(("a." * n + "a").split(".", m)[0:], "1") for n in range(60) for m in range(60)))]),
-    "escapes": wandb(lambda: [part(17, part(1, NASTY) + part(3, NASTY) + part(6, NASTY) + part(8, NASTY) + part(9, NASTY) + part(10, NASTY) + part(13, NASTY)) + settings(item(NASTY, f'"{NASTY}"')), history(0, item(NASTY, "1"), item("loss", "1")), part(10, part(1, NASTY))]),
+    "names that number each other": wandb(
+        lambda: [
+            history(
+                0,
+                *(
+                    item(tuple("a.b.c.d.e.f.g.h.i.j.k.l.m.n".split(".", n % 14)) + ("",) * 0, "1")
+                    for n in range(100_000)
+                ),
+            )
+        ]
+    ),
+    "names told apart by numbers": wandb(
+        lambda: [history(0, *(item(("a." * n + "a").split(".", m)[0:], "1") for n in range(60) for m in range(60)))]
+    ),
+    "escapes": wandb(
+        lambda: [
+            part(
+                17,
+                part(1, NASTY)
+                + part(3, NASTY)
+                + part(6, NASTY)
+                + part(8, NASTY)
+                + part(9, NASTY)
+                + part(10, NASTY)
+                + part(13, NASTY),
+            )
+            + settings(item(NASTY, f'"{NASTY}"')),
+            history(0, item(NASTY, "1"), item("loss", "1")),
+            part(10, part(1, NASTY)),
+        ]
+    ),
     "tags": wandb(lambda: [part(17, part(8, "run") + part(10, "tag") * 1_400_000), history(0, item("loss", "1"))]),
-    "long words": wandb(lambda: [part(17, b"".join(part(n, "x" * MIB) for n in (1, 3, 6, 8, 9, 10, 13))), history(0, item("loss", "1"))]),
+    "long words": wandb(
+        lambda: [part(17, b"".join(part(n, "x" * MIB) for n in (1, 3, 6, 8, 9, 10, 13))), history(0, item("loss", "1"))]
+    ),
     "settings": wandb(lambda: (settings(*(item(f"k{n}.{m}", "1") for m in range(20_000))) for n in range(50))),
     "long settings": wandb(lambda: (settings(item(f"k{n}", '"' + "x" * (7 * MIB) + '"')) for n in range(20))),
     "lists as settings": wandb(lambda: (settings(item(f"k{n}", "[" + "[]," * (2 * MIB) + "1]")) for n in range(20))),
-    "settings of 100 000 letters": wandb(lambda: (settings(*(item(f"k{n}.{m}", '"' + "x" * 99_000 + '"') for m in range(70))) for n in range(28))),
+    "settings of 100 000 letters": wandb(
+        lambda: (settings(*(item(f"k{n}.{m}", '"' + "x" * 99_000 + '"') for m in range(70))) for n in range(28))
+    ),
     "lists in lists": wandb(lambda: [settings(item("a", NESTED_JSON)), history(0, item("loss", "1"))]),
-    "an integer of digits": wandb(lambda: [settings(item("a", "9" * 5_000_000)), history(0, item("loss", "9" * 2_000_000))]),
-    "a step without end": wandb(lambda: [part(2, item("loss", "1") + item("_step", step)) for step in ("Infinity", "NaN", "1e999", "-5", "9" * 400)]),
-    "a time without end": wandb(lambda: [part(2, item("loss", "1") + item("_timestamp", when)) for when in ("Infinity", "NaN", "1e999", "-1e300")]),
+    "an integer of digits": wandb(
+        lambda: [settings(item("a", "9" * 5_000_000)), history(0, item("loss", "9" * 2_000_000))]
+    ),
+    "a step without end": wandb(
+        lambda: [
+            part(2, item("loss", "1") + item("_step", step)) for step in ("Infinity", "NaN", "1e999", "-5", "9" * 400)
+        ]
+    ),
+    "a time without end": wandb(
+        lambda: [
+            part(2, item("loss", "1") + item("_timestamp", when)) for when in ("Infinity", "NaN", "1e999", "-1e300")
+        ]
+    ),
     "summary": wandb(lambda: (part(3, b"".join(item(f"s{n}.{m}", "1") for m in range(20_000))) for n in range(20))),
-    "machine": wandb(lambda: (part(7, b"".join(part(3, part(1, f"m{m}") + part(16, "1")) for m in range(5000))) for n in range(100))),
+    "machine": wandb(
+        lambda: (part(7, b"".join(part(3, part(1, f"m{m}") + part(16, "1")) for m in range(5000))) for n in range(100))
+    ),
     "alerts": wandb(lambda: (part(10, part(1, "x" * MIB) + part(2, "y" * MIB)) for n in range(100))),
     "fields": wandb(lambda: [part(4, "") * 3_500_000]),
     "exits": wandb(lambda: [history(0, item("loss", "1")), part(18, part(1, 1 << 63))]),
-}  # fmt: skip
+}
 
 COMMANDS = [["runs"], ["plot", "log"], ["export", "log", "--out", "log.csv"]]
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,8 +14,12 @@ from far_machine import stand_in
 
 import txlab
 from txlab.cli import app
+from txlab.cli.follow import follow
 from txlab.errors import LabError, RunFailed
+from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.far import mirroring
+from txlab.runs.far.state import FarState
+from txlab.runs.finding import find_run
 from txlab.runs.label import read_label
 from txlab.runs.recording import Recording
 
@@ -104,3 +110,28 @@ def test_what_only_that_machine_can_do_is_said(far: Recording) -> None:
         app(["resume", "box:latest"], standalone_mode=False)
     with pytest.raises(LabError):
         app(["generate", "box:latest", "a"], standalone_mode=False)
+
+
+def test_attach_says_when_the_line_is_lost_and_when_it_is_back(
+    far: Recording, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = find_run("box:latest")
+    mirroring.close_all()
+    states = [
+        FarState(host="box", run=path.name, line=line, seen=time.time(), written=time.time(), why=why)
+        for line, why in (("connected", ""), ("lost", "it broke\x1b[2J"), ("lost", ""), ("connected", ""))
+    ]
+
+    def far_state(run: Path) -> FarState:
+        if len(states) == 1:
+            info = RunInfo.load(path)
+            info.status = "done"
+            info.save(RunDirectory(path))
+        return states.pop(0)
+
+    monkeypatch.setattr("txlab.runs.far.state.far_state", far_state)
+    assert follow(path, json=False) == 0
+    lost, back = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"txlab: line to box lost \d+ s ago, trying again \(it broke.\[2J\)", lost)
+    assert "\x1b" not in lost
+    assert back == "txlab: connected to box again"

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import random
 import sys
+import time
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
 
 import pytest
 from far_machine import FULL, READ_ONLY, stand_in
@@ -177,6 +181,25 @@ def test_what_another_process_delivers_is_known_to_be_taken_or_not(
             assert path.name in mirroring.host_at(Address("box", str(far[1].parent))).elsewhere
             mirroring.close_all()
             other.close()
+
+
+def test_what_another_process_said_before_it_was_asked_does_not_count(
+    far: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = find_run(f"box:{far[1]}")
+    mirroring.close_all()
+    append(RunDirectory(path), "preferences.jsonl", [b'{"id":"here","question":"q"}\n'])
+    told = replace(far_state(path), line="connected", left="", refused="the label: full", written=time.time())  # type: ignore[type-var]
+    (path / "far.json").write_bytes(told.encoded())
+    other = SimpleNamespace(
+        mirrors={}, elsewhere={path.name}, trouble={}, connected=Event(), failed=Event(), address=Address("box"), why=""
+    )
+    other.connected.set()
+    assert mirroring.what_is_left(other, path, told.written - 1) == []  # type: ignore[arg-type]
+    assert mirroring.what_is_left(other, path, told.written + 1) == ["lines of preferences.jsonl"]  # type: ignore[arg-type]
+    monkeypatch.setattr(mirroring, "follow", lambda path: other)
+    monkeypatch.setattr(mirroring, "DELIVERS_WITHIN", 0.1)
+    assert "box has not said that it took lines of preferences.jsonl" in mirroring.undelivered(path)
 
 
 @pytest.mark.parametrize("request_", ["latest", "second"])

@@ -190,6 +190,19 @@ def losses(logged: list[Logged]) -> list[tuple[int, float]]:
     return values_of(logged, "loss")
 
 
+def test_a_wandb_row_without_a_finite_step_or_time_is_left_out(tmp_path: Path) -> None:
+    rows = [history(0, loss=1.0)]
+    for name in ("_step", "_timestamp"):
+        for told in (b"Infinity", b"-Infinity", b"NaN", b"1e999"):
+            items = {"_step": b"1", "_timestamp": b"1.7e9", "loss": b"2", name: told}
+            rows.append(field(2, b"".join(field(1, item(key.encode(), value)) for key, value in items.items())))
+    file = tmp_path / "run-a.wandb"
+    file.write_bytes(wandb_file([*rows, history(2, loss=3.0)]))
+    log = WandbLog(file)
+    assert values_of(read_all(log), "loss") == [(0, 1.0), (2, 3.0)]
+    assert sum(log.about.left_out.values()) == 8
+
+
 def test_values_of_wandb_whose_names_are_written_alike_are_all_kept(tmp_path: Path) -> None:
     nested = field(2, b"a") + field(2, b"b")
     row = [item(b"_step", b"3"), item(b"_timestamp", b"1.7e9"), item(b"a.b", b"1"), nested + field(16, b"2")]

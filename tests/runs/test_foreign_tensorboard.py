@@ -15,7 +15,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboardX import SummaryWriter as WriterX
 from tensorboardX.crc32c import crc32c
-from tensorboardX.proto.event_pb2 import Event
+from tensorboardX.proto.event_pb2 import Event, SessionLog
 from tensorboardX.proto.summary_pb2 import Summary
 
 from txlab.runs.events import Replaced
@@ -197,6 +197,18 @@ def test_a_session_that_begins_at_a_step_drops_what_came_after_as_in_tensorboard
     ours, theirs = scalars(read_all(TensorBoardLog(tmp_path))), by_tensorboard(tmp_path)
     assert [row[0] for row in ours["loss"]] == [*range(5), 5, 6, 7]
     assert ours == theirs
+
+
+def test_restarts_are_bounded_because_each_looks_at_all_series(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tensorboard, "MOST_RESTARTS", 3)
+    start = Event(wall_time=1.7e9, session_log=SessionLog(status=SessionLog.START))
+    session = record(start.SerializeToString())
+    (tmp_path / "events.out.tfevents.1.host").write_bytes((scalar("loss", 5, 0.5) + session) * 5)
+    log = TensorBoardLog(tmp_path)
+    logged = read_all(log)
+    assert [event for event, *_ in logged].count("rewind") == 3
+    assert [step for event, step, *_ in logged if event == "metrics"] == [5] * 5
+    assert log.about.left_out == {"restarts beyond 3": 2}
 
 
 def test_a_resumed_run_that_goes_back_in_a_new_file_rewinds_and_a_second_writer_does_not(tmp_path: Path) -> None:

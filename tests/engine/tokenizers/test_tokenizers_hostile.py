@@ -6,6 +6,7 @@ import copy
 import json
 import os
 import random
+import re
 import tracemalloc
 from base64 import b64encode
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from txlab.engine.tokenizers.added_tokens import AddedToken, Finder, added_tokens
 from txlab.engine.tokenizers.bases import GPT2, Alphabet
 from txlab.engine.tokenizers.elementary import WordTokenizer
 from txlab.engine.tokenizers.files import export_tokenizer, load_tokenizer, save_tokenizer, tokenizer_of
@@ -247,7 +249,8 @@ def test_files_that_are_no_files_are_one_sentence(tmp_path: Path) -> None:
     [
         (b"[" * 200_000 + b"]" * 200_000, "nested too deeply"),
         (b'{"format": 1, "kind": ' + b"[" * 900 + b"]" * 900 + b"}", "kind = "),
-        (b"[" + b"[]," * 5_000_000 + b"[]]", "more than .* values"),
+        (b"[" + b"[]," * 1_300_000 + b"[]]", "more than 2,500,000 values"),
+        (b'{"format": 1, "kind": "' + b":" * 1_000_001 + b'"}', "more than 1,000,000 keys"),
         (b'{"format": 1, "kind": ' + b"9" * 5000 + b"}", "it is not JSON that can be read: Exceeds the limit"),
         (b'{"format": 1, "kind": "' + b"x" * 1_000_000 + b'"}', "is not known"),
         ('{"format": 1}'.encode("utf-16"), "it is not JSON: byte 0 is not UTF-8"),
@@ -259,6 +262,29 @@ def test_json_that_swells_or_sinks_is_one_sentence(data: bytes, said: str, tmp_p
     path = tmp_path / "bad.json"
     path.write_bytes(data)
     refused(path, said)
+
+
+def test_added_tokens_are_bounded_in_number_and_length() -> None:
+    entry = {"id": 1, "content": "<e>"}
+    with pytest.raises(LabError, match="more than 200,000 added tokens"):
+        added_tokens([entry] * 200_001)
+    with pytest.raises(LabError, match="is longer than 1000 characters"):
+        added_tokens([entry, entry | {"content": "x" * 1001}])
+
+
+def test_added_tokens_are_found_as_a_regular_expression_of_their_texts_finds_them() -> None:
+    draw = random.Random(1)
+    for _ in range(2000):
+        texts = sorted({"".join(draw.choices("ab-]", k=draw.randint(1, 4))) for _ in range(draw.randint(1, 9))})
+        text = "".join(draw.choices("ab-]", k=draw.randint(0, 40)))
+        finder = Finder({each: AddedToken(each, number) for number, each in enumerate(texts)})
+        anywhere = re.compile("|".join(map(re.escape, sorted(texts, key=len, reverse=True))))
+        assert [*finder.matches(text)] == [match.span() for match in anywhere.finditer(text)], (texts, text)
+
+
+def test_many_added_tokens_are_found_without_a_long_preparation() -> None:
+    finder = Finder({f"<{n}>": AddedToken(f"<{n}>", n) for n in range(100_000)})
+    assert [*finder.matches("<7> or <99999>, not <100000>")] == [(0, 3), (7, 14)]
 
 
 def test_a_rank_file_of_tokens_that_nothing_makes_does_not_take_for_ever(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import regex
@@ -24,6 +25,8 @@ from txlab.errors import LabError
 # The classes \w and \s of Rust's regular expressions, which the library uses.
 WORD = regex.compile(r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]")
 SPACE = regex.compile(r"\p{White_Space}")
+MOST_ADDED = 200_000  # speech models add 65 536
+LONGEST_ADDED = 1000  # characters
 FLAGS = ("special", "lstrip", "rstrip", "single_word", "normalized")
 
 
@@ -62,6 +65,8 @@ def added_token(entry: object, known: object = None) -> AddedToken:
     content = text(fields.get("content"), "the content of an added token")
     token = whole_number(fields.get("id") if known is None else known, f"the id of the added token {shown(content)}")
     utf8(content)
+    if len(content) > LONGEST_ADDED:
+        raise LabError(f"the added token {shown(content)} is longer than {LONGEST_ADDED} characters")
     if not 0 <= token < MOST_TOKENS or not content:
         raise out_of_place(content, token)
     flags = {flag: fields.get(flag, False) for flag in FLAGS}
@@ -72,8 +77,10 @@ def added_token(entry: object, known: object = None) -> AddedToken:
 
 
 def added_tokens(entries: Iterable[object]) -> list[AddedToken]:
-    """The tokens of such entries; raises LabError if two of them have the same text."""
-    found = [added_token(entry) for entry in entries]
+    """The tokens of such entries; raises LabError if two of them have the same text, or they are too many."""
+    found = [added_token(entry) for entry in islice(entries, MOST_ADDED + 1)]
+    if len(found) > MOST_ADDED:
+        raise LabError(f"it has more than {MOST_ADDED:,} added tokens")
     seen: set[str] = set()
     for token in found:
         if token.content in seen:
@@ -87,22 +94,45 @@ def out_of_place(content: str, token: int) -> LabError:
 
 
 class Finder:
-    """Finds the texts of some added tokens: the leftmost match first, and of those the longest."""
+    """Finds the texts of some added tokens: the leftmost match first, and of those the longest.
+
+    Notable: a regular expression of all texts takes seconds to compile for 40 000 of them, and speech models add more.
+    """
 
     def __init__(self, tokens: Mapping[str, AddedToken]) -> None:
         self.tokens = tokens
         self.ordinary = any(not token.special for token in tokens.values())
 
     @cached_property
-    def pattern(self) -> regex.Pattern[str]:
-        return regex.compile(r"\L<texts>", texts=list(self.tokens))
+    def lengths(self) -> dict[str, list[int]]:
+        """The lengths of the texts, the longest first, by their first two characters, or by the only one."""
+        found: dict[str, set[int]] = {}
+        for content in self.tokens:
+            found.setdefault(content[:2], set()).add(len(content))
+        return {begin: sorted(lengths, reverse=True) for begin, lengths in found.items()}
+
+    @cached_property
+    def first(self) -> regex.Pattern[str]:
+        """A character with which a text begins."""
+        return regex.compile(f"[{''.join(sorted({regex.escape(begin[0]) for begin in self.lengths}))}]")
+
+    def matches(self, text: str) -> Iterator[tuple[int, int]]:
+        """(start, stop) of the texts in a text, none of which overlap."""
+        place = 0
+        while begin := self.first.search(text, place):
+            start = begin.start()
+            place = start + 1
+            for length in (*self.lengths.get(text[start : start + 2], ()), *self.lengths.get(text[start], ())):
+                if start + length <= len(text) and text[start : start + length] in self.tokens:
+                    place = start + length
+                    yield start, place
+                    break
 
     def cut(self, text: str, special: bool) -> Iterator[tuple[int, int, int | None]]:
         """(start, stop, token) of all parts of a text in order; the token is None between added tokens."""
         end = 0
-        for match in self.pattern.finditer(text) if self.tokens and (special or self.ordinary) else ():
-            token = self.tokens[match.group()]
-            start, stop = match.span()
+        for start, stop in self.matches(text) if self.tokens and (special or self.ordinary) else ():
+            token = self.tokens[text[start:stop]]
             if token.special and not special:
                 continue
             if token.single_word and (WORD.search(text, max(start - 1, 0), start) or WORD.match(text, stop, stop + 1)):

@@ -38,6 +38,7 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 CHECKED = 4096  # bytes of a record whose CRC is computed
 MOST_FILES = 10_000
 STARTED = 1  # SessionLog.START
+MOST_RESTARTS = 1000  # each looks at all series
 
 _HEADER = struct.Struct("<Q")
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
@@ -290,7 +291,7 @@ class TensorBoardLog:
             self.opening, self.resumed = "", name if len(self.files) > 1 and when >= position["time"] else ""
         if step < last and last == step_now and self.resumed == name:
             self.rewind(step - 1, when, f"{tag} goes on from step {step} in a new file", found)
-            step_now = step - 1
+            step_now = position["step"]
         self.reached[tag] = step
         if step > step_now:
             position["step"] = step
@@ -299,6 +300,10 @@ class TensorBoardLog:
         found.append(("metrics", step, when, {tag: value}))
 
     def rewind(self, step: int, when: float, reason: str, found: list[Logged]) -> None:
+        self.position["restarts"] = restarts = self.position.get("restarts", 0) + 1
+        if restarts > MOST_RESTARTS:
+            self.about.leave_out(f"restarts beyond {MOST_RESTARTS}", f"at step {step + 1}")
+            return
         for tag, last in self.reached.items():
             self.reached[tag] = min(last, step)
         self.position["step"] = min(self.position["step"], step)

@@ -7,6 +7,7 @@ buffer, `wandb_internal.proto` has its fields. Notable: W&B writes whole blocks,
 
 from __future__ import annotations
 
+import math
 import os
 import struct
 import zlib
@@ -15,7 +16,7 @@ from typing import Any
 
 from txlab.files import closing, open_regular
 from txlab.runs.as_json import as_json, read_json, text_of, unused
-from txlab.runs.events import Replaced
+from txlab.runs.events import LARGEST_STEP, Replaced
 from txlab.runs.foreign.log import LARGEST_RECORD, LONGEST_TEXT, SLICE, About, Logged, Names
 from txlab.runs.foreign.protobuf import fields, message, number, of, text
 
@@ -157,10 +158,13 @@ class WandbLog:
                 if known := self.names.take(name):
                     values[known] = one
             elif name == "_step":
-                step = int(one)
+                step = int(one) if math.isfinite(one) else LARGEST_STEP + 1
             elif name == "_timestamp":
                 when = one
-        if not self.about.usable(step, next(iter(values), "")) or when != when:
+        if not self.about.usable(step, next(iter(values), "")):
+            return
+        if not math.isfinite(when):
+            self.about.leave_out("values without a time", f"step {step}")
             return
         self.position["step"], self.position["time"] = step, when
         self.about.started = self.about.started or when
