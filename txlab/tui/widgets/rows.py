@@ -127,7 +127,7 @@ class Rows(ScrollView, can_focus=True):
             return
         before, self.key = self.key, key
         self.redraw_items({key, before or ""})
-        self._show()
+        self.show_selected()
         self.post_message(self.Highlighted(self, key))
 
     def _index(self) -> int:
@@ -136,7 +136,7 @@ class Rows(ScrollView, can_focus=True):
     def _region(self, index: int) -> Region:
         return Region(0, self.tops[index] - self.scroll_offset.y, self.size.width, self.items[index].height)
 
-    def _show(self) -> None:
+    def show_selected(self) -> None:
         """Scroll to the selected row, including the headings above it if it is the first."""
         if not self.items:
             return
@@ -179,7 +179,7 @@ class Rows(ScrollView, can_focus=True):
 
     def on_resize(self) -> None:
         self.redraw()
-        self.call_after_refresh(self._show)
+        self.call_after_refresh(self.show_selected)
 
     def notify_style_update(self) -> None:
         super().notify_style_update()

@@ -176,6 +176,7 @@ class TreeDialog(Dialog[None]):
         before, self.by_key = self.by_key, {self.key(row.path): row for row in found}
         if list(before) != list(self.by_key):
             self.rows.set_items([Item(key) for key in self.by_key])
+            self.rows.call_after_refresh(self.rows.show_selected)  # lines above it may have been added
         else:
             self.rows.redraw_items({key for key, row in self.by_key.items() if row != before[key]})
         self.say()
