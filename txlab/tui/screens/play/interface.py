@@ -1,4 +1,4 @@
-"""What the panels of the board games see of the screen that they belong to, and ask of it: the panels know no screen."""
+"""What the panels of the board games see of their screen, and ask of it: the panels know no screen."""
 
 from __future__ import annotations
 
