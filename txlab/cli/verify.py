@@ -122,11 +122,11 @@ def print_figure(figure: Figure, rows: list[tuple[Number, Measured]]) -> None:
             reference[0], measured[0] = (f"{count:.0f} of {number.value:.0f}" for count in (number.value, found.value))
         lines.append([f"  {shown(number.label)}", number.provenance, *reference, *measured, verdict])
     print(table(head, lines, paint), flush=True)
-    if any(number.error or found.error for number, found in rows):
-        print(coloured(f"  {'+-' if ascii_only() else '±'} one standard error", GREY))
     for _, found in rows:
         for line in found.remark.splitlines():
             print(shown(f"  {line}"))
+    if any(number.error or found.error for number, found in rows):
+        print(coloured(f"  {'+-' if ascii_only() else '±'} one standard error", GREY))
     print()
 
 
