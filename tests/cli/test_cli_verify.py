@@ -69,6 +69,9 @@ def test_where_all_hold_the_status_is_0_and_every_number_has_a_line(made: Made, 
     assert lines["less"].split()[1:4] == ["derived", "-1.25", "-1.25"]
     assert " ".join(lines["mean"].split()[1:10]) == "computed here 7.0 ± 0.02 300 7.1 ± 0.05"
     assert "published" not in out
+    exact, _, drawn = out.partition("A mean")
+    assert "standard error" not in exact
+    assert "± one standard error" in drawn
 
 
 @pytest.mark.parametrize("seeds", [5, 4])

@@ -10,7 +10,7 @@ from test_connect_four_runs import SMALL
 
 from txlab.engine.games.backgammon.player import NetworkPlayer
 from txlab.engine.games.catalogue import games
-from txlab.engine.games.connect_four.players import SearchPlayer
+from txlab.engine.games.connect_four.players import SearchPlayer, network_player
 from txlab.engine.games.players import MaskPlayer
 from txlab.engine.games.playing import Playing
 from txlab.errors import LabError
@@ -64,6 +64,20 @@ def test_a_run_plays_as_it_is_and_as_it_was(root: Path, name: str, form: type, s
         differ |= now.values(position) != before.values(position)
         playing.make(now.move(position, playing.draw))
     assert differ
+
+
+def test_before_its_first_step_a_run_plays_as_it_was_drawn(root: Path) -> None:
+    """Of checkpoints none is of step 0: the network is drawn again from the seed."""
+    assert steps_that_play(root / "search")[0] == 0
+    first, before = player_named("search@0", root), kind_named("connect-four")
+    scenario = scenario_of(RunDirectory(root / "search"))
+    start = first.game.start()
+    assert "step 0" in first.name
+    assert first.values(start) == before.player(scenario, None).values(start)
+    untrained = before.build(scenario)
+    drawn = network_player("drawn", untrained.model.eval(), scenario.judge.visits, scenario.play.c)
+    assert first.values(start) == drawn.values(start)
+    assert first.values(start) != player_named("search", root).values(start)
 
 
 def test_the_networks_are_those_that_were_recorded(root: Path) -> None:

@@ -133,6 +133,8 @@ def print_figure(figure: Figure, rows: list[tuple[Number, Measured]]) -> None:
     for _, found in rows:
         for line in found.remark.splitlines():
             print(shown(f"  {line}"))
+    if any(number.error or found.error for number, found in rows):
+        print(coloured(f"  {'+-' if ascii_only() else '±'} one standard error", GREY))
     print()
 
 

@@ -38,7 +38,7 @@ from txlab.files import shipped_path
 
 RANDOM_GAMES = 400
 SEEDS, GAMES, EARLIER = 3, 10_000, 1_000
-PAIRS, PAIRS_OF_TWO_PLIES = 200, 40
+PAIRS, PAIRS_OF_TWO_PLIES = 200, 200
 DICE = 2**62  # of the matches: far from those that are learnt from
 
 FIGURES = Figures()

@@ -43,6 +43,7 @@ class Progress:
     about    what `curve` is, (4, n): ages, values, and both ends of the intervals; "" = nothing is recorded
     rungs    snapshots for the ladder that are new, as (age, player)
     newest   its player as of now, if that is new, and what it says of the position that was asked about
+    rewound  whether it went back, so that its ladder begins anew
     """
 
     path: Path
@@ -54,6 +55,7 @@ class Progress:
     curve: np.ndarray
     rungs: list[tuple[int, Player]]
     newest: tuple[Seat, Position, Judged | None] | None
+    rewound: bool = False
 
 
 class RunFollower:
@@ -100,7 +102,13 @@ class RunFollower:
     # In the thread.
 
     def read(self, path: Path, reader: RunReader, position: Position, lane: LatestTask) -> Progress | None:
-        """Return what is new; None if nothing is."""
+        """Return what is new; None if nothing is. LabError if the run is gone or cannot be read."""
+        try:
+            return self.read_on(path, reader, position, lane)
+        except (OSError, ValueError) as error:
+            raise LabError(f"{path.name} is not followed any more: {error}") from error
+
+    def read_on(self, path: Path, reader: RunReader, position: Position, lane: LatestTask) -> Progress | None:
         reader.poll()
         version = (reader.version, reader.state.status)
         if version == self.version and self.all_read:
@@ -111,8 +119,9 @@ class RunFollower:
         learning = reader.state.status in ALIVE
         steps = steps_that_play(path)
         ages = dict(zip((age_of(reader, strength, step) for step in steps), steps, strict=True))
-        if self.rungs and steps and max(ages) < self.rungs[-1]:
-            raise LabError(f"{path.name} was rewound; choose it again to rate it from there")
+        rewound = bool(self.rungs and steps) and max(ages) < self.rungs[-1]
+        if rewound:
+            self.rungs, self.shown = [], -1
         wanted = further_rungs(sorted(ages), self.rungs, ended=not learning)
         rungs = self.players(path, kind, ages, wanted, lane)
         newest = self.newest(path, kind, steps, position)
@@ -128,6 +137,7 @@ class RunFollower:
             np.zeros((4, 0)) if strength is None else curve_of(reader, strength),
             rungs,
             newest,
+            rewound,
         )
 
     def players(

@@ -219,6 +219,9 @@ class PlayScreen(BenchScreen):
 
     def run_seen(self, progress: Progress) -> None:
         """Let the player that a run is now take the seat of the one that it was, and rate its new snapshots."""
+        if progress.rewound:
+            self.ladder.follow("", "", None)
+            self.follow_learner()
         self.ladder.offer(progress.rungs, progress.learning, progress.unit)
         if progress.newest is not None:
             seat, position, judged = progress.newest
