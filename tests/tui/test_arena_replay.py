@@ -172,6 +172,20 @@ async def test_a_run_of_another_kind_leaves_the_learners_alone(tmp_path: Path) -
         assert not notices(app)
 
 
+async def test_choosing_a_run_of_another_kind_brings_the_learners_back(root: Path, tmp_path: Path) -> None:
+    """Otherwise the screen would show one run, and its keys would act on another."""
+    app = app_on(root)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await shown(pilot, app, root / "planned")
+        app.current_run = make_run(tmp_path, "gpt")
+        await settle(pilot, lambda: screen.playback.can_edit)
+        assert "Cliff walking" in text_of(app)
+        app.current_run = root / "planned"
+        await settle(pilot, lambda: screen.playback.source is screen.playback.recorded)
+        assert screen.playback.run is not None
+        assert screen.playback.run.path == root / "planned"
+
+
 def test_a_walk_that_does_not_arrive_says_so_and_earns_nothing() -> None:
     cliff, lake = (world_named(name).process for name in ("cliff", "frozen-lake"))
     there = int(np.flatnonzero(cliff.terminal)[0])

@@ -174,7 +174,7 @@ async def test_the_next_question_is_not_taken_back_by_what_was_read_before(app: 
         old = screen.snap
         await rank(app, pilot, *"1234", "enter")
         assert old is not None
-        screen.show_run(old)
+        screen.show(old)
         await pilot.pause()
         assert "film: heat 2" in text_of(app)
 

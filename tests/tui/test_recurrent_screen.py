@@ -52,7 +52,7 @@ async def opened(pilot: Pilot[None], app: TxlabApp) -> RecurrentScreen:
     await settle(pilot, lambda: isinstance(app.screen, RecurrentScreen))
     screen = app.screen
     assert isinstance(screen, RecurrentScreen)
-    await settle(pilot, lambda: screen.viewer.snap is not None)
+    await settle(pilot, lambda: screen.run.status)
     return screen
 
 
@@ -158,7 +158,7 @@ async def test_without_a_run_why_says_what_is_missing_and_so_does_a_run_that_was
         await pilot.press("w")
         assert [notice.message for notice in app._notifications] == [NO_RUN]
         app.current_run = make_run(tmp_path, "vanished")
-        await settle(pilot, lambda: screen.viewer.snap is not None)
+        await settle(pilot, lambda: screen.run.status)
         shutil.rmtree(app.current_run)
         await settle(pilot, lambda: "vanished was deleted or moved: start recurrent-docs" in text_of(app))
         app.clear_notifications()

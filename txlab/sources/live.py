@@ -1,9 +1,9 @@
 """A live source: a thread that steps an experiment and carries out orders between two updates.
 
 Notable: Python runs one thread at a time, so this one works in slices of a few milliseconds, yields for a moment when a
-key has come, and has at most one picture on its way to whoever looks. The thread ends when there is nothing to do, and
-a new one starts with the next order. Where it runs is up to six small methods: here a thread of its own; in the
-console, `txlab.tui.session.Session`.
+key has come, and has at most one picture on its way to the screen. The thread ends when there is nothing to do, and a
+new one starts with the next order. `Live` needs no terminal and runs in a plain thread; `txlab.tui.session.Session`
+overrides the methods under "Where it runs" for the console.
 """
 
 from __future__ import annotations

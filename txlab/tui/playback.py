@@ -42,7 +42,7 @@ class Playback(Panel):
 
     opens   which kinds of runs the screen shows. Without a live source, the newest of these is opened if none is chosen
     live    an experiment of this screen; `unit` is what its updates are called
-    hint    what to say to somebody who wants to change a recording
+    hint    what to say when a key would change a recording
     title   of the header: as many parts as have room; it is told how many cells are left beside all that the panel
             says there, and beside the least of it
     branch  makes the live source go on from the recorded frame on the screen

@@ -165,6 +165,8 @@ class RunWatch:
             try:
                 picture = owner.view.read(run, at, changed) if not worker.is_cancelled else None
             except LabError as error:
+                if not run.path.exists():  # deleted while it was read
+                    raise
                 trouble = str(error)
             known = run.status, run.steps
         except LabError as error:  # the folder is gone, or no longer a run: reported once, tried again
