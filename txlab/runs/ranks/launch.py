@@ -33,7 +33,9 @@ from txlab.runs.root import default_root
 from txlab.runs.scenario import LoadedScenario, dump_scenario, load_scenario
 from txlab.runs.writing import Signals, python_module, started, writing
 
-ENDING = "TXLAB_ENDING"  # a file in which rank 0 tells the process that started it the error it ends with
+# A file in which rank 0 tells the process that started it the error it ends with. In the environment, as torchrun tells
+# its processes who they are: their words are those of the command.
+ENDING = "TXLAB_ENDING"
 LOOK_EVERY = 0.1
 
 
