@@ -264,6 +264,21 @@ def test_json_that_swells_or_sinks_is_one_sentence(data: bytes, said: str, tmp_p
     refused(path, said)
 
 
+@pytest.mark.parametrize("pattern", [{"String": "a"}, {"String": ""}, {"Regex": "x*"}])
+def test_a_normalizer_that_doubles_a_text_again_and_again_is_refused(pattern: dict[str, str], tmp_path: Path) -> None:
+    pytest.importorskip("tokenizers")
+    path = tmp_path / "tokenizer.json"
+    double = {"type": "Replace", "pattern": pattern, "content": "aa"}
+    byte_level = BYTE_LEVEL | {"trim_offsets": True}
+    for times, fits in ((3, True), (12, False)):
+        steps = {"type": "Sequence", "normalizers": [{"type": "Sequence", "normalizers": [double] * times}]}
+        path.write_text(json.dumps(hugging() | {"normalizer": steps, "pre_tokenizer": byte_level}))
+        if fits:
+            load_tokenizer(path)
+        else:
+            refused(path, "its normalizer may make a text 1000 times as long")
+
+
 def test_added_tokens_are_bounded_in_number_and_length() -> None:
     entry = {"id": 1, "content": "<e>"}
     with pytest.raises(LabError, match="more than 200,000 added tokens"):

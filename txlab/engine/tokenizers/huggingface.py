@@ -161,6 +161,7 @@ def write_huggingface(tokenizer: BytePairTokenizer, path: Path) -> None:
     write_aside(path, json.dumps(content, ensure_ascii=False, indent=1).encode())
 
 
+MOST_GROWTH = 1000  # SentencePiece's files have two or three replacements, each by one character
 MISSING = (
     "it {why}, which needs the library tokenizers: install the extra, pip install 'txlab[tokenizers]'; "
     "without it byte-level byte pair encodings are read"
@@ -173,6 +174,8 @@ def foreign_tokenizer(content: dict[str, Any], why: str) -> ForeignTokenizer:
         import tokenizers
     except ImportError:
         raise LabError(MISSING.format(why=why)) from None
+    if growth(content.get("normalizer")) > MOST_GROWTH:
+        raise LabError(f"its normalizer may make a text {MOST_GROWTH} times as long")
     # A length to pad to could take any amount of memory, and neither setting changes the tokens of the text itself.
     content = content | {"truncation": None, "padding": None}
     try:
@@ -183,6 +186,19 @@ def foreign_tokenizer(content: dict[str, Any], why: str) -> ForeignTokenizer:
         raise LabError(f"it {why}, and the library tokenizers cannot read it: {shown(str(error))}") from None
     byte_level = bool(steps_named("ByteLevel", [content.get("normalizer"), content.get("pre_tokenizer")]))
     return ForeignTokenizer(inner, str(content["model"].get("type", "BPE")), byte_level)
+
+
+def growth(normalizer: object) -> float:
+    """How many times as long the replacements of a normalizer, one after the other, may make a text."""
+    found = 1.0
+    for step in steps_named("Replace", normalizer):
+        pattern, put = step.get("pattern"), len(str(step.get("content")))
+        searched = pattern.get("String") if isinstance(pattern, dict) else None
+        # What an expression matches may be empty, and then nothing is taken away.
+        found *= max(1.0, put / len(searched)) if isinstance(searched, str) and searched else 1 + put
+        if found > MOST_GROWTH:
+            break
+    return found
 
 
 def steps_named(kind: str, content: object) -> list[dict[str, Any]]:
