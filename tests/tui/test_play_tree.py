@@ -173,7 +173,7 @@ async def test_keys_that_come_before_the_tree_is_there_find_it(
         go_on, evaluate = threading.Event(), FreshRollouts.__call__
 
         def slow(self: FreshRollouts, own: np.ndarray, both: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            assert go_on.wait(300)
+            assert go_on.wait(60)
             return evaluate(self, own, both)
 
         monkeypatch.setattr(FreshRollouts, "__call__", slow)
@@ -203,7 +203,7 @@ async def test_a_key_after_one_visit_waits_for_it(tmp_path: Path, monkeypatch: p
         go_on, evaluate = threading.Event(), FreshRollouts.__call__
 
         def slow(self: FreshRollouts, own: np.ndarray, both: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            assert go_on.wait(300)
+            assert go_on.wait(60)
             return evaluate(self, own, both)
 
         monkeypatch.setattr(FreshRollouts, "__call__", slow)

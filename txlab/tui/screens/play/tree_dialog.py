@@ -100,6 +100,7 @@ class TreeDialog(Dialog[None]):
         self.opened: set[Path] = set()
         self.by_key: dict[str, TreeRow] = {}  # the lines that are listed
         self.awaiting: list[object] = []  # what keeps keys waiting for a single visit
+        self.visited = -1  # visits before the single one
         self.wrong = ""
         self.rows = Rows(self.draw_row, "the root is evaluated…", id="tree")
         self.board = Board(id="node")
@@ -133,7 +134,7 @@ class TreeDialog(Dialog[None]):
         assert isinstance(picture.frame, TreeFrame)
         self.shown, self.running = picture.frame.tree, self.session.running
         self.show()
-        if not picture.running:
+        if not picture.running and picture.frame.step > self.visited:  # not one that was on its way before
             self.let_keys_go_on()
 
     def let_keys_go_on(self) -> None:
@@ -313,6 +314,7 @@ class TreeDialog(Dialog[None]):
 
     def action_step(self) -> None:
         """Make one visit and pause; the next key waits for it."""
+        self.visited = self.shown.visits if self.shown is not None else -1
         self.awaiting.append(object())
         hold_keys(self, self.awaiting[-1])
         self.session.step()
