@@ -38,7 +38,7 @@ def follower() -> RunFollower:
 
 
 def look(at: RunFollower, path: Path) -> Progress | None:
-    return at.read(path, RunReader(path), tictactoe.start(), cast(Any, SimpleNamespace(late=False)))
+    return at.read(path, at.known, RunReader(path), tictactoe.start(), cast(Any, SimpleNamespace(late=False)))
 
 
 def ages(at: RunFollower, path: Path) -> list[int]:
@@ -47,7 +47,7 @@ def ages(at: RunFollower, path: Path) -> list[int]:
     for _ in range(20):
         progress = look(at, path)
         found += [] if progress is None else [age for age, _ in progress.rungs]
-        if at.all_read:
+        if at.known.all_read:
             return found
     raise AssertionError("it reads for ever")
 
@@ -76,7 +76,7 @@ def test_the_ladder_begins_anew_when_the_run_was_rewound(run: Path) -> None:
     for frame in (run / "frames").iterdir():
         if int(frame.name[:8]) > 3:
             frame.unlink()
-    at.version = None  # a rewind is written down, by which the reader's version changes
+    at.known.version = None  # a rewind is written down, by which the reader's version changes
     progress = look(at, run)
     assert progress is not None
     assert progress.rewound
@@ -89,6 +89,6 @@ def test_a_run_that_is_gone_is_a_sentence(run: Path) -> None:
     ages(at, run)
     reader = RunReader(run)
     shutil.rmtree(run)
-    at.version = None
+    at.known.version = None
     with pytest.raises(LabError, match=run.name):
-        at.read(run, reader, tictactoe.start(), cast(Any, SimpleNamespace(late=False)))
+        at.read(run, at.known, reader, tictactoe.start(), cast(Any, SimpleNamespace(late=False)))

@@ -238,6 +238,10 @@ async def test_rating_is_switched_off_and_on_and_rests_while_the_screen_is_hidde
         assert "f rates on" in text_of(app)
         await type_on(pilot, "f")
         await settle(pilot, lambda: len(inside) == 1)
+        for _ in range(2):  # off and on at once, while the thread still ends
+            screen.ladder.action_measure()
+        games = screen.ladder.subject.games
+        await settle(pilot, lambda: screen.ladder.subject.games > games)
         await settle(pilot, lambda: not screen.lessons.learning)
         await type_on(pilot, "x")  # nothing else is there to be cancelled
         await settle(pilot, lambda: not inside and not screen.ladder.on)

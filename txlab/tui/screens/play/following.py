@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +58,20 @@ class Progress:
     rewound: bool = False
 
 
+@dataclass
+class Known:
+    """What of a run has been read since it is followed.
+
+    rungs     the ages of the snapshots that were handed out    shown     the step of the newest player that was
+    version   of what was read last                             all_read  whether no snapshot was left over
+    """
+
+    rungs: list[int] = field(default_factory=list)
+    shown: int = -1
+    version: object = None
+    all_read: bool = True
+
+
 class RunFollower:
     """Looks at one run at a time, and hands `arrived` its progress. position   the one on the board now"""
 
@@ -73,10 +87,7 @@ class RunFollower:
         """Follow another run from now on, from its first snapshot; None = none."""
         self.reading.forget()
         self.path, self.learning, self.complaint = path, False, ""
-        self.rungs: list[int] = []  # the ages of those that were handed out
-        self.shown = -1  # the step of the player that was handed out last
-        self.version: object = None  # of what was read last
-        self.all_read = True
+        self.known = Known()
         self.look(now=True)
 
     def look(self, now: bool = False) -> None:
@@ -85,9 +96,9 @@ class RunFollower:
         if path is None or not self.reading.idle or not (now or self.budget.may_look()):
             return
         self.budget.looked()
-        position = self.position()
+        position, known = self.position(), self.known
         reader_for: Callable[[Path], RunReader] = self.panel.app.reader_for  # type: ignore[attr-defined]
-        self.reading.want(lambda lane: self.read(path, reader_for(path), position, lane), self.took)
+        self.reading.want(lambda lane: self.read(path, known, reader_for(path), position, lane), self.took)
 
     def took(self, progress: Progress | None) -> None:
         if progress is not None and progress.path == self.path:
@@ -101,17 +112,21 @@ class RunFollower:
 
     # In the thread.
 
-    def read(self, path: Path, reader: RunReader, position: Position, lane: LatestTask) -> Progress | None:
+    def read(
+        self, path: Path, known: Known, reader: RunReader, position: Position, lane: LatestTask
+    ) -> Progress | None:
         """Return what is new; None if nothing is. LabError if the run is gone or cannot be read."""
         try:
-            return self.read_on(path, reader, position, lane)
+            return self.read_on(path, known, reader, position, lane)
         except (OSError, ValueError) as error:
             raise LabError(f"{path.name} is not followed any more: {error}") from error
 
-    def read_on(self, path: Path, reader: RunReader, position: Position, lane: LatestTask) -> Progress | None:
+    def read_on(
+        self, path: Path, known: Known, reader: RunReader, position: Position, lane: LatestTask
+    ) -> Progress | None:
         reader.poll()
         version = (reader.version, reader.state.status)
-        if version == self.version and self.all_read:
+        if version == known.version and known.all_read:
             return None
         kind = kind_that_plays(path)
         scenario, facts = scenario_of(reader.directory), reader.info.facts
@@ -119,14 +134,14 @@ class RunFollower:
         learning = reader.state.status in ALIVE
         steps = steps_that_play(path)
         ages = dict(zip((age_of(reader, strength, step) for step in steps), steps, strict=True))
-        rewound = bool(self.rungs and steps) and max(ages) < self.rungs[-1]
+        rewound = bool(known.rungs and steps) and max(ages) < known.rungs[-1]
         if rewound:
-            self.rungs, self.shown = [], -1
-        wanted = further_rungs(sorted(ages), self.rungs, ended=not learning)
+            known.rungs, known.shown = [], -1
+        wanted = further_rungs(sorted(ages), known.rungs, ended=not learning)
         rungs = self.players(path, kind, ages, wanted, lane)
-        newest = self.newest(path, kind, steps, position)
-        self.version, self.all_read = version, len(wanted) == len(rungs)
-        self.rungs += [age for age, _ in rungs]
+        newest = self.newest(path, known, steps, position)
+        known.version, known.all_read = version, len(wanted) == len(rungs)
+        known.rungs += [age for age, _ in rungs]
         return Progress(
             path,
             learning,
@@ -152,15 +167,15 @@ class RunFollower:
         return found
 
     def newest(
-        self, path: Path, kind: Kind, steps: tuple[int, ...], position: Position
+        self, path: Path, known: Known, steps: tuple[int, ...], position: Position
     ) -> tuple[Seat, Position, Judged | None] | None:
-        if not steps or steps[-1] <= self.shown:
+        if not steps or steps[-1] <= known.shown:
             return None
         seat = seat_at(path, None)
         assert seat.player is not None
         game = seat.player.game
         judged = Judged.by(seat.player, position) if game.legal(position) else None
-        self.shown = steps[-1]
+        known.shown = steps[-1]
         return seat, position, judged
 
 

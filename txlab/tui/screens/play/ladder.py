@@ -139,8 +139,9 @@ class LadderPanel(Panel):
 
     @property
     def busy(self) -> bool:
-        """Whether games are being played."""
-        return not self.measuring.idle
+        """Whether games are being played; not if a thread is only ending that is not wanted any more."""
+        task = self.measuring
+        return task.waiting is not None or (task.busy and task.running == task.generation)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return action != "measure" or self.subject is not None
@@ -159,7 +160,7 @@ class LadderPanel(Panel):
     def start(self) -> None:
         """Play on, if there is something to play."""
         subject = self.subject
-        if subject is None or not (self.on and self.in_front and self.measuring.idle):
+        if subject is None or not (self.on and self.in_front) or self.busy:
             return
         if not subject.offers and subject.ladder.next_pair is None:
             return
