@@ -118,19 +118,23 @@ def each_row(path: Path, offset: int = 0) -> Iterator[tuple[Row, int]]:
     except OSError as error:
         raise LabError(f"{path} cannot be read: {error.strerror}") from None
     with file:
-        rest = b""
-        while block := os.pread(file.fileno(), 1 << 20, offset + len(rest)):
+        begun: list[bytes] = []  # the blocks of a line that has not ended
+        size = 0  # bytes of them
+        while block := os.pread(file.fileno(), 1 << 20, offset + size):
             if not block.strip(b"\0"):
-                offset, rest = behind_hole(file.fileno(), offset + len(rest) + len(block)), b""
+                offset, begun, size = behind_hole(file.fileno(), offset + size + len(block)), [], 0
                 continue
-            lines = (rest + block).split(b"\n")
-            rest = lines.pop()
-            for line in lines:
-                offset += len(line) + 1
-                if (row := decode_row(line)) is not None:
-                    yield row, offset
-            if len(rest) > LONGEST:  # skip it; the remainder of the line will not be a row either
-                offset, rest = offset + len(rest), b""
+            begun.append(block)
+            size += len(block)
+            if b"\n" in block:
+                *lines, rest = b"".join(begun).split(b"\n")
+                begun, size = [rest], len(rest)
+                for line in lines:
+                    offset += len(line) + 1
+                    if (row := decode_row(line)) is not None:
+                        yield row, offset
+            if size > LONGEST:  # skip it; the remainder of the line will not be a row either
+                offset, begun, size = offset + size, [], 0
 
 
 def read_rows(path: Path, offset: int = 0) -> tuple[list[Row], int]:
