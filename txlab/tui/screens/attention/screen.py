@@ -267,7 +267,8 @@ class AttentionScreen(BenchScreen):
                 return (
                     self.model.wanted is None and self.run.path is not None and super().check_action(action, parameters)
                 )
-            return self.model.live is None or bool(self.model.live.opened.steps)
+            if self.model.live is not None and not self.model.live.opened.steps:
+                return False
         return super().check_action(action, parameters)
 
     def on_resize(self) -> None:
