@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from textual.worker import get_current_worker
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from txlab.sources.source import Source, Status
     from txlab.tui.panel import Panel
     from txlab.tui.widgets.timeline import TimeLine
+
+Questions: TypeAlias = list[Callable[[], object]]
 
 CATCH_UP = 0.25  # seconds between two checks whether the user has gone elsewhere
 SHARE = 0.008  # of each core, at most, for the console as a whole
@@ -101,7 +103,7 @@ class RunWatch:
         self.watching, self.anew = True, False
         self._shown = False  # anything of this run; until then keys wait, which act on what is shown
         self._failure = ""
-        self._asking_again: list[Callable[[], object]] = []
+        self._asking_again: Questions = []
         self._line_lost: bool | None = None  # None: not known yet, or no line is needed
 
     @property
@@ -150,11 +152,12 @@ class RunWatch:
         self.budget.looked()
         forced, self.again = self.again, False
         at = self.owner.at if self.owner.source is run else None
-        read = self.in_thread(lambda: self._read(run, at, forced), "read")
+        asking = self._asking_again if self.anew else None  # those of a read that begins after the digits have come
+        read = self.in_thread(lambda: self._read(run, at, forced, asking), "read")
         if not self._shown:
             keys_wait(self.panel, read)
 
-    def _read(self, run: Recorded, at: int | None, forced: bool) -> None:
+    def _read(self, run: Recorded, at: int | None, forced: bool, asking: Questions | None) -> None:
         worker, owner = get_current_worker(), self.owner
         picture, trouble = None, ""
         try:
@@ -177,7 +180,9 @@ class RunWatch:
             self.reading = False
         if worker.is_cancelled or not self.panel.is_attached:
             return
-        self.app.call_later(self._show, run, known if changed or picture is not None else None, picture, trouble)
+        self.app.call_later(
+            self._show, run, known if changed or picture is not None else None, picture, trouble, asking
+        )
         self.app.call_later(self._say_far, run, run.reader.state.far)
         if not run.reader.complete and not self._catching_up:
             self._catching_up = True
@@ -210,14 +215,17 @@ class RunWatch:
             if not run.path.exists():  # what was read of it would be shown as if it still existed
                 self.app.current_run = None
 
-    def _show(self, run: Recorded, known: tuple[Status, Any] | None, picture: Any, trouble: str) -> None:
+    def _show(
+        self, run: Recorded, known: tuple[Status, Any] | None, picture: Any, trouble: str, asking: Questions | None
+    ) -> None:
         if self.follows(run) and self.watching and known is not None:
             self.owner.take(run, *known, picture, trouble)
             if picture is not None or trouble:
                 self._shown = True
-                self.anew, asking, self._asking_again = False, self._asking_again, []
-                for ask in asking:
-                    self.panel.call_after_refresh(ask)
+                if asking is not None and asking is self._asking_again:
+                    self.anew, self._asking_again = False, []
+                    for ask in asking:
+                        self.panel.call_after_refresh(ask)
         if self.again:
             self.read_if_idle()
 
