@@ -1,16 +1,20 @@
 # `make check` is what CI does after its tests. PYTHON names the interpreter whose environment has txlab[dev].
 PYTHON ?= python
-# The folder of runs that `make screenshots` shows.
-RUNS ?= runs
-.PHONY: check test coverage lint format screenshots bench
+# The folder of the runs that the pictures show.
+RUNS ?= runs/pictures
+.PHONY: check test evidence coverage lint format pictures bench
 
-check: lint test
+check: lint test evidence
 
 test:
 	$(PYTHON) -m pytest -n auto --maxprocesses 8 --dist worksteal
 
+# Kills, random walks, hostile and mutated files, the libraries of others, several processes.
+evidence:
+	$(PYTHON) -m pytest -n auto --maxprocesses 8 --dist worksteal -m evidence
+
 coverage:
-	$(PYTHON) -m pytest -n auto --maxprocesses 8 --dist worksteal --cov=txlab --cov-report=term
+	$(PYTHON) -m pytest -n auto --maxprocesses 8 --dist worksteal --cov=txlab --cov-report=term -m ''
 
 lint:
 	$(PYTHON) -m ruff check .
@@ -23,8 +27,10 @@ format:
 	$(PYTHON) -m ruff check --fix .
 	$(PYTHON) -m ruff format .
 
-screenshots:
-	$(PYTHON) assets/make_screens.py $(RUNS)
+# All pictures of README.md and docs/: the runs are trained unless they are there (half an hour), then drawn.
+pictures:
+	$(PYTHON) -m txlab lecture assets/pictures.toml --prepare --folder $(RUNS)
+	$(PYTHON) assets/make_pictures.py $(RUNS)
 
 bench:
 	@for program in benchmarks/*.py; do echo "== $$program"; $(PYTHON) $$program || exit 1; done

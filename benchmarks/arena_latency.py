@@ -1,10 +1,10 @@
 """How quickly the arena responds while two learners run at full speed: python benchmarks/arena_latency.py
 
-The real program in a pseudo-terminal of 120 × 40, on the cliff, SARSA beside Q-learning. It prints, beside the times
-for the same keys while paused:
+The real program in a pseudo-terminal of 120 × 40, on the cliff, SARSA next to Q-learning. It prints, together with the
+times for the same keys while paused:
 
     key → painted    milliseconds from writing a key to the last byte of the change that it paints: p50 and p95. While
-                     running, the learners are redrawn all the time, so a key is recognized by the line it changes: the
+                     running, the learners are redrawn all the time, so a key is recognised by the line it changes: the
                      one above the worlds, or those of the sides (the time line and the worlds are ignored)
     pictures         changes of the worlds' lines that reach the terminal, per second
     updates          per second, as shown on the screen; and for the same loop without a screen
@@ -58,13 +58,13 @@ class Arena(Console):
         while (left := begun + longest - time.perf_counter()) > 0:
             if select.select([self.fd], [], [], left)[0]:
                 came.append((time.perf_counter(), os.read(self.fd, 65536)))
-        found = None
+        milliseconds = None
         for at, data in came:
             with contextlib.suppress(Exception):
                 self.stream.feed(data)
-            if found is None and self.heads() != before:
-                found = 1000 * (at - begun)
-        return found
+            if milliseconds is None and self.heads() != before:
+                milliseconds = 1000 * (at - begun)
+        return milliseconds
 
     def pictures(self, seconds: float) -> float:
         """Changes of the worlds' lines per second."""
@@ -88,8 +88,8 @@ class Arena(Console):
         return changes / seconds
 
     def speed(self) -> float:
-        found = re.search(r"([\d ]+) updates/s", "\n".join(self.screen.display[HEADS]))
-        return float(found.group(1).replace(" ", "")) if found else 0.0
+        match = re.search(r"([\d ]+) updates/s", "\n".join(self.screen.display[HEADS]))
+        return float(match.group(1).replace(" ", "")) if match else 0.0
 
 
 def alone(seconds: float) -> float:
@@ -130,11 +130,11 @@ def main() -> None:
                 times = []
                 for index in range(options.keys):
                     times.append(arena.press(keys[index % len(keys)]))
-                found = [each for each in times if each is not None]
-                every += found
+                known = [each for each in times if each is not None]
+                every += known
                 os.write(arena.fd, b"\x1b")
                 arena.drain(0.05, 0.3)
-                print(f"{'running' if running else 'paused '}  {name:<24}{percentiles(found)}")
+                print(f"{'running' if running else 'paused '}  {name:<24}{percentiles(known)}")
             print(f"{'running' if running else 'paused '}  {'all of them':<24}{percentiles(every)}")
         arena.drain(0.02, 2.0)
         print(f"pictures a second        {arena.pictures(options.seconds):.1f}")

@@ -25,7 +25,7 @@ from txlab.tui.screens.attention.screen import AttentionScreen
 from txlab.tui.settings import Settings
 
 
-def opened(tokens: int, layers: int, heads: int, width: int, vocabulary: int) -> object:
+def open_page(tokens: int, layers: int, heads: int, width: int, vocabulary: int) -> object:
     import torch
 
     from txlab.engine.tokenizers.elementary import ByteTokenizer
@@ -55,7 +55,7 @@ class Beat:
         return f"longest hold-up of the event loop {1000 * max(gaps):.0f} ms"
 
 
-def settled(screen: AttentionScreen) -> bool:
+def is_settled(screen: AttentionScreen) -> bool:
     pattern = screen.patterns.pattern
     shape, (top, left) = pattern.plan(), pattern.origin
     known = pattern.window.holds((top, top + shape.rows), (left, left + shape.columns))
@@ -75,7 +75,7 @@ async def measure(options: argparse.Namespace, folder: Path) -> None:
     import torch
 
     torch.set_num_threads(options.threads)
-    model = opened(options.tokens, options.layers, options.heads, options.width, options.vocabulary)
+    model = open_page(options.tokens, options.layers, options.heads, options.width, options.vocabulary)
     import txlab.runs.models as models
 
     models.open_model = lambda *_, **__: model  # type: ignore[assignment, return-value]
@@ -92,8 +92,8 @@ async def measure(options: argparse.Namespace, folder: Path) -> None:
     from txlab.engine.interpret.sites import Text
 
     begun = time.perf_counter()
-    found = run_with_cache(plain, Text(tuple(range(97, 97 + 26)) * (options.tokens // 26))).patterns("self")
-    print(f"the plain way: all patterns at once, {found.numel() * 4 / 1e6:.0f} MB, {time.perf_counter() - begun:.1f} s")
+    patterns = run_with_cache(plain, Text(tuple(range(97, 97 + 26)) * (options.tokens // 26))).patterns("self")
+    print(f"plain: all patterns together, {patterns.numel() * 4 / 1e6:.0f} MB, {time.perf_counter() - begun:.1f} s")
 
 
 async def show(app: TxlabApp, pilot: Pilot[None], beat: Beat, options: argparse.Namespace) -> None:
@@ -104,7 +104,7 @@ async def show(app: TxlabApp, pilot: Pilot[None], beat: Beat, options: argparse.
     beat.longest()
     begun = time.perf_counter()
     screen.model.do(Task("random"))
-    await until(lambda: screen.model.live is not None and settled(screen))
+    await until(lambda: screen.model.live is not None and is_settled(screen))
     print(f"opened and painted        {time.perf_counter() - begun:6.2f} s   {beat.longest()}")
     await until(lambda: screen.patterns.forming.idle)
     heads = options.layers * options.heads
@@ -118,12 +118,12 @@ async def show(app: TxlabApp, pilot: Pilot[None], beat: Beat, options: argparse.
     }
     for name, moves in walks.items():
         pattern.move_to(options.tokens - 1, options.tokens - 1)
-        await until(lambda: settled(screen))
+        await until(lambda: is_settled(screen))
         times = []
         for down, right in moves:
             started = time.perf_counter()
             pattern.action_move(down, right)
-            await until(lambda: settled(screen))
+            await until(lambda: is_settled(screen))
             times.append(time.perf_counter() - started)
         middle, slow = statistics.median(times), statistics.quantiles(times, n=20)[18]
         print(
@@ -135,7 +135,7 @@ async def show(app: TxlabApp, pilot: Pilot[None], beat: Beat, options: argparse.
         started = time.perf_counter()
         before = screen.patterns.reading.generation
         screen.patterns.action_head(*{"l": (0, 1), "h": (0, -1), "j": (1, 0), "k": (-1, 0)}[key])
-        await until(lambda before=before: screen.patterns.reading.generation != before and settled(screen))
+        await until(lambda before=before: screen.patterns.reading.generation != before and is_settled(screen))
         times.append(time.perf_counter() - started)
     print(f"another head         {len(times) / sum(times):6.0f} pictures/s   {beat.longest()}")
 

@@ -6,14 +6,14 @@
 For each run directory of the kind td-gammon: points a game of its newest checkpoint, and with --copies of the copies
 that it keeps after 0, 10 000 … games (all, or those named), without a doubling cube, gammons 2, backgammons 3. Every
 game is played twice with the same dice, the seats exchanged; the error is the standard error over these pairs. --out
-adds each result to a TOML file; assets/texts/td_gammon.toml, from which the README's curve and the table of `txlab
-verify games` are made, was written so.
+adds each result to a TOML file; assets/texts/td_gammon.toml, from which the curve in docs/games.md and the table of
+`txlab verify games` are made, was written that way.
 
 The judges are those of gnubg-nn (PyPI, GPL: a program for tests, which txlab does not need): gnubg's evaluation without
-lookahead, and pubeval, the linear evaluation that Tesauro published. They are calibrated first, by what is known of
-them: gnubg against pubeval .603 ± .024 over 3 000 games, pubeval against random moves 2.46 ± .04. --random plays games
-of random moves by gnubg's rules alone, from which the reference numbers of `txlab verify games` come. Without gnubg-nn
-only the speed is measured.
+lookahead, and pubeval, the linear evaluation that Tesauro published. They are calibrated first, by known results: gnubg
+against pubeval .603 ± .024 over 3 000 games, pubeval against random moves 2.46 ± .04. --random plays games of random
+moves by gnubg's rules alone, from which the reference numbers of `txlab verify games` come. Without gnubg-nn only the
+speed is measured.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from clock import cpu_seconds
 from txlab.engine.games.backgammon import choice
 from txlab.engine.games.backgammon.learner import TDGammon
 from txlab.engine.games.backgammon.network import Network
-from txlab.engine.games.backgammon.rules import START, Board, Dice, after_states, points_won, turned
-from txlab.experiments.schema import grouped
+from txlab.engine.games.backgammon.rules import START, Board, Dice, after_states, points_won, swap_sides
+from txlab.experiments.schema import group_digits
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory
 
@@ -49,8 +49,8 @@ def judges() -> ModuleType | None:
         import gnubg_nn
     except ImportError:
         return None
-    found: ModuleType = gnubg_nn
-    return found
+    module: ModuleType = gnubg_nn
+    return module
 
 
 # Players
@@ -61,7 +61,7 @@ def gnubg_player(gnubg: ModuleType) -> Player:
 
     def move(board: Board, dice: Dice) -> Board:
         pairs = gnubg.best_move([list(board[1]), list(board[0])], *dice)
-        return moved(board, [(start - 1, end - 1) for start, end in pairs])
+        return apply_pairs(board, [(start - 1, end - 1) for start, end in pairs])
 
     return move
 
@@ -71,12 +71,12 @@ def pubeval_player(gnubg: ModuleType) -> Player:
 
     def move(board: Board, dice: Dice) -> Board:
         flat = list(gnubg.pub_best_move([list(board[1]), list(board[0])], *dice))
-        return moved(board, list(zip(flat[::2], flat[1::2], strict=True)))
+        return apply_pairs(board, list(zip(flat[::2], flat[1::2], strict=True)))
 
     return move
 
 
-def moved(board: Board, pairs: list[tuple[int, int]]) -> Board:
+def apply_pairs(board: Board, pairs: list[tuple[int, int]]) -> Board:
     own, other = map(list, board)
     for start, end in pairs:
         own[start] -= 1
@@ -89,11 +89,11 @@ def moved(board: Board, pairs: list[tuple[int, int]]) -> Board:
 
 def random_player(seed: int) -> Player:
     chance = random.Random(seed)
-    return lambda board, dice: turned(chance.choice(after_states(board, dice)))
+    return lambda board, dice: swap_sides(chance.choice(after_states(board, dice)))
 
 
 def network_player(net: Network, plies: int) -> Player:
-    compiled = choice.compiled()
+    compiled = choice.load_compiled()
     if compiled is None:
         return lambda board, dice: choice.best_after_state(net, board, dice, plies)[0]
     room, work = (compiled.room_of(), compiled.room_of()), compiled.workspace(net.units)
@@ -133,7 +133,7 @@ def match(one: Player, other: Player, games: int) -> tuple[float, float, float]:
 
 
 def calibrate(gnubg: ModuleType, games: int) -> bool:
-    """Whether the judges do what is known of them, within three standard errors; printed."""
+    """Whether the judges reproduce known results, within three standard errors; printed."""
     players = gnubg_player(gnubg), pubeval_player(gnubg), random_player(1)
     right = True
     for (name, (value, error)), one, other in zip(KNOWN.items(), players, players[1:], strict=False):
@@ -147,7 +147,7 @@ def calibrate(gnubg: ModuleType, games: int) -> bool:
 def random_games(gnubg: ModuleType, games: int) -> dict[str, tuple[float, float]]:
     """Games of random moves by gnubg's rules: (mean, standard error) of plies and of the shares of each result.
 
-    Nothing of txlab's rules is used: the moves are gnubg's, and a finished game is told by a side without checkers.
+    Nothing of txlab's rules is used: the moves are gnubg's, and a game is over when a side has no checkers.
     """
     rows = []
     chance = random.Random(1)
@@ -216,36 +216,36 @@ def main() -> None:
     parser.add_argument("--games", type=int, default=5000, help="against each judge")
     parser.add_argument("--plies", type=int, nargs="+", choices=(1, 2), default=[1])
     parser.add_argument(
-        "--copies", type=int, nargs="*", help="judge the copies of earlier networks, all or of so many games"
+        "--copies", type=int, nargs="*", help="judge the copies of earlier networks, all or after these games"
     )
     parser.add_argument("--out", type=Path, help="a TOML file to which the results are added")
     parser.add_argument("--speed", type=int, default=3000, help="games by which the speed is measured; 0 = not")
     parser.add_argument("--random", type=int, default=0, help="games of random moves by gnubg's rules")
     options = parser.parse_args()
     if options.speed:
-        compiled = choice.compiled() is not None
+        compiled = choice.load_compiled() is not None
         games = options.speed if compiled else 3
         for units in (80, 40):
             rate = games_a_second(games, units)
-            told = "compiled by Numba" if compiled else "plain Python: Numba is not installed"
-            print(f"{units} units, the first {grouped(games)} games: {rate:.4g} games a processor second, {told}")
+            how = "compiled by Numba" if compiled else "plain Python: Numba is not installed"
+            print(f"{units} units, the first {group_digits(games)} games: {rate:.4g} games a processor second, {how}")
     gnubg = judges()
     if gnubg is None:
         print("gnubg-nn is not installed, so nothing is judged: pip install gnubg-nn")
         return
     for name, (mean, error) in random_games(gnubg, options.random).items() if options.random else ():
-        print(f"random moves, {grouped(options.random)} games: {name} {mean:.5g} ± {error:.2g}")
+        print(f"random moves, {group_digits(options.random)} games: {name} {mean:.5g} ± {error:.2g}")
     if not options.runs:
         return
     if not calibrate(gnubg, CALIBRATION_GAMES):
-        raise SystemExit("the judges do not do what is known of them, so they judge nothing")
+        raise SystemExit("the judges do not reproduce known results, so nothing is judged")
     for path in options.runs:
         for age, net in networks(path, options.copies).items():
             for plies in options.plies:
                 for name, judge in (("gnubg", gnubg_player(gnubg)), ("pubeval", pubeval_player(gnubg))):
                     mean, error, won = match(network_player(net, plies), judge, options.games)
-                    told = f"{path.name}, {grouped(age)} games, {plies} {'ply' if plies == 1 else 'plies'}"
-                    print(f"{told}, against {name}: {mean:+.3f} ± {error:.3f}, {won:.3f} won", flush=True)
+                    player = f"{path.name}, {group_digits(age)} games, {plies} {'ply' if plies == 1 else 'plies'}"
+                    print(f"{player}, against {name}: {mean:+.3f} ± {error:.3f}, {won:.3f} won", flush=True)
                     if options.out is not None:
                         with options.out.open("a") as file:
                             file.write(as_toml(net, age, plies, name, mean, error, options.games))

@@ -2,13 +2,13 @@
 
     python benchmarks/breaks.py [--only WORD …] [--jobs 2] [--list]
 
-`breaks.toml` lists them: a file, a text in it that occurs once, the text that replaces it, what is then wrong, and the
-tests that should see it. Each change is made in a copy of the tree, in which these tests run until the first is red.
-A pure function is easily held to numbers; faults live in the lines that wire it into a step, so those are what most
-breaks change. A break that survives names a test that is missing, or changes nothing that a user could see: then it has
-`survives`, a sentence that says why.
+`breaks.toml` lists them: a file, a text in it that occurs once, the text that replaces it, the resulting fault, and the
+tests that should see it. Each change is made in a copy of the tree, in which these tests run until the first is red. A
+pure function is easily tested against numbers; faults live in the lines that wire it into a step, so most breaks change
+those. A surviving break points to a missing test, or changes nothing visible to the user: then it has `survives`, a
+sentence that says why.
 
-Notable: before the first break, the tests named run on the tree as it is. What is red there could not tell anything.
+Notable: before the first break, the named tests run on the unchanged tree. A test that is red there proves nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from queue import Queue
 
 TREE = Path(__file__).resolve().parent.parent
 LIST = Path(__file__).with_suffix(".toml")
-COPIED = ("txlab", "tests", "scenarios", "assets", "benchmarks", "pyproject.toml", "README.md", "CONTRIBUTING.md")
+FOLDERS = ("txlab", "tests", "scenarios", "assets", "benchmarks", "docs")
+COPIED = (*FOLDERS, "pyproject.toml", "README.md", "CONTRIBUTING.md")
 LONGEST = 600  # seconds for the tests of one break; a change that makes them wait for ever is seen as well
 
 
@@ -43,7 +44,7 @@ class Break:
     tests: tuple[str, ...]
     survives: str = ""
 
-    def applied(self, text: str) -> str:
+    def apply(self, text: str) -> str:
         """The file's text with the change. ValueError if `old` does not occur exactly once."""
         if (count := text.count(self.old)) != 1:
             raise ValueError(
@@ -54,11 +55,11 @@ class Break:
 
 def breaks_of(file: Path = LIST) -> list[Break]:
     """The list. A break without `tests` is run against those of the break before it."""
-    found: list[Break] = []
+    breaks: list[Break] = []
     for row in tomllib.loads(file.read_text())["break"]:
-        tests = tuple(row.pop("tests", found[-1].tests if found else ()))
-        found.append(Break(**row, tests=tests))
-    return found
+        tests = tuple(row.pop("tests", breaks[-1].tests if breaks else ()))
+        breaks.append(Break(**row, tests=tests))
+    return breaks
 
 
 def copy_of_tree(into: Path) -> Path:
@@ -74,15 +75,16 @@ def copy_of_tree(into: Path) -> Path:
 def verdict(copy: Path, tests: tuple[str, ...]) -> tuple[str, str]:
     """("green" | "red" | "error", the test that is red or what went wrong)"""
     environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1", "CI": "1"}
-    command = [sys.executable, "-P", "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests]
+    plain = ["-x", "-q", "-m", "", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    command = [sys.executable, "-P", "-m", "pytest", *plain, *tests]
     try:
         done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=LONGEST)
     except subprocess.TimeoutExpired:
         return "red", "it does not end"
     lines = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    said = lines[0].partition(" ")[2].partition(" - ")[0] if lines else (done.stdout + done.stderr).strip()[-200:]
+    failure = lines[0].partition(" ")[2].partition(" - ")[0] if lines else (done.stdout + done.stderr).strip()[-200:]
     # 1: a test failed; 2: a file of tests could not be imported
-    return {0: "green", 1: "red", 2: "red"}.get(done.returncode, "error"), "" if done.returncode == 0 else said
+    return {0: "green", 1: "red", 2: "red"}.get(done.returncode, "error"), "" if done.returncode == 0 else failure
 
 
 def run(chosen: list[Break], jobs: int) -> int:
@@ -99,27 +101,27 @@ def run(chosen: list[Break], jobs: int) -> int:
             finally:
                 copies.put(copy)
 
-        def broken(one: Break) -> tuple[str, str, float]:
+        def run_broken(one: Break) -> tuple[str, str, float]:
             copy, began = copies.get(), time.perf_counter()
             file = copy / one.file
             text = file.read_text()
             try:
-                file.write_text(one.applied(text))
+                file.write_text(one.apply(text))
                 return *verdict(copy, one.tests), time.perf_counter() - began
             finally:
                 file.write_text(text)
                 copies.put(copy)
 
         groups = list(dict.fromkeys(one.tests for one in chosen))
-        for tests, (found, said) in zip(groups, pool.map(as_it_is, groups), strict=True):
-            if found != "green":
-                print(f"{' '.join(tests)} is {found} without any break: {said}")
+        for tests, (result, reason) in zip(groups, pool.map(as_it_is, groups), strict=True):
+            if result != "green":
+                print(f"{' '.join(tests)} is {result} without any break: {reason}")
                 return len(chosen)
         counts = {"caught": 0, "survived": 0, "explained": 0}
-        for one, (found, said, seconds) in zip(chosen, pool.map(broken, chosen), strict=True):
-            name = "caught" if found == "red" else "explained" if one.survives else "survived"
+        for one, (result, reason, seconds) in zip(chosen, pool.map(run_broken, chosen), strict=True):
+            name = "caught" if result == "red" else "explained" if one.survives else "survived"
             counts[name] += 1
-            beside = one.survives if name == "explained" else said.rpartition("/")[2]
+            beside = one.survives if name == "explained" else reason.rpartition("/")[2]
             print(f"{name:9} {seconds:5.0f} s  {one.file.removeprefix('txlab/')}: {one.breaks}  [{beside}]", flush=True)
         print(f"{counts['caught']} of {len(chosen)} caught, {counts['explained']} explained, {counts['survived']} not")
         return counts["survived"]
@@ -136,7 +138,7 @@ def main() -> None:
     ]
     for one in chosen:
         try:
-            one.applied((TREE / one.file).read_text())
+            one.apply((TREE / one.file).read_text())
         except (ValueError, OSError) as error:
             raise SystemExit(str(error)) from None
         if options.list:

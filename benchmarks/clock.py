@@ -1,4 +1,4 @@
-"""What the programs here measure with."""
+"""The clocks of these benchmarks."""
 
 import time
 from collections.abc import Callable

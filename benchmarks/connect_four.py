@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from clock import cpu_seconds
 
-from txlab.engine.games.connect_four.judged import Judged, judged
+from txlab.engine.games.connect_four.judged import Judged, load_judged
 from txlab.engine.games.connect_four.network import Evaluate, PolicyValueNet, Remembered, evaluate
 from txlab.engine.games.connect_four.search import Rollouts, Search
 from txlab.engine.intervals import share_interval
@@ -33,7 +33,7 @@ def asking(net: PolicyValueNet) -> Evaluate:
     return Remembered(lambda own, both: evaluate(net, own, both))
 
 
-def searched(positions: Judged, ask: Evaluate, visits: int, c: float, tactics: bool = False) -> np.ndarray:
+def search_counts(positions: Judged, ask: Evaluate, visits: int, c: float, tactics: bool = False) -> np.ndarray:
     search = Search(positions.own, positions.both, tactics)
     search.run(ask, visits, c)
     return search.visits().argmax(1)
@@ -43,13 +43,16 @@ def players(
     trained: PolicyValueNet, first: PolicyValueNet, visits: list[int], c: float, tactics: bool
 ) -> Iterator[tuple[str, Callable[[], np.ndarray]]]:
     for name, net in (("trained network", trained), ("untrained network", first)):
-        yield f"{name} alone", lambda net=net: asking(net)(judged().own, judged().both)[0].argmax(1)
+        yield f"{name} alone", lambda net=net: asking(net)(load_judged().own, load_judged().both)[0].argmax(1)
         for number in visits:
-            yield f"{name}, {number} visits", lambda net=net, n=number: searched(judged(), asking(net), n, c, tactics)
+            yield (
+                f"{name}, {number} visits",
+                lambda net=net, n=number: search_counts(load_judged(), asking(net), n, c, tactics),
+            )
     for number in visits:
         yield (
             f"rollouts, {number} visits",
-            lambda n=number: searched(judged(), Rollouts(np.random.default_rng(1)), n, c),
+            lambda n=number: search_counts(load_judged(), Rollouts(np.random.default_rng(1)), n, c),
         )
 
 
@@ -66,13 +69,14 @@ def main() -> None:
     state = checkpoints.load(run, step)
     trained, first = network_of(scenario, state), network_of(scenario)
     print(
-        f"{run.path.name}, step {step}: {int(state['play']['ended'])} games; a random player {judged().by_chance():.3f}"
+        f"{run.path.name}, step {step}: {int(state['play']['ended'])} games; "
+        f"a random player {load_judged().by_chance():.3f}"
     )
     print(f"{'':34} all    95 %         random moves  self-play  CPU s")
     for name, choose in players(trained, first, asked.visits, scenario.play.c, scenario.play.tactics):
         moves: list[np.ndarray] = []
         seconds = cpu_seconds(lambda choose=choose, moves=moves: moves.append(choose()))
-        right = judged().right(moves[0])
+        right = load_judged().right(moves[0])
         low, high = share_interval(int(right.sum()), len(right))
         print(
             f"{name:32}  {right.mean():.3f}  {low:.3f}–{high:.3f}  {right[::2].mean():.3f}         "

@@ -52,8 +52,8 @@ def speed(seconds: float, busy: int, care: bool = True, **compute: object) -> tu
         done = subprocess.run(
             [sys.executable, "-P", "-c", CHILD, wanted], capture_output=True, text=True, check=True, env=environment
         )
-        found, settings = json.loads(done.stdout.strip().splitlines()[-1])
-        return float(found), str(settings)
+        rate, settings = json.loads(done.stdout.strip().splitlines()[-1])
+        return float(rate), str(settings)
     finally:
         for process in spinning:
             process.kill()
@@ -74,15 +74,15 @@ def main() -> None:
             "busy": asked.busy,
             "care": False,
             "threads": usable,
-            "share": "operations",
+            "thread_mode": "operations",
         },
     }
     speeds: dict[str, list[float]] = {name: [] for name in settings}
     for _ in range(asked.repeats):
         for name, wanted in settings.items():
-            found, chosen = speed(asked.seconds, **wanted)  # type: ignore[arg-type]
-            speeds[name].append(found)
-            print(f"  {name:32} {found:9,.0f} tokens/s   {chosen}", flush=True)
+            rate, chosen = speed(asked.seconds, **wanted)  # type: ignore[arg-type]
+            speeds[name].append(rate)
+            print(f"  {name:32} {rate:9,.0f} tokens/s   {chosen}", flush=True)
     quiet, probed, careless = speeds.values()
     for name, values in zip(("as probed", "no care"), (probed, careless), strict=True):
         ratio = median(a / b for a, b in zip(values, quiet, strict=True))

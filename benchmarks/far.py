@@ -21,12 +21,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from far_machine import INSTALL, Relay, Sshd, sshd_program
 
 import txlab
-from txlab.runs.far import host as host_module
-from txlab.runs.far import line, mirroring
-from txlab.runs.far.address import Address
 from txlab.runs.folder import list_runs
 from txlab.runs.reader import RunReader
 from txlab.runs.recording import Recording
+from txlab.runs.remote import host as host_module
+from txlab.runs.remote import line, mirroring
+from txlab.runs.remote.address import Address
 
 GENERATOR = np.random.default_rng(0)
 
@@ -81,7 +81,7 @@ def measure(folder: Path, asked: argparse.Namespace) -> None:
     os.environ["TXLAB_SSH"] = sshd.command(relay.port)
     run = txlab.record("far-model", root=runs)
     scores = patterns(None)
-    for step in range(600):  # what is there before somebody looks: some 77 kB of rows
+    for step in range(600):  # content before the first attach: some 77 kB of rows
         run.log(step, loss=5 / (1 + step), val_loss=5.5 / (1 + step), lr=1e-3)
         if step % 60 == 0:
             scores = patterns(scores)
@@ -116,19 +116,19 @@ def time_rows_and_frames(run: Recording, reader: RunReader, relay: Relay, scores
     frames: list[float] = []
     sizes: list[int] = []
     for step in range(600, 600 + many):
-        told = time.monotonic()
+        begun = time.monotonic()
         run.log(step, loss=5 / (1 + step), val_loss=5.5 / (1 + step), lr=1e-3)
         while not (reader.poll() and reader.series("loss").steps[-1] == step):
             time.sleep(0.002)
-        rows.append(time.monotonic() - told)
+        rows.append(time.monotonic() - begun)
         if step % 10 == 0:
             scores = patterns(scores)
-            passed, told = relay.passed, time.monotonic()
+            passed, begun = relay.passed, time.monotonic()
             run.frame(step, {"attention/pattern": softmax(scores)}, {"probe": ["a"] * 40})
             reader.frames  # noqa: B018
             while not (reader.poll() or len(reader.frames)) or reader.frames.steps[-1] != step:
                 time.sleep(0.002)
-            frames.append(time.monotonic() - told)
+            frames.append(time.monotonic() - begun)
             sizes.append(relay.passed - passed)
         time.sleep(0.05)
     quantiles("a row, from writing to reading", rows)
@@ -143,12 +143,12 @@ def time_rows_and_frames(run: Recording, reader: RunReader, relay: Relay, scores
         scores = patterns(scores)
         if step % 5 == 0:
             run.frame(step, {"attention/pattern": softmax(scores)}, {"probe": ["a"] * 40})
-        told = time.monotonic()
+        begun = time.monotonic()
         run.log(step, loss=5 / (1 + step), val_loss=5.5 / (1 + step), lr=1e-3)
         while not (reader.poll() and reader.series("loss").steps[-1] == step):
             time.sleep(0.002)
-        busy.append(time.monotonic() - told)
-    quantiles("a row, beside frames without pause", busy)
+        busy.append(time.monotonic() - begun)
+    quantiles("a row, while frames follow without pause", busy)
     print(f"the log grew by {grown / 1000:.1f} kB in the quiet part")
 
 
@@ -195,11 +195,11 @@ def slow_disk(folder: Path, asked: argparse.Namespace) -> None:
     requests: list[str] = []
     ask = host_module.Conversation.ask
 
-    def counted(self: object, request: dict[str, object], *rest: object) -> int:
+    def count(self: object, request: dict[str, object], *rest: object) -> int:
         requests.append(str(request["do"]))
         return ask(self, request, *rest)  # type: ignore[arg-type]
 
-    host_module.Conversation.ask = counted  # type: ignore[method-assign, assignment]
+    host_module.Conversation.ask = count  # type: ignore[method-assign, assignment]
     address = Address("box", str(runs))
     began = time.monotonic()
     host = mirroring.host_at(address)
@@ -207,7 +207,7 @@ def slow_disk(folder: Path, asked: argparse.Namespace) -> None:
         host.want_list()
         time.sleep(0.02)
     first = time.monotonic() - began
-    there = mirroring.listed(address)
+    there = mirroring.list_mirrors(address)
     took = time.monotonic() - began
     print(
         f"a disk of {1000 * asked.call:.0f} ms a call: the first of 200 runs after {first:.1f} s, all in {took:.1f} s"
@@ -223,11 +223,11 @@ def slow_disk(folder: Path, asked: argparse.Namespace) -> None:
     print(f"  a run of it opened: {time.monotonic() - began:.1f} s")
     reader, seen = RunReader(path), []
     for step in range(200, 230):
-        told = time.monotonic()
+        begun = time.monotonic()
         run.log(step, loss=0.1)
         while not (reader.poll() and reader.series("loss").steps[-1] == step):
             time.sleep(0.005)
-        seen.append(time.monotonic() - told)
+        seen.append(time.monotonic() - begun)
     quantiles("  a row of it", seen)
     run.close()
     mirroring.close_all()

@@ -1,9 +1,9 @@
-"""Reading other programs' logs, beside their own readers: `python benchmarks/foreign_logs.py`.
+"""Reading other programs' logs, compared with their own readers: `python benchmarks/foreign_logs.py`.
 
-Needs the programs themselves for their part: `pip install wandb trackio lightning` (trackio in an environment of its
-own, for it wants an older Pillow); one that is missing is left out. Everything is written by its own package. Target:
-100 000 TensorBoard scalars in ≤ 1 s. Times are of the processor, the least of several repetitions; every value is
-compared with what was logged.
+Needs the programs themselves for their part: `pip install wandb trackio lightning` (trackio in a separate environment,
+since it needs an older Pillow); a missing one is skipped. Each log is written by its own package. Target: 100 000
+TensorBoard scalars in ≤ 1 s. Times are of the processor, the least of several repetitions; every value is compared with
+what was logged.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from pathlib import Path
 import numpy as np
 from clock import cpu_seconds
 
-from txlab.runs.foreign.finding import found_logs, logs_under
-from txlab.runs.foreign.mirror import Mirror, reader_of
-from txlab.runs.printed import read_line
+from txlab.runs.external_logs.finding import find_logs, logs_under
+from txlab.runs.external_logs.mirror import Mirror, reader_of
 from txlab.runs.reader import RunReader
+from txlab.runs.stdout_parser import read_line
 
 WANDB = """
 import os, sys
@@ -71,12 +71,12 @@ def all_of(folder: Path) -> int:
     (log,) = logs_under(folder)
     reader, count = reader_of(log, None), 0
     reader.mark()
-    while (found := reader.read()) is not None:
-        count += sum(len(said) for event, _, _, said in found if event == "metrics")
+    while (rows := reader.read()) is not None:
+        count += sum(len(values) for event, _, _, values in rows if event == "metrics")
     return count
 
 
-def told(name: str, seconds: float, scalars: int, beside: str = "") -> None:
+def print_speed(name: str, seconds: float, scalars: int, beside: str = "") -> None:
     print(f"  {name:<46} {seconds:7.3f} s  {1e6 * seconds / scalars:6.2f} µs a scalar  {beside}", flush=True)
 
 
@@ -91,22 +91,22 @@ def tensorboard(folder: Path, scalars: int, repeats: int) -> None:
     size = sum(path.stat().st_size for path in folder.iterdir())
     print(f"TensorBoard: {scalars} scalars of 5 tags, {size / 1e6:.1f} MB")
     assert all_of(folder) == scalars
-    told("ours, every CRC checked", least(repeats, lambda: all_of(folder)), scalars)
+    print_speed("ours, every CRC checked", least(repeats, lambda: all_of(folder)), scalars)
     log = logs_under(folder)[0]
 
-    def mirrored() -> None:
+    def update_mirror() -> None:
         with tempfile.TemporaryDirectory() as cache:
             os.environ["XDG_CACHE_HOME"] = cache
             Mirror(log).update()
 
-    told("ours, into a run directory", least(repeats, mirrored), scalars)
+    print_speed("ours, into a run directory", least(repeats, update_mirror), scalars)
 
-    def accumulated() -> EventAccumulator:
-        found = EventAccumulator(str(folder), size_guidance={"scalars": 0})
-        found.Reload()
-        return found
+    def accumulate() -> EventAccumulator:
+        accumulator = EventAccumulator(str(folder), size_guidance={"scalars": 0})
+        accumulator.Reload()
+        return accumulator
 
-    told("EventAccumulator", least(max(1, repeats // 2), accumulated), scalars)
+    print_speed("EventAccumulator", least(max(1, repeats // 2), accumulate), scalars)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as cache:  # a thread looks at the mirror for a while
         os.environ["XDG_CACHE_HOME"] = cache
         mirror = Mirror(log)
@@ -114,7 +114,7 @@ def tensorboard(folder: Path, scalars: int, repeats: int) -> None:
         reader = RunReader(mirror.path)
         reader.poll()
         reader.catch_up()
-        theirs = accumulated()
+        theirs = accumulate()
         for tag in theirs.Tags()["scalars"]:
             ours = reader.series(tag)
             expected = [(e.step, e.value) for e in theirs.Scalars(tag)]
@@ -141,10 +141,10 @@ def others(folder: Path, rows: int, repeats: int) -> None:
         print(f"{package}: {rows} rows of {values} values; writing them took {time.perf_counter() - begun:.1f} s")
         count = all_of(place)
         assert count == rows * values, (count, rows * values)
-        told("ours", least(repeats, partial(all_of, place)), count)
+        print_speed("ours", least(repeats, partial(all_of, place)), count)
 
 
-def printed(repeats: int) -> None:
+def time_stdout(repeats: int) -> None:
     print("Printed lines")
     for form in LINES:
         lines = [form.format(step, 1 / (step + 1)) for step in range(2000)]
@@ -153,13 +153,13 @@ def printed(repeats: int) -> None:
         print(f"  {1e6 * seconds / len(lines):6.1f} µs  {'read' if read else 'nothing':<8} {lines[7][:76]}")
 
 
-def searched(repeats: int) -> None:
+def time_search(repeats: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for number in range(10_000):
             place = Path(folder) / f"data_{number % 100}"
             place.mkdir(exist_ok=True)
             (place / f"{number}.txt").touch()
-        seconds = least(repeats, lambda: found_logs(Path(folder)))
+        seconds = least(repeats, lambda: find_logs(Path(folder)))
         print(f"Searching a folder of 10 000 files without a log: {1e3 * seconds:.0f} ms, in a thread of the console")
 
 
@@ -172,8 +172,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         tensorboard(Path(folder) / "board", asked.scalars, asked.repeats)
         others(Path(folder), asked.scalars // 20, asked.repeats)
-    printed(asked.repeats)
-    searched(asked.repeats)
+    time_stdout(asked.repeats)
+    time_search(asked.repeats)
 
 
 if __name__ == "__main__":

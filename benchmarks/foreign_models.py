@@ -43,18 +43,18 @@ ACTIVATIONS = ("gelu", "gelu_python", "gelu_new", "gelu_fast", "gelu_pytorch_tan
 
 @dataclass(frozen=True)
 class Case:
-    """`said` is added to the sizes in the family's tests; weights are stored in `dtype`, `shards` in many files."""
+    """`sizes` is added to the sizes in the family's tests; weights are stored in `dtype`, `shards` in many files."""
 
     name: str
     family: str
-    said: dict[str, Any]
+    sizes: dict[str, Any]
     dtype: torch.dtype = torch.float32
     shards: bool = False
 
 
 def cases() -> Iterator[Case]:
     half = {"bf16": torch.bfloat16, "fp16": torch.float16}
-    for name, said in {
+    for name, sizes in {
         "plain": {},
         "3 heads of 11": {"n_head": 3, "n_embd": 33},
         "n_inner": {"n_inner": 50},
@@ -63,13 +63,13 @@ def cases() -> Iterator[Case]:
         "reorder": {"reorder_and_upcast_attn": True},
         "vocabulary": {"vocab_size": 1013},
     }.items():
-        yield Case(f"gpt2, {name}", "gpt2", said)
+        yield Case(f"gpt2, {name}", "gpt2", sizes)
     for name in ACTIVATIONS:
         yield Case(f"gpt2, {name}", "gpt2", {"activation_function": name})
     for name, dtype in half.items():
         yield Case(f"gpt2, {name}", "gpt2", {}, dtype)
     yield Case("gpt2, shards", "gpt2", {}, shards=True)
-    for name, said in {
+    for name, sizes in {
         "plain": {},
         "untied": {"tie_word_embeddings": False},
         "3 segments": {"type_vocab_size": 3},
@@ -78,29 +78,29 @@ def cases() -> Iterator[Case]:
         "relu": {"hidden_act": "relu"},
         "silu": {"hidden_act": "silu"},
     }.items():
-        yield Case(f"bert, {name}", "bert", said)
+        yield Case(f"bert, {name}", "bert", sizes)
     for name, dtype in half.items():
         yield Case(f"bert, {name}", "bert", {}, dtype)
     yield Case("bert, shards", "bert", {}, shards=True)
-    for name, said in {
+    for name, sizes in {
         "shared": {},
         "scaled": {"scale_embedding": True, "activation_function": "swish"},
         "apart": dict(marian.APART),
         "untied": {"tie_word_embeddings": False, **marian.APART},
         "relu": {"activation_function": "relu"},
     }.items():
-        yield Case(f"marian, {name}", "marian", said)
+        yield Case(f"marian, {name}", "marian", sizes)
     yield Case("marian, bf16", "marian", {}, torch.bfloat16)
     yield Case("marian, shards", "marian", {}, shards=True)
     for name, tied in (("pegasus, tied", True), ("pegasus, untied", False)):
         yield Case(name, "pegasus", {"tie_word_embeddings": tied})
-    for name, (kind, said) in rotary.CASES.items():
-        yield Case(name, kind, said)
+    for name, (kind, sizes) in rotary.CASES.items():
+        yield Case(name, kind, sizes)
     yield Case("llama, bf16", "llama", {"num_key_value_heads": 2}, torch.bfloat16)
     yield Case("llama, shards", "llama", {}, shards=True)
     yield Case("neox, fp16", "gpt_neox", {}, torch.float16)
-    for name, (kind, said) in roberta.CASES.items():
-        yield Case(name, kind, said)
+    for name, (kind, sizes) in roberta.CASES.items():
+        yield Case(name, kind, sizes)
 
 
 SIZES = {
@@ -114,16 +114,16 @@ KINDS = {"gpt2": "gpt", "llama": "gpt", "mistral": "gpt", "qwen2": "gpt", "gpt_n
 KINDS |= {"marian": "encoder-decoder", "pegasus": "encoder-decoder"}
 
 
-def made(case: Case) -> Any:
-    said = SIZES.get(case.family, rotary.SIZES if KINDS.get(case.family) == "gpt" else {}) | case.said
-    config = transformers.AutoConfig.for_model(case.family, **said)
+def make_model(case: Case) -> Any:
+    sizes = SIZES.get(case.family, rotary.SIZES if KINDS.get(case.family) == "gpt" else {}) | case.sizes
+    config = transformers.AutoConfig.for_model(case.family, **sizes)
     maker = getattr(transformers, MAKERS[KINDS.get(case.family, "bert")])
     return randomised(maker.from_config(config), case.dtype)
 
 
-def compared(case: Case, folder: Path) -> tuple[int, dict[str, float], bool]:
+def compare(case: Case, folder: Path) -> tuple[int, dict[str, float], bool]:
     """Parameters, the largest differences, and whether greedy ids are equal."""
-    theirs = made(case)
+    theirs = make_model(case)
     theirs.save_pretrained(folder, max_shard_size="20KB" if case.shards else "5GB")
     loaded = load_model(folder)
     # Loaded from the folder by transformers: `float` would leave angles and sinusoids rounded to 16 bits.
@@ -135,22 +135,22 @@ def compared(case: Case, folder: Path) -> tuple[int, dict[str, float], bool]:
     if loaded.kind == "encoder-decoder":
         inputs["decoder_input_ids"] = torch.randint(4, 50, (2, 13), generator=draw)
     hooks, kept = keeping("*.pattern")
-    said = theirs(**inputs, output_attentions=True)
+    output = theirs(**inputs, output_attentions=True)
     ours = loaded.model(*inputs.values(), hooks=hooks)
     named = ("encoder_attentions", "decoder_attentions", "cross_attentions", "attentions")
-    patterns = [layer for name in named for layer in getattr(said, name, None) or ()]
+    patterns = [layer for name in named for layer in getattr(output, name, None) or ()]
     own = [kept[name] for name in sorted(kept, key=order_of)]
     assert len(own) == len(patterns)
     target = inputs.get("decoder_input_ids", ids)
-    for logits in (said.logits, ours):
+    for logits in (output.logits, ours):
         F.cross_entropy(logits[:, :-1].flatten(0, 1), target[:, 1:].flatten()).backward()
     mine, wanted = gradients(theirs, loaded)
-    found = {
-        "log p": difference(ours.log_softmax(-1), said.logits.log_softmax(-1)),
+    largest = {
+        "log p": difference(ours.log_softmax(-1), output.logits.log_softmax(-1)),
         "attention": max(difference(a, b) for a, b in zip(own, patterns, strict=True)),
         "gradient": max(difference(mine[name], g) / max(float(g.abs().max()), 1e-3) for name, g in wanted.items()),
     }
-    return loaded.facts["parameters"], found, same_ids(theirs, loaded, ids, ours, said.logits)
+    return loaded.facts["parameters"], largest, same_ids(theirs, loaded, ids, ours, output.logits)
 
 
 def order_of(place: str) -> tuple[int, bool, int]:
@@ -163,9 +163,9 @@ def difference(ours: torch.Tensor, theirs: torch.Tensor) -> float:
     return float((ours.detach() - theirs.detach()).abs().max())
 
 
-def same_ids(theirs: Any, loaded: Loaded, ids: torch.Tensor, ours: torch.Tensor, said: torch.Tensor) -> bool:
+def same_ids(theirs: Any, loaded: Loaded, ids: torch.Tensor, ours: torch.Tensor, logits: torch.Tensor) -> bool:
     if loaded.kind == "bert":
-        return torch.equal(ours.argmax(-1), said.argmax(-1))
+        return torch.equal(ours.argmax(-1), logits.argmax(-1))
     if loaded.kind == "encoder-decoder":
         start, end = theirs.config.decoder_start_token_id, theirs.config.eos_token_id
         wanted = theirs.generate(ids[:1], max_new_tokens=16, do_sample=False, num_beams=1)[0, 1:].tolist()
@@ -187,11 +187,11 @@ def main(arguments: list[str] | None = None) -> None:
         if asked.only not in case.name:
             continue
         with TemporaryDirectory() as folder:
-            parameters, found, same = compared(case, Path(folder))
+            parameters, differences, same = compare(case, Path(folder))
         total += 1
-        good += same and all(found[name] <= most for name, most in WITHIN.items())
-        worst = {name: max(worst[name], found[name]) for name in worst}
-        numbers = f"{found['log p']:>10.1e}{found['attention']:>11.1e}{found['gradient']:>10.1e}"
+        good += same and all(differences[name] <= most for name, most in WITHIN.items())
+        worst = {name: max(worst[name], differences[name]) for name in worst}
+        numbers = f"{differences['log p']:>10.1e}{differences['attention']:>11.1e}{differences['gradient']:>10.1e}"
         print(f"{case.name:<24}{parameters:>11,}{numbers}  {'equal' if same else 'DIFFERENT'}", flush=True)
     largest = ", ".join(f"{name} {value:.1e}" for name, value in worst.items())
     print(

@@ -75,23 +75,23 @@ class Case:
 
 
 def of_library(inner: Any) -> Callable[[str], Found]:
-    def found(text: str) -> Found:
+    def encode(text: str) -> Found:
         inner.encode_special_tokens = False
         special = inner.encode(text, add_special_tokens=False).ids
         inner.encode_special_tokens = True
         plain = inner.encode(text, add_special_tokens=False)
         return Found(plain.ids, special, inner.decode(plain.ids, skip_special_tokens=False), plain.offsets)
 
-    return found
+    return encode
 
 
 def of_tiktoken(encoding: tiktoken.Encoding) -> Callable[[str], Found]:
-    def found(text: str) -> Found:
+    def encode(text: str) -> Found:
         ids = encoding.encode(text, disallowed_special=())
         decoded, starts = encoding.decode_with_offsets(ids)
         return Found(ids, encoding.encode(text, allowed_special="all"), decoded, starts)
 
-    return found
+    return encode
 
 
 def differences(case: Case, strings: list[str]) -> tuple[Any, dict[str, int]]:
@@ -100,9 +100,9 @@ def differences(case: Case, strings: list[str]) -> tuple[Any, dict[str, int]]:
     has_special = bool(getattr(ours, "special", ()))
     for text in strings:
         theirs = case.theirs(text)
-        found = token_spans(ours, text)
-        places = [(piece.start, piece.stop) if case.ends else piece.start for piece in found]
-        counts["ids"] += ours.encode(text) != theirs.ids or [piece.token for piece in found] != theirs.ids
+        spans = token_spans(ours, text)
+        places = [(piece.start, piece.stop) if case.ends else piece.start for piece in spans]
+        counts["ids"] += ours.encode(text) != theirs.ids or [piece.token for piece in spans] != theirs.ids
         counts["special"] += has_special and ours.encode(text, special=True) != theirs.special
         counts["decoded"] += ours.decode(theirs.ids) != theirs.text
         counts["places"] += places != theirs.places
@@ -134,7 +134,7 @@ def members(folder: Path, name: str) -> Iterator[tuple[str, bytes]]:
                         yield Path(entry).name, archive.read(entry)
 
 
-def published(name: str, ranks: dict[bytes, int]) -> tiktoken.Encoding:
+def published_encoding(name: str, ranks: dict[bytes, int]) -> tiktoken.Encoding:
     """tiktoken's encoding of that name, built from local ranks: tiktoken would download its own."""
     openai_public.load_tiktoken_bpe = lambda *_, **__: ranks
     openai_public.data_gym_to_mergeable_bpe_ranks = lambda **_: ranks
@@ -158,11 +158,13 @@ def real(folder: Path, work: Path) -> Iterator[Case]:
         path.write_bytes(data)
         if name in CACHED:
             ranks = tiktoken.load.load_tiktoken_bpe(str(path))
-            yield Case(f"{CACHED[name]} (PyPI litellm)", path, of_tiktoken(published(CACHED[name], ranks)), False)
+            yield Case(
+                f"{CACHED[name]} (PyPI litellm)", path, of_tiktoken(published_encoding(CACHED[name], ranks)), False
+            )
             if CACHED[name] == "p50k_base":
                 other = work / "p50k_edit"
                 other.write_bytes(data)
-                yield Case("p50k_base as p50k_edit", other, of_tiktoken(published("p50k_edit", ranks)), False)
+                yield Case("p50k_base as p50k_edit", other, of_tiktoken(published_encoding("p50k_edit", ranks)), False)
         elif path.suffix == ".json":
             yield Case(f"{path.stem} (PyPI litellm)", path, of_library(tokenizers.Tokenizer.from_file(str(path))), True)
     for name, data in members(folder, "tiktoken"):
@@ -184,7 +186,7 @@ def real(folder: Path, work: Path) -> Iterator[Case]:
 # Tokenizers learnt here
 
 
-def learnt(strings: list[str], work: Path) -> Iterator[Case]:
+def learn_cases(strings: list[str], work: Path) -> Iterator[Case]:
     for pattern in ("gpt2", "gpt4", "cl100k", "none"):
         base = train_tokenizer(strings[:800], 1_200, pattern, ["<|endoftext|>"], GPT2)
         path = work / f"{pattern}.json"
@@ -199,19 +201,19 @@ def learnt(strings: list[str], work: Path) -> Iterator[Case]:
         yield Case(f"{pattern}, added tokens, trimmed", work / f"{pattern}-added.json", of_library(inner), True)
         ranks = work / f"{pattern}.tiktoken"
         export_tokenizer(base, ranks, "tiktoken")
-        said = json.loads(ranks.with_name(ranks.name + ".json").read_text())
+        content = json.loads(ranks.with_name(ranks.name + ".json").read_text())
         encoding = tiktoken.Encoding(
             pattern,
-            pat_str=said["pat_str"],
+            pat_str=content["pat_str"],
             mergeable_ranks=tiktoken.load.load_tiktoken_bpe(str(ranks)),
-            special_tokens=said["special_tokens"],
+            special_tokens=content["special_tokens"],
         )
         yield Case(f"{pattern}, our own ranks", ranks, of_tiktoken(encoding), False)
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", nargs="?", type=Path, help="packages with real vocabularies lie here")
+    parser.add_argument("folder", nargs="?", type=Path, help="folder of packages with real vocabularies")
     parser.add_argument("--fetch", action="store_true", help="download them into the folder first, with npm and pip")
     asked = parser.parse_args(arguments)
     if asked.fetch:
@@ -224,7 +226,7 @@ def main(arguments: list[str] | None = None) -> None:
     total = dict.fromkeys(("ids", "special", "decoded", "places"), 0)
     warnings.simplefilter("error")  # no pattern may be guessed here
     with TemporaryDirectory() as work:
-        cases = list(learnt(strings, Path(work)))
+        cases = list(learn_cases(strings, Path(work)))
         if asked.folder is not None:
             cases += real(asked.folder, Path(work))
         for case in cases:

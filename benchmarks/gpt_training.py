@@ -1,10 +1,10 @@
-"""Seconds per step: a lean plain PyTorch loop beside the experiment, recorded as `txlab run` records it.
+"""Seconds per step: a lean plain PyTorch loop and the experiment, recorded as `txlab run` records it.
 
     python benchmarks/gpt_training.py [--shape 4x128x64|6x384x256] [--steps N] [--repeats N] [--busy N]
     python benchmarks/gpt_training.py --shape gpt2-124m      on a GPU, as the scenario of that name is trained
 
-Three loops on the same text take turns, so that other load on the machine affects all of them alike. Each has a process
-of its own, as in practice (several pools of OpenMP threads in one process slow each other down, by half here): the lean
+Three loops on the same text take turns, so that other load on the machine affects all of them equally. Each has its own
+process, as in practice (several pools of OpenMP threads in one process slow each other down, by half here): the lean
 loop in float32; the experiment in float32, not compiled; the experiment with everything the probe chose, recorded, and,
 in the same process on the same weights (two processes of one program differ by a few per cent here, depending on memory
 layout), its steps alone without recording. The output gives medians over the repeats and medians of the ratios within a
@@ -129,7 +129,7 @@ def turns(segment: Segment) -> None:
 
 
 class Turns:
-    """An experiment that waits for its turn before a step, so that a single `drive` keeps its own cadences.
+    """An experiment that waits for its turn before a step, so that a single `run_loop` keeps its own cadences.
 
     A turn of "bare N" runs here, as steps without recording.
     """
@@ -163,17 +163,17 @@ class Turns:
         return self.experiment.step()
 
 
-def recorded_loop(scenario: LanguageModelScenario, folder: Path) -> None:
+def run_recorded(scenario: LanguageModelScenario, folder: Path) -> None:
     """The loop of `txlab run`: requests, rows, heartbeat, frames, and checkpoints at the cadence of the schema."""
     from txlab.runs.control import Inbox
     from txlab.runs.directory import new_info
     from txlab.runs.folder import create_run_directory
-    from txlab.runs.loop import drive
+    from txlab.runs.loop import run_loop
     from txlab.runs.recorder import Recorder
 
     run = create_run_directory(folder, "benchmark")
     recorder = Recorder(run, new_info(run, "benchmark", scenario.kind), scenario.record.frames_mb)
-    drive(Turns(KIND.build(scenario)), recorder, Inbox(run), scenario.record)
+    run_loop(Turns(KIND.build(scenario)), recorder, Inbox(run), scenario.record)
 
 
 def child(loop: str, scenario: LanguageModelScenario, folder: Path) -> None:
@@ -181,7 +181,7 @@ def child(loop: str, scenario: LanguageModelScenario, folder: Path) -> None:
         text = torch.from_numpy(KIND.build(scenario).data.train.astype("int64"))  # type: ignore[union-attr]
         turns(lean_loop(scenario, text, scenario.compute.threads))
     else:
-        recorded_loop(scenario, folder)
+        run_recorded(scenario, folder)
 
 
 # In the measuring process.
@@ -207,7 +207,7 @@ class Loop:
         self.process.stdin.flush()
         line = self.process.stdout.readline()
         if not line:
-            raise SystemExit("a loop ended before its time; its error stands above")
+            raise SystemExit("a loop ended early; its error is printed above")
         return float(line)
 
 
@@ -217,10 +217,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shape", choices=[*BATCH, GPT2], default="4x128x64", help="layers x width x context")
     parser.add_argument("--device", default="", help="cpu, or for gpt2-124m what txlab chooses")
-    parser.add_argument("--batch", type=int, default=0, help="sequences of a step, in place of the shape's own")
+    parser.add_argument("--batch", type=int, default=0, help="sequences of a step, instead of the shape's")
     parser.add_argument("--steps", type=int, default=0, help="of a segment (50, two frames; 6 for the larger shapes)")
     parser.add_argument("--repeats", type=int, default=0, help="turns of each (17, or 9 for the larger shapes)")
-    parser.add_argument("--busy", type=int, default=0, help="processes that spin beside the measurement")
+    parser.add_argument("--busy", type=int, default=0, help="processes that spin during the measurement")
     asked = parser.parse_args()
     scenario = scenario_of(asked.shape, asked.device, asked.batch)
     small = scenario.model.width < 256
@@ -272,7 +272,9 @@ def print_settings(*scenarios: LanguageModelScenario) -> None:
     for scenario in scenarios:
         c = scenario.compute
         compiled = ", compiled" if c.compile is True else ""
-        print(f"{c.dtype}, {c.attention} attention, {c.threads} threads sharing {SHARED[c.share]}{compiled}; probed:")
+        print(
+            f"{c.dtype}, {c.attention} attention, {c.threads} threads sharing {SHARED[c.thread_mode]}{compiled}; tried:"
+        )
         for reason in reasons(scenario):
             print(f"    {reason}")
 

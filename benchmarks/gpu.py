@@ -1,15 +1,15 @@
-"""What a GPU gains, in one table: `python benchmarks/gpu.py [--device auto|cpu|cuda:1] [--full] [--only NAME …]`.
+"""The gain from a GPU, in one table: `python benchmarks/gpu.py [--device auto|cpu|cuda:1] [--full] [--only NAME …]`.
 
-    peak        products of large matrices and copies within its memory, beside the data sheet
+    peak        products of large matrices and copies within its memory, compared with the data sheet
     gpt2        training steps of the shape of gpt2-124m on random tokens, as the probe decides
     small       a small model, bound by launches: one by one, compiled, as CUDA graphs, both
-    recording   the small model as `txlab run` records it, beside its steps alone
+    recording   the small model as `txlab run` records it, compared with its steps alone
     decisions   Q-learning, a table an agent: NumPy on the CPU, torch on the device
     words       word vectors, on the CPU and on the device
     writing     text by a model of that small shape's width with its cache, one text and many
 
 It is quick by default: few steps on a GPU, smaller sizes on a CPU (`--device cpu`), where every path runs as well.
---full takes ten times as many steps. A section that fails says why, and the others go on.
+--full takes ten times as many steps. A section that fails says why, and the others continue.
 """
 
 from __future__ import annotations
@@ -132,10 +132,10 @@ def seconds(step: Callable[[], Any], device: torch.device, steps: int, warm_up: 
 def peak(asked: Asked) -> Iterator[Row]:
     sheet = data_sheet(describe(asked.device)) if asked.on_gpu else None
     for name, dtype in DTYPES.items():
-        told = f" of {sheet.bfloat16 / 1e12:.0f} on the data sheet" if sheet and name == "bfloat16" else ""
-        yield name, f"{measure_peak(asked.device, dtype, 1.0) / 1e12:.3g} TFLOP/s{told}"
-    told = f" of {sheet.bandwidth / 1e12:.2f} on the data sheet" if sheet and sheet.bandwidth else ""
-    yield "copy, read and written", f"{measure_copy(asked.device, 1.0) / 1e12:.3g} TB/s{told}"
+        share = f" of {sheet.bfloat16 / 1e12:.0f} on the data sheet" if sheet and name == "bfloat16" else ""
+        yield name, f"{measure_peak(asked.device, dtype, 1.0) / 1e12:.3g} TFLOP/s{share}"
+    share = f" of {sheet.bandwidth / 1e12:.2f} on the data sheet" if sheet and sheet.bandwidth else ""
+    yield "copy, read and written", f"{measure_copy(asked.device, 1.0) / 1e12:.3g} TB/s{share}"
 
 
 def gpt2(asked: Asked) -> Iterator[Row]:
@@ -159,12 +159,18 @@ def gpt2(asked: Asked) -> Iterator[Row]:
 
 
 def small(asked: Asked) -> Iterator[Row]:
-    fixed = {"device": str(asked.device), "dtype": "bfloat16", "attention": "sdpa", "threads": 1, "share": "operations"}
+    fixed = {
+        "device": str(asked.device),
+        "dtype": "bfloat16",
+        "attention": "sdpa",
+        "threads": 1,
+        "thread_mode": "operations",
+    }
     ways = {
-        "one by one": {"compile": False, "graphs": False},
-        "graphs": {"compile": False, "graphs": True},
-        "compiled": {"compile": True, "graphs": False},
-        "compiled, graphs": {"compile": True, "graphs": True},
+        "one by one": {"compile": False, "cuda_graphs": False},
+        "graphs": {"compile": False, "cuda_graphs": True},
+        "compiled": {"compile": True, "cuda_graphs": False},
+        "compiled, graphs": {"compile": True, "cuda_graphs": True},
     }
     for name, how in ways.items():
         if how["compile"] and not asked.on_gpu and not asked.full:
@@ -181,11 +187,11 @@ def recording(asked: Asked) -> Iterator[Row]:
     from txlab.runs.control import Inbox
     from txlab.runs.directory import new_info
     from txlab.runs.folder import create_run_directory
-    from txlab.runs.loop import drive
+    from txlab.runs.loop import run_loop
     from txlab.runs.recorder import Recorder
 
-    how = {"dtype": "bfloat16", "attention": "sdpa", "threads": 1, "compile": False, "graphs": asked.on_gpu}
-    experiment: Any = learner(TINY, 12, device=str(asked.device), share="operations", **how)
+    how = {"dtype": "bfloat16", "attention": "sdpa", "threads": 1, "compile": False, "cuda_graphs": asked.on_gpu}
+    experiment: Any = learner(TINY, 12, device=str(asked.device), thread_mode="operations", **how)
     record, steps = experiment.scenario.record, asked.times(250 if asked.on_gpu else 25)
     ratios = []
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
@@ -197,7 +203,7 @@ def recording(asked: Asked) -> Iterator[Row]:
             stretch = Stretch(experiment, begins + steps)
             synchronise(asked.device)
             began = time.perf_counter()
-            drive(stretch, recorder, Inbox(run), record)
+            run_loop(stretch, recorder, Inbox(run), record)
             synchronise(asked.device)
             ratios.append((time.perf_counter() - began) / steps / bare if turn else 0.0)
             recorder.finish("done", "")
@@ -218,12 +224,12 @@ def decisions(asked: Asked) -> Iterator[Row]:
     world = world_named("cliff")
     for agents in (1024, 16384, *([262144] if asked.on_gpu and asked.full else [])):
         settings, seeds = [Settings(rule="q-learning", alpha=0.5)] * agents, np.arange(agents)
-        told = []
+        speeds = []
         for name in dict.fromkeys(("cpu", str(asked.device) if asked.on_gpu else "torch on the cpu")):
             sweep: Any = sweep_in(world, settings, seeds, name if name.startswith(("cpu", "cuda")) else "cpu:0")
             one = seconds(lambda sweep=sweep: sweep.advance(20), asked.device, asked.times(2), warm_up=1) / 20
-            told.append(f"{name} {agents / one / 1e6:.1f} M steps/s")
-        yield f"{agents} agents", ", ".join(told)
+            speeds.append(f"{name} {agents / one / 1e6:.1f} M steps/s")
+        yield f"{agents} agents", ", ".join(speeds)
 
 
 def words(asked: Asked) -> Iterator[Row]:
@@ -247,7 +253,7 @@ def writing(asked: Asked) -> Iterator[Row]:
             generate_batch(model, prompts, tokens, generator=torch.Generator().manual_seed(1), top_k=50)
 
         one = seconds(write, asked.device, 1, warm_up=1)
-        yield f"{texts} texts at once", f"{texts * tokens / one:,.0f} tokens/s, {1e3 * one / tokens:.2f} ms a token"
+        yield f"{texts} texts in a batch", f"{texts * tokens / one:,.0f} tokens/s, {1e3 * one / tokens:.2f} ms a token"
 
 
 SECTIONS: dict[str, Callable[[Asked], Iterator[Row]]] = {

@@ -33,12 +33,12 @@ def make(root: Path, runs: int) -> None:
     with txlab.record("job", {"lr": 0, "model": {"width": 0}}, root) as run:
         for step in range(60):
             run.log(step, loss=1 / (step + 1), accuracy=step / 60)
-    told = orjson.loads((run.path / "run.json").read_bytes())
+    info = orjson.loads((run.path / "run.json").read_bytes())
     for n in range(runs):
         folder = root / f"{time.strftime(DATED, time.localtime(1.79e9 + n))}_job{n % 7}"
         shutil.copytree(run.path, folder)
-        told["config"] = {"lr": n, "model.width": n % 3}
-        (folder / "run.json").write_bytes(orjson.dumps(told))
+        info["config"] = {"lr": n, "model.width": n % 3}
+        (folder / "run.json").write_bytes(orjson.dumps(info))
     shutil.rmtree(run.path)
 
 
@@ -52,7 +52,7 @@ def median(work: Callable[[], object], times: int = 5) -> float:
 
 
 @contextmanager
-def delayed(delay: float) -> Iterator[None]:
+def delay_calls(delay: float) -> Iterator[None]:
     """Make each call of the file system that names a path slow."""
     originals = {name: getattr(os, name) for name in ("stat", "lstat", "open", "scandir", "listdir", "readlink")}
     for name, original in originals.items():
@@ -92,7 +92,7 @@ def main() -> None:
         print(f"  names in order             {median(lambda: list_runs(root)):6.2f}")
         print(f"  the Lab: first runs read   {median(lambda: RunsUnder(root).look(set())):6.2f}")
         print(f"  the Lab: all runs read     {median(read_all):6.2f}")
-        with delayed(given.delay):
+        with delay_calls(given.delay):
             under = RunsUnder(root)
             print(f"the same with {1000 * given.delay:.0f} ms a call")
             print(f"  the Lab: first runs read   {median(lambda: under.look(set()), 1):6.2f}")

@@ -1,9 +1,9 @@
 """How quickly the playground learns, draws and answers: python benchmarks/playground.py
 
-It prints, for each set of points in two classes, the steps and seconds to 98 % of the points that are not learnt from
+It prints, for each set of points in two classes, the steps and seconds to 98 % of the test points
 (no noise, five seeds); the pictures a second while it learns, in the program without a terminal, at three sizes and two
 speeds; and the milliseconds from a key to the last byte of what it paints, in a pseudo-terminal of 120 × 40 while it
-learns at full speed, beside the smallest Textual program in the same minute (see tui_latency.py).
+learns at full speed, compared with the smallest Textual program in the same minute (see tui_latency.py).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ GROUPS = [
 ]
 
 
-def learnt(name: str, seed: int) -> tuple[int, float]:
+def learn(name: str, seed: int) -> tuple[int, float]:
     """Steps and seconds to .98, measured every 10 steps."""
     from txlab.experiments.kinds.playground import KIND
     from txlab.experiments.kinds.playground.experiment import Playground
@@ -59,13 +59,13 @@ async def pictures(size: tuple[int, int], pace: float, seconds: float) -> tuple[
         assert isinstance(screen, PlaygroundScreen)
         while screen.shown is None:
             await pilot.pause(0.1)
-        drawn, draw = [0], screen.session._drawn
+        drawn, draw = [0], screen.session.finish_drawing
 
-        def counted() -> None:
+        def count() -> None:
             drawn[0] += 1
             draw()
 
-        screen.session._drawn = counted  # type: ignore[method-assign]
+        screen.session.finish_drawing = count  # type: ignore[method-assign]
         screen.session.pace = pace
         screen.session.run()
         await asyncio.sleep(1)
@@ -82,8 +82,8 @@ def main() -> None:
     options = parser.parse_args()
     rows = []
     for name in SETS:
-        found = [learnt(name, seed) for seed in range(1, 6)]
-        steps, seconds = (sorted(each) for each in zip(*found, strict=True))
+        results = [learn(name, seed) for seed in range(1, 6)]
+        steps, seconds = (sorted(each) for each in zip(*results, strict=True))
         rows.append(
             (f"{name} to .98", f"{steps[2]} steps, {seconds[2]:.2f} s; at most {steps[-1]}, {seconds[-1]:.2f} s")
         )

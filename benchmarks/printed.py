@@ -1,7 +1,7 @@
 """How long a printed line takes to be read, by kind of line: `python benchmarks/printed.py --before COMMIT`.
 
 The reader of an earlier commit (with the tables it had, if any) takes turns with this one, a few milliseconds each;
-the ratio of a kind is the median of the ratios of the turns, so that other load affects both alike.
+the ratio of a kind is the median of the ratios of the turns, so that other load affects both equally.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from pathlib import Path
 from statistics import geometric_mean, median
 from types import ModuleType
 
-from txlab.runs import printed, printed_tables
+from txlab.runs import stdout_parser as printed
+from txlab.runs import stdout_tables as printed_tables
 
 BAR = " {p:3d}%|███▌      | {n}/3125 [01:02<04:10, 12.43it/s, loss={x:.3f}]"
 KINDS = {
@@ -43,19 +44,20 @@ def lines_of(form: str, count: int) -> list[str]:
 
 def earlier(commit: str, folder: Path) -> Callable[[str], object]:
     """The reader of lines of an earlier commit."""
-    found: dict[str, ModuleType] = {}
-    for name in ("printed", "printed_tables"):
+    modules: dict[str, ModuleType] = {}
+    for name in ("stdout_parser", "stdout_tables"):
         shown = subprocess.run(["git", "show", f"{commit}:txlab/runs/{name}.py"], capture_output=True, text=True)
         if shown.returncode == 0:
             path = folder / f"earlier_{name}.py"
-            path.write_text(shown.stdout.replace("from txlab.runs.printed ", "from earlier_printed "))
+            path.write_text(shown.stdout.replace("from txlab.runs.stdout_parser ", "from earlier_stdout_parser "))
             spec = importlib.util.spec_from_file_location(path.stem, path)
             assert spec is not None
             assert spec.loader is not None
-            found[name] = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(found[name])
-    read = found["printed_tables"].Lines().read if "printed_tables" in found else found["printed"].read_line
-    return lambda line: read(found["printed"].plain(line))
+            modules[name] = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(modules[name])
+    parser, tables = modules["stdout_parser"], modules.get("stdout_tables")
+    read = tables.Lines().read if tables else parser.read_line
+    return lambda line: read(parser.plain(line))
 
 
 def present() -> Callable[[str], object]:
@@ -88,8 +90,8 @@ def main() -> None:
                 pairs.append((taken[now], taken[before or now]))
             spent = [median(each) / asked.lines * 1e6 for each in zip(*pairs[1:], strict=True)]
             ratios.append(median(new / old for new, old in pairs[1:]))
-            said = f"   before {spent[1]:6.1f}   ratio {ratios[-1]:.2f}" if before else ""
-            print(f"  {kind:22} {spent[0]:6.1f} µs a line{said}", flush=True)
+            comparison = f"   before {spent[1]:6.1f}   ratio {ratios[-1]:.2f}" if before else ""
+            print(f"  {kind:22} {spent[0]:6.1f} µs a line{comparison}", flush=True)
     if before:
         print(f"geometric mean of the ratios {geometric_mean(ratios):.2f}   (wanted: at most 1.03)")
 

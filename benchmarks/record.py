@@ -1,9 +1,9 @@
-"""What one call costs the loop of another program: `python benchmarks/record.py`. Target: ≤ 25 µs for a number.
+"""The cost of one call in the loop of another program: `python benchmarks/record.py`. Target: ≤ 25 µs for a number.
 
 Blocks of calls alternate, in an order that turns, so that other load slows all of them; the median of the repeats is
 printed, in µs of processor time of this process and by the clock. A block writes 2 000 steps: one number each, and a
 row of six. SummaryWriters buffer what they are given and hand it to a thread; ours has written the row when the call
-returns. wandb, in its offline mode, is measured if it is installed: there is nothing else that needs it.
+returns. wandb, in its offline mode, is measured if it is installed.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def ours_polled(folder: Path) -> Iterator[Log]:
 
 def writer_of(make: Callable[[Path], Any]) -> Callable[[Path], contextlib.AbstractContextManager[Log]]:
     @contextlib.contextmanager
-    def made(folder: Path) -> Iterator[Log]:
+    def open_writer(folder: Path) -> Iterator[Log]:
         writer = make(folder / "writer")
 
         def log(step: int, values: dict[str, float]) -> None:
@@ -46,7 +46,7 @@ def writer_of(make: Callable[[Path], Any]) -> Callable[[Path], contextlib.Abstra
         yield log
         writer.close()
 
-    return made
+    return open_writer
 
 
 @contextlib.contextmanager
@@ -58,7 +58,7 @@ def wandb_offline(folder: Path) -> Iterator[Log]:
 
 
 def contenders() -> dict[str, Callable[[Path], contextlib.AbstractContextManager[Log]]]:
-    found: dict[str, Any] = {
+    logs: dict[str, Any] = {
         "txlab log": ours,
         "txlab poll + log": ours_polled,
         "txlab SummaryWriter": writer_of(lambda folder: txlab.SummaryWriter(folder)),
@@ -66,16 +66,16 @@ def contenders() -> dict[str, Callable[[Path], contextlib.AbstractContextManager
     with contextlib.suppress(ImportError):
         from tensorboardX import SummaryWriter as Other
 
-        found["tensorboardX"] = writer_of(lambda folder: Other(str(folder)))
+        logs["tensorboardX"] = writer_of(lambda folder: Other(str(folder)))
     with contextlib.suppress(ImportError):
         from torch.utils.tensorboard import SummaryWriter as Torchs
 
-        found["torch SummaryWriter"] = writer_of(lambda folder: Torchs(str(folder)))
+        logs["torch SummaryWriter"] = writer_of(lambda folder: Torchs(str(folder)))
     with contextlib.suppress(ImportError):
         import wandb  # noqa: F401
 
-        found["wandb offline"] = wandb_offline
-    return found
+        logs["wandb offline"] = wandb_offline
+    return logs
 
 
 def block(make: Callable[[Path], contextlib.AbstractContextManager[Log]], names: tuple[str, ...], calls: int) -> Any:

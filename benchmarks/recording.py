@@ -21,7 +21,7 @@ from txlab.experiments.schema import Record
 from txlab.runs.control import Inbox
 from txlab.runs.directory import new_info
 from txlab.runs.folder import create_run_directory
-from txlab.runs.loop import drive
+from txlab.runs.loop import run_loop
 from txlab.runs.recorder import Recorder
 
 STEP = 0.013
@@ -80,7 +80,7 @@ def bare(steps: int) -> float:
     return (time.perf_counter() - began) / steps
 
 
-def recorded(steps: int, folder: Path, record: Record, parameters: int) -> tuple[float, float]:
+def run_recorded(steps: int, folder: Path, record: Record, parameters: int) -> tuple[float, float]:
     """(seconds per step, processor seconds per step outside `step()`, including the heartbeat thread)."""
     run = create_run_directory(folder, "busy")
     info = new_info(run, "busy", "busy", steps=steps)
@@ -88,7 +88,7 @@ def recorded(steps: int, folder: Path, record: Record, parameters: int) -> tuple
     recorder = Recorder(run, info)
     experiment = Busy(steps, parameters)
     began, used = time.perf_counter(), time.process_time()
-    drive(experiment, recorder, Inbox(run), record)
+    run_loop(experiment, recorder, Inbox(run), record)
     wall = time.perf_counter() - began
     recorder.finish("done", "")
     return wall / steps, (time.process_time() - used - experiment.spent) / steps
@@ -105,12 +105,14 @@ def main() -> None:
         "rows, frames and checkpoints": Record(evaluate_every=0, sample_every=0, frame_every=20, checkpoint_every=500),
     }
     with tempfile.TemporaryDirectory(prefix="txlab-recording-", dir=".") as folder:
-        recorded(5, Path(folder), settings["rows alone"], 1)  # so that imports are not measured
+        run_recorded(5, Path(folder), settings["rows alone"], 1)  # so that imports are not measured
         for name, record in settings.items():
             without, with_, outside = [], [], []
             for _ in range(given.blocks):
                 without.append(bare(given.steps))
-                wall, aside = recorded(given.steps, Path(folder), record, PARAMETERS if record.checkpoint_every else 1)
+                wall, aside = run_recorded(
+                    given.steps, Path(folder), record, PARAMETERS if record.checkpoint_every else 1
+                )
                 with_.append(wall)
                 outside.append(aside)
             ratio = statistics.median(with_) / statistics.median(without)

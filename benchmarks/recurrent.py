@@ -1,9 +1,9 @@
-"""Forward and backward of recurrent layers: ours beside torch.nn's, of the same weights, taking turns.
+"""Forward and backward of recurrent layers: ours and torch.nn's, with the same weights, taking turns.
 
     python benchmarks/recurrent.py [--repeats N] [--threads N]
 
 "fused" is how networks are trained and read, "cells" the steps one by one in the formulas of engine/recurrent/cells.py,
-which is how they are looked into. Ratios are torch.nn's time over ours, medians over the repeats.
+which is how they are inspected. Ratios are torch.nn's time over ours, medians over the repeats.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SIZES = ((12, 128, 256, 2), (32, 64, 128, 1), (32, 100, 32, 1))  # B, T, H, laye
 PEERS = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
 
 
-def timed(run: Callable[[], Tensor], model: nn.Module) -> float:
+def time_run(run: Callable[[], Tensor], model: nn.Module) -> float:
     start = time.perf_counter()
     for parameter in model.parameters():
         parameter.grad = None
@@ -59,10 +59,10 @@ def main() -> None:
             times: dict[str, list[float]] = {each: [] for each in runs}
             for repeat in range(asked.repeats + 2):
                 for each, (run, model) in runs.items():
-                    seconds = timed(run, model)
+                    seconds = time_run(run, model)
                     if repeat >= 2:
                         times[each].append(seconds)
-            ms = {each: 1e3 * median(found) for each, found in times.items()}
+            ms = {each: 1e3 * median(samples) for each, samples in times.items()}
             ratios = [
                 median(a / b for a, b in zip(times["torch.nn"], times[each], strict=True))
                 for each in ("fused", "cells")

@@ -1,11 +1,11 @@
 """Reinforcement learning: target and measured speeds: python benchmarks/rl.py
 
-    the glass box (a learner inspected as in the arena) beside a plain Gymnasium and NumPy loop, cliff         20 ×
-    many agents at once, a table each, on the cliff                                     5 M steps per CPU second
-    tic-tac-toe by self-play beside an object-per-move loop that learns the same      3 ×; many seeds at once 10 ×
+    the glass box (a learner inspected as in the arena) / a plain Gymnasium and NumPy loop, cliff   20 ×
+    many agents in parallel, a table each, on the cliff                              5 M steps per CPU second
+    tic-tac-toe by self-play / an object-per-move loop that learns the same          3 ×; a batch of seeds 10 ×
     the figure of the 19-state walk, λ × α × 300 runs of four methods                under two minutes on two cores
 
-Each part is also a program of its own (rl_glass, rl_sweeps, rl_games, rl_prediction), with more detail.
+Each part is also a separate program (rl_glass, rl_sweeps, rl_games, rl_prediction), with more detail.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def main() -> None:
     print(f"  plain Gymnasium loop    {glass['plain'] / 1e3:8.0f} k updates a CPU-second")
     print(f"  glass box               {glass['glass'] / 1e3:8.0f} k    {glass['ratio']:.1f} ×  (wanted 20)")
     sweeps = rl_sweeps.measure()
-    print("agents at once on the cliff, 1024 of them")
+    print("agents in parallel on the cliff, 1024 of them")
     for rule in ("q-learning", "sarsa", "expected-sarsa"):
         print(f"  {rule:<24}{sweeps['rules'][rule] / 1e6:8.2f} M steps a CPU-second  (wanted 5)")
     games = rl_games.measure()
@@ -30,7 +30,7 @@ def main() -> None:
     print(f"  an object a move        {games['rates']['object'] / 1e3:8.1f} k games a CPU-second")
     print(f"  glass box               {games['ratios']['glass/td']:8.1f} ×  (wanted 3)")
     for seeds in rl_games.SEEDS:
-        print(f"  {seeds:>4} seeds at once      {games['ratios'][f'batch/td/{seeds}']:8.1f} ×  (wanted 10)")
+        print(f"  {seeds:>4} seeds in a batch   {games['ratios'][f'batch/td/{seeds}']:8.1f} ×  (wanted 10)")
     walk = rl_prediction.measure()
     print("figure of the 19-state walk, 300 runs")
     print(f"  in all                  {walk['whole']:8.1f} CPU-seconds  (wanted: 240)")

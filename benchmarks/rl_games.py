@@ -1,8 +1,8 @@
-"""Tic-tac-toe by self-play: games per second while learning, beside a program with an object per move.
+"""Tic-tac-toe by self-play: games per second while learning, compared with a program with an object per move.
 
     python benchmarks/rl_games.py [--games N] [--repeats R]
 
-Target: the inspectable learner ("glass") 3 times, many seeds at once 10 times the games per CPU second of the
+Target: the inspectable learner ("glass") 3 times, a batch of seeds 10 times the games per CPU second of the
 object-per-move loop. That loop is an honest opponent: boards are small objects with slots, keys are tuples, only lines
 are searched for a winner, and values are read once a move. It uses the same rule (TD(0) on after-states, α = ε = .1,
 no learning from random moves), and its table is judged by the same exact match, so that all three learn the same. They
@@ -20,7 +20,7 @@ import numpy as np
 from clock import cpu_seconds
 
 from txlab.engine.games import tictactoe
-from txlab.engine.games.graph import GameGraph, compiled
+from txlab.engine.games.graph import GameGraph, compile_graph
 from txlab.engine.games.learner import RULES, Rule, SelfPlaySettings, make_learner
 from txlab.engine.games.perfect_play import both_seats
 from txlab.engine.games.players import random_player, table_player
@@ -94,7 +94,7 @@ def measure(games: int = 2000, repeats: int = 5) -> dict[str, Any]:
 
     games  the number that each plain loop plays in each of `repeats` rounds; batches play 100 with every seed
     """
-    graph = compiled(tictactoe)
+    graph = compile_graph(tictactoe)
     plain = ObjectLearner(0.1, 0.1, 1)
     glass = {rule: make_learner(graph, SelfPlaySettings(rule=rule), 1) for rule in RULES}
     batch = {(rule, M): LearnerBatch(graph, SelfPlaySettings(rule=rule), range(M)) for rule in RULES for M in SEEDS}
@@ -105,14 +105,14 @@ def measure(games: int = 2000, repeats: int = 5) -> dict[str, Any]:
             rates.setdefault(f"glass/{rule}", []).append(games / cpu_seconds(lambda one=learner: one.run(games)))
         for (rule, M), several in batch.items():
             rates.setdefault(f"batch/{rule}/{M}", []).append(100 * M / cpu_seconds(lambda all_=several: all_.run(100)))
-    found = {name: median(each) for name, each in rates.items()}
-    ratios = {name: rate / found["object"] for name, rate in found.items()}
-    return {"rates": found, "ratios": ratios}
+    medians = {name: median(each) for name, each in rates.items()}
+    ratios = {name: rate / medians["object"] for name, rate in medians.items()}
+    return {"rates": medians, "ratios": ratios}
 
 
-def judged(games: int) -> dict[str, tuple[float, float]]:
-    """What the object-per-move loop and the inspectable learner have learnt after this many games."""
-    graph = compiled(tictactoe)
+def judge_tables(games: int) -> dict[str, tuple[float, float]]:
+    """The tables of the object-per-move loop and the inspectable learner after this many games."""
+    graph = compile_graph(tictactoe)
     plain = ObjectLearner(0.1, 0.1, 1)
     for _ in range(games):
         plain.game()
@@ -131,12 +131,12 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--learn", type=int, default=60_000, help="games after which the players are judged")
     options = parser.parse_args()
-    found = measure(options.games, options.repeats)
+    measured = measure(options.games, options.repeats)
     print("tic-tac-toe by self-play, learning on, one core: games a CPU-second, and times the object-per-move loop")
-    for name, rate in found["rates"].items():
+    for name, rate in measured["rates"].items():
         wanted = {"glass": "wanted 3", "batch": "wanted 10"}.get(name.split("/")[0], "")
-        print(f"  {name:24}{rate / 1000:8.1f} k {found['ratios'][name]:7.2f}  {wanted}")
-    for name, (first, second) in judged(options.learn).items():
+        print(f"  {name:24}{rate / 1000:8.1f} k {measured['ratios'][name]:7.2f}  {wanted}")
+    for name, (first, second) in judge_tables(options.learn).items():
         print(f"after {options.learn} games, won against random: {name:8} {first:.4f} as X, {second:.4f} as O")
 
 

@@ -1,11 +1,11 @@
-"""One learner that can be taken apart after any update, beside Gymnasium's environment with a numpy table.
+"""One learner that can be inspected after any update, compared with Gymnasium's environment and a NumPy table.
 
     python benchmarks/rl_glass.py
 
 All learn cliff walking by Q-learning, α .5, ε .1, γ 1. The inspectable learner ("glass") keeps the terms of every
 cell's last update (`last_at` is called after each turn and must answer); the plain loop keeps only its table. The plain
-loop is measured with the environment of `gymnasium.make`, and again without its wrappers, which nobody does in
-practice. CPU seconds of one core, taking turns, the median of the ratios of neighbours. Then every rule alone.
+loop is measured with the environment of `gymnasium.make`, and again without its wrappers, which is unusual in practice.
+CPU seconds of one core, taking turns, the median of the ratios of neighbours. Then every rule alone.
 """
 
 import os
@@ -64,19 +64,19 @@ def measure(turns: int = TURNS) -> dict[str, Any]:
     plain, bare = Plain(bare=False), Plain(bare=True)
     for each in (glass, plain, bare):
         each.run(5000)
-    found = []
+    rounds = []
     for _ in range(turns):
         slow = PLAIN_STEPS / cpu_seconds(lambda: plain.run(PLAIN_STEPS))
         fast = GLASS_STEPS / cpu_seconds(lambda: glass.run(GLASS_STEPS))
         naked = PLAIN_STEPS / cpu_seconds(lambda: bare.run(PLAIN_STEPS))
         assert all(glass.last_at(state, 0) is not None for state in (0, 24, 36))
-        found.append((slow, fast, naked))
+        rounds.append((slow, fast, naked))
     return {
-        "plain": statistics.median(slow for slow, _, _ in found),
-        "bare": statistics.median(naked for _, _, naked in found),
-        "glass": statistics.median(fast for _, fast, _ in found),
-        "ratio": statistics.median(fast / slow for slow, fast, _ in found),
-        "ratio_bare": statistics.median(fast / naked for _, fast, naked in found),
+        "plain": statistics.median(slow for slow, _, _ in rounds),
+        "bare": statistics.median(naked for _, _, naked in rounds),
+        "glass": statistics.median(fast for _, fast, _ in rounds),
+        "ratio": statistics.median(fast / slow for slow, fast, _ in rounds),
+        "ratio_bare": statistics.median(fast / naked for _, fast, naked in rounds),
         "last_at": statistics.median(
             cpu_seconds(lambda: [glass.last_at(s, 1) for s in range(36)]) / 36 for _ in range(9)
         ),
@@ -86,15 +86,15 @@ def measure(turns: int = TURNS) -> dict[str, Any]:
 
 
 def main() -> None:
-    found = measure()
-    print(f"Gymnasium, numpy table     {found['plain'] / 1e3:10.0f} k updates a CPU-second")
-    print(f"  its wrappers taken off   {found['bare'] / 1e3:10.0f} k updates a CPU-second")
-    print(f"glass box, Q-learning      {found['glass'] / 1e3:10.0f} k updates a CPU-second")
-    print(f"ratio                      {found['ratio']:10.1f} ×   (promised: 20)")
-    print(f"  to the bare environment  {found['ratio_bare']:10.1f} ×")
-    print(f"last_at of a cell          {found['last_at'] * 1e6:10.0f} µs")
-    print(f"run(1)                     {found['one'] * 1e6:10.0f} µs")
-    for rule, value in found["rules"].items():
+    measured = measure()
+    print(f"Gymnasium, numpy table     {measured['plain'] / 1e3:10.0f} k updates a CPU-second")
+    print(f"  its wrappers taken off   {measured['bare'] / 1e3:10.0f} k updates a CPU-second")
+    print(f"glass box, Q-learning      {measured['glass'] / 1e3:10.0f} k updates a CPU-second")
+    print(f"ratio                      {measured['ratio']:10.1f} ×   (promised: 20)")
+    print(f"  to the bare environment  {measured['ratio_bare']:10.1f} ×")
+    print(f"last_at of a cell          {measured['last_at'] * 1e6:10.0f} µs")
+    print(f"run(1)                     {measured['one'] * 1e6:10.0f} µs")
+    for rule, value in measured["rules"].items():
         print(f"  {rule:<24} {value / 1e3:10.0f} k updates a CPU-second")
 
 

@@ -1,4 +1,4 @@
-"""The figure of λ and α on the 19-state walk: how long it takes, beside a plain loop over runs and settings.
+"""The figure of λ and α on the 19-state walk: how long it takes, compared with a plain loop over runs and settings.
 
     python benchmarks/rl_prediction.py
 
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from txlab.engine.rl.dynamic_programming import even
-from txlab.engine.rl.exact_values import solved
+from txlab.engine.rl.exact_values import solve_values
 from txlab.engine.rl.features import tabular
 from txlab.engine.rl.prediction_sweep import PredictionSettings, PredictionSweep
 from txlab.engine.rl.rollouts import Rollouts
@@ -41,7 +41,7 @@ def plain(states: np.ndarray, rewards: np.ndarray, w: np.ndarray, alpha: float, 
 def measure(runs: int = RUNS) -> dict[str, Any]:
     """CPU seconds and millions of updates per second of each method, of all together, and of the plain loop."""
     process = world_named("walk-19").process
-    true, counted = solved(process, even(process), 1.0), np.flatnonzero(~process.terminal)
+    true, counted = solve_values(process, even(process), 1.0), np.flatnonzero(~process.terminal)
     lams, alphas = (grid.ravel() for grid in np.meshgrid(LAMS, ALPHAS, indexing="ij"))
     settings = PredictionSettings(alphas, lams, 1.0)
 
@@ -89,18 +89,20 @@ def measure(runs: int = RUNS) -> dict[str, Any]:
 
 
 def main() -> None:
-    found = measure()
+    measured = measure()
     print(
         f"19-state walk, {len(METHODS)} methods × {len(LAMS)} λ × {len(ALPHAS)} α × {RUNS} runs × {EPISODES} episodes"
     )
-    print(f"{found['updates'] / 1e6:.0f} M updates; one core, CPU time")
-    print(f"  {'the walks themselves':24}{found['walking']:8.2f} s")
+    print(f"{measured['updates'] / 1e6:.0f} M updates; one core, CPU time")
+    print(f"  {'the walks themselves':24}{measured['walking']:8.2f} s")
     for method in METHODS:
-        rate, best = found["rate"][method] / 1e6, found["best"][method]
-        print(f"  {method:24}{found['seconds'][method]:8.2f} s {rate:7.1f} M updates/s   best RMS error {best:.4f}")
-    print(f"  {'all':24}{found['whole']:8.2f} s")
-    print(f"  {'plain loop, reckoned':24}{found['plain_whole']:8.0f} s {found['plain_rate'] / 1e6:7.3f} M updates/s")
-    print(f"  ratio {found['ratio']:.0f}")
+        rate, best = measured["rate"][method] / 1e6, measured["best"][method]
+        print(f"  {method:24}{measured['seconds'][method]:8.2f} s {rate:7.1f} M updates/s   best RMS error {best:.4f}")
+    print(f"  {'all':24}{measured['whole']:8.2f} s")
+    print(
+        f"  {'plain loop, reckoned':24}{measured['plain_whole']:8.0f} s {measured['plain_rate'] / 1e6:7.3f} M updates/s"
+    )
+    print(f"  ratio {measured['ratio']:.0f}")
 
 
 if __name__ == "__main__":

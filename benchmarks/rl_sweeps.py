@@ -1,4 +1,4 @@
-"""Many learners at once: agent steps per second, beside a plain loop over one agent with a NumPy table.
+"""Many learners in parallel: agent steps per second, compared with a plain loop over one agent with a NumPy table.
 
     python benchmarks/rl_sweeps.py
 
@@ -30,32 +30,32 @@ WHOLE: tuple[str, ...] = ("reinforce", "reinforce-baseline")
 
 def seconds(work: Callable[[], Any]) -> tuple[float, Any]:
     begin = time.process_time()
-    found = work()
-    return time.process_time() - begin, found
+    result = work()
+    return time.process_time() - begin, result
 
 
 def speed(process: Process, rule: str, agents: int, arrays: Numpy | None = None) -> float:
-    """Agent steps per CPU second, after the first fifty, which all belong to long episodes."""
-    told = Settings(rule=rule, alpha=0.5 if "lambda" not in rule else 0.1)
-    found = []
+    """Agent steps per CPU second, after the first fifty, which are all of long episodes."""
+    settings = Settings(rule=rule, alpha=0.5 if "lambda" not in rule else 0.1)
+    speeds = []
     for _ in range(TURNS):
-        sweep = Sweep(process, [told] * agents, range(agents), arrays)
+        sweep = Sweep(process, [settings] * agents, range(agents), arrays)
         sweep.advance(50)
         steps = max(20, STEPS * 1024 // max(agents, 1024))
         taken, _ = seconds(lambda: sweep.advance(steps))  # noqa: B023
-        found.append(agents * steps / taken)
-    return statistics.median(found)
+        speeds.append(agents * steps / taken)
+    return statistics.median(speeds)
 
 
 def whole_speed(rule: str) -> float:
     """The same for rules that learn from whole episodes: the short corridor, 1024 agents, 20 episodes."""
-    process, found = world_named("corridor").process, []
-    told = Settings(rule=rule, alpha=1e-3)
+    process, speeds = world_named("corridor").process, []
+    settings = Settings(rule=rule, alpha=1e-3)
     for _ in range(TURNS):
-        sweep = Sweep(process, [told] * 1024, range(1024))
+        sweep = Sweep(process, [settings] * 1024, range(1024))
         taken, (_, lengths) = seconds(lambda: sweep.run_episodes(20))  # noqa: B023
-        found.append(lengths.sum() / taken)
-    return statistics.median(found)
+        speeds.append(lengths.sum() / taken)
+    return statistics.median(speeds)
 
 
 def plain_loop(process: Process, steps: int = 20_000) -> float:
@@ -97,20 +97,20 @@ def measure() -> dict[str, Any]:
 
 
 def main() -> None:
-    found = measure()
-    plain = found["plain"]
+    measured = measure()
+    plain = measured["plain"]
     print(f"plain loop, one agent, numpy table    {plain / 1e3:8.0f} k steps a second")
     print("\n1024 agents on the cliff (REINFORCE: in the short corridor, whole episodes)")
-    for rule, value in found["rules"].items():
+    for rule, value in measured["rules"].items():
         print(f"  {rule:<22}{value / 1e6:8.2f} M steps a second{value / plain:8.0f} × the plain loop")
     print("\nQ-learning by number of agents")
-    for count, value in found["agents"].items():
+    for count, value in measured["agents"].items():
         print(f"  {count:>6} agents{value / 1e6:10.2f} M steps a second")
-    print("\nQ-learning, 4096 agents, by what the tables of a block may hold")
-    for size, value in found["blocks"].items():
+    print("\nQ-learning, 4096 agents, by the size limit of a block's tables")
+    for size, value in measured["blocks"].items():
         print(f"  {size:>6} MB{value / 1e6:14.2f} M steps a second")
     print("\n256 agents in the taxi (3000 pairs a table)")
-    for rule, value in found["taxi"].items():
+    for rule, value in measured["taxi"].items():
         print(f"  {rule:<22}{value / 1e6:8.2f} M steps a second")
 
 

@@ -1,9 +1,9 @@
 """Where the time of learning from feedback goes: python benchmarks/rlhf.py [--repeats N] [--pipeline]
 
 The model, task and settings are those of `feedback-reviews`: 64 answers of up to 48 characters an update of PPO.
-1. Shares of an update: drawing answers; the reward model's scores; reading them again with policy, reference and value
+1. Shares of an update: drawing answers; the reward model's scores; rereading them with policy, reference and value
    function; learning in two passes of four minibatches. Median over the updates of each share.
-2. Batched generation with the cache beside the same function without it, which reads every answer from the start for
+2. Batched generation with the cache and by the same function without it, which reads every answer from the start for
    each new token. Both draw the same answers (it is checked); they alternate, and the median ratio is printed.
 3. With --pipeline, the whole scenario as `txlab run` does it, recording included: seconds of each stage.
 Everything but the third on one thread.
@@ -53,13 +53,13 @@ def at_the_policy() -> HumanFeedback:
     return experiment
 
 
-def timed(found: dict[str, float], name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def time_calls(seconds: dict[str, float], name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*given: Any, **named: Any) -> Any:
         begun = time.perf_counter()
         try:
             return function(*given, **named)
         finally:
-            found[name] += time.perf_counter() - begun
+            seconds[name] += time.perf_counter() - begun
 
     return call
 
@@ -67,26 +67,26 @@ def timed(found: dict[str, float], name: str, function: Callable[..., Any]) -> C
 def shares(experiment: HumanFeedback, repeats: int) -> None:
     stage = experiment.stage
     assert isinstance(stage, PolicyLearning)
-    found: dict[str, float] = defaultdict(float)
-    stage.texts.sampled = timed(found, "generation", stage.texts.sampled)  # type: ignore[method-assign]
-    stage.handed.proxy = timed(found, "reward", stage.handed.proxy)  # type: ignore[method-assign]
-    stage.collect = timed(found, "collect", stage.collect)  # type: ignore[method-assign]
-    stage.update = timed(found, "learning", stage.update)  # type: ignore[method-assign]
+    seconds_of: dict[str, float] = defaultdict(float)
+    stage.texts.sample_answers = time_calls(seconds_of, "generation", stage.texts.sample_answers)  # type: ignore[method-assign]
+    stage.handed.proxy = time_calls(seconds_of, "reward", stage.handed.proxy)  # type: ignore[method-assign]
+    stage.collect = time_calls(seconds_of, "collect", stage.collect)  # type: ignore[method-assign]
+    stage.update = time_calls(seconds_of, "learning", stage.update)  # type: ignore[method-assign]
     parts: dict[str, list[float]] = defaultdict(list)
     for number in range(repeats + 1):
-        found.clear()
+        seconds_of.clear()
         begun = time.perf_counter()
         experiment.step()
         whole = time.perf_counter() - begun
         if number:  # the first one warms up
-            found["reading"] = found.pop("collect") - found["generation"] - found["reward"]
-            for name, seconds in found.items():
+            seconds_of["reading"] = seconds_of.pop("collect") - seconds_of["generation"] - seconds_of["reward"]
+            for name, seconds in seconds_of.items():
                 parts[name].append(seconds / whole)
             parts["ms"].append(1000 * whole)
-    said = ", ".join(
+    shares_text = ", ".join(
         f"{name} {statistics.median(parts[name]):.1%}" for name in ("generation", "reward", "reading", "learning")
     )
-    print(f"an update takes {statistics.median(parts['ms']):.0f} ms: {said}")
+    print(f"an update takes {statistics.median(parts['ms']):.0f} ms: {shares_text}")
 
 
 def cache(experiment: HumanFeedback, repeats: int) -> None:
@@ -132,8 +132,8 @@ def pipeline(threads: int) -> None:
         for name, first, last in info["facts"]["stages"]:
             inside = [row["time"] for row in timed_rows if first < row["step"] <= last]
             ends[name] = max(inside) - min(inside)
-        said = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in ends.items())
-        print(f"feedback-reviews on {threads} threads: {whole:.0f} s ({said})")
+        parts = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in ends.items())
+        print(f"feedback-reviews on {threads} threads: {whole:.0f} s ({parts})")
 
 
 def main() -> None:

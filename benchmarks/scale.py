@@ -37,7 +37,7 @@ def main() -> None:
         shutil.rmtree(folder)
 
 
-def timed(work: Callable[[], Result]) -> tuple[float, Result]:
+def time_work(work: Callable[[], Result]) -> tuple[float, Result]:
     begun = time.perf_counter()
     result = work()
     return time.perf_counter() - begun, result
@@ -70,11 +70,11 @@ def measure_log(run: Path) -> None:
 
     log = run / "events.jsonl"
     print(f"log: {log.stat().st_size / 1e6:.0f} MB")
-    whole, count = timed(lambda: sum(1 for line in log.open("rb") if json.loads(line)))
+    whole, count = time_work(lambda: sum(1 for line in log.open("rb") if json.loads(line)))
     report("json.loads of every row (the measure)", whole, whole, f"{count} rows")
 
     reader = RunReader(run)
-    seconds, _ = timed(reader.poll)
+    seconds, _ = time_work(reader.poll)
     sampled = reader.series("loss")
     report("first poll: a sampled curve", seconds, whole, f"{len(sampled)} points, latest {reader.latest('loss')}")
 
@@ -83,7 +83,7 @@ def measure_log(run: Path) -> None:
     begun = time.perf_counter()
     catching: threading.Thread = reader.catch_up_in_background()
     while catching.is_alive():  # as a screen does meanwhile
-        polls.append(timed(lambda: (reader.poll(), reader.series("loss")))[0])
+        polls.append(time_work(lambda: (reader.poll(), reader.series("loss")))[0])
         time.sleep(0.02)
     seconds = time.perf_counter() - begun
     assert reader.complete
@@ -94,8 +94,8 @@ def measure_log(run: Path) -> None:
     print(f"{'memory for all columns':<46}{grown:>9.0f} MB")
 
     light = RunReader(run, light=True)
-    report("light opening (a row of the list of runs)", timed(light.poll)[0], whole)
-    report("a poll with nothing new", timed(light.poll)[0], whole)
+    report("light opening (a row of the list of runs)", time_work(light.poll)[0], whole)
+    report("a poll with nothing new", time_work(light.poll)[0], whole)
 
 
 def measure_frames(folder: Path, frames: int) -> None:
@@ -107,18 +107,18 @@ def measure_frames(folder: Path, frames: int) -> None:
     pattern = draw.random((4, 4, 64, 64)).astype(np.float16)
     writer = FrameWriter(folder / "frames", 1e12)
     labels = [f"t{place}" for place in range(64)]
-    seconds, _ = timed(
+    seconds, _ = time_work(
         lambda: [writer.write(Frame(step, {"attention/pattern": pattern}, {"probe": labels})) for step in range(frames)]
     )
     print(f"\nrecording: {frames} frames of {pattern.nbytes // 1024} KiB, written at {frames / seconds:.0f} frames/s")
     index = FrameIndex(folder / "frames")
-    print(f"{'looking the recording up':<46}{timed(index.refresh)[0]:>9.3f} s")
+    print(f"{'looking the recording up':<46}{time_work(index.refresh)[0]:>9.3f} s")
     for name, order in (
         ("forwards", index.steps[:2000]),
         ("backwards", index.steps[::-1][:2000]),
         ("at random", draw.choice(index.steps, 1000)),
     ):
-        seconds, _ = timed(lambda order=order: [index.read(int(step)) for step in order])
+        seconds, _ = time_work(lambda order=order: [index.read(int(step)) for step in order])
         print(f"{'scrubbing ' + name:<46}{len(order) / seconds:>9.0f} frames/s")
 
 
@@ -134,7 +134,7 @@ def measure_drawing() -> None:
         ("log x", {"log_x": True}),
     ):
         seconds = statistics.median(
-            timed(lambda options=options: draw([curve], 100, 25, **options))[0] for _ in range(50)
+            time_work(lambda options=options: draw([curve], 100, 25, **options))[0] for _ in range(50)
         )
         print(f"{name:<46}{seconds * 1000:>9.2f} ms")
 

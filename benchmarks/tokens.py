@@ -1,4 +1,4 @@
-"""How fast byte pair encoding is learnt and applied, beside rustbpe, tiktoken and Hugging Face's tokenizers.
+"""The speed of learning and applying byte pair encoding, compared with rustbpe, tiktoken and Hugging Face's tokenizers.
 
     python benchmarks/tokens.py            about two minutes; medians of ratios of CPU time, taking turns
     python benchmarks/tokens.py --check    exact merges and encodings of the whole corpus and 100 000 strings
@@ -39,7 +39,7 @@ from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer, FastEncoder
 from txlab.engine.tokenizers.gpt2_files import merge_names
 from txlab.engine.tokenizers.patterns import PATTERNS
 from txlab.engine.tokenizers.plain import merge_pair
-from txlab.engine.tokenizers.training import Trainer, count_chunks, trained
+from txlab.engine.tokenizers.training import Trainer, count_chunks, train_merges
 from txlab.experiments.corpora import load_corpus
 
 VOCABULARY = 4096
@@ -76,19 +76,19 @@ def training(text: str, repeats: int) -> None:
     taken = by_turns(
         repeats,
         rustbpe=lambda: rust(text, VOCABULARY),
-        ours=lambda: trained(count_chunks([text]), VOCABULARY),
+        ours=lambda: train_merges(count_chunks([text]), VOCABULARY),
         splitting=lambda: count_chunks([text]),
     )
     size = len(text.encode()) / 1e6
     times = ", ".join(f"{name} {median(spent):.2f} s" for name, spent in taken.items())
-    print(f"training, {size:.1f} MB to {VOCABULARY}: {times} (a part of ours)")
+    print(f"training, {size:.1f} MB to {VOCABULARY}: {times} (part of ours)")
     print(f"  ours / rustbpe: {ratio(taken['ours'], taken['rustbpe'])}   (wanted: at most 6)")
 
 
 def recounting(text: str, repeats: int) -> None:
     """Our merging compared with recounting, both after splitting."""
     chunks = count_chunks([text])
-    ours = [cpu_seconds(lambda: trained(chunks, VOCABULARY)) for _ in range(repeats)]
+    ours = [cpu_seconds(lambda: train_merges(chunks, VOCABULARY)) for _ in range(repeats)]
     merges = VOCABULARY - 256
     trainer = Trainer(chunks)
     samples: list[float] = []
@@ -96,7 +96,7 @@ def recounting(text: str, repeats: int) -> None:
         while len(trainer.merges) < at:
             trainer.step()
         rows = rows_of(trainer, chunks)
-        samples += [cpu_seconds(lambda rows=rows, token=256 + at: recounted(rows, token)) for _ in range(2)]
+        samples += [cpu_seconds(lambda rows=rows, token=256 + at: merge_rows(rows, token)) for _ in range(2)]
     each = sum(samples) / len(samples)
     print(
         f"recounting every pair: {each:.3f} s a merge ({len(samples)} timed: {min(samples):.3f} … {max(samples):.3f});"
@@ -111,7 +111,7 @@ def rows_of(trainer: Trainer, chunks: Counter[bytes]) -> list[tuple[list[int], i
     return [(tokenizer.encode_chunk(chunk), count) for chunk, count in chunks.items()]
 
 
-def recounted(rows: list[tuple[list[int], int]], token: int) -> list[tuple[list[int], int]]:
+def merge_rows(rows: list[tuple[list[int], int]], token: int) -> list[tuple[list[int], int]]:
     """One merge of algorithm 1 (Sennrich et al. 2016)."""
     counts: Counter[tuple[int, int]] = Counter()
     for row, count in rows:
@@ -124,7 +124,7 @@ def recounted(rows: list[tuple[list[int], int]], token: int) -> list[tuple[list[
 def encoding(text: str, repeats: int) -> None:
     from tokenizers import Tokenizer
 
-    tokenizer = trained(count_chunks([text]), VOCABULARY).tokenizer()
+    tokenizer = train_merges(count_chunks([text]), VOCABULARY).tokenizer()
     theirs = tokenizer.fast.encoding
     assert theirs is not None
     hugging = hugging_face(tokenizer)
@@ -162,7 +162,7 @@ GROWTH = """
 import sys
 from pathlib import Path
 from time import process_time
-from txlab.engine.tokenizers.training import count_chunks, trained
+from txlab.engine.tokenizers.training import count_chunks, train_merges
 
 def memory(name):
     return int(Path("/proc/self/status").read_text().split(name + ":")[1].split()[0]) / 1024
@@ -170,12 +170,12 @@ def memory(name):
 act, text = sys.argv[1], Path(sys.argv[2]).read_text()
 pattern = "none" if "no pattern" in act else "gpt4"
 if not act.startswith("learning"):
-    tokenizer = trained(count_chunks([text[:200_000], "a" * 2000], pattern), 1024).tokenizer(pattern)
+    tokenizer = train_merges(count_chunks([text[:200_000], "a" * 2000], pattern), 1024).tokenizer(pattern)
     tokenizer.fast.ids
 Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
 before, began = memory("VmRSS"), process_time()
 if act.startswith("learning"):
-    trained(count_chunks([text], pattern), 512)
+    train_merges(count_chunks([text], pattern), 512)
 elif act.startswith("fast"):
     tokenizer.fast.encode(text)
 else:
@@ -199,13 +199,13 @@ def growth(quick: bool) -> None:
         "fast, spaces": 0.2,
     }
     for name, size in cases.items():
-        small, large = (grown(name, size * scale / (4 if quick else 1)) for scale in (1, 4))
+        small, large = (measure_growth(name, size * scale / (4 if quick else 1)) for scale in (1, 4))
         exponent = log(large[0] / small[0]) / log(4)
         more = f"{small[1]:6.0f} → {large[1]:6.0f} MB more"
         print(f"  {name:34} {small[0]:6.2f} → {large[0]:6.2f} s, exponent {exponent:4.2f}; {more}", flush=True)
 
 
-def grown(name: str, size: float) -> tuple[float, float]:
+def measure_growth(name: str, size: float) -> tuple[float, float]:
     """CPU seconds and additional peak memory in MB (Linux), measured in a separate process."""
     one = {"one letter": "a", "spaces": " "}.get(name.split(", ")[1])
     with TemporaryDirectory() as folder:
@@ -228,31 +228,33 @@ def check() -> None:
     text = corpus.text
     print(f"python-source: {corpus.size:,} bytes, {len(corpus.documents)} documents", flush=True)
     for vocabulary in (4096, 16384):
-        ours = trained(count_chunks([text]), vocabulary).tokenizer()
+        ours = train_merges(count_chunks([text]), vocabulary).tokenizer()
         assert rust(text, vocabulary) == {data: token for token, data in enumerate(ours.bytes_of)}
         print(f"  {vocabulary}: all {len(ours.merges)} merges are rustbpe's", flush=True)
         for pattern in ("gpt2", "gpt4"):
             theirs = json.loads(hugging_face_trained([text], vocabulary, pattern).to_str())["model"]["merges"]
-            ours = trained(count_chunks([text], pattern), vocabulary, GPT2).tokenizer(pattern)
+            ours = train_merges(count_chunks([text], pattern), vocabulary, GPT2).tokenizer(pattern)
             assert [tuple(merge) for merge in theirs] == merge_names(ours)
             print(f"  {vocabulary}, {pattern}: all {len(theirs)} merges are Hugging Face's", flush=True)
     strings, disputed = undisputed(random_strings(100_000))
     strings += ["a" * 100_000, " " * 3000, "\n" * 3000, "ab" * 50_000]
     for pattern in ("gpt2", "gpt4"):
-        tokenizer = trained(count_chunks([text[:2_000_000], *strings[:20_000]], pattern), 8192, GPT2).tokenizer(pattern)
+        tokenizer = train_merges(count_chunks([text[:2_000_000], *strings[:20_000]], pattern), 8192, GPT2).tokenizer(
+            pattern
+        )
         fast = FastEncoder(tokenizer)
         assert fast.encoding is not None
         theirs_by_id = hugging_face(tokenizer)
         different = [
             string
-            for string, found in zip(strings, theirs_by_id.encode_batch(strings), strict=True)
+            for string, expected in zip(strings, theirs_by_id.encode_batch(strings), strict=True)
             if not (
                 tokenizer.encode(string)
                 == fast.encode(string).tolist()
-                == found.ids
+                == expected.ids
                 == fast.ids[fast.encoding.encode(string, disallowed_special=())].tolist()
             )
-            or tokenizer.decode(found.ids) != string
+            or tokenizer.decode(expected.ids) != string
         ]
         assert not different, different[:3]
         size = sum(len(string.encode()) for string in strings)

@@ -2,16 +2,16 @@
 
     python benchmarks/transformer.py [training] [inspection] [generation] [cache] [--quick] [--threads N] [--repeats N]
 
-training     model, loss, gradients and AdamW of an encoder–decoder and of BERT, beside the same loop around
+training     model, loss, gradients and AdamW of an encoder–decoder and of BERT, compared with the same loop around
              torch.nn.Transformer and torch.nn.TransformerEncoder, which attend by SDPA too; float32, no dropout
 inspection   one probe text every 10 steps, as a share of those steps: GPT, BERT and encoder–decoder
-generation   greedy, with the cache, beside `generate` of transformers: a GPT-2 small with random weights on both sides;
-             both must generate the same ids
+generation   greedy, with the cache, compared with `generate` of transformers: a GPT-2 small with random weights on
+             both sides; both must generate the same ids
 cache        adding a token to 12 layers' keys and values of 768 features: in preallocated memory, and by torch.cat
 
 Both sides take turns within one process, with the same threads. Wall time decides; on a shared machine processor time
-says more, and its ratio is printed too. The output gives medians, and medians of the ratios within a turn, theirs /
-ours: above 1, ours is faster. --quick is a smoke test on tiny shapes and measures nothing.
+is more reliable, and its ratio is printed too. The output gives medians, and medians of the ratios within a turn,
+theirs / ours: above 1, ours is faster. --quick is a smoke test on tiny shapes and measures nothing.
 """
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ class Console:
         return None
 
     def keys(self, keys: Sequence[str], count: int) -> list[float]:
-        """The times of `count` key presses, with a person's pause between them."""
+        """The times of `count` key presses, with a human pause between them."""
         times = []
         for index in range(count):
             times.append(self.key(keys[index % len(keys)]))

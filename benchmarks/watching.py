@@ -1,8 +1,8 @@
 """How much an open console slows a run on the same cores: `python benchmarks/watching.py`. Target: ≤ 5 %.
 
-A GPT of 4 layers, width 128 and T = 64 trains in a process of its own. The console, in a pseudo-terminal of 120 × 40,
+A GPT of 4 layers, width 128 and T = 64 trains in a separate process. The console, in a pseudo-terminal of 120 × 40,
 is repeatedly opened on its Train screen for a while and closed for as long; the speed of each period is taken from the
-run's own log, without the seconds of opening. Periods alternate, so that other load affects both alike.
+run's own log, without the seconds of opening. Periods alternate, so that other load affects both equally.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tui_latency import Console, computing
 
 from txlab.runs.reader import RunReader
 
-SETTLES = 8.0  # seconds after opening or closing that are not counted: opening the console beside a run takes 5
+SETTLES = 8.0  # seconds after opening or closing that are not counted: opening the console during a run takes 5
 CHANGES = ["data.tokenizer=bytes", "model.layers=4", "model.heads=4", "model.width=128", "model.context=64"]
 CHANGES += ["train.batch=12", "train.steps=1000000", "record.frame_every=10", "record.checkpoint_every=2000"]
 

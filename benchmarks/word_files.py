@@ -1,8 +1,8 @@
-"""Files of word vectors beside gensim: python benchmarks/word_files.py [--words N]
+"""Files of word vectors compared with gensim: python benchmarks/word_files.py [--words N]
 
-Whether gensim reads what we write and we what gensim writes, to the bit, in word2vec's text and binary and in GloVe's
+Whether gensim reads our files and we gensim's, to the bit, in word2vec's text and binary and in GloVe's
 text; how long reading and writing takes; and whether both give the same answers to the analogy questions and the pairs
-of words that gensim has in its test data. Needs gensim (`pip install gensim`), on which nothing else here depends.
+of words that gensim has in its test data. Needs gensim (`pip install gensim`), used only here.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ def files(embedding: Embedding, folder: Path) -> None:
 
 def one_form(embedding: Embedding, theirs: Any, form: str, folder: Path) -> None:
     binary, header, ours, other = form == "word2vec-binary", form != "glove", folder / "ours", str(folder / "theirs")
-    found: list[Any] = []
+    read_by: list[Any] = []
     write = cpu_seconds(lambda: write_vectors(embedding, ours, form))
     their_write = cpu_seconds(lambda: theirs.save_word2vec_format(other, binary=binary, write_header=header))
-    read = cpu_seconds(lambda: found.append(read_vectors(Path(other))))
+    read = cpu_seconds(lambda: read_by.append(read_vectors(Path(other))))
     their_read = cpu_seconds(
-        lambda: found.append(theirs.load_word2vec_format(str(ours), binary=binary, no_header=not header))
+        lambda: read_by.append(theirs.load_word2vec_format(str(ours), binary=binary, no_header=not header))
     )
-    we, they = found
+    we, they = read_by
     print(f"  {form:16} gensim reads ours: {same(they.index_to_key, they.vectors, embedding)}", end="")
     print(f"; we read gensim's: {same(we.words, we.vectors, embedding)}")
     print(f"  {'':16} write {write:.1f} (gensim {their_write:.1f}), read {read:.1f} (gensim {their_read:.1f})")
@@ -73,13 +73,12 @@ def evaluations() -> None:
     ours, theirs = Embedding(tuple(words), vectors), KeyedVectors(20)
     theirs.add_vectors(words, vectors)
     for fold in (True, False):
-        found = analogies(ours, sections, fold)
-        _, told = theirs.evaluate_word_analogies(datapath("questions-words.txt"), case_insensitive=fold)
-        pairs = [(len(each["correct"]), len(each["correct"]) + len(each["incorrect"])) for each in told]
-        equal = [(each.right, each.known) for each in [*found, total(found)]] == pairs
-        print(
-            f"questions-words.txt, folded {fold}: {total(found)}, {'as' if equal else 'NOT AS'} gensim in every section"
-        )
+        accuracies = analogies(ours, sections, fold)
+        _, sections_of = theirs.evaluate_word_analogies(datapath("questions-words.txt"), case_insensitive=fold)
+        pairs = [(len(each["correct"]), len(each["correct"]) + len(each["incorrect"])) for each in sections_of]
+        equal = [(each.right, each.known) for each in [*accuracies, total(accuracies)]] == pairs
+        same = "as" if equal else "NOT AS"
+        print(f"questions-words.txt, folded {fold}: {total(accuracies)}, {same} gensim in every section")
         for name in ("wordsim353.tsv", "simlex999.txt"):
             asked: Any = read_evaluation(Path(datapath(name)))
             agreed = agreement(ours, asked, fold)

@@ -1,9 +1,9 @@
-"""Memory of word2vec on a text that is larger: python benchmarks/word_memory.py [--megabytes 20 200]
+"""Memory of word2vec on a text larger than it: python benchmarks/word_memory.py [--megabytes 20 200]
 
-For each size a text is made, of words with frequencies ∝ 1 / rank and a million possible ones, and gone through once by
-`words-docs` in a process of its own: counted, encoded into a temporary file, learnt from. Printed are the largest
-resident memory of the process, what of it is its own (anonymous: the pages of the temporary file can be dropped at any
-time), and what it had before the text. Wanted: at most 1 GB for 200 MB, and no growth with the text.
+For each size a text is generated, of a million possible words with frequencies ∝ 1 / rank, and read once by
+`words-docs` in a separate process: counted, encoded into a temporary file, learnt from. It prints the largest resident
+memory of the process, the anonymous part of it (the pages of the temporary file can be dropped at any time), and its
+memory before the text. Target: at most 1 GB for 200 MB, and no growth with the text.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def memory(process: int) -> dict[str, int]:
     return {name: int(size) // 1000 for name, size in re.findall(r"(RssAnon|VmRSS|VmHWM):\s+(\d+) kB", status)}
 
 
-def measured(path: Path) -> str:
+def measure(path: Path) -> str:
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     began = time.perf_counter()
     with subprocess.Popen(
@@ -86,7 +86,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="txlab-words-") as folder:
             path = Path(folder) / "text.txt"
             write_text(path, size)
-            print(measured(path), flush=True)
+            print(measure(path), flush=True)
 
 
 if __name__ == "__main__":

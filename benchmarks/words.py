@@ -1,13 +1,12 @@
-"""Words per second of word2vec, beside gensim: python benchmarks/words.py [--words N] [--repeats N]
+"""Words per second of word2vec, compared with gensim: python benchmarks/words.py [--words N] [--repeats N]
 
 Both learn the same words by skip-gram with negative sampling: width 100, window 5, 5 negatives, subsampling 1e-3, one
 epoch (five of the manual), on one thread and on two. They take turns, so that other load on the machine affects both
-alike. The output has medians of words per second, by the clock and by processor time, and of the ratios within a
-repeat. Counted are the words of the vocabulary, before any are thinned out. Ours is a run with its windows, noise and
-recording, and the same bits with one thread and with two. With two, one learns and the other prepares: `path` is the
-processor time of the first, beside half of gensim's.
-Then both learn the planted text of `words-planted`, and answer which synonyms and analogies they found. Needs gensim
-(`pip install gensim`), on which nothing else here depends.
+equally. The output has medians of words per second, by the clock and by processor time, and of the ratios within a
+repeat. The words of the vocabulary are counted before subsampling. Ours is a run with its windows, noise and recording,
+and the same bits with one thread and with two. With two, one learns and the other prepares: `path` is the processor
+time of the first, compared with half of gensim's. Then both learn the planted text of `words-planted`, and report which
+synonyms and analogies they found. Needs gensim (`pip install gensim`), used only here.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from txlab.experiments.schema import Record
 from txlab.runs.control import Inbox
 from txlab.runs.directory import new_info
 from txlab.runs.folder import create_run_directory
-from txlab.runs.loop import drive
+from txlab.runs.loop import run_loop
 from txlab.runs.recorder import Recorder
 
 RECORD = Record(evaluate_every=0, sample_every=100, frame_every=20, checkpoint_every=100)  # as scenarios/words-*
@@ -46,14 +45,14 @@ EPOCHS = {"python-source": 1, "python-docs": 5}
 
 
 class Spent(NamedTuple):
-    """Seconds by the clock, of all threads, and of the one that was asked."""
+    """Seconds by the clock, of all threads, and of the calling one."""
 
     wall: float
     processor: float
     path: float
 
 
-def spent(work: Callable[[], object]) -> Spent:
+def measure_time(work: Callable[[], object]) -> Spent:
     clocks = (time.perf_counter, time.process_time, time.thread_time)
     begun = [clock() for clock in clocks]
     work()
@@ -67,15 +66,15 @@ def experiment(threads: int, data: dict[str, Any], vectors: dict[str, Any], trai
     return KIND.build(scenario)
 
 
-def recorded(made: WordVectors, folder: Path) -> Spent:
+def run_recorded(made: WordVectors, folder: Path) -> Spent:
     run = create_run_directory(folder, "words")
     info = new_info(run, "words", "word-vectors", steps=made.steps)
     info.save(run)
     recorder = Recorder(run, info)
-    found = spent(lambda: drive(made, recorder, Inbox(run), RECORD))
+    spent_on = measure_time(lambda: run_loop(made, recorder, Inbox(run), RECORD))
     recorder.finish("done", "")
     assert made.step_count == made.steps
-    return found
+    return spent_on
 
 
 def gensim_of(sentences: list[list[str]], threads: int, **how: Any) -> Any:
@@ -88,13 +87,13 @@ def gensim_of(sentences: list[list[str]], threads: int, **how: Any) -> Any:
 
 def first_sentences(text: str, words: int) -> list[list[str]]:
     section = WordText.model_validate({"text": text, "words": TEXTS[text]})
-    found: list[list[str]] = []
+    sentences: list[list[str]] = []
     known = 0
     for sentence in sentences_of(section, 1):
         if sentence and known < words:
-            found.append(sentence)
+            sentences.append(sentence)
             known += len(sentence)
-    return found
+    return sentences
 
 
 def speeds(text: str, words: int, repeats: int, folder: Path) -> None:
@@ -107,15 +106,17 @@ def speeds(text: str, words: int, repeats: int, folder: Path) -> None:
         for _ in range(repeats):
             made = experiment(threads, data, {}, {"epochs": EPOCHS[text], "words": 10_000})
             known = made.text.vocabulary.known
-            ours.append(recorded(made, folder))
+            ours.append(run_recorded(made, folder))
             model = gensim_of(sentences, threads, vector_size=100, min_count=5, sample=1e-3)
             assert sum(model.wv.get_vecattr(word, "count") for word in model.wv.key_to_index) == known
-            theirs.append(spent(partial(model.train, sentences, total_examples=len(sentences), epochs=EPOCHS[text])))
+            theirs.append(
+                measure_time(partial(model.train, sentences, total_examples=len(sentences), epochs=EPOCHS[text]))
+            )
         known *= EPOCHS[text]
         print(f"{text}, {known:,} words, {threads} thread{'s' if threads > 1 else ''}, thousand words a second:")
         for clock in Spent._fields[: 1 + threads]:
-            us, them = ([getattr(each, clock) for each in found] for found in (ours, theirs))
-            if clock == "path":  # beside the best that gensim's two workers could do
+            us, them = ([getattr(each, clock) for each in each_words] for each_words in (ours, theirs))
+            if clock == "path":  # compared with the best that gensim's two workers could do
                 them = [each.processor / threads for each in theirs]
             ratios = [other / one for one, other in zip(us, them, strict=True)]
             print(
@@ -132,16 +133,16 @@ def quality() -> None:
     made = experiment(1, planted, vectors, {"epochs": 6, "words": 5000})
     for _ in range(made.steps):
         made.step()
-    print(f"planted text, 6 epochs   ours    {told(made)}")
+    print(f"planted text, 6 epochs   ours    {describe(made)}")
     sentences = list(sentences_of(WordText.model_validate(planted), 1))
     model = gensim_of(sentences, 1, vector_size=64, min_count=1, sample=0)
     model.train(sentences, total_examples=model.corpus_count, epochs=6)
     order = [model.wv.key_to_index[word] for word in made.text.vocabulary.words]
     made.model.v.copy_(torch.from_numpy(unit(model.wv.vectors[order]).astype(np.float32)))
-    print(f"                         gensim  {told(made)}")
+    print(f"                         gensim  {describe(made)}")
 
 
-def told(made: WordVectors) -> str:
+def describe(made: WordVectors) -> str:
     return ", ".join(f"{name} {share:.3f}" for name, share in made.evaluate().items())
 
 

@@ -2,8 +2,8 @@
 
 A generated text of 60 000 words with Zipf's frequencies, a run that learns vectors of the 50 000 most frequent ones on
 one thread and records all of them every ten steps (--frame-every), and the real program in a pseudo-terminal of
-120 × 40. It prints the milliseconds from a key to the last byte of what it paints, beside the smallest Textual program
-in the same minute (see tui_latency.py), and the time that the nearest words of one word take.
+120 × 40. It prints the milliseconds from a key to the last byte of what it paints, compared with the smallest Textual
+program in the same minute (see tui_latency.py), and the time that the nearest words of one word take.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def main() -> None:
         write_text(text)
         settings = [f"data.text={text}", "data.words=spaces", "data.sentences=line", "data.minimum=1"]
         settings += [
-            "look.shown=50000",
+            "probe.shown=50000",
             f"record.frame_every={options.frame_every}",
             "train.epochs=1000",
             "compute.threads=1",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from math import cos, exp, log, pi, sqrt, tanh
 
-from txlab.engine.explain import Step
+from txlab.engine.explain import IN_FACT, Explanation, Step
 
 KNOWN = {"sqrt": sqrt, "log": log, "exp": exp, "cos": cos, "tanh": tanh, "pi": pi, "min": min, "max": max}
 WRITTEN = {"−": "-", "·": "*", "^": "**", "[": "(", "]": ")", "√": "sqrt ", "ln ": "log ", "π": "pi", "½": "0.5 *"}
@@ -33,4 +33,17 @@ def miscalculated(steps: Iterable[Step], within: float) -> list[str]:
         value = calculated(step.expression) if isinstance(step.result, int | float) else None
         if value is not None and abs(value - step.result) > within * max(abs(value), abs(step.result)) + 1e-9:  # type: ignore[operator, arg-type]
             found.append(f"{step.name} = {step.expression} = {step.result}, not {value}")
+    return found
+
+
+def contradictions(why: Explanation) -> list[str]:
+    """Why the explanation cannot be true: its steps give another number, or a letter has two values."""
+    found = [step.note for step in why.steps if step.name == IN_FACT]
+    names = [operand.name for operand in why.operands]
+    found += [f"two inputs are called {name}" for name in set(names) if names.count(name) > 1]
+    values = {operand.name: operand.value for operand in why.operands}
+    for step in why.steps:
+        changed = f"{step.name} ←" in why.equation or f"{step.name.partition('(')[0]} ←" in why.equation
+        if step.name in values and not changed and values[step.name] != step.result:
+            found.append(f"{step.name} is {values[step.name]} and {step.result}")
     return found

@@ -8,7 +8,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +30,12 @@ os.environ |= {
     "TXLAB_RUNS": str(HOME / "runs"),
     # Also for child processes: two busy pools of threads on two cores make everything several times slower.
     "OMP_NUM_THREADS": "1",
-    "PYTHONDONTWRITEBYTECODE": "1",
     # Child processes test this checkout as well, wherever they are started and whatever else is installed.
     "PYTHONPATH": os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")])),
 }
-for name in ("NO_COLOR", "FORCE_COLOR", "COLORTERM", "TXLAB_ASCII"):
+# Bytecode is written, once for all workers and the programs they start: compiling txlab and rewriting the assertions of
+# all tests takes each of them half a minute.
+for name in ("NO_COLOR", "FORCE_COLOR", "COLORTERM", "TXLAB_ASCII", "PYTHONDONTWRITEBYTECODE"):
     os.environ.pop(name, None)
 
 # A suite that nohup or a shell's & started inherits ignored signals, and would pass them on to programs that are to be
@@ -89,6 +90,15 @@ def one_thread() -> None:
         torch.set_num_threads(1)
 
 
+@pytest.fixture(autouse=True)
+def no_run_left_open() -> Iterator[None]:
+    """A run that a test leaves open watches how this process ends: `sys.exit` and the signals, for all later tests."""
+    yield
+    ending = sys.modules.get("txlab.runs.ending")
+    for run in list(ending._open) if ending else ():
+        ending.forget(run)
+
+
 TINY = """
 kind = "language-model"
 seed = 3
@@ -111,7 +121,7 @@ validation_batches = 2
 [sampling]
 prompts = ["The "]
 tokens = 12
-[look]
+[probe]
 positions = 12
 [record]
 evaluate_every = 4

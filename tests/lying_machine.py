@@ -36,6 +36,11 @@ LIES = (
     *("giant marks", "frame of a GiB", "frame of parts", "frame of zeros", "small pieces", "run.json of parts"),
 )
 
+LIES_OF_BOX = (
+    *("huge reading", "deep reading", "reading of parts", "readings"),
+    *("odd reading", "reading out of bounds", "no reading"),
+)
+
 
 def script(folder: Path, lie: str) -> str:
     """A command for $TXLAB_SSH."""
@@ -133,6 +138,8 @@ class Liar:
                 self.send({"id": number, "size": 4_000_000}, b"x" * (4096 if what == "frame" else 1))
             else:
                 self.frame(number)
+        elif what == "box":
+            self.read_machine(number)
         elif what == "beat":
             self.send({"id": number})
 
@@ -169,6 +176,26 @@ class Liar:
         self.send(
             {"id": number, "size": 1 << 30 if self.lie == "frame of a GiB" else len(blob), "frame": [1, None, 9]}, blob
         )
+
+    def read_machine(self, number: Any) -> None:
+        odd = "\x1b]0;owned\x07\x9b2J\u202e[bold]"
+        about = {"index": 0, "uuid": odd, "name": odd, "trouble": odd}
+        process = {"pid": 7, "user": odd, "name": odd, "command": odd, "run": odd, "cards": [{"index": 0, "mb": 1.0}]}
+        reading: dict[str, Any] = {"host": odd, "time": 1e15, "cores": 1, "busy": 0.5, "load": 1.0, "memory_mb": 1.0}
+        reading |= {"total_mb": 1.0, "disk_busy": None, "disks": [{"path": odd, "free_mb": 0.0, "total_mb": 0.0}]}
+        reading |= {"cards": [about], "processes": [process, {**process, "run": "../../etc", "pid": 8}]}
+        reading |= {"count": 2**53, "trouble": odd}
+        if self.lie == "reading out of bounds":
+            reading["load"] = 1e300
+        body = {
+            "huge reading": lambda: b'{"host":"' + b"x" * (8 << 20) + b'"}',
+            "deep reading": lambda: b'{"host":' + b"[" * 200_000 + b"]" * 200_000 + b"}",
+            "reading of parts": lambda: b'{"cards":[' + b"{}," * 150_000 + b"{}]}",
+        }.get(self.lie, lambda: json.dumps(reading).encode())()
+        while self.lie == "readings":
+            self.send({"id": number, "now": 1e15}, body, flush=False)
+        if self.lie != "no reading":
+            self.send({"id": number, "now": 1e15, "failed": odd}, body)
 
     def follow(self) -> None:
         """A run as it is, after the lie if it is one of a run's files."""

@@ -1,4 +1,4 @@
-"""Requests to a training of somebody else's program, sent while it trains, and what became of them."""
+"""Requests sent to a user's own training program while it trains, and their effects."""
 
 from __future__ import annotations
 

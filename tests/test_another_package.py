@@ -17,8 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent / "tui"))
 from picture import text_of
 from recorded import settle
 
-from txlab.engine.games.catalogue import game_named
-from txlab.engine.games.catalogue import installed as installed_games
+from txlab.engine.games.catalogue import game_named, load_installed
 from txlab.engine.games.players import RandomPlayer
 from txlab.engine.games.playing import Playing
 from txlab.engine.games.tournament import tournament
@@ -139,13 +138,19 @@ def row(cells):
 WORLD = NamedWorld("toy-row", "A toy row", "nowhere", row, {"cells": Option(3, "cells between", 1, 9)})
 ''',
     "screen.py": '''
-"""A screen that says one thing."""
+"""A screen that says one thing, and a key of it."""
+from txlab.tui.bindings import bind
 from txlab.tui.screen_registry import ScreenEntry
 from txlab.tui.screens.base_screens import BenchScreen
-from txlab.tui.screens.words import Words
+from txlab.tui.screens.plain_text import Words
 
 
 class ToyScreen(BenchScreen):
+    BINDINGS = [bind("k", "wind", "wind the toy up", "wind", id="toy.wind", synonyms="spring")]
+
+    def action_wind(self):
+        self.query_one(Words).say("the toy runs")
+
     def compose_body(self):
         yield Words("a toy on the bench")
 
@@ -322,9 +327,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def installed(site: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.syspath_prepend(str(site))
-    installed_games.cache_clear()
+    load_installed.cache_clear()
     yield site
-    installed_games.cache_clear()
+    load_installed.cache_clear()
     for name in [name for name in sys.modules if name.partition(".")[0] == "toybox"]:
         del sys.modules[name]
 
@@ -343,7 +348,7 @@ def test_the_shell_lists_and_runs_them(site: Path, tmp_path: Path) -> None:
     txlab(site, "run", "toy-halving", "--set", "halving.steps=2", "--out", str(run))
     rows = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
     assert [row["values"]["x"] for row in rows if row["event"] == "metrics" and "x" in row["values"]] == [4.0, 2.0]
-    few = ["control.runs=2", "control.episodes=3", "control.together=1", "control.score=1"]
+    few = ["control.runs=2", "control.episodes=3", "control.sync_every=1", "control.score=1"]
     sets = ["world.name=toy-row", "world.cells=4", 'learners=[{rule="toy-rule"}]', *few]
     run = tmp_path / "walked"
     txlab(site, "run", "cliff", "--out", str(run), *(word for each in sets for word in ("--set", each)))
@@ -373,11 +378,24 @@ async def test_the_console_shows_its_scenario_its_run_and_its_screen(installed: 
         await pilot.press("tab")
         await settle(pilot, lambda: "x 1.000" in text_of(app))
         await pilot.press("enter")  # its kind says on which screen
-        await settle(pilot, lambda: "a toy on the bench" in text_of(app))
+        await settle(pilot, lambda: "a toy on the bench" in text_of(app) and "k wind" in text_of(app))
+        await pilot.press("question_mark")
+        await settle(pilot, lambda: "k   wind the toy up" in text_of(app))
+        await pilot.press("escape", "colon", *"spring", "enter")
+        await settle(pilot, lambda: "the toy runs" in text_of(app))
         await pilot.press("3")
         await settle(pilot, lambda: "the toy" in text_of(app))
         await pilot.press("w")
         await settle(pilot, lambda: "x₀ / 2ⁿ" in text_of(app))
+
+
+async def test_the_console_opens_with_its_screen_for_a_run_of_its_kind(installed: Path, tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "halved"
+    txlab(installed, "run", "toy-halving", "--out", str(run))
+    app = TxlabApp(run=run, root=tmp_path / "runs")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, lambda: "a toy on the bench" in text_of(app))
+        assert app.current_run == run
 
 
 def test_its_game_keeps_the_promises_of_the_protocol_and_is_rated(installed: Path) -> None:
@@ -410,7 +428,7 @@ async def test_the_console_plays_its_game_on_its_board(installed: Path, tmp_path
         screen = app.screen
         assert isinstance(screen, PlayScreen)
         await settle(pilot, lambda: screen.game.your_move)
-        screen.game.prepare(game_named("toy-pig"))
+        screen.games.prepare(game_named("toy-pig"))
         await settle(pilot, lambda: screen.game.entry.name == "toy-pig" and screen.game.your_move)
         await settle(pilot, lambda: "pigs   0 against   0" in text_of(app))
         await pilot.press("enter")  # throw

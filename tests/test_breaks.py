@@ -24,17 +24,17 @@ def test_there_are_at_least_a_hundred_and_no_two_are_the_same() -> None:
 @pytest.mark.parametrize("one", BREAKS, ids=lambda one: f"{Path(one.file).stem}: {one.breaks}")
 def test_a_break_still_applies_and_its_tests_exist(one: Break) -> None:
     text = (ROOT / one.file).read_text()
-    assert one.applied(text) != text
+    assert one.apply(text) != text
     assert one.tests
     for test in one.tests:
         assert (ROOT / test.partition("::")[0]).exists(), test
     if one.file.endswith(".py"):
-        compile(one.applied(text), one.file, "exec")
+        compile(one.apply(text), one.file, "exec")
 
 
 def test_a_break_that_no_longer_applies_is_named() -> None:
     gone = Break("a.py", "x = 1", "x = 2", "the number", ("tests",))
     with pytest.raises(ValueError, match=r"a\.py: 'x = 1' occurs 0 times, not once"):
-        gone.applied("y = 1")
+        gone.apply("y = 1")
     with pytest.raises(ValueError, match="occurs 2 times"):
-        gone.applied("x = 1\nx = 1")
+        gone.apply("x = 1\nx = 1")

@@ -29,10 +29,10 @@ STARTED = {
     ("cli/served.py", "_open_app_process"): "the command of cli/serve.py, with python_module",
     ("cli/watch.py", "__init__"): "the person's program",
     ("runs/alerts.py", "tell"): "the person's alert command",
-    ("runs/far/line.py", "__init__"): "ssh; the Python at its other end has -I",
+    ("runs/remote/line.py", "__init__"): "ssh; the Python at its other end has -I",
     ("runs/origin.py", "_differs"): "git",
     ("runs/ranks/launch.py", "main"): "torch's launcher, with python_module",
-    ("runs/writing.py", "started"): "python_module",
+    ("runs/writing.py", "start_module"): "python_module",
 }
 STARTING = {
     "subprocess": ("Popen", "run", "call", "check_call", "check_output", "getoutput", "getstatusoutput"),
@@ -77,6 +77,7 @@ def test_processes_are_started_in_known_places_only() -> None:
     assert found == set(STARTED)
 
 
+@pytest.mark.evidence
 @pytest.mark.parametrize("folder", ["txlab", "benchmarks", "assets"])
 def test_python_is_started_with_a_safe_path(folder: str) -> None:
     """Each `sys.executable` is followed by -P or -I, and so is each "python" of a command line in a text."""
@@ -159,6 +160,7 @@ def test_the_hostile_folder_is_one(hostile: Path) -> None:
     assert "torch" in mark(hostile).split()
 
 
+@pytest.mark.evidence
 def test_a_run_imports_nothing_from_the_current_folder(hostile: Path, txlab: Path, tiny_scenario: Path) -> None:
     """In the foreground, detached, and by several processes; and the commands that look at it."""
     runs = hostile.parent / "runs"
@@ -176,6 +178,7 @@ def test_a_run_imports_nothing_from_the_current_folder(hostile: Path, txlab: Pat
     assert mark(hostile) == ""
 
 
+@pytest.mark.evidence
 def test_python_dash_m_takes_the_current_folder_out_again(hostile: Path, tiny_scenario: Path) -> None:
     """Of what Python has not imported by then: a txlab/ or a module that runpy needs is found there before."""
     (hostile.parent / "first.py").write_text("import sys, typing\nprint(*sys.modules)\n")

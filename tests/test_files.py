@@ -34,7 +34,7 @@ def test_a_file_without_a_size_is_bounded_too() -> None:
 
 
 @pytest.mark.parametrize("kind", ["FIFO", "folder", "socket", "device"])
-def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path, kind: str) -> None:
+def test_a_non_regular_file_is_refused_immediately(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "thing"
     if kind == "FIFO":
         os.mkfifo(path)

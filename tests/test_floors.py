@@ -38,7 +38,7 @@ def test_help_imports_nothing_of_weight() -> None:
 
 
 @pytest.mark.parametrize("words", [["run", "--help"], ["--version"], ["rnu"], ["run"]])
-def test_usage_is_said_without_what_is_slow(words: list[str]) -> None:
+def test_usage_is_printed_without_slow_imports(words: list[str]) -> None:
     # typer itself may bring pydantic to read options, and an error rich, to measure its width
     assert not modules_after(command(*words)) & (HEAVY - {"pydantic", "rich"})
 
@@ -72,7 +72,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
             assert path is None, " imports ".join((module, *path))
 
 
-def test_no_class_of_ours_stands_more_than_three_deep() -> None:
+def test_no_class_of_txlab_is_more_than_three_levels_deep() -> None:
     import txlab
 
     def depth(each: type) -> int:

@@ -26,7 +26,7 @@ sys.argv = {argv!r}
 """
 UNIGRAM = {"model": {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0], ["a", -1.0]]}}
 OPTIONAL = (
-    *("textual_serve", "aiohttp", "tokenizers", "sentencepiece", "gymnasium", "pynvml", "transformers", "lightning"),
+    *("textual_serve", "aiohttp", "tokenizers", "sentencepiece", "gymnasium", "transformers", "lightning"),
     *("pytorch_lightning", "accelerate", "yaml", "wandb", "trackio", "tensorboard", "torchvision", "datasets"),
     *("numba", "scipy", "pandas", "IPython"),
 )
@@ -53,7 +53,7 @@ def files(tmp_path: Path, tiny_run: Path) -> Path:
     """A folder with what the commands below are asked about."""
     (tmp_path / "unigram.json").write_text(json.dumps(UNIGRAM))
     (tmp_path / "pieces.model").write_bytes(b"not read without the library")
-    (tmp_path / "world.toml").write_text('kind = "control"\n[world]\nname = "gymnasium:Blackjack-v1"\n')
+    (tmp_path / "world.toml").write_text('kind = "mdp-control"\n[world]\nname = "gymnasium:Blackjack-v1"\n')
     (tmp_path / "text.txt").write_text("a b c " * 50)
     (tmp_path / "tiny").symlink_to(tiny_run)
     return tmp_path
@@ -110,6 +110,7 @@ def test_an_integration_says_what_to_install(tmp_path: Path, package: str) -> No
     assert "pytorch_lightning" not in last
 
 
+@pytest.mark.evidence
 def test_without_any_optional_package_all_else_works(files: Path, tiny_scenario: Path) -> None:
     """Among it the settings of Lightning's loggers, whose file needs yaml: the numbers are read without it."""
     log = files / "lightning_logs" / "version_0"
@@ -143,7 +144,7 @@ def test_without_any_optional_package_all_else_works(files: Path, tiny_scenario:
 
 def test_every_extra_of_ours_is_among_them() -> None:
     extras = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    modules = {"textual-serve": "textual_serve", "nvidia-ml-py": "pynvml"}
+    modules = {"textual-serve": "textual_serve"}
     for extra in set(extras) - {"test", "dev"}:
         for needed in extras[extra]:
             name = re.split(r"[<>=]", needed)[0]

@@ -83,6 +83,7 @@ run.log(1, loss=2.0)
 """
 
 
+@pytest.mark.evidence
 def test_what_macos_lacks_is_not_needed(tmp_path: Path, tiny_scenario: Path) -> None:
     """A run to its end, the commands that look at it, and a recording."""
     runs = tmp_path / "runs"
@@ -120,7 +121,7 @@ def test_rows_are_on_disk_without_fdatasync(tmp_path: Path, monkeypatch: pytest.
     writer.close()
 
 
-def test_a_host_that_gets_another_name_goes_on_with_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_renamed_host_continues_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a laptop does in another network. The process under the new name is not one that writes the run as well."""
     monkeypatch.setattr(socket, "gethostname", lambda: "a.home")
     run = txlab.record("mine", root=tmp_path)

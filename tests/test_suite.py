@@ -28,6 +28,13 @@ def test_that_fails_with_processes_at_work(tmp_path):
 """
 
 
+def test_no_two_files_of_tests_share_a_name() -> None:
+    """They are modules without a package, of which Python imports the first of a name."""
+    files = [path for path in sorted(TESTS.rglob("*.py")) if path.name != "conftest.py"]
+    names = [path.name for path in files]
+    assert [str(path.relative_to(TESTS)) for path in files if names.count(path.name) > 1] == []
+
+
 def suite_on(folder: Path, test: str) -> str:
     """Run a test file with this suite's conftest in a process that ignores signals, and return what was printed."""
     (folder / "test_it.py").write_text(test)

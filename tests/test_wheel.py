@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -72,9 +74,11 @@ def test_the_wheel_holds_what_is_needed_and_nothing_else(wheel: Path) -> None:
     sources = {str(path.relative_to(REPOSITORY)) for path in (REPOSITORY / "txlab").rglob("*.py")}
     texts = {f"txlab/_shipped/texts/{path.name}" for path in (REPOSITORY / "assets" / "texts").iterdir()}
     maps = {f"txlab/_shipped/maps/{path.name}" for path in (REPOSITORY / "assets" / "maps").iterdir()}
+    manual = {f"txlab/_shipped/docs/{path.name}" for path in (REPOSITORY / "docs").iterdir()}
     assert "txlab/_shipped/texts/sentences.toml" in texts
     assert "txlab/_shipped/maps/four-rooms.txt" in maps
-    assert scenarios | styles | sources | texts | maps <= names
+    assert "txlab/_shipped/docs/processes.md" in manual
+    assert scenarios | styles | sources | texts | maps | manual <= names
     assert "txlab/py.typed" in names
     assert all(name.startswith(("txlab/", "txlab-")) for name in names)
     assert not any("tests/" in name or name.endswith(".pyc") for name in names)
@@ -108,6 +112,10 @@ def test_the_installed_program_brings_its_formulas(installed: Path, tmp_path: Pa
     assert "Scaled dot-product attention" in call(installed, tmp_path, "formulas", "T1")
 
 
+def test_the_installed_program_brings_its_manual(installed: Path, tmp_path: Path) -> None:
+    assert call(installed, tmp_path, "help", "slurm").startswith("# Many processes")
+
+
 def test_the_installed_program_brings_its_sentences(installed: Path, tmp_path: Path) -> None:
     said = call(installed, tmp_path, "tokenizer", "compare", "bytes", "python-docs")
     assert "English" in said
@@ -125,3 +133,30 @@ def test_the_installed_program_brings_its_maps(installed: Path, tmp_path: Path) 
         check=True,
     ).stdout
     assert said == "Four rooms with a door in each wall\n"
+
+
+NEWER = {"torch": "2.15.0", "numpy": "2.5.0", "rich": "15.3.0", "pydantic": "2.99.0", "textual": "8.9.0"}
+
+
+def test_newer_packages_that_are_there_stay_as_they_are(wheel: Path, tmp_path: Path) -> None:
+    """pip would install txlab and nothing else next to them."""
+    with zipfile.ZipFile(wheel) as archive:
+        metadata = archive.read(next(name for name in archive.namelist() if name.endswith("METADATA"))).decode()
+    needed = [line.split(": ")[1] for line in metadata.splitlines() if line.startswith("Requires-Dist: ")]
+    names = {re.split(r"[^\w.-]", each)[0] for each in needed if "extra ==" not in each}
+    assert NEWER.keys() <= names
+    home = tmp_path / "environment"
+    venv.create(home, with_pip=False, symlinks=True)
+    site = next((home / "lib").glob("python*/site-packages"))
+    for name in names:
+        version = NEWER.get(name, "9999.0")
+        folder = site / f"{name.replace('-', '_')}-{version}.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    pip = [sys.executable, "-m", "pip", "--python", str(home / "bin" / "python"), "install"]
+    dry = [*pip, "--dry-run", "--no-index", "--quiet", "--report", "-", str(wheel)]
+    own = {name: value for name, value in without_checkout().items() if not name.startswith("PIP_")}
+    own["PIP_CONFIG_FILE"] = os.devnull  # a machine may have constraints of its own
+    done = subprocess.run(dry, capture_output=True, text=True, cwd=tmp_path, env=own, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert [each["metadata"]["name"] for each in json.loads(done.stdout)["install"]] == ["txlab"]

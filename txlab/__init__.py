@@ -1,6 +1,6 @@
 """txlab: a lab bench for the mathematics of language models, in a terminal.
 
-Importing the package is cheap: what it offers is imported on first use, and torch only when a command needs it.
+Importing the package is cheap: its public names are imported on first use, and torch only when a command needs it.
 """
 
 from typing import TYPE_CHECKING

@@ -1,8 +1,9 @@
 """`python -m txlab`, and so `torchrun -m txlab`.
 
 Notable: `python -m` puts the current folder before everything else, so a torch.py or a json.py there, or a package's
-metadata that declares a kind, would run. As pip does, the folder is taken out again, unless txlab itself was found in
-it. A txlab/ in the current folder has run by then: that is Python's own rule, and the command `txlab` does not have it.
+metadata that declares a kind, would run. As in pip, the folder is removed from the path again, unless txlab itself was
+found in it. A txlab/ in the current folder has already run by then, as Python prescribes for -m; the command `txlab` is
+not affected.
 """
 
 import os

@@ -12,23 +12,23 @@ PLATFORMS = "txlab runs on Linux and macOS; on Windows it runs in WSL"
 
 
 class LabError(Exception):
-    """The user's input is wrong, or something outside txlab is in the way; the message is one sentence."""
+    """The user's input is wrong, or something outside txlab failed; the message is one sentence."""
 
     exit_status = 2
 
 
 class RunFailed(LabError):
-    """A run started and could not continue (a NaN, a full disk, out of memory); its directory says why."""
+    """A run started and could not continue (a NaN, a full disk, out of memory); the reason is in its directory."""
 
     exit_status = 1
 
 
 class Guess(UserWarning):
-    """Something that the input does not say was guessed; the message is one sentence. A command prints it on stderr."""
+    """Something not specified by the input was guessed; the message is one sentence. Commands print it on stderr."""
 
 
 @contextmanager
-def located(where: object) -> Iterator[None]:
+def prefix_errors(where: object) -> Iterator[None]:
     """Put the place in front of the message of a LabError raised inside: a file, a key."""
     try:
         yield
@@ -37,7 +37,7 @@ def located(where: object) -> Iterator[None]:
 
 
 @contextmanager
-def refused(what: object) -> Iterator[None]:
+def convert_os_errors(what: object) -> Iterator[None]:
     """Raise an OSError inside as a LabError: "notes.txt cannot be read: Permission denied"."""
     try:
         yield
@@ -46,24 +46,24 @@ def refused(what: object) -> Iterator[None]:
 
 
 def nearest(given: str, allowed: Iterable[str]) -> str:
-    """Return ' (nearest: X)' for the closest of the allowed names, or '' if none is close. What was given itself is
-    never suggested: where a name is known and yet refused, the sentence has to say why.
+    """Return ' (nearest: X)' for the closest of the allowed names, or '' if none is close. The given name itself is
+    never suggested: if a known name is refused, the sentence has to give the reason.
 
     >>> nearest("learning_rat", ["learning_rate", "warmup"])
     ' (nearest: learning_rate)'
     """
-    found = difflib.get_close_matches(given, [name for name in allowed if name != given], n=1, cutoff=0.5)
-    return f" (nearest: {found[0]})" if found else ""
+    close = difflib.get_close_matches(given, [name for name in allowed if name != given], n=1, cutoff=0.5)
+    return f" (nearest: {close[0]})" if close else ""
 
 
 def choices(given: str, allowed: Iterable[str], word: str = "allowed") -> str:
-    """Return how a sentence about an unknown name goes on: the closest of the allowed names, and all of them.
+    """Return the end of a sentence about an unknown name: the closest of the allowed names, and all of them.
 
-    A long list is left out where one of them is close, because then the person has found it.
+    A long list is left out if one of them is close enough to be the intended name.
 
     >>> choices("gtp", ["gpt", "bert"])
     ' (nearest: gpt); allowed: gpt, bert'
-    >>> choices("world-98", [f"world-{n}" for n in range(99)])
+    >>> choices("wrold-98", [f"world-{n}" for n in range(99)])
     ' (nearest: world-98)'
     """
     names = list(allowed)

@@ -3,10 +3,9 @@ files that are either complete or absent.
 
 Notable: a FIFO would block a reader for ever and a device may never end, so a file is opened without blocking and
 examined through its descriptor before a byte is read. A refusal is an OSError whose `strerror` completes the sentence
-"… cannot be read: it is a FIFO". A run may come from somebody else, who may have put a link wherever a file is
-expected, so every entry of a run is a single name, looked up through the descriptor of its directory. Every file but
-the log is written under a temporary name and renamed, so a reader on another machine sees the old or the new file,
-never half of one.
+"… cannot be read: it is a FIFO". A run may come from another user and have a link instead of any file, so every entry
+of a run is a single name, looked up through the descriptor of its directory. Every file but the log is written under a
+temporary name and renamed, so a reader on another machine sees the old or the new file, never half of one.
 """
 
 from __future__ import annotations
@@ -35,20 +34,22 @@ NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 
 def shipped_path(name: str) -> Path:
-    """Return where `maps`, `texts/…` or `scenarios` lie: in the installed package, or at the top of the repository."""
+    """Return the path of `maps`, `texts/…`, `scenarios` or `docs`: in the installed package, or at the top of the
+    repository."""
     package = Path(__file__).parent
     installed = package / "_shipped" / name
-    return installed if installed.exists() else package.parent / ("." if name == "scenarios" else "assets") / name
+    at_the_top = name in ("scenarios", "docs")
+    return installed if installed.exists() else package.parent / ("." if at_the_top else "assets") / name
 
 
-def expanded(path: str | Path) -> Path:
-    """`path` with ~ and ~name replaced. Raises OSError if nobody has that name, and for a path with a NUL."""
+def expand_path(path: str | Path) -> Path:
+    """`path` with ~ and ~name replaced. Raises OSError if there is no such user, and for a path with a NUL."""
     try:
         if "\0" in str(path):
             raise OSError(errno.EINVAL, "a path cannot contain a NUL", str(path))
         return Path(path).expanduser()
     except RuntimeError:
-        raise FileNotFoundError(errno.ENOENT, "its home belongs to nobody here", str(path)) from None
+        raise FileNotFoundError(errno.ENOENT, "there is no such user", str(path)) from None
 
 
 def open_regular(path: str | Path, flags: int = os.O_RDONLY, *, follow: bool = True, folder: int | None = None) -> int:
@@ -112,8 +113,8 @@ def read_regular(path: str | Path, largest: int, *, follow: bool = True, folder:
 def lock(descriptor: int, wait: bool = False) -> bool:
     """Lock a file or a folder against other processes, for as long as it is open here.
 
-    Returns False on a file system that has no locks, as some network mounts and the Windows disks of WSL: nobody can
-    hold one there either. Raises BlockingIOError if another process holds it, unless `wait`; OSError.
+    Returns False on a file system without locks, such as some network mounts and the Windows disks of WSL: no process
+    can hold one there. Raises BlockingIOError if another process holds it, unless `wait`; OSError.
     """
     import fcntl  # not on Windows
 
@@ -144,10 +145,10 @@ def atomic_write(path: Path, data: bytes | Iterable[bytes], durable: bool = Fals
 
 @contextlib.contextmanager
 def folder_made_whole(path: Path) -> Iterator[Path]:
-    """A hidden directory beside `path`, which becomes `path` when the block ends, and is removed if the block raises.
+    """A hidden directory next to `path`, which becomes `path` when the block ends, and is removed if the block raises.
     `path` may be an empty directory.
 
-    What a kill leaves has the same hidden name: the next one that makes `path` removes it. Raises OSError;
+    After a kill the hidden directory remains, and is removed when `path` is next made. Raises OSError;
     BlockingIOError if another process is making it.
     """
     aside = path.with_name(f".{path.name[:200]}.being-made")
@@ -194,7 +195,7 @@ class OpenFolder:
         """The same directory with its own descriptor."""
         return OpenFolder(self.path, os.dup(self.descriptor))
 
-    # Looking
+    # Reading
 
     def names(self) -> list[str]:
         with os.scandir(self.descriptor) as entries:
@@ -222,7 +223,7 @@ class OpenFolder:
             raise OSError(errno.EMLINK, f"{name} has another hard link elsewhere", name)
         return descriptor
 
-    # Changing
+    # Writing
 
     def write(self, name: str, data: bytes | Iterable[bytes], durable: bool = False) -> None:
         """Write a file atomically, replacing any file or link of that name."""

@@ -1,14 +1,17 @@
-"""What other installed packages bring (kinds, rules, worlds, screens, figures, scenarios), found by entry points.
+"""Plugins of other installed packages (kinds, rules, worlds, screens, figures, scenarios), found by entry points.
 
-Entry points belong to installed packages, so nothing that is loaded as data can run code; each is imported only when
-asked for. Reading them takes some 10 ms, so all groups share one reading; importing importlib.metadata takes as much
-again, which the first paint does not wait for.
+Entry points belong to installed packages, so nothing that is loaded as data can run code; each is imported only when it
+is used. Reading them takes about 10 ms, so all groups share one reading; importing importlib.metadata takes as long
+again, and the first paint does not wait for it.
 """
 
 from __future__ import annotations
 
 import sys
 from functools import lru_cache
+from importlib import import_module
+from threading import RLock
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from txlab.errors import LabError, one_line
@@ -17,6 +20,15 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
+
+_importing = RLock()
+
+
+def import_in_turn(module: str) -> ModuleType:
+    """Import a module while no other thread does. One that imports a package and one that imports a module of it first
+    would wait for each other, and Python ends that with an error in one of them."""
+    with _importing:
+        return import_module(module)
 
 
 def plugins(group: str) -> dict[str, EntryPoint]:
@@ -31,25 +43,25 @@ def load_plugin(point: EntryPoint, form: type[T]) -> T:
 
 
 def load_plugins(point: EntryPoint, form: type[T]) -> tuple[T, ...]:
-    """The same where the object may be a tuple of several."""
+    """As `load_plugin`, where the object may also be a tuple of several."""
     thing = point.group.removeprefix("txlab.").removesuffix("s")
     try:
         loaded = point.load()
     except Exception as error:  # any exception that another package raises while it is imported
         raise LabError(f"the {thing} {point.name!r} of {point.value!r} cannot be imported: {one_line(error)}") from None
-    found = loaded if isinstance(loaded, tuple) else (loaded,)
-    if not all(isinstance(each, form) for each in found):
+    objects = loaded if isinstance(loaded, tuple) else (loaded,)
+    if not all(isinstance(each, form) for each in objects):
         raise LabError(f"the {thing} {point.name!r} of {point.value!r} is not a {form.__name__} of {form.__module__}")
-    return found
+    return objects
 
 
-@lru_cache(maxsize=32)  # looking through all installed packages takes .3 ms, and a list of runs asks for each run
+@lru_cache(maxsize=32)  # searching all installed packages takes .3 ms, and a list of runs does it for each run
 def _of_group(path: tuple[str, ...], group: str) -> dict[str, EntryPoint]:
-    return {point.name: point for point in _installed(path).select(group=group)}
+    return {point.name: point for point in _entry_points(path).select(group=group)}
 
 
 @lru_cache(maxsize=1)
-def _installed(path: tuple[str, ...]) -> Any:  # what can `select`: its class is another one from Python 3.12 on
+def _entry_points(path: tuple[str, ...]) -> Any:  # an object with `select`; its class differs from Python 3.12 on
     from importlib.metadata import entry_points
 
     return entry_points()

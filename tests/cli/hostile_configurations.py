@@ -1,4 +1,4 @@
-"""Configurations that somebody wrote to do harm, and what each command takes to answer about them.
+"""Configurations written to do harm, and what each command takes to answer about them.
 
 Run as a program, `hostile_configurations.py [GROUP [--only COMMAND] [KIND …]]` prints for each the memory and the
 processor time beyond those of the same command on a sound file, or of its imports where there is none, and the answer.
@@ -258,7 +258,7 @@ def ask(words: Sequence[str], folder: Path, seconds: float = 60, memory: float =
 
 @dataclass(frozen=True)
 class Group:
-    """One file that somebody may have written, in all its kinds, and the commands that read it.
+    """One file that an attacker may have written, in all its kinds, and the commands that read it.
 
     place    where the file lies
     prepare  makes what lies around it, and a sound one in its place where there can be one

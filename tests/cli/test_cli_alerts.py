@@ -23,7 +23,7 @@ def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_alerts_are_told_in_words_and_as_json(two: Path, ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_alerts_are_printed_in_words_and_as_json(two: Path, ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TXLAB_RUNS", str(two))
     (line,) = ask_in(two, ask, monkeypatch, "alerts").out.splitlines()
     assert line.endswith("_bad  step 3  warning  [b]odd␛[31m: it is")

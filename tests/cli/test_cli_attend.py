@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from txlab.cli.reading import Wishes, interventions
+from txlab.cli.interventions import Wishes, interventions
 from txlab.engine.interpret.interventions import Edge, EditWeight, Erratum, Patch, ScaleBlock, ScaleHead
 from txlab.engine.transformer.hooks import Hooks, keeping, together
 from txlab.errors import LabError
@@ -81,8 +81,8 @@ def test_without_a_head_there_is_a_table_of_all_with_their_scores(ask: Ask, mode
     assert answer["heads"][3]["induction"] == pytest.approx(induction, abs=1e-6)
     said = ask("attend", "gpt", TEXT)
     assert said.out.splitlines()[0].split() == ["head", "previous", "induction", "duplicate", "first", "looks", "at"]
-    assert "no token comes twice" in ask("attend", "gpt", "abc").out
-    assert "no token comes again but at once" in ask("attend", "gpt", "aabcc").out
+    assert "no token occurs twice" in ask("attend", "gpt", "abc").out
+    assert "tokens of this text repeat only immediately" in ask("attend", "gpt", "aabcc").out
 
 
 def test_a_head_that_is_off_adds_nothing_and_the_effect_says_what_moved(ask: Ask, models: dict[str, OpenModel]) -> None:
@@ -119,7 +119,7 @@ def test_a_cut_edge_has_no_weight_and_an_allowed_one_may_look_ahead(ask: Ask, mo
 def test_a_patch_from_the_same_text_changes_nothing_and_all_of_another_everything(
     ask: Ask, models: dict[str, OpenModel]
 ) -> None:
-    words = ["attend", "gpt", TEXT, "--json", "--patch", "blocks.0.leave"]
+    words = ["attend", "gpt", TEXT, "--json", "--patch", "blocks.0.resid_post"]
     assert ask(*words, "--second", TEXT).json["effect"]["kl"] == pytest.approx(0, abs=1e-9)
     moved = ask(*words, "--second", "xyzxyz").json["effect"]["moved"][0]
     with torch.no_grad():
@@ -192,7 +192,7 @@ def test_a_text_can_say_nothing_to_the_terminal(ask: Ask, models: dict[str, Open
         (["--scale", "1.1=nan"], "not a number"),
         (["--cut", "1.1"], "names no edge"),
         (["--cut", "1.1:9,1"], "outside"),
-        (["--patch", "blocks.0.leave:1"], "second text"),
+        (["--patch", "blocks.0.resid_post:1"], "second text"),
         (["--patch", "blocks.0.leaves:1", "--second", "abc"], "no place 'blocks.0.leaves'"),
         (["--second", "abc"], "no --patch"),
         (["--edit", "embed.weight"], "names no number"),
@@ -202,11 +202,11 @@ def test_a_text_can_say_nothing_to_the_terminal(ask: Ask, models: dict[str, Open
         (["--target", "x"], "not an encoder–decoder"),
     ],
 )
-def test_what_is_wrong_is_one_sentence(ask: Ask, models: dict[str, OpenModel], words: list[str], part: str) -> None:
+def test_a_mistake_is_a_readable_error(ask: Ask, models: dict[str, OpenModel], words: list[str], part: str) -> None:
     assert part in ask("attend", "gpt", TEXT, *words).refused
 
 
-def test_a_text_that_is_too_long_or_empty_is_one_sentence(ask: Ask, models: dict[str, OpenModel]) -> None:
+def test_a_text_that_is_too_long_or_empty_is_a_readable_error(ask: Ask, models: dict[str, OpenModel]) -> None:
     assert "at most 24" in ask("attend", "gpt", "a" * 25).refused
     assert "no tokens" in ask("attend", "gpt", "").refused
 
@@ -217,7 +217,7 @@ def test_words_become_the_interventions_that_they_say() -> None:
         scale=["1.1=-.5"],
         cut=["2.3:5,1", "2:5>1", "5->1", "encoder:2.3:5→1"],
         allow=["0,3"],
-        patch=["blocks.1.leave:5=4", "blocks.0.attention.heads#3:-1", "embedding"],
+        patch=["blocks.1.resid_post:5=4", "blocks.0.attention.heads#3:-1", "embedding"],
         edit=["embed.weight[5, -1]=1e-3"],
         erratum=["scaled-output"],
         second="x",
@@ -232,7 +232,7 @@ def test_words_become_the_interventions_that_they_say() -> None:
         Edge("self", None, None, 5, 1),
         Edge("encoder", 1, 2, 5, 1),
         Edge("self", None, None, 0, 3, allowed=True),
-        Patch("blocks.1.leave", 5, 4),
+        Patch("blocks.1.resid_post", 5, 4),
         Patch("blocks.0.attention.heads", -1, None, 2),
         Patch("embedding", None),
         EditWeight("embed.weight", (5, -1), 1e-3),

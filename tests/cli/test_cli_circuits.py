@@ -48,7 +48,7 @@ def test_one_head_says_what_it_reads_of_earlier_ones(ask: Ask, models: dict[str,
     for columns in (80, 120):
         lines = ask("explain", "gpt", "--circuits", "--head", "2.2", columns=columns).out.splitlines()
         assert max(map(len, lines)) < columns
-    assert "no head comes before" in ask("explain", "gpt", "--circuits", "--head", "1.1").out
+    assert "no heads precede" in ask("explain", "gpt", "--circuits", "--head", "1.1").out
 
 
 def test_sites_without_a_way_to_the_logits_say_so(ask: Ask, models: dict[str, OpenModel]) -> None:
@@ -103,7 +103,7 @@ def test_neurons_and_the_bias_sum_to_the_feed_forward(ask: Ask, models: dict[str
         ([TEXT, "--neurons", "--layer", "3"], "allowed: 1 to 2"),
     ],
 )
-def test_what_is_wrong_is_one_sentence(ask: Ask, models: dict[str, OpenModel], words: list[str], part: str) -> None:
+def test_a_mistake_is_a_readable_error(ask: Ask, models: dict[str, OpenModel], words: list[str], part: str) -> None:
     assert part in ask("explain", "gpt", *words).refused
 
 

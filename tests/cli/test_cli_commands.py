@@ -251,7 +251,7 @@ def test_a_running_run_is_as_far_as_its_log_not_as_its_heartbeat(with_run, tiny_
     assert re.search(r"running\s+12/12", with_run("runs").out)
 
 
-def test_why_a_run_failed_stands_below_it_whole(with_run, tiny_run: Path, tmp_path: Path) -> None:
+def test_the_reason_of_a_failed_run_is_shown_below_it_in_full(with_run, tiny_run: Path, tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "runs" / tiny_run.name)
     info = RunInfo.load(run)
     info.status, info.reason = "failed", "no space left on the disk " + 20 * "that holds everything " + "and more"
@@ -302,6 +302,12 @@ def test_a_resume_that_is_refused_drops_nothing(with_run, tiny_run: Path, tmp_pa
     assert "rewind" not in run.events.read_text()[len(rows) :]
     assert sorted(path.name for path in run.frames.iterdir()) == frames
     assert sorted(path.name for path in run.checkpoints.iterdir()) == ["00000006", "00000012"]
+
+
+def test_a_comparison_shows_the_column_by_which_it_selects(with_run, tiny_run: Path) -> None:
+    lines = with_run("runs", "val_loss<100").out.splitlines()
+    assert "val_loss" in lines[0].split()
+    assert "val_loss" not in with_run("runs").out.splitlines()[0]
 
 
 def test_runs_says_what_to_do_where_there_are_none(txlab_command) -> None:
@@ -355,7 +361,7 @@ def test_plot_draws_in_the_terminal_and_into_files(with_run, tmp_path: Path) -> 
         (["other"], "other"),
     ],
 )
-def test_what_cannot_be_plotted_is_said_in_one_line(with_run, words: list[str], part: str) -> None:
+def test_what_cannot_be_plotted_is_reported_in_one_line(with_run, words: list[str], part: str) -> None:
     said = with_run("plot", *words)
     assert said.status == 2
     assert part in said.error
@@ -378,7 +384,7 @@ def test_attach_without_a_terminal_says_how_it_ended(with_run, tiny_run: Path) -
     assert rows == (tiny_run / "events.jsonl").read_text().splitlines()
 
 
-def test_asking_a_finished_run_is_refused_at_once(with_run, tmp_path: Path) -> None:
+def test_asking_a_finished_run_is_refused_immediately(with_run, tmp_path: Path) -> None:
     for words in (["stop", "latest"], ["control", "latest", "pause"]):
         said = with_run(*words)
         assert said.status == 2
@@ -421,11 +427,11 @@ def test_doctor_has_a_verdict_for_everything(txlab_command) -> None:
 def test_doctor_knows_multiplexers_and_colour_depths() -> None:
     from txlab.cli.doctor import colours, multiplexer
 
-    assert "16 million" in colours({"TERM": "xterm-256color", "COLORTERM": "truecolor"}).found
-    assert "256" in colours({"TERM": "xterm-256color"}).found
+    assert "16 million" in colours({"TERM": "xterm-256color", "COLORTERM": "truecolor"}).result
+    assert "256" in colours({"TERM": "xterm-256color"}).result
     assert "tmux" in colours({"TERM": "tmux-256color", "TMUX": "/tmp/tmux-0/default,1,0"}).advice
-    assert "none" in colours({"TERM": "xterm-256color", "NO_COLOR": "1"}).found
-    assert "none" in colours({"TERM": "dumb"}).found
+    assert "none" in colours({"TERM": "xterm-256color", "NO_COLOR": "1"}).result
+    assert "none" in colours({"TERM": "dumb"}).result
     assert "screenrc" in next(multiplexer({"TERM": "screen.xterm"})).advice
 
 
@@ -437,12 +443,12 @@ def test_doctor_reads_a_card_and_measures_what_runs_are_compared_with(monkeypatc
     monkeypatch.setattr(Card, "__init__", lambda self, uuid: setattr(self, "trouble", ""))
     monkeypatch.setattr(Card, "read", lambda self: readings)
     found = card("cuda:0", "aaaa")
-    assert found.found == "cuda:0: 97 % busy, 41.0 GB in use, 61 °C, 312 W"
+    assert found.result == "cuda:0: 97 % busy, 41.0 GB in use, 61 °C, 312 W"
     assert (found.verdict, found.advice) == ("note", "its clock is slowed: power limit")
     monkeypatch.setattr(Card, "__init__", lambda self, uuid: setattr(self, "trouble", "not read: no driver"))
-    assert card("cuda:0", "aaaa").found == "cuda:0: not read: no driver"
-    assert "FLOP/s, bf16" in peak("cpu").found
-    assert "copy" in peak("cpu").found
+    assert card("cuda:0", "aaaa").result == "cuda:0: not read: no driver"
+    assert "FLOP/s, bf16" in peak("cpu").result
+    assert "copy" in peak("cpu").result
 
 
 def test_the_console_without_a_terminal_says_what_works(txlab_command) -> None:
@@ -480,7 +486,7 @@ def test_a_reader_that_leaves_does_not_stop_the_run(tmp_path: Path, monkeypatch:
     assert rows.muted
 
 
-def test_answers_are_said_in_words() -> None:
+def test_answers_are_described_in_words() -> None:
     row = {"event": "control", "step": 4, "request": "set", "key": "lr", "from": 0.1, "to": 0.2, "by": "ann@box"}
     assert answer(row | {"applied": True}) == "lr 0.1 → 0.2 by ann@box"
     assert "refused: too much" in answer(row | {"applied": False, "error": "too much"})

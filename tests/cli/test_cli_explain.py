@@ -90,7 +90,7 @@ def test_rollout_and_scores_are_those_of_attend(ask: Ask, models: dict[str, Open
     assert said["result"] == pytest.approx(heads[3]["induction"], rel=1e-5)
 
 
-def test_the_answer_is_laid_out_for_a_person(ask: Ask, models: dict[str, OpenModel]) -> None:
+def test_the_answer_is_formatted_for_the_user(ask: Ask, models: dict[str, OpenModel]) -> None:
     for columns in (80, 120):
         said = ask("explain", "gpt", TEXT, "--head", "1.1", "--row", "3", "--column", "0", columns=columns)
         lines = said.out.splitlines()
@@ -134,7 +134,7 @@ def test_a_translator_and_bert_are_explained_too(ask: Ask, models: dict[str, Ope
         (["--rollout"], "--row and --column"),
     ],
 )
-def test_what_is_wrong_is_one_sentence(ask: Ask, models: dict[str, OpenModel], words: list[str], part: str) -> None:
+def test_a_mistake_is_a_readable_error(ask: Ask, models: dict[str, OpenModel], words: list[str], part: str) -> None:
     assert part in ask("explain", "gpt", TEXT, *words).refused
 
 

@@ -17,11 +17,11 @@ from txlab.cli import app
 from txlab.cli.follow import follow
 from txlab.errors import LabError, RunFailed
 from txlab.runs.directory import RunDirectory, RunInfo
-from txlab.runs.far import mirroring
-from txlab.runs.far.state import FarState
 from txlab.runs.finding import find_run
 from txlab.runs.label import read_label
 from txlab.runs.recording import Recording
+from txlab.runs.remote import mirroring
+from txlab.runs.remote.state import RemoteState
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_a_machine_that_does_not_answer_is_named_and_its_copies_are_listed(
     monkeypatch.setenv("TXLAB_SSH", "false")
     app(["runs", "--hosts", "box"], standalone_mode=False)
     said = capsys.readouterr()
-    assert "the line to box ended" in said.err
+    assert "the connection to box ended" in said.err
     assert far.path.name in said.out
     assert "box" in said.out.splitlines()[2]
     mirroring.close_all()
@@ -104,7 +104,7 @@ def test_a_control_is_answered_by_the_run_there(far: Recording) -> None:
         learner.join()
 
 
-def test_what_only_that_machine_can_do_is_said(far: Recording) -> None:
+def test_an_action_possible_only_on_the_other_machine_is_reported(far: Recording) -> None:
     far.close("stopped")
     with pytest.raises(LabError, match="is a run of box, and this is its mirror; ssh box txlab resume"):
         app(["resume", "box:latest"], standalone_mode=False)
@@ -118,20 +118,20 @@ def test_attach_says_when_the_line_is_lost_and_when_it_is_back(
     path = find_run("box:latest")
     mirroring.close_all()
     states = [
-        FarState(host="box", run=path.name, line=line, seen=time.time(), written=time.time(), why=why)
+        RemoteState(host="box", run=path.name, line=line, seen=time.time(), written=time.time(), why=why)
         for line, why in (("connected", ""), ("lost", "it broke\x1b[2J"), ("lost", ""), ("connected", ""))
     ]
 
-    def far_state(run: Path) -> FarState:
+    def far_state(run: Path) -> RemoteState:
         if len(states) == 1:
             info = RunInfo.load(path)
             info.status = "done"
             info.save(RunDirectory(path))
         return states.pop(0)
 
-    monkeypatch.setattr("txlab.runs.far.state.far_state", far_state)
+    monkeypatch.setattr("txlab.runs.remote.state.remote_state", far_state)
     assert follow(path, json=False) == 0
     lost, back = capsys.readouterr().err.splitlines()
-    assert re.fullmatch(r"txlab: line to box lost \d+ s ago, trying again \(it broke.\[2J\)", lost)
+    assert re.fullmatch(r"txlab: connection to box lost \d+ s ago, trying again \(it broke.\[2J\)", lost)
     assert "\x1b" not in lost
     assert back == "txlab: connected to box again"

@@ -19,9 +19,9 @@ from txlab.errors import LabError
 from txlab.files import shipped_path
 from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.events import encode_row
-from txlab.runs.far import mirroring
 from txlab.runs.finding import find_run
 from txlab.runs.label import read_label, write_label
+from txlab.runs.remote import mirroring
 
 FIRST, MIDDLE, NEWEST = RUNS = [f"2026-01-01_00000{second}_feedback" for second in (1, 2, 3)]
 SCENARIO = shipped_path("scenarios") / "feedback-rewards.toml"

@@ -32,10 +32,12 @@ from txlab.errors import Guess, LabError
 from txlab.runs.control import names_in
 from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.events import encode_row
-from txlab.runs.far import host, line, mirroring
-from txlab.runs.far.address import Address
 from txlab.runs.finding import find_run
 from txlab.runs.label import read_label, write_label
+from txlab.runs.remote import host, line, mirroring
+from txlab.runs.remote.address import Address
+
+pytestmark = pytest.mark.evidence
 
 EVERY = int(os.environ.get("TXLAB_ALL_CUTS") or 900)  # bytes between two cuts
 ANSWERED_WITHIN = "0.5"  # seconds; a session that is cut is not answered later, and number 0 is not cut
@@ -239,7 +241,7 @@ class Cuts:
 
 @pytest.mark.parametrize("cache", ["cold", "warm"])
 @pytest.mark.parametrize("command", [Names, Controls, Ranks, *([Pauses, Stops] if EVERY < 100 else [])])
-def test_what_is_asked_arrives_once_or_the_person_is_told(
+def test_a_request_arrives_once_or_its_loss_is_reported(
     box: Box,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -261,7 +263,7 @@ def test_what_is_asked_arrives_once_or_the_person_is_told(
             cuts.note("arrived")
             continue
         path = find_run(cuts.given)
-        assert mirroring.undelivered(path) == "", place
+        assert mirroring.wait_for_delivery(path) == "", place
         mirroring.close_all()
         if asks.arrived():
             assert asks.arrived() == 1, (place, why)
@@ -303,7 +305,7 @@ def test_what_the_other_side_refuses_is_sent_later_or_said_to_be_lost(
         mirroring.close_all()
     lost = isinstance(asks, Controls)
     assert ("it is not sent again" if lost else "kept here and sent with the next connection") in str(told.value)
-    assert mirroring.undelivered(find_run(given)) == ""
+    assert mirroring.wait_for_delivery(find_run(given)) == ""
     mirroring.close_all()
     assert box.asked == []
     if isinstance(asks, Names):

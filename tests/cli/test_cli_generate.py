@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from txlab.cli.generate import pieces
+from txlab.cli.generate import TOKENS, pieces
 from txlab.engine.transformer.generation import generate
 from txlab.engine.transformer.gpt import GPT, GPTShape
 from txlab.engine.transformer.weights import save_model
@@ -89,7 +89,7 @@ def test_halves_of_characters_wait_for_the_other_half(models: dict[str, OpenMode
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (["latest", ""], "no token to go on from"),
+        (["latest", ""], "no token to continue from"),
         (["latest", "x", "--beam", "2", "--top-k", "3"], "--beam searches"),
         (["latest", "x", "--top-p", "0"], "--temperature 0"),
         (["latest", "x", "--top-p", "0"], "above 0 and at most 1"),
@@ -99,7 +99,7 @@ def test_halves_of_characters_wait_for_the_other_half(models: dict[str, OpenMode
         (["nothing", "x"], "no run 'nothing'"),
     ],
 )
-def test_what_is_wrong_is_one_sentence(ask: Ask, words: list[str], part: str) -> None:
+def test_a_mistake_is_a_readable_error(ask: Ask, words: list[str], part: str) -> None:
     assert part in ask("generate", *words).refused
 
 
@@ -158,6 +158,14 @@ def test_what_a_folder_says_is_applied_and_said_and_what_is_asked_for_wins(ask: 
     assert ask("generate", str(folder), "1 2").error == ""
 
 
+def test_a_folder_that_asks_for_a_text_without_end_is_given_what_its_model_reads(ask: Ask, folder: Path) -> None:
+    name = says(folder, max_new_tokens=1 << 30, eos_token_id=None)
+    answer = ask("generate", name, "1 2", "--json").json
+    assert len(answer["ids"]) == TOKENS  # the model reads 11 tokens
+    assert "at most 100 tokens without --tokens" in ask("generate", name, "1 2").error
+    assert len(ask("generate", name, "1 2", "--tokens", "120", "--json").json["ids"]) == 120
+
+
 def test_a_folder_s_beams_write_one_text_and_those_asked_for_all(ask: Ask, folder: Path) -> None:
     name = says(folder, num_beams=4, length_penalty=0.0, max_new_tokens=5, temperature=0.7, do_sample=True)
     one = ask("generate", name, "1 2", "--json").json
@@ -205,7 +213,7 @@ IDLE = {
 }  # fmt: skip
 
 
-def test_settings_that_a_command_does_not_use_are_no_reason_to_refuse_a_folder(ask: Ask, folder: Path) -> None:
+def test_settings_unused_by_a_command_do_not_make_it_refuse_a_folder(ask: Ask, folder: Path) -> None:
     words = ["1 2", "--tokens", "6", "--json"]
     greedy = ask("generate", says(folder, eos_token_id=None, do_sample=False), *words).json["ids"]
     name = says(folder, **IDLE)
@@ -221,7 +229,7 @@ def test_settings_that_a_command_does_not_use_are_no_reason_to_refuse_a_folder(a
     assert "is not JSON" in ask("generate", name, *words).refused
 
 
-def test_a_setting_that_generating_needs_is_refused_in_one_sentence(ask: Ask, folder: Path) -> None:
+def test_a_setting_that_generating_needs_is_refused_with_an_error(ask: Ask, folder: Path) -> None:
     words = ["1 2", "--tokens", "4", "--json"]
     name = says(folder, **IDLE)
     assert "early_stopping = 'soon'" in ask("generate", name, *words, "--beam", "2", "--length-penalty", "1").refused
@@ -234,3 +242,28 @@ def test_a_setting_that_generating_needs_is_refused_in_one_sentence(ask: Ask, fo
     assert len(ask("generate", name, *words, "--beam", "2").json["texts"]) == 2
     name = says(folder, repetition_penalty=-2, num_beams="4")
     assert "repetition_penalty = -2" in ask("generate", name, *words).refused
+
+
+def test_with_an_intervention_the_text_is_written_without_and_with_it(ask: Ask, tiny_run: Path) -> None:
+    """Without: as always. With a head scaled: as by a model whose output weights of that head are scaled."""
+    words = ["generate", "latest", "the ", "--tokens", "12", "--temperature", "0"]
+    answer = ask(*words, "--scale", "1.2=1e6", "--json").json
+    assert answer["without"]["ids"] == ask(*words, "--json").json["ids"]
+    model = open_model(str(tiny_run)).model
+    assert isinstance(model, GPT)
+    width = model.shape.head_width
+    with torch.no_grad():
+        model.blocks[0].attention.out_proj.weight[:, width : 2 * width] *= 1e6
+    expected = list(generate(model, list(b"the "), 12, generator=None, temperature=0.0))
+    assert answer["with"]["ids"] == expected
+    assert answer["with"]["ids"] != answer["without"]["ids"]
+    parts = answer["parts_at"]
+    assert answer["with"]["ids"][:parts] == answer["without"]["ids"][:parts]
+    out = ask(*words, "--scale", "1.2=1e6").out
+    assert f"what head 1.2 adds counts 1e+06 times\nthe texts part at token {parts + 1}\n" in out
+    assert out.index("without") < out.index(answer["without"]["text"]) < out.rindex("\nwith\n")
+    assert "the texts are the same" in ask(*words, "--scale", "1.2=1").out
+
+
+def test_interventions_are_refused_where_nothing_is_written_token_by_token(ask: Ask) -> None:
+    assert "token by token" in ask("generate", "latest", "the ", "--off", "1.1", "--beam", "2").error

@@ -1,4 +1,4 @@
-"""Commands on run directories from somebody else: always an answer; one sentence and status 2 where they write."""
+"""Commands on run directories of other users: always an answer; one sentence and status 2 where they write."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from txlab.runs.directory import RunDirectory, RunInfo
+
+pytestmark = pytest.mark.evidence
 
 
 @pytest.fixture(autouse=True)

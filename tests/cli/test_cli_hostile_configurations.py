@@ -7,6 +7,8 @@ from pathlib import Path
 import hostile_configurations as hostile
 import pytest
 
+pytestmark = pytest.mark.evidence
+
 SLOWEST = 15  # seconds of processor time until a command is ended: on a busy machine it needs twice as many
 CASES = [
     ("scenario", "run file.toml --out out", "as many keys as are read"),

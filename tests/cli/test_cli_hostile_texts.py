@@ -14,6 +14,8 @@ import pytest
 
 from txlab.runs.directory import RunInfo
 
+pytestmark = pytest.mark.evidence
+
 RAW = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 HOSTILE = "\x1b]0;x\x07\x1b[31m\x9b31mred\u202eevil\u2066\nsecond\rline\u2028third\x00\x85end\u200f"
 LONG = "w" * 1_000_000

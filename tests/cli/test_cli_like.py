@@ -44,10 +44,10 @@ def decided(ask: Any, tiny_scenario: Path, tmp_path: Path, monkeypatch: pytest.M
             ),
         )
 
-    choose(threads=1, dtype="float32", attention="matmul", share="operations")
+    choose(threads=1, dtype="float32", attention="matmul", thread_mode="operations")
     run = prepare(load_scenario(tiny_scenario, AUTO))
     assert execute(run).status == "done"
-    choose(threads=2, dtype="bfloat16", attention="sdpa", share="batch")
+    choose(threads=2, dtype="bfloat16", attention="sdpa", thread_mode="batch")
     return run
 
 
@@ -82,7 +82,7 @@ def test_it_says_what_it_takes_over_and_what_is_changed(decided: Path, ask: Any)
     assert (scenario.seed, scenario.length(), scenario.compute.threads) == (9, 3, 1)
 
 
-def test_changes_by_hand_are_not_repeated_and_that_is_said(decided: Path, ask: Any) -> None:
+def test_changes_by_hand_are_not_repeated_which_is_reported(decided: Path, ask: Any) -> None:
     change = {"event": "control", "time": 1.0, "step": 5, "request": "set", "key": "lr", "to": 0.1, "applied": True}
     with (decided / "events.jsonl").open("ab") as log:
         log.write(encode_row(change))
@@ -115,4 +115,4 @@ def test_a_scenario_that_leaves_only_the_sharing_open_has_it_written_down(tiny_s
     execute(run)
     written = load_scenario(run / "scenario.toml").scenario.compute
     assert "auto" not in written.model_dump().values()
-    assert written.share == "operations"
+    assert written.thread_mode == "operations"

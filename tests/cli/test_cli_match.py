@@ -95,7 +95,7 @@ def test_gammons_are_counted_and_the_games_are_written_as_others_read_them(ask: 
         ),
     ],
 )
-def test_wrong_words_are_one_sentence(ask: Ask, words: list[str], sentence: str) -> None:
+def test_wrong_words_are_readable_errors(ask: Ask, words: list[str], sentence: str) -> None:
     assert sentence in ask("match", *words).refused
 
 
@@ -198,16 +198,16 @@ def test_an_opponent_and_a_judge_look_ahead_as_far_as_was_said(shell: Ask, runs:
         (["match", "network", "network@1", "--plies", "1,0"], "--plies: 0 is not allowed; allowed: 1 to 2"),
         (["match", "network", "network@1", "--plies", "two"], "'two' is not allowed; give a number, or as in 1,2"),
         (["match", "network", "network@1", "--plies", "1,2,1"], "'1,2,1' is not allowed"),
-        (["match", "network", "random", "--plies", "1,2"], "--plies is for runs; random is none"),
+        (["match", "network", "random", "--plies", "1,2"], "--plies is for runs; random is not a run"),
         (["match", "random", "random", "--game", "backgammon", "--plies", "2"], "--plies is for runs"),
         (["match", "network", "random", "--visits", "2"], "network looks ahead by plies; give --plies"),
         (["match", "network", "random", "--visits", "2", "--plies", "2"], "give one of them"),
         (["play", "backgammon", "--against", "network", "--plies", "3"], "--plies: 3 is not allowed; allowed: 1 to 2"),
-        (["play", "backgammon", "--against", "random", "--plies", "2"], "--plies is for runs; random is none"),
-        (["play", "connect-four", "--plies", "2"], "--plies is for runs; perfect is none"),
+        (["play", "backgammon", "--against", "random", "--plies", "2"], "--plies is for runs; random is not a run"),
+        (["play", "connect-four", "--plies", "2"], "--plies is for runs; perfect is not a run"),
     ],
 )
-def test_how_far_to_look_ahead_is_refused_in_a_sentence(shell: Ask, words: list[str], sentence: str) -> None:
+def test_a_wrong_search_depth_is_refused_with_an_error(shell: Ask, words: list[str], sentence: str) -> None:
     assert sentence in shell(*words).refused
 
 
@@ -271,9 +271,7 @@ def test_connect_four_is_judged_where_it_can_be_solved(ask: Ask, tmp_path: Path)
 def test_the_game_of_a_file_is_found_or_asked_for(ask: Ask, tmp_path: Path) -> None:
     file = tmp_path / "games"
     file.write_text("1234567\n", encoding="utf-8")
-    assert (
-        "can be of several games; give --game with one of tictactoe, connect-four" in ask("analyse", str(file)).refused
-    )
+    assert "fits several games; give --game with one of tictactoe, connect-four" in ask("analyse", str(file)).refused
     file.write_text("44444433333322\n", encoding="utf-8")
     assert events(ask("analyse", str(file), "--json").out)[0]["game"] == "connect-four"
     file.write_text(" 1 point match\n\n Game 1\n Ann : 0        Bob : 0\n  1) 31: 8/5 6/5\n", encoding="utf-8")
@@ -285,13 +283,13 @@ def test_the_game_of_a_file_is_found_or_asked_for(ask: Ask, tmp_path: Path) -> N
     ("text", "sentence"),
     [
         (b" 1 point match\n Game 1\n A : 0   B : 0\n 1) 31: 8/3\n", "line 4: '8/3' is not a move here"),
-        (b"44448888\n", "it is of no game that is known"),
-        (b"\x1b]0;x\x07\n", "it is of no game that is known"),
+        (b"44448888\n", "it fits no known game"),
+        (b"\x1b]0;x\x07\n", "it fits no known game"),
         (b"\0", "it is not a text"),
         (b"", "there is no game in it"),
     ],
 )
-def test_what_is_wrong_in_a_file_is_one_sentence(ask: Ask, tmp_path: Path, text: bytes, sentence: str) -> None:
+def test_a_mistake_in_a_file_is_a_readable_error(ask: Ask, tmp_path: Path, text: bytes, sentence: str) -> None:
     file = tmp_path / "bad"
     file.write_bytes(text)
     assert sentence in ask("analyse", str(file)).refused

@@ -22,7 +22,7 @@ from txlab.cli import app
 Ask = Any
 SECONDS = 300  # what waits waits for ever
 MEMORY = 2 << 30  # bytes of addresses beyond those taken already; the huge files have 10 GiB
-PLACES = {"SCENARIO", "RUN", "MODEL", "NAME", "NAME...", "SOURCE", "FILE", "PATH", "DIR", "PLAYER", "PRESET"}
+PLACES = {"SCENARIO", "RUN", "MODEL", "NAME", "NAME...", "SOURCE", "FILE", "PATH", "DIR", "PLAYER", "PRESET", "LECTURE"}
 READING = """
     --runs=@ attach latest
     run @
@@ -65,6 +65,9 @@ READING = """
     analyse @
     analyse games.moves --game=tictactoe --judge=@
     presets @
+    plan @
+    run @ --dry-run
+    lecture @ --prepare
     verify tokenizers --folder=@
     tokenizer train @ --vocabulary=300 --out=made
     tokenizer compare @ bytes --text=text
@@ -100,6 +103,8 @@ WRITING = """
     tokenizer export bytes --form=txlab --out=@ --replace
     watch --name=@ -- true
     words export RUN @
+    lecture first-steps --folder=@
+    lecture --record=@
 """
 OF_A_RUN = ("run.json", "events.jsonl", "scenario.toml", "heartbeat", "lock")
 OF_A_MODEL = ("config.json", "model.safetensors", "generation_config.json")
@@ -219,7 +224,7 @@ def test_every_parameter_that_names_a_place_is_in_the_table() -> None:
         for parameter in about.params:
             word = "@" if parameter.param_type_name == "argument" else f"{parameter.opts[0]}=@"
             covered = any(line.startswith(command) and f" {word} " in line for line in table)
-            named = parameter.metavar in PLACES and word not in ("--device=@", "--erratum=@")
+            named = parameter.metavar in PLACES and word not in ("--device=@", "--erratum=@", "--card=@")
             assert covered or not named, f"{command} {word}"
 
 
@@ -235,7 +240,7 @@ def relevant(line: str, places: dict[str, str]) -> set[str]:
 
 
 @pytest.mark.parametrize("line", lines_of(READING))
-def test_what_is_read_is_refused_in_one_sentence(
+def test_what_is_read_is_refused_with_an_error(
     line: str, ask: Ask, places: dict[str, str], tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -261,7 +266,8 @@ def test_what_is_read_is_refused_in_one_sentence(
 def test_what_is_followed_is_a_regular_file(
     line: str, ask: Ask, places: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A regular file of any size and content is followed, and a run served, until ctrl-c, which comes at once here."""
+    """A regular file of any size and content is followed, and a run served, until ctrl-c, which comes immediately
+    here."""
 
     def interrupted(*_: object) -> None:
         raise typer.Exit(0)
@@ -281,7 +287,7 @@ def test_what_is_followed_is_a_regular_file(
 
 
 @pytest.mark.parametrize("line", lines_of(WRITING))
-def test_what_cannot_be_written_is_refused_in_one_sentence(
+def test_what_cannot_be_written_is_refused_with_an_error(
     line: str, ask: Ask, places: dict[str, str], tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some of it can be: a name with a line end in it is one."""

@@ -78,7 +78,7 @@ def test_a_hint_a_value_and_a_reason_before_the_move(ask: Ask) -> None:
     assert any(re.fullmatch(r"values (\d (\.00|−1)(, )?)+", line) for line in lines)
     assert any(line.startswith("why is ") for line in lines)
     assert "back  .../.../..." in lines
-    assert lines[-1] == "left after 0 moves; nobody has won"
+    assert lines[-1] == "left after 0 moves; the game has no winner"
 
 
 @pytest.mark.parametrize("games", [0, 400])
@@ -92,11 +92,11 @@ def test_what_learns_first_sees_what_so_much_learning_gives(ask: Ask, games: int
     assert events(said.out)[1]["values"] == {str(square + 1): value for square, value in values.items()}
 
 
-def test_the_end_of_the_input_is_no_error(ask: Ask) -> None:
+def test_the_end_of_the_input_is_not_an_error(ask: Ask) -> None:
     said = ask("play", "tictactoe", stdin=b"")
     assert said.status == 0
     assert said.error == ""
-    assert said.out.endswith("left after 0 moves; nobody has won\n")
+    assert said.out.endswith("left after 0 moves; the game has no winner\n")
 
 
 @pytest.mark.parametrize(
@@ -115,11 +115,11 @@ def test_the_end_of_the_input_is_no_error(ask: Ask) -> None:
         (["tictactoe", "--seat", "third"], "'third' is not allowed"),
     ],
 )
-def test_wrong_words_are_one_sentence(ask: Ask, words: Sequence[str], sentence: str) -> None:
+def test_wrong_words_are_readable_errors(ask: Ask, words: Sequence[str], sentence: str) -> None:
     assert sentence in ask("play", *words).refused
 
 
-def test_wrong_moves_are_one_sentence_that_cannot_speak_to_the_terminal(ask: Ask) -> None:
+def test_wrong_moves_are_errors_without_terminal_control_characters(ask: Ask) -> None:
     hostile = "\x1b]0;owned\x07" + "y" * 500
     said = ask("play", "tictactoe", stdin=f"0\n10\n٣\n{hostile}\n\n99999999999999999999\n".encode() + b"\xff\n")
     assert said.status == 0
@@ -151,7 +151,7 @@ def test_help_needs_no_numpy() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_at_a_terminal_the_board_is_drawn_and_a_person_is_asked(tmp_path: Path) -> None:
+def test_at_a_terminal_the_board_is_drawn_and_the_user_is_asked(tmp_path: Path) -> None:
     pid, fd = pty.fork()
     if pid == 0:
         environment = os.environ | {"TERM": "xterm-256color", "TXLAB_RUNS": str(tmp_path), "NO_COLOR": ""}
@@ -176,7 +176,7 @@ def test_at_a_terminal_the_board_is_drawn_and_a_person_is_asked(tmp_path: Path) 
     assert "perfect takes " in plain
     assert "│  ▀▙▖ ▗▟▀  │" in plain
     os.write(fd, b"\x04")
-    until("left after 2 moves; nobody has won")
+    until("left after 2 moves; the game has no winner")
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     os.close(fd)
 
@@ -188,12 +188,12 @@ def test_a_game_with_dice_on_a_pipe_has_its_throws_and_is_the_same_again(ask: As
     said = ask(*words, stdin=moves)
     lines = said.out.splitlines()
     assert lines[0].startswith("you are X, random is O; moves are written as 8/5 6/5")
-    assert lines[0].endswith("the dice are those of --seed 3")
+    assert lines[0].endswith("the dice follow from --seed 3")
     assert lines[1] == "X throws 4-3"
     assert re.fullmatch(r"X 24/20 24/21   \S{14} O   you", lines[2])
     assert re.fullmatch(r"O throws \d-\d", lines[3])
     assert re.fullmatch(r"O .+   \S{14} X   random", lines[4])
-    assert lines[-1] == "left after 2 moves; nobody has won"
+    assert lines[-1] == "left after 2 moves; the game has no winner"
     assert "'bogus' is not a move here; " in said.error
     assert ask(*words, stdin=moves).out == said.out
     (game,) = mat.read(backgammon, file.read_text()).games
@@ -255,7 +255,7 @@ def test_the_player_of_a_run_at_a_step_values_moves(ask: Ask, monkeypatch: pytes
 
     def player_named(name: str, looking: int | None = None) -> NetworkPlayer:
         asked.append(name)
-        return NetworkPlayer(name, Network.drawn(4, 1))
+        return NetworkPlayer(name, Network.initialize(4, 1))
 
     monkeypatch.setattr("txlab.runs.models.player_named", player_named)
     said = ask("play", "backgammon", "--against", "gammon@20", "--seed", "3", stdin=b"v\nh\nw 24/20 24/21\nq\n")

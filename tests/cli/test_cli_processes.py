@@ -93,7 +93,7 @@ class Terminal:
 
 @pytest.mark.parametrize("command", ["scenarios", "runs", "plot latest", "export latest", "attach latest", "doctor"])
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_a_reader_that_leaves_is_no_failure_and_no_traceback(tiny_run: Path, command: str, unbuffered: str) -> None:
+def test_a_closed_pipe_is_not_a_failure_and_has_no_traceback(tiny_run: Path, command: str, unbuffered: str) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     words = [sys.executable, "-m", "txlab", *command.split()] + ["--no-torch"] * (command == "doctor")
@@ -105,7 +105,7 @@ def test_a_reader_that_leaves_is_no_failure_and_no_traceback(tiny_run: Path, com
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is always full")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_an_output_on_a_full_disk_is_said_in_one_line(tiny_run: Path, unbuffered: str) -> None:
+def test_an_output_on_a_full_disk_is_reported_in_one_line(tiny_run: Path, unbuffered: str) -> None:
     environment = os.environ | {"TXLAB_RUNS": str(tiny_run.parent), "PYTHONUNBUFFERED": unbuffered}
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
@@ -115,6 +115,7 @@ def test_an_output_on_a_full_disk_is_said_in_one_line(tiny_run: Path, unbuffered
     assert done.stderr == "txlab: the output cannot be written: No space left on device\n"
 
 
+@pytest.mark.evidence
 @pytest.mark.parametrize("columns", [41, 97])
 def test_ctrl_c_leaves_a_checkpoint_and_130(tiny_scenario: Path, tmp_path: Path, columns: int) -> None:
     words = [sys.executable, "-m", "txlab", "run", str(tiny_scenario), *ENDLESS]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from txlab.engine.rlhf.preferences import Question, Ranking, encoded, read_file
+from txlab.engine.rlhf.preferences import Question, Ranking, encode_line, read_file
 from txlab.runs.directory import RunDirectory
 from txlab.runs.preferences import PREFERENCES, QUESTIONS, Answers, RankedMeanwhile, append, shown_order
 from txlab.runs.process import prepare
@@ -28,7 +28,7 @@ def run(tmp_path: Path) -> RunDirectory:
     changes = [f"rankings.steps={WANTED}", "rankings.answers=3", 'rankings.labeller="human"']
     made = RunDirectory(prepare(load_scenario("feedback-reviews", changes), root=tmp_path / "runs"))
     questions = [Question(f"q{n:04d}", f"film: heat {n}", (f"a{n}", f"b{n}", f"c{n}")) for n in range(1, 7)]
-    append(made, QUESTIONS, map(encoded, questions))
+    append(made, QUESTIONS, map(encode_line, questions))
     return made
 
 
@@ -52,7 +52,7 @@ def test_numbers_are_those_of_the_answers_as_they_are_shown(run: RunDirectory, a
     assert "1 of 4 ranked" in said
 
 
-def test_what_is_no_order_is_said_and_asked_again(run: RunDirectory, ask: Ask) -> None:
+def test_an_invalid_order_is_reported_and_asked_again(run: RunDirectory, ask: Ask) -> None:
     answer = ask("rank", str(run.path), "--by=ann", stdin=b"3 1\n4 1 2\n=12 3\n\n\x1b[A\n1 2 3\nq\n")
     assert len(kept(run).rankings) == 1
     lines = answer.error.splitlines()
@@ -73,7 +73,7 @@ def test_skipped_is_not_asked_again_and_undo_asks_again(run: RunDirectory, ask: 
     assert "nothing of yours to take back" in said.error
 
 
-def test_a_list_that_another_person_has_just_ranked_is_not_ranked_again(
+def test_a_list_just_ranked_by_another_user_is_not_ranked_again(
     run: RunDirectory, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ben ranks what Ann sees, after it was shown to her and before her line is read."""
@@ -118,9 +118,9 @@ def test_it_ends_when_the_run_has_enough(run: RunDirectory, ask: Ask) -> None:
     assert said.splitlines()[-1] == f"{run.name} asks nothing more; {WANTED} rankings by ann"
 
 
-def test_the_end_of_the_input_quits_and_says_how_to_go_on(run: RunDirectory, ask: Ask) -> None:
+def test_the_end_of_the_input_quits_and_says_how_to_continue(run: RunDirectory, ask: Ask) -> None:
     said = ask("rank", str(run.path), "--by=ann", stdin=b"1 2 3\n").out
-    assert said.splitlines()[-1] == f"1 ranking by ann; txlab rank {run.name} goes on"
+    assert said.splitlines()[-1] == f"1 ranking by ann; txlab rank {run.name} continues"
 
 
 def test_json_is_a_question_a_line_and_what_was_kept(run: RunDirectory, ask: Ask) -> None:
@@ -148,7 +148,7 @@ def test_rankings_travel_as_a_file_and_count_once(run: RunDirectory, ask: Ask, t
 def test_a_file_with_a_mistake_gives_the_run_nothing(run: RunDirectory, ask: Ask, tmp_path: Path) -> None:
     good = Ranking("g1", "", "film", ("x", "y"), (1, 2))
     file = tmp_path / "shared.jsonl"
-    file.write_bytes(encoded(good) + b'{"prompt": "film", "answers": ["x", "y"], "ranks": [1]}\n')
+    file.write_bytes(encode_line(good) + b'{"prompt": "film", "answers": ["x", "y"], "ranks": [1]}\n')
     said = ask("rank", str(run.path), f"--from={file}").refused
     assert said == f"txlab: {file}, line 2: ranks = [1]: 2 whole numbers from 1 are needed, one an answer"
     assert not (run.path / PREFERENCES).exists()
@@ -162,7 +162,7 @@ def test_status_counts_people_and_how_far_they_agree(run: RunDirectory, ask: Ask
         Ranking("3", "q0002", "p", ("x", "y"), (1, 2), "ann", 112.0),
         Ranking("4", "q0003", "p", ("x", "y"), (1, 2), "ann", 9e8),  # after a break
     ]
-    append(run, PREFERENCES, [*map(encoded, rankings), b"no JSON\n"])
+    append(run, PREFERENCES, [*map(encode_line, rankings), b"no JSON\n"])
     told = ask("rank", str(run.path), "--status", "--json").json
     assert told["by"] == [{"by": "ann", "rankings": 3, "seconds": 12.0}, {"by": "ben", "rankings": 1, "seconds": None}]
     assert (told["questions"], told["rankings"], told["garbled"]) == (6, 4, 1)
@@ -173,9 +173,9 @@ def test_status_counts_people_and_how_far_they_agree(run: RunDirectory, ask: Ask
 
 
 def test_a_simulated_labeller_gives_way_only_when_it_is_told_to(tmp_path: Path, ask: Ask) -> None:
-    """Whoever ranks for a run that does not ask people is told what makes it ask."""
+    """A user who ranks for a run that does not ask people is told how to make it ask."""
     made = RunDirectory(prepare(load_scenario("feedback-reviews"), root=tmp_path / "runs"))
-    append(made, QUESTIONS, [encoded(Question("q0001", "film", ("a", "b")))])
+    append(made, QUESTIONS, [encode_line(Question("q0001", "film", ("a", "b")))])
     said = ask("rank", str(made.path), "--by=ann", stdin=b"q\n").out
     assert f"txlab control {made.name} set human=1" in said
 

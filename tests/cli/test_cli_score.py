@@ -41,7 +41,7 @@ def test_the_table_has_a_line_a_token_and_the_sums(ask: Ask) -> None:
     assert [row.split()[0] for row in rows[:4]] == ["a", "↵", "␛", "·"]
     assert "log-probability: −" in said.out
     assert "over 3 tokens" in said.out
-    assert "the first token has nothing before it" in said.out
+    assert "the first token has no predecessor" in said.out
 
 
 def test_a_long_text_is_read_in_windows_and_says_so(ask: Ask) -> None:
@@ -98,15 +98,15 @@ def test_a_translator_scores_a_target_with_its_end(ask: Ask, models: dict[str, O
         (["latest", "x", "--stride", "x"], "x"),
     ],
 )
-def test_what_is_wrong_is_one_sentence(ask: Ask, words: list[str], part: str) -> None:
+def test_a_mistake_is_a_readable_error(ask: Ask, words: list[str], part: str) -> None:
     assert part in ask("score", *words).refused
 
 
-def test_bytes_that_are_no_text_are_refused_with_their_place(ask: Ask) -> None:
+def test_bytes_that_are_not_text_are_refused_with_their_place(ask: Ask) -> None:
     assert "byte 1 is 0xff" in ask("score", "latest", stdin=b"a\xff").refused
 
 
-def test_nothing_to_score_is_said(ask: Ask) -> None:
+def test_having_nothing_to_score_is_reported(ask: Ask) -> None:
     assert "nothing to score" in ask("score", "latest", "a").out
     assert ask("score", "latest", "a", "--json").json["total"] is None
     assert ask("score", "latest", "", "--json").json["tokens"] == []
@@ -129,10 +129,8 @@ HEAD = "the weights have no head that predicts tokens"
     ],
     ids=" ".join,
 )
-def test_what_one_should_know_of_a_model_stands_in_its_json_too(
-    ask: Ask, models: dict[str, OpenModel], words: list[str]
-) -> None:
-    note = f"{HEAD}: what it attends to is trained, its logits are not"
+def test_the_note_about_a_model_is_in_its_json_too(ask: Ask, models: dict[str, OpenModel], words: list[str]) -> None:
+    note = f"{HEAD}: its attention is trained, its logits are not"
     models["bare"] = replace(models["bert"], note=note)
     assert ask(*words, "--json").json["model"]["note"] == note
     if words[0] != "explain" or "--lens" in words or "--circuits" in words:

@@ -71,11 +71,11 @@ class Served:
 async def served() -> AsyncIterator[Served]:
     from aiohttp import web
 
-    from txlab.cli.serve import guarded
+    from txlab.cli.serve import add_guard
 
     listener = socket.create_server(("127.0.0.1", 0))
     port = int(listener.getsockname()[1])
-    runner = web.AppRunner(await guarded(CONSOLE, port, TOKEN), access_log=None)
+    runner = web.AppRunner(await add_guard(CONSOLE, port, TOKEN), access_log=None)
     await runner.setup()
     await web.SockSite(runner, listener).start()
     yield Served(port)
@@ -295,15 +295,15 @@ async def test_a_malformed_message_closes_its_socket_and_leaves_no_traceback(
 
 
 def test_what_the_page_sends_is_understood() -> None:
-    from txlab.cli.served import understood
+    from txlab.cli.served import parse_message
 
-    assert understood('["stdin", "q"]') == ("stdin", "q")
-    assert understood('["stdin", "\\ud800"]') == ("stdin", "\ud800")
-    assert understood('["ping", 12.5]') == ("ping", 12.5)
-    assert understood('["focus"]') == ("focus", None)
+    assert parse_message('["stdin", "q"]') == ("stdin", "q")
+    assert parse_message('["stdin", "\\ud800"]') == ("stdin", "\ud800")
+    assert parse_message('["ping", 12.5]') == ("ping", 12.5)
+    assert parse_message('["focus"]') == ("focus", None)
 
 
-def test_a_port_that_is_taken_is_said_in_a_sentence() -> None:
+def test_a_port_that_is_taken_is_reported() -> None:
     from txlab.cli.serve import serve
 
     with socket.socket() as there:

@@ -13,7 +13,7 @@ import txlab.cli
 from txlab.cli import curves, terminal
 from txlab.drawing import picture
 from txlab.drawing.curve import Curve, without_the_beginning
-from txlab.experiments.kinds.control import ControlScenario
+from txlab.experiments.kinds.mdp_control import ControlScenario
 from txlab.runs.process import execute, prepare
 from txlab.runs.scenario import LoadedScenario
 
@@ -69,7 +69,7 @@ def test_a_picture_ends_where_the_terminal_does(said, tmp_path: Path, monkeypatc
     steps = np.arange(100)
     far = [Curve("return", steps, np.concatenate([[-1750.0, -900.0, -300.0], np.linspace(-60, -20, 97)]))]
     monkeypatch.setattr(curves, "curves", lambda readers, metrics: far)
-    monkeypatch.setattr(curves, "chosen", lambda readers, metric: ["return"])
+    monkeypatch.setattr(curves, "choose_metrics", lambda readers, metric: ["return"])
     shown: list[object] = []
     monkeypatch.setattr(picture, "strokes_of", lambda *given: [])
     monkeypatch.setattr(picture, "draw_curves", lambda *given, **named: shown.append(named["clipped"]) or tmp_path)  # type: ignore[func-returns-value]
@@ -118,14 +118,14 @@ def test_a_picture_is_written_where_it_is_asked_for(said, tmp_path: Path) -> Non
     ("words", "sentence"),
     [
         (["plain", "--sweep"], "swept no settings"),
-        (["swept", "--table"], "--table and --x are for --sweep"),
+        (["swept", "--table"], "--table is for --sweep"),
         (["swept", "plain", "--sweep"], "a sweep is drawn of one run"),
         (["swept", "--sweep", "--x", "beta"], "is not an axis of this sweep"),
         (["swept", "--sweep", "--table", "--out", "a.png"], "one of them"),
         (["swept", "--sweep", "--out", "a.txt"], "neither .png nor .svg"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(said, words: list[str], sentence: str) -> None:  # type: ignore[no-untyped-def]
+def test_a_mistake_is_reported_in_one_line(said, words: list[str], sentence: str) -> None:  # type: ignore[no-untyped-def]
     status, out, error = said(*words)
     assert (status, out) == (2, "")
     assert sentence in error
@@ -143,7 +143,7 @@ def test_without_a_metric_the_curves_are_those_that_the_run_is_about(said, tmp_p
     assert "nearest: length/sarsa" in said("plain", "--metric", "lenght/sarsa")[2]
 
 
-def test_where_nothing_is_recorded_yet_that_is_said(said, runs: Path) -> None:  # type: ignore[no-untyped-def]
+def test_having_nothing_recorded_yet_is_reported(said, runs: Path) -> None:  # type: ignore[no-untyped-def]
     made = ControlScenario.model_validate({"control": {"runs": 1, "episodes": 1}})
     prepare(LoadedScenario(made, "waiting", "a test"), out=runs / "waiting")
     assert said("waiting")[::2] == (2, "txlab: waiting: nothing has been recorded yet\n")

@@ -24,7 +24,7 @@ from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.engine.tokenizers.elementary import ByteTokenizer, CharacterTokenizer
 from txlab.engine.tokenizers.training import train_tokenizer
 from txlab.experiments.sentences import languages
-from txlab.experiments.tokenizer_store import save_named, saved_tokenizers, tokenizer_named
+from txlab.experiments.tokenizer_store import names_of_saved, save_named, tokenizer_named
 
 TEXT = "the cat sees a mouse and the mouse sees the cat; a bird sings.\n" * 20
 
@@ -112,7 +112,7 @@ class TestTokenize:
         (tmp_path / "text").write_bytes(b"\xff\x00a")
         assert call("tokenize", "--tokenizer", "bytes", "--ids", "--file", "text").out == "255 0 97\n"
 
-    def test_takes_bytes_that_are_no_text(self, call: Call, animals: BytePairTokenizer) -> None:
+    def test_takes_bytes_that_are_not_text(self, call: Call, animals: BytePairTokenizer) -> None:
         data = b"the cat\xff\xe2\x82 sees"
         said = call("tokenize", "--tokenizer", "animals", "--json", stdin=data)
         answer = json.loads(said.out)
@@ -137,7 +137,7 @@ class TestTokenize:
             assert text.encode()[piece["byte_start"] : piece["byte_stop"]] == bytes.fromhex(piece["bytes"])
         assert answer["pieces_left_out"] == 0
 
-    def test_nothing_is_no_token_and_valid_json(self, call: Call) -> None:
+    def test_an_empty_text_has_no_tokens_and_is_valid_json(self, call: Call) -> None:
         answer = json.loads(call("tokenize", "", "--json").out)
         assert (answer["ids"], answer["tokens"], answer["bytes_per_token"]) == ([], 0, None)
         assert call("tokenize", "", "--ids").out == "\n"
@@ -184,7 +184,7 @@ class TestTokenize:
 
     @pytest.mark.parametrize("form", [[], ["--ids"], ["--json", "--all"]])
     @pytest.mark.parametrize("unbuffered", ["", "1"])
-    def test_a_reader_that_leaves_is_no_failure(self, form: list[str], unbuffered: str) -> None:
+    def test_a_closed_pipe_is_not_a_failure(self, form: list[str], unbuffered: str) -> None:
         reading, writing = os.pipe()
         os.close(reading)
         done = subprocess.run(
@@ -217,7 +217,7 @@ class TestTokenize:
             (["x", "--ids", "--json"], ["--ids and --json"]),
         ],
     )
-    def test_a_wrong_input_is_one_sentence(
+    def test_a_wrong_input_is_a_readable_error(
         self, call: Call, animals: BytePairTokenizer, tmp_path: Path, words: list[str], parts: list[str]
     ) -> None:
         (tmp_path / "broken.json").write_text('{"format": 1, "kind": "bpe"}')
@@ -300,7 +300,7 @@ class TestTrain:
     def test_says_when_there_is_nothing_left_to_merge(self, call: Call, tmp_path: Path) -> None:
         (tmp_path / "text.txt").write_text("abab")
         said = call("tokenizer", "train", "text.txt", "--vocabulary", "5000", "--out", "out.json")
-        assert "fewer than the 5 000 asked for" in said.out
+        assert "fewer than the 5 000 requested" in said.out
         assert tokenizer_named("out.json").vocabulary == 257
 
     @pytest.mark.parametrize(
@@ -313,8 +313,8 @@ class TestTrain:
             (["text.txt", "--vocabulary", "300", "--name", "../x"], ["'../x'"]),
             (["text.txt", "--vocabulary", "300", "--name", "bytes"], ["'bytes'"]),
             (["text.txt", "--vocabulary", "300", "--name", "animals"], ["saved already"]),
-            (["text.txt", "--vocabulary", "300", "--out", "text.txt"], ["there already", "--replace"]),
-            (["text.txt", "--vocabulary", "300", "--out", "none/x.json"], ["folder that is not there"]),
+            (["text.txt", "--vocabulary", "300", "--out", "text.txt"], ["exists already", "--replace"]),
+            (["text.txt", "--vocabulary", "300", "--out", "none/x.json"], ["folder that does not exist"]),
             (["text.txt", "--vocabulary", "256", "--name", "x"], ["256", "at least 257"]),
             (["text.txt", "--vocabulary", "257", "--name", "x", "--special", "s"], ["1 special", "at least 258"]),
             (["text.txt", "--vocabulary", "20", "--name", "x", "--base", "alphabet"], ["alphabet", "at least"]),
@@ -333,7 +333,7 @@ class TestTrain:
             (["-", "-", "--vocabulary", "300", "--name", "x"], ["only once"]),
         ],
     )
-    def test_a_wrong_input_is_one_sentence_and_nothing_is_written(
+    def test_a_wrong_input_is_a_readable_error_and_nothing_is_written(
         self, call: Call, animals: BytePairTokenizer, tmp_path: Path, words: list[str], parts: list[str]
     ) -> None:
         (tmp_path / "text.txt").write_text(TEXT)
@@ -426,7 +426,7 @@ class TestCompare:
         assert "c│a│t" in shown
         assert "\0" not in shown
         same = call("tokenizer", "compare", "bytes", "bytes", "--text", text).out
-        assert "they cut it alike everywhere" in same
+        assert "they split it identically" in same
 
     def test_differences_are_between_the_cuts_that_all_share(self) -> None:
         text = "the cat sees é a mouse " * 3
@@ -452,7 +452,7 @@ class TestCompare:
         for one in found.shown:
             assert all(b"".join(parts) == text.encode()[one.start : one.stop] for parts in one.parts)
 
-    def test_takes_bytes_that_are_no_text_and_files(self, call: Call, tmp_path: Path) -> None:
+    def test_takes_bytes_that_are_not_text_and_files(self, call: Call, tmp_path: Path) -> None:
         (tmp_path / "data").write_bytes(b"\xff\xfea\x00")
         said = call("tokenizer", "compare", "bytes", "python-docs", "--file", "data")
         assert said.status == 0, said.error
@@ -475,7 +475,7 @@ class TestCompare:
             (["bytes", "animals", "--file", "missing"], "missing"),
         ],
     )
-    def test_a_wrong_input_is_one_sentence(
+    def test_a_wrong_input_is_a_readable_error(
         self, call: Call, animals: BytePairTokenizer, words: list[str], part: str
     ) -> None:
         assert part in call("tokenizer", "compare", *words).refused()
@@ -524,7 +524,7 @@ class TestRankFiles:
         (tmp_path / "shelf" / "ranks.tiktoken.json").unlink()
         return "ranks"
 
-    def test_a_guess_is_said_on_stderr_and_in_json(self, call: Call, ranks: str) -> None:
+    def test_a_guess_is_reported_on_stderr_and_in_json(self, call: Call, ranks: str) -> None:
         for words in (
             ["tokenize", "--tokenizer", ranks, "a\n  b"],
             ["tokenizer", "compare", ranks, "bytes"],
@@ -539,7 +539,7 @@ class TestRankFiles:
                 answer = json.loads(call(*words, "--json").out.splitlines()[-1])
                 assert "gpt4 is a guess" in answer["warnings"][0]
 
-    def test_a_pattern_that_is_named_is_no_guess(self, call: Call, ranks: str) -> None:
+    def test_a_named_pattern_is_not_a_guess(self, call: Call, ranks: str) -> None:
         chosen = ["--tokenizer", ranks, "--pattern", "gpt2", "a\n  b"]
         said = call("tokenize", *chosen, "--ids")
         assert said.error == ""
@@ -550,17 +550,17 @@ class TestRankFiles:
         assert tokenizer_named("x.json").pattern == "cl100k"  # type: ignore[union-attr]
         assert "nearest: cl100k" in call("tokenize", "--tokenizer", ranks, "--pattern", "cl100", "x").refused()
 
-    def test_what_is_exported_lies_beside_and_is_no_tokenizer_of_its_own(
+    def test_exported_files_are_next_to_it_and_are_not_listed_as_tokenizers(
         self, call: Call, ranks: str, tmp_path: Path
     ) -> None:
         beside = tmp_path / "shelf" / "ranks.tiktoken.json"
         beside.write_text("mine")
         words = ["tokenizer", "export", "plain", "--form", "tiktoken", "--out", "shelf/ranks.tiktoken"]
         (tmp_path / "shelf" / "ranks.tiktoken").unlink()
-        assert "is there already" in call(*words).refused()
+        assert "exists already" in call(*words).refused()
         assert beside.read_text() == "mine"
         assert call(*words, "--replace").status == 0
-        assert saved_tokenizers() == ["plain", "ranks"]
+        assert names_of_saved() == ["plain", "ranks"]
         assert call("tokenize", "--tokenizer", ranks, "x").error == ""
 
 
@@ -577,7 +577,7 @@ class TestExport:
         ids = call("tokenize", "--tokenizer", out, "--ids", "the cat").out
         assert len(ids.split()) == len(tokenizer.encode("the cat"))
         before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-        assert "there already" in call("tokenizer", "export", "plain", "--form", form, "--out", out).refused()
+        assert "exists already" in call("tokenizer", "export", "plain", "--form", form, "--out", out).refused()
         assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
         assert call("tokenizer", "export", "plain", "--form", form, "--out", out, "--replace").status == 0
 
@@ -585,14 +585,14 @@ class TestExport:
         ("words", "part"),
         [
             (["letters", "--form", "tiktoken", "--out", "x"], "tiktoken"),
-            (["letters", "--form", "txlab", "--out", "none/x"], "folder that is not there"),
+            (["letters", "--form", "txlab", "--out", "none/x"], "folder that does not exist"),
             (["animels", "--form", "txlab", "--out", "x"], "nearest: animals"),
             (["animals", "--form", "hugginface", "--out", "x"], "nearest: huggingface"),
             (["animals", "--out", "x"], "--form"),
             (["animals", "--form", "txlab"], "--out"),
         ],
     )
-    def test_a_wrong_input_is_one_sentence_and_nothing_is_written(
+    def test_a_wrong_input_is_a_readable_error_and_nothing_is_written(
         self, call: Call, animals: BytePairTokenizer, tmp_path: Path, words: list[str], part: str
     ) -> None:
         save_named(CharacterTokenizer.of(TEXT), "letters")
@@ -611,7 +611,7 @@ class TestList:
     def test_names_each_and_what_it_is(self, call: Call, animals: BytePairTokenizer, tmp_path: Path) -> None:
         save_named(ByteTokenizer(), "plain")
         (tmp_path / "shelf" / "broken.json").write_text("{")
-        assert saved_tokenizers() == ["animals", "broken", "plain"]
+        assert names_of_saved() == ["animals", "broken", "plain"]
         rows = [json.loads(line) for line in call("tokenizer", "list", "--json").out.splitlines()]
         assert [row["name"] for row in rows] == ["animals", "broken", "plain"]
         assert (rows[0]["kind"], rows[0]["vocabulary"], rows[0]["special"]) == ("bpe", 280, 1)
@@ -645,6 +645,6 @@ def test_the_help_speaks_no_types_and_cuts_nothing_off(call: Call, words: list[s
     assert "..." not in said.out.partition("Commands:")[2]
 
 
-def test_a_wrong_subcommand_is_one_sentence(call: Call) -> None:
+def test_a_wrong_subcommand_is_a_readable_error(call: Call) -> None:
     assert "'train'" in call("tokenizer", "tran").refused()
     assert "tokenizer --help" in call("tokenizer").refused()

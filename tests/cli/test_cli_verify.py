@@ -128,7 +128,7 @@ def test_what_takes_long_is_left_out_of_all_and_says_how_to_ask_for_it(made: Mad
     assert made.asked == ["drawn", "exact", "drawn", "exact"]
 
 
-def test_a_remark_stands_below_its_figure(made: Made, ask: Ask) -> None:
+def test_a_remark_is_printed_below_its_figure(made: Made, ask: Ask) -> None:
     made.simulated = replace(made.simulated, remark="beside it\n\x1b[31mred")
     lines = ask("rl")[1].splitlines()
     (at,) = [place for place, line in enumerate(lines) if line.startswith("  mean")]
@@ -160,7 +160,7 @@ def test_what_is_not_there_is_refused_in_one_line(made: Made, ask: Ask, words: l
     assert len(error.splitlines()) == 1
 
 
-def test_every_figure_of_the_area_has_a_name_of_its_own_and_numbers_with_labels() -> None:
+def test_every_figure_of_the_area_has_a_unique_name_and_numbers_with_labels() -> None:
     found = reference_numbers.figures()
     assert len({figure.name for figure in found}) == len(found)
     for figure in found:

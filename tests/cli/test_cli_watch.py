@@ -176,3 +176,46 @@ def test_a_run_is_called_as_its_script() -> None:
     assert name_of(["torchrun", "--nproc-per-node=2", "src/pretrain.py", "--lr=1"]) == "pretrain"
     assert name_of(["python3", "-m", "pkg.train", "x"]) == "pkg.train"
     assert name_of(["./run.sh"]) == "run"
+
+
+def watched(folder: Path, text: str, *words: str) -> subprocess.CompletedProcess[str]:
+    (folder / "own.py").write_text(f"print({text!r})")
+    return subprocess.run(
+        [*WATCH, *words, "--", sys.executable, str(folder / "own.py")], capture_output=True, text=True
+    )
+
+
+OWN = "\n".join(
+    ["ready at 12:31:02", *(f"round {n}: objective at {9.5 - n / 4:.3f} ± 0.1" for n in range(6)), "bye 1.5"]
+)
+
+
+def test_a_program_that_prints_nothing_known_is_told_what_looked_like_it_and_a_pattern_that_reads_it(
+    script: Path, tmp_path: Path
+) -> None:
+    done = watched(tmp_path, OWN)
+    assert "no numbers of a training were found" in done.stderr
+    assert "round 5: objective at 8.250" in done.stderr
+    pattern = done.stderr.rpartition("--pattern '")[2].partition("'")[0]
+    assert "(?P<objective>" in pattern
+    (tmp_path / "runs" / only_run(tmp_path).directory.path.name).rename(tmp_path / "first")
+    done = watched(tmp_path, OWN, "--pattern", r"round (?P<step>\d+): .*?at (?P<objective>\S+)")
+    assert "no numbers" not in done.stderr
+    series = only_run(tmp_path).series("objective")
+    assert series.steps.tolist() == list(range(6))
+    assert series.values.tolist() == [9.5 - n / 4 for n in range(6)]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "sentence"),
+    [
+        ("loss=(?P<loss>", "not a regular expression"),
+        (r"loss=(\S+)", "names no value"),
+        (r"(?P<step>\d+)", "names no value"),
+    ],
+)
+def test_a_pattern_that_reads_nothing_is_refused(script: Path, tmp_path: Path, pattern: str, sentence: str) -> None:
+    done = watched(tmp_path, OWN, "--pattern", pattern)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert not (tmp_path / "runs").exists()

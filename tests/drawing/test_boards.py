@@ -20,7 +20,7 @@ from txlab.drawing.text import width
 from txlab.engine.games import tictactoe
 from txlab.engine.games.backgammon import game as backgammon
 from txlab.engine.games.connect_four import rules as connect_four
-from txlab.engine.games.game import FIRST, SECOND, Game, thrown
+from txlab.engine.games.game import FIRST, SECOND, Game, throw_dice
 
 KINDS = {"blank", "wall", "first", "second", "won", "value", "quiet", "here", "mark", "ghost", *TONE}
 SIZES = [(20, 8), (40, 12), (60, 20), (80, 18), (80, 24), (120, 40), (200, 60), (220, 70)]
@@ -35,7 +35,7 @@ def views(game: Game, seed: int) -> list[BoardView]:
             break
         legal = game.legal(view.position)
         if not legal:
-            view = replace(view, position=thrown(game, view.position, chance.random()))
+            view = replace(view, position=throw_dice(game, view.position, chance.random()))
             continue
         drawing = board_of(game.NAME)
         values = {move: chance.uniform(-1.2, 1.2) for move in legal}
@@ -85,7 +85,7 @@ def texts(lines: Sequence[Sequence[BoardPiece]]) -> list[str]:
     return ["".join(piece.text for piece in line) for line in lines]
 
 
-def test_every_game_of_ours_has_a_drawing_of_its_own() -> None:
+def test_every_game_of_txlab_has_its_own_drawing() -> None:
     assert all(board_of(name).__name__ == module for name, module in OURS.items())  # type: ignore[attr-defined]
 
 
@@ -375,7 +375,7 @@ def test_good_and_bad_are_different_hues_and_grow_stronger(colours: Colours, dar
 
 @pytest.mark.parametrize("dark", [True, False])
 @pytest.mark.parametrize("colours", ["truecolor", "256"])
-def test_numbers_can_be_read_on_every_colour_and_tones_are_told_apart(colours: Colours, dark: bool) -> None:
+def test_numbers_can_be_read_on_every_colour_and_tones_are_distinguished(colours: Colours, dark: bool) -> None:
     for step in range(-20, 21):
         fill, front = tint(step / 20, colours, dark)
         if fill is not None and front is not None:

@@ -156,10 +156,10 @@ class TestAxes:
     def test_zooming_keeps_the_place_under_the_cursor(self) -> None:
         for log in (False, True):
             window = Window(1, 1000, 0, 1, log_x=log)
-            near = window.zoomed(0.1, centre=0.3)
+            near = window.zoom(0.1, centre=0.3)
             assert near.x_at(0.3) == pytest.approx(window.x_at(0.3))
-            assert near.zoomed(10, centre=0.3).left == pytest.approx(1)
-        assert Window(0, 10, 0, 1).moved(0.5) == Window(5, 15, 0, 1)
+            assert near.zoom(10, centre=0.3).left == pytest.approx(1)
+        assert Window(0, 10, 0, 1).move(0.5) == Window(5, 15, 0, 1)
 
     def test_the_widest_numbers_do_not_overflow(self) -> None:
         window = Window(0, 1, -1.7e308, 1.7e308)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from txlab.drawing.attention import draw_heads, pattern_lines, pooled
+from txlab.drawing.attention import draw_heads, max_pool, pattern_lines
 from txlab.drawing.palette import heat
 from txlab.drawing.text import width
 from txlab.errors import LabError
@@ -51,14 +51,14 @@ def test_no_line_is_wider_than_the_room(rows: int, columns: int, cells: int, asc
 def test_pooling_keeps_the_largest_of_each_tile(rows: int, columns: int, tall: int, wide: int) -> None:
     weights = np.random.default_rng(rows * 31 + columns).random((rows, columns))
     weights[weights < 0.3] = np.nan
-    small = pooled(weights, (tall, wide))
+    small = max_pool(weights, (tall, wide))
     for row, column in np.ndindex(small.shape):
         tile = weights[row * tall : (row + 1) * tall, column * wide : (column + 1) * wide]
         expected = np.nan if np.isnan(tile).all() else np.nanmax(tile)
         assert small[row, column] == expected or (np.isnan(small[row, column]) and np.isnan(expected))
 
 
-def test_each_colour_has_its_glyph_beside_it() -> None:
+def test_each_colour_is_shown_with_its_glyph() -> None:
     weights = np.linspace(0, 1, 20)[None]
     drawn = pattern_lines(weights, ["q"], ["k"] * 20, 30, colours="truecolor")
     glyphs = drawn.lines[-1].plain[4:24]

@@ -11,7 +11,7 @@ COLUMNS = [["x", "y"], [f"a{place}" for place in range(8)], ["b0", "b1", "b2"]]
 
 
 @pytest.mark.parametrize(("lines", "cells"), [(14, 48), (15, 48), (30, 72), (50, 120), (5, 30), (3, 12), (1, 4)])
-def test_pictures_lie_inside_and_apart(lines: int, cells: int) -> None:
+def test_pictures_are_inside_and_do_not_overlap(lines: int, cells: int) -> None:
     found = plan(COLUMNS, lines, cells, 7, keep="a7")
     boxes = [(top, left, top + found.pitch, left + found.wide) for top, left in found.places.values()]
     for top, left, bottom, right in boxes:

@@ -13,7 +13,7 @@ from txlab.drawing.plane import (
     Path,
     Shows,
     bands,
-    clipped,
+    clip_line,
     contours,
     graph_sheet,
     ground,
@@ -81,7 +81,7 @@ def test_a_path_is_drawn_from_its_start_to_the_letter_at_its_end() -> None:
         assert sheet.shows[sheet.cell_of(x, y)] == 3
 
 
-def test_letters_in_one_place_stand_beside_each_other_and_those_outside_at_the_edge() -> None:
+def test_letters_in_one_place_are_side_by_side_and_those_outside_at_the_edge() -> None:
     here = np.array([[0.0, 0.0]])
     paths = [Path(here, letter, number) for number, letter in enumerate("GMA")]
     sheet = bowl(lambda x, y: x + y, *paths, Path(np.array([[0.0, 0.0], [50.0, 0.0]]), "N", 5))
@@ -92,15 +92,15 @@ def test_letters_in_one_place_stand_beside_each_other_and_those_outside_at_the_e
 
 def test_lines_are_cut_at_the_edge_however_far_they_go() -> None:
     far = np.array([[5.0, 5.0], [5.0, 1e300], [-1e300, 3.0], [np.nan, 1.0], [2.0, 2.0], [1e8, 2.0]])
-    cut = clipped(far, 80, 40)
+    cut = clip_line(far, 80, 40)
     seen = cut[np.isfinite(cut).all(1)]
     assert (seen >= -1).all()
     assert (seen <= [80, 40]).all()
     assert [5.0, 40.0] in seen.tolist()
     assert [80.0, 2.0] in seen.tolist()
-    through = clipped(np.array([[-10.0, -5.0], [90.0, 45.0]]), 80, 40)  # y = x / 2, both ends outside
+    through = clip_line(np.array([[-10.0, -5.0], [90.0, 45.0]]), 80, 40)  # y = x / 2, both ends outside
     assert through[:2].tolist() == [[-1.0, -0.5], [80.0, 40.0]]
-    assert not np.isfinite(clipped(np.array([[-10.0, 50.0], [90.0, 60.0]]), 80, 40)).any()
+    assert not np.isfinite(clip_line(np.array([[-10.0, 50.0], [90.0, 60.0]]), 80, 40)).any()
 
 
 def test_a_graph_has_its_axis_its_tangent_and_its_points() -> None:
@@ -134,7 +134,7 @@ def test_in_ascii_everything_is_ascii_and_every_level_can_be_told(filled: bool) 
     assert {"g", "G", "/", "+", ".", ":", "-", "="} <= set(text)
 
 
-def test_lines_are_as_wide_as_the_sheet_and_halves_of_cells_have_levels_of_their_own() -> None:
+def test_lines_are_as_wide_as_the_sheet_and_halves_of_cells_have_separate_levels() -> None:
     sheet = bowl(lambda x, y: y)
     lines = sheet_lines(sheet, False, True)
     assert len({sum(len(text) for text, *_ in line) for line in lines}) == 1

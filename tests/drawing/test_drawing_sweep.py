@@ -28,7 +28,7 @@ def test_a_curve_for_each_value_of_the_other_axis_in_the_order_of_the_one_across
     assert (one.name, other.name) == ("λ = 0", "λ = 0.9")
     assert (one.best, other.best) == (2, 1)
     assert surface.best() == (1, 2)
-    assert surface.named((1, 2)) == "λ = 0.9, α = 0.2"
+    assert surface.label_of((1, 2)) == "λ = 0.9, α = 0.2"
     assert surface_of(frame(better="high")).best() == (1, 0)
     assert [line.name for line in lines_of(surface, across(surface, "λ"))] == ["α = 0.1", "α = 0.4", "α = 0.2"]
 
@@ -40,7 +40,7 @@ def test_what_is_not_known_or_has_run_away_is_neither_best_nor_spoils_the_pictur
     low, high = bounds(surface)
     assert low < 1.0 < 2.0 < high < 10
     text = plain(text_sweep(surface, 1, 70, 14))
-    assert "3 of 6 settings lie outside the picture" in text
+    assert "3 of 6 settings are outside the picture" in text
     assert "e35" not in text
     assert surface_of(frame(np.full((2, 3), np.nan))).best() is None
     assert "best unknown" in plain(text_sweep(surface_of(frame(np.full((2, 3), np.nan))), 1, 70, 14))

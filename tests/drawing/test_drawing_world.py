@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from txlab.drawing.diverging import ramp_for, rounded_down, rounded_up, scale_of, signed
+from txlab.drawing.diverging import ramp_for, round_down, round_up, scale_of, signed_ramp
 from txlab.drawing.palette import contrast, rgb_to_oklab
 from txlab.drawing.text import width
 from txlab.drawing.world import Canvas, draw, profile, states_of
@@ -72,15 +72,15 @@ def test_a_scale_of_two_signs_has_zero_in_the_middle() -> None:
 
 @given(st.floats(1e-9, 1e9))
 def test_round_numbers_are_on_the_right_side(value: float) -> None:
-    assert rounded_up(value) >= value * (1 - 1e-6)
-    assert rounded_down(value) <= value * (1 + 1e-6)
-    assert rounded_up(value) / rounded_down(value) <= 2.01
+    assert round_up(value) >= value * (1 - 1e-6)
+    assert round_down(value) <= value * (1 + 1e-6)
+    assert round_up(value) / round_down(value) <= 2.01
 
 
 @pytest.mark.parametrize("dark", [True, False])
 @pytest.mark.parametrize("colours", ["truecolor", "256"])
 def test_both_ends_of_a_signed_ramp_are_far_from_the_middle_and_told_apart(colours: str, dark: bool) -> None:
-    ramp = signed(colours, dark)  # type: ignore[arg-type]
+    ramp = signed_ramp(colours, dark)  # type: ignore[arg-type]
     points = [rgb_to_oklab(fill) for fill in ramp.fill if fill is not None]
     middle = len(points) // 2
     lightness = [point[0] for point in points]
@@ -175,7 +175,7 @@ def test_the_letter_of_a_cell_of_one_line_never_touches_its_number(wide: int, sh
         assert text.endswith(" S")
 
 
-def test_four_numbers_stand_in_their_directions() -> None:
+def test_four_numbers_are_drawn_in_their_directions() -> None:
     world = world_named("cliff")
     size = CellSize(13, 3)
     scene = scene_in(world)
@@ -273,7 +273,7 @@ def test_a_frame_gives_its_scene_and_a_torn_one_none() -> None:
     assert scene_of(tensors, {"states": "x", "last": [None]}, 0) is not None
 
 
-def test_what_stands_before_a_row_is_written_as_far_as_there_is_room() -> None:
+def test_the_text_before_a_row_is_written_as_far_as_it_fits() -> None:
     assert [mark_sign("21", False, cells) for cells in (1, 2, 7)] == [" ", "21", "21"]
     assert mark_sign("G", False, 7) == "★"
     world = world_named("blackjack")

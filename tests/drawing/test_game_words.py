@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 from txlab.drawing.boards import value_text
-from txlab.drawing.game_words import ended_words, points_text, value_words
+from txlab.drawing.game_words import describe_end, points_text, value_words
 from txlab.engine.games import tictactoe
 from txlab.engine.games.backgammon import game as backgammon
 from txlab.engine.games.connect_four import rules as connect_four
@@ -44,7 +44,7 @@ def checkers(**points: int) -> tuple[int, ...]:
 def test_the_end_of_a_game_is_told_to_either_player_and_to_those_who_watch(
     game: Game, position: Position, you: int | None, words: str
 ) -> None:
-    assert ended_words(game, position, you) == words
+    assert describe_end(game, position, you) == words
 
 
 def test_points_have_three_digits_and_outcomes_as_many_as_they_need() -> None:

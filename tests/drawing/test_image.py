@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from txlab.drawing.image import histogram_lines, image_lines, image_size, rebinned, resized, spread
+from txlab.drawing.image import histogram_lines, image_lines, image_size, rebin, resize, spread
 
 
 def test_a_cell_of_half_blocks_has_the_pixel_above_and_the_one_below() -> None:
@@ -31,7 +31,7 @@ def test_small_pictures_grow_by_whole_factors_and_keep_their_shape() -> None:
 
 def test_a_smaller_picture_has_the_means() -> None:
     image = np.arange(36.0).reshape(6, 6)
-    assert np.allclose(resized(image, 2, 3), image.reshape(2, 3, 3, 2).mean((1, 3)))
+    assert np.allclose(resize(image, 2, 3), image.reshape(2, 3, 3, 2).mean((1, 3)))
 
 
 def test_light_is_dense_on_dark_and_thin_on_light() -> None:
@@ -49,7 +49,7 @@ def test_bars_are_as_high_as_their_counts_and_none_is_lost() -> None:
 def test_counts_keep_their_sum_in_another_range_and_in_fewer_columns() -> None:
     counts = np.random.default_rng(0).integers(0, 50, 64)
     assert spread(counts, 53).sum() == pytest.approx(counts.sum())
-    moved = rebinned(counts, -1, 1, -3, 2, 40)
+    moved = rebin(counts, -1, 1, -3, 2, 40)
     assert moved.sum() == pytest.approx(counts.sum())
     assert moved[:16].sum() == 0  # below −1
-    assert rebinned(counts, -1, 1, -1, 1, 64) == pytest.approx(counts)
+    assert rebin(counts, -1, 1, -1, 1, 64) == pytest.approx(counts)

@@ -39,7 +39,7 @@ def test_the_truecolor_ramp_is_fine_and_even(dark: bool) -> None:
 
 @pytest.mark.parametrize("dark", [True, False])
 @pytest.mark.parametrize("depth", ["truecolor", "256", "16"])
-def test_the_signs_of_differences_have_hues_of_their_own_at_the_levels_of_a_heatmap(depth: Colours, dark: bool) -> None:
+def test_the_signs_of_differences_have_distinct_hues_at_the_levels_of_a_heatmap(depth: Colours, dark: bool) -> None:
     above, below = diverging(depth, dark)
     assert above.levels == below.levels == heat(depth, dark).levels
     for ramp in (above, below):
@@ -91,7 +91,7 @@ def test_glyphs_tell_the_level_without_colour(depth: Colours, ascii: bool) -> No
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
-def test_levels_cover_the_interval_and_survive_what_is_no_number(depth: Colours) -> None:
+def test_levels_cover_the_interval_and_survive_non_numbers(depth: Colours) -> None:
     ramp = heat(depth)
     values = np.array([0.0, 1.0, 0.5, np.nan, -3.0, 7.0, np.inf, -np.inf])
     last = ramp.levels - 1
@@ -111,7 +111,7 @@ def deuteranope(rgb: tuple[int, int, int]) -> np.ndarray:
 
 @pytest.mark.parametrize("dark", [True, False])
 @pytest.mark.parametrize("depth", ["truecolor", "256"])
-def test_six_curves_are_told_apart_also_by_the_colour_blind(depth: Colours, dark: bool) -> None:
+def test_six_curves_are_distinguished_also_by_the_colour_blind(depth: Colours, dark: bool) -> None:
     colours = [colour for colour in lines(depth, dark)[:6] if colour]
     assert len(set(colours)) == 6
     for one, other in combinations(colours, 2):
@@ -120,7 +120,7 @@ def test_six_curves_are_told_apart_also_by_the_colour_blind(depth: Colours, dark
 
 
 @pytest.mark.parametrize("dark", [True, False])
-def test_curves_have_marks_and_colours_of_their_own(dark: bool) -> None:
+def test_curves_have_distinct_marks_and_colours(dark: bool) -> None:
     for marks in (MARKS, ASCII_MARKS):
         assert len(set(marks)) == len(marks) >= 6
     assert ASCII_MARKS.isascii()

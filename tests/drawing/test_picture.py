@@ -101,7 +101,7 @@ class TestCurves:
         two = draw_curves([Stroke("x", STEPS, LOSS)], tmp_path / "b.png", title="$")
         assert one.read_bytes() == two.read_bytes()
 
-    def test_wrong_suffixes_and_places_are_said(self, tmp_path: Path) -> None:
+    def test_wrong_suffixes_and_places_are_reported(self, tmp_path: Path) -> None:
         with pytest.raises(LabError, match=r"\.png or \.svg"):
             draw_curves([], tmp_path / "a.pdf")
         (tmp_path / "file").write_text("")

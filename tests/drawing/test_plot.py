@@ -63,7 +63,7 @@ def test_a_legend_never_is_wider_than_its_line(names: list[str], cells: int) -> 
         assert all(width("".join(text for text, _ in line)) <= cells for line in two)
 
 
-def test_what_was_done_to_a_run_stands_at_its_step() -> None:
+def test_events_of_a_run_are_drawn_at_their_steps() -> None:
     plain, marked = text_of(Furniture()), text_of(Furniture(events=[(100, "lr 2e-5"), (300, "resumed")]))
     assert [len(line) for line in marked] == [len(line) for line in plain]
     assert CHART is not None

@@ -30,7 +30,7 @@ def test_ascii_mode_writes_ascii(text: str) -> None:
 
 
 @given(ANYTHING)
-def test_a_visible_text_never_joins_what_stands_before_it(text: str) -> None:
+def test_a_visible_text_never_joins_the_text_before_it(text: str) -> None:
     shown = visible(text)
     assert cell_len("|" + shown) == 1 + cell_len(shown)
     assert not shown or cell_len(shown[0]) > 0

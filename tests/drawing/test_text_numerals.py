@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from txlab.drawing.explanation import PARTS, elided, explanation_lines
-from txlab.drawing.formatting import aligned, count, number, plain, share
+from txlab.drawing.explanation import PARTS, elide, explanation_lines
+from txlab.drawing.formatting import align_numbers, count, number, plain, share
 from txlab.drawing.spark import spark
 from txlab.drawing.text import visible
 from txlab.engine.explain import Explanation, Operand, Step
@@ -34,14 +34,14 @@ def test_a_learning_rate_is_not_rounded_away() -> None:
 
 @given(st.lists(st.floats(), min_size=1, max_size=9))
 def test_numbers_in_a_column_have_their_points_below_each_other(values: list[float]) -> None:
-    column = aligned([number(value) for value in values])
+    column = align_numbers([number(value) for value in values])
     assert len({len(entry) for entry in column}) == 1
     assert len({entry.index(".") for entry in column if "." in entry}) <= 1
     assert [entry.strip() for entry in column] == [number(value) for value in values]
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_what_is_no_number_is_still_said(value: float) -> None:
+def test_a_non_number_is_still_printed(value: float) -> None:
     assert number(value) in ("NaN", "∞", "−∞")
     assert plain(number(value)).isascii()
     assert plain(share(value)).isascii()
@@ -94,7 +94,7 @@ def test_an_explanation_says_everything_and_nothing_dangerous(cells: int, ascii:
     assert not ascii or text.isascii()
     for part in ("MATH T1", "Vaswani", "goes in", "step by step", "the row", "result"):
         assert part in text
-    assert "0.400" in text
+    assert "0.4" in text
     if cells == 100:
         assert "…" in text or "..." in text  # 64 entries are elided
         assert max(cell_len(line) for line in lines) <= cells
@@ -105,7 +105,7 @@ def test_the_entry_that_was_asked_about_is_marked(place: int) -> None:
     """Also among equal weights: the engine says which one was asked about, the page does not guess it from numbers."""
     marked = [line.plain for line in explanation_lines(explanation(asked=place), 80, STYLE) if "▸" in line.plain]
     assert len(marked) == 1
-    assert marked[0].split()[-1] == f"{ROW[place]:.3f}"
+    assert marked[0].split()[-1] == f"{ROW[place]:g}"
     assert visible(WORDS[place]) in marked[0]
 
 
@@ -114,7 +114,7 @@ def test_where_no_entry_was_asked_about_none_is_marked() -> None:
     assert not [line for line in explanation_lines(unasked, 80, STYLE) if "▸" in line.plain]
 
 
-def test_a_result_that_is_no_number_breaks_nothing() -> None:
+def test_a_result_that_is_not_a_number_breaks_nothing() -> None:
     odd = explanation(steps=[Step("α", "0/0", [math.nan] * 5)])
     assert "NaN" in "\n".join(line.plain for line in explanation_lines(odd, 60, STYLE))
     bare = explanation(operands=[], steps=[Step("α", "", 0.4)], labels=[])
@@ -123,6 +123,6 @@ def test_a_result_that_is_no_number_breaks_nothing() -> None:
 
 @given(st.lists(st.integers(-999, 999), min_size=1, max_size=60), st.integers(12, 60))
 def test_an_elided_row_fits_and_keeps_its_first_entry(row: list[int], cells: int) -> None:
-    text = elided([str(entry) for entry in row], cells)
+    text = elide([str(entry) for entry in row], cells)
     assert cell_len(text) <= max(cells, cell_len(f"[ {row[0]} {row[-1]} ]"), cell_len(f"[ {row[0]} … {row[-1]} ]"))
     assert text.split()[1] == str(row[0])

@@ -1,68 +1,35 @@
-"""What a card says of itself, with a stand-in for NVML: by UUID, without exceptions, said once."""
+"""What cards say of themselves, with a stand-in for NVML: by UUID, without exceptions, said once."""
 
 from __future__ import annotations
 
+import ast
+import ctypes
+import os
+import shutil
+import subprocess
 import sys
-from types import ModuleType, SimpleNamespace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from pretended_nvml import PretendedNvml, a_card, install
 
-from txlab.engine.card import READINGS, Card, slowed
+from txlab.engine.card import READINGS, Card, Cards, OldProcess, Process, Sample, describe_slowdown
 from txlab.engine.device import data_sheet, measure_copy, measure_peak
 
-
-class NotThere(Exception):
-    pass
-
-
-class Nvml(ModuleType):
-    """Two cards in NVML's order; `missing` are functions that this card does not support, `lost` = it fell off."""
-
-    NVML_TEMPERATURE_GPU = 0
-
-    def __init__(self, missing: tuple[str, ...] = (), lost: bool = False) -> None:
-        super().__init__("pynvml")
-        self.missing, self.lost, self.asked = missing, lost, list[str]()
-
-    def nvmlInit(self) -> None: ...
-
-    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:
-        if uuid not in ("GPU-aaaa", "MIG-bbbb"):
-            raise NotThere("Not Found")
-        return uuid
-
-    def __getattr__(self, name: str) -> Any:
-        if not name.startswith("nvmlDeviceGet"):
-            raise AttributeError(name)
-
-        def asked(card: str, *more: Any) -> Any:
-            self.asked.append(name)
-            if self.lost:
-                raise NotThere("GPU is lost")
-            if name in self.missing:
-                raise NotThere("Not Supported")
-            return {
-                "nvmlDeviceGetUtilizationRates": SimpleNamespace(gpu=97, memory=40),
-                "nvmlDeviceGetMemoryInfo": SimpleNamespace(used=41_000_000_000, total=85_000_000_000),
-                "nvmlDeviceGetTemperature": 61,
-                "nvmlDeviceGetPowerUsage": 312_000,
-                "nvmlDeviceGetEnforcedPowerLimit": 400_000,
-                "nvmlDeviceGetCurrentClocksThrottleReasons": 0x04,
-            }[name]
-
-        return asked
+BUSY: dict[str, Any] = {"percent": 97, "used": 41_000_000_000, "celsius": 61, "milliwatts": 312_000, "slowed": 0x04}
 
 
 @pytest.fixture
-def nvml(monkeypatch: pytest.MonkeyPatch) -> Nvml:
-    found = Nvml()
-    monkeypatch.setitem(sys.modules, "pynvml", found)
+def nvml(monkeypatch: pytest.MonkeyPatch) -> PretendedNvml:
+    found = PretendedNvml([a_card(0), a_card(1, uuid="GPU-aaaa", limit=400_000, **BUSY), a_card(2, uuid="MIG-bbbb")])
+    monkeypatch.setattr(ctypes, "CDLL", ctypes.CDLL)  # put back afterwards
+    install(found)
     return found
 
 
-def test_a_card_is_read_in_the_units_of_its_names(nvml: Nvml) -> None:
+def test_a_card_is_read_in_the_units_of_its_names(nvml: PretendedNvml) -> None:
     assert Card("aaaa").read() == {
         "gpu_busy": 0.97,
         "gpu_used_mb": 41_000.0,
@@ -75,8 +42,8 @@ def test_a_card_is_read_in_the_units_of_its_names(nvml: Nvml) -> None:
     assert set(Card("MIG-bbbb").read()) == set(READINGS)
 
 
-def test_what_a_card_does_not_have_is_left_out_and_not_asked_for_again(nvml: Nvml) -> None:
-    nvml.missing = ("nvmlDeviceGetPowerUsage",)
+def test_what_a_card_does_not_have_is_left_out_and_not_asked_for_again(nvml: PretendedNvml) -> None:
+    nvml.unsupported = ("nvmlDeviceGetPowerUsage",)
     card = Card("aaaa")
     assert set(card.read()) == set(READINGS) - {"gpu_watts"}
     nvml.asked.clear()
@@ -85,7 +52,7 @@ def test_what_a_card_does_not_have_is_left_out_and_not_asked_for_again(nvml: Nvm
     assert card.trouble == ""
 
 
-def test_trouble_is_a_sentence_and_costs_nothing_afterwards(nvml: Nvml, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trouble_is_a_sentence_and_costs_nothing_afterwards(nvml: PretendedNvml) -> None:
     card = Card("aaaa")
     nvml.lost = True
     assert card.read() == {}
@@ -93,16 +60,79 @@ def test_trouble_is_a_sentence_and_costs_nothing_afterwards(nvml: Nvml, monkeypa
     nvml.asked.clear()
     assert card.read() == {}
     assert nvml.asked == []
+    nvml.lost = False
     assert Card("cccc").trouble.endswith("Not Found")
-    monkeypatch.setitem(sys.modules, "pynvml", None)
+    install(None)
     without = Card("aaaa")
     assert without.read() == {}
-    assert without.trouble.endswith("pip install 'txlab[gpu]'")
+    assert without.trouble.endswith("no NVIDIA driver is installed")
+    assert Cards().trouble == "no NVIDIA driver is installed"
+
+
+def test_the_processes_of_all_cards_are_read_with_their_memory_and_share(nvml: PretendedNvml) -> None:
+    nvml.cards[0].update(compute={11: 5_000_000_000, 12: None}, samples=[(11, 2, 40), (11, 1, 90), (12, 2, 4_000_000)])
+    nvml.cards[1].update(compute={11: 7_000_000_000}, graphics={13: 1_000_000})
+    cards = Cards()
+    rows, processes = cards.read()
+    assert [(row["index"], row["uuid"], row["gpu_busy"]) for row in rows] == [
+        (0, "GPU-00000000-aaaa", 0.0),
+        (1, "GPU-aaaa", 0.97),
+        (2, "MIG-bbbb", 0.0),
+    ]
+    assert processes == {
+        11: [(0, 5_000_000_000, 0.40), (1, 7_000_000_000, None)],  # the newest sample, not the last
+        12: [(0, None, None)],  # the driver does not say, and 40 000 % is no share
+        13: [(1, 1_000_000, None)],
+    }
+    nvml.absent = ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetProcessUtilization")  # a driver of 2020
+    assert cards.read()[1][11] == [(0, 5_000_000_000, None), (1, 7_000_000_000, None)]
+    nvml.cards[0]["compute"] = dict.fromkeys(range(1, 2000), 1)
+    assert set(cards.read()[1]) == {11, 13}  # more than fit: the cards are still read
+    nvml.lost = True
+    rows, processes = cards.read()
+    assert processes == {}
+    assert all(row["trouble"].endswith("GPU is lost") for row in rows)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None or sys.platform != "linux", reason="it needs a C compiler")
+def test_a_library_in_c_is_called_as_nvml_h_declares(tmp_path: Path) -> None:
+    source = Path(__file__).with_name("pretended_nvml.c")
+    library = tmp_path / "libnvidia-ml.so.1"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(source)], check=True, timeout=120)
+    program = "from txlab.engine.card import *; print(Card('second').read()); print(*Cards().read(), sep='\\n')"
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    second, rows, processes = map(ast.literal_eval, done.stdout.splitlines())
+    assert second == {
+        "gpu_busy": 0.9,
+        "gpu_used_mb": 90_000.0,
+        "gpu_total_mb": 85_000.0,
+        "gpu_celsius": 85.0,
+        "gpu_watts": 90.0,
+        "gpu_watts_limit": 700.0,
+        "gpu_slowed": float(1 << 40 | 4),
+    }
+    assert rows[1] == {"uuid": "GPU-second", "name": "GPU-second", "index": 1, "trouble": ""} | second
+    assert processes == {
+        10: [(0, 5_000_000_000, 0.33)],
+        11: [(0, 5_000_000_001, None)],
+        90: [(1, 5_000_000_000, 0.33)],
+        91: [(1, 5_000_000_001, None)],
+    }
+
+
+def test_the_structures_have_the_sizes_of_nvml_h() -> None:
+    """sizeof on a 64-bit machine, from a C program with the declarations of nvml.h."""
+    assert [ctypes.sizeof(kind) for kind in (OldProcess, Process, Sample)] == [16, 24, 32]
+    assert (Process.used.offset, Process.part.offset, Sample.busy.offset) == (8, 16, 16)
 
 
 def test_only_what_takes_speed_from_the_work_is_a_reason() -> None:
-    assert slowed(0x00) == slowed(0x01) == slowed(0x02) == ""  # full speed, idle, clocks that somebody set
-    assert slowed(0x04 | 0x20 | 0x01) == "power limit, temperature"
+    assert (
+        describe_slowdown(0x00) == describe_slowdown(0x01) == describe_slowdown(0x02) == ""
+    )  # full speed, idle, clocks set by hand
+    assert describe_slowdown(0x04 | 0x20 | 0x01) == "power limit, temperature"
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def test_the_bits_of_a_game_are_those_of_one_code_for_all_its_ranks(ranks: list[
 
 @given(st.lists(st.integers(0, GUESSES), max_size=40))
 def test_the_code_can_be_decoded(earlier: list[int]) -> None:
-    """Kraft's inequality, with every byte a person may have to be told."""
+    """Kraft's inequality, with every byte that the user may fail to guess."""
     assert isclose(sum(guess_probability(rank, earlier) for rank in range(GUESSES + 1)), 1)
     words = [guess_bits(rank, 1, earlier) for rank in range(1, GUESSES + 1)] + [guess_bits(0, 1, earlier)] * 256
     assert sum(2**-bits for bits in words) <= 1 + 1e-12

@@ -17,8 +17,8 @@ from txlab.engine.policy_gradient import (
     gae,
     masked_mean,
     token_entropy,
-    unpadded,
     whiten,
+    zero_padding,
 )
 from txlab.engine.rlhf.kl import k3
 
@@ -50,7 +50,7 @@ def test_advantages_are_the_discounted_sums_of_td_errors() -> None:
         close(ours, GOLDEN["gae"][name])
 
 
-def test_what_stands_behind_the_end_of_a_row_never_counts() -> None:
+def test_tokens_after_the_end_of_a_row_never_count() -> None:
     rewards, values = tensor(GIVEN["rewards"]), tensor(GIVEN["values"])
     other = [x.masked_fill(~mask(), 1e6) for x in (rewards, values)]
     for ours, theirs in zip(gae(*other, mask()), gae(rewards, values, mask()), strict=True):
@@ -121,7 +121,7 @@ def test_nothing_behind_the_end_of_a_row_reaches_a_loss_or_its_gradient(behind: 
         whitened, mean, sd = whiten(advantages, mask())
         policy, _, _ = clipped_policy_loss(new, given["old"], whitened.masked_fill(~mask(), fill), mask(), 0.2)
         value, _ = clipped_value_loss(values, given["values"], returns, mask(), 0.2)
-        loss = policy + value + masked_mean(k3(unpadded(new, mask()), unpadded(given["old"], mask())), mask())
+        loss = policy + value + masked_mean(k3(zero_padding(new, mask()), zero_padding(given["old"], mask())), mask())
         loss.backward()
         assert new.grad is not None
         assert values.grad is not None

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from txlab.engine.rl.dynamic_programming import from_start
-from txlab.engine.rl.exact_values import solved
-from txlab.engine.rl.process import Outcome, compiled
+from txlab.engine.rl.exact_values import solve_values
+from txlab.engine.rl.process import Outcome, compile_process
 from txlab.engine.rl.worlds import world_named
 from txlab.errors import LabError
 from txlab.experiments.kinds.actor_critic import KIND
@@ -43,10 +43,10 @@ def test_at_its_first_reading_a_rollout_has_ratio_one_and_nothing_is_clipped() -
 
 
 def test_the_return_is_the_mean_of_what_episodes_earn() -> None:
-    """The exact return of the first policy, all but uniform, beside 4000 episodes lived by a plain loop."""
+    """The exact return of the first policy, almost uniform, against 4000 episodes of a plain loop."""
     learner = made(world={"name": "gridworld-corners"})
     process, policy = learner.process, learner.policy()
-    exact = from_start(process, solved(process, policy, learner.gamma))
+    exact = from_start(process, solve_values(process, policy, learner.gamma))
     draws, earned = np.random.default_rng(0), []
     for _ in range(4000):
         state, total = int(draws.choice(process.size, p=process.start)), 0.0
@@ -99,7 +99,7 @@ def test_advantages_are_those_of_a_plain_loop_over_the_same_steps(limit: int) ->
 def test_what_is_not_allowed_is_never_done(monkeypatch: pytest.MonkeyPatch) -> None:
     """A world in which one state allows only the second action, and one only the first."""
     outcomes = {(0, 1): [Outcome(1.0, 1, -1.0)], (1, 0): [Outcome(1.0, 2, -1.0)]}
-    process = compiled(("left", "right"), ("a", "b", "end"), outcomes, 0)
+    process = compile_process(("left", "right"), ("a", "b", "end"), outcomes, 0)
     world = replace(world_named("cliff"), process=process)
     monkeypatch.setattr("txlab.experiments.kinds.actor_critic.experiment.world_of", lambda section: world)
     learner = made()
@@ -110,7 +110,7 @@ def test_what_is_not_allowed_is_never_done(monkeypatch: pytest.MonkeyPatch) -> N
     assert all(action == 1 - state for state, action in zip(rollout.states.flatten(), rollout.actions.flatten()))  # noqa: B905
 
 
-def test_a_resumed_run_goes_on_bit_for_bit() -> None:
+def test_a_resumed_run_continues_bit_for_bit() -> None:
     whole, first = made(), made()
     for _ in range(2):
         whole.step()
@@ -133,6 +133,7 @@ def test_a_step_of_many_updates_is_one_step_of_the_schedule() -> None:
     assert rates == sorted(rates, reverse=True)
 
 
+@pytest.mark.evidence
 @pytest.mark.parametrize("seed", range(3))
 def test_it_finds_the_best_way(seed: int) -> None:
     defaults = ActorCriticScenario(world=made().scenario.world, seed=seed).model_dump() | {"compute": {"threads": 1}}

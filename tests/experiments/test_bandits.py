@@ -74,7 +74,7 @@ def play_alone(choice: Choice, values: list[float], chance: list[tuple[float, fl
     ],
     ids=str,
 )
-def test_many_runs_at_once_are_the_agents_alone(choice: Choice) -> None:
+def test_runs_in_a_batch_equal_the_agents_alone(choice: Choice) -> None:
     random = np.random.default_rng(0)
     runs, k, plays = 7, 5, 60
     values, chance = random.normal(size=(runs, k)), random.random((plays, 3, runs))
@@ -100,7 +100,7 @@ def test_the_most_that_can_be_earned_is_the_expected_maximum() -> None:
     assert expected_maximum(10) == pytest.approx(1.5387527, abs=1e-6)
 
 
-def test_a_resumed_experiment_goes_on_bit_for_bit(tmp_path: Path) -> None:
+def test_a_resumed_experiment_continues_bit_for_bit(tmp_path: Path) -> None:
     whole, first = build(scenario(drift=0.1)), build(scenario(drift=0.1))
     rows = [whole.step() for _ in range(40)]
     for _ in range(17):
@@ -136,7 +136,7 @@ def test_a_sweep_leaves_out_what_cannot_be() -> None:
     assert not np.isnan(score[1:]).any()
 
 
-def test_values_that_leave_the_finite_numbers_end_the_run_in_a_sentence() -> None:
+def test_values_that_leave_the_finite_numbers_end_the_run_with_an_error() -> None:
     diverging = {"label": "wild", "alpha": 10.0, "initial": 1e6, "epsilon": 0.0}
     experiment = build(BanditScenario.model_validate({"testbed": {"runs": 2, "arms": 2}, "agents": [diverging]}))
     many = (experiment.step() for _ in range(3000))  # every update makes a value −9 times what it was

@@ -15,7 +15,7 @@ from independent.tape import Array, log_softmax, maximum, tanh
 from independent.transformer import linear, part
 
 from txlab.engine.games.connect_four import rules
-from txlab.engine.games.connect_four.judged import judged
+from txlab.engine.games.connect_four.judged import load_judged
 from txlab.engine.games.connect_four.network import Remembered, evaluate
 from txlab.engine.games.connect_four.search import Search
 from txlab.engine.games.connect_four.solver import Solver, optimal_moves
@@ -23,7 +23,7 @@ from txlab.errors import LabError
 from txlab.experiments.kinds.connect_four import KIND
 from txlab.experiments.kinds.connect_four.experiment import ConnectFour, network_of
 from txlab.experiments.kinds.connect_four.schema import ConnectFourScenario
-from txlab.experiments.learning.share import Share
+from txlab.experiments.learning.parallel_strategy import ParallelStrategy
 from txlab.experiments.randomness import generator
 
 SEED = 5
@@ -36,7 +36,7 @@ SMALL: dict[str, Any] = {
         "clip": 0.5, "weight_decay": 0.1, "search_share": 0.3, "value_weight": 0.7,
     },
     "judge": {"positions": 30, "searched": 6, "visits": 8},
-    "look": {"positions": ["", "4444441", "55667"], "visits": 20},
+    "probe": {"positions": ["", "4444441", "55667"], "visits": 20},
     "compute": {"threads": 1, "device": "cpu"},
 }  # fmt: skip
 
@@ -203,7 +203,7 @@ def test_looking_and_evaluating_change_nothing() -> None:
 
 def test_the_network_of_a_checkpoint_and_the_one_before_any_update_are_built_again() -> None:
     learner = made()
-    own, both = judged().own[:9], judged().both[:9]
+    own, both = load_judged().own[:9], load_judged().both[:9]
     first = learner.ask(own, both)
     learner.step()
     for state, expected in ((None, first), (learner.state_dict(), learner.ask(own, both))):
@@ -282,7 +282,7 @@ def test_what_judges_and_what_is_shown_is_searched_without_noise() -> None:
     learner = made()
     for _ in range(2):
         learner.step()
-    some, frame = judged().first(6), learner.frame()
+    some, frame = load_judged().first(6), learner.frame()
     search = Search(some.own, some.both, tactics=True)
     search.run(Remembered(learner.ask), 8, 2.0)
     assert learner.evaluate()["optimal_search"] == some.right(search.visits().argmax(1)).mean()
@@ -296,14 +296,14 @@ def test_the_leaves_and_batches_of_a_step_are_what_several_processes_share() -> 
     learner, inside = made(), [False]
     rows: dict[bool, int] = {True: 0, False: 0}
 
-    class Shared(Share):
+    class Shared(ParallelStrategy):
         @contextmanager
-        def splitting(self, model: torch.nn.Module) -> Iterator[None]:
+        def split_rows(self, model: torch.nn.Module) -> Iterator[None]:
             inside[0] = True
             yield
             inside[0] = False
 
-    learner.share = Shared()
+    learner.strategy = Shared()
     learner.model.register_forward_pre_hook(lambda _, given: rows.update({inside[0]: rows[inside[0]] + len(given[0])}))
     metrics = learner.step()
     assert rows == {True: int(metrics["evaluations"]) + 3 * 24, False: 0}
@@ -317,8 +317,8 @@ def test_the_leaves_and_batches_of_a_step_are_what_several_processes_share() -> 
     ("table", "sentence"),
     [
         ({"train": {"batch": 200}}, "holds no batch of 200"),
-        ({"look": {"positions": ["48"]}}, "is not a column"),
-        ({"look": {"positions": ["1212121"]}}, "the game has ended"),
+        ({"probe": {"positions": ["48"]}}, "is not a column"),
+        ({"probe": {"positions": ["1212121"]}}, "the game has ended"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(table: dict[str, Any], sentence: str) -> None:
@@ -330,7 +330,7 @@ def test_what_does_not_fit_together_is_refused(table: dict[str, Any], sentence: 
 
 
 def test_the_scores_of_late_positions_in_the_file_are_the_solvers() -> None:
-    everything, judge = judged(), Solver()
+    everything, judge = load_judged(), Solver()
     assert len(everything) == len(set(everything.names())) == 1000
     plies = np.array([len(moves) for moves in everything.moves])
     assert (plies.min(), plies.max()) == (8, 24)
@@ -347,7 +347,7 @@ def test_the_share_of_optimal_moves_is_counted_over_the_positions_asked_for() ->
     learner = made(judge={"positions": 30, "searched": 6})
     learner.step()
     found = learner.evaluate()
-    some = judged().first(30)
+    some = load_judged().first(30)
     priors, _ = learner.ask(some.own, some.both)
     right = [bool(some.optimal[k, priors[k].argmax()]) for k in range(30)]
     assert found["optimal"] == pytest.approx(np.mean(right))

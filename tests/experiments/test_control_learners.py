@@ -19,7 +19,7 @@ from txlab.engine.rl.world import World
 from txlab.engine.rl.worlds import world_named
 from txlab.errors import LabError
 from txlab.experiments.kind import explain_metric
-from txlab.experiments.kinds.control import KIND, ControlExperiment, ControlScenario
+from txlab.experiments.kinds.mdp_control import KIND, ControlExperiment, ControlScenario
 from txlab.experiments.reference_numbers import rl_control as reference
 from txlab.experiments.tabular.bands import band, growing
 from txlab.runs import checkpoints
@@ -53,7 +53,7 @@ def scenario(**changes: Any) -> ControlScenario:
     sections: dict[str, Any] = {
         "world": {"name": "cliff"},
         "learners": [{"rule": "sarsa"}, {"rule": "q-learning", "alpha": 0.25, "decay": 0.9}],
-        "control": {"runs": 4, "episodes": 12, "together": 5, "score": 3},
+        "control": {"runs": 4, "episodes": 12, "sync_every": 5, "score": 3},
     }
     for name, section in changes.items():
         old = sections.get(name, {})
@@ -89,7 +89,7 @@ def test_a_metric_is_the_mean_of_the_runs_with_one_standard_error() -> None:
 
 @pytest.mark.parametrize("control", [{}, SWEPT])
 def test_how_far_runs_may_be_ahead_of_one_another_changes_nothing(control: dict[str, Any]) -> None:
-    waiting, ahead = (build(scenario(control={"together": n, **control})) for n in (1, 12))
+    waiting, ahead = (build(scenario(control={"sync_every": n, **control})) for n in (1, 12))
     assert ran(waiting) == ran(ahead)
     assert np.array_equal(waiting.frame().tensors["0/q"], ahead.frame().tensors["0/q"], equal_nan=True)
 
@@ -103,7 +103,7 @@ def test_the_share_that_goes_left_is_the_share_of_episodes_of_two_steps() -> Non
 
 
 def test_a_frame_shows_the_mean_of_the_tables_and_where_it_leads() -> None:
-    experiment = build(scenario(control={"runs": 20, "episodes": 200, "together": 50}))
+    experiment = build(scenario(control={"runs": 20, "episodes": 200, "sync_every": 50}))
     ran(experiment)
     frame = experiment.frame()
     tables = experiment.sweep.q(np.arange(20, 40))
@@ -194,7 +194,7 @@ def test_preferences_begin_as_the_scenario_says_and_have_no_greedy_walk() -> Non
 
 
 @pytest.mark.parametrize("rule", ["sarsa", "double-q", "watkins-q-lambda", "reinforce"])
-def test_an_experiment_put_back_goes_on_bit_for_bit(rule: str) -> None:
+def test_a_restored_experiment_continues_bit_for_bit(rule: str) -> None:
     table = {"learners": [{"rule": rule, "alpha": 0.01}], "world": {"name": "frozen-lake"}}
     made = scenario(**table, control={"alpha": [0.1, 0.01]})
     experiment, again = build(made), build(made)
@@ -250,7 +250,8 @@ def test_a_killed_run_resumes_to_what_it_would_have_been(tmp_path: Path) -> None
 
 def test_torch_on_the_cpu_is_not_asked_for_and_not_imported() -> None:
     code = (
-        "import sys; from txlab.experiments.kinds.control import KIND; from txlab.runs.scenario import load_scenario\n"
+        "import sys\nfrom txlab.experiments.kinds.mdp_control import KIND\n"
+        "from txlab.runs.scenario import load_scenario\n"
         "x = KIND.build(load_scenario('cliff', ['control.runs=2']).scenario)\n"
         "x.step(); assert 'torch' not in sys.modules"
     )
@@ -297,7 +298,7 @@ def test_nothing_is_left_open_and_what_is_written_down_is_read_again() -> None:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_shipped_scenarios_begin(name: str) -> None:
-    loaded = load_scenario(name, ["control.runs=2", "control.together=1"]).scenario
+    loaded = load_scenario(name, ["control.runs=2", "control.sync_every=1"]).scenario
     assert isinstance(loaded, ControlScenario)
     assert loaded.about.chapter == "M"
     assert loaded.outline()
@@ -370,6 +371,7 @@ def held(name: str, measured: list[Any], skip: int = 0) -> None:
         assert number.holds(found), (number.label, found)
 
 
+@pytest.mark.evidence
 def test_the_cliff_comes_out_with_fewer_runs() -> None:
     measured = reference.measure_cliff(lambda text: None, runs=100)
     held("cliff", measured, skip=2)
@@ -415,14 +417,14 @@ def test_more_episodes_than_memory_holds_are_refused_before_the_first() -> None:
     scenario = ControlScenario.model_validate({"control": control})
     with pytest.raises(LabError, match=r"control\.score"):
         build(scenario)
-    with pytest.raises(ValueError, match="together"):
-        ControlScenario.model_validate({"control": control | {"together": 1001}})
+    with pytest.raises(ValueError, match="sync_every"):
+        ControlScenario.model_validate({"control": control | {"sync_every": 1001}})
 
 
 def test_a_world_that_nothing_ends_is_cut_off_and_the_run_says_so(tmp_path: Path) -> None:
     scenario = tmp_path / "endless.toml"
     scenario.write_text(
-        'kind = "control"\n[world]\nmap = "discount: .9\\nP: pays 3\\n\\nS..P\\n"\n[[learners]]\nrule = "sarsa"\n'
+        'kind = "mdp-control"\n[world]\nmap = "discount: .9\\nP: pays 3\\n\\nS..P\\n"\n[[learners]]\nrule = "sarsa"\n'
         "[control]\nruns = 2\nepisodes = 2\n"
     )
     run = prepare(load_scenario(scenario), root=tmp_path / "runs")
@@ -451,7 +453,7 @@ def test_learners_of_one_rule_go_by_their_labels_and_a_maze_by_the_length_of_its
 CARDS: dict[str, Any] = {
     "world": {"name": "gymnasium:Blackjack-v1"},
     "learners": [{"rule": "monte-carlo", "alpha": 0.05}, {"rule": "sarsa-lambda", "alpha": 0.05}],
-    "control": {"runs": 3, "episodes": 60, "together": 10, "score": 5},
+    "control": {"runs": 3, "episodes": 60, "sync_every": 10, "score": 5},
 }
 
 
@@ -488,14 +490,14 @@ def test_it_is_resumed_bit_for_bit() -> None:
         ({"world": {"name": "gymnasium:CartPole-v1"}}, "observation space is Box"),
     ],
 )
-def test_what_cannot_be_stepped_is_refused_in_a_sentence(changes: dict[str, Any], said: str) -> None:
+def test_what_cannot_be_stepped_is_refused_with_an_error(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(LabError, match=said):
         build(ControlScenario.model_validate({**CARDS, **changes}))
 
 
-def test_a_learner_that_diverges_is_told_in_the_frame_and_in_the_run_s_events(tmp_path: Path) -> None:
+def test_a_learner_that_diverges_is_reported_in_the_frame_and_in_the_run_s_events(tmp_path: Path) -> None:
     learners = [{"rule": "sarsa-lambda", "alpha": 0.5, "lam": 0.9}, {"rule": "q-learning"}]
-    control = {"runs": 2, "episodes": 60, "together": 5, "score": 3}
+    control = {"runs": 2, "episodes": 60, "sync_every": 5, "score": 3}
     made = ControlScenario.model_validate({"world": {"name": "cliff"}, "learners": learners, "control": control})
     run = RunDirectory(prepare(LoadedScenario(made, "diverging", "a test"), root=tmp_path))
     execute(run.path)

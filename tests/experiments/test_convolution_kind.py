@@ -36,7 +36,7 @@ def test_every_answer_of_a_frame_is_explained_by_its_patch() -> None:
         KIND.explain_frame(frame, "map/1", (0, 0, 0))
 
 
-def test_a_resumed_run_goes_on_bit_for_bit() -> None:
+def test_a_resumed_run_continues_bit_for_bit() -> None:
     straight, first, second = made(), made(), made()
     for _ in range(4):
         straight.step()
@@ -58,7 +58,7 @@ def test_sixty_steps_tell_shapes_apart() -> None:
 
 
 def test_filters_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(LabError, match="layer 3 have 5 pixels a side, and what they read has 3"):
+    with pytest.raises(LabError, match="layer 3 have 5 pixels a side, and their input has 3"):
         load_scenario("conv-shapes", ["model.channels=[4,4,4]", "model.sizes=[5,5,5]"])
     with pytest.raises(LabError, match="2 layers have channels and 1 have sizes"):
         load_scenario("conv-shapes", ["model.sizes=[5]"])

@@ -106,7 +106,7 @@ def test_a_folder_gives_its_text_files_in_order_and_says_what_it_left_out(tmp_pa
         (lambda p: p / ("x" * 300), "cannot be read: File name too long"),
     ],
 )
-def test_what_is_wrong_with_a_text_is_one_sentence(make, said: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_mistake_in_a_text_is_a_readable_error(make, said: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(LabError, match=said) as error:
         load_corpus(str(make(tmp_path)))
     assert str(error.value).startswith("data.text = ")
@@ -129,7 +129,7 @@ def sparse(path: Path, size: int) -> Path:
     return path
 
 
-def test_files_of_a_folder_are_bounded_together_and_what_is_no_text_is_not_read(
+def test_files_of_a_folder_are_bounded_together_and_non_text_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sparse(tmp_path / "film", 10 << 30)

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 import torch
 
-from txlab.engine.tokenizers.training import count_chunks, train_tokenizer, trained
+from txlab.engine.tokenizers.training import count_chunks, train_merges, train_tokenizer
 from txlab.errors import LabError
 from txlab.experiments.kinds.language_model import data as data_module
-from txlab.experiments.kinds.language_model.data import CorpusData, build_data, held_out, spread
+from txlab.experiments.kinds.language_model.data import CorpusData, build_data, spread, validation_text
 from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 from txlab.experiments.kinds.language_model.symbols import InductionData, alphabet
 from txlab.experiments.learning.text_data import NOT_SCORED
-from txlab.experiments.tokenizer_store import trained_tokenizer
+from txlab.experiments.tokenizer_store import learn_tokenizer
 
 
 def scenario(data=None, model=None, train=None, seed: int = 1, **other) -> LanguageModelScenario:  # type: ignore[no-untyped-def]
@@ -68,6 +68,7 @@ def test_a_batch_depends_on_seed_and_step_and_on_nothing_else(text_file: Path) -
     assert not torch.equal(data.train_batch(7).inputs, other.train_batch(7).inputs)
 
 
+@pytest.mark.evidence
 @pytest.mark.parametrize("source", ["python-docs", "induction"])
 def test_another_process_with_another_hash_seed_draws_the_same(source: str, tmp_path: Path) -> None:
     code = (
@@ -147,17 +148,17 @@ def test_the_tokenizer_never_saw_the_validation_text(tmp_path: Path) -> None:
 
 def test_the_remembered_tokenizer_is_the_learnt_one_and_a_spoilt_memory_is_replaced() -> None:
     text = "the cat sees the mouse that sees the cat " * 3
-    learnt, remembered = trained_tokenizer(text, 270), trained_tokenizer(text, 270)
+    learnt, remembered = learn_tokenizer(text, 270), learn_tokenizer(text, 270)
     assert learnt.merges == remembered.merges == train_tokenizer([text], 270).merges
     from txlab.experiments import tokenizer_store
 
     folder = Path(tokenizer_store.user_cache_dir("txlab")) / "tokenizers"
     for file in folder.glob("*.json"):
         file.write_text('{"format": 1, "kind": "bytes"}')
-    assert trained_tokenizer(text, 270).merges == learnt.merges
+    assert learn_tokenizer(text, 270).merges == learnt.merges
     for file in folder.glob("*.json"):
         file.write_bytes(b"\0\0")
-    assert trained_tokenizer(text, 270).merges == learnt.merges
+    assert learn_tokenizer(text, 270).merges == learnt.merges
 
 
 def test_a_scenario_says_where_ties_go_and_each_rule_is_remembered_apart(tmp_path: Path) -> None:
@@ -170,20 +171,20 @@ def test_a_scenario_says_where_ties_go_and_each_rule_is_remembered_apart(tmp_pat
         merges.append([tokenizer.token_bytes(token) for token in range(256, tokenizer.vocabulary)])
     assert merges[0] == merges[2]
     assert merges[0] != merges[1]
-    learnt = trained(count_chunks([path.read_text()[: 9 * 1080]]), 260, ties="greatest")
+    learnt = train_merges(count_chunks([path.read_text()[: 9 * 1080]]), 260, ties="greatest")
     assert merges[1] == [learnt.token_bytes(token) for token in range(256, 260)]
 
 
 @pytest.mark.parametrize("tokenizer", TOKENIZERS)
 def test_the_probe_is_the_text_asked_for_or_the_beginning_of_validation(text_file: Path, tokenizer: str) -> None:
     source = {"text": str(text_file), "tokenizer": tokenizer, "vocabulary": 300}
-    asked = build_data(scenario(source, look={"text": "mice, é", "positions": 32}))
+    asked = build_data(scenario(source, probe={"text": "mice, é", "positions": 32}))
     assert asked.decode(asked.probe) == "mice, é"
-    data = build_data(scenario(source, look={"positions": 12}))
+    data = build_data(scenario(source, probe={"positions": 12}))
     assert len(data.probe) == 12
     assert data.probe == data.validation_batches()[0].inputs[0, :12].tolist()
     # Never more than the model has positions for.
-    assert len(build_data(scenario(source, look={"positions": 200})).probe) == 16
+    assert len(build_data(scenario(source, probe={"positions": 200})).probe) == 16
 
 
 def test_prompts_are_encoded_in_their_order(text_file: Path) -> None:
@@ -202,7 +203,7 @@ def test_prompts_are_encoded_in_their_order(text_file: Path) -> None:
         ({"data": {"tokenizer": "bpe", "vocabulary": 256}}, "data.vocabulary = 256 is too small for bpe"),
         ({"sampling": {"prompts": [""]}}, "sampling.prompts has ''"),
         ({"sampling": {"prompts": ["\ud800"]}}, "lone surrogate"),
-        ({"look": {"text": "x"}}, "look.text = 'x' has 1 token"),
+        ({"probe": {"text": "x"}}, "probe.text = 'x' has 1 token"),
         ({"data": {"text": "/nonexistent/x"}}, "data.text = '/nonexistent/x' is not there"),
         ({"data": {"source": "induction", "vocabulary": 4}}, "data.vocabulary = 4 does not suit the induction task"),
         ({"data": {"source": "induction", "vocabulary": 5000}}, "data.vocabulary = 5000 does not suit"),
@@ -214,7 +215,7 @@ def test_prompts_are_encoded_in_their_order(text_file: Path) -> None:
         ({"data": {"source": "induction", "vocabulary": 64}, "sampling": {"prompts": [""]}}, "sampling.prompts has ''"),
     ],
 )
-def test_what_cannot_be_learnt_from_is_said_in_a_sentence(changes, said: str, text_file: Path) -> None:  # type: ignore[no-untyped-def]
+def test_an_unusable_training_text_is_reported(changes, said: str, text_file: Path) -> None:  # type: ignore[no-untyped-def]
     changes = dict(changes)
     source = {"text": str(text_file)} | changes.pop("data", {})
     with pytest.raises(LabError, match=said) as error:
@@ -286,7 +287,7 @@ def test_induction_batches_are_pure_and_symbols_are_all_used() -> None:
 
 @pytest.mark.parametrize(("vocabulary", "positions"), [(64, 48), (64, 24), (8, 24), (32, 2)])
 def test_in_the_probe_a_segment_comes_twice_and_nothing_else_does(vocabulary: int, positions: int) -> None:
-    data = induction(vocabulary=vocabulary, context=48, look={"positions": positions})
+    data = induction(vocabulary=vocabulary, context=48, probe={"positions": positions})
     probe = data.probe
     assert len(probe) == min(positions, 48)
     repeated = [i for i in range(len(probe)) if probe[i] in probe[:i]]
@@ -317,13 +318,13 @@ def test_the_data_is_known_without_importing_torch() -> None:
 
 def test_the_held_out_text_is_what_validation_scores_and_training_never_sees(text_file: Path) -> None:
     of_text = scenario({"text": str(text_file)})
-    data, text, found = build_data(of_text), text_file.read_text(), held_out(of_text)
+    data, text, found = build_data(of_text), text_file.read_text(), validation_text(of_text)
     assert text.endswith(found)
     assert found == data.decode(data.validation.tolist())  # type: ignore[attr-defined]
     other = text_file.with_name("other.txt")
     other.write_text("another text, and another line of it\n" * 200)
     parts = [{"text": str(text_file), "weight": 1.0}, {"text": str(other), "weight": 3.0}]
-    assert held_out(scenario({"mixture": parts})).startswith("another text")
+    assert validation_text(scenario({"mixture": parts})).startswith("another text")
     of_symbols = scenario({"source": "induction", "vocabulary": 8}, sampling={"prompts": ["abc"]})
     sequence = build_data(of_symbols).validation_batches()[0].inputs[0].tolist()
-    assert held_out(of_symbols) == "".join(alphabet()[token] for token in sequence)
+    assert validation_text(of_symbols) == "".join(alphabet()[token] for token in sequence)

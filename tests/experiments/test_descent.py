@@ -51,12 +51,12 @@ def test_one_that_rests_does_not_stop_the_others() -> None:
     assert [sample.text for sample in experiment.samples()][1].endswith(experiment.trouble[1])
 
 
-def test_a_circle_is_said_and_ends_it() -> None:
+def test_a_circle_is_reported_and_ends_it() -> None:
     run(experiment := made("x**3 - 2*x + 2", [0.0], {"method": "newton-root"}))
     assert experiment.trouble == ["it goes in a circle of 2 steps"]
 
 
-def test_noise_is_of_the_seed_and_not_in_the_gradient_that_is_told() -> None:
+def test_noise_follows_the_seed_and_is_not_in_the_reported_gradient() -> None:
     noisy = {"method": "gradient", "noise": 0.5, "rate": 0.05}
     one, again = (run(made("x**2 + y**2", [1.0, 1.0], noisy, steps=20)) for _ in range(2))
     assert one == again
@@ -121,7 +121,7 @@ def test_a_step_of_every_method_is_what_its_rule_says(noise: float) -> None:
     assert visited[:7] != visited[7:14]
 
 
-def test_a_resumed_run_goes_on_bit_for_bit() -> None:
+def test_a_resumed_run_continues_bit_for_bit() -> None:
     methods = [{"method": name, "rate": 1e-3} for name in ("gradient", "momentum", "adam", "newton-minimum")]
     f = "(1 - x)**2 + 100*(y - x**2)**2"
     whole, first, resumed = (made(f, [-1.2, 1.0], *methods, steps=60) for _ in range(3))
@@ -173,6 +173,7 @@ def test_a_function_is_checked_without_torch() -> None:
     assert said.stdout == "False\n"
 
 
+@pytest.mark.evidence
 def test_the_valley_is_gone_down_as_the_scenario_says() -> None:
     f = "(1 - x)**2 + 100*(y - x**2)**2"
     methods = [

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from calculator import miscalculated
+from calculator import contradictions, miscalculated
 
 from txlab.engine.card import READINGS
 from txlab.errors import LabError
@@ -28,6 +28,14 @@ SMALL: dict[str, list[str]] = {
     "few-shot": [*SMALL_MODEL, "model.layers=1"],
     "attention-graph": SMALL_MODEL,
     "bert-docs": [*SMALL_TEXT, "sampling.prompts=[]"],
+    "reviews-labels": [
+        "start.run=",
+        *SMALL_MODEL,
+        "model.layers=1",
+        "data.reviews=20",
+        "data.held_out=10",
+        "data.shares=[0.2,1]",
+    ],
     "translate": [*SMALL_MODEL, "data.pairs=50", "model.encoder_layers=1", "model.decoder_layers=1"],
     "translate-recurrent": ["model.width=16", "data.pairs=50", *SMALL_MODEL[2:]],
     "vit-shapes": [*SMALL_MODEL, "model.layers=1"],
@@ -81,7 +89,7 @@ SMALL: dict[str, list[str]] = {
 def built(name: str, overrides: list[str]) -> tuple[Kind, Any, Any]:
     """The scenario's kind, the scenario, and its experiment."""
     scenario = load_scenario(name, [*overrides]).scenario
-    compute = scenario.compute.model_copy(update={"share": "operations", "threads": 1, "attention": "matmul"})
+    compute = scenario.compute.model_copy(update={"thread_mode": "operations", "threads": 1, "attention": "matmul"})
     if hasattr(scenario.compute, "dtype"):
         compute = compute.model_copy(update={"dtype": "float32", "compile": False})
     scenario = scenario.model_copy(update={"compute": compute})
@@ -97,7 +105,7 @@ def recorded(experiment: Any) -> tuple[dict[str, float], dict[str, Any]]:
     speed.begin(0)
     values = {name: float(value) for name, value in experiment.step().items()}
     values |= {name: float(value) for name, value in experiment.evaluate().items()}
-    values |= getattr(experiment, "measured", dict)()
+    values |= getattr(experiment, "take_speeds", dict)()
     values |= speed.look(1) | {"host_memory_mb": 100.0, "seconds_left": 3.0}
     return values, facts
 
@@ -119,19 +127,22 @@ def test_every_why_computes_the_number_that_was_recorded(name: str, tmp_path: An
         assert why is not None
         assert why.result == pytest.approx(values[metric]), metric
         assert why.equation, metric
+        assert contradictions(why) == [], metric
         assert miscalculated([*why.steps, *why.meaning], within=0.01) == [], metric
     frame = experiment.frame()
     for tensor, there in frame.tensors.items():
         frame.tensors[tensor] = np.asarray(there)
     for tensor, numbers in frame.tensors.items():
-        index = tuple(size // 2 for size in numbers.shape)
-        try:
-            why = kind.explain_frame(frame, tensor, index)
-        except LabError:  # it says which tensors have an explanation
-            continue
-        if tensor.partition("/")[0] not in OF_ANOTHER:  # a frame keeps half precision
-            assert why.result == pytest.approx(float(numbers[index]), rel=2**-9, abs=1e-6), tensor
-        assert miscalculated([*why.steps, *why.meaning], within=0.01) == [], tensor
+        for part in (1, 2, 3):
+            index = tuple(size * part // 4 for size in numbers.shape)
+            try:
+                why = kind.explain_frame(frame, tensor, index)
+            except LabError:  # it says which tensors, or which entries, have an explanation
+                continue
+            if tensor.partition("/")[0] not in OF_ANOTHER:  # a frame keeps half precision
+                assert why.result == pytest.approx(float(numbers[index]), rel=2**-9, abs=1e-6), tensor
+            assert contradictions(why) == [], tensor
+            assert miscalculated([*why.steps, *why.meaning], within=0.01) == [], tensor
 
 
 def test_every_reading_of_a_gpu_is_explained_with_its_limit() -> None:

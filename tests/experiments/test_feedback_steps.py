@@ -2,12 +2,14 @@
 before it: every metric that it records, and the change of every weight (MATH H1–H5).
 
 Given are the texts and the ids of the answers that were drawn; everything else is computed here, one answer at a time
-and without padding. The engine computes in float32, hence the tolerances.
+and without padding. The models are in float64 and only the losses in float32: otherwise a loss whose terms cancel has
+four right digits on one processor and five on another.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import combinations
@@ -40,9 +42,16 @@ SMALL: dict[str, Any] = {
     "demonstrations": {"steps": 3, "batch": 4, "count": 20, **LEARNS},
     "rankings": {"steps": 6, "settling": 3, "answers": 4, "batch": 2, "tie": 0.3, **LEARNS},
     "policy": {"steps": 8, "batch": 8, "minibatches": 2, **LEARNS},
-    "look": {"prompts": 1, "episodes": 2, "held_out": 4},
+    "probe": {"prompts": 1, "episodes": 2, "held_out": 4},
     "compute": {"device": "cpu", "threads": 1},
 }
+
+
+@pytest.fixture(autouse=True)
+def models_in_float64() -> Iterator[None]:
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
 
 
 def made(**changes: Any) -> HumanFeedback:
@@ -154,7 +163,7 @@ def agree(theirs: Any, ours: dict[str, float]) -> None:
     """Every metric that was recorded, and no other."""
     assert set(theirs) == set(ours)
     for name, value in ours.items():
-        assert float(theirs[name]) == pytest.approx(value, rel=1e-5, abs=2e-6), name
+        assert float(theirs[name]) == pytest.approx(value, rel=2e-6, abs=2e-6), name
 
 
 # Imitation
@@ -258,7 +267,7 @@ def unseen_accuracy(experiment: HumanFeedback, reward: Any) -> float:
     """Of the pairs of answers to the held-out prompts whose gold scores differ, the share in their order."""
     texts, shape, K = experiment.texts, experiment.handed.fine_tuned.shape, experiment.scenario.rankings.answers
     prompts = [prompt for prompt in texts.prompts("held-out prompts", 0, 4) for _ in range(K)]
-    episodes = texts.sampled(experiment.handed.fine_tuned, prompts, "held-out answers", 0)
+    episodes = texts.sample_answers(experiment.handed.fine_tuned, prompts, "held-out answers", 0)
     golds = np.array(texts.gold(prompts, episodes)).reshape(4, K)
     r = np.array([float(numbers(reward, shape, each)[-1].value) for each in answers_in(episodes)]).reshape(4, K)
     differ = golds[:, :, None] > golds[:, None, :]
@@ -434,11 +443,11 @@ def test_a_step_of_the_policy(name: str) -> None:
     if section.kl_target:
         error = min(max(ours["kl"] / section.kl_target - 1, -0.2), 0.2)
         expected *= 1 + error * section.batch / section.horizon
-    assert stage.adjusted["beta"] == pytest.approx(expected, rel=1e-5)
+    assert stage.adjusted["beta"] == pytest.approx(expected, rel=2e-6)
     assert (stage.adjusted["beta"] != second.beta) == bool(section.kl_target)
 
 
-def test_every_beta_of_a_sweep_begins_where_a_run_of_its_own_would() -> None:
+def test_every_beta_of_a_sweep_begins_as_a_separate_run_would() -> None:
     changes = {"pretraining": {"steps": 0}, "demonstrations": {"steps": 0}, "rankings": {"steps": 1, "settling": 0}}
     both = made(**changes, policy={"betas": [0.4, 0.1], "steps": 2})
     alone = made(**changes, policy={"betas": [0.1], "steps": 2})
@@ -512,7 +521,7 @@ def evaluated(experiment: HumanFeedback, policy: Any, reference: Any) -> dict[st
     """What DPO's answers are worth."""
     texts, shape = experiment.texts, experiment.handed.fine_tuned.shape
     prompts = texts.prompts("held-out prompts", 0, 4)
-    episodes = texts.sampled(experiment.stage.policy, prompts, "evaluation answers", 2)  # type: ignore[union-attr]
+    episodes = texts.sample_answers(experiment.stage.policy, prompts, "evaluation answers", 2)  # type: ignore[union-attr]
     answers = answers_in(episodes)
     both = [[read(w, shape, each, texts.temperature).all.value for w in (policy, reference)] for each in answers]
     kl = sum((np.exp(mine) * (mine - theirs)).sum() for mine, theirs in both) / 4
@@ -537,7 +546,7 @@ def test_every_step_of_the_best_of_n_is_the_mean_over_all_subsets() -> None:
     experiment = at("policy", policy={"method": "best-of-n", "steps": 3, "batch": 3, "minibatches": 1})
     texts = experiment.texts
     prompts = [each for each in texts.prompts("best-of-n prompts", 0, 3) for _ in range(4)]
-    episodes = texts.sampled(experiment.handed.fine_tuned, prompts, "best-of-n answers", 0)
+    episodes = texts.sample_answers(experiment.handed.fine_tuned, prompts, "best-of-n answers", 0)
     scores = np.array(proxies(experiment, answers_in(episodes))).reshape(3, 4)
     golds = np.array(texts.gold(prompts, episodes)).reshape(3, 4)
     for n in (1, 2, 4):

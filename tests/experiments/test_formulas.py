@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from txlab.errors import LabError
-from txlab.experiments.formulas import content, formula_named
+from txlab.experiments.formulas.content import content, formula_named
 from txlab.experiments.schema import CHAPTERS
 from txlab.runs.scenario import catalogue
 
@@ -31,7 +31,7 @@ def numbers_in(citation: str) -> list[str]:
 
 def test_every_number_that_is_cited_exists() -> None:
     known, _ = content()
-    places = [*ROOT.glob("txlab/**/*.py"), *ROOT.glob("scenarios/*.toml"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    places = [path for form in ("txlab/**/*.py", "scenarios/*.toml", "*.md", "docs/*.md") for path in ROOT.glob(form)]
     cited = {
         number: path.name
         for path in places
@@ -50,11 +50,11 @@ def test_the_scenarios_cite_numbers_of_formulas() -> None:
 
 
 def test_nothing_refers_to_a_list_that_is_not_in_the_repository() -> None:
-    for path in [*ROOT.glob("txlab/**/*.py"), ROOT / "README.md"]:
+    for path in [*ROOT.glob("txlab/**/*.py"), ROOT / "README.md", *ROOT.glob("docs/*.md")]:
         assert "MATH.md" not in path.read_text(encoding="utf-8"), path
 
 
-def test_every_formula_is_told_in_full_and_in_order() -> None:
+def test_every_formula_is_printed_in_full_and_in_order() -> None:
     known, letters = content()
     assert list(dict.fromkeys(number[0] for number in known)) == list(CHAPTERS)
     for chapter in CHAPTERS:
@@ -70,7 +70,7 @@ def test_every_formula_is_told_in_full_and_in_order() -> None:
 
 
 @pytest.mark.parametrize("number", ["F4", "T1", "T6", "T8", "T10", "T11", "M2", "M6", "H2"])
-def test_what_a_lecture_text_prints_wrongly_is_said(number: str) -> None:
+def test_errata_of_a_lecture_text_are_reported(number: str) -> None:
     assert formula_named(number).erratum
 
 

@@ -245,7 +245,7 @@ def perturb(model: torch.nn.Module) -> None:
 def begun(name: str, overrides: list[str], text: str) -> Any:
     """The experiment after its first step, with its weights perturbed and moments that are not zero."""
     scenario = load_scenario(name, [word.replace("{text}", text) for word in overrides]).scenario
-    compute = scenario.compute.model_copy(update={"share": "operations", "threads": 1, "graphs": False})
+    compute = scenario.compute.model_copy(update={"thread_mode": "operations", "threads": 1, "cuda_graphs": False})
     if hasattr(compute, "dtype"):
         compute = compute.model_copy(update={"dtype": "float32", "compile": False, "attention": "matmul"})
     scenario = scenario.model_copy(update={"compute": compute.model_copy(update={"attention": "matmul"})})

@@ -11,6 +11,7 @@ import pytest
 import torch
 from calculator import miscalculated
 
+from txlab.engine.explain import IN_FACT
 from txlab.engine.rlhf.kl import AdaptiveKL
 from txlab.engine.rlhf.preferences import Question, Ranking, Undo
 from txlab.engine.rlhf.reward import ScalarGPT, ranking_loss
@@ -35,7 +36,7 @@ SMALL: dict[str, Any] = {
     "demonstrations": {"steps": 2, "batch": 4, "count": 20},
     "rankings": {"steps": 3, "settling": 2, "answers": 4, "batch": 3},
     "policy": {"steps": 2, "batch": 8, "minibatches": 2},
-    "look": {"prompts": 2, "episodes": 3, "held_out": 4},
+    "probe": {"prompts": 2, "episodes": 3, "held_out": 4},
     "compute": {"device": "cpu", "threads": 1},
 }
 
@@ -60,7 +61,7 @@ def models() -> tuple[GPT, ScalarGPT]:
     shape = HumanFeedbackScenario.model_validate(SMALL).model.shape(50)
     generator = torch.Generator().manual_seed(1)
     gpt = GPT(shape, generator).eval()
-    return gpt, ScalarGPT.begun_from(gpt, generator).eval()
+    return gpt, ScalarGPT.begin_from(gpt, generator).eval()
 
 
 PROMPTS, ANSWERS = [[3, 4, 5], [6, 7], [8, 9, 10, 11, 12]], [[20, 21, 2], [22, 23, 24, 25, 2], [26]]
@@ -84,7 +85,7 @@ def test_every_metric_of_every_stage_and_method_is_explained(policy: dict[str, A
                 why = KIND.explain_metric(scenario, name, experiment.step_count, values, facts)
                 assert why is not None, name
                 assert why.result == pytest.approx(value), name
-                assert "not recorded" not in {each.name for each in why.steps}
+                assert IN_FACT not in {each.name for each in why.steps}
                 assert miscalculated([*why.steps, *why.meaning], within=0.01) == [], name
                 if name == "lr":
                     assert [each.note for each in why.operands if each.name == "η_peak"] == ["train.learning_rate"]
@@ -198,7 +199,7 @@ def test_the_first_reading_of_a_rollout_has_ratio_one_no_clipping_and_no_kl() ->
     measured = stage.gradients_on((1, torch.arange(8)))
     assert float(measured["ratio"]) == pytest.approx(1.0, abs=1e-6)
     assert float(measured["clip_fraction"]) == 0.0
-    told = stage.told(stage.rollout)
+    told = stage.measure_rollout(stage.rollout)
     assert told["kl"] == pytest.approx(0.0, abs=1e-6)
     assert told["k1"] == pytest.approx(0.0, abs=1e-6)
 
@@ -249,12 +250,12 @@ def test_an_adaptive_beta_moves_within_the_updates_of_a_run() -> None:
     section = HumanFeedbackScenario.model_validate({"kind": "human-feedback", "policy": {"kl_target": 1.0}}).policy
     controller, beta = AdaptiveKL(section.kl_target, section.horizon), 1.0
     for _ in range(section.steps):
-        beta = controller.updated(beta, 100.0, section.batch)
+        beta = controller.update_weight(beta, 100.0, section.batch)
     assert beta > 2
 
 
 @pytest.mark.parametrize("method", ["ppo", "rloo", "grpo", "best-of-n"])
-def test_what_the_labeller_means_is_told_beside_the_proxy_and_before_it(method: str) -> None:
+def test_the_gold_score_is_shown_next_to_the_proxy_and_before_it(method: str) -> None:
     experiment, _ = at_policy() if method == "ppo" else (made(policy={"method": method}), None)
     metrics: dict[str, Any] = {}
     while experiment.step_count < experiment.steps:
@@ -299,12 +300,12 @@ def test_scores_of_samples_have_mean_0_and_deviation_1() -> None:
     experiment, _ = at_policy()
     texts = experiment.texts
     prompts = texts.prompts("normalising", 0, 256)
-    episodes = texts.sampled(experiment.handed.fine_tuned, prompts, "normalising", 0)
+    episodes = texts.sample_answers(experiment.handed.fine_tuned, prompts, "normalising", 0)
     scores = experiment.handed.proxy(episodes)
     assert float(scores.mean()) == pytest.approx(0, abs=1e-4)
     assert float(scores.std()) == pytest.approx(1, abs=1e-3)
     shifted, _ = at_policy(rankings={"normalise": "demonstrations"})
-    written = shifted.texts.packed(shifted.texts.demonstrations("normalising", 256))
+    written = shifted.texts.pack_answers(shifted.texts.demonstrations("normalising", 256))
     assert float(shifted.handed.proxy(written).mean()) == pytest.approx(0, abs=1e-4)
 
 
@@ -364,5 +365,5 @@ def test_records_of_a_file_are_learnt_from_and_only_people_judge_them(tmp_path: 
         "### Instruction:\na\n### Input:\nb\n### Response:\n", "### Instruction:\nd\n### Response:\n"
     }  # fmt: skip
     experiment.step()
-    with pytest.raises(ValueError, match="nobody knows what a good answer"):
+    with pytest.raises(ValueError, match="these records have no known criterion of a good answer"):
         made(task=task, model={"context": 80})

@@ -47,16 +47,16 @@ def test_an_installed_package_adds_a_kind(installed: None) -> None:
 
 
 @pytest.mark.parametrize(("name", "told"), [("broken", "cannot be imported"), ("other", "is not a Kind of")])
-def test_what_another_package_declares_wrongly_is_one_sentence(installed: None, name: str, told: str) -> None:
+def test_a_wrong_declaration_of_another_package_is_a_readable_error(installed: None, name: str, told: str) -> None:
     with pytest.raises(LabError, match=told):
         kind_named(name)
     assert kind_of_run(name) is UNKNOWN  # its runs can still be looked at
 
 
 def test_an_unknown_name_is_answered_with_the_nearest_one() -> None:
-    with pytest.raises(LabError, match=r"'contrl' is not an experiment.*nearest: control"):
-        kind_named("contrl")
-    with pytest.raises(LabError, match=r"(?s)'zzz'.*allowed: actor-critic, bandits, connect-four, control"):
+    with pytest.raises(LabError, match=r"'mdp-contrl' is not an experiment.*nearest: mdp-control"):
+        kind_named("mdp-contrl")
+    with pytest.raises(LabError, match=r"(?s)'zzz'.*allowed: actor-critic, bandits, connect-four, convolution"):
         kind_named("zzz")
     assert explain_metric({"kind": "contrl"}, "loss", 1, {"loss": 1.0}) is None
 

@@ -42,7 +42,7 @@ def scenario(corpus: Path | None, **changes: dict[str, Any]) -> LanguageModelSce
         "model": {"layers": 2, "heads": 2, "width": 16, "context": 24},
         "train": {"steps": 40, "batch": 4, "warmup": 5, "learning_rate": 3e-3, "validation_batches": 3},
         "sampling": {"prompts": ["the "] if corpus else ["abc"], "tokens": 20},
-        "look": {"positions": 16},
+        "probe": {"positions": 16},
         "compute": {"device": "cpu", "dtype": "float32", "attention": "matmul", "threads": 1, "compile": False},
     }
     for name, section in changes.items():
@@ -128,7 +128,7 @@ FORMER = {
 }  # fmt: skip
 
 
-def test_a_checkpoint_under_the_former_names_goes_on_with_the_same_bits(corpus: Path) -> None:
+def test_a_checkpoint_under_the_former_names_continues_with_the_same_bits(corpus: Path) -> None:
     def former(tensors: dict[str, Any]) -> dict[str, Any]:
         return {".".join(FORMER.get(part, part) for part in name.split(".")): each for name, each in tensors.items()}
 
@@ -198,7 +198,7 @@ def test_a_loss_that_is_not_finite_is_named(corpus: Path) -> None:
 def test_a_device_that_tells_late_refuses_all_updates_after_the_bad_one(corpus: Path) -> None:
     """The way of a GPU, on the CPU: no metric is read back, the flag goes to fused AdamW, verify() tells."""
     late, healthy, prompt = (KIND.build(scenario(corpus)) for _ in range(3))
-    late.tells_late = healthy.tells_late = True
+    late.checks_async = healthy.checks_async = True
     for _ in range(3):
         metrics, wanted = late.step(), prompt.step()
         healthy.step()
@@ -242,6 +242,7 @@ print(json.dumps(answers))
 """
 
 
+@pytest.mark.evidence
 def test_two_halves_in_two_processes_are_the_whole_bit_for_bit(corpus: Path, tmp_path: Path) -> None:
     from txlab.runs import checkpoints
     from txlab.runs.directory import RunDirectory
@@ -281,7 +282,7 @@ def test_looking_changes_nothing(corpus: Path) -> None:
     assert_same_bits(weights(alone), weights(watched))
 
 
-def test_what_a_person_changed_is_put_back(corpus: Path) -> None:
+def test_user_changes_are_restored(corpus: Path) -> None:
     settings = scenario(corpus)
     one = KIND.build(settings)
     for name, value in {"lr": 1e-4, "clip": 0.1, "weight_decay": 0.7, "dropout": 0.3, "temperature": 0.2}.items():
@@ -302,7 +303,7 @@ def test_an_unknown_name_is_refused_with_the_nearest(corpus: Path) -> None:
         KIND.build(scenario(corpus)).adjust("temprature", 1.0)
 
 
-def test_a_checkpoint_of_another_corpus_or_shape_is_refused_in_one_sentence(corpus: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_corpus_or_shape_is_refused_with_an_error(corpus: Path, tmp_path: Path) -> None:
     state = KIND.build(scenario(corpus)).state_dict()
     other = tmp_path / "other.txt"
     other.write_text(corpus.read_text() + " and more")

@@ -21,7 +21,7 @@ SETTINGS = {
     "kind": "language-model",
     "model": {"layers": 2, "heads": 2, "width": 16, "context": 16, "positions": "rotary"},
     "train": {"steps": 110, "warmup": 10, "batch": 4, "learning_rate": 1e-3, "final": 0.1, "clip": 1.0},
-    "look": {"positions": 12, "next_tokens": 5},
+    "probe": {"positions": 12, "next_tokens": 5},
     "compute": {"device": "cpu", "dtype": "float32", "attention": "matmul", "threads": 1, "compile": False},
 }
 
@@ -58,7 +58,7 @@ def test_a_next_token_is_explained_by_its_probability(frame: Frame) -> None:
     assert steps["−log₂ p"] == pytest.approx(-math.log2(p))
 
 
-def test_what_cannot_be_explained_is_said_in_one_sentence(frame: Frame) -> None:
+def test_an_unexplainable_number_is_reported(frame: Frame) -> None:
     with pytest.raises(LabError, match=r"allowed: attention/pattern, next/probability"):
         explain_attention(frame, "attention/query", (0, 0, 0, 0))
     with pytest.raises(LabError, match="recorded without attention/query"):
@@ -73,10 +73,12 @@ def test_a_learning_rate_is_its_schedule(step: int, rate: float) -> None:
     assert why.steps[0].result * why.operands[0].value == pytest.approx(rate)
 
 
-def test_a_learning_rate_that_a_person_turned_is_said_to_be_turned() -> None:
+def test_a_learning_rate_changed_by_the_user_is_reported_as_changed() -> None:
     why = explain_metric(SETTINGS, "lr", 60, {"lr": 0.55 * 3e-4})
-    assert why.operands[0].value == pytest.approx(3e-4)
-    assert "changed" in why.operands[0].note
+    assert why.operands[0].value == pytest.approx(1e-3)
+    assert why.steps[-2].result == pytest.approx(0.55e-3)
+    assert why.result == pytest.approx(0.55 * 3e-4)
+    assert "changed while it ran" in why.steps[-1].note
 
 
 def test_metrics_come_out_at_their_numbers() -> None:
@@ -98,7 +100,7 @@ def test_metrics_come_out_at_their_numbers() -> None:
     assert {step.name: step.result for step in loss.meaning}["ln V"] == pytest.approx(math.log(1024))
 
 
-def test_where_there_is_no_more_to_say_nothing_is_said() -> None:
+def test_explanations_have_no_empty_parts() -> None:
     assert explain_metric(SETTINGS, "steps", 5, {"steps": 400}) is None
     assert explain_metric(SETTINGS, "loss", 5, {"loss": math.nan}) is None
     assert explain_metric(SETTINGS, "share_of_peak", 5, {"share_of_peak": 0.2}) is None
@@ -151,7 +153,7 @@ def test_a_loss_is_explained_by_what_its_kind_guesses(
 
 
 @pytest.mark.parametrize(("predicts", "words"), [("next", "after"), ("place", "in the place of"), ("class", "by")])
-def test_a_prediction_is_told_by_how_it_stands_to_its_position(predicts: str, words: str) -> None:
+def test_a_prediction_is_described_by_its_relation_to_its_position(predicts: str, words: str) -> None:
     frame = Frame(
         1,
         {"next/probability": np.array([[0.7, 0.2]])},

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from decided import DECIDED
 
 from txlab.errors import LabError
 from txlab.experiments.kinds.language_model import KIND
@@ -23,15 +24,8 @@ def scenario(vocabulary: int = 12, context: int = 17, **changes: Any) -> Languag
         "model": {"layers": 2, "heads": 2, "width": 16, "context": context, "positions": "rotary"},
         "train": {"steps": 40, "batch": 32, "warmup": 5, "validation_batches": 4},
         "sampling": {"prompts": ["aGbAa"], "tokens": 1},
-        "look": {"positions": 12},
-        "compute": {
-            "device": "cpu",
-            "dtype": "float32",
-            "attention": "matmul",
-            "threads": 1,
-            "share": "operations",
-            "compile": False,
-        },
+        "probe": {"positions": 12},
+        "compute": DECIDED | {"attention": "matmul"},
     }
     for name, section in changes.items():
         sections[name] = {**sections[name], **section}
@@ -83,20 +77,20 @@ def test_maps_of_validation_are_never_trained() -> None:
 def test_about_an_eighth_of_all_maps_is_held_out() -> None:
     from itertools import product
 
-    from txlab.experiments.kinds.language_model.few_shot import held_out
+    from txlab.experiments.kinds.language_model.few_shot import is_held_out
 
     everything = np.array(list(product(range(8), repeat=4)))
-    assert held_out(everything).mean() == pytest.approx(1 / 8, abs=0.02)
+    assert is_held_out(everything).mean() == pytest.approx(1 / 8, abs=0.02)
 
 
 @pytest.mark.parametrize("vocabulary", range(6, 13))
 def test_there_are_maps_of_both_kinds_however_few_symbols(vocabulary: int) -> None:
     from itertools import product
 
-    from txlab.experiments.kinds.language_model.few_shot import held_out
+    from txlab.experiments.kinds.language_model.few_shot import is_held_out
 
     letters = vocabulary // 3
-    found = held_out(np.array(list(product(range(vocabulary - letters), repeat=letters))))
+    found = is_held_out(np.array(list(product(range(vocabulary - letters), repeat=letters))))
     assert 0 < found.sum() < len(found)  # or drawing one would never end
 
 
@@ -118,7 +112,7 @@ def test_the_best_possible_is_what_looking_up_in_the_prompt_gets() -> None:
     assert data.facts()["corpus"]["best_possible"]["accuracy_4"] == wanted[4]
 
 
-def test_accuracy_is_counted_at_the_question_after_so_many_examples() -> None:
+def test_accuracy_is_counted_at_the_question_after_n_examples() -> None:
     experiment = KIND.build(scenario(train={"learning_rate": 1e-2}))
     for _ in range(40):
         experiment.step()
@@ -166,15 +160,15 @@ def test_its_checkpoint_opens() -> None:
         ({"model": {"context": 2}}, r"model\.context = 2 is too short for an example and a question; at least 3"),
         ({"sampling": {"prompts": ["aZ"]}}, r"'Z' is not a symbol of the few-shot task; allowed: abcdABCDEFGH"),
         ({"sampling": {"prompts": [""]}}, r"sampling\.prompts has ''"),
-        ({"look": {"text": "a"}}, r"look\.text = 'a' has 1 token"),
+        ({"probe": {"text": "a"}}, r"probe\.text = 'a' has 1 token"),
     ],
 )
-def test_what_does_not_suit_is_said_in_one_sentence(changes: dict[str, Any], sentence: str) -> None:
+def test_unsuitable_settings_are_reported(changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(LabError, match=sentence):
         build_data(scenario(**changes))
 
 
-def test_an_accuracy_is_explained_beside_the_best_possible() -> None:
+def test_an_accuracy_is_explained_with_the_best_possible() -> None:
     from txlab.experiments.kind import explain_metric
 
     experiment = KIND.build(scenario())

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from decided import DECIDED
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -34,11 +35,8 @@ def scenario(**changes: Any) -> LanguageModelScenario:
         "model": {"layers": 2, "heads": 2, "width": 16, "context": 6, "graph": GRAPH},
         "train": {"steps": 20, "batch": 16, "warmup": 2, "validation_batches": 2},
         "sampling": {"prompts": []},
-        "look": {"positions": 6},
-        "compute": {
-            "device": "cpu", "dtype": "float32", "attention": "sdpa", "threads": 1, "share": "operations",
-            "compile": False,
-        },
+        "probe": {"positions": 6},
+        "compute": DECIDED,
     }  # fmt: skip
     for name, section in changes.items():
         sections[name] = {**sections[name], **section}
@@ -117,7 +115,7 @@ def test_the_pattern_of_a_graph_is_seen_kept_and_explained() -> None:
 def test_what_says_nothing_of_the_next_token_is_not_asked_for_it() -> None:
     model = KIND.build(scenario()).model
     for ask in (lambda: score_text(model, [1, 2]), lambda: list(generate(model, [1], 3, generator=None))):
-        with pytest.raises(LabError, match="does not say what comes next"):
+        with pytest.raises(LabError, match="does not predict the next token"):
             ask()
 
 
@@ -127,13 +125,13 @@ def test_what_says_nothing_of_the_next_token_is_not_asked_for_it() -> None:
         ({"model": {"graph": ["0>6"]}}, "'0>6' in graph joins no positions; for example '0>1>2', from 0 to 5"),
         ({"model": {"graph": ["0-1"]}}, "'0-1' in graph"),
         ({"model": {"graph": ["0>1", "3"]}}, "'3' in graph"),
-        ({"model": {"graph": []}}, "belong together"),
-        ({"data": {"source": "text"}}, "belong together"),
+        ({"model": {"graph": []}}, "require each other"),
+        ({"data": {"source": "text"}}, "require each other"),
         ({"model": {"graph": ["0>1"]}}, "no node of model.graph has a single walk of data.hops = 2"),
         ({"data": {"vocabulary": 3}}, "does not suit the graph task"),
     ],
 )
-def test_a_graph_that_cannot_be_is_one_sentence(changes: dict[str, Any], part: str) -> None:
+def test_an_impossible_graph_is_a_readable_error(changes: dict[str, Any], part: str) -> None:
     with pytest.raises((ValidationError, LabError)) as found:
         KIND.build(scenario(**changes))
     assert part in str(found.value)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from decided import DECIDED
 
 from txlab.experiments.kind import kind_named
 from txlab.experiments.kinds.language_model.experiment import LanguageModelExperiment
@@ -16,8 +17,7 @@ from txlab.runs.scenario import load_scenario
 
 def made(name: str, *settings: str) -> LanguageModelExperiment:
     scenario: Any = load_scenario(name, [*settings]).scenario
-    decided = {"device": "cpu", "dtype": "float32", "attention": "sdpa", "threads": 1, "share": "operations"}
-    compute = scenario.compute.model_copy(update={**decided, "compile": False})
+    compute = scenario.compute.model_copy(update=DECIDED)
     module = kind_named("language-model").mathematics()  # type: ignore[attr-defined]
     experiment = module.experiment_of(scenario.model_copy(update={"compute": compute}))
     assert isinstance(experiment, LanguageModelExperiment)
@@ -68,6 +68,7 @@ def test_only_such_sequences_have_a_score_and_others_are_as_before() -> None:
     assert experiment.data.fingerprint == "induction/1/32/32"
 
 
+@pytest.mark.evidence
 def test_two_layers_jump_where_one_does_not() -> None:
     scores = {}
     for name in ("induction-one-layer", "induction-two-layers"):

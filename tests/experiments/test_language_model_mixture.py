@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from decided import DECIDED
 
 from txlab.errors import LabError
 from txlab.experiments.kinds.language_model import KIND
@@ -17,14 +18,7 @@ from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
 from txlab.runs.process import prepare
 from txlab.runs.scenario import load_scenario
 
-COMPUTE = {
-    "device": "cpu",
-    "dtype": "float32",
-    "attention": "matmul",
-    "threads": 1,
-    "share": "operations",
-    "compile": False,
-}
+COMPUTE = DECIDED | {"attention": "matmul"}
 
 
 @pytest.fixture
@@ -116,7 +110,7 @@ def test_the_validation_loss_is_that_of_the_mixture_and_of_each_text(texts: list
     assert metrics["epochs/small"] > 0
 
 
-def test_training_goes_on_bit_for_bit_from_a_state(texts: list[Path]) -> None:
+def test_training_continues_bit_for_bit_from_a_state(texts: list[Path]) -> None:
     whole, parts = KIND.build(scenario(texts)), KIND.build(scenario(texts))
     losses = [whole.step()["loss"] for _ in range(12)]
     for _ in range(7):
@@ -164,7 +158,7 @@ def write(folder: Path, mixture: str) -> Path:
         ('"python-docs"', r"line 3: data\.mixture = .python-docs. is not allowed; allowed: a list"),
     ],
 )
-def test_what_is_wrong_with_a_mixture_is_one_sentence(
+def test_a_mistake_in_a_mixture_is_a_readable_error(
     texts: list[Path], tmp_path: Path, mixture: str, sentence: str
 ) -> None:
     with pytest.raises(LabError, match=sentence) as error:

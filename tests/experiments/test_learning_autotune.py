@@ -36,11 +36,11 @@ def test_nothing_is_left_to_decide_and_every_decision_has_a_reason() -> None:
     assert resolved.model_copy(update={"compute": scenario().compute}) == scenario()
 
 
-def test_what_a_person_has_set_stays() -> None:
+def test_user_settings_stay() -> None:
     resolved = KIND.resolve(scenario(device="cpu", dtype="float32", threads=1, attention="sdpa"))
     assert resolved.compute.model_dump() == {
-        "device": "cpu", "dtype": "float32", "attention": "sdpa", "threads": 1, "share": "operations",
-        "compile": False, "graphs": False, "processes": 1, "parallel": "ddp", "timeout": 600.0,
+        "device": "cpu", "dtype": "float32", "attention": "sdpa", "threads": 1, "thread_mode": "operations",
+        "compile": False, "cuda_graphs": False, "processes": 1, "parallel": "ddp", "timeout": 600.0,
     }  # fmt: skip
 
 
@@ -50,9 +50,9 @@ def test_a_decided_scenario_is_not_timed_again(monkeypatch: pytest.MonkeyPatch) 
         "device": "cpu",
         "dtype": "float32",
         "threads": 1,
-        "share": "operations",
+        "thread_mode": "operations",
         "attention": "sdpa",
-        "graphs": False,
+        "cuda_graphs": False,
     }
     decided = scenario(**settled, compile=False)
     assert KIND.resolve(decided) is decided
@@ -94,7 +94,7 @@ def test_a_large_model_is_timed_in_part_and_says_so() -> None:
     assert "1 of 12 layers" in trial.scale
 
 
-def test_a_gpu_that_is_not_here_is_refused_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_that_is_not_here_is_refused_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(LabError, match="'cuda:1' cannot be used: there is no CUDA here; allowed: auto, cpu"):
         KIND.resolve(scenario(device="cuda:1"))
@@ -105,7 +105,7 @@ def test_threads_alone_are_decided_where_the_rest_is_set(monkeypatch: pytest.Mon
     monkeypatch.setattr(probe, "cores", lambda: 2)
     resolved = KIND.resolve(scenario(device="cpu", dtype="float32", attention="sdpa"))
     assert resolved.compute.threads == 2
-    assert resolved.compute.share == "batch"  # as fast, and tried first
+    assert resolved.compute.thread_mode == "batch"  # as fast, and tried first
     assert "2 threads sharing the batch: 12.0 ms a step" in " ".join(probe.reasons(resolved))
 
 
@@ -126,11 +126,11 @@ def test_a_hopeless_setting_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> No
     ("asked", "change", "shares"),
     [
         ({}, {}, {(1, "operations"), (2, "batch"), (2, "operations")}),
-        ({"share": "operations"}, {}, {(1, "operations"), (2, "operations")}),
-        ({"share": "batch", "threads": 2}, {}, {(2, "batch")}),
+        ({"thread_mode": "operations"}, {}, {(1, "operations"), (2, "operations")}),
+        ({"thread_mode": "batch", "threads": 2}, {}, {(2, "batch")}),
         ({}, {"model": {**SMALL, "dropout": 0.1}}, {(1, "operations"), (2, "operations")}),
         ({}, {"train": {"batch": 1}}, {(1, "operations"), (2, "operations")}),
-        ({"share": "batch", "threads": 2}, {"train": {"batch": 1}}, {(2, "operations")}),
+        ({"thread_mode": "batch", "threads": 2}, {"train": {"batch": 1}}, {(2, "operations")}),
     ],
 )
 def test_a_batch_is_shared_where_it_can_be(
@@ -139,14 +139,14 @@ def test_a_batch_is_shared_where_it_can_be(
     tried: set[tuple[int, str]] = set()
 
     def time(self: object, setting: timing.Setting) -> float:
-        tried.add((setting.threads, setting.share))
-        return 0.02 / setting.threads - (0.001 if setting.share == "batch" else 0)
+        tried.add((setting.threads, setting.thread_mode))
+        return 0.02 / setting.threads - (0.001 if setting.thread_mode == "batch" else 0)
 
     monkeypatch.setattr(timing.Trial, "time", time)
     monkeypatch.setattr(probe, "cores", lambda: 2)
     given = LanguageModelScenario.model_validate({"model": SMALL, "compute": {"device": "cpu", **asked}, **change})
     compute = KIND.resolve(given).compute
-    assert (compute.threads, compute.share) == max(shares, key=lambda crew: (crew[0], crew[1] == "batch"))
+    assert (compute.threads, compute.thread_mode) == max(shares, key=lambda crew: (crew[0], crew[1] == "batch"))
     if len(shares) > 1:
         assert tried == shares
 
@@ -235,9 +235,9 @@ def test_a_long_run_also_tries_the_other_way_of_sharing_through_the_compiler(
 
     def time(self: object, setting: timing.Setting) -> float:
         if not setting.compiled:
-            return 0.030 if setting.share == "batch" else 0.031
-        compiled.add(setting.share)
-        return 0.027 if setting.share == "batch" else 0.024
+            return 0.030 if setting.thread_mode == "batch" else 0.031
+        compiled.add(setting.thread_mode)
+        return 0.027 if setting.thread_mode == "batch" else 0.024
 
     monkeypatch.setattr(timing.Trial, "time", time)
     compute = {"device": "cpu", "dtype": "float32", "attention": "sdpa", "threads": 2}
@@ -248,7 +248,7 @@ def test_a_long_run_also_tries_the_other_way_of_sharing_through_the_compiler(
     ).compute
     assert len(compiled) == tried
     assert compute_given.compile is True
-    assert compute_given.share == ("operations" if tried == 2 else "batch")
+    assert compute_given.thread_mode == ("operations" if tried == 2 else "batch")
 
 
 @pytest.mark.parametrize(("steps", "chosen"), [(100_000, "operations"), (1000, "batch")])
@@ -260,12 +260,12 @@ def test_a_long_run_tries_every_crew_that_is_near_with_every_dtype_and_kernel(
     def time(self: object, setting: timing.Setting) -> float:
         bfloat16 = {"operations": 0.010, "batch": 0.015}
         float32 = {"operations": 0.032, "batch": 0.030}
-        return (bfloat16 if setting.dtype == "bfloat16" else float32)[setting.share]
+        return (bfloat16 if setting.dtype == "bfloat16" else float32)[setting.thread_mode]
 
     monkeypatch.setattr(timing.Trial, "time", time)
     compute = {"device": "cpu", "attention": "sdpa", "threads": 2, "compile": False}
     given = {"model": SMALL, "train": {"steps": steps, "batch": 2}, "compute": compute}
-    assert KIND.resolve(LanguageModelScenario.model_validate(given)).compute.share == chosen
+    assert KIND.resolve(LanguageModelScenario.model_validate(given)).compute.thread_mode == chosen
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ def test_a_compiled_setting_too_slow_to_be_timed_stops_nothing(monkeypatch: pyte
 def test_a_long_run_is_timed_over_more_than_a_slow_moment(
     steps: int, chosen: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For its first twenty steps float32 is slowed down by somebody else."""
+    """For its first twenty steps float32 is slowed down by another process."""
     counts = {"float32": 0, "bfloat16": 0}
 
     def time(self: object, setting: timing.Setting) -> float:

@@ -58,7 +58,7 @@ def test_the_parts_add_up_to_the_whole(threads: int) -> None:
 
 
 @pytest.mark.parametrize("sequences", [1, 2])
-def test_nobody_gets_a_part_without_a_sequence(sequences: int) -> None:
+def test_no_thread_gets_a_part_without_a_sequence(sequences: int) -> None:
     crew, whole = crew_of(3), crew_of(1)
     losses = crew.each(learn, IDS[:sequences], IDS[:sequences])
     assert len(losses) == sequences
@@ -109,7 +109,7 @@ def experiment(text: Path, share: str, **train: Any) -> LanguageModelExperiment:
             "model": {"layers": 2, "heads": 2, "width": 16, "context": 24},
             "train": {"steps": 20, "batch": 4, "warmup": 5, "validation_batches": 2, **train},
             "compute": {
-                "device": "cpu", "dtype": "float32", "attention": "matmul", "threads": 2, "share": share,
+                "device": "cpu", "dtype": "float32", "attention": "matmul", "threads": 2, "thread_mode": share,
                 "compile": False,
             },
         }
@@ -134,7 +134,7 @@ def test_sharing_the_batch_learns_what_sharing_operations_learns(text: Path, par
     assert one.evaluate()["val_loss"] == pytest.approx(other.evaluate()["val_loss"], rel=1e-4)
 
 
-def test_a_resumed_run_that_shares_the_batch_goes_on_bit_for_bit(text: Path) -> None:
+def test_a_resumed_run_that_shares_the_batch_continues_bit_for_bit(text: Path) -> None:
     whole, first = experiment(text, "batch"), experiment(text, "batch")
     for _ in range(4):
         whole.step()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from decided import DECIDED
 from torch import Tensor, nn
 
 from txlab.errors import LabError
@@ -19,16 +20,6 @@ from txlab.experiments.schema import Compute
 
 class Train(Batches, Optimizer):
     """Both tables, as they are by default."""
-
-
-COMPUTE = {
-    "device": "cpu",
-    "dtype": "float32",
-    "attention": "sdpa",
-    "threads": 1,
-    "share": "operations",
-    "compile": False,
-}
 
 
 class Line(nn.Module):
@@ -58,7 +49,7 @@ class Fitting:
     seed: int = 3
     train: Train = field(default_factory=lambda: Train(steps=20, warmup=2, batch=4, learning_rate=0.1, clip=0.0))
     model: Shape = Shape()
-    compute: Compute = field(default_factory=lambda: Compute.model_validate(COMPUTE))
+    compute: Compute = field(default_factory=lambda: Compute.model_validate(DECIDED))
 
     def model_dump_json(self) -> str:
         return "a line"
@@ -114,7 +105,7 @@ def test_dropout_is_a_function_of_seed_and_update() -> None:
     assert len({still.step()["loss"] for _ in range(6)}) > 1  # other masks every time
 
 
-def test_a_state_put_back_goes_on_bit_for_bit_with_what_was_turned() -> None:
+def test_a_restored_state_continues_bit_for_bit_with_changed_parameters() -> None:
     one, other = learner(warmth=2.5, lr=0.2, weight_decay=0.3, dropout=0.2), learner()
     for _ in range(4):
         one.step()
@@ -136,9 +127,9 @@ def test_what_may_be_turned_has_bounds_and_a_name_that_is_none_its_nearest() -> 
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_a_bad_update_is_refused_at_once_or_late_and_named(late: bool) -> None:
+def test_a_bad_update_is_refused_immediately_or_late_and_named(late: bool) -> None:
     bad = learner()
-    bad.tells_late = late
+    bad.checks_async = late
     bad.step()
     kept = bad.model.weight.detach().clone()
     bad.model.weight.register_hook(lambda gradient: gradient * float("nan"))
@@ -209,7 +200,7 @@ def test_every_large_model_is_timed_in_part(kind: str) -> None:
 def test_clipping_is_torchs_clipping_and_never_makes_a_gradient_larger(clip: float, late: bool) -> None:
     gradient = torch.tensor([[1.0, -2.0, 2.0]])  # ‖g‖ = 3
     experiment = learner(clip=clip)
-    experiment.tells_late = late
+    experiment.checks_async = late
     experiment.model.weight.register_hook(lambda _: gradient)
     assert float(experiment.step()["grad_norm"]) == pytest.approx(3.0)
     expected = nn.Parameter(torch.zeros(1, 3))
@@ -230,7 +221,7 @@ class NoModel:
 
     seed: int = 5
     train: Train = field(default_factory=lambda: Train(steps=20, warmup=2, batch=4, learning_rate=0.05, clip=1.0))
-    compute: Compute = field(default_factory=lambda: Compute.model_validate(COMPUTE))
+    compute: Compute = field(default_factory=lambda: Compute.model_validate(DECIDED))
 
     def model_dump_json(self) -> str:
         return "actor and critic"
@@ -289,5 +280,5 @@ def test_each_optimizer_has_its_learning_rate_and_clips_by_its_own_norm() -> Non
     assert metrics["grad_norm"] > 1.0
 
 
-def test_without_dropout_nobody_can_turn_it() -> None:
+def test_without_dropout_it_cannot_be_changed() -> None:
     assert list(ActorCritic().adjustable()) == ["lr", "clip", "weight_decay"]

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 import torch
+from decided import DECIDED
 from torch import Tensor
 
 from txlab.errors import LabError
 from txlab.experiments.kind import kind_named
 from txlab.experiments.learning import autotune, step_graph
+from txlab.experiments.learning.parallel_strategy import ParallelStrategy
 from txlab.experiments.learning.prefetch import Prefetch
-from txlab.experiments.learning.share import Share
 from txlab.experiments.learning.step_graph import StepGraph
 from txlab.experiments.protocol import NotFinite
 from txlab.experiments.schema import Compute
 
-CPU = {"device": "cpu", "dtype": "float32", "attention": "sdpa", "threads": 1, "share": "operations", "compile": False}
 SMALL: dict[str, dict[str, Any]] = {
     "language-model": {
         "model": {"layers": 1, "heads": 2, "width": 8, "context": 8, "dropout": 0.2},
@@ -40,7 +40,7 @@ SMALL: dict[str, dict[str, Any]] = {
 def made(kind: str, graphs: bool = False, **train: Any) -> Any:
     given = SMALL[kind]
     scenario = kind_named(kind).schema.model_validate(
-        {**given, "train": given["train"] | train, "compute": CPU | {"graphs": graphs}}
+        {**given, "train": given["train"] | train, "compute": DECIDED | {"cuda_graphs": graphs}}
     )
     return kind_named(kind).build(scenario)
 
@@ -56,10 +56,11 @@ def same_state(one: Any, other: Any) -> bool:
 
 @pytest.mark.parametrize("kind", SMALL)
 def test_whole_steps_on_a_cpu_are_the_ordinary_steps_bit_for_bit(kind: str) -> None:
-    """Where nothing is clipped; `tells_late` clips with a factor in float32, as a GPU does in both ways of stepping."""
+    """Where nothing is clipped; `checks_async` clips with a factor in float32, as a GPU does in both ways of
+    stepping."""
     plain, whole = made(kind, clip=0.0), made(kind, graphs=True, clip=0.0)
-    assert plain.whole is None
-    assert whole.whole is not None
+    assert plain.graphed_step is None
+    assert whole.graphed_step is not None
     for _ in range(6):
         one, other = plain.step(), whole.step()
         assert {name: float(value) for name, value in other.items()} == one
@@ -68,9 +69,9 @@ def test_whole_steps_on_a_cpu_are_the_ordinary_steps_bit_for_bit(kind: str) -> N
 
 
 @pytest.mark.parametrize("kind", ["language-model", "superposition"])
-def test_clipping_watching_and_what_a_person_changes_are_those_of_an_ordinary_step(kind: str) -> None:
+def test_clipping_watching_and_user_changes_are_those_of_an_ordinary_step(kind: str) -> None:
     plain, whole = made(kind, clip=0.01), made(kind, graphs=True, clip=0.01)
-    plain.tells_late = True  # the arithmetic of a GPU
+    plain.checks_async = True  # the arithmetic of a GPU
     for step in range(8):
         if step in (2, 5):
             for each in (plain, whole):
@@ -222,7 +223,7 @@ def test_three_calls_warm_up_the_fourth_is_recorded_and_all_later_ones_are_repla
     assert card == ["wait", "on the side", "wait"]
 
 
-def test_tensors_of_another_shape_are_recorded_anew_and_others_are_put_at_the_same_addresses(card: list[str]) -> None:
+def test_tensors_of_another_shape_are_recorded_again_and_others_reuse_their_addresses(card: list[str]) -> None:
     seen: list[int] = []
 
     def work(x: Tensor) -> Tensor:
@@ -239,7 +240,7 @@ def test_tensors_of_another_shape_are_recorded_anew_and_others_are_put_at_the_sa
     assert graph.graph is None
 
 
-def test_a_step_that_cannot_be_recorded_goes_on_without_and_says_why_once(
+def test_a_step_that_cannot_be_recorded_runs_without_a_graph_and_says_why_once(
     card: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @contextmanager
@@ -249,9 +250,9 @@ def test_a_step_that_cannot_be_recorded_goes_on_without_and_says_why_once(
 
     monkeypatch.setattr(torch.cuda, "graph", refusing)
     plain, whole = made("superposition"), made("superposition", graphs=True)
-    assert whole.whole is not None
-    whole.whole.graph.side = Stream(card)
-    plain.tells_late = True
+    assert whole.graphed_step is not None
+    whole.graphed_step.graph.side = Stream(card)
+    plain.checks_async = True
     weights: list[bool] = []
     for _ in range(step_graph.WARM_UP + 3):
         plain.step()
@@ -270,8 +271,8 @@ def test_a_step_that_cannot_be_recorded_goes_on_without_and_says_why_once(
 
 
 def decided(monkeypatch: pytest.MonkeyPatch, seconds: Any, **compute: Any) -> tuple[Compute, str]:
-    monkeypatch.setattr(autotune, "launched_and_replayed", seconds)
-    asked = Compute.model_validate(CPU | {"device": "cuda:0", "graphs": "auto"} | compute)
+    monkeypatch.setattr(autotune, "time_launch_and_replay", seconds)
+    asked = Compute.model_validate(DECIDED | {"device": "cuda:0", "cuda_graphs": "auto"} | compute)
 
     class NoTrial:
         scale = " (timed on 1 of 2 layers)"
@@ -281,10 +282,10 @@ def decided(monkeypatch: pytest.MonkeyPatch, seconds: Any, **compute: Any) -> tu
 
 def test_graphs_are_taken_where_they_were_faster_and_the_reason_has_both_times(monkeypatch: pytest.MonkeyPatch) -> None:
     compute, why = decided(monkeypatch, lambda *_: (4e-3, 1e-3))
-    assert compute.graphs is True
+    assert compute.cuda_graphs is True
     assert why == ("graphs on: 1.00 ms a step replayed, 4.00 ms launched, both uncompiled (timed on 1 of 2 layers)")
     compute, why = decided(monkeypatch, lambda *_: (4e-3, 3.9e-3))
-    assert (compute.graphs, why.split(":")[0]) == (False, "graphs off")
+    assert (compute.cuda_graphs, why.split(":")[0]) == (False, "graphs off")
 
 
 def test_graphs_are_off_with_a_reason_where_they_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,25 +293,25 @@ def test_graphs_are_off_with_a_reason_where_they_cannot_be_had(monkeypatch: pyte
         raise RuntimeError("operation not permitted when stream is capturing")
 
     compute, why = decided(monkeypatch, fails)
-    assert compute.graphs is False
+    assert compute.cuda_graphs is False
     assert why == "graphs off: they do not work here (operation not permitted when stream is capturing)"
-    shared = Share()
+    shared = ParallelStrategy()
     shared.count = 2
-    monkeypatch.setattr(autotune, "present_share", lambda: shared)
+    monkeypatch.setattr(autotune, "current_strategy", lambda: shared)
     assert decided(monkeypatch, lambda *_: (4e-3, 1e-3))[1] == "graphs off: several processes add up their gradients"
     with pytest.raises(LabError, match=r"graphs = true is not for translation: batches have many shapes; allowed"):
         kind_named("translation").resolve(
-            kind_named("translation").schema.model_validate({"compute": CPU | {"graphs": True}})
+            kind_named("translation").schema.model_validate({"compute": DECIDED | {"cuda_graphs": True}})
         )
 
 
 def test_the_probe_of_graphs_runs_the_same_step_both_ways_on_a_cpu_too() -> None:
     scenario = kind_named("language-model").schema.model_validate(
-        {**SMALL["language-model"], "compute": CPU | {"graphs": False}}
+        {**SMALL["language-model"], "compute": DECIDED | {"cuda_graphs": False}}
     )
     from txlab.experiments.kinds.language_model.experiment import trial_of
 
-    one, other = autotune.launched_and_replayed(
+    one, other = autotune.time_launch_and_replay(
         trial_of(scenario),  # type: ignore[arg-type]
         torch.device("cpu"),
         autotune.setting_of(scenario.compute),

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from decided import DECIDED
 
 from txlab.engine.tokenizers.elementary import ByteTokenizer
 from txlab.engine.tokenizers.training import train_tokenizer
 from txlab.errors import LabError
 from txlab.experiments.kinds.masked_language_model import KIND
-from txlab.experiments.kinds.masked_language_model.data import decoded, encoded, special_of
+from txlab.experiments.kinds.masked_language_model.data import decode_masked, encode_masked, special_of
 from txlab.experiments.kinds.masked_language_model.schema import MaskedLanguageModelScenario
 from txlab.experiments.learning.text_data import NOT_SCORED
 from txlab.runs import checkpoints
@@ -25,14 +26,7 @@ from txlab.runs.process import execute, prepare
 from txlab.runs.scenario import load_scenario
 
 WORDS = ("the cat sees a mouse", "a mouse eats the corn", "the bird sings", "corn grows in the field")
-COMPUTE = {
-    "device": "cpu",
-    "dtype": "float32",
-    "attention": "matmul",
-    "threads": 1,
-    "share": "operations",
-    "compile": False,
-}
+COMPUTE = DECIDED | {"attention": "matmul"}
 
 
 @pytest.fixture
@@ -49,7 +43,7 @@ def scenario(corpus: Path, **changes: dict[str, Any]) -> MaskedLanguageModelScen
         "model": {"layers": 2, "heads": 2, "width": 16, "context": 24, "norm": "pre"},
         "train": {"steps": 40, "batch": 8, "warmup": 5, "learning_rate": 3e-3, "validation_batches": 3},
         "sampling": {"prompts": ["the c[MASK]t sees"], "fillings": 2},
-        "look": {"positions": 16},
+        "probe": {"positions": 16},
         "compute": COMPUTE,
     }
     for name, section in changes.items():
@@ -58,7 +52,7 @@ def scenario(corpus: Path, **changes: dict[str, Any]) -> MaskedLanguageModelScen
 
 
 def test_windows_are_pieces_of_the_text_between_cls_and_sep_with_gaps(corpus: Path) -> None:
-    """Where a target stands, putting it back restores the text; everywhere else the text is as it was."""
+    """At a target, putting it back restores the text; everywhere else the text is unchanged."""
     data = KIND.build(scenario(corpus)).data
     text = corpus.read_text()
     asked = hidden = same = 0
@@ -121,14 +115,14 @@ def test_it_learns_to_fill_gaps_from_both_sides(corpus: Path) -> None:
     assert after["val_loss"] < 0.6 * before["val_loss"]
     assert after["masked_accuracy"] > 0.15  # a space is one in six
     # A token behind the gap changes what is said of the gap: nothing is causal here.
-    ids = torch.tensor([encoded(ByteTokenizer(), "the c[MASK]t sees a mouse")])
+    ids = torch.tensor([encode_masked(ByteTokenizer(), "the c[MASK]t sees a mouse")])
     other = ids.clone()
     other[0, 8] = ord("x")
     with torch.no_grad():
         assert not torch.allclose(experiment.model(ids)[0, 6], experiment.model(other)[0, 6], atol=1e-3)
 
 
-def test_a_state_put_back_goes_on_bit_for_bit(corpus: Path) -> None:
+def test_a_restored_state_continues_bit_for_bit(corpus: Path) -> None:
     whole, parts = KIND.build(scenario(corpus)), KIND.build(scenario(corpus))
     losses = [whole.step()["loss"] for _ in range(12)]
     for _ in range(7):
@@ -148,7 +142,7 @@ def test_samples_fill_every_gap_and_tell_what_else_was_likely(corpus: Path) -> N
     filled, *gaps = sample.text.split(" · ")
     assert filled.startswith(" → the c")
     assert len(gaps) == 2
-    ids = encoded(ByteTokenizer(), "the c[MASK]t s[MASK]es")
+    ids = encode_masked(ByteTokenizer(), "the c[MASK]t s[MASK]es")
     with torch.no_grad():
         probabilities = experiment.model(torch.tensor([ids]))[0].softmax(-1)
     for place, told in zip([6, 10], gaps, strict=True):
@@ -158,7 +152,7 @@ def test_samples_fill_every_gap_and_tell_what_else_was_likely(corpus: Path) -> N
 
 
 def test_a_frame_is_like_a_decoders_but_without_a_mask(corpus: Path) -> None:
-    frame = KIND.build(scenario(corpus, look={"text": "a [MASK]at"})).frame()
+    frame = KIND.build(scenario(corpus, probe={"text": "a [MASK]at"})).frame()
     assert list(frame.tokens["probe"]) == ["[CLS]", "a", " ", "[MASK]", "a", "t", "[SEP]"]
     assert frame.texts == {"probe": "a [MASK]at"}
     assert frame.facts == {"mask": "none", "predicts": "place", "layers": 2, "heads": 2, "head_width": 8}
@@ -173,9 +167,9 @@ def test_a_frame_is_like_a_decoders_but_without_a_mask(corpus: Path) -> None:
 
 def test_a_space_before_a_gap_belongs_to_what_is_hidden() -> None:
     pairs = train_tokenizer(["the cat and the cat and the cat"] * 9, 262, "gpt4")
-    ids = encoded(pairs, "the [MASK] and")
-    assert decoded(pairs, ids) == "the[MASK] and"
-    assert decoded(ByteTokenizer(), encoded(ByteTokenizer(), "the [MASK] and")) == "the [MASK] and"
+    ids = encode_masked(pairs, "the [MASK] and")
+    assert decode_masked(pairs, ids) == "the[MASK] and"
+    assert decode_masked(ByteTokenizer(), encode_masked(ByteTokenizer(), "the [MASK] and")) == "the [MASK] and"
     assert special_of(pairs).names == {262: "[CLS]", 263: "[SEP]", 264: "[MASK]"}
 
 
@@ -190,13 +184,13 @@ def test_a_space_before_a_gap_belongs_to_what_is_hidden() -> None:
             {"sampling": {"prompts": ["[MASK]" * 23]}},
             r"which is 25 tokens with \[CLS\] and \[SEP\]; model\.context = 24",
         ),
-        ({"look": {"positions": 2}}, r"look\.positions = 2 leaves no token between"),
+        ({"probe": {"positions": 2}}, r"probe\.positions = 2 leaves no token between"),
         ({"compute": {"compile": True}}, r"compute\.compile = true is not for a masked-language-model"),
         ({"data": {"text": "/nowhere.txt"}}, r"data\.text = '/nowhere\.txt' is not there"),
         ({"model": {"context": 4000}}, r"is too short: its .* share has \d+ tokens"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_sentence(corpus: Path, changes: dict[str, Any], sentence: str) -> None:
+def test_a_mistake_is_reported(corpus: Path, changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(LabError, match=sentence) as error:
         KIND.build(scenario(corpus, **changes))
     assert "\n" not in str(error.value)
@@ -228,7 +222,7 @@ warmup = 2
 validation_batches = 1
 [sampling]
 prompts = ["the [MASK] sees"]
-[look]
+[probe]
 positions = 10
 [record]
 evaluate_every = 4
@@ -240,7 +234,7 @@ device = "cpu"
 dtype = "float32"
 attention = "matmul"
 threads = 1
-share = "operations"
+thread_mode = "operations"
 compile = false
 [start]
 run = "{run}"
@@ -276,7 +270,7 @@ def test_a_run_resumes_opens_and_is_started_from(corpus: Path, tmp_path: Path) -
         prepared(tmp_path, corpus, run.path, 'norm = "pre"')
 
 
-def test_a_decoder_is_no_start_for_an_encoder(corpus: Path, tmp_path: Path, tiny_run: Path) -> None:
+def test_an_encoder_cannot_start_from_a_decoder(corpus: Path, tmp_path: Path, tiny_run: Path) -> None:
     with pytest.raises(LabError, match=r"is a model of the kind gpt; masked-language-model starts from one of bert"):
         prepared(tmp_path, corpus, tiny_run)
 

@@ -53,7 +53,7 @@ def test_the_gradient_at_each_step_is_that_of_finite_differences(cell: str) -> N
             assert float(found[t]) == pytest.approx(total**0.5, rel=1e-6, abs=1e-10), t
 
 
-def test_a_cell_learns_the_same_alone_and_beside_others() -> None:
+def test_a_cell_learns_the_same_alone_and_with_others() -> None:
     together, alone = made("train.clip=0.0"), made("train.clip=0.0", 'model.cells=["gru"]')
     for _ in range(3):
         one, other = together.step(), alone.step()
@@ -76,7 +76,7 @@ def test_spread_memories_last_from_one_step_to_all() -> None:
     assert float(plain.b.detach().abs().max()) <= 5**-0.5
 
 
-def test_a_resumed_run_goes_on_bit_for_bit() -> None:
+def test_a_resumed_run_continues_bit_for_bit() -> None:
     straight, first = made(), made()
     for _ in range(2):
         straight.step()

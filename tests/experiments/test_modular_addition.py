@@ -85,7 +85,7 @@ def test_the_metrics_are_those_of_every_pair_alone() -> None:
     assert float(found["val_accuracy"]) == pytest.approx(np.mean(right))
 
 
-def test_a_resumed_run_goes_on_bit_for_bit() -> None:
+def test_a_resumed_run_continues_bit_for_bit() -> None:
     straight, first = made(), made()
     for _ in range(2):
         straight.step()

@@ -12,7 +12,7 @@ from pretended_card import pretended_card
 
 from txlab.experiments.kind import kind_named
 
-GIVEN = {"dtype": "float32", "attention": "sdpa", "threads": 1, "share": "operations", "compile": False}
+GIVEN = {"dtype": "float32", "attention": "sdpa", "threads": 1, "thread_mode": "operations", "compile": False}
 RECORD = {"evaluate_every": 0, "sample_every": 0, "frame_every": 0, "checkpoint_every": 0}
 TINY = {"layers": 1, "heads": 2, "width": 8}
 TRAIN = {"steps": 8, "batch": 4, "validation_batches": 1}
@@ -46,7 +46,7 @@ def made(kind: str, device: str, text: str, **compute: Any) -> Any:
     # torch's own cells of recurrent networks make tensors inside of which a pretended card does not learn.
     compute |= {"attention": "matmul"} if kind == "recurrent-translation" else {}
     scenario = kind_named(kind).schema.model_validate(
-        {**given, "record": RECORD, "compute": GIVEN | {"graphs": False, "device": device} | compute}
+        {**given, "record": RECORD, "compute": GIVEN | {"cuda_graphs": False, "device": device} | compute}
     )
     return kind_named(kind).build(scenario)
 
@@ -92,15 +92,15 @@ def test_whole_steps_have_nothing_that_cannot_be_recorded_and_are_the_ordinary_o
     kind: str, dropout: float, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pretended_card(monkeypatch):
-        plain, whole = (made(kind, "cuda:0", text, graphs=graphs, attention="matmul") for graphs in (False, True))
-        assert whole.whole is not None
+        plain, whole = (made(kind, "cuda:0", text, cuda_graphs=graphs, attention="matmul") for graphs in (False, True))
+        assert whole.graphed_step is not None
         rows = []
         for each in (plain, whole):
             if "dropout" in each.adjusted:
                 each.adjust("dropout", 0.0 if kind == "modular-addition" else dropout)  # it has sdpa, see ACROSS
             rows.append([{name: float(value) for name, value in each.step().items()} for _ in range(6)])
-        assert whole.whole.graph.refused == ""
-        assert whole.whole.graph.graph.replays == 3
+        assert whole.graphed_step.graph.refused == ""
+        assert whole.graphed_step.graph.graph.replays == 3
         for one, other in zip(*rows, strict=True):
             assert other == pytest.approx(one, rel=1e-5)  # the learning rate has 32 bits in a recorded step
 
@@ -109,7 +109,7 @@ def test_a_step_that_waits_for_the_card_is_not_recorded_and_is_made_all_the_same
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pretended_card(monkeypatch):
-        plain, whole = (made("superposition", "cuda:0", text, graphs=graphs) for graphs in (False, True))
+        plain, whole = (made("superposition", "cuda:0", text, cuda_graphs=graphs) for graphs in (False, True))
         for each in (plain, whole):
             losses = each.losses
             monkeypatch.setattr(each, "losses", lambda x, losses=losses: losses(x) + 0.0 * float(x.sum()))
@@ -206,7 +206,7 @@ def test_feedback_writes_ranks_and_learns_on_its_device(method: str, monkeypatch
         "demonstrations": {"steps": 2, "batch": 4, "count": 8},
         "rankings": {"steps": 2, "settling": 1, "batch": 2, "answers": 3},
         "policy": {"steps": 2} | METHODS[method],
-        "look": {"held_out": 4, "prompts": 2},
+        "probe": {"held_out": 4, "prompts": 2},
     }
 
     def learn(device: str) -> tuple[Any, list[dict[str, float]]]:

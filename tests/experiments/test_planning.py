@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from txlab.engine.rl.dynamic_programming import backup, settled, sweeps
-from txlab.engine.rl.process import Outcome, Process, compiled
+from txlab.engine.rl.dynamic_programming import backup, find_converged_sweep, sweeps
+from txlab.engine.rl.process import Outcome, Process, compile_process
 from txlab.errors import LabError
 from txlab.experiments.kind import explain_metric, kind_named
 from txlab.experiments.kinds.planning import KIND, PlanningExperiment, PlanningScenario
@@ -81,7 +81,7 @@ def test_a_run_ends_where_there_is_nothing_left_to_do(tmp_path: Path) -> None:
     assert (execute(run.path).status, RunInfo.load(run).step) == ("done", 173)  # and it stays ended
 
 
-def test_nobody_is_told_how_long_a_run_takes_whose_end_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_duration_is_shown_for_a_run_with_an_unknown_end(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(float(second) for second in range(100))
     monkeypatch.setattr("txlab.runs.loop.time.monotonic", lambda: next(clock))
     for facts, told in ((build(scenario()).facts(), False), ({"unit": "sweeps"}, True)):
@@ -98,7 +98,7 @@ def test_a_run_that_does_not_settle_ends_at_its_bound() -> None:
 
 @pytest.mark.parametrize("sweep", ["synchronous", "in-place", "prioritised"])
 def test_all_ways_of_planning_come_to_the_same_values(sweep: str) -> None:
-    best = settled(sweeps(build(scenario()).process, 1.0)).v
+    best = find_converged_sweep(sweeps(build(scenario()).process, 1.0)).v
     plans: list[dict[str, Any]] = [
         {"method": "value-iteration"},
         {"method": "policy-iteration"},
@@ -197,7 +197,7 @@ def test_looking_changes_nothing() -> None:
 
 def test_a_change_says_how_far_off_the_values_can_be_at_most() -> None:
     experiment = build(scenario("gridworld"))
-    best = settled(sweeps(experiment.process, 0.9)).v
+    best = find_converged_sweep(sweeps(experiment.process, 0.9)).v
     for _ in range(20):
         values = experiment.step()
     told = explain_metric(experiment.scenario.model_dump(), "delta", 20, values)
@@ -218,7 +218,7 @@ def test_gamma_may_be_turned_unless_values_would_become_infinite() -> None:
     ran(experiment)
     experiment.adjust("gamma", 0.5)
     ran(experiment)
-    np.testing.assert_allclose(experiment.v, settled(sweeps(experiment.process, 0.5)).v, atol=1e-9)
+    np.testing.assert_allclose(experiment.v, find_converged_sweep(sweeps(experiment.process, 0.5)).v, atol=1e-9)
     with pytest.raises(LabError, match="for ever"):
         experiment.adjust("gamma", 1.0)
     assert experiment.numbers["gamma"] == 0.5
@@ -226,7 +226,7 @@ def test_gamma_may_be_turned_unless_values_would_become_infinite() -> None:
     values = experiment.step()
     answer = explain_metric(experiment.scenario.model_dump(), "delta", experiment.step_count, values)
     assert answer is not None
-    best = settled(sweeps(experiment.process, 0.99)).v
+    best = find_converged_sweep(sweeps(experiment.process, 0.99)).v
     assert np.abs(experiment.v - best).max() <= float(answer.meaning[-1].result) == pytest.approx(99 * values["delta"])
     with pytest.raises(LabError, match="nearest: gamma"):
         experiment.adjust("gama", 0.5)
@@ -267,7 +267,7 @@ def test_two_halves_in_two_processes_are_the_whole_bit_for_bit(
         build(scenario("cliff", **changes)).load_state_dict(half.state_dict())
 
 
-def test_a_run_goes_on_from_its_checkpoint_as_if_it_had_never_stopped(tmp_path: Path) -> None:
+def test_a_run_continues_from_its_checkpoint_as_if_it_had_never_stopped(tmp_path: Path) -> None:
     """With γ turned on the way: the change is repeated at its step."""
     record = {"checkpoint_every": 20, "frame_every": 5, "evaluate_every": 0, "sample_every": 0, "checkpoints_kept": 9}
     settings = scenario("gridworld", record, method="policy-iteration", tolerance=1e-3)
@@ -296,7 +296,7 @@ def test_a_run_goes_on_from_its_checkpoint_as_if_it_had_never_stopped(tmp_path: 
 
 
 def test_the_scenarios_of_planning_settle_as_they_say() -> None:
-    """The number of steps stands in what the catalogue expects; the car rental takes too long for a test."""
+    """The number of steps is in the catalogue's expectations; the car rental takes too long for a test."""
     found = {entry.name: entry.scenario for entry in catalogue() if entry.scenario.kind == "planning"}
     assert len(found) >= 8
     counts = {"gridworld": 167, "gridworld-sweeps": 173, "four-by-three": 28, "gambler": 31, "taxi-plan": 19}
@@ -329,17 +329,17 @@ def four_states(seed: int) -> Process:
         to = random.choice(4, 2, replace=False)
         shares = random.dirichlet(np.full(2, 0.3))
         outcomes[pair] = [Outcome(float(p), int(s), float(random.normal())) for s, p in zip(to, shares, strict=True)]
-    return compiled(["a", "b"], list("0123"), outcomes, 0, 0.5)
+    return compile_process(["a", "b"], list("0123"), outcomes, 0, 0.5)
 
 
 @pytest.mark.parametrize("sweep", ["synchronous", "in-place", "prioritised"])
 def test_no_value_is_further_off_than_the_answer_says(sweep: Any) -> None:
     """On random processes, from the first sweep on. γ/(1−γ)·δ holds for sweeps over all states; a prioritised one may
-    leave a state out, and there it does not: that is why this test was written."""
+    leave a state out, where it does not, which is the reason for this test."""
     broken = 0
     for seed in (*range(25), 31, 81):
         process = four_states(seed)
-        best = settled(sweeps(process, 0.5)).v
+        best = find_converged_sweep(sweeps(process, 0.5)).v
         experiment = build(scenario("gridworld", sweep=sweep))
         experiment.process, experiment.v = process, np.zeros(process.size)
         experiment.numbers["gamma"] = 0.5

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from txlab.engine.feedforward.graph import read, written
+from txlab.engine.feedforward.graph import format_graph, read
 from txlab.errors import LabError
 from txlab.experiments.kinds.playground import KIND
 from txlab.experiments.kinds.playground.experiment import VIEWS, Playground, explain_square
@@ -31,7 +31,7 @@ def learnt(experiment: Playground, steps: int) -> Playground:
 
 
 @pytest.mark.parametrize("name", ["circle", "xor", "clouds", "spiral"])
-def test_every_set_is_told_apart(name: str) -> None:
+def test_every_set_is_distinguished(name: str) -> None:
     scenario = load_scenario("playground-spiral", [f"data.name={name}"]).scenario
     experiment = learnt(Playground(KIND.resolve(scenario)), 500)
     assert float(experiment.evaluate()["val_accuracy"]) >= 0.98
@@ -104,11 +104,11 @@ def test_what_is_changed_while_it_learns_resumes_bit_for_bit(name: str) -> None:
     other.load_state_dict(torch.load(saved(state)))
     for _ in range(6):
         assert {**one.step()} == {**other.step()}
-    assert written(one.model.present()) == written(other.model.present())
+    assert format_graph(one.model.present()) == format_graph(other.model.present())
     assert one.evaluate() == other.evaluate()
     CHANGES["width" if name == "depth" else "data"](one)  # what is drawn next is the same as well
     CHANGES["width" if name == "depth" else "data"](other)
-    assert written(one.model.present()) == written(other.model.present())
+    assert format_graph(one.model.present()) == format_graph(other.model.present())
 
 
 def saved(state: Any) -> Any:
@@ -144,9 +144,9 @@ def test_a_new_layer_of_a_relu_network_changes_no_answer() -> None:
     assert len(experiment.model.graph.levels) == 4
 
 
-def test_what_cannot_be_changed_is_said_in_a_sentence_and_changes_nothing() -> None:
+def test_an_impossible_change_is_reported_and_changes_nothing() -> None:
     experiment = made()
-    before = written(experiment.model.present())
+    before = format_graph(experiment.model.present())
     wrong: list[tuple[Change, str]] = [
         (lambda one: one.set_width(0, 0), "1 to 12 neurons"),
         (lambda one: one.set_width(2, 4), "only a hidden layer"),
@@ -160,7 +160,7 @@ def test_what_cannot_be_changed_is_said_in_a_sentence_and_changes_nothing() -> N
     for change, said in wrong:
         with pytest.raises(LabError, match=said):
             change(experiment)
-    assert written(experiment.model.present()) == before
+    assert format_graph(experiment.model.present()) == before
     experiment.describe("a = tanh(x)\nout = a + y")
     with pytest.raises(LabError, match="changed by its description"):
         experiment.set_width(0, 5)

@@ -236,7 +236,7 @@ def test_baird_runs_away_as_derived_and_the_cures_do_not() -> None:
 
 
 @pytest.mark.parametrize("name", list(ALL))
-def test_an_experiment_put_back_goes_on_bit_for_bit(name: str) -> None:
+def test_a_restored_experiment_continues_bit_for_bit(name: str) -> None:
     made = scenario(ALL[name])
     straight = build(made)
     many = 3 if name in ("grid", "curves") else 20  # of the watched run: more than an episode
@@ -320,14 +320,14 @@ def test_alpha_of_a_watched_rule_can_be_turned_and_is_kept() -> None:
         ({"predict": {"methods": ["accumulated"]}}, "accumulating"),
         ({"predict": {"methods": ["td-0"], "alpha": [0.1, 0.1]}}, "twice"),
         ({"predict": {"methods": ["td-0"], "lam": [1.5]}}, "less than or equal to 1"),
-        ({"curves": [{"method": "td-0"}, {"method": "td-0"}]}, "there twice"),
-        ({"predict": {"methods": ["td-0", "tdc"]}}, "td-0 cannot be learnt beside"),
+        ({"curves": [{"method": "td-0"}, {"method": "td-0"}]}, "occurs twice"),
+        ({"predict": {"methods": ["td-0", "tdc"]}}, "td-0 cannot be combined with"),
         ({"predict": {"methods": ["tdc"]}}, "runs in world.name = 'baird'"),
         ({"world": {"name": "baird"}, "predict": {"methods": ["td-0"]}}, "no episodes"),
         ({"predict": {"methods": ["monte-carlo"], "watch": True}}, "does not learn at every step"),
     ],
 )
-def test_what_cannot_be_learnt_is_refused_in_a_sentence(sections: dict[str, Any], words: str) -> None:
+def test_an_impossible_lesson_is_refused_with_an_error(sections: dict[str, Any], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
         PredictionScenario.model_validate(sections)
 
@@ -375,7 +375,7 @@ def test_metrics_are_explained_by_what_they_are_made_of() -> None:
     assert explain_metric(made.model_dump(), "no_such_metric", 6, {"no_such_metric": 3.0}) is None
 
 
-def test_a_value_is_explained_by_its_last_update_or_beside_the_true_one() -> None:
+def test_a_value_is_explained_by_its_last_update_or_against_the_true_one() -> None:
     experiment = build(scenario(WATCHED))
     recorded(experiment, 30)
     frame = experiment.frame()
@@ -410,7 +410,7 @@ def test_the_error_of_a_step_and_both_errors_of_the_counterexample_are_explained
     answer = explain_metric(watched.model_dump(), name, 5, values)
     assert answer is not None
     assert answer.result == values[name]
-    assert answer.meaning[0].result == pytest.approx(watched.drawn()[0].alpha * values[name])
+    assert answer.meaning[0].result == pytest.approx(watched.curves_to_draw()[0].alpha * values[name])
     baird = load_scenario("baird").scenario
     assert isinstance(baird, PredictionScenario)
     values = recorded(build(baird), 5)[-1]

@@ -25,7 +25,7 @@ def text(tmp_path: Path) -> Path:
 
 SMALL = [
     "model.layers=2", "model.width=12", "model.context=16", "train.steps=40", "train.batch=4",
-    "train.validation_batches=2", "look.positions=12", "compute.threads=1", 'compute.device="cpu"',
+    "train.validation_batches=2", "probe.positions=12", "compute.threads=1", 'compute.device="cpu"',
 ]  # fmt: skip
 
 
@@ -50,7 +50,7 @@ def test_it_learns_and_every_number_of_its_frame_follows_from_the_others(text: P
             if why.steps:
                 assert why.steps[-1].result == pytest.approx(why.result, abs=1e-6)
     # The states are those of the model, read again step by step.
-    h, _ = experiment.model.recurrent(experiment.model.embedded(torch.tensor([experiment.data.probe])), steps="cells")
+    h, _ = experiment.model.recurrent(experiment.model.embed_ids(torch.tensor([experiment.data.probe])), steps="cells")
     np.testing.assert_allclose(frame.tensors["state/h"][1], h[0].detach(), atol=1e-6)
 
 
@@ -59,7 +59,7 @@ def test_its_curve_can_be_laid_over_a_gpt_s(text: Path) -> None:
     theirs = load_scenario("gpt-docs", [*SMALL[:3], *SMALL[3:], f'data.text="{text}"', "model.heads=2"]).scenario
     from txlab.experiments.kinds.language_model.experiment import experiment_of as gpt
 
-    compute = theirs.compute.model_copy(update={"dtype": "float32", "attention": "sdpa", "share": "operations"})
+    compute = theirs.compute.model_copy(update={"dtype": "float32", "attention": "sdpa", "thread_mode": "operations"})
     peer = gpt(theirs.model_copy(update={"compute": compute.model_copy(update={"compile": False})}))
     assert ours.step().keys() == peer.step().keys()
     assert ours.evaluate().keys() == peer.evaluate().keys()
@@ -67,7 +67,7 @@ def test_its_curve_can_be_laid_over_a_gpt_s(text: Path) -> None:
     assert ours.data.fingerprint == peer.data.fingerprint
 
 
-def test_a_resumed_run_goes_on_bit_for_bit_and_its_model_opens(text: Path) -> None:
+def test_a_resumed_run_continues_bit_for_bit_and_its_model_opens(text: Path) -> None:
     straight, first = experiment_of(scenario(text)), experiment_of(scenario(text))
     for _ in range(4):
         straight.step()
@@ -87,7 +87,7 @@ def test_a_resumed_run_goes_on_bit_for_bit_and_its_model_opens(text: Path) -> No
 def test_generated_tasks_are_learnt_and_graphs_are_refused(text: Path) -> None:
     for source in ("induction", "few-shot"):
         experiment = experiment_of(
-            scenario(text, f"data.source={source}", "data.vocabulary=8", "sampling.prompts=[]", 'look.text=""')
+            scenario(text, f"data.source={source}", "data.vocabulary=8", "sampling.prompts=[]", 'probe.text=""')
         )
         assert "loss" in experiment.step()
         assert ("accuracy_1" in experiment.evaluate()) == (source == "few-shot")

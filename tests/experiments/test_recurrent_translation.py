@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from decided import DECIDED
 
 from txlab.engine.transformer.generation import generate_target
 from txlab.errors import LabError
@@ -30,15 +31,6 @@ from txlab.runs.process import execute, prepare
 from txlab.runs.reader import RunReader
 from txlab.runs.scenario import load_scenario
 
-COMPUTE = {
-    "device": "cpu",
-    "dtype": "float32",
-    "attention": "sdpa",
-    "threads": 1,
-    "share": "operations",
-    "compile": False,
-}
-
 
 def scenario(**changes: dict[str, Any]) -> RecurrentTranslationScenario:
     """A model small enough for a test; `changes` are merged into its sections."""
@@ -48,7 +40,7 @@ def scenario(**changes: dict[str, Any]) -> RecurrentTranslationScenario:
         "model": {"width": 16},
         "train": {"steps": 40, "batch": 6, "warmup": 5, "learning_rate": 3e-3, "validation_batches": 2},
         "sampling": {"pairs": 2},
-        "compute": COMPUTE,
+        "compute": DECIDED,
     }
     for name, section in changes.items():
         sections[name] = {**sections.get(name, {}), **section}
@@ -98,7 +90,7 @@ def test_evaluation_is_what_one_pair_at_a_time_gives() -> None:
 def test_padding_and_threads_change_no_gradient() -> None:
     """The gradient of a batch is that of its pairs alone, added up, also where threads share the batch."""
     whole, parts = build(), build(train={"accumulate": 3})
-    shared = build(compute={"threads": 2, "share": "batch"})
+    shared = build(compute={"threads": 2, "thread_mode": "batch"})
     update, batch = next(
         (step + 1, batch) for step in range(50) if len(set((batch := whole.data.train_batch(step)).lengths)) > 2
     )
@@ -135,6 +127,7 @@ print(json.dumps(answers))
 """
 
 
+@pytest.mark.evidence
 def test_two_halves_in_two_processes_are_the_whole_bit_for_bit(tmp_path: Path) -> None:
     asked, wanted = [], []
     for number, settings in enumerate(
@@ -193,7 +186,7 @@ def test_a_frame_shows_the_cross_attention_of_the_probe_and_explains_each_weight
         KIND.explain_frame(less, "cross/pattern", (0, 0, 0, 0))
 
 
-def test_a_checkpoint_of_another_shape_is_refused_in_one_sentence() -> None:
+def test_a_checkpoint_of_another_shape_is_refused_with_an_error() -> None:
     state = build().state_dict()
     for changes in ({"attention": "dot"}, {"width": 24}, {"layers": 2}):
         with pytest.raises(LabError, match="checkpoint"):
@@ -221,7 +214,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("recurrent")
     sizes = ["data.pairs=200", "model.width=16", "train.steps=12", "train.batch=8", "train.validation_batches=1"]
     often = [f"record.{what}_every=6" for what in ("evaluate", "sample", "frame", "checkpoint")]
-    compute = [f"compute.{name}={str(value).lower()}" for name, value in COMPUTE.items()]
+    compute = [f"compute.{name}={str(value).lower()}" for name, value in DECIDED.items()]
     path = prepare(load_scenario("dates-recurrent", [*sizes, *often, *compute]), root=folder)
     assert execute(path).status == "done"
     return path
@@ -247,6 +240,7 @@ def commanded(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "txlab", *words], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.evidence
 def test_commands_translate_and_score_and_refuse_what_is_for_transformers(run: Path) -> None:
     scored = commanded("score", str(run), "5 March 2021", "--target", "2021-03-05", "--json")
     assert scored.returncode == 0, scored.stderr
@@ -271,4 +265,4 @@ def test_a_shipped_scenario_learns_the_pairs_of_the_transformer_s(name: str) -> 
     ours, theirs = load_scenario(name).scenario, load_scenario(name.removesuffix("-recurrent")).scenario
     assert isinstance(ours, RecurrentTranslationScenario)
     assert PairData(ours).fingerprint == PairData(theirs).fingerprint  # type: ignore[arg-type]
-    assert ours.look == theirs.look  # type: ignore[attr-defined]
+    assert ours.probe == theirs.probe  # type: ignore[attr-defined]

@@ -66,7 +66,7 @@ def test_only_what_was_computed_here_has_runs_and_its_error_with_them(area: str)
 
 
 def test_curves_of_the_book_are_not_called_printed() -> None:
-    """Sutton and Barto draw the walks, the cliff, the wind and the bias; no digit of them stands in the text."""
+    """Sutton and Barto draw the walks, the cliff, the wind and the bias; the text has no digits of them."""
     of = {figure.name: Counter(number.provenance for number in figure.numbers) for figure in figures("rl")}
     assert {name: of[name]["printed"] for name in ("walk-19", "walk-5", "cliff", "windy", "bias", "baird")} == {
         "walk-19": 0, "walk-5": 0, "cliff": 0, "windy": 0, "bias": 0, "baird": 0,

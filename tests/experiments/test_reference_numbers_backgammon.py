@@ -9,6 +9,8 @@ import pytest
 
 from txlab.experiments.reference_numbers import Figure, games_backgammon
 
+pytestmark = pytest.mark.evidence
+
 FIGURES: dict[str, Figure] = {figure.name: figure for figure in games_backgammon.FIGURES}
 
 
@@ -28,7 +30,7 @@ def test_games_of_random_moves_are_those_of_another_program(monkeypatch: pytest.
     assert all(number.holds(found) for number, found in zip(figure.numbers, measured, strict=True))
 
 
-def test_the_table_has_tesauros_results_and_ours_beside_them() -> None:
+def test_the_table_has_tesauros_results_next_to_ours() -> None:
     remark = FIGURES["td-gammon-versions"].measure(lambda text: None)[-1].remark
     lines = remark.splitlines()
     assert "−13 points in 51 games" in lines[1]
@@ -45,7 +47,7 @@ def test_the_table_has_tesauros_results_and_ours_beside_them() -> None:
     assert f"−{-gnubg.points:.2f} ± {gnubg.error:.2f}" in lines[1]
 
 
-def test_a_version_that_was_not_measured_is_said_to_be_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unmeasured_version_is_reported_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(games_backgammon, "strengths", lambda: ())
     assert games_backgammon.version_line(games_backgammon.TESAURO[0]).count("not measured") == 2
 

@@ -9,6 +9,8 @@ import pytest
 
 from txlab.experiments.reference_numbers import Figure, games_connect_four
 
+pytestmark = pytest.mark.evidence
+
 FIGURES: dict[str, Figure] = {figure.name: figure for figure in games_connect_four.FIGURES}
 
 

@@ -22,8 +22,8 @@ from txlab.experiments.tokenizer_store import (
     files_by_name,
     find_tokenizer,
     fingerprint,
+    names_of_saved,
     save_named,
-    saved_tokenizers,
     tokenizer_named,
     tokenizers_folder,
 )
@@ -67,7 +67,7 @@ class TestTheShelf:
         assert tokenizers_folder() == Path("tokenizers")
 
     def test_is_empty_where_there_is_no_folder(self, shelf: Path) -> None:
-        assert saved_tokenizers() == []
+        assert names_of_saved() == []
         assert not shelf.exists()
 
     @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ class TestTheShelf:
     def test_gives_back_what_was_saved(self, shelf: Path, tokenizer) -> None:  # type: ignore[no-untyped-def]
         path = save_named(tokenizer, "mine")
         assert path == shelf / "mine.json"
-        assert saved_tokenizers() == ["mine"]
+        assert names_of_saved() == ["mine"]
         again = tokenizer_named("mine")
         assert type(again) is type(tokenizer)
         assert again.encode(TEXT + "é\0") == tokenizer.encode(TEXT + "é\0")
@@ -101,7 +101,7 @@ class TestTheShelf:
         for other in (".hidden.json", "notes.txt"):
             (shelf / other).write_text("{}")
         (shelf / "empty").mkdir()
-        assert saved_tokenizers() == ["animals", "downloaded", "theirs", "two-files"]
+        assert names_of_saved() == ["animals", "downloaded", "theirs", "two-files"]
         for name, same in (("downloaded", animals), ("theirs", animals), ("two-files", older)):
             assert tokenizer_named(name).encode(TEXT) == same.encode(TEXT)
 
@@ -122,10 +122,10 @@ class TestTheShelf:
         assert "always there" in said_by(save_named, ByteTokenizer(), name)
         assert not shelf.exists()
 
-    def test_that_cannot_be_written_is_one_sentence(self, shelf: Path) -> None:
+    def test_that_cannot_be_written_is_a_readable_error(self, shelf: Path) -> None:
         shelf.write_text("a file stands in the way")
         assert "cannot be saved" in said_by(save_named, ByteTokenizer(), "mine")
-        assert saved_tokenizers() == []
+        assert names_of_saved() == []
 
     def test_leaves_nothing_half_written(self, shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def interrupted(*_: object, **__: object) -> None:
@@ -150,7 +150,7 @@ class TestTheShelf:
         assert tokenizer.vocabulary == 4096
         assert tokenizer_named("bytes") == ByteTokenizer()
 
-    def test_prefers_a_saved_name_to_a_file_that_lies_here(
+    def test_prefers_a_saved_name_to_a_file_in_the_current_folder(
         self, animals: BytePairTokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.chdir(tmp_path)
@@ -202,7 +202,7 @@ class TestAScenario:
         loaded = load_scenario(tiny_scenario, ["data.tokenizer=animals"])
         assert loaded.scenario.data.tokenizer == str(tmp_path / "shelf" / "animals.json")  # type: ignore[attr-defined]
 
-    def test_takes_a_path_from_here_and_from_where_the_file_lies(
+    def test_takes_a_path_from_here_and_relative_to_the_file(
         self, animals: BytePairTokenizer, tiny_scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         here, there = tmp_path / "here", tmp_path / "there"
@@ -309,7 +309,7 @@ class TestAScenario:
         save_tokenizer(animals, tmp_path / "shelf" / "animals.json")
         assert execute(run, rewind_to=2).status == "done"
 
-    def test_goes_on_from_a_checkpoint_of_before_tokenizers_were_remembered(
+    def test_continues_from_a_checkpoint_without_a_stored_tokenizer(
         self, animals: BytePairTokenizer, tiny_scenario: Path
     ) -> None:
         from txlab.experiments.kind import kind_named

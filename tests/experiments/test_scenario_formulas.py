@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from txlab.experiments.formulas import content
-from txlab.runs.scenario import load_scenario, shipped
+from txlab.experiments.formulas.content import content
+from txlab.runs.scenario import load_scenario, shipped_scenarios
 
-NAMES = sorted(shipped())
+NAMES = sorted(shipped_scenarios())
 
 
 @pytest.mark.parametrize("name", NAMES)

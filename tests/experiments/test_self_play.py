@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from txlab.engine.games import tictactoe
-from txlab.engine.games.graph import compiled
+from txlab.engine.games.graph import compile_graph
 from txlab.engine.games.learner import RULES, SelfPlaySettings
 from txlab.engine.games.perfect_play import both_seats
 from txlab.engine.games.players import perfect_player, random_player
@@ -37,7 +37,7 @@ from txlab.runs.scenario import LoadedScenario
 
 build, resolve = KIND.build, KIND.resolve
 
-GRAPH = compiled(tictactoe)
+GRAPH = compile_graph(tictactoe)
 RANDOM, PERFECT = random_player(tictactoe).policy(), perfect_player(tictactoe).policy()
 
 
@@ -57,7 +57,7 @@ def alike(one: Any, other: Any) -> bool:
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("seeds", [1, 3, 40])
-def test_an_experiment_put_back_goes_on_as_if_nothing_had_been(rule: str, seeds: int) -> None:
+def test_a_restored_experiment_continues_as_if_never_interrupted(rule: str, seeds: int) -> None:
     scenario = made(rule=rule, seeds=seeds, games=90, games_per_step=25)
     whole, before = build(scenario), build(scenario)
     for _ in range(2):
@@ -98,7 +98,7 @@ def test_what_is_measured_is_what_its_player_would_do() -> None:
     assert experiment.evaluate() == found  # nothing is learnt by looking
 
 
-def test_several_learners_are_told_by_their_mean_and_its_error() -> None:
+def test_several_learners_are_summarised_by_their_mean_and_its_error() -> None:
     several = build(made(seeds=3))
     several.step()
     alone = []
@@ -131,7 +131,7 @@ def test_a_player_comes_back_from_a_frame_and_from_a_state(rule: str, seeds: int
     assert shown[1:] == pytest.approx([expected[move] for move in range(1, 9)], rel=1e-6)
 
 
-def test_what_is_no_record_of_a_player_is_refused() -> None:
+def test_an_invalid_record_of_a_player_is_refused() -> None:
     experiment = build(made())
     frame = experiment.frame()
     with pytest.raises(LabError, match="not a record of self-play"):
@@ -144,7 +144,7 @@ def test_what_is_no_record_of_a_player_is_refused() -> None:
         build(made(rule="sarsa")).load_state_dict(experiment.state_dict())
 
 
-def test_numbers_that_a_person_turned_stay_turned_after_a_restart() -> None:
+def test_numbers_changed_by_the_user_stay_changed_after_a_restart() -> None:
     experiment = build(made(rule="td-lambda"))
     assert list(experiment.adjustable()) == ["alpha", "epsilon", "lam"]
     assert list(build(made()).adjustable()) == ["alpha", "epsilon"]
@@ -205,8 +205,8 @@ def test_a_scenario_says_what_is_wrong_with_it() -> None:
     for wrong, why in [
         (lambda: LearnSection(rule="sarsa", exploring=True), "sarsa learns of every move anyway"),
         (lambda: LearnSection(alpha=2.0), "less than or equal to 1"),
-        (lambda: SelfPlayScenario(look=PositionsSection(positions=["XX./.../..."])), "cannot come up"),
-        (lambda: SelfPlayScenario(look=PositionsSection(positions=["XXX/OO./..."])), "no move to show"),
+        (lambda: SelfPlayScenario(probe=PositionsSection(positions=["XX./.../..."])), "cannot come up"),
+        (lambda: SelfPlayScenario(probe=PositionsSection(positions=["XXX/OO./..."])), "no move to show"),
     ]:
         with pytest.raises(ValueError, match=why):
             wrong()
@@ -237,7 +237,7 @@ def test_a_training_that_is_looked_at_learns_what_the_run_learns() -> None:
     assert (last.perfect_first, last.perfect_second) == both_seats(GRAPH, training.player().policy(), PERFECT)
 
 
-def test_a_training_stops_when_it_is_told_to_and_goes_on_when_it_is_asked() -> None:
+def test_a_training_stops_and_continues_on_request() -> None:
     training = Training(seed=3)
     asked = iter([False, False, True])
     assert training.run(100_000, late=lambda: next(asked)) is False

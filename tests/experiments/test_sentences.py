@@ -60,7 +60,7 @@ class TestEachLanguage:
             assert sentence == " ".join(sentence.split(" ")).strip()
             assert "  " not in sentence
 
-    def test_has_its_text_one_sentence_a_line(self, language: Language) -> None:
+    def test_has_one_sentence_per_line(self, language: Language) -> None:
         assert tuple(language.text.split("\n")) == language.sentences
 
 

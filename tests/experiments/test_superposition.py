@@ -57,8 +57,8 @@ def test_loss_and_gradient_are_those_of_finite_differences() -> None:
                 assert float(gradient[k, r][place]) == pytest.approx(expected, rel=1e-3, abs=1e-5), place
 
 
-def test_a_model_learns_the_same_whichever_others_stand_beside_it() -> None:
-    """Given the same first weights; the loss of one does not reach another's."""
+def test_a_model_learns_the_same_whichever_others_train_with_it() -> None:
+    """Given the same initial weights; the loss of one does not affect another's."""
     together, alone = made(), made("data.sparsities=[0.6]")
     with torch.no_grad():
         alone.model.W.copy_(together.model.W[1:])
@@ -100,7 +100,7 @@ def test_what_is_shown_is_the_model_of_least_loss() -> None:
         np.testing.assert_array_equal(shown, experiment.model.W[k, best].T.detach().numpy())
 
 
-def test_a_resumed_run_goes_on_bit_for_bit() -> None:
+def test_a_resumed_run_continues_bit_for_bit() -> None:
     straight, first = made(), made()
     for _ in range(2):
         straight.step()

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from txlab.engine.rl.gymnasium_adapter import stepped
+from txlab.engine.rl.gymnasium_adapter import adapt_environment
 from txlab.engine.rl.maps.compiling import compile_map
 from txlab.engine.rl.rules import make_agent, rule_named, rule_names
 from txlab.engine.rl.settings import Settings
@@ -53,7 +53,7 @@ def test_every_side_makes_the_same_number_of_updates() -> None:
 
 
 @pytest.mark.parametrize("rule", rule_names())
-def test_a_match_goes_on_from_a_checkpoint_bit_for_bit(rule: str) -> None:
+def test_a_match_continues_from_a_checkpoint_bit_for_bit(rule: str) -> None:
     sides = [Settings(rule=rule, gamma=0.95, alpha=0.2, temperature=2.0), PAIR[0]]
     one, two = match(sides, "frozen-lake"), match(sides, "frozen-lake")
     one.run(333)
@@ -75,7 +75,7 @@ def test_a_wall_across_the_path_bends_the_policy() -> None:
     found.run(15_000)
     straight = found.greedy(1)[0]
     assert found.world.map is not None
-    found.edited(compile_map(found.world.map.with_cell(2, 6, "#")))
+    found.edit_world(compile_map(found.world.map.with_cell(2, 6, "#")))
     assert found.table.keys() == {"map"}
     found.run(15_000)
     bent, earned = found.greedy(1)
@@ -97,7 +97,7 @@ def test_who_stood_where_a_wall_is_now_begins_again() -> None:
             agent.run(1)
     row, column = found.world.layout.place[found.agents[0].state][1:].tolist()
     episodes, updates = found.agents[0].episode, found.agents[0].updates
-    found.edited(compile_map(found.world.map.with_cell(row, column, "#")))
+    found.edit_world(compile_map(found.world.map.with_cell(row, column, "#")))
     agent = found.agents[0]
     assert agent.state == int(agent.process.start.argmax())
     assert (agent.episode, agent.began, agent.total) == (episodes, updates, 0.0)
@@ -108,7 +108,7 @@ def test_a_learner_of_any_rule_lives_on_in_an_edited_world(rule: str) -> None:
     found = match([Settings(rule=rule, alpha=0.05, gamma=0.9, traces="replacing")], "four-by-three")
     found.run(457)
     assert found.world.map is not None
-    found.edited(compile_map(found.world.map.with_cell(0, 1, "#")))
+    found.edit_world(compile_map(found.world.map.with_cell(0, 1, "#")))
     agent = found.agents[0]
     for state in range(agent.process.size):
         found.explain(0, state)  # of an update before the edit, or of none
@@ -139,7 +139,7 @@ def test_a_world_that_is_refused_leaves_everything_as_it_was() -> None:
     kept, world = match([PAIR[0], Settings(rule="q-learning")]), world_named("windy", moves="king")
     kept.run(400)
     with pytest.raises(LabError, match="other actions"):
-        found.edited(world)
+        found.edit_world(world)
     same_frames(found, kept)
     found.run(300)
     kept.run(300)
@@ -183,7 +183,7 @@ def test_why_is_the_last_update_or_the_bellman_equation() -> None:
 
 @pytest.mark.parametrize("rule", ["sarsa-lambda", "watkins-q-lambda", "td-lambda"])
 def test_the_traces_of_an_update_are_those_it_used(rule: str) -> None:
-    """Every entry of the table that an update touched changed by α δ e of the trace that is told, and no other did."""
+    """Every entry of the table that an update touched changed by α δ e of the reported trace, and no other did."""
     found = match([Settings(rule=rule, alpha=0.25, lam=0.8, gamma=0.9, initial=0.5, epsilon=0.3)], "frozen-lake")
     agent = found.agents[0]
     several = 0
@@ -210,18 +210,18 @@ def test_no_learner_moves_where_one_of_them_cannot() -> None:
         each.run(300)
     assert found.world.map is not None
     with pytest.raises(LabError):
-        found.edited(compile_map(found.world.map.with_reward(1, 4, 5.0)))
+        found.edit_world(compile_map(found.world.map.with_reward(1, 4, 5.0)))
     for each in (found, kept):
         each.run(300)
     same_frames(found, kept)
 
 
-def test_learners_of_a_match_step_environments_of_their_own() -> None:
+def test_learners_of_a_match_step_separate_environments() -> None:
     section = {"name": "gymnasium:Blackjack-v1"}
     world = world_of(WorldSection.model_validate(section), by_stepping=True)
     here = Match(world, [Settings(rule="q-learning"), Settings(rule="sarsa")], seed=3, table=section)
     here.run(500)
-    alone = make_agent(stepped("Blackjack-v1"), Settings(rule="sarsa"), 3)
+    alone = make_agent(adapt_environment("Blackjack-v1"), Settings(rule="sarsa"), 3)
     alone.run(500)
     assert here.agents[1].returns == alone.returns
     again = Match(world, here.sides, seed=3, table=section)
@@ -281,7 +281,7 @@ def test_why_goes_through_the_actions_of_the_cell() -> None:
         last = agent.last
         assert last is not None
         taken[last.state, last.action] += 1
-    state = found.updated(0)
+    state = found.updated_state(0)
     first, cell, *others = found.explanations(0)
     assert len(others) == 3
     assert len({told.question for told in (first, *others)}) == 4

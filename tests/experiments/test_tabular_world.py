@@ -12,7 +12,7 @@ import pytest
 import tomli_w
 from pydantic import ValidationError
 
-from txlab.engine.rl.worlds import built_in, worlds
+from txlab.engine.rl.worlds import load_worlds, worlds
 from txlab.errors import LabError
 from txlab.experiments.tabular.world import ENDLESS, MOST_BYTES, WorldSection, with_its_map, world_of
 from txlab.runs.scenario import dump_scenario, load_scenario
@@ -60,7 +60,7 @@ def test_what_is_otherwise_than_in_the_world() -> None:
 
 
 def test_every_option_of_the_catalogue_is_a_key_of_the_table() -> None:
-    for entry in built_in().values():
+    for entry in load_worlds().values():
         for key, option in entry.options.items():
             assert key in WorldSection.model_fields, f"{entry.name} has {key}"
             world_of(section(name=entry.name, **{key: option.default}))
@@ -107,7 +107,7 @@ def test_what_is_written_down_is_read_as_the_same_table(keys: dict[str, Any]) ->
         ({"file": "x" * 4000}, "world.file"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_key(keys: dict[str, Any], said: str) -> None:
+def test_a_mistake_is_reported_with_its_key(keys: dict[str, Any], said: str) -> None:
     if not said:
         assert world_of(section(**keys)).process.limit > 0
         return
@@ -137,7 +137,7 @@ def test_the_table_is_strict(keys: dict[str, Any]) -> None:
         section(**keys)
 
 
-def test_a_file_that_is_no_text_or_too_long_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_text_or_too_long_is_refused(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"S.\xff\xfeG")
     (tmp_path / "large").write_bytes(b"." * (MOST_BYTES + 1))
     os.mkfifo(tmp_path / "pipe")
@@ -162,11 +162,11 @@ def test_an_environment_without_tables_is_stepped() -> None:
     ):
         with pytest.raises(LabError, match=said):
             world_of(section(**keys), by_stepping=True)
-    with pytest.raises(LabError, match=r"world\.name: Blackjack-v1 does not tell P.*kind = 'control'"):
+    with pytest.raises(LabError, match=r"world\.name: Blackjack-v1 does not tell P.*kind = 'mdp-control'"):
         world_of(section(name="gymnasium:Blackjack-v1"))
 
 
-def test_a_scenario_says_its_file_from_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scenario_names_its_file_relative_to_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "maps").mkdir()
     (tmp_path / "maps" / "mine.txt").write_text(MAP)
     scenario = tmp_path / "mine.toml"
@@ -180,7 +180,7 @@ def test_a_scenario_says_its_file_from_where_it_lies(tmp_path: Path, monkeypatch
     assert np.array_equal(world_of(again.world).process.next, world_of(loaded.world).process.next)
 
 
-def test_a_table_that_names_two_worlds_is_said_with_its_file(tmp_path: Path) -> None:
+def test_a_table_that_names_two_worlds_is_reported_with_its_file(tmp_path: Path) -> None:
     scenario = tmp_path / "two.toml"
     scenario.write_text('kind = "planning"\n[world]\nname = "cliff"\nfile = "maps/mine.txt"\n')
     with pytest.raises(LabError) as caught:

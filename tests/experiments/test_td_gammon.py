@@ -92,6 +92,7 @@ def test_a_checkpoint_of_another_network_is_refused() -> None:
         KIND.build(made(units=5)).load_state_dict(KIND.build(made()).state_dict())
 
 
+@pytest.mark.evidence
 def test_a_run_killed_at_random_moments_is_one_never_killed(tmp_path: Path) -> None:
     """Anywhere in a step, also while it writes: the same metrics, weights, traces, copies and frames."""
     steps = 120
@@ -318,9 +319,9 @@ def test_an_end_that_no_result_can_pass_is_explained_as_such(mean: float) -> Non
 
 
 def test_without_numba_the_same_is_learnt_and_a_note_says_that_it_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled = choice.compiled()
+    compiled = choice.load_compiled()
     fast = KIND.build(made())
-    monkeypatch.setattr(choice, "compiled", lambda: None)
+    monkeypatch.setattr(choice, "load_compiled", lambda: None)
     plain = KIND.build(made())
     assert "pip install 'txlab[games]'" in plain.notes()[0]
     assert plain.facts()["compute"]["kernel"] == "plain Python and NumPy"

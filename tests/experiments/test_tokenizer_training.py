@@ -30,7 +30,7 @@ def test_its_steps_are_the_merges_of_the_plain_training_up_to_the_vocabulary() -
     assert np.asarray(frame.tensors["lengths"])[-1] == len(plain.encode(TEXT, expected))
 
 
-def test_it_ends_where_no_pair_occurs_twice_and_goes_on_after_a_step_back() -> None:
+def test_it_ends_where_no_pair_occurs_twice_and_continues_after_a_step_back() -> None:
     experiment = training(100_000)
     while experiment.step_count < experiment.steps:
         experiment.step()

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from decided import DECIDED
 from torch.utils.flop_counter import FlopCounterMode
 
 from txlab.engine.transformer.blocks import pattern, scores
@@ -35,14 +36,7 @@ def scenario(**changes: dict[str, Any]) -> TranslationScenario:
         "model": {"heads": 2, "width": 16},
         "train": {"steps": 40, "batch": 6, "warmup": 5, "learning_rate": 3e-3, "validation_batches": 2},
         "sampling": {"pairs": 2},
-        "compute": {
-            "device": "cpu",
-            "dtype": "float32",
-            "attention": "sdpa",
-            "threads": 1,
-            "share": "operations",
-            "compile": False,
-        },
+        "compute": DECIDED,
     }
     for name, section in changes.items():
         sections[name] = {**sections.get(name, {}), **section}
@@ -129,7 +123,7 @@ def test_exact_match_counts_whole_translations(learnt: TranslationExperiment, mo
 def test_padding_and_threads_change_no_gradient() -> None:
     """The gradient of a batch is that of its pairs alone, added up, also where threads share the batch."""
     whole = KIND.build(scenario())
-    shared = KIND.build(scenario(compute={"threads": 2, "share": "batch"}))
+    shared = KIND.build(scenario(compute={"threads": 2, "thread_mode": "batch"}))
     parts = KIND.build(scenario(train={"accumulate": 3}))
     update, batch = next(
         (step + 1, batch) for step in range(50) if len(set((batch := whole.data.train_batch(step)).lengths)) > 2
@@ -195,7 +189,7 @@ def test_an_update_that_is_not_finite_is_refused() -> None:
 def test_a_device_that_tells_late_goes_back_to_the_update_before() -> None:
     """The way of a GPU, on the CPU."""
     late, prompt = KIND.build(scenario()), KIND.build(scenario())
-    late.tells_late = True
+    late.checks_async = True
     for _ in range(3):
         metrics, wanted = late.step(), prompt.step()
         assert isinstance(metrics["loss"], torch.Tensor)
@@ -234,6 +228,7 @@ print(json.dumps(answers))
 """
 
 
+@pytest.mark.evidence
 def test_two_halves_in_two_processes_are_the_whole_bit_for_bit(tmp_path: Path) -> None:
     from txlab.runs import checkpoints
     from txlab.runs.directory import RunDirectory
@@ -278,7 +273,7 @@ def test_looking_changes_nothing() -> None:
     assert_same_bits(weights(alone), weights(watched))
 
 
-def test_what_a_person_changed_is_put_back() -> None:
+def test_user_changes_are_restored() -> None:
     one = KIND.build(scenario())
     changes = {"lr": 1e-4, "clip": 0.1, "weight_decay": 0.7, "dropout": 0.3, "label_smoothing": 0.2}
     assert set(changes) == set(one.adjustable())
@@ -295,7 +290,7 @@ def test_what_a_person_changed_is_put_back() -> None:
         one.adjust("label_smooting", 0.1)
 
 
-def test_a_checkpoint_of_other_pairs_or_another_shape_is_refused_in_one_sentence() -> None:
+def test_a_checkpoint_of_other_pairs_or_another_shape_is_refused_with_an_error() -> None:
     state = KIND.build(scenario()).state_dict()
     with pytest.raises(LabError, match="was learnt from other pairs"):
         KIND.build(scenario(data={"pairs": 299})).load_state_dict(state)
@@ -306,7 +301,7 @@ def test_a_checkpoint_of_other_pairs_or_another_shape_is_refused_in_one_sentence
 
 
 def test_a_checkpoint_opens_without_its_pairs() -> None:
-    for changes in ({"look": {}}, {"model": {"shared": True}}, {"data": {"task": "dates"}}):
+    for changes in ({"probe": {}}, {"model": {"shared": True}}, {"data": {"task": "dates"}}):
         experiment = KIND.build(scenario(**changes))
         experiment.step()
         kind = kind_named("translation")
@@ -482,7 +477,9 @@ def test_the_perplexity_told_of_a_smoothed_loss_is_a_bound_over_many_tokens() ->
 
 
 def test_the_probe_leaves_nothing_open_and_says_why() -> None:
-    asked = scenario(compute={"dtype": "auto", "attention": "auto", "threads": 0, "share": "auto", "compile": "auto"})
+    asked = scenario(
+        compute={"dtype": "auto", "attention": "auto", "threads": 0, "thread_mode": "auto", "compile": "auto"}
+    )
     decided = KIND.resolve(asked)
     assert "auto" not in decided.compute.model_dump().values()
     assert decided.compute.threads > 0
@@ -498,6 +495,6 @@ def test_the_probe_leaves_nothing_open_and_says_why() -> None:
 
 def test_a_probe_text_needs_its_translation() -> None:
     with pytest.raises(ValueError, match="must be given together"):
-        scenario(look={"source": "the old dog sleeps near the house"})
+        scenario(probe={"source": "the old dog sleeps near the house"})
     with pytest.raises(LabError, match="'howse' is not known"):
-        KIND.build(scenario(look={"source": "the howse", "target": "da"}))
+        KIND.build(scenario(probe={"source": "the howse", "target": "da"}))

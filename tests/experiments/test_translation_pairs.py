@@ -13,7 +13,7 @@ from txlab.errors import LabError
 from txlab.experiments.kinds.translation import dates, language, lexicon
 from txlab.experiments.kinds.translation.data import NOT_SCORED, PairData
 from txlab.experiments.kinds.translation.experiment import EXAMPLES
-from txlab.experiments.kinds.translation.pairs import Pair, drawn_pairs, is_held_out, split_pairs
+from txlab.experiments.kinds.translation.pairs import Pair, draw_pairs, is_held_out, split_pairs
 from txlab.experiments.kinds.translation.schema import TranslationScenario
 from txlab.experiments.kinds.translation.tokens import END, PAD, START, tokenizers_for
 
@@ -79,7 +79,7 @@ class Reader:
 
 
 def some(make: object, count: int, seed: int = 3) -> list[Pair]:
-    return list(islice(drawn_pairs(make, seed), count))  # type: ignore[arg-type]
+    return list(islice(draw_pairs(make, seed), count))  # type: ignore[arg-type]
 
 
 def test_every_sentence_is_translated_as_a_reader_of_english_would() -> None:
@@ -170,7 +170,7 @@ def test_a_tenth_of_all_translations_is_held_out() -> None:
     assert share == pytest.approx(0.1, abs=0.012)
 
 
-def test_more_pairs_than_there_are_is_one_sentence() -> None:
+def test_more_pairs_than_there_are_is_a_readable_error() -> None:
     def few(draws: object) -> Pair:
         return Pair((str(draws.number(0, 20)),), (str(draws.number(0, 3)),))  # type: ignore[attr-defined]
 

@@ -48,7 +48,7 @@ device = "cpu"
 dtype = "float32"
 attention = "sdpa"
 threads = 1
-share = "operations"
+thread_mode = "operations"
 compile = false
 """
 
@@ -129,7 +129,7 @@ def test_a_shipped_scenario_fits_its_pairs_and_looks_at_a_right_one(name: str) -
     data = PairData(scenario)
     assert len(data.unseen) >= 500
     _, tokenizer = tokenizers_for(scenario.data.task, scenario.model.shared)
-    look = scenario.look
+    look = scenario.probe
     if name == "translate":
         wanted = tokenizer.decode(tokenizer.ids(Reader(look.source.split()).translation()))
     else:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from decided import DECIDED
 from pydantic import ValidationError
 
 from txlab.engine.transformer.hooks import keeping
@@ -38,14 +39,7 @@ def scenario(**changes: dict[str, Any]) -> ImageScenario:
         "data": {"shapes": ["circle", "cross"], "image": 16, "smallest": 0.3},
         "model": {"layers": 2, "heads": 2, "width": 16, "patch": 4},
         "train": {"steps": 60, "batch": 16, "warmup": 5, "learning_rate": 4e-3, "validation_batches": 3},
-        "compute": {
-            "device": "cpu",
-            "dtype": "float32",
-            "attention": "sdpa",
-            "threads": 1,
-            "share": "operations",
-            "compile": False,
-        },
+        "compute": DECIDED,
     }
     for name, section in changes.items():
         sections[name] = {**sections.get(name, {}), **section}
@@ -76,7 +70,7 @@ def test_images_are_a_function_of_seed_purpose_and_step() -> None:
     assert one.pixels.shape == (5, 3, 32, 32)
 
 
-def test_every_shape_has_the_area_that_geometry_gives_it_and_lies_inside() -> None:
+def test_every_shape_has_the_area_that_geometry_gives_it_and_is_inside() -> None:
     side = 200  # so large that a pixel is nothing
     data = ShapeImages(image=side, noise=0.0, smallest=0.2, largest=0.4)
     images = draw(data, 120, 1, "train", 0)
@@ -136,7 +130,7 @@ def test_the_loss_is_the_cross_entropy_of_the_images_of_this_step() -> None:
     assert said["accuracy"] == pytest.approx(float((logits.argmax(-1) == wanted).float().mean()))
 
 
-@pytest.mark.parametrize("changes", [{"train": {"accumulate": 4}}, {"compute": {"threads": 2, "share": "batch"}}])
+@pytest.mark.parametrize("changes", [{"train": {"accumulate": 4}}, {"compute": {"threads": 2, "thread_mode": "batch"}}])
 def test_a_batch_in_parts_is_the_batch(changes: dict[str, Any]) -> None:
     whole, parted = KIND.build(scenario()), KIND.build(scenario(**changes))
     for _ in range(3):
@@ -146,6 +140,7 @@ def test_a_batch_in_parts_is_the_batch(changes: dict[str, Any]) -> None:
     torch.set_num_threads(1)
 
 
+@pytest.mark.evidence
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
 def test_two_halves_in_two_processes_are_the_whole_bit_for_bit(dropout: float, tmp_path: Path) -> None:
     settings = scenario(model={"dropout": dropout})
@@ -193,7 +188,7 @@ def test_an_update_that_is_not_finite_leaves_every_bit_where_it_was(value: float
 def test_a_device_that_tells_late_refuses_all_updates_after_the_bad_one() -> None:
     """The way of a GPU, on the CPU: no metric is read back, the flag goes to fused AdamW, verify() tells."""
     late, prompt = KIND.build(scenario()), KIND.build(scenario())
-    late.tells_late = True
+    late.checks_async = True
     for _ in range(3):
         metrics, wanted = late.step(), prompt.step()
         assert isinstance(metrics["loss"], torch.Tensor)
@@ -255,7 +250,7 @@ def test_facts_are_json_and_count_what_is_there() -> None:
 # What a person may change, and what belongs together
 
 
-def test_what_a_person_changed_is_put_back() -> None:
+def test_user_changes_are_restored() -> None:
     experiment = KIND.build(scenario())
     experiment.adjust("dropout", 0.3)
     experiment.adjust("weight_decay", 0.7)
@@ -269,7 +264,7 @@ def test_what_a_person_changed_is_put_back() -> None:
         experiment.adjust("drop_out", 0.1)
 
 
-def test_a_checkpoint_of_another_shape_is_refused_in_one_sentence() -> None:
+def test_a_checkpoint_of_another_shape_is_refused_with_an_error() -> None:
     state = KIND.build(scenario()).state_dict()
     for changes, words in (
         ({"width": 32}, "does not fit"),
@@ -300,7 +295,9 @@ def test_a_batch_has_64_images_also_where_the_rest_of_train_is_given() -> None:
 
 
 def test_the_probe_decides_all_that_is_open_and_says_why() -> None:
-    asked = scenario(compute={"dtype": "auto", "attention": "auto", "threads": 0, "share": "auto", "device": "auto"})
+    asked = scenario(
+        compute={"dtype": "auto", "attention": "auto", "threads": 0, "thread_mode": "auto", "device": "auto"}
+    )
     decided = KIND.resolve(asked)
     assert "auto" not in decided.compute.model_dump().values()
     assert decided.compute.threads >= 1
@@ -316,7 +313,7 @@ def test_the_registry_knows_the_kind_without_torch() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_a_run_goes_on_from_its_checkpoint_as_if_it_had_never_stopped(tmp_path: Path) -> None:
+def test_a_run_continues_from_its_checkpoint_as_if_it_had_never_stopped(tmp_path: Path) -> None:
     settings = scenario(train={"steps": 12}, record={"checkpoint_every": 6, "evaluate_every": 4, "frame_every": 3})
     (tmp_path / "small.toml").write_text(dump_scenario(settings))
     run = RunDirectory(prepare(load_scenario(tmp_path / "small.toml"), root=tmp_path / "runs"))

@@ -238,7 +238,7 @@ def agrees_in_every_step(theirs: WordVectors, ours: SecondWords) -> None:
         assert told["alpha"].steps[-1].result == pytest.approx(values["alpha"])  # type: ignore[union-attr]
 
 
-def test_objectives_beside_each_other_each_make_their_own_step(tmp_path: Path) -> None:
+def test_parallel_objectives_each_make_their_own_step(tmp_path: Path) -> None:
     names = ("softmax", "nce", "hierarchical")
     theirs = built(tmp_path, beside=list(names))
     theirs.step()

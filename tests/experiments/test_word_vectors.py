@@ -20,7 +20,7 @@ from txlab.errors import LabError
 from txlab.experiments.kind import explain_metric, kind_named
 from txlab.experiments.kinds.word_vectors.experiment import WordVectors, alike
 from txlab.experiments.kinds.word_vectors.schema import WordsTrain, WordText
-from txlab.experiments.kinds.word_vectors.text import encoded, planted_words, sentences_of
+from txlab.experiments.kinds.word_vectors.text import encode_words, planted_words, sentences_of
 from txlab.runs.scenario import load_scenario
 
 FEW = ["data.tokens=20000", "train.words=2000", "train.epochs=2", "compute.threads=1"]
@@ -83,7 +83,7 @@ def test_the_rate_falls_as_its_description_and_the_c_program_say() -> None:
 BESIDE = ['vectors.beside=["softmax","nce","hierarchical"]', "data.tokens=7000", "vectors.width=16"]
 
 
-def test_objectives_beside_each_other_learn_what_each_learns_alone() -> None:
+def test_parallel_objectives_learn_what_each_learns_alone() -> None:
     together = built(*BESIDE)
     found = [together.step(), together.step()]
     for objective, model in together.models.items():
@@ -93,11 +93,11 @@ def test_objectives_beside_each_other_learn_what_each_learns_alone() -> None:
         assert torch.equal(model.u, alone.model.u)
         measures = together.evaluate()
         assert {name: measures[f"{name}/{objective}"] for name in ("synonyms", "analogies")} == alone.evaluate()
-    assert {name.partition("/")[2] for name in together.measured()} == set(together.models)
-    assert len(together.samples()) == 4 * len(together.scenario.look.words)
+    assert {name.partition("/")[2] for name in together.take_speeds()} == set(together.models)
+    assert len(together.samples()) == 4 * len(together.scenario.probe.words)
 
 
-def test_objectives_beside_each_other_resume_bit_for_bit() -> None:
+def test_parallel_objectives_resume_bit_for_bit() -> None:
     whole, first = built(*BESIDE), built(*BESIDE)
     for _ in range(2):
         whole.step()
@@ -137,7 +137,7 @@ def test_neighbours_in_common_are_counted() -> None:
 def test_the_words_that_scenarios_ask_about_are_planted() -> None:
     planted = {word.text for word in planted_words()}
     for name in ("words-planted", "words-softmax"):
-        assert set(load_scenario(name).scenario.look.words) <= planted
+        assert set(load_scenario(name).scenario.probe.words) <= planted
 
 
 def test_a_second_thread_and_a_resume_change_no_bit() -> None:
@@ -151,7 +151,7 @@ def test_a_second_thread_and_a_resume_change_no_bit() -> None:
     assert torch.equal(one.model.u, again.model.u)
 
 
-def test_every_epoch_draws_its_windows_anew() -> None:
+def test_every_epoch_redraws_its_windows() -> None:
     experiment = built()
     first, again = experiment.windows(1), experiment.windows(1 + experiment.steps_an_epoch)
     assert np.array_equal(first.tokens, again.tokens)  # nothing is thinned out of the planted text
@@ -188,7 +188,7 @@ def test_sentences_are_paragraphs_or_lines_and_words_are_cut_as_asked(tmp_path: 
     assert cut("letters", "paragraph") == [["it's", "one", "sentence", "here"], ["next", "über"]]
     assert cut("identifiers", "line") == [["It", "s", "one"], ["sentence_1", "here"], ["Next", "Über"]]
     assert cut("spaces", "line")[0] == ["It's", "one"]
-    text = encoded(WordText(text=str(file), words="letters", sentences="line", minimum=1), 1)
+    text = encode_words(WordText(text=str(file), words="letters", sentences="line", minimum=1), 1)
     assert sorted(text.vocabulary.words) == ["here", "it's", "next", "one", "sentence", "über"]
     assert (np.asarray(text.ids) == BOUNDARY).sum() == 3
 
@@ -202,10 +202,10 @@ def test_sentences_are_paragraphs_or_lines_and_words_are_cut_as_asked(tmp_path: 
         (b"a\n\nb\n\na\n\nb", "no paragraph with two words"),
     ],
 )
-def test_a_text_without_words_is_refused_in_a_sentence(tmp_path: Path, content: bytes, said: str) -> None:
+def test_a_text_without_words_is_refused_with_an_error(tmp_path: Path, content: bytes, said: str) -> None:
     (tmp_path / "a.txt").write_bytes(content)
     with pytest.raises(LabError, match=said):
-        encoded(WordText(text=str(tmp_path / "a.txt"), minimum=1), 1)
+        encode_words(WordText(text=str(tmp_path / "a.txt"), minimum=1), 1)
 
 
 def test_a_folder_is_read_file_by_file(tmp_path: Path) -> None:

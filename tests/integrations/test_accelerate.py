@@ -61,3 +61,21 @@ def test_the_name_alone_is_enough_where_accelerate_knows_it(tmp_path: Path, monk
     reader = RunReader(path)
     reader.poll()
     assert reader.latest("parts/a") == 2.0
+
+
+def test_what_is_logged_after_the_end_of_a_training_belongs_to_its_run(tmp_path: Path) -> None:
+    tracker = TxlabTracker("mine", root=tmp_path)
+    accelerator = accelerate.Accelerator(cpu=True, log_with=tracker)
+    accelerator.init_trackers("mine")
+    for step in (1, 2, 3):
+        accelerator.log({"loss": 1 / step}, step=step)
+    accelerator.end_training()
+    (path,) = tmp_path.iterdir()
+    assert RunInfo.load(path).status == "done"
+    tracker.log({"test_loss": 0.5}, step=0)
+    assert RunInfo.load(path).status == "running"
+    tracker.finish()
+    assert [path] == list(tmp_path.iterdir())
+    reader = RunReader(path)
+    reader.poll()
+    assert (RunInfo.load(path).status, reader.series("test_loss").steps.tolist()) == ("done", [3])

@@ -1,5 +1,7 @@
 """Lightning, with the real package: a run in three lines, steered and watched while it trains."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -104,3 +106,81 @@ def test_a_module_that_fails_is_a_run_that_failed(tmp_path: Path) -> None:
 def test_a_callback_without_the_logger_says_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(LabError, match="needs a TxlabLogger"):
         fit(tmp_path, False, TxlabCallback(), max_epochs=1)
+
+
+def rows(folder: Path) -> tuple[RunInfo, RunReader]:
+    (path,) = folder.iterdir()
+    reader = RunReader(path)
+    reader.poll()
+    return RunInfo.load(path), reader
+
+
+class Tested(Module):
+    def test_step(self, batch: Any, index: int) -> None:
+        self.log("test_loss", self(batch).square().mean())
+
+
+@pytest.mark.parametrize("with_callback", [True, False])
+def test_fit_validate_test_and_a_second_fit_of_one_logger_are_one_run(tmp_path: Path, with_callback: bool) -> None:
+    logger, module = TxlabLogger("mine", root=tmp_path / "runs"), Tested()
+    batches = torch.utils.data.DataLoader(torch.randn(6, 5, 8), batch_size=2)
+
+    def trainer() -> Any:
+        return lightning.Trainer(
+            logger=logger, callbacks=[TxlabCallback()] if with_callback else [], max_epochs=2, accelerator="cpu",
+            log_every_n_steps=1, enable_progress_bar=False, enable_checkpointing=False, enable_model_summary=False,
+            default_root_dir=tmp_path, num_sanity_val_steps=0,
+        )  # fmt: skip
+
+    first = trainer()
+    first.fit(module, batches, batches)
+    info, _ = rows(tmp_path / "runs")
+    assert info.status == "done"
+    first.validate(module, batches, verbose=False)
+    trainer().test(module, batches, verbose=False)
+    info, reader = rows(tmp_path / "runs")
+    assert info.status == "done"
+    losses = reader.series("train_loss").steps.tolist()
+    assert len(losses) == 6
+    (tested,) = reader.series("test_loss").steps.tolist()
+    assert tested >= max(losses)
+    trainer().fit(module, batches, batches)
+    info, reader = rows(tmp_path / "runs")
+    assert info.status == "done"
+    again = reader.series("train_loss").steps.tolist()
+    assert again[:6] == losses
+    assert len(again) == 12
+    assert again == sorted(set(again))
+
+
+SCRIPT = """
+import torch, lightning
+from txlab.integrations.lightning import TxlabLogger
+class Module(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 1)
+    def training_step(self, batch, index):
+        loss = self.layer(batch).square().mean()
+        self.log("train_loss", loss)
+        return loss
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+trainer = lightning.Trainer(logger=TxlabLogger("mine", root="runs"), max_epochs=1, accelerator="cpu",
+    log_every_n_steps=1, enable_progress_bar=False, enable_checkpointing=False, enable_model_summary=False)
+trainer.fit(Module(), torch.utils.data.DataLoader(torch.randn(4, 4)))
+END
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "status", "reason"),
+    [("", "done", ""), ("raise ValueError('between')", "failed", "ValueError: between"), ("exit(0)", "done", "")],
+)
+def test_an_exception_after_a_training_is_the_end_of_its_run(
+    tmp_path: Path, end: str, status: str, reason: str
+) -> None:
+    subprocess.run([sys.executable, "-c", SCRIPT.replace("END", end)], cwd=tmp_path, capture_output=True)
+    info, reader = rows(tmp_path / "runs")
+    assert (info.status, info.reason) == (status, reason)
+    assert len(reader.series("train_loss")) == 4

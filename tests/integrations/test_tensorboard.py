@@ -12,6 +12,8 @@ import txlab
 from txlab.errors import LabError
 from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.events import read_rows
+from txlab.runs.finding import find_run
+from txlab.runs.folder import list_runs
 from txlab.runs.frames import FrameIndex
 from txlab.runs.reader import RunReader
 
@@ -107,3 +109,17 @@ def test_what_others_train_with_is_not_imported_by_txlab() -> None:
     code = "import sys, txlab; txlab.record, txlab.SummaryWriter; print(*(m for m in sys.modules if '.' not in m))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not others & set(done.stdout.split())
+
+
+def test_a_writer_with_a_relative_folder_is_found_where_runs_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TXLAB_RUNS", str(tmp_path / "elsewhere"))
+    for given in ("runs/x", "runs/PPO/seed 1", "logs"):
+        with txlab.SummaryWriter(given) as writer:
+            writer.add_scalar("loss", 0.5, 1)
+        assert Path(writer.log_dir).parent == tmp_path / "elsewhere"
+    assert {RunInfo.load(path).scenario for path in list_runs()} == {"x", "PPO/seed 1", "logs"}
+    assert find_run("x").name.endswith("_x")
+    assert not (tmp_path / "runs").exists()

@@ -66,3 +66,17 @@ def test_a_short_training_is_a_run_that_is_done_with_its_configuration(tmp_path:
     assert reader.series("lr").values[0] == pytest.approx(0.1)
     assert reader.scenario["config"]["learning_rate"] == 0.1
     assert reader.scenario["config"]["model"]["n_layer"] == 2
+
+
+def test_a_second_training_and_an_evaluation_belong_to_the_same_run(tmp_path: Path) -> None:
+    trained = trainer(tmp_path, TxlabCallback("mine", root=tmp_path), max_steps=3)
+    trained.train()
+    trained.evaluate(trained.train_dataset[:2])
+    trained.train()
+    (path,) = [path for path in tmp_path.iterdir() if path.name.endswith("_mine")]
+    info = RunInfo.load(path)
+    reader = RunReader(path)
+    reader.poll()
+    assert (info.status, info.steps) == ("done", 7)
+    assert reader.series("loss").steps.tolist() == [1, 2, 3, 5, 6, 7]
+    assert reader.series("eval_loss").steps.tolist() == [3]

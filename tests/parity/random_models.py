@@ -105,7 +105,7 @@ def gradients(theirs: torch.nn.Module, loaded: Loaded) -> tuple[dict[str, Tensor
 
 
 def mutate(name: str, loaded: Loaded, patch: pytest.MonkeyPatch) -> None:
-    """A mistake that somebody could make, in our model or in the formula that it runs."""
+    """A plausible mistake, in our model or in the formula that it runs."""
     model = loaded.model
     if name == "the other GELU":
         other = {"gelu_tanh": "gelu", "gelu": "gelu_tanh"}

@@ -242,13 +242,13 @@ def test_what_the_own_tokenizer_puts_around_a_text_is_put_there(
     added = {"template": 3, "template, add_bos_token": 3, "add_bos_token": 0, "add_bos_token, old files": 1}[form]
     assert len(wanted) - len(theirs(text, add_special_tokens=False).input_ids) == added
     assert list(opened.ids(text)) == wanted
-    assert ("has add_bos_token, which beside" in opened.note) == (form == "add_bos_token")
+    assert ("has add_bos_token, which has no effect with" in opened.note) == (form == "add_bos_token")
     options = {"do_sample": False, "pad_token_id": 0, "eos_token_id": None}
     written = model.generate(torch.tensor([wanted]), max_new_tokens=12, **options)[0, len(wanted) :].tolist()
     assert [*generate(opened.model, opened.ids(text), 12, temperature=0.0, generator=torch.Generator())] == written
 
 
-def test_a_post_processor_that_is_not_read_is_said(merged: BytePairTokenizer, tmp_path: Path) -> None:
+def test_a_post_processor_that_is_not_read_is_reported(merged: BytePairTokenizer, tmp_path: Path) -> None:
     theirs = gpt2_folder(merged, tmp_path / "made")
     theirs.save_pretrained(tmp_path / "m")
     save_gpt2(theirs, tmp_path / "m")
@@ -256,7 +256,7 @@ def test_a_post_processor_that_is_not_read_is_said(merged: BytePairTokenizer, tm
     content = json.loads(path.read_text())
     path.write_text(json.dumps(content | {"post_processor": {"type": "Newer"}}))
     assert (
-        "post-processor 'Newer' of its tokenizer is not read: no token is put around"
+        "post-processor 'Newer' of its tokenizer is not read: texts get no added tokens"
         in open_folder(tmp_path / "m").note
     )
     template = {"type": "BertProcessing", "sep": ["x", 10**5], "cls": ["x", 0]}

@@ -14,7 +14,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 from random_models import randomised, saved, transformers
 
-from txlab.cli.generate import drawn, manner
+from txlab.cli.generate import draw_ids, manner
 from txlab.engine.transformer.beam import beam_search
 from txlab.engine.transformer.generation import Rules, generate, generate_target, next_probabilities
 from txlab.engine.transformer.scoring import score_target, score_text
@@ -189,7 +189,7 @@ def test_a_folder_writes_here_what_it_writes_there(
                     rules=how.rules, **how.searching,
                 )[0].ids  # fmt: skip
             else:
-                found = list(drawn(model, given, how, 0))
+                found = list(draw_ids(model, given, how, 0))
             while len(wanted) > len(found) and wanted[-1] == PAD:
                 wanted.pop()
             assert found == wanted

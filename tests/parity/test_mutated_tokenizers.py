@@ -235,7 +235,7 @@ def same_as_the_library(path: Path, ids: list[int]) -> bool:
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_a_changed_file_is_read_rightly_or_refused_in_one_sentence(
+def test_a_changed_file_is_read_rightly_or_refused_with_an_error(
     name: str, valid: Path, tmp_path: Path, command: Callable[[Path], tuple[int, str, str]]
 ) -> None:
     draw = random.Random(name)

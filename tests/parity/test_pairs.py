@@ -12,7 +12,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 from random_models import randomised, transformers
 
-from txlab.cli.score import scored
+from txlab.cli.score import score_of
 from txlab.engine.interpret.activation_cache import run_with_cache
 from txlab.engine.interpret.sites import run
 from txlab.engine.transformer.bert import Bert, BertShape
@@ -89,7 +89,7 @@ def test_a_pair_is_read_as_the_library_reads_it(tmp_path: Path, kind: str) -> No
 def test_the_score_of_a_pair_hides_each_token_in_the_second_segment_too(tmp_path: Path) -> None:
     tokenizer = bert_folder(tmp_path / "m", "bert")
     model = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "m").eval()
-    found = scored(open_model(str(tmp_path / "m")), "the cat", None, pair="it sat")
+    found = score_of(open_model(str(tmp_path / "m")), "the cat", None, pair="it sat")
     given = tokenizer("the cat", "it sat", return_tensors="pt")
     for place in (1, 2, 4, 5):
         hidden = given["input_ids"].clone()
@@ -138,7 +138,7 @@ def test_a_pair_is_put_together_as_its_tokenizer_says(tmp_path: Path, pair: str)
 
 
 @pytest.mark.parametrize("pair", ["$A $B", "<s> $B </s> $A </s>", "$A </s> $B </s>"])
-def test_a_pair_that_is_put_together_in_a_way_of_its_own_is_refused(tmp_path: Path, pair: str) -> None:
+def test_a_pair_combined_in_an_unusual_way_is_refused(tmp_path: Path, pair: str) -> None:
     processed(tmp_path / "m", template(pair))
     opened = open_model(str(tmp_path / "m"))
     assert opened.ids("the")[0] == 0

@@ -23,7 +23,7 @@ from txlab.engine.tokenizers import rank_files
 from txlab.engine.tokenizers.bases import GPT2
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer, merge_chunk
 from txlab.engine.tokenizers.files import export_tokenizer, load_tokenizer
-from txlab.engine.tokenizers.patterns import ALSO, O200K, PATTERNS, expression, named
+from txlab.engine.tokenizers.patterns import ALSO, O200K, PATTERNS, expression, name_or_pattern
 from txlab.engine.tokenizers.rank_files import ENCODINGS, Encoding
 from txlab.engine.tokenizers.training import train_tokenizer
 from txlab.errors import Guess, LabError
@@ -64,8 +64,8 @@ def test_what_is_known_of_openais_encodings_is_what_tiktoken_says(
     # Their pattern cuts every string as ours does: seen in an encoding whose tokens are whole chunks.
     ranks = {data: token for token, data in enumerate(ours.bytes_of)}
     theirs = tiktoken.Encoding("theirs", pat_str=said["pat_str"], mergeable_ranks=ranks, special_tokens={})
-    again = BytePairTokenizer(ours.merges, named(said["pat_str"]), base=GPT2)
-    assert again.pattern == named(known.pattern)
+    again = BytePairTokenizer(ours.merges, name_or_pattern(said["pat_str"]), base=GPT2)
+    assert again.pattern == name_or_pattern(known.pattern)
     for string in strings:
         assert again.encode(string) == theirs.encode(string, disallowed_special=()), repr(string)
         assert again.fast.encode(string).tolist() == again.encode(string)
@@ -99,7 +99,7 @@ def test_a_known_file_is_known_under_any_name(
     known = ENCODINGS[name]
     theirs = tiktoken.Encoding(
         name,
-        pat_str=expression(named(known.pattern)),
+        pat_str=expression(name_or_pattern(known.pattern)),
         mergeable_ranks={data: token for token, data in enumerate(ours.bytes_of)},
         special_tokens=dict(known.special),
     )
@@ -144,7 +144,7 @@ def test_a_pattern_that_belongs_to_other_ranks_is_refused(ours: BytePairTokenize
     export_tokenizer(ours, tmp_path / "a.tiktoken", "tiktoken")
     export_tokenizer(BytePairTokenizer([(97, 98)], "none"), tmp_path / "b.tiktoken", "tiktoken")
     (tmp_path / "a.tiktoken.json").write_bytes((tmp_path / "b.tiktoken.json").read_bytes())
-    with pytest.raises(LabError, match=r"a\.tiktoken\.json: it belongs to other ranks"):
+    with pytest.raises(LabError, match=r"a\.tiktoken\.json: it is for other ranks"):
         load_tokenizer(tmp_path / "a.tiktoken")
 
 
@@ -234,5 +234,5 @@ def test_the_merges_found_in_ranks_are_those_of_plain_merging(strings: list[str]
     for pattern in ("gpt2", "none"):
         learnt = train_tokenizer(["ab" * 40, "a" * 70, *strings, TEXT], 1_500, pattern)
         ranks = {data: token for token, data in enumerate(learnt.bytes_of)}
-        assert rank_files.recovered_merges(ranks) == plain_last_pairs(ranks)
-        assert list(rank_files.recovered_merges(ranks).values()) == learnt.merges
+        assert rank_files.recover_merges(ranks) == plain_last_pairs(ranks)
+        assert list(rank_files.recover_merges(ranks).values()) == learnt.merges

@@ -17,7 +17,7 @@ from txlab.engine.transformer.weights import load_model, save_model
 from txlab.errors import LabError
 from txlab.experiments.kind import kind_named
 from txlab.runs.directory import RunDirectory
-from txlab.runs.models import open_model, opened_as, scenario_of
+from txlab.runs.models import open_as, open_model, scenario_of
 from txlab.runs.process import execute, prepare
 from txlab.runs.scenario import load_scenario
 
@@ -34,6 +34,8 @@ FORMS = {
     "gpt-source": "gpt_neox",
     "gpt-tiny": "gpt_neox",
     "gpt2-124m": "gpt2",
+    "gpt3-mixture": "gpt_neox",
+    "llama-mixture": "gpt_neox",
     "translate": "pegasus",
 }
 # scenario → what no architecture there says
@@ -91,8 +93,8 @@ def test_a_scenarios_model_is_loaded_by_transformers_with_equal_logits(
     kind = kind_named(scenario.kind)
     opened = kind.open_model(scenario, kind.build(scenario).state_dict())
     model: Any = randomised(opened.model, torch.float32)
-    with_words = opened_as(opened, name, tmp_path, 0, (0,))
-    monkeypatch.setattr("txlab.cli.models.opened", lambda asked: with_words)
+    with_words = open_as(opened, name, tmp_path, 0, (0,))
+    monkeypatch.setattr("txlab.cli.models.open_text_model", lambda asked: with_words)
 
     cli_models.export_model(name, tmp_path / "out")
     assert str(tmp_path / "out") in capsys.readouterr().out
@@ -146,8 +148,8 @@ def test_an_exported_masked_model_still_knows_what_it_hides_tokens_behind(
     monkeypatch.setenv("TXLAB_RUNS", str(tmp_path / "runs"))
     scenario = scenario_of(RunDirectory(prepare(load_scenario(str(SCENARIOS / "bert-docs.toml"), PLAIN))))
     kind = kind_named(scenario.kind)
-    run = opened_as(kind.open_model(scenario, kind.build(scenario).state_dict()), "bert-docs", tmp_path, 0, (0,))
-    monkeypatch.setattr("txlab.cli.models.opened", lambda asked: run)
+    run = open_as(kind.open_model(scenario, kind.build(scenario).state_dict()), "bert-docs", tmp_path, 0, (0,))
+    monkeypatch.setattr("txlab.cli.models.open_text_model", lambda asked: run)
     cli_models.export_model("bert-docs", tmp_path / "out")
     folder = open_model(str(tmp_path / "out"))
     text = "The [MASK] is"

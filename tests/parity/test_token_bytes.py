@@ -303,7 +303,7 @@ def test_a_name_that_looks_like_a_byte_or_a_space_is_text_where_the_file_has_no_
 @pytest.mark.parametrize("begun", [False, True], ids=["bare", "after <s>"])
 @pytest.mark.parametrize("name", ["byte level, NFC", "byte fallback, Prepend", "Unigram, Metaspace"])
 def test_bits_per_byte_count_the_bytes_of_the_scored_tokens(name: str, begun: bool, tmp_path: Path) -> None:
-    from txlab.cli.score import scored, scored_bytes
+    from txlab.cli.score import count_scored_bytes, score_of
     from txlab.engine.transformer.gpt import GPT, GPTShape
     from txlab.engine.transformer.weights import save_model
     from txlab.runs.models import open_folder
@@ -318,11 +318,11 @@ def test_bits_per_byte_count_the_bytes_of_the_scored_tokens(name: str, begun: bo
     (tmp_path / "m" / "tokenizer.json").write_text((tmp_path / "tokenizer.json").read_text())
     model = open_folder(tmp_path / "m")
     for text in ("the cat", "🦘 cat", "e\u0301e\u0301", " the"):
-        found = scored(model, text, None)
+        found = score_of(model, text, None)
         whole = len(normal_text(name, theirs, text)) - (name == "byte fallback, Prepend" and text[0] != " ")
         first = len(token_spans(model.tokenizer, text)[0].data)
         prefix = name != "byte level, NFC" and text[0] != " "
-        assert scored_bytes(model, found, text) == (whole if begun else whole - first + prefix)
+        assert count_scored_bytes(model, found, text) == (whole if begun else whole - first + prefix)
 
 
 def test_the_card_of_a_token_shows_its_own_bytes(folder: Callable[[str], Path]) -> None:

@@ -25,7 +25,7 @@ from txlab.engine.tokenizers.huggingface import ForeignTokenizer, huggingface_to
 from txlab.engine.tokenizers.offsets import token_spans
 from txlab.engine.tokenizers.patterns import O200K, PATTERNS, expression
 from txlab.engine.tokenizers.rank_files import read_ranks
-from txlab.engine.tokenizers.training import count_chunks, train_tokenizer, trained
+from txlab.engine.tokenizers.training import count_chunks, train_merges, train_tokenizer
 from txlab.errors import LabError
 from txlab.experiments.corpora import load_corpus
 
@@ -74,7 +74,7 @@ def test_the_merges_are_those_of_rustbpe(vocabulary: int) -> None:
     source = load_corpus("python-source").text[:2_500_000]
     theirs = rustbpe.Tokenizer()
     theirs.train_from_iterator(iter([source]), vocabulary, pattern=PATTERNS["gpt4"])
-    tokenizer = trained(count_chunks([source]), vocabulary).tokenizer()
+    tokenizer = train_merges(count_chunks([source]), vocabulary).tokenizer()
     assert tokenizer.vocabulary == vocabulary
     assert {bytes(data): rank for data, rank in theirs.get_mergeable_ranks()} == {
         data: token for token, data in enumerate(tokenizer.bytes_of)
@@ -85,7 +85,7 @@ def test_the_merges_are_those_of_rustbpe(vocabulary: int) -> None:
 def test_the_merges_over_gpt2s_order_of_bytes_are_those_of_hugging_face(source: str, pattern: str) -> None:
     # Both give ties to the lowest pair of ids; theirs sorts the bytes by the letters that stand for them.
     theirs = json.loads(hugging_face_trained([source], 4096, pattern).to_str())["model"]["merges"]
-    tokenizer = trained(count_chunks([source], pattern), 4096, GPT2).tokenizer(pattern)
+    tokenizer = train_merges(count_chunks([source], pattern), 4096, GPT2).tokenizer(pattern)
     assert [tuple(merge) for merge in theirs] == merge_names(tokenizer)
 
 
@@ -154,7 +154,7 @@ def test_the_merges_are_recovered_from_rustbpes_ranks(source: str, tmp_path: Pat
     (tmp_path / "any.tiktoken").write_text("".join(lines))
     ours = load_tokenizer(tmp_path / "any.tiktoken")
     assert isinstance(ours, BytePairTokenizer)
-    assert ours.merges == trained(count_chunks([source[:300_000]]), 2000).tokenizer().merges
+    assert ours.merges == train_merges(count_chunks([source[:300_000]]), 2000).tokenizer().merges
     assert load_tokenizer(tmp_path / "any.tiktoken", pattern="gpt2").pattern == "gpt2"  # type: ignore[union-attr]
 
 
@@ -163,7 +163,7 @@ SHORT = st.text("ab", min_size=2, max_size=5)
 
 @settings(max_examples=120)
 @given(st.lists(SHORT, unique=True, max_size=20), st.randoms(use_true_random=False), st.text("aabbc", max_size=40))
-def test_ranks_that_nobody_learnt_mean_what_they_mean_to_tiktoken(words: list[str], rng, text: str) -> None:  # type: ignore[no-untyped-def]
+def test_arbitrary_ranks_mean_what_they_mean_to_tiktoken(words: list[str], rng, text: str) -> None:  # type: ignore[no-untyped-def]
     tokens = [bytes([byte]) for byte in range(256)] + [word.encode() for word in words]
     rng.shuffle(tokens)
     same_as_tiktoken(tokens, text)
@@ -234,7 +234,7 @@ def same_as_hugging_face(content: dict[str, object], text: str) -> list[str]:
 
 @settings(max_examples=150)
 @given(named_encodings(), st.text("aabbbc ", max_size=40))
-def test_merges_that_nobody_learnt_mean_what_they_mean_to_hugging_face(content: dict[str, object], text: str) -> None:
+def test_arbitrary_merges_mean_what_they_mean_to_hugging_face(content: dict[str, object], text: str) -> None:
     same_as_hugging_face(content, text)
 
 

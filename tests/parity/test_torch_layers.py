@@ -46,7 +46,7 @@ def randomise(module: nn.Module, dtype: torch.dtype) -> None:
 
 def refused(mask: Mask, queries: int, keys: int) -> Tensor | None:
     """Our mask as torch wants it: (B·H, T, S), True where nobody may look."""
-    allowed = mask.allowed(queries, keys)
+    allowed = mask.allowed_pairs(queries, keys)
     if allowed is None:
         return None
     return ~allowed.expand(B, H, queries, keys).reshape(B * H, queries, keys)

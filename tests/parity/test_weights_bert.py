@@ -56,9 +56,11 @@ def everything(theirs: Any, loaded: Loaded) -> tuple[dict[str, torch.Tensor], di
     """All that is compared, ours and theirs: embeddings, residuals, patterns, logits, loss and gradients."""
     wanted = {"embedding": "bert.embeddings"}
     for layer in range(LAYERS):
-        wanted[f"encoder.blocks.{layer}.middle"] = f"bert.encoder.layer.{layer}.attention.output"
-        wanted[f"encoder.blocks.{layer}.leave"] = f"bert.encoder.layer.{layer}"
-    hooks, ours = keeping("embedding", *(f"encoder.blocks.*.{place}" for place in ("middle", "leave")), "*.pattern")
+        wanted[f"encoder.blocks.{layer}.resid_mid"] = f"bert.encoder.layer.{layer}.attention.output"
+        wanted[f"encoder.blocks.{layer}.resid_post"] = f"bert.encoder.layer.{layer}"
+    hooks, ours = keeping(
+        "embedding", *(f"encoder.blocks.*.{place}" for place in ("resid_mid", "resid_post")), "*.pattern"
+    )
     with outputs_of(theirs, wanted) as kept:
         result = theirs(IDS, token_type_ids=SEGMENTS, output_attentions=True)
     for layer in range(LAYERS):
@@ -103,7 +105,7 @@ def test_a_model_without_the_head_is_read_and_says_so(tmp_path: Path, kind: str,
     loaded = load_model(saved(theirs, tmp_path))
     assert "no head" in loaded.facts["head"]
     assert "bert.pooler.dense.weight" in loaded.facts["left_out"]
-    hooks, kept = keeping(f"encoder.blocks.{LAYERS - 1}.leave")
+    hooks, kept = keeping(f"encoder.blocks.{LAYERS - 1}.resid_post")
     loaded.model(IDS, SEGMENTS, hooks=hooks)
     wanted = (theirs.bert if prefix else theirs)(IDS, token_type_ids=SEGMENTS).last_hidden_state
     torch.testing.assert_close(*kept.values(), wanted, atol=2e-5, rtol=0)

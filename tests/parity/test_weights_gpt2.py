@@ -45,12 +45,15 @@ def everything(theirs: Any, loaded: Loaded) -> tuple[dict[str, torch.Tensor], di
     """All that is compared, ours and theirs: embeddings, residuals, patterns, logits, loss and gradients."""
     wanted = {"embedding": "transformer.drop"}
     for layer in range(LAYERS):
-        wanted |= {f"blocks.{layer}.leave": f"transformer.h.{layer}", f"fall.{layer}": f"transformer.h.{layer}.mlp"}
-    hooks, ours = keeping("embedding", "blocks.*.middle", "blocks.*.leave", "blocks.*.attention.pattern")
+        wanted |= {
+            f"blocks.{layer}.resid_post": f"transformer.h.{layer}",
+            f"fall.{layer}": f"transformer.h.{layer}.mlp",
+        }
+    hooks, ours = keeping("embedding", "blocks.*.resid_mid", "blocks.*.resid_post", "blocks.*.attention.pattern")
     with outputs_of(theirs, wanted) as kept:
         result = theirs(IDS, output_attentions=True)
     for layer in range(LAYERS):  # between the branches their code has no module; it is the sum less the second branch
-        kept[f"blocks.{layer}.middle"] = kept[f"blocks.{layer}.leave"] - kept.pop(f"fall.{layer}")
+        kept[f"blocks.{layer}.resid_mid"] = kept[f"blocks.{layer}.resid_post"] - kept.pop(f"fall.{layer}")
         kept[f"blocks.{layer}.attention.pattern"] = result.attentions[layer]
     ours["logits"], kept["logits"] = loaded.model(IDS, "sdpa", hooks=hooks), result.logits
     # Their own loss goes through float32, which float64 would show.

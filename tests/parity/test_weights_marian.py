@@ -62,13 +62,17 @@ def their_model(dtype: torch.dtype, **more: Any) -> Any:
 def everything(theirs: Any, loaded: Loaded) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
     """All that is compared, ours and theirs: embeddings, residuals, patterns, logits, loss and gradients."""
     wanted: dict[str, str] = {}
-    norms = {"middle": "self_attn_layer_norm", "crossed": "encoder_attn_layer_norm", "leave": "final_layer_norm"}
+    norms = {
+        "resid_mid": "self_attn_layer_norm",
+        "resid_cross": "encoder_attn_layer_norm",
+        "resid_post": "final_layer_norm",
+    }
     for side, layers in (("encoder", ENCODER), ("decoder", DECODER)):
         for layer in range(layers):
             wanted |= {
                 f"{side}.blocks.{layer}.{place}": f"model.{side}.layers.{layer}.{norm}"
                 for place, norm in norms.items()
-                if (side, place) != ("encoder", "crossed")
+                if (side, place) != ("encoder", "resid_cross")
             }
     hooks, ours = keeping("*.embedding", *(f"*.blocks.*.{place}" for place in norms), "*.pattern")
     begun: dict[str, torch.Tensor] = {}
@@ -140,7 +144,7 @@ def test_the_comparison_catches_a_mistake(
         compare(ours, kept, tolerance)
 
 
-def test_one_table_beside_an_unembedding_of_its_own_serves_both_sides(tmp_path: Path) -> None:
+def test_one_table_with_a_separate_unembedding_serves_both_sides(tmp_path: Path) -> None:
     """As files of transformers before 5 have it; today's has three tables, and where they differ they are three."""
     from safetensors.torch import load_file, save_file
 
@@ -237,7 +241,7 @@ def test_a_pegasus_is_read_with_all_its_patterns(
     said = SIZES | {"tie_word_embeddings": tied, "scale_embedding": tied, "activation_function": "relu"}
     theirs = randomised(transformers.PegasusForConditionalGeneration(transformers.PegasusConfig(**said)), dtype)
     loaded = load_model(saved(theirs, tmp_path), dtype)
-    wanted = {f"{side}.blocks.1.leave": f"model.{side}.layers.1" for side in ("encoder", "decoder")}
+    wanted = {f"{side}.blocks.1.resid_post": f"model.{side}.layers.1" for side in ("encoder", "decoder")}
     hooks, ours = keeping(*wanted, "*.pattern", "memory")
     with outputs_of(theirs, wanted) as kept:
         result = theirs(SOURCE, decoder_input_ids=TARGET, output_attentions=True)

@@ -83,9 +83,11 @@ def everything(theirs: Any, loaded: Loaded) -> tuple[dict[str, torch.Tensor], di
     middle = {"distilbert": "sa_layer_norm", "roberta": "attention.output", "roberta-prelayernorm": "attention"}[kind]
     wanted = {"embedding": f"{stem}.embeddings"}
     for layer in range(LAYERS):
-        wanted[f"encoder.blocks.{layer}.middle"] = f"{layers}.{layer}.{middle}"
-        wanted[f"encoder.blocks.{layer}.leave"] = f"{layers}.{layer}"
-    hooks, ours = keeping("embedding", *(f"encoder.blocks.*.{place}" for place in ("middle", "leave")), "*.pattern")
+        wanted[f"encoder.blocks.{layer}.resid_mid"] = f"{layers}.{layer}.{middle}"
+        wanted[f"encoder.blocks.{layer}.resid_post"] = f"{layers}.{layer}"
+    hooks, ours = keeping(
+        "embedding", *(f"encoder.blocks.*.{place}" for place in ("resid_mid", "resid_post")), "*.pattern"
+    )
     with outputs_of(theirs, wanted) as kept:
         result = theirs(IDS, output_attentions=True)
     for layer in range(LAYERS):
@@ -124,7 +126,7 @@ def test_the_comparison_catches_a_mistake(
     theirs = their_model(case, dtype)
     loaded = load_model(saved(theirs, tmp_path), dtype)
     if mutation == "positions from 0":
-        monkeypatch.setattr(Bert, "_counted", lambda model, ids: slice(0, ids.shape[-1]))
+        monkeypatch.setattr(Bert, "_rows_of_positions", lambda model, ids: slice(0, ids.shape[-1]))
     else:
         mutate(mutation, loaded, monkeypatch)
     with pytest.raises(AssertionError):
@@ -152,7 +154,7 @@ def test_a_model_without_the_head_is_read_and_says_so(tmp_path: Path, case: str)
     loaded = load_model(saved(theirs, tmp_path))
     assert "no head" in loaded.facts["head"]
     model = loaded.model
-    hooks, kept = keeping(f"encoder.blocks.{LAYERS - 1}.leave")
+    hooks, kept = keeping(f"encoder.blocks.{LAYERS - 1}.resid_post")
     model(IDS, hooks=hooks)
     found = next(iter(kept.values()))
     if model.encoder.final_norm is not None:

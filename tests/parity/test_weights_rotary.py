@@ -98,11 +98,11 @@ def everything(theirs: Any, loaded: Loaded) -> tuple[dict[str, torch.Tensor], di
     stem, first = ("gpt_neox", "embed_in") if neox else ("model", "embed_tokens")
     wanted = {"embedding": f"{stem}.{first}"}
     for layer in range(LAYERS):
-        wanted |= {f"blocks.{layer}.leave": f"{stem}.layers.{layer}"}
+        wanted |= {f"blocks.{layer}.resid_post": f"{stem}.layers.{layer}"}
         attention = "attention" if neox else "self_attn"
         wanted |= {f"blocks.{layer}.attention.out": f"{stem}.layers.{layer}.{attention}"}
         wanted |= {f"blocks.{layer}.feed_forward.out": f"{stem}.layers.{layer}.mlp"}
-    hooks, ours = keeping("embedding", "blocks.*.leave", "blocks.*.out", "blocks.*.pattern")
+    hooks, ours = keeping("embedding", "blocks.*.resid_post", "blocks.*.out", "blocks.*.pattern")
     with outputs_of(theirs, wanted) as kept:
         result = theirs(IDS, output_attentions=True)
     for layer in range(LAYERS):
@@ -210,7 +210,7 @@ def test_greedy_ids_are_those_of_transformers(tmp_path: Path, case: str) -> None
             assert found == wanted
 
 
-def test_a_sliding_window_is_the_context_and_that_is_said(tmp_path: Path) -> None:
+def test_a_sliding_window_becomes_the_context_and_is_reported(tmp_path: Path) -> None:
     """Within the window nothing is hidden; with one token more it would be."""
     CASES["windowed"] = ("mistral", {"num_key_value_heads": 2, "sliding_window": 8})
     theirs = their_model("windowed")
@@ -293,7 +293,7 @@ def test_what_no_form_can_say_is_named_and_nothing_is_written(tmp_path: Path, ch
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_llama_that_is_said_to_turn_a_part_of_its_heads_is_refused(tmp_path: Path) -> None:
+def test_a_llama_with_partial_rotary_heads_is_refused(tmp_path: Path) -> None:
     theirs = randomised(transformers.LlamaForCausalLM(transformers.LlamaConfig(**SIZES)), torch.float32)
     theirs.save_pretrained(tmp_path)
     path = tmp_path / "config.json"

@@ -24,7 +24,7 @@ from txlab.engine.tokenizers.elementary import ByteTokenizer, CharacterTokenizer
 from txlab.engine.tokenizers.huggingface import ForeignTokenizer
 from txlab.engine.tokenizers.sentence_pieces import SentencePieceTokenizer
 from txlab.engine.tokenizers.training import train_tokenizer
-from txlab.engine.tokenizers.word_pieces import WordPieceTokenizer, cleaned
+from txlab.engine.tokenizers.word_pieces import WordPieceTokenizer, clean_character
 from txlab.engine.transformer.bert import Bert, BertShape
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDecoderShape
 from txlab.engine.transformer.gpt import GPT, GPTShape
@@ -145,7 +145,7 @@ def test_every_character_is_cleaned_and_cut_as_in_the_library(lower: bool, accen
             younger += 1
             assert point > 0x600, hex(point)
     assert younger < 620
-    cleaned.cache_clear()
+    clean_character.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -202,7 +202,7 @@ def test_sentence_pieces_are_those_of_transformers(marian: Path, tmp_path: Path)
     assert found.source.label(found.source.encode("the")[0]).startswith(" ")
 
 
-def test_a_missing_library_or_file_is_said_in_place_of_a_tokenizer(
+def test_a_missing_library_or_file_is_reported_instead_of_a_tokenizer(
     marian: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "no tokenizer" in folder_tokenizers(tmp_path, "gpt").missing
@@ -216,7 +216,7 @@ def test_a_missing_library_or_file_is_said_in_place_of_a_tokenizer(
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 50, b"\x0a\xff\xff\xff\xff\x0f", b"no model at all"])
-def test_a_broken_sentence_piece_model_is_one_sentence(marian: Path, tmp_path: Path, content: bytes) -> None:
+def test_a_broken_sentence_piece_model_is_a_readable_error(marian: Path, tmp_path: Path, content: bytes) -> None:
     for name in ("source.spm", "target.spm", "vocab.json"):
         (tmp_path / name).write_bytes((marian / name).read_bytes())
     (tmp_path / "source.spm").write_bytes(content)
@@ -290,7 +290,7 @@ def test_marians_two_tokenizers_go_out_and_come_back(marian: Path, tmp_path: Pat
         assert theirs(text, add_special_tokens=False).input_ids == again.tokenizer.encode(text, special=True)
 
 
-def test_two_tokenizers_of_ours_come_back_and_transformers_is_told_that_it_finds_none(tmp_path: Path) -> None:
+def test_two_tokenizers_of_txlab_come_back_and_transformers_finds_none(tmp_path: Path) -> None:
     source, target = CharacterTokenizer.of("abc "), CharacterTokenizer.of("xyz ")
     model = EncoderDecoder(EncoderDecoderShape(1, 1, 2, 8, 20, 20, 8))
     (note,) = save_model(model, source, tmp_path / "m", target_tokenizer=target)

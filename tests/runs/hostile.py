@@ -322,7 +322,7 @@ def main(group: str, folder: Path) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (used + MEMORY, used + MEMORY))
     way, cases = GROUPS[group]
     if group == "exchanged":
-        RunDirectory.misplaced = lambda self: ""  # type: ignore[method-assign]
+        RunDirectory.find_misplaced = lambda self: ""  # type: ignore[method-assign]
     for number, (place, kind) in enumerate(cases):
         here = folder / str(number)
         home = home_at(here / "home")

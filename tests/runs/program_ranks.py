@@ -16,10 +16,10 @@ import torch
 import torch.distributed as dist
 
 from txlab.experiments.kind import kind_named
-from txlab.experiments.learning.share import ALONE, take_share
+from txlab.experiments.learning.parallel_strategy import SINGLE_PROCESS, set_strategy
 from txlab.runs.checkpoints import take_apart
-from txlab.runs.ranks.computing import collected
-from txlab.runs.ranks.sharing import Replicated, Sharded
+from txlab.runs.ranks.computing import gather_state
+from txlab.runs.ranks.strategies import ReplicatedStrategy, ShardedStrategy
 
 COMPUTE = {"device": "cpu", "dtype": "float32", "attention": "matmul", "threads": 1, "compile": False}
 SMALL = {"heads": 2, "width": 16, "dropout": 0.0}
@@ -103,7 +103,7 @@ CASES: dict[str, tuple[int, dict[str, Any]]] = {
 def trained(case: str, share: Any) -> tuple[dict[str, list[float]], dict[str, Any]]:
     """The metrics of each step, by name, and the tensors of the last state."""
     steps, said = CASES[case]
-    take_share(share)
+    set_strategy(share)
     kind = kind_named(said["kind"])
     experiment: Any = kind.build(kind.schema.model_validate({**said, "seed": 3, "compute": COMPUTE}))
     found: dict[str, list[float]] = {}
@@ -112,7 +112,7 @@ def trained(case: str, share: Any) -> tuple[dict[str, list[float]], dict[str, An
             assert not experiment.waiting
         for name, value in experiment.step().items():
             found.setdefault(name, []).append(float(value))
-    state = collected(experiment.state_dict(), share.rank == 0)
+    state = gather_state(experiment.state_dict(), share.rank == 0)
     return found, take_apart(state)[1]
 
 
@@ -138,7 +138,11 @@ def main(out: Path, chosen: list[str]) -> None:
         for dtype in ("float64", "float32"):
             if (case, dtype) == ("vision", "float64"):
                 continue  # its images are float32
-            share = {"one": lambda: ALONE, "ddp": Replicated, "fsdp": lambda: Sharded(torch.device("cpu"))}[parallel]()
+            share = {
+                "one": lambda: SINGLE_PROCESS,
+                "ddp": ReplicatedStrategy,
+                "fsdp": lambda: ShardedStrategy(torch.device("cpu")),
+            }[parallel]()
             metrics, tensors = (in_float64 if dtype == "float64" else (lambda work: work()))(
                 lambda case=case, share=share: trained(case, share)
             )

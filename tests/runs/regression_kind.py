@@ -120,7 +120,7 @@ class RegressionKind(kind.Kind):
     def resolve(self, scenario: RegressionScenario, say: object = None) -> RegressionScenario:
         """Replace `auto` by explicit settings: here always the plainest choice."""
         plain = {"device": "cpu", "threads": 1, "dtype": "float32", "attention": "matmul", "compile": False}
-        compute = scenario.compute.model_copy(update=plain | {"share": "operations"})
+        compute = scenario.compute.model_copy(update=plain | {"thread_mode": "operations"})
         return scenario.model_copy(update={"compute": compute})
 
     def build(self, scenario: RegressionScenario) -> Regression:

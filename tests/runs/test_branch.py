@@ -11,8 +11,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import orjson
 import pytest
+from safetensors.numpy import save
 from test_loop import metrics_of, rows_of
 
 from txlab.errors import LabError
@@ -42,7 +44,7 @@ def content(run: RunDirectory) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in sorted(run.path.rglob("*")) if path.is_file()}
 
 
-def test_a_branch_goes_on_as_its_run_did_and_leaves_it_alone(tmp_path: Path) -> None:
+def test_a_branch_continues_as_its_run_did_and_leaves_it_alone(tmp_path: Path) -> None:
     run = finished(tmp_path)
     before = content(run)
     new = branch(run, 12)
@@ -67,6 +69,25 @@ def test_a_branch_of_no_checkpoint_is_refused_and_leaves_nothing(tmp_path: Path,
     with pytest.raises(LabError, match=f"no checkpoint of step {step}; there are: 4, 8"):
         branch(run, step)
     assert [path.name for path in tmp_path.iterdir()] == [run.name]
+
+
+@pytest.mark.parametrize("name", ["events.jsonl", "scenario.toml"])
+def test_a_log_that_is_a_hole_of_any_size_is_not_copied(tmp_path: Path, name: str) -> None:
+    run = finished(tmp_path)
+    os.truncate(run.path / name, 1 << 40)
+    file = run.path / "checkpoints" / "00000008" / checkpoints.STATE
+    file.write_bytes(orjson.dumps(orjson.loads(file.read_bytes()) | {"log_bytes": 1 << 40}))
+    with pytest.raises(LabError, match=rf"{name} is damaged: it has a zero byte at \d+"):
+        branch(run, 8)
+    assert [path.name for path in tmp_path.iterdir()] == [run.name]
+
+
+def test_of_the_weights_it_began_with_a_branch_copies_the_tensors_only(tmp_path: Path) -> None:
+    run = finished(tmp_path)
+    content = save({"w": np.zeros(3, np.float32)})
+    (run.path / "start.safetensors").write_bytes(content)
+    os.truncate(run.path / "start.safetensors", 1 << 40)
+    assert (branch(run, 8) / "start.safetensors").read_bytes() == content
 
 
 def test_a_damaged_checkpoint_is_not_branched_from(tmp_path: Path) -> None:
@@ -180,7 +201,7 @@ def test_a_branch_that_is_killed_at_any_point_is_complete_or_absent(
     assert left == []  # each try removed what the killed one before it had left
 
 
-def test_what_the_old_way_of_branching_left_is_no_run_that_goes_on_from_its_beginning(tmp_path: Path) -> None:
+def test_a_leftover_of_the_old_branching_is_not_a_run_that_restarts(tmp_path: Path) -> None:
     run = finished(tmp_path)
     left = tmp_path / "left"
     for folder in ("frames", "checkpoints", "inbox"):

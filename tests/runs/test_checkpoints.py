@@ -219,7 +219,7 @@ def test_pruning_keeps_the_newest_and_the_best(run: RunDirectory) -> None:
     assert checkpoints.steps(run) == [20, 50, 60]
 
 
-def test_a_step_without_a_checkpoint_is_said_with_those_there_are(run: RunDirectory) -> None:
+def test_a_step_without_a_checkpoint_is_reported_with_the_existing_ones(run: RunDirectory) -> None:
     checkpoints.save(run, 10, {})
     with pytest.raises(LabError, match=r"no checkpoint of step 11; there are: 10"):
         checkpoints.load(run, 11)
@@ -278,7 +278,7 @@ def test_the_tensors_are_ordinary_safetensors_and_those_of_the_library_are_read(
         {},
     ],
 )
-def test_a_header_that_lies_is_damage(run: RunDirectory, header: dict[str, Any]) -> None:
+def test_a_header_with_false_contents_is_damage(run: RunDirectory, header: dict[str, Any]) -> None:
     checkpoints.save(run, 3, {"x": torch.ones(4)})
     said = json.dumps(header).encode()
     data = len(said).to_bytes(8, "little") + said + bytes(16)
@@ -297,7 +297,7 @@ def test_a_long_text_in_a_state_comes_back_and_a_great_structure_is_refused(
     text = '\u00e9"\\' * 5000  # for example another library's tokenizer
     checkpoints.save(run, 1, {"tokenizer_file": text})
     assert checkpoints.load(run, 1)["tokenizer_file"] == text
-    with pytest.raises(ValueError, match="beside its tensors"):
+    with pytest.raises(ValueError, match="in addition to its tensors"):
         checkpoints.save(run, 2, {"numbers": [[0]] * 1000})
     assert checkpoints.steps(run) == [1]
 

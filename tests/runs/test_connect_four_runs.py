@@ -33,7 +33,7 @@ network = {channels = 4, blocks = 1}
 play = {games = 8, moves = 2, visits = 8, first_visits = 4}
 train = {steps = 24, batch = 16, updates = 2, replay = 100}
 judge = {positions = 20, searched = 4, visits = 4}
-look = {positions = [""], visits = 4}
+probe = {positions = [""], visits = 4}
 record = {evaluate_every = 8, frame_every = 6, sample_every = 0, checkpoint_every = 5}
 compute = {device = "cpu", threads = 1}
 """
@@ -46,6 +46,7 @@ def made(root: Path, *changes: str) -> RunDirectory:
     return RunDirectory(prepare(load_scenario(root / "small.toml", list(changes)), root=root))
 
 
+@pytest.mark.evidence
 def test_self_play_killed_at_random_moments_equals_one_never_killed(tmp_path: Path) -> None:
     run, plain = made(tmp_path / "killed"), made(tmp_path / "plain")
     chance = random.Random(11)
@@ -64,7 +65,7 @@ def test_self_play_killed_at_random_moments_equals_one_never_killed(tmp_path: Pa
 
 
 def test_the_searches_of_a_frame_on_disk_are_recomputed_from_the_checkpoint_on_disk(tmp_path: Path) -> None:
-    run = made(tmp_path / "run", 'look.positions=["", "44", "55667", "4444441"]', "look.visits=40", "train.steps=6")
+    run = made(tmp_path / "run", 'probe.positions=["", "44", "55667", "4444441"]', "probe.visits=40", "train.steps=6")
     assert start(run).wait() == 0
     frame, scenario = FrameIndex(run.frames).read(6), load_scenario(run.scenario_file).scenario
     net = network_of(scenario, checkpoints.load(run, 6))
@@ -87,6 +88,7 @@ def test_the_searches_of_a_frame_on_disk_are_recomputed_from_the_checkpoint_on_d
         assert chosen == int(np.nanargmax(shown["score"]))
 
 
+@pytest.mark.evidence
 def test_two_processes_play_the_games_and_learn_what_one_does(tmp_path: Path) -> None:
     two, one = made(tmp_path / "two", "compute.processes=2", "train.steps=6"), made(tmp_path / "one", "train.steps=6")
     assert start(two).wait() == 0

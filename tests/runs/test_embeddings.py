@@ -78,7 +78,7 @@ def test_each_objective_of_a_run_opens_by_its_name(tmp_path: Path) -> None:
         open_embedding("latest:sampling", tmp_path)
 
 
-def test_the_nodes_of_a_tree_are_no_contexts(tmp_path: Path) -> None:
+def test_the_nodes_of_a_tree_are_not_contexts(tmp_path: Path) -> None:
     opened = open_embedding(str(trained(tmp_path, 'vectors.objective="hierarchical"')))
     assert opened.context is None
     assert len(opened.vectors) == len(opened.words)

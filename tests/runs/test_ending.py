@@ -328,7 +328,7 @@ def test_the_end_of_a_with_block_in_a_fork_is_not_the_end_of_the_run(tmp_path: P
     assert len(rows_of(find_run("mine", tmp_path), "end")) == 1
 
 
-def test_a_worker_that_records_is_told_whose_run_it_is(tmp_path: Path) -> None:
+def test_a_worker_that_records_gets_an_error_naming_the_owner(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     with txlab.record("mine", root=tmp_path) as run:
 

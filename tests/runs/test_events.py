@@ -35,7 +35,7 @@ def test_a_sample_that_says_nan_stays_a_text() -> None:
     assert (back["prompt"], back["text"]) == ("NaN", "Infinity")
 
 
-def test_what_json_cannot_say_is_said_as_well_as_it_can() -> None:
+def test_values_without_a_json_form_are_approximated() -> None:
     import numpy as np
 
     back = decode_row(encode_row(row(1, text="a\ud800b", values={"x": np.float32(0.5), "big": 2**70, "bad": math.inf})))
@@ -48,7 +48,7 @@ def test_what_json_cannot_say_is_said_as_well_as_it_can() -> None:
 @pytest.mark.parametrize(
     "line", [b"", b"{", b"\0\0", b"[]", b"3", b'{"event":1}', b'{"event":"x"}', b'{"event":"x","step":true,"time":1}']
 )
-def test_what_is_no_row_is_none(line: bytes) -> None:
+def test_an_invalid_row_is_none(line: bytes) -> None:
     assert decode_row(line) is None
 
 

@@ -24,19 +24,19 @@ from txlab.errors import LabError
 from txlab.runs.control import Request, send
 from txlab.runs.directory import RunDirectory, RunInfo, state_of
 from txlab.runs.events import encode_row, live_branch, read_rows
-from txlab.runs.far import agent, line, mirroring
-from txlab.runs.far.address import Address, address_of, host_and_folder
-from txlab.runs.far.coarse import APPROXIMATE
-from txlab.runs.far.host import Conversation, Host
-from txlab.runs.far.line import NONSENSE, Line, LineLost
-from txlab.runs.far.mirror import RunMirror
-from txlab.runs.far.state import FarState, far_state
 from txlab.runs.finding import find_run
 from txlab.runs.folder import list_runs
 from txlab.runs.label import read_label, write_label
 from txlab.runs.preferences import append
 from txlab.runs.reader import RunReader
 from txlab.runs.recording import Recording
+from txlab.runs.remote import agent, line, mirroring
+from txlab.runs.remote.address import Address, address_of, host_and_folder
+from txlab.runs.remote.coarse import APPROXIMATE
+from txlab.runs.remote.host import Conversation, Host
+from txlab.runs.remote.line import NONSENSE, Line, LineLost
+from txlab.runs.remote.mirror import RunMirror
+from txlab.runs.remote.state import RemoteState, remote_state
 
 BOX = Address("box")
 
@@ -132,7 +132,7 @@ def test_of_a_long_log_some_rows_come_first_and_they_are_live(far: Path, rewound
             )
             for step in range(101, 3000):
                 log.write(encode_row({"event": "metrics", "time": 1.0, "step": step, "values": {"loss": -1.0 * step}}))
-    state = FarState("box", str(far), run.path.name)
+    state = RemoteState("box", str(far), run.path.name)
     mirror = RunMirror(Address("box").mirrors, state)
     connection = Line("box")
     connection.send({"do": "root", "id": 1, "path": str(far)})
@@ -159,7 +159,7 @@ def live(path: Path) -> list[dict[str, Any]]:
     return live_branch(read_rows(path / "events.jsonl")[0])
 
 
-def test_a_log_that_was_replaced_is_mirrored_anew(far: Path) -> None:
+def test_a_replaced_log_is_mirrored_again(far: Path) -> None:
     run = recorded(far)
     run.close()
     path = find_run("box:latest")
@@ -190,12 +190,12 @@ def held(path: Path) -> bytes:
     return (path / "questions.jsonl").read_bytes()
 
 
-def test_a_mirror_that_is_opened_again_goes_on_from_what_it_has(far: Path) -> None:
+def test_a_reopened_mirror_continues_from_its_contents(far: Path) -> None:
     run = recorded(far)
     run.close()
     path = find_run("box:latest")
     mirroring.close_all()
-    state = far_state(path)
+    state = remote_state(path)
     assert state is not None
     mirror = RunMirror(path.parent, state)
     asked = mirror.request()
@@ -227,7 +227,7 @@ def test_a_request_left_in_the_mirror_is_answered_by_the_run(far: Path) -> None:
 
 def test_a_request_that_may_have_arrived_is_not_delivered_twice(far: Path) -> None:
     with recorded(far) as run:
-        mirror = RunMirror(BOX.mirrors, FarState("box", str(far), run.path.name))
+        mirror = RunMirror(BOX.mirrors, RemoteState("box", str(far), run.path.name))
         ident = send(mirror.path, Request("step"))
         other = send(mirror.path, Request("step"))
         assert len(list(mirror.outgoing())) == 2
@@ -246,7 +246,7 @@ def test_a_request_that_may_have_arrived_is_not_delivered_twice(far: Path) -> No
 
 @pytest.mark.parametrize("where", ["here", "to come", "left out"])
 def test_a_request_of_a_process_that_ended_is_not_delivered_twice(tmp_path: Path, where: str) -> None:
-    state = FarState("box", "/r", "run")
+    state = RemoteState("box", "/r", "run")
     first = RunMirror(tmp_path, state)
     ident = send(first.path, Request("step"))
     assert [json.loads(body)["id"] for _, body, _ in first.outgoing()] == [ident]
@@ -274,7 +274,7 @@ def test_a_request_of_a_process_that_ended_is_not_delivered_twice(tmp_path: Path
 
 
 def test_what_people_say_on_both_sides_reaches_both_files_once(far: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("txlab.runs.far.mirror.SETTLED", 0.5)
+    monkeypatch.setattr("txlab.runs.remote.mirror.SETTLED", 0.5)
     with recorded(far) as run:
         there = RunDirectory(run.path)
         append(there, "preferences.jsonl", [b'{"id":"a"}\n'])
@@ -371,7 +371,7 @@ def test_what_the_shell_prints_does_no_harm(
         ("printf '\\000txlab far 1\\nxxxxxxxxxxxxxxxxxxxxxxxxx'; sleep 1", "damaged"),
     ],
 )
-def test_why_there_is_no_line_is_one_sentence(
+def test_the_reason_for_having_no_connection_is_a_readable_error(
     far: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, said: str
 ) -> None:
     monkeypatch.setenv("TXLAB_SSH", stand_in(tmp_path, before=script + "; exit"))
@@ -383,17 +383,17 @@ def test_why_there_is_no_line_is_one_sentence(
 def test_without_a_line_the_copy_is_opened_and_says_so(far: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with recorded(far) as run:
         path = find_run("box:model")
-        assert state_of(path).far is not None
-        assert state_of(path).far.connected  # type: ignore[union-attr]
-        assert state_of(path).far.sentence == ""  # type: ignore[union-attr]
+        assert state_of(path).remote is not None
+        assert state_of(path).remote.connected  # type: ignore[union-attr]
+        assert state_of(path).remote.sentence == ""  # type: ignore[union-attr]
         mirroring.close_all()
         monkeypatch.setenv("TXLAB_SSH", "false")
         assert find_run("box:model", seconds=0.0) == path
         state = state_of(path)
         assert state.status == "running"  # as of then
-        assert state.far is not None
-        assert "box" in state.far.sentence
-        assert "ago" in state.far.sentence
+        assert state.remote is not None
+        assert "box" in state.remote.sentence
+        assert "ago" in state.remote.sentence
         assert same_log(path, run.path)
 
 
@@ -423,7 +423,7 @@ def test_a_second_process_reads_the_mirror_that_the_first_keeps(far: Path) -> No
         second.close()
 
 
-def test_the_reader_ends_when_nobody_listens_any_more(far: Path) -> None:
+def test_the_reader_ends_when_its_output_is_closed(far: Path) -> None:
     connection = Line("box")
     connection.send({"do": "root", "id": 1, "path": str(far)})
     while not connection.wait(1.0):
@@ -453,7 +453,7 @@ def test_two_hundred_runs_are_listed_with_few_requests(far: Path, monkeypatch: p
     monkeypatch.setattr(
         Conversation, "ask", lambda self, request, *rest: (asked.append(request["do"]), ask(self, request, *rest))[1]
     )
-    folder = mirroring.listed(BOX)
+    folder = mirroring.list_mirrors(BOX)
     assert len(list_runs(folder)) == 200
     assert asked.count("list") == 1
     assert len(asked) <= 5
@@ -461,28 +461,28 @@ def test_two_hundred_runs_are_listed_with_few_requests(far: Path, monkeypatch: p
     reader.poll()
     assert reader.state.status == "done"
     assert reader.latest("loss") == 0.2
-    assert far_state(folder / "2026-01-01_000007_copy-7").connected  # type: ignore[union-attr]
+    assert remote_state(folder / "2026-01-01_000007_copy-7").connected  # type: ignore[union-attr]
 
 
 def test_a_copy_of_a_run_that_is_gone_says_so_until_the_run_is_back(
     far: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("txlab.runs.far.host.LISTED_EVERY", 0.2)
+    monkeypatch.setattr("txlab.runs.remote.host.LISTED_EVERY", 0.2)
     for name in ("one", "two"):
         recorded(far, name, rows=5).close()
     run = next(path for path in list_runs(far) if path.name.endswith("one"))
-    copies = {path.name: path for path in list_runs(mirroring.listed(BOX))}
+    copies = {path.name: path for path in list_runs(mirroring.list_mirrors(BOX))}
 
     def says(name: str, gone: bool) -> bool:
-        state = far_state(copies[name])
+        state = remote_state(copies[name])
         return state is not None and state.sentence.startswith("gone from box") == gone
 
     assert all(says(name, gone=False) for name in copies)
     run.rename(tmp_path / "aside")
-    until(lambda: bool(mirroring.listed(BOX)) and says(run.name, gone=True))
+    until(lambda: bool(mirroring.list_mirrors(BOX)) and says(run.name, gone=True))
     assert all(says(name, gone=False) for name in copies if name != run.name)
     (tmp_path / "aside").rename(run)
-    until(lambda: bool(mirroring.listed(BOX)) and says(run.name, gone=False))
+    until(lambda: bool(mirroring.list_mirrors(BOX)) and says(run.name, gone=False))
 
 
 def test_addresses_are_read_and_refused() -> None:
@@ -623,7 +623,10 @@ KEYS = ("file", "run", "at", "end", "thin", "whole", "mark", "now", "age", "fram
 KEYS += ("runs", "root", "names", "size", "frame", "beat")
 
 
-def test_ten_thousand_lies_write_nothing_outside_of_the_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.evidence
+def test_ten_thousand_hostile_messages_write_nothing_outside_the_mirror(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "secret").write_text("mine")
     (tmp_path / "etc").mkdir()
@@ -690,14 +693,14 @@ def test_ten_thousand_lies_write_nothing_outside_of_the_mirror(tmp_path: Path, m
             assert Path(path).relative_to(host.folder).parts[0] in ("run", "other", ".listing.json", ".line.json")
 
 
-def test_frames_that_are_no_frames_end_the_line_and_nothing_else(tmp_path: Path) -> None:
-    from txlab.runs.far.coarse import FarFrames
+def test_invalid_frames_end_the_connection_and_nothing_else(tmp_path: Path) -> None:
+    from txlab.runs.remote.coarse import RemoteFrames
 
     rng = random.Random(3)
     head = {"step": 5, "base": None, "text": '{"tokens":{},"texts":{},"facts":{}}'}
     tensors: list[Any] = [["a", "F32", [2, 2], [0.0, 1.0, 0], 4], ["b", "I64", [1], None, 8]]
     sound = zlib.compress(json.dumps({**head, "tensors": tensors}).encode() + b"\n" + bytes(12))
-    assert FarFrames().decode(sound).tensors["a"].shape == (2, 2)
+    assert RemoteFrames().decode(sound).tensors["a"].shape == (2, 2)
     for _ in range(3000):
         made: Any = {**head, "tensors": [list(tensor) for tensor in tensors]}
         for _ in range(rng.choice((0, 1, 2))):
@@ -708,13 +711,14 @@ def test_frames_that_are_no_frames_end_the_line_and_nothing_else(tmp_path: Path)
         if rng.random() < 0.2:
             blob[rng.randrange(len(blob))] ^= 1 << rng.randrange(8)
         try:
-            FarFrames().decode(bytes(blob))
+            RemoteFrames().decode(bytes(blob))
         except NONSENSE:
             continue
 
 
 def test_the_reader_is_written_for_python_3_6_and_its_library_alone() -> None:
-    source = Path(line.__file__).with_name("agent.py").read_text()
+    here = Path(line.__file__).parent
+    source = "\n".join((here / name).read_text() for name in ("agent.py", "box.py", "../../engine/card.py"))
     tree = ast.parse(source, feature_version=(3, 6))
     modules = {
         name
@@ -722,10 +726,13 @@ def test_the_reader_is_written_for_python_3_6_and_its_library_alone() -> None:
         for name in ([each.name for each in node.names] if isinstance(node, ast.Import) else [])
         + ([node.module] if isinstance(node, ast.ImportFrom) else [])
     }
-    assert {str(name).partition(".")[0] for name in modules} <= sys.stdlib_module_names
+    ours = {"txlab.engine.card", "txlab.runs.remote.agent"}  # sent with it
+    assert {str(name).partition(".")[0] for name in modules - ours} <= sys.stdlib_module_names
     assert not any(isinstance(node, ast.JoinedStr) and "=" in ast.unparse(node) for node in ast.walk(tree))
-    ast.parse(zlib.decompress(line.agent()), feature_version=(3, 6))
-    assert len(line.agent()) < 6600
+    for program in (line.agent(), line.box()):
+        ast.parse(zlib.decompress(program), feature_version=(3, 6))
+    assert len(line.agent()) < 6700
+    assert len(line.box()) < 5000
 
 
 @pytest.mark.skipif(sshd_program() is None, reason=INSTALL)

@@ -13,8 +13,10 @@ from lying_machine import LIES, RUN, script
 from peak_memory import PEAK
 
 from txlab.errors import LabError
-from txlab.runs.far import mirroring
 from txlab.runs.finding import find_run
+from txlab.runs.remote import mirroring
+
+pytestmark = pytest.mark.evidence
 
 LARGEST = 300 << 20  # bytes of the whole process, some 90 MB of which are Python and NumPy
 LONGEST = 5.0  # seconds of processor time, of which half a second are the start; the slowest takes two
@@ -22,7 +24,7 @@ ASKS = f"""{PEAK}
 import sys, time, warnings
 warnings.simplefilter("ignore")
 from txlab.errors import LabError
-from txlab.runs.far import mirroring
+from txlab.runs.remote import mirroring
 from txlab.runs.finding import find_run
 try:
     path = find_run(sys.argv[1])
@@ -40,7 +42,7 @@ print(peak_memory(), time.process_time(), ascii(said))
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_a_lie_takes_little_memory_and_ends_in_a_sentence(tmp_path: Path, lie: str) -> None:
+def test_a_hostile_message_takes_little_memory_and_ends_with_an_error(tmp_path: Path, lie: str) -> None:
     asked = "box:latest" if lie in ("endless list", "large list", "other runs") else f"box:{RUN}"
     if lie in ("endless names", "long names"):
         asked = "box:model"

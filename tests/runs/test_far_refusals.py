@@ -22,13 +22,13 @@ from txlab.cli import app
 from txlab.errors import LabError, RunFailed
 from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.events import encode_row
-from txlab.runs.far import line, mirroring
-from txlab.runs.far.address import Address
-from txlab.runs.far.host import Host
-from txlab.runs.far.state import far_state
 from txlab.runs.finding import find_run
 from txlab.runs.label import read_label, write_label
 from txlab.runs.preferences import append
+from txlab.runs.remote import line, mirroring
+from txlab.runs.remote.address import Address
+from txlab.runs.remote.host import Host
+from txlab.runs.remote.state import remote_state
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ agent = line.agent
 
 
 @pytest.mark.parametrize(("code", "why"), [(READ_ONLY, "Read-only file system"), (FULL, "No space left on device")])
-def test_a_label_that_is_refused_is_said_to_be_and_is_sent_later(
+def test_a_refused_label_is_reported_and_sent_later(
     far: list[Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], code: str, why: str
 ) -> None:
     with monkeypatch.context() as refusing:
@@ -69,23 +69,21 @@ def test_a_label_that_is_refused_is_said_to_be_and_is_sent_later(
         with pytest.raises(RunFailed, match=f"box does not take the label: {why}; the label kept here and sent"):
             app(["name", f"box:{far[1]}", "after"], standalone_mode=False)
         path = find_run(f"box:{far[1]}")
-        assert "does not take the label" in far_state(path).sentence  # type: ignore[union-attr]
+        assert "does not take the label" in remote_state(path).sentence  # type: ignore[union-attr]
         mirroring.close_all()
         assert not [each.name for each in far[1].iterdir() if each.name.startswith(".label")]  # nothing half-written
         write_label(far[1], "meanwhile")
-        mirroring.listed(Address("box", str(far[1].parent)))
+        mirroring.list_mirrors(Address("box", str(far[1].parent)))
         assert read_label(path).name == "after"  # a list does not write an older one over it
         mirroring.close_all()
     assert [read_label(run).name for run in far] == ["", "meanwhile", ""]
     find_run(f"box:{far[1]}")
-    assert mirroring.undelivered(path) == ""
+    assert mirroring.wait_for_delivery(path) == ""
     assert [read_label(run).name for run in far] == ["", "after", ""]
 
 
 @pytest.mark.parametrize("code", [READ_ONLY, FULL])
-def test_a_request_that_is_refused_is_said_to_be_lost(
-    far: list[Path], monkeypatch: pytest.MonkeyPatch, code: str
-) -> None:
+def test_a_refused_request_is_reported_as_lost(far: list[Path], monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     with_prelude(monkeypatch, code)
     with pytest.raises(RunFailed, match=r"box does not take the request: .*; it is not sent again"):
         app(["control", f"box:{far[1].name}", "pause"], standalone_mode=False)
@@ -99,11 +97,11 @@ def test_lines_that_are_refused_are_kept_whole_and_sent_later(far: list[Path], m
         with_prelude(refusing, FULL)
         path = find_run(f"box:{far[1]}")
         append(RunDirectory(path), "preferences.jsonl", [b'{"id":"here","question":"q"}\n', b'{"question":"no id"}\n'])
-        assert "does not take preferences.jsonl: No space left on device; 2 lines" in mirroring.undelivered(path)
+        assert "does not take preferences.jsonl: No space left on device; 2 lines" in mirroring.wait_for_delivery(path)
         assert (far[1] / "preferences.jsonl").read_bytes() == before
         mirroring.close_all()
     find_run(f"box:{far[1]}")
-    assert mirroring.undelivered(path) == ""
+    assert mirroring.wait_for_delivery(path) == ""
     there = (far[1] / "preferences.jsonl").read_bytes()
     assert there == before + b'{"id":"here","question":"q"}\n{"question":"no id"}\n'
 
@@ -112,7 +110,7 @@ def test_more_lines_than_a_message_holds_all_arrive(far: list[Path]) -> None:
     path = find_run(f"box:{far[1]}")
     rows = [json.dumps({"id": f"r{number}", "prompt": "x" * 900_000}).encode() + b"\n" for number in range(4)]
     append(RunDirectory(path), "preferences.jsonl", rows)
-    assert mirroring.undelivered(path) == ""
+    assert mirroring.wait_for_delivery(path) == ""
     assert (far[1] / "preferences.jsonl").read_bytes() == b"".join(rows)
 
 
@@ -145,18 +143,20 @@ copy(child.stdout.fileno(), 1, BACK)
 """
 
 
-def test_rankings_given_without_a_line_are_said_to_be_kept(far: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rankings_given_without_a_connection_are_reported_as_kept(
+    far: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = find_run(f"box:{far[1]}")
     mirroring.close_all()
     with monkeypatch.context() as lost:
         lost.setenv("TXLAB_SSH", "false")
         append(RunDirectory(path), "preferences.jsonl", [b'{"id":"here","question":"q"}\n'])
-        why = mirroring.undelivered(path)
-        assert why.startswith("the line to box ended")
+        why = mirroring.wait_for_delivery(path)
+        assert why.startswith("the connection to box ended")
         assert why.endswith("lines of preferences.jsonl kept here and sent with the next connection")
         mirroring.close_all()
     find_run(f"box:{far[1]}")
-    assert mirroring.undelivered(path) == ""
+    assert mirroring.wait_for_delivery(path) == ""
     assert b'"here"' in (far[1] / "preferences.jsonl").read_bytes()
 
 
@@ -174,9 +174,9 @@ def test_what_another_process_delivers_is_known_to_be_taken_or_not(
             path = find_run(f"box:{far[1]}")
             if refusing:
                 append(RunDirectory(path), "preferences.jsonl", [row])
-                assert "does not take preferences.jsonl: No space left on device" in mirroring.undelivered(path)
+                assert "does not take preferences.jsonl: No space left on device" in mirroring.wait_for_delivery(path)
             else:
-                assert mirroring.undelivered(path) == ""
+                assert mirroring.wait_for_delivery(path) == ""
                 assert (far[1] / "preferences.jsonl").read_bytes() == row
             assert path.name in mirroring.host_at(Address("box", str(far[1].parent))).elsewhere
             mirroring.close_all()
@@ -189,8 +189,8 @@ def test_what_another_process_said_before_it_was_asked_does_not_count(
     path = find_run(f"box:{far[1]}")
     mirroring.close_all()
     append(RunDirectory(path), "preferences.jsonl", [b'{"id":"here","question":"q"}\n'])
-    told = replace(far_state(path), line="connected", left="", refused="the label: full", written=time.time())  # type: ignore[type-var]
-    (path / "far.json").write_bytes(told.encoded())
+    told = replace(remote_state(path), line="connected", left="", refused="the label: full", written=time.time())  # type: ignore[type-var]
+    (path / "far.json").write_bytes(told.to_json())
     other = SimpleNamespace(
         mirrors={}, elsewhere={path.name}, trouble={}, connected=Event(), failed=Event(), address=Address("box"), why=""
     )
@@ -199,7 +199,7 @@ def test_what_another_process_said_before_it_was_asked_does_not_count(
     assert mirroring.what_is_left(other, path, told.written + 1) == ["lines of preferences.jsonl"]  # type: ignore[arg-type]
     monkeypatch.setattr(mirroring, "follow", lambda path: other)
     monkeypatch.setattr(mirroring, "DELIVERS_WITHIN", 0.1)
-    assert "box has not said that it took lines of preferences.jsonl" in mirroring.undelivered(path)
+    assert "box has not said that it took lines of preferences.jsonl" in mirroring.wait_for_delivery(path)
 
 
 @pytest.mark.parametrize("request_", ["latest", "second"])
@@ -215,7 +215,7 @@ def test_without_a_line_nothing_is_asked_of_a_run_that_only_the_machine_can_tell
         ["control", f"box:{request_}", "pause"],
         ["stop", f"box:{request_}"],
     ):
-        with pytest.raises(LabError, match=f"line to box ended.*name it by its directory, as {far[1].name}"):
+        with pytest.raises(LabError, match=f"connection to box ended.*name it by its directory, as {far[1].name}"):
             app(words, standalone_mode=False)
     assert read_label(path).name == "before"
     with pytest.raises(RunFailed, match="the label kept here"):
@@ -230,11 +230,11 @@ def test_a_beginning_of_a_log_is_not_taken_for_all_of_it(
     rows = [{"event": "metrics", "time": 1.0, "step": step, "values": {"loss": draw()}} for step in range(20, 5000)]
     log.write_bytes(log.read_bytes() + b"".join(map(encode_row, rows)))
     monkeypatch.setenv("TXLAB_SSH", cut_after(tmp_path, far[0].parent, 1 << 40, 6000))
-    with pytest.raises(LabError, match="the line to box ended"):
+    with pytest.raises(LabError, match="the connection to box ended"):
         find_run(f"box:{far[1]}")
     mirroring.close_all()
     monkeypatch.setenv("TXLAB_SSH", "false")
-    with pytest.raises(LabError, match="the line to box ended"):  # what is here is known not to be all
+    with pytest.raises(LabError, match="the connection to box ended"):  # what is here is known not to be all
         find_run(f"box:{far[1]}")
 
 
@@ -243,7 +243,7 @@ def test_a_beginning_of_a_log_is_not_taken_for_all_of_it(
 
 def test_a_full_cache_is_named_when_a_run_is_opened(far: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     from txlab.files import OpenFolder
-    from txlab.runs.far import mirror
+    from txlab.runs.remote import mirror
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -260,7 +260,7 @@ def test_a_label_that_cannot_be_remembered_as_that_of_the_machine_is_not_sent_ba
     far: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from txlab.files import OpenFolder
-    from txlab.runs.far.mirror import LABEL
+    from txlab.runs.remote.mirror import LABEL
 
     write = OpenFolder.write
 
@@ -276,7 +276,7 @@ def test_a_label_that_cannot_be_remembered_as_that_of_the_machine_is_not_sent_ba
         mirroring.close_all()
     write_label(far[1], "newer")
     path = find_run(f"box:{far[1]}")
-    assert mirroring.undelivered(path) == ""
+    assert mirroring.wait_for_delivery(path) == ""
     assert read_label(path).name == read_label(far[1]).name == "newer"
 
 
@@ -288,7 +288,7 @@ EVIL = {"host": "-oProxyCommand=touch PWNED", "root": "/r;$(x)\x1b]0;owned\x07\n
 
 def test_a_far_json_in_a_directory_from_elsewhere_is_not_believed(far: list[Path]) -> None:
     (far[0] / "far.json").write_text(json.dumps({**EVIL, "written": 2e9}))
-    assert far_state(far[0]) is None
+    assert remote_state(far[0]) is None
     RunDirectory(far[0]).require_here()
 
 
@@ -311,7 +311,7 @@ def test_the_advice_to_continue_a_run_is_quoted_for_both_shells(
     (path / "far.json").write_text(json.dumps(EVIL))
     with pytest.raises(LabError, match="txlab there, on box continues it"):
         RunDirectory(path).require_here()
-    assert far_state(path).host == "box"  # type: ignore[union-attr]
+    assert remote_state(path).host == "box"  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("name", ["r" * 202, "r" * 255, "é" * 127, "a run\x1b]0;owned\x07"])
@@ -330,7 +330,7 @@ def test_what_is_not_a_folder_of_runs_is_not_listed_as_the_one_around_it(far: li
     root = far[0].parent
     for wrong in (far[1], root / "rnus"):
         with pytest.raises(LabError) as refused:
-            mirroring.listed(Address("box", str(wrong)))
+            mirroring.list_mirrors(Address("box", str(wrong)))
         assert f"{wrong} on box is not a folder of runs; the one around it is box:{root}" in str(refused.value)
         mirroring.close_all()
     assert find_run(f"box:{far[1]}").name == far[1].name

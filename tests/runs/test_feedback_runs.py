@@ -26,6 +26,8 @@ from txlab.runs.scenario import load_scenario
 
 pytest.importorskip("torch")
 
+pytestmark = pytest.mark.evidence  # whole runs, killed and resumed
+
 SCENARIO = """
 kind = "human-feedback"
 seed = 3
@@ -53,7 +55,7 @@ steps = 5
 batch = 8
 minibatches = 2
 betas = [0.1, 0.0]
-[look]
+[probe]
 prompts = 2
 episodes = 3
 held_out = 4
@@ -135,7 +137,7 @@ def answer(run: RunDirectory, by: str, count: int) -> None:
     subprocess.run([sys.executable, "-c", ANSWERING, str(run.path), by, str(count)], check=True)
 
 
-def test_a_run_waits_on_disk_for_people_and_goes_on_where_it_was_killed(tmp_path: Path) -> None:
+def test_a_run_that_waits_for_people_resumes_where_it_was_killed(tmp_path: Path) -> None:
     run = made(tmp_path / "asked", HUMAN)
     life = start(run)
     until_it_waits(run, life)
@@ -163,7 +165,7 @@ def test_a_run_waits_on_disk_for_people_and_goes_on_where_it_was_killed(tmp_path
     same_runs(known, run)
 
 
-def test_a_person_takes_over_from_the_simulated_labeller_and_leaves_again(tmp_path: Path) -> None:
+def test_the_user_takes_over_from_the_simulated_labeller_and_leaves_again(tmp_path: Path) -> None:
     run = made(tmp_path / "taken-over", HUMAN)
     life = start(run)
     until_it_waits(run, life)
@@ -195,7 +197,7 @@ def test_what_is_taken_back_or_skipped_is_not_learnt_from(tmp_path: Path) -> Non
     assert second.id not in {row["question"] for row in learnt}
 
 
-def test_two_people_at_once_each_count_once(tmp_path: Path) -> None:
+def test_two_concurrent_raters_each_count_once(tmp_path: Path) -> None:
     run = made(tmp_path / "two")
     asked = Answers(run)
     (run.path / QUESTIONS).write_bytes(b"".join(
@@ -225,7 +227,8 @@ def test_a_writer_killed_in_the_middle_of_a_line_spoils_no_other(tmp_path: Path)
     assert again.garbled == 1
 
 
-def test_somebody_writing_all_the_time_is_killed_twenty_times(tmp_path: Path) -> None:
+@pytest.mark.evidence
+def test_a_busy_writer_is_killed_twenty_times(tmp_path: Path) -> None:
     run = made(tmp_path / "killed-writer")
     writing = ANSWERING.replace("answers.open_for(sys.argv[2])[: int(sys.argv[3])]", "endless()").replace(
         "for question",

@@ -19,11 +19,12 @@ from typing import Any
 import pytest
 
 from txlab.runs.events import Replaced
-from txlab.runs.foreign import trackio, weights_and_biases
-from txlab.runs.foreign.lightning import LightningLog
-from txlab.runs.foreign.log import Logged, LogReader
-from txlab.runs.foreign.trackio import TrackioLog, logs_in
-from txlab.runs.foreign.weights_and_biases import BLOCK, WandbLog
+from txlab.runs.external_logs import databases, weights_and_biases
+from txlab.runs.external_logs.finding import logs_in
+from txlab.runs.external_logs.log import Logged, LogReader
+from txlab.runs.external_logs.tables import TableLog
+from txlab.runs.external_logs.trackio import TrackioLog
+from txlab.runs.external_logs.weights_and_biases import BLOCK, WandbLog
 
 WANDB = """
 import math, wandb
@@ -114,7 +115,7 @@ def test_what_wandb_logged_offline_is_read_whole(tmp_path: Path, code: int) -> N
     assert not about.problem
 
 
-def test_what_trackio_logged_is_read_whole_and_nothing_appears_beside_it(tmp_path: Path) -> None:
+def test_a_log_of_trackio_is_read_completely_and_nothing_is_written_next_to_it(tmp_path: Path) -> None:
     needs("trackio")
     run_script(TRACKIO, tmp_path, TRACKIO_DIR=str(tmp_path / "home"))
     file = tmp_path / "home" / "demo.db"
@@ -133,7 +134,7 @@ def test_what_trackio_logged_is_read_whole_and_nothing_appears_beside_it(tmp_pat
 def test_what_lightning_logged_is_read_whole(tmp_path: Path) -> None:
     needs("lightning")
     run_script(LIGHTNING, tmp_path)
-    log = LightningLog(tmp_path / "lightning_logs" / "version_0" / "metrics.csv")
+    log = TableLog(tmp_path / "lightning_logs" / "version_0" / "metrics.csv")
     logged = read_all(log)
     assert same(values_of(logged, "train_loss"), [(s, 1 / (s + 1)) for s in range(40)])
     assert same(values_of(logged, "val_loss"), [(s, s / 10) for s in range(9, 40, 10)])
@@ -332,7 +333,7 @@ def test_a_live_writer_is_followed_and_its_files_stay_as_they_are(tmp_path: Path
     writer.close()
 
 
-def test_runs_of_one_name_are_told_apart(tmp_path: Path) -> None:
+def test_runs_of_one_name_are_distinguished(tmp_path: Path) -> None:
     writer = database(tmp_path / "p.db", [("a", 1, {"x": 1})])
     writer.execute("INSERT INTO metrics SELECT 9, 'other-id', timestamp, run_name, 2, metrics FROM metrics")
     parts = sorted(log.part for log in logs_in(tmp_path / "p.db"))
@@ -371,7 +372,7 @@ def test_hostile_databases_are_a_sentence_or_a_row_less(tmp_path: Path) -> None:
 def test_a_query_without_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "p.db"
     database(file, [("a", step, {"x": 1}) for step in range(20_000)]).close()
-    monkeypatch.setattr(trackio, "PATIENCE", -1.0)
+    monkeypatch.setattr(databases, "PATIENCE", -1.0)
     with pytest.raises(OSError, match="interrupted"):
         logs_in(file)
 
@@ -395,16 +396,16 @@ def test_mutated_databases_raise_nothing_but_os_errors(tmp_path: Path) -> None:
 # Lightning's table
 
 
-def test_a_table_that_is_written_anew_gives_every_row_once(tmp_path: Path) -> None:
+def test_a_rewritten_table_gives_every_row_once(tmp_path: Path) -> None:
     file = tmp_path / "metrics.csv"
     file.write_text("epoch,step,loss\n0,0,1.0\n0,1,nan\n")
-    log = LightningLog(file)
+    log = TableLog(file)
     found = read_all(log)
     file.write_text("epoch,step,loss\n0,0,1.0\n0,1,nan\n0,2,0.5\n0,3,0.2")  # the last line has not ended
     found += read_all(log)
     file.write_text("epoch,step,loss,val_loss\n0,0,1.0,\n0,1,nan,\n0,2,0.5,\n0,3,0.25,\n0,3,,9.0\n")
     found += read_all(log)
-    again = LightningLog(file, json.loads(json.dumps(log.position)))
+    again = TableLog(file, json.loads(json.dumps(log.position)))
     with file.open("a") as more:
         more.write("1,4,-inf,\n")
     found += read_all(again)
@@ -421,6 +422,6 @@ def test_hostile_tables_and_settings_are_read_as_far_as_they_are_right(tmp_path:
     for settings in (bomb, "!!python/object/apply:os.system ['touch /tmp/owned']", "[" * 5000, "\x00", "- 1"):
         (tmp_path / "hparams.yaml").write_text(settings)
         file.write_bytes(b'step,loss\n1,0.5\n"unclosed\n\xff,,,\n99999999999999999999999,1\n2,0.25\ninf,3\n')
-        log = LightningLog(file)
+        log = TableLog(file)
         assert values_of(read_all(log), "loss") == [(1, 0.5), (2, 0.25)]
         assert log.about.config == {}

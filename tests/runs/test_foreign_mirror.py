@@ -19,12 +19,12 @@ from txlab.errors import Guess, LabError
 from txlab.runs.directory import RunDirectory, RunInfo, state_of
 from txlab.runs.events import read_rows
 from txlab.runs.export import live_rows
+from txlab.runs.external_logs import mirror as mirrors
+from txlab.runs.external_logs.finding import find_logs, logs_at, logs_under, with_logs
+from txlab.runs.external_logs.log import ExternalLog
+from txlab.runs.external_logs.mirror import Mirror, mirror_at, mirror_path
 from txlab.runs.finding import find_run
 from txlab.runs.folder import delete_run
-from txlab.runs.foreign import mirror as mirrors
-from txlab.runs.foreign.finding import found_logs, logs_at, logs_under, with_logs
-from txlab.runs.foreign.log import ForeignLog
-from txlab.runs.foreign.mirror import Mirror, mirror_at, mirror_path
 from txlab.runs.label import read_label, write_label
 from txlab.runs.reader import RunReader
 
@@ -69,7 +69,7 @@ def write(writer: SummaryWriter, steps: range) -> None:
     writer.flush()
 
 
-def only_log(folder: Path) -> ForeignLog:
+def only_log(folder: Path) -> ExternalLog:
     (log,) = logs_under(folder)
     return log
 
@@ -109,7 +109,7 @@ def test_it_says_running_while_the_log_is_written_and_silent_afterwards(board: P
     assert RunInfo.load(run).ended == pytest.approx(then, abs=0.01)
 
 
-def test_what_is_added_comes_once_whoever_reads_on(board: Path, writer: SummaryWriter) -> None:
+def test_additions_are_read_once_by_any_reader(board: Path, writer: SummaryWriter) -> None:
     log = only_log(board)
     first, second = Mirror(log), Mirror(log)
     first.update()
@@ -133,7 +133,7 @@ def test_rows_of_a_process_that_died_before_it_kept_its_position_are_not_doubled
 
 
 @pytest.mark.parametrize("garbage", [b"", b"{}", b'{"size": 1e999}', b"[1]", b'{"size": 5, "step": 1, "position": 7}'])
-def test_a_garbled_state_begins_anew(board: Path, writer: SummaryWriter, garbage: bytes) -> None:
+def test_a_garbled_state_restarts(board: Path, writer: SummaryWriter, garbage: bytes) -> None:
     run = find_run(board)
     (run / mirrors.STATE).write_bytes(garbage)
     assert losses(find_run(board)) == EXPECTED
@@ -180,7 +180,7 @@ def test_a_reader_keeps_it_up_to_date_and_stops_when_it_is_not_asked(
     wait_for(lambda: not mirrors._threads)
 
 
-def test_a_run_of_somebody_else_that_claims_to_be_a_mirror_is_none(tmp_path: Path, board: Path, writer: object) -> None:
+def test_a_foreign_run_that_claims_to_be_a_mirror_is_not_one(tmp_path: Path, board: Path, writer: object) -> None:
     theirs = tmp_path / "runs" / "theirs"
     theirs.mkdir(parents=True)
     run = find_run(board)
@@ -241,7 +241,7 @@ def test_logs_are_found_below_a_folder_but_not_in_runs_links_or_too_deep(
     assert found == {("tensorboard", "board/train"), ("lightning", "lightning_logs/version_0")}
     assert [log.path for log in logs_at(board / file.name)] == [board]
 
-    monkeypatch.setattr("txlab.runs.foreign.finding.MOST_ENTRIES", 2)
+    monkeypatch.setattr("txlab.runs.external_logs.finding.MOST_ENTRIES", 2)
     assert len(logs_under(root)) < 2
 
 
@@ -251,7 +251,7 @@ def test_the_usual_places_of_the_current_folder_are_searched(
     monkeypatch.chdir(tmp_path)
     board.parent.rename(tmp_path / "runs")
     root = tmp_path / "elsewhere"
-    (log,) = found_logs(root)
+    (log,) = find_logs(root)
     assert log.name == "train"
     assert with_logs(root, [log]) == [mirror_path(log)]
     assert losses(find_run("train", root)) == EXPECTED
@@ -269,7 +269,7 @@ def test_a_database_that_cannot_be_read_is_a_sentence(tmp_path: Path) -> None:
 
 
 def test_a_mirror_has_the_entries_of_a_run_and_is_misplaced_nowhere(board: Path, writer: object) -> None:
-    assert RunDirectory(find_run(board)).misplaced() == ""
+    assert RunDirectory(find_run(board)).find_misplaced() == ""
 
 
 def notes(run: Path) -> list[str]:
@@ -292,7 +292,7 @@ def test_a_scalar_at_a_negative_step_is_left_out_with_a_word(board: Path, writer
     assert len(notes(mirror.path)) == 1
 
 
-def test_what_of_tensorboard_has_no_place_in_a_run_is_said(board: Path, writer: SummaryWriter) -> None:
+def test_omitted_content_of_tensorboard_is_reported(board: Path, writer: SummaryWriter) -> None:
     histogram = HistogramProto(min=0, max=1, num=1, bucket_limit=[1.0], bucket=[1.0])
     several = TensorProto(dtype=1, tensor_shape=None, float_val=[1.0, 2.0])
     for value in (Summary.Value(tag="weights", histo=histogram), Summary.Value(tag="several", tensor=several)):
@@ -344,7 +344,7 @@ def test_every_setting_of_a_yaml_file_is_kept(tmp_path: Path) -> None:
     assert "word = late" in said
 
 
-def test_a_yaml_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+def test_a_yaml_file_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     folder = tmp_path / "lightning_logs" / "version_0"
     folder.mkdir(parents=True)
     (folder / "hparams.yaml").write_text("[" * 5000)

@@ -19,9 +19,9 @@ from tensorboardX.proto.event_pb2 import Event, SessionLog
 from tensorboardX.proto.summary_pb2 import Summary
 
 from txlab.runs.events import Replaced
-from txlab.runs.foreign import tensorboard
-from txlab.runs.foreign.log import Logged
-from txlab.runs.foreign.tensorboard import TensorBoardLog, masked_crcs
+from txlab.runs.external_logs import tensorboard
+from txlab.runs.external_logs.log import Logged
+from txlab.runs.external_logs.tensorboard import TensorBoardLog, mask_crcs
 
 FILE = "events.out.tfevents.1700000000.host.1.0"
 
@@ -126,7 +126,7 @@ def test_the_crcs_of_a_slice_are_those_of_its_records() -> None:
     pieces = [rng.randbytes(rng.choice([0, 1, 8, 46, 300])) for _ in range(200)]
     lengths = np.array([len(piece) for piece in pieces])
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-    found = masked_crcs(np.frombuffer(b"".join(pieces), np.uint8), starts, lengths)
+    found = mask_crcs(np.frombuffer(b"".join(pieces), np.uint8), starts, lengths)
     assert [struct.pack("<I", crc) for crc in found] == [masked(piece) for piece in pieces]
 
 
@@ -220,7 +220,7 @@ def test_a_resumed_run_that_goes_back_in_a_new_file_rewinds_and_a_second_writer_
     )
     found = read_all(TensorBoardLog(tmp_path))
     assert [said for event, _, _, said in found if event == "rewind"] == [
-        {"reason": "loss goes on from step 6 in a new file"}
+        {"reason": "loss continues from step 6 in a new file"}
     ]
     assert [row[0] for row in scalars(found)["loss"]] == [0, 1, 2, 3, 4, 5, 6, 7]
 
@@ -279,7 +279,7 @@ def written(folder: Path, data: bytes) -> list[Logged]:
 
 
 def test_names_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from txlab.runs.foreign import log as limits
+    from txlab.runs.external_logs import log as limits
 
     monkeypatch.setattr(limits, "MOST_SERIES", 3)
     found: Any = scalars(written(tmp_path, b"".join(scalar(f"t{n}", 0, n) for n in range(10))))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
-from txlab.runs.frames import PACKED, FrameIndex, FrameWriter, thinned_out
+from txlab.runs.frames import PACKED, FrameIndex, FrameWriter, thin_out
 from txlab.runs.tensor_files import PACK, encode_frame, encode_header, single_name
 
 
@@ -159,7 +159,7 @@ def test_after_many_rounds_the_older_half_still_covers_its_time(tmp_path: Path) 
 
 @given(st.lists(st.integers(0, 10**6), unique=True, max_size=60).map(sorted))
 def test_a_round_of_thinning_drops_only_from_the_older_half_and_no_two_neighbours(steps: list[int]) -> None:
-    dropped = thinned_out(steps)
+    dropped = thin_out(steps)
     places = [steps.index(step) for step in dropped]
     assert all(0 < place < max(2, len(steps) // 2) for place in places)
     assert all(later - earlier > 1 for earlier, later in pairwise(places))

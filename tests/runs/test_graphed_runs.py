@@ -15,7 +15,7 @@ from txlab.runs.events import Row, live_branch, read_rows
 from txlab.runs.process import execute, prepare
 from txlab.runs.scenario import LoadedScenario
 
-COMPUTE = {"device": "cpu", "dtype": "float32", "attention": "sdpa", "threads": 1, "share": "operations"}
+COMPUTE = {"device": "cpu", "dtype": "float32", "attention": "sdpa", "threads": 1, "thread_mode": "operations"}
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,7 @@ def prepared(root: Path, graphs: bool) -> RunDirectory:
             "sampling": {"prompts": ["ab"], "tokens": 3},
             "train": {"steps": 24, "batch": 4, "clip": 0.0},
             "record": {"evaluate_every": 8, "sample_every": 12, "frame_every": 8, "checkpoint_every": 6},
-            "compute": COMPUTE | {"compile": False, "graphs": graphs},
+            "compute": COMPUTE | {"compile": False, "cuda_graphs": graphs},
         }
     )
     return RunDirectory(prepare(LoadedScenario(scenario, "graphed", "a test"), root=root))
@@ -58,7 +58,7 @@ def test_a_run_of_whole_steps_stopped_resumed_and_steered_is_the_ordinary_run(tm
     info = execute(whole)
     assert (info.status, info.step) == ("done", 24)
     assert metrics_of(whole) == metrics_of(plain)
-    assert info.facts["compute"]["graphs"] is True
+    assert info.facts["compute"]["cuda_graphs"] is True
 
 
 def test_what_an_experiment_has_to_tell_is_in_the_log_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

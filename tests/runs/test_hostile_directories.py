@@ -18,6 +18,8 @@ from typing import Any
 import hostile
 import pytest
 
+pytestmark = pytest.mark.evidence
+
 HERE = Path(__file__).parent
 
 

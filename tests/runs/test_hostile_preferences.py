@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from txlab.engine.rlhf.instructions import prompt_of, read_instructions
-from txlab.engine.rlhf.preferences import Line, Ranking, Skip, Undo, encoded, line_of, read_file
+from txlab.engine.rlhf.preferences import Line, Ranking, Skip, Undo, encode_line, line_of, read_file
 from txlab.errors import LabError
 from txlab.runs.directory import RunDirectory
 from txlab.runs.preferences import PREFERENCES, QUESTIONS, Answers
+
+pytestmark = pytest.mark.evidence
 
 MUTATIONS = 1000
 ODD = [
@@ -80,14 +82,14 @@ def one_sentence(path: Path, read: Callable[[Path], object]) -> str:
 
 def read_and_write_again(path: Path) -> None:
     for line in read_file(path):
-        assert line_of(encoded(line)) == line
+        assert line_of(encode_line(line)) == line
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_file_of_rankings_is_read_or_refused_in_one_sentence(seed: int, tmp_path: Path) -> None:
+def test_a_file_of_rankings_is_read_or_refused_with_an_error(seed: int, tmp_path: Path) -> None:
     choice, path, refused = random.Random(seed), tmp_path / "shared.jsonl", 0
     for _ in range(MUTATIONS // 4):
-        path.write_bytes(mutated(b"".join(map(encoded, RANKINGS)), choice))
+        path.write_bytes(mutated(b"".join(map(encode_line, RANKINGS)), choice))
         said = one_sentence(path, read_and_write_again)
         assert not said or ", line " in said
         refused += bool(said)
@@ -95,7 +97,7 @@ def test_a_file_of_rankings_is_read_or_refused_in_one_sentence(seed: int, tmp_pa
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_file_of_records_is_read_or_refused_in_one_sentence(seed: int, tmp_path: Path) -> None:
+def test_a_file_of_records_is_read_or_refused_with_an_error(seed: int, tmp_path: Path) -> None:
     choice, path, refused = random.Random(seed), tmp_path / "records.json", 0
     whole = json.dumps(RECORDS).encode(), "\n".join(map(json.dumps, RECORDS)).encode()
     for number in range(MUTATIONS // 4):
@@ -105,16 +107,16 @@ def test_a_file_of_records_is_read_or_refused_in_one_sentence(seed: int, tmp_pat
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_run_s_own_file_loses_no_line_beside_a_spoilt_one(
+def test_a_runs_own_file_loses_no_line_next_to_a_spoilt_one(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever somebody did to some lines, those that were left alone count, and so does what is written next."""
+    """However some lines were damaged, the others count, and so do lines written later."""
     monkeypatch.setattr("txlab.runs.events.PATIENCE", 0.0)  # NULs are waited for: another machine may be writing there
     choice = random.Random(seed)
     for number in range(MUTATIONS // 4):
         run = RunDirectory(tmp_path / str(number))
         run.path.mkdir()
-        lines = [encoded(line) for line in RANKINGS]
+        lines = [encode_line(line) for line in RANKINGS]
         spoilt = choice.randrange(len(lines))
         changed = mutated(lines[spoilt].rstrip(b"\n"), choice)
         (run.path / PREFERENCES).write_bytes(b"".join([*lines[:spoilt], changed, b"\n", *lines[spoilt + 1 :]]))

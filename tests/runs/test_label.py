@@ -9,7 +9,7 @@ import pytest
 from txlab.errors import LabError
 from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.finding import find_run
-from txlab.runs.label import Label, handle_of, read_label, shared, told_changes, write_label
+from txlab.runs.label import Label, find_shared_handles, format_changes, handle_of, read_label, write_label
 from txlab.runs.process import prepare
 from txlab.runs.scenario import load_scenario
 
@@ -24,7 +24,7 @@ def test_a_prepared_run_knows_what_was_changed_against_its_scenario(tiny_scenari
     assert handle_of(info, Label("the best")) == "the best"
 
 
-def test_a_setting_equal_to_the_files_own_is_no_change(tiny_scenario: Path) -> None:
+def test_a_setting_equal_to_the_files_is_not_a_change(tiny_scenario: Path) -> None:
     same = load_scenario(tiny_scenario).scenario.seed
     written = f"seed = {same}\n" + tiny_scenario.read_text().replace(f"seed = {same}\n", "")
     again = tiny_scenario.with_name("again.toml")
@@ -64,8 +64,8 @@ def test_a_label_that_is_a_link_is_neither_read_nor_written_through(tiny_run: Pa
 
 
 def test_what_a_terminal_would_interpret_is_escaped() -> None:
-    assert told_changes({"data.text": "/x/\x1b[31m"}) == "\\x1b[31m"
+    assert format_changes({"data.text": "/x/\x1b[31m"}) == "\\x1b[31m"
 
 
 def test_handles_of_several_runs_are_named() -> None:
-    assert shared(["a", "b", "a"]) == {"a"}
+    assert find_shared_handles(["a", "b", "a"]) == {"a"}

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from peak_memory import PEAK
 
+pytestmark = pytest.mark.evidence
+
 MOST_MEMORY = 300  # MB, with Python, NumPy and all that is imported
 MOST_SECONDS = 10  # of processor time, with the imports, and on a busy machine, where each takes twice as long
 
@@ -65,7 +67,7 @@ SHARED: dict[str, Callable[[int], str]] = {
 
 
 @pytest.mark.parametrize("kind", SHARED)
-def test_rankings_are_read_within_a_bound_or_refused_in_a_sentence(kind: str, tmp_path: Path) -> None:
+def test_rankings_are_read_within_a_bound_or_refused_with_an_error(kind: str, tmp_path: Path) -> None:
     (tmp_path / "preferences.jsonl").write_bytes(lines_until(40 << 20, SHARED[kind]))
     how = "from txlab.runs.preferences import *; Answers(RunDirectory(path)).refresh()"
     assert read(tmp_path, how) == (
@@ -140,7 +142,7 @@ def test_a_log_of_too_many_names_or_rows_is_read_within_a_bound(kind: str, tmp_p
 
 
 def test_frames_and_requests_beyond_a_bound_are_left_out(tmp_path: Path) -> None:
-    """Packs of a thousand frames each, none of which has a tensor; and more requests than are listed at once."""
+    """Packs of a thousand frames each, none of which has a tensor; and more requests than are listed in one call."""
     for folder in ("frames", "inbox"):
         (tmp_path / folder).mkdir()
     for pack in range(600):

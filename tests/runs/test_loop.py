@@ -173,7 +173,7 @@ def test_a_factor_leads_away_from_0_and_back_where_the_parameter_says_how() -> N
     assert scale("lr", 1.25) == 0.0
 
 
-def test_requests_that_cannot_be_done_are_answered_and_the_run_goes_on(tmp_path: Path) -> None:
+def test_impossible_requests_are_answered_and_the_run_continues(tmp_path: Path) -> None:
     run = made(tmp_path)
 
     def observe(row: Row) -> None:
@@ -200,7 +200,7 @@ def test_checkpoint_and_sample_on_demand(tmp_path: Path) -> None:
     assert 13 in [row["step"] for row in rows_of(run, "sample")]
 
 
-def test_a_stopped_run_keeps_a_checkpoint_and_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
+def test_a_stopped_run_keeps_a_checkpoint_and_resumes_as_if_never_stopped(tmp_path: Path) -> None:
     run = made(tmp_path)
     info = execute(run, observer=at(run, {23: [Request("stop", by="ann@box"), Request("pause")]}))
     assert (info.status, info.step) == ("stopped", 23)
@@ -254,7 +254,7 @@ def test_not_a_number_stops_the_run_and_names_the_last_good_checkpoint(tmp_path:
     assert rows_of(run, "end")[-1]["reason"] == info.reason
 
 
-def test_out_of_memory_and_bugs_are_said_in_one_line_with_the_traceback_in_the_log(tmp_path: Path) -> None:
+def test_out_of_memory_and_bugs_are_reported_in_one_line_with_the_traceback_in_the_log(tmp_path: Path) -> None:
     info = execute(made(tmp_path, out_of_memory_at=5))
     assert info.status == "failed"
     assert "out of memory" in info.reason
@@ -293,7 +293,7 @@ def test_a_cpu_has_no_card_and_its_memory_is_that_of_the_process() -> None:
     assert set(memory("cpu")) == {"memory_mb"}
 
 
-def test_the_share_of_the_data_sheet_stands_beside_that_of_the_measured_peak() -> None:
+def test_the_share_of_the_data_sheet_is_shown_next_to_that_of_the_measured_peak() -> None:
     speed = Speed({"flops_per_step": 400.0, "peak_flops": 1e9, "data_sheet_flops": 4e9}, steps=2)
     speed.begin(0)
     values = speed.look(2)

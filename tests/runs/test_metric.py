@@ -7,7 +7,7 @@ import pytest
 import txlab
 from txlab.cli.curves import curves, foremost
 from txlab.drawing.picture import strokes_of
-from txlab.experiments.metric import validation_of
+from txlab.experiments.metric import primary_metrics, validation_of
 from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.reader import RunReader
 from txlab.runs.summary import summary_of
@@ -74,7 +74,7 @@ def test_what_has_no_partner_has_none() -> None:
     }
 
 
-def test_a_metric_called_value_is_no_validation(tmp_path: Path) -> None:
+def test_a_metric_called_value_is_not_a_validation_metric(tmp_path: Path) -> None:
     reader = recorded(tmp_path, "value", "val/x", "evaluations")
     assert [stroke.role for stroke in strokes_of(reader, ["value", "val/x", "evaluations"])] == [
         "train",
@@ -98,3 +98,25 @@ def test_lists_of_runs_call_a_number_by_its_name(
     assert "".join(text for text, _ in second_line(summary_of(reader), 40, True)).startswith("return 0.100")
     reader = recorded(tmp_path, "train/loss_of_the_policy")
     assert "".join(text for text, _ in second_line(summary_of(reader), 40, True)).startswith("loss of ")
+
+
+@pytest.mark.parametrize(
+    ("names", "first"),
+    [
+        (["rollout/ep_len_mean", "time/fps", "train/entropy_loss", "train/loss", "rollout/ep_rew_mean"], -1),
+        (["charts/learning_rate", "losses/policy_loss", "losses/entropy", "charts/SPS", "charts/episodic_return"], -1),
+        (["EpLen", "LossPi", "StdEpRet", "Entropy", "AverageEpRet"], -1),
+        (["Mean_value_function_loss", "Mean_action_noise_std", "Mean_reward"], -1),
+        (["policy/entropy", "lr", "eval_accuracy"], -1),
+        (["epoch", "learning_rate", "grad_norm", "val_loss"], -1),
+        (["train/box_loss", "train/cls_loss", "val/box_loss", "metrics/mAP50(B)"], -1),
+        (["lr", "tokens", "step_time", "objective"], -1),
+        (["rewards/chosen", "grad_norm", "loss"], -1),
+        (["train/entropy_loss", "train/value_loss", "train/loss"], -1),
+        (["eval/loss", "train/loss"], -1),
+        (["kl", "entropy"], 0),
+    ],
+)
+def test_the_main_metric_of_an_unknown_program_is_the_one_that_means_most(names: list[str], first: int) -> None:
+    assert primary_metrics(names)[0] == names[first]
+    assert primary_metrics(names[::-1])[0] == names[first] or first == 0

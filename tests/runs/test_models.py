@@ -10,7 +10,7 @@ import torch
 
 from txlab.errors import LabError
 from txlab.experiments.kinds.language_model import KIND
-from txlab.experiments.loaded_model import kept_tokenizer, tokenizer_kept
+from txlab.experiments.loaded_model import encode_tokenizer, tokenizer_kept
 from txlab.runs import checkpoints, models
 from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.models import open_model
@@ -57,12 +57,12 @@ def test_a_checkpoint_s_own_folder_is_a_name_too(tiny_run: Path) -> None:
     assert (opened.step, opened.origin) == (6, tiny_run)
 
 
-def test_different_weights_have_different_fingerprints_wherever_they_lie(tiny_run: Path, run: Path) -> None:
+def test_different_weights_have_different_fingerprints_in_any_place(tiny_run: Path, run: Path) -> None:
     assert open_model(str(tiny_run)).fingerprint == open_model(str(run)).fingerprint
     assert open_model(f"{tiny_run}@6").fingerprint != open_model(str(tiny_run)).fingerprint
 
 
-def test_a_damaged_checkpoint_is_passed_over_and_if_all_are_it_is_said(run: Path) -> None:
+def test_a_damaged_checkpoint_is_skipped_and_reported_if_all_are_damaged(run: Path) -> None:
     (run / "checkpoints" / "00000012" / "state.safetensors").write_bytes(b"torn")
     assert open_model(str(run)).step == 6
     weights = run / "checkpoints" / "00000006" / "state.safetensors"
@@ -86,7 +86,7 @@ def test_a_run_that_is_alive_may_be_opened(run: Path) -> None:
     assert open_model(str(run)).step == 12
 
 
-def test_what_is_no_model_is_one_sentence(tiny_run: Path, tmp_path: Path) -> None:
+def test_something_that_is_not_a_model_is_a_readable_error(tiny_run: Path, tmp_path: Path) -> None:
     for name, said in {
         "latst": "nearest: latest",
         str(tmp_path): "neither a run .run.json. nor a model",
@@ -122,10 +122,10 @@ def test_the_induction_task_opens_with_its_symbols_and_an_example(tiny_scenario:
     assert len(opened.example) == 12
 
 
-def test_a_tokenizer_that_was_tampered_with_is_one_sentence() -> None:
+def test_a_tokenizer_that_was_tampered_with_is_a_readable_error() -> None:
     from txlab.engine.tokenizers.elementary import ByteTokenizer
 
-    kept = kept_tokenizer(ByteTokenizer())
+    kept = encode_tokenizer(ByteTokenizer())
     assert tokenizer_kept(kept) is not None
     for wrong in ("{", "[]", '{"format": 1, "kind": "bytes", "x": 1}', 3):
         with pytest.raises(LabError, match="the tokenizer in the checkpoint"):

@@ -21,7 +21,9 @@ from txlab.experiments.corpora import load_corpus
 from txlab.experiments.kind import explain_scenario
 from txlab.experiments.tabular.world import world_of
 from txlab.files import shipped_path
-from txlab.runs.scenario import load_scenario, shipped
+from txlab.runs.scenario import load_scenario, shipped_scenarios
+
+pytestmark = pytest.mark.evidence
 
 COUNT = int(os.environ.get("TXLAB_MUTATED", "60"))
 ODD = [
@@ -81,11 +83,11 @@ def map_file(path: Path) -> None:
 
 
 def with_world() -> list[Path]:
-    return [path for path in shipped().values() if b"\n[world]" in path.read_bytes()]
+    return [path for path in shipped_scenarios().values() if b"\n[world]" in path.read_bytes()]
 
 
 READERS: dict[str, tuple[Callable[[], list[Path]], Callable[[Path], object]]] = {
-    "scenarios": (lambda: list(shipped().values()), scenario),
+    "scenarios": (lambda: list(shipped_scenarios().values()), scenario),
     "worlds": (with_world, world),
     "maps": (lambda: sorted(shipped_path("maps").glob("*.txt")), world_map),
     "files of maps": (lambda: sorted(shipped_path("maps").glob("*.txt")), map_file),
@@ -94,7 +96,7 @@ READERS: dict[str, tuple[Callable[[], list[Path]], Callable[[Path], object]]] = 
 
 
 @pytest.mark.parametrize("what", READERS)
-def test_what_is_wrong_with_a_file_is_one_sentence(what: str, tmp_path: Path) -> None:
+def test_a_mistake_in_a_file_is_a_readable_error(what: str, tmp_path: Path) -> None:
     find, read = READERS[what]
     sources = [path.read_bytes() for path in find()]
     path = tmp_path / ("mutated.toml" if what in ("scenarios", "worlds") else "mutated.txt")

@@ -60,9 +60,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 class TestADirectoryThatGoes:
     @pytest.mark.parametrize("record", [{"frame_every": 1}, {"checkpoint_every": 7}])
-    def test_a_run_whose_directory_is_deleted_says_so_in_one_sentence_and_ends(
-        self, tmp_path: Path, record: dict[str, int]
-    ) -> None:
+    def test_a_run_whose_directory_is_deleted_reports_it_and_ends(self, tmp_path: Path, record: dict[str, int]) -> None:
         run = made(tmp_path, **record)
         with pytest.raises(RunFailed, match=r"was deleted while the run was computed, at step 2\d; nothing") as caught:
             execute(run, observer=at_step(20, lambda: delete(run)))
@@ -88,7 +86,7 @@ class TestADirectoryThatGoes:
         assert said.err.count("\n") == 1
         assert "was deleted" in said.err
 
-    def test_a_deleted_log_is_said_in_run_json(self, tmp_path: Path, quick: None) -> None:
+    def test_a_deleted_log_is_reported_in_run_json(self, tmp_path: Path, quick: None) -> None:
         run = made(tmp_path)
         send(run, Request("step", count=20))
         with pytest.raises(RunFailed, match=r"events\.jsonl was deleted"):
@@ -96,7 +94,7 @@ class TestADirectoryThatGoes:
         assert RunInfo.load(run).status == "failed"
         assert "events.jsonl was deleted" in RunInfo.load(run).reason
 
-    def test_a_run_whose_directory_is_moved_goes_on_where_it_is_now(self, tmp_path: Path) -> None:
+    def test_a_run_whose_directory_is_moved_continues_at_its_new_place(self, tmp_path: Path) -> None:
         run = made(tmp_path, frame_every=5, checkpoint_every=10)
         there = RunDirectory(tmp_path / "moved")
 
@@ -150,7 +148,7 @@ class TestClocks:
         assert state.status == status
         assert ("clock is wrong" in state.reason) == (age == -3600)
 
-    def test_whoever_watches_needs_no_clock_but_its_own(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_watcher_needs_only_its_own_clock(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         run, passed = elsewhere(tmp_path), 0.0
         begun, wall = time.monotonic(), time.time()
         monkeypatch.setattr(directory.time, "monotonic", lambda: begun + passed)
@@ -183,7 +181,7 @@ class TestTwoThatWantTheSameRun:
         other.start()
         try:
             for begin in (execute, process.start_detached):
-                with pytest.raises(LabError, match=f"process 5 on {ELSEWHERE}: its heartbeat goes on"):
+                with pytest.raises(LabError, match=f"process 5 on {ELSEWHERE}: its heartbeat continues"):
                     begin(run)
         finally:
             ended.set()
@@ -212,7 +210,7 @@ class TestTwoThatWantTheSameRun:
         assert read_rows(run.events)[0][-1]["event"] != "end"
         assert json.loads(run.heartbeat.read_bytes())["host"] == "."
 
-    def test_the_other_of_the_two_goes_on(self, tmp_path: Path, quick: None) -> None:
+    def test_the_other_of_the_two_continues(self, tmp_path: Path, quick: None) -> None:
         run = made(tmp_path)
         send(run, Request("step", count=20))
 

@@ -64,7 +64,7 @@ def test_a_changed_tree_is_dirty_and_a_touched_one_is_not(repository: Path) -> N
     assert commit_of(repository)["dirty"] is True
 
 
-def test_where_there_is_no_commit_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_commit_nothing_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert commit_of(tmp_path) == {}
     git(tmp_path, "init", "-q")
     assert commit_of(tmp_path) == {}

@@ -16,11 +16,11 @@ from txlab.engine.transformer.costs import step_memory
 from txlab.experiments.kind import kind_named
 from txlab.experiments.learning.text_experiment import TextExperiment
 from txlab.runs.directory import RunDirectory, RunInfo
-from txlab.runs.out_of_memory import told
+from txlab.runs.out_of_memory import describe_memory
 from txlab.runs.process import execute, prepare
 from txlab.runs.scenario import LoadedScenario
 
-COMPUTE = {"device": "cpu", "attention": "matmul", "threads": 1, "share": "operations", "compile": False}
+COMPUTE = {"device": "cpu", "attention": "matmul", "threads": 1, "thread_mode": "operations", "compile": False}
 RECORD = {"evaluate_every": 0, "sample_every": 0, "frame_every": 0, "checkpoint_every": 0}
 
 
@@ -32,7 +32,7 @@ def scenario(dtype: str = "float32", **train: Any) -> Any:
             "sampling": {"prompts": ["ab"]},
             "train": {"steps": 4, "batch": 8} | train,
             "record": RECORD,
-            "compute": COMPUTE | {"dtype": dtype, "graphs": False},
+            "compute": COMPUTE | {"dtype": dtype, "cuda_graphs": False},
         }
     )
 
@@ -95,7 +95,7 @@ def test_a_report_that_cannot_be_made_is_left_out() -> None:
     def fails() -> None:
         raise MemoryError
 
-    sentence, _ = told(MemoryError(), SimpleNamespace(budget=fails))
+    sentence, _ = describe_memory(MemoryError(), SimpleNamespace(budget=fails))
     assert sentence.startswith("out of memory; in use in main memory: this process")
 
 

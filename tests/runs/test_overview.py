@@ -14,7 +14,7 @@ from txlab.errors import LabError
 from txlab.runs import summary
 from txlab.runs.directory import RunInfo
 from txlab.runs.folder import list_runs
-from txlab.runs.overview import arranged, columns_in, grouped, is_meant, require_column, settings_in, value_of
+from txlab.runs.overview import columns_in, group_runs, is_meant, require_column, settings_in, sort_runs, value_of
 from txlab.runs.summary import RunSummary, RunsUnder
 
 
@@ -32,8 +32,8 @@ def test_only_settings_that_differ_are_columns_and_one_left_alone_differs_from_o
 def test_numbers_are_ordered_by_size_words_behind_them_and_runs_without_a_value_last() -> None:
     values = [10.0, 9.0, "auto", None, float("inf"), -1]
     runs = [run(str(n), {} if value is None else {"x": value}) for n, value in enumerate(values)]
-    assert [each.name for each in arranged(runs, "x")] == ["5", "1", "0", "2", "4", "3"]
-    assert [each.name for each in arranged(runs, "x", descending=True)][-1] == "3"
+    assert [each.name for each in sort_runs(runs, "x")] == ["5", "1", "0", "2", "4", "3"]
+    assert [each.name for each in sort_runs(runs, "x", descending=True)][-1] == "3"
 
 
 def test_a_setting_is_named_by_its_end_and_before_a_metric_of_the_same_name() -> None:
@@ -47,7 +47,7 @@ def test_a_setting_is_named_by_its_end_and_before_a_metric_of_the_same_name() ->
 
 def test_each_run_is_in_one_group() -> None:
     runs = [run("a", tags=("x", "y")), run("b", tags=("y",)), run("c"), run("d", tags=("y",))]
-    assert [(name, [each.name for each in members]) for name, members in grouped(runs, "tags")] == [
+    assert [(name, [each.name for each in members]) for name, members in group_runs(runs, "tags")] == [
         ("x y", ["a"]),
         ("y", ["b", "d"]),
         ("", ["c"]),
@@ -79,7 +79,7 @@ def test_words_tags_and_comparisons_find_runs(words: str, meant: str) -> None:
 def test_no_search_and_no_value_raises(word: str, column: str, value: object) -> None:
     one = run(settings={"lr": value}, values={"loss": 1.0})
     is_meant(one, [word, f"{column}<{word}", f"lr={word}"])
-    assert len(arranged([one, run("b", {"lr": 1}), run("c", {"lr": [1]})], "lr")) == 3
+    assert len(sort_runs([one, run("b", {"lr": 1}), run("c", {"lr": [1]})], "lr")) == 3
 
 
 def test_runs_are_newest_first_also_those_of_one_second(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_for_a_table_all_runs_are_read_bit_by_bit(tmp_path: Path, monkeypatch: p
     assert {run.settings["model.width"] for run in under.known.values()} == {2}
 
 
-def test_a_loss_that_is_not_a_number_is_said_in_the_list(
+def test_a_loss_that_is_not_a_number_is_reported_in_the_list(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import json

@@ -15,7 +15,7 @@ from txlab.drawing.plot import text_chart
 from txlab.runs.directory import RunDirectory, info_of
 from txlab.runs.events import live_branch, read_rows
 from txlab.runs.export import live_rows, write_csv, write_tensorboard
-from txlab.runs.reader import RunReader, sampled_branch
+from txlab.runs.reader import RunReader, sample_branch
 from txlab.runs.summary import summary_of
 from txlab.tui.train_snapshot import Look, snapshot, value_at
 
@@ -69,7 +69,7 @@ def test_the_whole_curves_are_there_and_a_rewind_counts_steps(run: Path) -> None
 
 @pytest.mark.parametrize("searched", [0, 1 << 30])
 def test_the_first_look_at_a_long_log_shows_the_whole_live_curve(run: Path, searched: int) -> None:
-    branch, _ = sampled_branch(run / "events.jsonl", tail=8000, samples=64, block=1024, searched=searched)
+    branch, _ = sample_branch(run / "events.jsonl", tail=8000, samples=64, block=1024, searched=searched)
     series = branch.series("train/loss")
     assert series.steps[0] < 100
     assert (np.diff(series.steps) > 0).all()
@@ -160,7 +160,7 @@ def test_a_rewind_that_comes_while_it_is_read_counts_the_steps_of_the_run(run: P
     assert reader._branch.series("epoch/acc").steps.tolist() == [0, 1, 2]
 
 
-def test_nobody_is_led_astray_by_a_place_that_is_none(tmp_path: Path) -> None:
+def test_an_invalid_place_misleads_no_reader(tmp_path: Path) -> None:
     rows = enumerate([b"null", b'"x"', b"1e300", b"9" * 19, b"true", b"[1]"])
     lines = [b'{"event":"metrics","time":1,"step":%d,"at":%s,"values":{"loss":1}}\n' % row for row in rows]
     (tmp_path / "events.jsonl").write_bytes(b"".join(lines) + b'{"event":"rewind","time":1,"step":2}\n')

@@ -24,7 +24,7 @@ def test_an_image_is_stored_as_bytes_whatever_its_layout_and_range() -> None:
 
 
 @pytest.mark.parametrize("image", [np.zeros(3), np.zeros((2, 2, 2)), np.zeros((2, 2, 2, 2)), np.zeros((0, 3)), "abc"])
-def test_what_is_no_image_is_refused(image: object) -> None:
+def test_an_invalid_image_is_refused(image: object) -> None:
     with pytest.raises(LabError, match="image"):
         pixels_of(image)
 
@@ -44,7 +44,7 @@ def test_a_histogram_of_a_tensor_counts_what_numpy_counts() -> None:
         counts_of(values, 0)
 
 
-def test_what_is_recorded_of_one_step_stands_in_one_frame(tmp_path: Path) -> None:
+def test_everything_recorded_at_one_step_is_in_one_frame(tmp_path: Path) -> None:
     with txlab.record("mine", root=tmp_path) as run:
         run.frame(3, {"x": np.ones(2)}, tokens={"probe": ["a"]})
         run.image(3, "one", np.eye(2))

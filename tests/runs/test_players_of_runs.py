@@ -97,7 +97,7 @@ def test_the_networks_are_those_that_were_recorded(root: Path) -> None:
         assert np.array_equal(mine, theirs)
 
 
-def test_how_far_a_player_looks_is_said_and_bounded(root: Path) -> None:
+def test_the_search_depth_of_a_player_is_reported_and_bounded(root: Path) -> None:
     assert player_named("network", root, looking=2).plies == 2  # type: ignore[attr-defined]
     assert player_named("search", root, looking=7).visits == 7  # type: ignore[attr-defined]
     for name, looking in (("network", 3), ("network", 0), ("search", 0), ("search", 10**9)):

@@ -15,9 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlab
-from txlab.runs.printed import Printed, Steps, _forms, plain, read_line
-from txlab.runs.printed_tables import Lines
 from txlab.runs.reader import RunReader
+from txlab.runs.stdout_parser import ParsedLine, _forms, plain, read_line
+from txlab.runs.stdout_steps import Placed, Steps
+from txlab.runs.stdout_tables import Lines
 from txlab.runs.watching import PlainLog, PrintedRun
 
 # (line, counter and n or epoch or None, values that must be among those read)
@@ -44,7 +45,11 @@ LINES: list[tuple[str, Any, dict[str, float]]] = [
         {"loss": 9.5, "ppl": 724.0, "wps": 1200.0, "lr": 0.0005},
     ),
     ("Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.300039", ("fraction", 640, 60000), {"Loss": 2.300039}),  # PyTorch, MNIST
-    ("Test set: Average loss: 0.0513, Accuracy: 9830/10000 (98%)", None, {"Average_loss": 0.0513, "Accuracy": 0.983}),
+    (
+        "Test set: Average loss: 0.0513, Accuracy: 9830/10000 (98%)",
+        None,
+        {"Test_Average_loss": 0.0513, "Test_Accuracy": 0.983},
+    ),
     (  # PyTorch, ImageNet
         "Epoch: [0][  10/5005]\tTime  0.5 ( 1.2)\tData 0.0 ( 0.3)\tLoss 6.9 (7.0)\tAcc@1 0.00 ( 0.10)",
         ("fraction", 10, 5005),
@@ -221,7 +226,7 @@ def test_numbers_in_sentences_times_paths_and_settings_are_nothing(line: str) ->
 
 
 @pytest.mark.parametrize(("line", "values"), QUALIFIED, ids=[line[:40] for line, _ in QUALIFIED])
-def test_what_stands_before_a_name_belongs_to_it_and_no_other_quantity_becomes_the_loss(
+def test_the_words_before_a_name_belong_to_it_and_no_other_quantity_becomes_the_loss(
     line: str, values: dict[str, float]
 ) -> None:
     said = read_line(line)
@@ -317,7 +322,7 @@ TABLES: list[tuple[str, list[tuple[tuple[str, int], dict[str, float]]]]] = [
 
 
 @pytest.mark.parametrize(("text", "rows"), TABLES)
-def test_tables_are_read_with_the_step_that_stands_in_them(text: str, rows: list[Any]) -> None:
+def test_tables_are_read_with_the_step_in_them(text: str, rows: list[Any]) -> None:
     lines = Lines()
     said = [each for line in text.splitlines() for each in lines.read(line)] + lines.rest()
     said = [each for each in said if each.values]
@@ -336,14 +341,13 @@ def test_any_text_is_read_without_an_error(line: str) -> None:
     said = read_line(plain(line))
     if said is not None:
         assert all(isinstance(value, float) and name for name, value in said.values.items())
-        placed = Steps().place(said)
-        assert placed.step >= 0
+        assert all(placed.step >= 0 for placed in Steps().place(said))
 
 
 @given(st.integers(0, 10**9), st.floats(allow_nan=False, allow_infinity=False), st.sampled_from(["=", ": ", " "]))
 def test_what_python_prints_of_a_loss_is_read_back(step: int, loss: float, sign: str) -> None:
     said = read_line(f"step {step} loss{sign}{loss}")
-    assert said == Printed({"loss": loss}, "step", step)
+    assert said == ParsedLine({"loss": loss}, "step", step)
     assert read_line(json.dumps({"step": step, "loss": loss})) == said
 
 
@@ -351,10 +355,15 @@ def placed(*lines: str) -> list[tuple[int, dict[str, float]]]:
     steps, found = Steps(), []
     for line in lines:
         if (said := read_line(line)) is not None:
-            at = steps.place(said)
-            if at.values:
-                found.append((at.step, at.values))
+            found += [(at.step, at.values) for at in steps.place(said) if at.values]
     return found
+
+
+def place(steps: Steps, line: str) -> Placed:
+    said = read_line(line)
+    assert said is not None
+    (at,) = steps.place(said)
+    return at
 
 
 def bar(n: int, total: int, epoch: int = 0, rest: str = "") -> str:
@@ -362,14 +371,12 @@ def bar(n: int, total: int, epoch: int = 0, rest: str = "") -> str:
     return f"{head}{100 * n // total}%|██| {n}/{total} [00:10<00:12,  4.43it/s{rest}]"
 
 
-def test_a_bar_that_begins_anew_in_each_epoch_goes_on_counting() -> None:
+def test_a_bar_that_restarts_in_each_epoch_continues_the_count() -> None:
     steps = Steps()
     found = []
     for epoch in (1, 2, 3):
         for n in (0, 50, 100):
-            said = read_line(bar(n, 100, epoch, f", loss={epoch}.5"))
-            assert said is not None
-            at = steps.place(said)
+            at = place(steps, bar(n, 100, epoch, f", loss={epoch}.5"))
             found.append(at.step)
             assert at.steps == 300
     assert found == [0, 50, 100, 100, 150, 200, 200, 250, 300]
@@ -377,12 +384,10 @@ def test_a_bar_that_begins_anew_in_each_epoch_goes_on_counting() -> None:
 
 def test_the_time_left_counts_the_epochs_to_come() -> None:
     steps = Steps()
-    said = read_line(bar(50, 100, 1))
-    assert said is not None
-    assert steps.place(said).left == pytest.approx(12 + 2 * 24)
+    assert place(steps, bar(50, 100, 1)).left == pytest.approx(12 + 2 * 24)
 
 
-def test_a_line_without_a_step_stands_where_the_bar_is() -> None:
+def test_a_line_without_a_step_gets_the_step_of_the_bar() -> None:
     assert placed(bar(7, 100), "{'loss': 0.5, 'epoch': 0.1}", bar(20, 100), "eval_loss: 0.4") == [
         (7, {"loss": 0.5}),
         (20, {"eval_loss": 0.4}),
@@ -410,7 +415,7 @@ def test_lines_with_an_epoch_only_count_epochs_and_lines_with_nothing_count_them
     ]
 
 
-def test_a_printed_step_that_begins_anew_goes_on() -> None:
+def test_a_printed_step_that_restarts_continues_the_count() -> None:
     assert [step for step, _ in placed(*(f"step {n} loss 1" for n in (0, 5, 9, 0, 5)))] == [0, 5, 9, 10, 15]
 
 
@@ -453,7 +458,7 @@ def test_a_bar_that_nothing_follows_is_read_when_the_output_pauses(printed: Prin
     assert series(printed, "loss") == [(4, 0.5), (5, 0.4)]
 
 
-def test_a_dictionary_that_tqdm_writes_stands_at_the_bar_that_is_drawn_right_after(printed: PrintedRun) -> None:
+def test_a_dictionary_that_tqdm_writes_gets_the_step_of_the_next_bar(printed: PrintedRun) -> None:
     printed.feed(("\r" + bar(3, 40) + "\r" + " " * 40 + "\r{'loss': '0.5', 'epoch': '0.1'}\n\r" + bar(4, 40)).encode())
     printed.idle()
     printed.close("done")

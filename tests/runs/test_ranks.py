@@ -22,6 +22,8 @@ from txlab.experiments.learning.text_data import NOT_SCORED
 from txlab.runs.process import prepare
 from txlab.runs.scenario import load_scenario
 
+pytestmark = pytest.mark.evidence
+
 torch = pytest.importorskip("torch")
 
 PROGRAM = Path(__file__).with_name("program_ranks.py")
@@ -87,10 +89,10 @@ def test_a_mean_of_means_would_be_seen() -> None:
         ("gpt-tiny", ["train.batch=1"], "a batch of 1 (train.batch / train.accumulate) cannot be split between them"),
         ("gpt-tiny", ["train.batch=12", "train.accumulate=12"], "allowed: at most 1"),
         ("feedback-demonstrations", ["demonstrations.batch=1"], "a batch of 1 (demonstrations.batch) cannot be split"),
-        ("gpt-tiny", ["compute.parallel=fsdp", "compute.share=batch"], "allowed: auto, operations"),
+        ("gpt-tiny", ["compute.parallel=fsdp", "compute.thread_mode=batch"], "allowed: auto, operations"),
     ],
 )
-def test_what_cannot_be_split_is_refused_in_one_sentence(
+def test_what_cannot_be_split_is_refused_with_an_error(
     tmp_path: Path, scenario: str, changes: list[str], said: str
 ) -> None:
     loaded = load_scenario(scenario, [*changes, "compute.processes=2"])

@@ -24,6 +24,8 @@ from txlab.runs.process import prepare
 from txlab.runs.ranks.launch import set_processes
 from txlab.runs.scenario import load_scenario
 
+pytestmark = pytest.mark.evidence
+
 torch = pytest.importorskip("torch")
 
 CHANGES = [
@@ -120,7 +122,7 @@ class Planted:
         return os.open, (str(self.path), os.O_CREAT)
 
 
-def test_a_person_pauses_changes_steps_saves_and_stops_it(tmp_path: Path) -> None:
+def test_the_user_pauses_changes_steps_saves_and_stops_it(tmp_path: Path) -> None:
     run = made(tmp_path, "run", ["train.steps=100000", "compute.parallel=fsdp"])
     process = start(run)
     wait_for(lambda: last_step(run) >= 3, process)

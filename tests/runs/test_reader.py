@@ -206,7 +206,7 @@ class TestTornRows:
 
 
 class TestValues:
-    def test_named_numbers_come_back_and_what_is_no_number_is_nan(self, tmp_path: Path) -> None:
+    def test_named_numbers_come_back_and_non_numbers_are_nan(self, tmp_path: Path) -> None:
         strange: list[Any] = ["NaN", "Infinity", "-Infinity", None, [1, 2], {"a": 1}, "text", True, 2**63, 1e308]
         log = b"".join(metrics(step, loss=value, lr=float(step)) for step, value in enumerate(strange))
         reader = RunReader(make_run(tmp_path / "run", log))
@@ -238,7 +238,7 @@ class TestValues:
 
 
 class TestWhatGoesWrong:
-    def test_what_is_not_a_run_is_refused_in_one_sentence(self, tmp_path: Path) -> None:
+    def test_what_is_not_a_run_is_refused_with_an_error(self, tmp_path: Path) -> None:
         with pytest.raises(LabError, match="no such directory"):
             RunReader(tmp_path / "absent")
         with pytest.raises(LabError, match=r"neither run\.json nor events\.jsonl"):
@@ -259,7 +259,7 @@ class TestWhatGoesWrong:
         assert reader.poll()
         assert (reader.info.title, reader.problem) == ("second", "")
 
-    def test_only_a_log_is_enough_and_a_garbled_heartbeat_is_no_heartbeat(self, tmp_path: Path) -> None:
+    def test_a_log_alone_is_enough_and_a_garbled_heartbeat_counts_as_none(self, tmp_path: Path) -> None:
         run = make_run(tmp_path / "run", metrics(1, loss=1.0))
         (run / "run.json").unlink()
         (run / "heartbeat").write_bytes(b"\0\0\0")
@@ -293,7 +293,7 @@ class TestWhatGoesWrong:
         reader.poll()
         assert set(reader.series("loss").values.tolist()) == {7.0}
 
-    def test_a_torn_tail_that_the_next_writer_cuts_off_is_no_new_log(self, tmp_path: Path) -> None:
+    def test_a_torn_tail_that_the_next_writer_cuts_off_is_not_a_new_log(self, tmp_path: Path) -> None:
         whole = metrics(1, loss=1.0)
         run = make_run(tmp_path / "run", whole + b'{"event":"metrics","ti')
         reader = RunReader(run)

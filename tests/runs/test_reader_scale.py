@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from txlab.runs import reader
 from txlab.runs.events import LineCursor
-from txlab.runs.reader import SEARCHED, RunReader, sampled_branch
+from txlab.runs.reader import SEARCHED, RunReader, sample_branch
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +77,7 @@ class TestTheFirstLook:
     ) -> None:
         log = history(1500, {start: stop for start, stop in rewinds.items() if stop < start})
         run = make_run(tmp_path_factory.mktemp("run"), log)
-        branch, offset = sampled_branch(run / "events.jsonl", tail, 60, 512, SEARCHED)
+        branch, offset = sample_branch(run / "events.jsonl", tail, 60, 512, SEARCHED)
         whole = full(run)
         assert offset == len(log)
         for name in ("loss", "val_loss"):
@@ -91,13 +91,13 @@ class TestTheFirstLook:
 
     def test_too_long_to_look_for_rewinds_the_steps_themselves_decide(self, tmp_path: Path) -> None:
         run = make_run(tmp_path / "run", history(3000, {2000: 500}))
-        branch, _ = sampled_branch(run / "events.jsonl", 2000, 100, 512, 0)
+        branch, _ = sample_branch(run / "events.jsonl", 2000, 100, 512, 0)
         steps = branch.series("loss").steps
         assert (np.diff(steps) >= 0).all()
         dead = set(points(branch, "loss")) - set(points(full(run), "loss"))
         assert all(500 < step < 500 + 60 for step, _ in dead)  # within one sample distance of the fork
 
-    def test_it_is_there_at_once_and_follows_what_comes(self, tmp_path: Path) -> None:
+    def test_it_is_available_immediately_and_follows_new_rows(self, tmp_path: Path) -> None:
         run = make_run(tmp_path / "run", history(3000, {2000: 1500}))
         seen = RunReader(run, background=False)
         assert seen.poll()
@@ -130,7 +130,7 @@ class TestTheFirstLook:
         assert points(seen, "loss") == points(full(run), "loss")
         assert [len(s) for s in seen.dead_series("loss")] == [3900]
 
-    def test_while_another_thread_catches_up_and_a_run_goes_on_nothing_is_lost(self, tmp_path: Path) -> None:
+    def test_while_another_thread_catches_up_and_a_run_continues_nothing_is_lost(self, tmp_path: Path) -> None:
         log = history(8_000, {6_000: 5_000})
         run = make_run(tmp_path / "run", log[: len(log) // 2])
         seen = RunReader(run)

@@ -29,7 +29,7 @@ def test_tags_group_and_notes_are_kept_where_lists_look_for_them(tmp_path: Path)
 
 
 @pytest.mark.parametrize("tags", ["small", [""], ["x" * 61], [1], ["a"] * 33])
-def test_what_are_no_tags_is_refused(tmp_path: Path, tags: object) -> None:
+def test_invalid_tags_are_refused(tmp_path: Path, tags: object) -> None:
     with pytest.raises(LabError, match="tags"):
         txlab.record("mine", root=tmp_path, tags=tags)  # type: ignore[arg-type]
 
@@ -54,7 +54,7 @@ KILLED = """
 """
 
 
-def test_a_killed_loop_goes_on_with_its_run_from_where_it_says(tmp_path: Path) -> None:
+def test_a_killed_loop_continues_with_its_run_from_where_it_says(tmp_path: Path) -> None:
     program = [sys.executable, "-c", textwrap.dedent(KILLED), str(tmp_path)]
     killed = subprocess.run(program, timeout=LONGEST, check=False)
     assert killed.returncode == -signal.SIGKILL
@@ -79,7 +79,7 @@ def test_a_killed_loop_goes_on_with_its_run_from_where_it_says(tmp_path: Path) -
     assert reader.scenario["config"] == {"lr": 0.1}
 
 
-def test_a_loop_that_goes_on_after_the_last_step_rewinds_nothing(tmp_path: Path) -> None:
+def test_a_loop_that_continues_after_the_last_step_rewinds_nothing(tmp_path: Path) -> None:
     for begin in (0, 5):
         with txlab.record("mine", root=tmp_path, id="abc", resume=True) as run:
             for step in range(begin, begin + 5):
@@ -89,7 +89,7 @@ def test_a_loop_that_goes_on_after_the_last_step_rewinds_nothing(tmp_path: Path)
     assert [row["resumed_from"] for row in rows if row["event"] == "start"] == [None, 4]
 
 
-def test_the_loop_may_say_itself_where_it_goes_on(tmp_path: Path) -> None:
+def test_the_loop_may_set_the_step_at_which_it_continues(tmp_path: Path) -> None:
     for _ in range(2):
         with txlab.record("mine", root=tmp_path, id="abc", resume=True) as run:
             run.rewind(2, "from my checkpoint")
@@ -194,6 +194,7 @@ TWO = """
 """
 
 
+@pytest.mark.evidence
 def test_two_processes_pause_change_and_stop_at_the_same_step(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     from steered import Person

@@ -62,7 +62,7 @@ def test_frames_samples_and_torch_values_are_taken(tmp_path: Path) -> None:
     assert frame.tokens == {"probe": ["a", "b", "c"]}
 
 
-def test_an_exception_is_the_reason_and_goes_on_to_the_caller(tmp_path: Path) -> None:
+def test_an_exception_is_the_reason_and_propagates_to_the_caller(tmp_path: Path) -> None:
     run = txlab.record("mine", root=tmp_path)
     run.log(3, loss=1.0)
     with pytest.raises(ZeroDivisionError), run:
@@ -73,14 +73,14 @@ def test_an_exception_is_the_reason_and_goes_on_to_the_caller(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("last", "status"), [("pass", "done"), ("1 / 0", "failed"), ("sys.exit(0)", "done")])
-def test_a_run_that_nobody_closes_is_closed_at_the_end_of_the_program(tmp_path: Path, last: str, status: str) -> None:
+def test_an_unclosed_run_is_closed_at_the_end_of_the_program(tmp_path: Path, last: str, status: str) -> None:
     script = f"import sys, txlab\nrun = txlab.record('mine', root={str(tmp_path)!r})\nrun.log(1, loss=2.0)\n{last}\n"
     subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=300, check=False)
     info = RunInfo.load(find_run("mine", tmp_path))
     assert (info.status, info.step) == (status, 1)
 
 
-def test_steps_do_not_go_back_unless_it_is_said(tmp_path: Path) -> None:
+def test_steps_do_not_go_back_without_a_rewind(tmp_path: Path) -> None:
     with txlab.record("mine", root=tmp_path) as run:
         for step in range(5):
             run.log(step, loss=float(step))
@@ -124,7 +124,7 @@ def test_steps_of_numpy_and_torch_are_rows_that_readers_see(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("step", [6.0, 6.5, "6", None, -1])
-def test_what_is_no_step_is_refused_and_not_lost(tmp_path: Path, step: object) -> None:
+def test_an_invalid_step_is_refused_and_not_lost(tmp_path: Path, step: object) -> None:
     with txlab.record("mine", root=tmp_path) as run, pytest.raises(LabError, match="whole number"):
         run.log(step, loss=1.0)  # type: ignore[arg-type]
 
@@ -135,7 +135,7 @@ MASKED = [np.ma.masked, np.ma.array([1.0], mask=True)]
 @pytest.mark.parametrize(
     "value", ["abc", "1.5", b"1", None, [1.0, 2.0], np.ones(3), 10**400, 1 + 2j, np.complex64(1), *MASKED]
 )
-def test_what_is_no_number_is_refused_with_its_name(tmp_path: Path, value: object) -> None:
+def test_a_non_number_is_refused_with_its_name(tmp_path: Path, value: object) -> None:
     with txlab.record("mine", root=tmp_path) as run, pytest.raises(LabError, match=r"step 7: accuracy = .* one number"):
         run.log(7, accuracy=value)  # type: ignore[arg-type]
 
@@ -166,7 +166,7 @@ class OnDevice:
 
 
 @pytest.mark.parametrize("shape", [(3,), (0,), (2, 2)])
-def test_the_shape_of_a_tensor_on_a_device_is_checked_at_once_and_nothing_else_is_lost(
+def test_the_shape_of_a_tensor_on_a_device_is_checked_immediately_and_nothing_else_is_lost(
     tmp_path: Path, shape: tuple[int, ...]
 ) -> None:
     with txlab.record("mine", root=tmp_path) as run:
@@ -291,7 +291,7 @@ def test_names_that_no_utf8_can_hold_do_not_end_the_program(tmp_path: Path) -> N
     assert said == {"kind": "recorded", "name": "a?b", "config": {"data": "a?b", "a?b": "a?b"}}
 
 
-def test_a_frame_of_what_is_no_number_is_refused_with_its_name(tmp_path: Path) -> None:
+def test_a_frame_of_a_non_number_is_refused_with_its_name(tmp_path: Path) -> None:
     with txlab.record("mine", root=tmp_path) as run:
         for array in (np.array([None]), np.array(["a"]), np.zeros(2, complex)):
             with pytest.raises(LabError, match="attention of a frame is of"):
@@ -331,7 +331,7 @@ def test_tensors_of_a_device_are_fetched_together_as_they_were(tmp_path: Path, m
     ]
 
 
-def test_each_metric_has_steps_of_its_own(tmp_path: Path) -> None:
+def test_each_metric_has_its_own_steps(tmp_path: Path) -> None:
     with txlab.record("mine", root=tmp_path) as run:
         for step in range(100):
             run.log(step, {"train/loss": 1 / (step + 1)})
@@ -375,7 +375,7 @@ def test_threads_may_be_at_different_steps_and_every_row_is_whole(tmp_path: Path
 
 
 @pytest.mark.parametrize("how", ["deleted", "moved"])
-def test_a_directory_that_disappears_is_said_once_and_the_loop_goes_on(
+def test_a_directory_that_disappears_is_reported_once_and_the_loop_continues(
     tmp_path: Path, how: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with txlab.record("mine", root=tmp_path) as run:

@@ -19,6 +19,8 @@ from txlab.runs.frames import FrameIndex
 from txlab.runs.process import prepare
 from txlab.runs.scenario import load_scenario
 
+pytestmark = pytest.mark.evidence
+
 torch = pytest.importorskip("torch")
 
 SCENARIO = """

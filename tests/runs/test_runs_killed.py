@@ -30,6 +30,8 @@ from txlab.runs.frames import FrameIndex
 from txlab.runs.process import execute, pending_changes, prepare
 from txlab.runs.scenario import LoadedScenario
 
+pytestmark = pytest.mark.evidence
+
 pytest.importorskip("safetensors.torch")
 register()
 
@@ -166,7 +168,7 @@ def frame_of(run: RunDirectory, step: int) -> bytes:
     return bytes(index.read(step).tensors["weights"].tobytes())
 
 
-def test_a_persons_change_is_repeated_after_kills_at_the_same_step(tmp_path: Path) -> None:
+def test_a_user_change_is_repeated_after_kills_at_the_same_step(tmp_path: Path) -> None:
     """The change at 30 comes after checkpoint 28; two processes are killed before the next checkpoint, one of them
     before it reaches 30 again."""
     change = {30: Request("set", "lr", 0.2, by="ann@box", id="the-change")}
@@ -337,7 +339,7 @@ def test_a_stop_is_answered_while_a_run_is_being_prepared(tmp_path: Path, monkey
     send(run, Request("stop", by="a test"))
     assert ended_within(pid, 300) == 3
     info = RunInfo.load(run)
-    assert (info.status, info.reason) == ("stopped", "a test asked for it while it was being prepared")
+    assert (info.status, info.reason) == ("stopped", "a test asked for it during preparation")
     answers = {row["request"]: row["applied"] for row in read_rows(run.events)[0] if row["event"] == "control"}
     assert answers == {"set": False, "stop": True}
     monkeypatch.undo()

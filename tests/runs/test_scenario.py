@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from txlab.errors import LabError
 from txlab.experiments.kind import explain_scenario
-from txlab.experiments.kinds.control import ControlScenario
 from txlab.experiments.kinds.language_model.schema import LanguageModelScenario
-from txlab.runs.scenario import LARGEST_FILE, catalogue, dump_scenario, load_scenario, parse_override, shipped
-from txlab.runs.scenario_errors import Complaint, allowed, every_key, locate
+from txlab.experiments.kinds.mdp_control import ControlScenario
+from txlab.runs.scenario import LARGEST_FILE, catalogue, dump_scenario, load_scenario, parse_override, shipped_scenarios
+from txlab.runs.scenario_errors import Complaint, describe_allowed, every_key, locate
 
 MINIMAL = 'kind = "language-model"\n'
 
@@ -57,6 +57,47 @@ def test_overrides_seed_and_device_win_over_the_file(scenario_file: Path) -> Non
     assert (scenario.sampling.prompts, scenario.seed, scenario.compute.device) == (["a", "b"], 9, "cpu")
 
 
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("train.lr=0.5", "train.learning_rate"), ("lr=0.5", "train.learning_rate"), ("batch_size=2", "train.batch"),
+        ("train.batch_size=2", "train.batch"), ("max_steps=7", "train.steps"), ("model.n_layer=3", "model.layers"),
+        ("n_head=2", "model.heads"), ("d_model=32", "model.width"), ("block_size=16", "model.context"),
+    ],
+)  # fmt: skip
+def test_a_usual_name_sets_the_key_of_the_schema(scenario_file: Path, name: str, key: str) -> None:
+    value = name.partition("=")[2]
+    usual, ours = load_scenario(scenario_file, [name]), load_scenario(scenario_file, [f"{key}={value}"])
+    assert usual.scenario == ours.scenario
+    assert usual.changes == ours.changes == {key: tomllib.loads(f"x={value}")["x"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("train.epochs=3", "nearest: train.steps"),  # which are not the same, so it is not taken for them
+        ("epochs=3", "nearest: train.steps"),
+        ("train.lr=fast", 'train.learning_rate = "fast" is not allowed'),
+        ("model.lr=1", "model.lr is not a key"),
+    ],
+)
+def test_a_usual_name_that_cannot_be_taken_points_to_the_key(scenario_file: Path, name: str, said: str) -> None:
+    assert said in sentence(scenario_file, name)
+
+
+def test_a_file_with_a_usual_name_is_refused_with_the_key(scenario_file: Path) -> None:
+    scenario_file.write_text(MINIMAL + "[train]\nlr = 0.1\n")
+    assert "line 3: train.lr is not a key (nearest: train.learning_rate)" in sentence(scenario_file)
+
+
+def test_a_usual_name_that_several_tables_have_needs_its_table(tmp_path: Path) -> None:
+    path = tmp_path / "feedback.toml"
+    path.write_text('kind = "human-feedback"\n')
+    assert "lr is not a key" in sentence(path, "lr=0.1")
+    scenario: Any = load_scenario(path, ["policy.lr=0.1"]).scenario
+    assert scenario.policy.learning_rate == 0.1
+
+
 def test_a_model_of_attention_alone_takes_no_width_of_a_feed_forward(scenario_file: Path) -> None:
     assert "feed_forward = 32 has no meaning" in sentence(
         scenario_file, "model.block=attention", "model.feed_forward=32"
@@ -64,7 +105,7 @@ def test_a_model_of_attention_alone_takes_no_width_of_a_feed_forward(scenario_fi
     assert "gated has no meaning" in sentence(scenario_file, "model.block=attention", "model.gated=true")
 
 
-CONTROL = """kind = "control"
+CONTROL = """kind = "mdp-control"
 [world]
 name = "cliff"
 [[learners]]
@@ -75,7 +116,7 @@ label = "bold"
 """
 
 
-@pytest.mark.parametrize("text", [CONTROL, 'kind = "control"\n'])
+@pytest.mark.parametrize("text", [CONTROL, 'kind = "mdp-control"\n'])
 def test_one_table_of_a_list_is_reached_by_its_name_or_its_number(tmp_path: Path, text: str) -> None:
     path = tmp_path / "two.toml"
     path.write_text(text)
@@ -89,7 +130,7 @@ def test_one_table_of_a_list_is_reached_by_its_name_or_its_number(tmp_path: Path
     assert loaded.changes["learners.sarsa.alpha"] == 0.1
 
 
-def test_what_is_wrong_with_one_table_of_a_list_is_said(tmp_path: Path) -> None:
+def test_a_mistake_in_one_table_of_a_list_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "two.toml"
     path.write_text(CONTROL)
     allowed = "allowed: 0 to 1, sarsa, bold"
@@ -104,10 +145,10 @@ def test_what_is_wrong_with_one_table_of_a_list_is_said(tmp_path: Path) -> None:
     assert 'learners: 2 of them are called "sarsa"' in sentence(path, "learners.sarsa.alpha=.1")
 
 
-def test_a_later_override_wins_and_one_may_make_a_table(scenario_file: Path) -> None:
-    scenario = load_scenario(scenario_file, ["look.positions=5", "look.positions=6"]).scenario
+def test_a_later_override_wins_and_an_override_may_create_a_table(scenario_file: Path) -> None:
+    scenario = load_scenario(scenario_file, ["probe.positions=5", "probe.positions=6"]).scenario
     assert isinstance(scenario, LanguageModelScenario)
-    assert scenario.look.positions == 6
+    assert scenario.probe.positions == 6
 
 
 @pytest.mark.parametrize(
@@ -132,9 +173,9 @@ def test_values_are_toml_and_otherwise_text(override: str, value: object) -> Non
 
 def test_a_number_is_a_text_where_the_schema_wants_text(scenario_file: Path) -> None:
     assert load_scenario(scenario_file, ["about.title=2024"]).scenario.about.title == "2024"
-    scenario = load_scenario(scenario_file, ["look.text=true"]).scenario
+    scenario = load_scenario(scenario_file, ["probe.text=true"]).scenario
     assert isinstance(scenario, LanguageModelScenario)
-    assert scenario.look.text == "true"
+    assert scenario.probe.text == "true"
 
 
 @pytest.mark.parametrize(
@@ -162,7 +203,9 @@ def test_a_number_is_a_text_where_the_schema_wants_text(scenario_file: Path) -> 
         ("data.text=python-doc", ["python-doc", "nearest: python-docs", "a folder"]),
     ],
 )
-def test_a_wrong_override_is_said_with_what_is_allowed(scenario_file: Path, override: str, parts: list[str]) -> None:
+def test_a_wrong_override_is_reported_with_what_is_allowed(
+    scenario_file: Path, override: str, parts: list[str]
+) -> None:
     said = sentence(scenario_file, override)
     for part in parts:
         assert part in said
@@ -176,7 +219,7 @@ def test_the_file_and_the_line_are_named(tmp_path: Path) -> None:
     assert "(and 2 more)" in said
 
 
-def test_of_several_mistakes_the_first_in_the_file_is_said(tmp_path: Path) -> None:
+def test_of_several_mistakes_the_first_in_the_file_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "wrong.toml"
     path.write_text(MINIMAL + "[train]\nsteps = 0\n[model]\nlayers = 0\n")
     assert "line 3: train.steps = 0" in sentence(path)
@@ -260,7 +303,7 @@ def test_a_hostile_file_name_is_made_visible(tmp_path: Path) -> None:
     assert "\\udcff.toml" in sentence(undecodable)
 
 
-def test_what_is_no_regular_file_is_not_even_opened(tmp_path: Path) -> None:
+def test_a_non_regular_file_is_not_even_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.toml")  # opening it would wait for ever for a writer
     assert "not a regular file" in sentence(tmp_path / "pipe.toml")
     assert "not a regular file" in sentence("/dev/zero")
@@ -339,7 +382,7 @@ def test_a_dump_says_every_default(scenario_file: Path) -> None:
 
 def test_every_shipped_scenario_is_valid_and_described() -> None:
     entries = catalogue()
-    assert {entry.name for entry in entries} == set(shipped())
+    assert {entry.name for entry in entries} == set(shipped_scenarios())
     for entry in entries:
         about = entry.scenario.about
         assert about.title, entry.name
@@ -357,7 +400,7 @@ def test_every_shipped_scenario_is_valid_and_described() -> None:
         ("\x1b[31m = 1\n", ["line 1", "\\x1b"]),
     ],
 )
-def test_what_is_no_toml_is_quoted_with_its_line(tmp_path: Path, content: str, parts: list[str]) -> None:
+def test_invalid_toml_is_quoted_with_its_line(tmp_path: Path, content: str, parts: list[str]) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(content)
     with pytest.raises(LabError) as refused:
@@ -367,7 +410,7 @@ def test_what_is_no_toml_is_quoted_with_its_line(tmp_path: Path, content: str, p
     assert "\x1b" not in said
 
 
-def test_the_catalogue_goes_from_short_to_long_and_ends_with_what_nobody_has_timed() -> None:
+def test_the_catalogue_goes_from_short_to_long_and_ends_with_unknown_durations() -> None:
     minutes = [entry.scenario.about.minutes for entry in catalogue() if entry.scenario.about.chapter == "T"]
     known = [minute for minute in minutes if minute]
     assert known == sorted(known)
@@ -397,7 +440,7 @@ MANY = {
 
 
 @pytest.mark.parametrize("what", MANY)
-def test_a_file_of_very_many_mistakes_is_one_sentence_soon(
+def test_a_file_with_very_many_mistakes_is_quickly_a_readable_error(
     what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This once took minutes: every complaint was put into words, and its line was searched for line by line."""
@@ -411,8 +454,8 @@ def test_a_file_of_very_many_mistakes_is_one_sentence_soon(
     assert len(asked) == 1
 
 
-def test_a_bound_is_written_as_a_person_would() -> None:
+def test_a_bound_is_written_without_superfluous_digits() -> None:
     for schema in (LanguageModelScenario, ControlScenario):
         for key in every_key(schema):
-            said = allowed(locate(schema, tuple(key.split(".")))[1])
+            said = describe_allowed(locate(schema, tuple(key.split(".")))[1])
             assert not re.search(r"\d\.0\b", said), f"{key}: {said}"

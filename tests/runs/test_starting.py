@@ -45,7 +45,7 @@ device = "cpu"
 dtype = "float32"
 attention = "matmul"
 threads = 1
-share = "operations"
+thread_mode = "operations"
 compile = false
 [start]
 run = "{run}"
@@ -163,9 +163,7 @@ def test_the_tokenizer_of_the_first_run_is_kept_in_the_second(tiny_scenario: Pat
         ({"start": 'fingerprint = "abc"'}, r"has other weights now .* than start\.fingerprint says \(abc\)"),
     ],
 )
-def test_what_does_not_agree_is_said_in_one_sentence(
-    tiny_run: Path, tmp_path: Path, said: dict[str, str], sentence: str
-) -> None:
+def test_a_disagreement_is_reported(tiny_run: Path, tmp_path: Path, said: dict[str, str], sentence: str) -> None:
     with pytest.raises(LabError, match=sentence) as error:
         prepared(tmp_path, tiny_run, **said)
     assert "\n" not in str(error.value)
@@ -185,7 +183,7 @@ def test_what_agrees_may_be_said(tiny_run: Path, tmp_path: Path) -> None:
         ("/", r"start\.run = '/': "),
     ],
 )
-def test_a_run_that_is_not_there_is_told_how_to_be_made(tmp_path: Path, run: str, sentence: str) -> None:
+def test_a_missing_run_is_reported_with_how_to_make_it(tmp_path: Path, run: str, sentence: str) -> None:
     with pytest.raises(LabError, match=sentence):
         prepared(tmp_path, run)
 

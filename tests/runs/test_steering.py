@@ -52,7 +52,7 @@ class Loop:
         assert not self.thread.is_alive()
 
 
-def test_a_loop_that_polls_pauses_steps_goes_on_and_stops(tmp_path: Path) -> None:
+def test_a_loop_that_polls_pauses_steps_resumes_and_stops(tmp_path: Path) -> None:
     loop = Loop(tmp_path)
     row = loop.ask("pause")
     assert (row["applied"], row["by"], row["error"]) == (True, "ann@box", None)
@@ -99,7 +99,7 @@ def test_a_checkpoint_is_made_by_the_loop_and_before_a_stop(tmp_path: Path) -> N
     assert [row["path"] for row in loop.rows("checkpoint")] == [f"model-{step}.pt" for step in loop.at["saved"]]
 
 
-def test_a_loop_whose_save_or_change_fails_goes_on(tmp_path: Path) -> None:
+def test_a_loop_whose_save_or_change_fails_continues(tmp_path: Path) -> None:
     def broken(*_: object) -> None:
         raise OSError("the disk is full")
 
@@ -122,7 +122,7 @@ def test_what_the_loop_has_not_declared_is_refused(tmp_path: Path) -> None:
     loop.stop()
 
 
-def test_a_parameter_outside_its_bounds_is_refused_at_once(tmp_path: Path) -> None:
+def test_a_parameter_outside_its_bounds_is_refused_immediately(tmp_path: Path) -> None:
     with txlab.record("mine", root=tmp_path) as run, pytest.raises(LabError, match="lr = 5 is outside"):
         run.adjustable("lr", 5, 0, 1, apply=print)
 

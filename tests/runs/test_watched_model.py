@@ -101,7 +101,7 @@ def test_norms_of_gradients_are_those_at_the_update_and_cost_no_other_step(
         assert next(row for row in rows if row["step"] == step)["values"]["loss"] == float(loss)
 
 
-def test_what_cannot_be_watched_is_said_before_the_training(tmp_path: Path) -> None:
+def test_what_cannot_be_watched_is_reported_before_the_training(tmp_path: Path) -> None:
     with txlab.record("mine", root=tmp_path) as run:
         with pytest.raises(LabError, match="Tiny could not be called with the probe: IndexError"):
             run.watch(Tiny(), torch.tensor([[1000]]))
@@ -115,7 +115,7 @@ def test_what_cannot_be_watched_is_said_before_the_training(tmp_path: Path) -> N
             run.watch(Tiny(), torch.zeros(1, 1200, dtype=torch.long))
 
 
-def test_a_look_that_fails_later_is_noted_once_and_the_loop_goes_on(tmp_path: Path) -> None:
+def test_a_later_failure_of_a_probe_is_noted_once_and_the_loop_continues(tmp_path: Path) -> None:
     model = Tiny()
     with txlab.record("mine", root=tmp_path) as run:
         run.watch(model, torch.tensor([[1, 2]]), every=1)

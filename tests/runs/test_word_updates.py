@@ -76,7 +76,7 @@ def test_the_step_is_the_last_in_which_the_pair_met(run: RunDirectory) -> None:
         updates.last(*(updates.words[each] for each in rare), step=0)
 
 
-def test_a_rate_changed_by_a_person_is_the_rate_of_the_update(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rate_changed_by_the_user_is_the_rate_of_the_update(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from txlab.runs import control
 
     asked = [Request("set", "alpha", 0.5, by="test", id="1")]
@@ -168,7 +168,7 @@ def test_a_prediction_of_any_objective_is_explained_as_the_run_made_it(
     torch.testing.assert_close(updates.experiment.state_dict()["v"], model.v, rtol=0, atol=0)
 
 
-def test_the_update_of_an_objective_beside_the_first_is_its_own(tmp_path: Path) -> None:
+def test_the_update_of_a_second_objective_is_its_own(tmp_path: Path) -> None:
     made = trained(tmp_path, name="words-softmax")
     updates, step = open_updates(f"{made.path}@8")
     words = updates.words

@@ -103,7 +103,7 @@ def test_a_run_that_cannot_be_begun_is_not_left_running(
 
 
 @pytest.mark.parametrize(("owner", "name"), [("alerts.Alarms", "look"), ("recorder.Recorder", "_look")])
-def test_the_heartbeat_goes_on_after_an_error_in_its_thread(
+def test_the_heartbeat_continues_after_an_error_in_its_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: str, name: str
 ) -> None:
     """Without it, a run that is computed would be shown as lost; the log says what was wrong, once."""

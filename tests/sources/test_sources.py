@@ -114,7 +114,7 @@ def test_an_update_taken_back_leaves_frames_and_metrics() -> None:
     assert source.series("loss").values.tolist() == [0.0, 1.0, 4.0, 9.0, 16.0]
 
 
-def test_a_live_source_needs_no_terminal_and_runs_in_a_thread_of_its_own() -> None:
+def test_a_live_source_needs_no_terminal_and_runs_in_its_own_thread() -> None:
     threads: list[int] = []
     source: Live[Squares] = Live(lambda picture: threads.append(threading.get_ident()))
     source.begin(lambda _: Squares(), run=True)
@@ -128,7 +128,82 @@ def test_a_live_source_needs_no_terminal_and_runs_in_a_thread_of_its_own() -> No
     assert source.series("loss").values[-1] == 2.0 * source.updates**2
 
 
-def test_what_cannot_be_adjusted_is_told_in_a_sentence() -> None:
+@dataclass
+class Counting:
+    """Only what every live source requires."""
+
+    step_count: int = 0
+
+    def step(self) -> dict[str, float]:
+        self.step_count += 1
+        return {}
+
+    def frame(self) -> Frame:
+        return Frame(self.step_count)
+
+
+def test_only_what_an_experiment_can_do_is_offered() -> None:
+    said: list[str] = []
+    source: Live[Counting] = Live(failed=said.append)
+    source.begin(lambda _: Counting())
+    source.adjust("rate", 1.0)
+    until(lambda: said)
+    assert said == ["rate cannot be adjusted here; adjustable: none"]
+    assert not source.can_undo
+
+
+class Gate(Squares):
+    """Its second update fails. A step waits until it may begin."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open = threading.Event()
+
+    def step(self) -> dict[str, float]:
+        assert self.open.wait(LONGEST)
+        if self.step_count == 1:
+            raise LabError("one is enough")
+        return super().step()
+
+
+class KeyLog(Live[Gate]):
+    """Notes which pictures are shown, and when keys are held and released."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda picture: self.log.append(picture.frame.step), self.note)
+        self.log: list[object] = []
+        self.held: list[object] = []
+
+    def note(self, sentence: str) -> None:
+        self.log.append(sentence)
+
+    def hold_keys(self, what: object) -> None:
+        self.held.append(what)
+        self.log.append("held")
+
+    def release_keys(self, what: object) -> None:
+        self.held.remove(what)
+        self.log.append("released")
+
+
+def test_keys_wait_for_the_picture_of_a_step_even_of_one_that_fails() -> None:
+    gate, source = Gate(), KeyLog()
+    source.begin(lambda _: gate)
+    until(lambda: source.idle)
+    source.step(keys_wait=True)
+    assert len(source.held) == 1
+    gate.open.set()
+    until(lambda: source.idle)
+    source.step(keys_wait=True)
+    until(lambda: source.idle)
+    source.step()
+    until(lambda: source.idle)
+    assert source.held == []
+    begun, step = ["held", 0, "released"], ["held", 1, "released"]
+    assert source.log == [*begun, *step, "held", "one is enough", 1, "released", "one is enough", 1]
+
+
+def test_an_unknown_parameter_is_reported() -> None:
     said: list[str] = []
     source: Live[Squares] = Live(failed=said.append)
     source.begin(lambda _: Squares())

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+import recorded
 from recorded import settle
 from textual.pilot import Pilot
 
 from txlab.engine.rl.settings import Settings
 from txlab.tui.screens.arena.learners import GreedyWalk, LiveMatch
 from txlab.tui.screens.arena.screen import ArenaScreen
+
+app_on = partial(recorded.app_on, screen="arena")
 
 
 async def opened(pilot: Pilot[None]) -> ArenaScreen:

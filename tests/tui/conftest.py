@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import parsed_once  # noqa: F401 - a sixth of a console's start
 import pilots  # noqa: F401 - how a pilot waits
 import pytest
 from recorded import still_open

@@ -10,7 +10,7 @@ from recorded import app_on, settle, still_open
 from textual.pilot import Pilot
 
 import txlab
-from txlab.engine.rlhf.preferences import Question, Ranking, encoded
+from txlab.engine.rlhf.preferences import Question, Ranking, encode_line
 from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.preferences import QUESTIONS, Answers, append
 from txlab.tui.app import TxlabApp
@@ -43,7 +43,7 @@ def feedback_run(
     still_open.append(run)
     directory = RunDirectory(run.path)
     if questions:
-        append(directory, QUESTIONS, [encoded(question(number)) for number in range(1, questions + 1)])
+        append(directory, QUESTIONS, [encode_line(question(number)) for number in range(1, questions + 1)])
     rng = np.random.default_rng(3)
     shown = {f"prompt/{i}": prompt for i in range(2)}
     for at in range(1, step + 1):

@@ -1,4 +1,4 @@
-"""Pictures of a running Textual app, for looking at screens and for the images of the README.
+"""Pictures of a running Textual app, for looking at screens and for the images of README.md and docs/.
 
 The cells are taken from the compositor (what would be sent to the terminal) and rasterised with Pillow and DejaVu Sans
 Mono. Box drawing, blocks, shades and braille are drawn geometrically, so that there are no seams between cells; reduced

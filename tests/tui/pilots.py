@@ -13,6 +13,7 @@ from waiting import LONGEST
 
 LOOK, QUIET = 0.02, 0.001  # seconds between two looks; processor time in that time that is nothing
 LOOKS, OTHERS, HELD = 50, 3, 10  # looks at most; for threads that are no workers; until a worker is taken to be held
+TURNS = 10  # of the loop, for timers that came due together with the look because the machine had stalled
 LIVE_ON = {"session", "preload"}  # groups of workers that end with their screen
 
 
@@ -35,7 +36,10 @@ async def wait_for_idle(min_sleep: float = LOOK, max_sleep: float = 1.0) -> None
             if held < HELD:
                 continue
         if quiet or look >= OTHERS:
-            return
+            for _ in range(TURNS):
+                await asyncio.sleep(0)
+            if time.thread_time() - loop < QUIET:
+                return
 
 
 textual.app.wait_for_idle = wait_for_idle

@@ -16,7 +16,7 @@ from txlab.tui.widgets.board import Board
 
 
 def app_on(root: Path, ascii: bool = False, **settings: Any) -> TxlabApp:
-    return TxlabApp(root=root, ascii=ascii, settings=Settings(**settings))
+    return TxlabApp(root=root, ascii=ascii, settings=Settings(**settings), screen="play")
 
 
 async def opened(pilot: Pilot[None]) -> PlayScreen:

@@ -12,11 +12,13 @@ from textual.pilot import Pilot
 from waiting import LONGEST
 
 import txlab
+from txlab.engine.explain import Explanation
 from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.events import encode_row
 from txlab.runs.recording import Recording
 from txlab.tui.app import TxlabApp
 from txlab.tui.settings import Settings
+from txlab.tui.widgets.why import WhyPanel, WhyScreen
 
 HOSTILE = "[/x][bold]\x1b[31m\x1b]0;owned\x07‮日本é́\x00\x9b2J$markup"
 """Markup, escape sequences, an OSC title, a bidi override, wide and combining characters, NUL, a C1 control."""
@@ -61,8 +63,9 @@ def append_rows(path: Path, *rows: dict[str, object]) -> None:
             file.write(encode_row({"time": time.time(), **row}))
 
 
-def app_on(root: Path, run: Path | None = None, **settings: object) -> TxlabApp:
-    return TxlabApp(run=run, root=root, settings=Settings(**settings))  # type: ignore[arg-type]
+def app_on(root: Path | None, run: Path | None = None, screen: str = "", **settings: object) -> TxlabApp:
+    """The console; `screen` is that with which it opens, if it is not the run's or the Lab."""
+    return TxlabApp(run=run, root=root, settings=Settings(**settings), screen=screen)  # type: ignore[arg-type]
 
 
 async def settle(pilot: Pilot[None], until: object = None) -> None:
@@ -73,6 +76,19 @@ async def settle(pilot: Pilot[None], until: object = None) -> None:
         assert time.monotonic() < end, "what was waited for did not happen"
         await pilot.pause(0.03)
     await pilot.pause()
+
+
+async def explained(pilot: Pilot[None]) -> Explanation:
+    """Wait for the answer of `w`, and return the explanation that its dialog shows."""
+
+    def shown() -> Explanation | None:
+        screen = pilot.app.screen
+        return screen.query_one(WhyPanel).explanation if isinstance(screen, WhyScreen) else None
+
+    await settle(pilot, shown)
+    found = shown()
+    assert found is not None
+    return found
 
 
 async def leave_dialogs(pilot: Pilot[None]) -> None:

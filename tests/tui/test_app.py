@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from picture import text_of
 from recorded import HOSTILE, app_on, make_run, settle
+from textual.dom import DOMNode
+from textual.screen import ModalScreen
 
 from txlab.errors import LabError
+from txlab.tui.bindings import MOVING, Listing
 from txlab.tui.palette import commands_of
-from txlab.tui.phrases import MOVING, group_of, phrase_of
 from txlab.tui.screen_registry import SCREENS
 from txlab.tui.screens.dialogs import AskValue, Choose
 from txlab.tui.screens.help import HelpScreen
@@ -31,7 +34,8 @@ async def test_every_screen_opens_by_its_digit_and_its_function_key(root: Path, 
     app = app_on(root)
     async with app.run_test(size=size) as pilot:
         for room in [room for room in SCREENS if room.key]:
-            for key in (room.key, f"f{room.key if room.key != '0' else '10'}"):
+            function = {"0": ["f10"], "M": []}.get(room.key, [f"f{room.key}"])  # a letter is that key alone
+            for key in (room.key, *function):
                 await pilot.press("1", key)
                 await pilot.pause()
                 assert app.current_mode == room.name
@@ -39,7 +43,7 @@ async def test_every_screen_opens_by_its_digit_and_its_function_key(root: Path, 
 
 async def test_help_says_what_each_key_does_and_with_i_its_id(root: Path) -> None:
     app = app_on(root)
-    async with app.run_test(size=(120, 60)) as pilot:
+    async with app.run_test(size=(120, 80)) as pilot:
         await pilot.press("question_mark")
         await pilot.pause()
         assert isinstance(app.screen, HelpScreen)
@@ -86,8 +90,8 @@ async def test_the_palette_offers_the_actions_of_the_screen_and_does_them(
     ("typed", "title"),
     [
         ("rewind", "go back and forth through what was recorded"),
-        ("compare runs", "draw another run beside this one"),
-        ("exit", "quit txlab; runs go on without it"),
+        ("compare runs", "overlay another run"),
+        ("exit", "quit txlab; runs keep running"),
         ("screenshot", "save a picture of this screen (SVG)"),
     ],
 )
@@ -102,18 +106,21 @@ async def test_the_palette_knows_synonyms_and_puts_the_best_match_first(root: Pa
         )
 
 
-async def test_every_key_has_a_phrase_of_several_words(root: Path) -> None:
-    app = app_on(root)
-    async with app.run_test(size=(100, 40)):
-        for room in SCREENS:
-            bindings = [each for keys in room.load()._merged_bindings.key_to_bindings.values() for each in keys]
-            for binding in bindings:
-                if (
-                    binding.description
-                    and group_of(binding) is not MOVING
-                    and not (binding.id or "").startswith("room.")
-                ):
-                    assert len(phrase_of(binding).split()) > 1, binding.id
+def classes_below(cls: type[DOMNode]) -> Iterator[type[DOMNode]]:
+    for each in cls.__subclasses__():
+        yield each
+        yield from classes_below(each)
+
+
+def test_every_key_that_the_help_lists_has_a_sentence() -> None:
+    for entry in SCREENS:
+        entry.load()
+    ours = [each for each in classes_below(DOMNode) if each.__module__.startswith("txlab.")]
+    bindings = [key for each in ours if not issubclass(each, ModalScreen) for key in each.__dict__.get("BINDINGS", ())]
+    assert len(bindings) > 200
+    for binding in bindings:
+        of_one_word = binding.group == Listing(MOVING) or binding.id.startswith("room.")
+        assert len(binding.tooltip.split()) > (0 if of_one_word else 1), binding
 
 
 async def test_train_and_attention_open_the_newest_run_they_can_show(root: Path) -> None:
@@ -152,7 +159,9 @@ async def test_a_picture_is_saved_in_the_current_folder(
     assert "<svg" in next(tmp_path.glob("txlab-lab-*.svg")).read_text()
 
 
-async def test_a_picture_that_cannot_be_written_is_one_sentence(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_picture_that_cannot_be_written_is_a_readable_error(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Path, "cwd", lambda: Path("/proc/nowhere"))
     app = app_on(root)
     async with app.run_test() as pilot:
@@ -160,7 +169,7 @@ async def test_a_picture_that_cannot_be_written_is_one_sentence(root: Path, monk
         await settle(pilot, lambda: any("picture cannot be written" in str(n.message) for n in app._notifications))
 
 
-async def test_an_error_of_the_person_is_one_line_and_a_bug_is_logged(root: Path) -> None:
+async def test_a_user_error_is_one_line_and_a_bug_is_logged(root: Path) -> None:
     app = app_on(root)
     async with app.run_test() as pilot:
         app.report(LabError(f"{HOSTILE} is wrong"))
@@ -192,3 +201,22 @@ def test_the_console_imports_no_torch() -> None:
         "assert 'torch' not in sys.modules and 'matplotlib' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("columns", "begins"),
+    [
+        (80, " txlab   1 Lab 2 3 4 5 │ 6 7 8 9 0 │ M "),
+        (120, " txlab   1 Lab 2 Tokens 3 Train 4 Attention 5 Words │ 6 Arena 7 Feedback "),
+        (140, " txlab   1 Lab  2 Tokens  3 Train  4 Attention  5 Words  │ 6 Arena  7 Feedback "),
+        (200, " txlab   Language models  1 Lab  2 Tokens  3 Train  4 Attention  5 Words  │ Learning  6 Arena "),
+    ],
+)
+async def test_the_tabs_are_grouped_as_far_as_there_is_room(root: Path, columns: int, begins: str) -> None:
+    app = app_on(root)
+    async with app.run_test(size=(columns, 24)) as pilot:
+        await settle(pilot)
+        line = text_of(app).splitlines()[0]
+        assert line.startswith(begins)
+        await pilot.click("NavigationLine", offset=(line.index("6"), 0))
+        await settle(pilot, lambda: app.current_mode == "arena")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from arena_screen import learn, notices, opened, order, quiet, settings_of, walks
+from arena_screen import app_on, learn, notices, opened, order, quiet, settings_of, walks
 from picture import text_of
-from recorded import app_on, settle
+from recorded import settle
 
 from txlab.drawing.palette import rgb_to_oklab
 from txlab.drawing.world_scene import SHOWS
@@ -20,7 +20,7 @@ from txlab.engine.rl.settings import Settings
 from txlab.sources.live import PACES
 from txlab.tui.screens.arena import worlds
 from txlab.tui.screens.base_screens import NavigationLine
-from txlab.tui.screens.words import Words
+from txlab.tui.screens.plain_text import Words
 from txlab.tui.widgets.why import WhyScreen
 
 SIZES = [(80, 24), (120, 40)]
@@ -197,7 +197,7 @@ async def test_why_answers_for_the_last_update_and_for_a_chosen_cell(tmp_path: P
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
         await learn(pilot, screen, 3000)
-        for keys in (["w"], ["down", "right", "w"]):
+        for keys in (["w"], ["up", "right", "w"]):
             await pilot.press(*keys)
             assert isinstance(app.screen, WhyScreen)
             await settle(pilot, lambda: "asking the learner" not in text_of(app))
@@ -257,7 +257,7 @@ async def test_sides_and_rules_come_and_go(tmp_path: Path) -> None:
         assert screen.curves[0].episodes.size == 0
 
 
-async def test_earlier_frames_are_looked_at_while_it_goes_on(tmp_path: Path) -> None:
+async def test_earlier_frames_are_shown_while_it_continues(tmp_path: Path) -> None:
     app = app_on(tmp_path)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
@@ -280,7 +280,7 @@ async def test_earlier_frames_are_looked_at_while_it_goes_on(tmp_path: Path) -> 
         assert screen.frame.step == 5
 
 
-async def test_other_worlds_are_opened_and_bad_ones_are_one_sentence(tmp_path: Path) -> None:
+async def test_other_worlds_are_opened_and_bad_ones_are_readable_errors(tmp_path: Path) -> None:
     app = app_on(tmp_path)
     bad = tmp_path / "[red]map[x].txt"
     bad.write_text("slip: 7\n\nS.G\n")
@@ -302,7 +302,7 @@ async def test_other_worlds_are_opened_and_bad_ones_are_one_sentence(tmp_path: P
         assert [each.rule for each in settings_of(screen)] == ["sarsa", "q-learning"]
 
 
-async def test_worlds_that_are_no_maps_are_drawn_and_not_edited(tmp_path: Path) -> None:
+async def test_worlds_without_maps_are_drawn_and_not_edited(tmp_path: Path) -> None:
     app = app_on(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await opened(pilot)
@@ -338,14 +338,14 @@ async def test_no_size_breaks_it(tmp_path: Path, ascii: bool) -> None:
         assert app._exception is None
 
 
-async def test_leaving_ends_the_learning_at_once(tmp_path: Path) -> None:
+async def test_leaving_ends_the_learning_immediately(tmp_path: Path) -> None:
     app = app_on(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await opened(pilot)
         await pilot.press("space")
         await settle(pilot, lambda: screen.session.updates > 100)
         session = screen.session
-        alive = threading.active_count()
+        before = set(threading.enumerate())
     end = time.monotonic() + 5
     while session.alive and time.monotonic() < end:
         time.sleep(0.01)
@@ -353,7 +353,7 @@ async def test_leaving_ends_the_learning_at_once(tmp_path: Path) -> None:
     stood = session.updates
     time.sleep(0.1)
     assert session.updates == stood
-    assert threading.active_count() <= alive
+    assert set(threading.enumerate()) <= before
 
 
 async def test_the_other_room_is_behind_t_under_the_same_name(tmp_path: Path) -> None:
@@ -367,7 +367,7 @@ async def test_the_other_room_is_behind_t_under_the_same_name(tmp_path: Path) ->
         await settle(pilot, lambda: app.current_mode == "arena")
 
 
-async def test_bands_over_seeds_are_computed_beside_and_go(tmp_path: Path) -> None:
+async def test_bands_over_seeds_are_computed_in_the_background_and_removed(tmp_path: Path) -> None:
     app = app_on(tmp_path)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
@@ -423,7 +423,7 @@ async def test_why_begins_with_the_update_just_made_and_goes_through_the_cells_a
         assert "1 of" in text_of(app)
 
 
-async def test_one_side_alone_loses_nothing_and_a_second_learner_resets_nobody(tmp_path: Path) -> None:
+async def test_one_side_alone_loses_nothing_and_a_second_learner_resets_none(tmp_path: Path) -> None:
     app = app_on(tmp_path)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
@@ -544,3 +544,14 @@ async def test_the_cursor_stands_out_from_the_value_under_it(tmp_path: Path, the
                 assert abs(rgb_to_oklab(tuple(colour.triplet))[0] - rgb_to_oklab(fill)[0]) > 0.3, level
                 seen += 1
         assert seen > 2
+
+
+async def test_the_first_arrow_moves_the_cursor_from_the_learner(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        row, column = screen.worlds.place_asked()
+        await pilot.press("up")
+        assert screen.cursor == (row - 1, column)
+        await pilot.press("right")
+        assert screen.cursor == (row - 1, column + 1)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from arena_screen import opened
-from recorded import app_on, leave_dialogs, settle
+import pytest
+from arena_screen import app_on, opened
+from recorded import leave_dialogs, settle
 from test_monkey import BATCH, PRINTED, SIZES, Caged
 from textual import events
+
+pytestmark = pytest.mark.evidence
 
 ARENA_EVENTS = 300
 KEYS = [

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from arena_screen import notices, opened, order, quiet, settings_of
+from arena_screen import app_on, notices, opened, order, quiet, settings_of
 from picture import text_of
-from recorded import HOSTILE, app_on, make_run, settle
+from recorded import HOSTILE, make_run, settle
 
 from txlab.engine.rl.rules import make_agent
 from txlab.engine.rl.settings import Settings
@@ -97,16 +97,16 @@ async def test_a_run_with_three_learners_is_gone_through_with_tab(root: Path) ->
         assert app._exception is None
 
 
-async def test_a_recorded_run_goes_on_by_hand(root: Path) -> None:
+async def test_a_recorded_run_continues_by_hand(root: Path) -> None:
     """The key l makes the world and its learners live; until then, keys that need a live match say so."""
     app = app_on(root)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await shown(pilot, app, root / "controlled")
-        assert "l go on by hand" in text_of(app)
+        assert "l continue by hand" in text_of(app)
         await pilot.press("space", "full_stop", "p", "u", "n")
         assert not screen.playback.can_edit
         assert len(app.screen_stack) == 1
-        assert "l goes on" in notices(app)
+        assert "l continues" in notices(app)
         await order(pilot, screen, "l")
         assert screen.playback.can_edit
         assert [each.rule for each in settings_of(screen)] == ["sarsa", "q-learning", "expected-sarsa"]
@@ -130,7 +130,7 @@ async def test_a_recorded_run_goes_on_by_hand(root: Path) -> None:
         assert app._exception is None
 
 
-async def test_a_layer_in_which_something_can_be_done_is_shown_and_y_goes_on(root: Path) -> None:
+async def test_a_layer_with_possible_actions_is_shown_and_y_goes_to_the_next(root: Path) -> None:
     app = app_on(root)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await shown(pilot, app, root / "taxi")
@@ -261,7 +261,7 @@ def test_returns_are_means_over_blocks_and_none_is_lost() -> None:
     assert episodes[-1] == whole
 
 
-def test_learners_of_one_rule_are_told_apart_by_what_differs() -> None:
+def test_learners_of_one_rule_are_distinguished_by_what_differs() -> None:
     sides = [
         {"title": "TD(0)", "rule": "td-0", "alpha": 0.05, "gamma": 1.0},
         {"title": "TD(0)", "rule": "td-0", "alpha": 0.1, "gamma": 1.0},

@@ -13,15 +13,15 @@ from recorded import app_on, make_run, settle
 from txlab.runs.scenario import catalogue
 from txlab.tui.screens.lab.describe import describe_scenario
 from txlab.tui.screens.train.text import one_sample, solid
-from txlab.tui.theme import glyphs
+from txlab.tui.theme import IN_ASCII, Signs
 
 
-def test_what_is_said_about_a_scenario_is_ascii() -> None:
+def test_the_description_of_a_scenario_is_ascii() -> None:
     entries = catalogue()
     assert any("ₜ" in describe_scenario(entry, 84).plain for entry in entries)
     for entry in entries:
         for cells in (84, 30):
-            text = describe_scenario(entry, cells, ascii=True).plain
+            text = describe_scenario(entry, cells, ascii=True).plain.translate(IN_ASCII)  # as it is painted
             assert text.isascii(), (entry.name, {c for c in text if not c.isascii()})
             assert "\\x" not in text
             assert "\\u" not in text
@@ -45,22 +45,21 @@ async def test_every_screen_and_dialog_is_ascii(tmp_path: Path, size: tuple[int,
             await pilot.pause()
 
 
-def test_a_sign_stands_where_the_prompt_ends() -> None:
-    assert one_sample([("The ", "cat\nsat")], 40, glyphs(True)).plain == "The |cat\nsat"
-    assert one_sample([("The ", "cat")], 40, glyphs(False)).plain == "The ›cat"
-    assert one_sample([("", "cat")], 40, glyphs(False)).plain == "cat"
-    folded = one_sample([("one two three four ", "five")], 10, glyphs(False))
+def test_a_sign_marks_the_end_of_the_prompt() -> None:
+    assert one_sample([("The ", "cat\nsat")], 40).plain.translate(IN_ASCII) == "The >cat\nsat"
+    assert one_sample([("The ", "cat")], 40).plain == "The ›cat"
+    assert one_sample([("", "cat")], 40).plain == "cat"
+    folded = one_sample([("one two three four ", "five")], 10)
     assert folded.plain == "one two\nthree four\n›five"
     assert {folded.plain[span.start : span.end] for span in folded.spans} == {"one two\nthree four\n", "›"}
 
 
 @given(st.text(max_size=40), st.text(max_size=20), st.integers(4, 30))
 def test_the_sign_is_between_prompt_and_text_however_it_folds(prompt: str, text: str, cells: int) -> None:
-    signs = glyphs(False)
-    shown = one_sample([(prompt, text)], cells, signs)
+    shown = one_sample([(prompt, text)], cells)
     if prompt:
         (sign,) = (span for span in shown.spans if span.style == "$accent")
-        assert shown.plain[sign.start : sign.end] == signs.prompt
+        assert shown.plain[sign.start : sign.end] == Signs.prompt
         assert solid(shown.plain[: sign.start]) == solid(prompt)
     else:
-        assert signs.prompt not in shown.plain or signs.prompt in text
+        assert Signs.prompt not in shown.plain or Signs.prompt in text

@@ -29,7 +29,7 @@ FRAMES = [attention_frame(step) for step in range(0, 401, 40)]
 
 
 def app_on(run: Path | None, root: Path, ascii: bool = False) -> TxlabApp:
-    return TxlabApp(run=run, root=root, ascii=ascii, settings=Settings())
+    return TxlabApp(run=run, root=root, ascii=ascii, settings=Settings(), screen="attention")
 
 
 async def opened(pilot: Pilot, step: int | None = None) -> AttentionScreen:  # type: ignore[type-arg]
@@ -128,7 +128,7 @@ async def test_a_growing_run_is_followed_and_a_rewound_one_too(tmp_path: Path) -
         await until(pilot, lambda: screen.recorded is not None and screen.recorded.step == 40)
 
 
-async def test_the_cursor_begins_where_the_last_token_looks_most_and_is_the_persons_from_then_on(
+async def test_the_cursor_begins_at_the_last_tokens_strongest_weight_and_is_then_the_users(
     tmp_path: Path,
 ) -> None:
     app = app_on(make_run(tmp_path, frames=FRAMES), tmp_path)
@@ -244,7 +244,7 @@ async def test_a_run_without_frames_says_how_to_record_them(tmp_path: Path) -> N
         assert screen.recorded is None
 
 
-async def test_no_run_at_all_is_said(tmp_path: Path) -> None:
+async def test_having_no_run_at_all_is_reported(tmp_path: Path) -> None:
     app = app_on(None, tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
         await opened(pilot)
@@ -252,7 +252,7 @@ async def test_no_run_at_all_is_said(tmp_path: Path) -> None:
         await pilot.press("w", "space")
 
 
-async def test_frames_of_somebody_else_are_named_or_drawn_as_far_as_they_go(tmp_path: Path) -> None:
+async def test_foreign_frames_are_named_or_drawn_as_far_as_possible(tmp_path: Path) -> None:
     other = Frame(5, {"weights/[/x]": np.ones(3, np.float32)}, {}, {}, {})
     app = app_on(make_run(tmp_path, "other", [other]), tmp_path)
     async with app.run_test(size=(100, 30)) as pilot:
@@ -268,7 +268,7 @@ async def test_frames_of_somebody_else_are_named_or_drawn_as_far_as_they_go(tmp_
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (0, 0), (1, 1, 1, 1, 1)])
-def test_what_is_no_pattern_is_left_out(shape: tuple[int, ...]) -> None:
+def test_an_invalid_pattern_is_left_out(shape: tuple[int, ...]) -> None:
     assert attention_of(Frame(0, {"attention/pattern": np.zeros(shape, np.float32)})) is None
 
 
@@ -314,7 +314,7 @@ async def test_a_run_s_kind_explains_its_weights_from_its_own_frame(tmp_path: Pa
         screen = await opened(pilot, 0)
         screen.query_one(Heatmap).move_to(2, 1)
         await pilot.press("w")
-        asked = f"why does 'borv' look at 'dog' with {weights[2, 1]:.3f}?"
+        asked = f"why does 'borv' look at 'dog' with {weights[2, 1]:.4f}?"
         await until(pilot, lambda: asked in text_of(app))
         assert "tanh" in text_of(app)
 
@@ -340,3 +340,15 @@ def test_the_words_of_the_fixture_have_a_pattern_each() -> None:
     assert strongest(found.scores["self"], "previous", 3)[0] == tuple(
         int(i) for i in np.unravel_index(np.nanargmax(found.scores["self"]["previous"]), (4, 4))
     )
+
+
+async def test_a_head_that_is_chosen_before_the_first_frame_is_the_one_shown(tmp_path: Path) -> None:
+    app = app_on(make_run(tmp_path, frames=FRAMES), tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, 400)
+        screen.patterns.heads.set_patterns(np.zeros((0, 0, 1, 1), np.float32), (), ())
+        screen.patterns.action_head(1, 0)
+        screen.patterns.action_head(0, 1)
+        screen.show_source()
+        await pilot.pause()
+        assert screen.patterns.heads.chosen == (1, 1)

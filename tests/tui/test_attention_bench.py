@@ -60,7 +60,7 @@ async def typed(pilot: Pilot, key: str, *texts: str) -> None:  # type: ignore[ty
     """Press a key that asks for texts, one dialog after another, and answer them."""
     await pilot.press(key)
     for text in texts:
-        await until(pilot, lambda: bool(pilot.app.screen.query(Input)))
+        await until(pilot, lambda: isinstance(pilot.app.focused, Input))  # it has its first value by then
         pilot.app.screen.query(Input).first().value = text
         asking = pilot.app.screen
         await pilot.press("enter")
@@ -197,7 +197,7 @@ async def test_edges_blocks_weights_errata_and_patches_are_listed_and_taken_back
             "1.1 a ↛ e (5, 2)",
             "1.1 · → · (3, 9)"[:6],
             "feed-forward 1 off",
-            "patch blocks.0.leave",
+            "patch 0.resid_post at",
             "softmax-over",
         ):
             assert said in text, said
@@ -277,7 +277,7 @@ async def test_tabs_and_views_are_answered_and_explained(tiny_run: Path) -> None
         assert (await why()).result == pytest.approx(screen.patterns.pattern.weight, abs=1e-4)
 
 
-async def test_the_checkpoint_is_that_of_the_frame_or_before_and_the_time_line_goes_on_from_there(
+async def test_the_checkpoint_is_at_or_before_the_frame_and_the_time_line_continues_from_there(
     tiny_run: Path,
 ) -> None:
     app = app_on(tiny_run, tiny_run.parent)
@@ -308,7 +308,7 @@ async def test_the_checkpoint_is_that_of_the_frame_or_before_and_the_time_line_g
         assert "checkpoint" not in text_of(app).splitlines()[2]
 
 
-async def test_two_texts_stand_side_by_side_under_one_cursor(tiny_run: Path) -> None:
+async def test_two_texts_are_side_by_side_under_one_cursor(tiny_run: Path) -> None:
     app = app_on(tiny_run, tiny_run.parent)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await on_bench(pilot)
@@ -359,7 +359,7 @@ async def test_a_folder_of_others_is_opened_by_its_name(tmp_path: Path) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await opened(pilot)
         await pilot.press("o")
-        await until(pilot, lambda: "folder with weights" in text_of(app))
+        await until(pilot, lambda: "esc close" in text_of(app) and "no match" not in text_of(app))
         await typed_into(pilot, "small")
         screen = app.screen
         assert isinstance(screen, AttentionScreen)
@@ -544,7 +544,7 @@ async def test_a_bert_is_asked_for_a_second_text_and_reads_the_pair(tmp_path: Pa
     async with app.run_test(size=(120, 40)) as pilot:
         await opened(pilot)
         await pilot.press("o")
-        await until(pilot, lambda: "folder with weights" in text_of(app))
+        await until(pilot, lambda: "esc close" in text_of(app) and "no match" not in text_of(app))
         await typed_into(pilot, "small")
         screen = app.screen
         assert isinstance(screen, AttentionScreen)
@@ -580,7 +580,7 @@ async def test_each_head_of_a_llama_is_shown_with_its_own_pattern(tmp_path: Path
     async with app.run_test(size=(120, 40)) as pilot:
         await opened(pilot)
         await pilot.press("o")
-        await until(pilot, lambda: "folder with weights" in text_of(app))
+        await until(pilot, lambda: "esc close" in text_of(app) and "no match" not in text_of(app))
         await typed_into(pilot, "small")
         screen = app.screen
         assert isinstance(screen, AttentionScreen)

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from attention_runs import make_run as make_frames
 from picture import text_of
+from recorded import explained
 from test_attention import app_on, opened, until
 from test_attention_bench import idle, on_bench, translator_frame
 
 from txlab.engine.interpret import circuits as engine
 from txlab.tui.screens.attention.tables import TABS
 from txlab.tui.widgets.tabs import TabLine
-from txlab.tui.widgets.why import WhyPanel, WhyScreen
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
@@ -47,11 +47,7 @@ async def test_the_circuits_of_the_chosen_head_are_shown_and_explained(tiny_run:
         for row, result in ((0, float(scores[1, 1])), (rows.index(composed[0]), float(found.key[1, 1, 0, best]))):
             table.choose(row)  # type: ignore[attr-defined]
             await pilot.press("w")
-            await until(pilot, lambda: isinstance(app.screen, WhyScreen))
-            panel = app.screen.query_one(WhyPanel)
-            await until(pilot, lambda panel=panel: panel.explanation is not None)
-            assert panel.explanation is not None
-            assert panel.explanation.result == pytest.approx(result, rel=1e-6)
+            assert (await explained(pilot)).result == pytest.approx(result, rel=1e-6)
             await pilot.press("escape")
             await pilot.pause()
 
@@ -95,7 +91,7 @@ async def test_every_tab_can_be_seen_and_clicked_where_it_is_narrow(tiny_run: Pa
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-async def test_where_no_score_is_known_rows_and_columns_are_said(tmp_path: Path, size: tuple[int, int]) -> None:
+async def test_without_scores_rows_and_columns_are_explained(tmp_path: Path, size: tuple[int, int]) -> None:
     app = app_on(make_frames(tmp_path, "translate", [translator_frame()]), tmp_path)
     async with app.run_test(size=size) as pilot:
         screen = await opened(pilot, 9)

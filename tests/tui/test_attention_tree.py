@@ -27,7 +27,9 @@ SIZES = [(60, 20), (80, 24), (120, 40), (200, 60)]
 
 async def tree_on(pilot: Pilot) -> tuple[AttentionScreen, ContinuationTree]:  # type: ignore[type-arg]
     """The tree of what may follow TEXT, once the model has answered."""
-    screen = pilot.app.screen if isinstance(pilot.app.screen, AttentionScreen) else await on_bench(pilot)
+    screen = pilot.app.screen
+    if not isinstance(screen, AttentionScreen) or screen.model.live is None:
+        screen = await on_bench(pilot)
     await pilot.press("T")
     await until(pilot, lambda: isinstance(pilot.app.screen, ContinuationTree))
     tree = pilot.app.screen
@@ -203,7 +205,7 @@ async def game_on(pilot: Pilot) -> tuple[AttentionScreen, GuessingDialog]:  # ty
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_a_guessed_text_is_counted_beside_the_model_under_its_edits(
+async def test_a_guessed_text_is_scored_against_the_model_under_its_edits(
     tiny_run: Path, loud: None, size: tuple[int, int]
 ) -> None:
     app = app_on(tiny_run, tiny_run.parent)
@@ -288,7 +290,7 @@ def test_edits_that_name_positions_of_another_text_do_not_count_in_the_game(tiny
     assert plain.game.model_bits == edited.game.model_bits
 
 
-def test_weights_without_a_run_are_guessed_beside_on_the_documentation_of_python(tmp_path: Path) -> None:
+def test_the_game_for_weights_without_a_run_uses_the_documentation_of_python(tmp_path: Path) -> None:
     import torch
 
     from txlab.engine.tokenizers.elementary import ByteTokenizer

@@ -15,7 +15,8 @@ from textual.pilot import Pilot
 
 from txlab.errors import LabError
 from txlab.tui.screens.attention.bench import Task, Workbench
-from txlab.tui.screens.attention.screen import AttentionScreen
+from txlab.tui.screens.attention.screen import AttentionScreen, TextLine
+from txlab.tui.screens.attention.written_dialog import WrittenDialog
 
 __all__ = ["loud"]  # a fixture
 
@@ -59,7 +60,7 @@ async def test_it_writes_under_the_edits(tiny_run: Path, loud: None) -> None:
         assert await written(pilot, screen, 2) == greedy(tiny_run, TEXT, 2, off=(0, 1))
 
 
-async def test_a_drawn_token_follows_the_distribution_and_another_text_begins_anew(tiny_run: Path) -> None:
+async def test_a_sampled_token_follows_the_distribution_and_another_text_restarts(tiny_run: Path) -> None:
     app = app_on(tiny_run, tiny_run.parent)
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await on_bench(pilot)
@@ -215,7 +216,7 @@ async def test_another_text_ends_the_comparison_with_the_old_one(tiny_run: Path)
         assert not screen.comparing
 
 
-def test_heads_of_another_model_do_not_stand_in_for_those_not_known_yet(tiny_run: Path, tmp_path: Path) -> None:
+def test_heads_of_another_model_do_not_replace_those_not_known_yet(tiny_run: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     shutil.copytree(tiny_run, other)
     first = Workbench().read(Task(str(tiny_run), source=TEXT))
@@ -225,3 +226,48 @@ def test_heads_of_another_model_do_not_stand_in_for_those_not_known_yet(tiny_run
     another.begin_like(first)
     assert again.thumbnails("self").any()
     assert not another.thumbnails("self").any()
+
+
+async def test_one_key_writes_a_continuation_without_and_with_the_edits(tiny_run: Path, loud: None) -> None:
+    app = app_on(tiny_run, tiny_run.parent)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await on_bench(pilot)
+        text = "the "
+        await typed(pilot, "t", text)
+        await until(pilot, lambda: bool(screen.model.live and screen.model.live.texts[0] == text) and idle(screen))
+        await pilot.press("l", "x")
+        await until(pilot, lambda: bool(screen.model.live and screen.model.live.edits) and idle(screen))
+        await pilot.press("W")
+        await until(pilot, lambda: isinstance(app.screen, WrittenDialog))
+        dialog = app.screen
+        assert isinstance(dialog, WrittenDialog)
+        plain, edited = dialog.written.plain, dialog.written.edited
+        assert text + "".join(map(chr, plain)) == greedy(tiny_run, text, len(plain))
+        assert text + "".join(map(chr, edited)) == greedy(tiny_run, text, len(edited), off=(0, 1))
+        assert plain != edited
+        assert len(plain) > 10
+        at = dialog.written.parts_at
+        assert at is not None
+        assert plain[:at] == edited[:at]
+        await until(pilot, lambda: f"part at token {at + 1}" in " ".join(text_of(app).split()))
+        assert "without the edits" in text_of(app)
+        assert "head 1.2 is switched off" in text_of(app)
+        await pilot.press("enter")
+        room = len(edited) - 1  # the last token was predicted from a full context
+        assert await written(pilot, screen, room) == greedy(tiny_run, text, room, off=(0, 1))
+
+
+async def test_the_text_is_readable_above_the_pattern_with_the_cursors_tokens_lit(tiny_run: Path) -> None:
+    app = app_on(tiny_run, tiny_run.parent)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await on_bench(pilot)
+        line = screen.query_one(TextLine)
+        assert line.render_line(0).text.strip() == TEXT.strip()
+        screen.patterns.pattern.move_to(4, 2)
+        await until(pilot, lambda: line.shown[1:] == (4, 2))
+        lit = [segment.text for segment in line.render_line(0) if segment.style and segment.style.reverse]
+        assert lit == [TEXT[4]]
+    app = app_on(tiny_run, tiny_run.parent)
+    async with app.run_test(size=(120, 19)) as pilot:
+        screen = await on_bench(pilot)
+        assert not screen.query_one(TextLine).display or screen.query_one(TextLine).size.height == 0

@@ -20,6 +20,8 @@ from txlab.runs.scenario import load_scenario
 from txlab.tui.playback import Playback
 from txlab.tui.screens.train.screen import TrainScreen
 
+pytestmark = pytest.mark.evidence
+
 Values = Callable[[np.ndarray], np.ndarray]
 SPOILT: dict[str, Values] = {
     "zero": np.zeros_like,

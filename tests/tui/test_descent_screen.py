@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+import recorded
 from picture import text_of
-from recorded import HOSTILE, app_on, settle
+from recorded import HOSTILE, settle
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -19,7 +21,7 @@ from txlab.experiments.protocol import Frame
 from txlab.runs.process import execute, prepare
 from txlab.runs.scenario import load_scenario
 from txlab.tui.screens.descent.screen import DescentScreen
-from txlab.tui.screens.descent.shown import LETTERS, Walker, curves_sheet, shown_of
+from txlab.tui.screens.descent.shown import LETTERS, Walker, curves_sheet, read_shown
 from txlab.tui.screens.descent.view import PlaneView
 from txlab.tui.widgets.why import WhyScreen
 
@@ -33,6 +35,9 @@ def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def quiet(screen: DescentScreen) -> bool:
     return screen.session.idle and screen.computing.idle and screen.session.picture is not None
+
+
+app_on = partial(recorded.app_on, screen="descent")
 
 
 async def opened(pilot: Pilot[None]) -> DescentScreen:
@@ -107,7 +112,7 @@ async def test_it_opens_with_four_methods_on_their_way_down_a_valley(tmp_path: P
             assert (sheet.shows == drawn).sum() > 5
 
 
-async def test_the_numbers_beside_the_map_are_those_of_an_independent_descent(tmp_path: Path) -> None:
+async def test_the_numbers_next_to_the_map_are_those_of_an_independent_descent(tmp_path: Path) -> None:
     app = app_on(tmp_path)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
@@ -177,7 +182,7 @@ async def test_a_step_is_taken_back_exactly_and_a_new_beginning_forgets_all(tmp_
     "typed",
     ["x +", "__import__('os').system('touch owned')", "x.__class__", "z**2", "2x", "x[0]", "9**9**9**9" + "*x" * 100],
 )
-async def test_a_bad_function_is_refused_in_a_sentence_and_loses_nothing(tmp_path: Path, typed: str) -> None:
+async def test_a_bad_function_is_refused_with_an_error_and_loses_nothing(tmp_path: Path, typed: str) -> None:
     app = app_on(tmp_path)
     async with app.run_test(size=(100, 30)) as pilot:
         screen = await opened(pilot)
@@ -219,7 +224,7 @@ async def test_a_bad_function_is_refused_in_a_sentence_and_loses_nothing(tmp_pat
         ("exp(exp(exp(x)))", "gradient", ""),
     ],
 )
-async def test_what_keeps_a_method_from_going_on_is_said_and_nothing_hangs(
+async def test_the_reason_why_a_method_stops_is_shown_and_nothing_hangs(
     tmp_path: Path, f: str, rule: str, said: str
 ) -> None:
     app = app_on(tmp_path)
@@ -235,7 +240,7 @@ async def test_what_keeps_a_method_from_going_on_is_said_and_nothing_hangs(
         assert "".join(said.split())[:12] in "".join(text_of(app).split())
 
 
-async def test_a_circle_of_newtons_method_is_said(tmp_path: Path) -> None:
+async def test_a_circle_of_newtons_method_is_reported(tmp_path: Path) -> None:
     app = app_on(tmp_path)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
@@ -375,7 +380,7 @@ async def test_why_explains_the_last_step_with_its_numbers(tmp_path: Path, size:
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_a_line_through_points_has_its_data_beside_the_bowl(tmp_path: Path, size: tuple[int, int]) -> None:
+async def test_a_line_through_points_has_its_data_next_to_the_bowl(tmp_path: Path, size: tuple[int, int]) -> None:
     app = app_on(tmp_path)
     async with app.run_test(size=size) as pilot:
         screen = await opened(pilot)
@@ -405,9 +410,37 @@ async def test_f_over_the_steps_is_another_view(tmp_path: Path) -> None:
         assert (sheet.window.left, sheet.window.right) == (0, 60)
         assert sheet.window.high == pytest.approx(float(np.nanmax([each.values.max() for each in
                                                                    screen.shown.walkers if each.on])))  # type: ignore # fmt: skip
-        await pilot.press("up", "v")
+        await pilot.press("up", "v", "v")
         assert screen.map.cursor is None
         assert screen.map.looking == "map"
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_tangent_plane_is_the_triangle_of_the_text_with_its_numbers(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=size) as pilot:
+        screen = await opened(pilot)
+        await type_f(pilot, screen, "20 - 2*x - y")
+        await pilot.press("v", "v")
+        await settle(pilot, lambda: screen.map.looking == "plane")
+        sheet = screen.map.view.sheet
+        assert sheet is not None
+        assert {"O", "A", "B", "C", "D", "n"} <= set(sheet.characters.ravel().tolist())
+        text = text_of(app)
+        assert "OD leads along −∇f" in text
+        assert "n = (2, 1, 1)" in text
+        at = walker(screen, "gradient").tangent
+        assert at is not None
+        await order(pilot, screen, "m")  # out of the game, so it has no plane
+        assert screen.map.view.sheet is None
+        assert "takes no part" in text_of(app)
+        await order(pilot, screen, "m")
+        await type_f(pilot, screen, "0*x + 0*y")
+        await settle(pilot, lambda: "the plane is level" in text_of(app))
+        await type_f(pilot, screen, "x**2")
+        assert "plane" not in screen.map.views
 
 
 def after_steps(rules: dict[str, list[float]], ascii: bool = False) -> tuple[str, Sheet | None]:
@@ -416,7 +449,7 @@ def after_steps(rules: dict[str, list[float]], ascii: bool = False) -> tuple[str
     for i, values in enumerate(rules.values()):
         tensors[f"{i}/path"] = np.zeros((len(values), 1))
         tensors[f"{i}/values"] = np.array(values)
-    shown = shown_of(Frame(3, tensors, facts={"methods": list(rules), "f": "x"}))
+    shown = read_shown(Frame(3, tensors, facts={"methods": list(rules), "f": "x"}))
     return curves_sheet(shown, 0, (12, 40), ascii)
 
 
@@ -433,7 +466,7 @@ def test_only_the_method_that_seeks_a_root_is_drawn_by_its_distance_from_zero(as
 
 
 @pytest.mark.parametrize("ascii", [False, True])
-def test_zero_has_a_mark_of_its_own_on_a_logarithmic_axis(ascii: bool) -> None:
+def test_zero_has_a_separate_mark_on_a_logarithmic_axis(ascii: bool) -> None:
     title, sheet = after_steps({"gradient": [1.0, 0.1, 0.01, 0.0], "adam": [1.0, 0.5, 0.1, 0.01]}, ascii)
     mark = "v" if ascii else "▼"
     assert title == f"f after each step   {mark} 0"
@@ -546,7 +579,7 @@ async def test_runs_of_one_variable_and_of_a_line_are_shown(root: Path, run: str
         assert "●" in text
 
 
-async def test_a_hostile_recording_is_refused_in_a_sentence(tmp_path: Path) -> None:
+async def test_a_hostile_recording_is_refused_with_an_error(tmp_path: Path) -> None:
     """Frames of the right kind that another program may have written."""
     facts = [
         {"methods": HOSTILE, "f": HOSTILE},

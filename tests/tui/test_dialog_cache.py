@@ -76,7 +76,7 @@ async def test_the_palette_forgets_what_was_typed_and_offers_what_this_screen_ca
         await pilot.press("colon", *"leave")
         palette = app.screen
         assert isinstance(palette, Choose)
-        assert palette.found[0][0] == "quit txlab; runs go on without it"
+        assert palette.found[0][0] == "quit txlab; runs keep running"
         await pilot.press("escape", "3", "colon")
         assert app.screen is palette
         assert palette.query_one(Input).value == ""
@@ -129,7 +129,7 @@ async def test_why_never_shows_the_answer_of_a_question_before(app: TxlabApp) ->
         await settle(pilot, lambda: "the third question" in text_of(app))
 
 
-async def test_why_closed_and_asked_again_at_once_is_answered(app: TxlabApp) -> None:
+async def test_an_explanation_closed_and_reopened_immediately_is_answered(app: TxlabApp) -> None:
     """Textual tells a screen by a message that it was removed; the message may arrive after it has returned."""
     gate = threading.Event()
 
@@ -146,6 +146,7 @@ async def test_why_closed_and_asked_again_at_once_is_answered(app: TxlabApp) -> 
         await settle(pilot, lambda: "the answer" in text_of(app))
 
 
+@pytest.mark.evidence
 @pytest.mark.parametrize("theme", [DARK.name, LIGHT.name, "nord"])
 async def test_nothing_is_painted_in_ansi_colours_or_dim(app: TxlabApp, theme: str) -> None:
     """So the app leaves out the filter that would look for them."""

@@ -12,10 +12,10 @@ from far_machine import stand_in
 from picture import text_of
 from recorded import app_on, as_ours, make_run, settle, still_open
 
-from txlab.runs.far import mirroring
-from txlab.runs.far.address import Address
-from txlab.runs.far.coarse import APPROXIMATE
 from txlab.runs.reader import RunReader
+from txlab.runs.remote import mirroring
+from txlab.runs.remote.address import Address
+from txlab.runs.remote.coarse import APPROXIMATE
 from txlab.tui.screens.dialogs import Choose
 from txlab.tui.screens.lab.screen import LabScreen
 from txlab.tui.widgets.why import WhyScreen
@@ -65,7 +65,7 @@ async def test_the_lab_lists_another_machine_and_opens_its_runs(
         monkeypatch.setenv("TXLAB_SSH", "false")
         assert host._line is not None
         host._line.process.kill()
-        await settle(pilot, lambda: "line to box lost" in text_of(app))
+        await settle(pilot, lambda: "connection to box lost" in text_of(app))
         await pilot.press("1")
         await settle(pilot, lambda: "line lost" in text_of(app))
         monkeypatch.setenv("TXLAB_SSH", stand_in(tmp_path, runs=far))
@@ -74,7 +74,7 @@ async def test_the_lab_lists_another_machine_and_opens_its_runs(
         await settle(pilot, lambda: "line lost" not in text_of(app))
         await pilot.press("3")
         await settle(pilot, lambda: ".0625" in text_of(app))
-        assert "line to box" not in text_of(app)
+        assert "connection to box" not in text_of(app)
 
         await pilot.press("1", "o")
         await settle(pilot, lambda: isinstance(app.screen, Choose))

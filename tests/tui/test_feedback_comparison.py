@@ -34,7 +34,7 @@ SMALL = [
     "task.tokens=10", "model.layers=1", "model.heads=2", "model.width=16", "model.context=32",
     "demonstrations.steps=5", "demonstrations.batch=4", "demonstrations.count=20", "rankings.steps=4",
     "rankings.settling=2", "rankings.answers=3", "policy.steps=4", "policy.batch=8", "policy.minibatches=2",
-    "policy.learning_rate=0.01", "look.prompts=2", "look.held_out=4", "compute.device=cpu", "compute.threads=1",
+    "policy.learning_rate=0.01", "probe.prompts=2", "probe.held_out=4", "compute.device=cpu", "compute.threads=1",
 ]  # fmt: skip
 
 
@@ -76,7 +76,7 @@ async def judged(pilot: Pilot[None], panel: ComparisonPanel, keys: Sequence[str]
         await settle(pilot, lambda before=before: panel.seen_now is not before and not panel.busy)  # type: ignore[misc]
 
 
-async def test_nobody_is_told_whose_answer_is_whose_before_it_is_judged(run: Path) -> None:
+async def test_models_are_not_named_before_their_answers_are_judged(run: Path) -> None:
     app = app_on(run.parent, run)
     async with app.run_test(size=(100, 30)) as pilot:
         panel = await comparing(pilot, app)

@@ -46,20 +46,27 @@ async def test_every_page_is_drawn_at_every_size(sweep: Path, size: tuple[int, i
         assert screen.page == "episodes"
 
 
-async def test_the_chart_has_a_pair_of_curves_for_each_beta_over_root_kl(sweep: Path) -> None:
+async def test_the_curves_of_one_beta_are_strong_and_b_turns_to_the_next(sweep: Path) -> None:
     app = app_on(sweep.parent, sweep)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot, app)
-        await settle(pilot, lambda: screen.page == "policy" and len(screen.policy.chart.series) == 4)
-        labels = [each.label for each in screen.policy.chart.series]
-        assert labels == ["proxy β=0.3", "gold β=0.3", "proxy β=0", "gold β=0"]
-        proxy, gold = screen.policy.chart.series[:2]
+        chart = screen.policy.chart
+        await settle(pilot, lambda: screen.page == "policy" and len(chart.series) == 4)
+        assert [(each.label, each.dim) for each in chart.series] == [
+            ("proxy, what is optimised", False), ("gold, what is wanted", False), ("", True), ("", True)
+        ]  # fmt: skip
+        await settle(pilot, lambda: "score, β=0 " in text_of(app))
+        await pilot.press("b")
+        await settle(pilot, lambda: "score, β=0.3 " in text_of(app))
+        proxy, gold = chart.series[:2]
         x = np.arange(1, 21) / 5
         assert np.allclose(proxy.steps, x)
         assert np.allclose(proxy.values, x / 2)
         assert np.allclose(gold.values, x - x * x / 4)
         assert "√KL" in text_of(app)
         await settle(pilot, lambda: "β=0.3 1.00 → 0.00" in text_of(app))
+        await pilot.press("b")
+        assert screen.policy.shown_beta == "/β=0"
 
 
 async def test_the_curves_end_at_the_step_that_is_looked_at(sweep: Path) -> None:
@@ -84,7 +91,7 @@ async def test_a_policy_without_a_reward_model_has_its_gold_score_alone(tmp_path
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot, app)
         await turned(app, pilot, "policy")
-        await settle(pilot, lambda: [each.label for each in screen.policy.chart.series] == ["gold"])
+        await settle(pilot, lambda: [each.label for each in screen.policy.chart.series] == ["gold, what is wanted"])
 
 
 async def test_points_that_go_back_are_ordered_by_root_kl(sweep: Path) -> None:
@@ -116,7 +123,7 @@ async def test_beta_is_scaled_from_what_it_is_by_then(tmp_path: Path, key: str, 
         assert all(each.startswith(b'"beta":"scale"') and each.endswith(wanted) for each in sent)
 
 
-async def test_a_prompts_answers_stand_beside_their_scores(tmp_path: Path) -> None:
+async def test_a_prompts_answers_are_shown_next_to_their_scores(tmp_path: Path) -> None:
     run = feedback_run(tmp_path, step=60)
     app = app_on(tmp_path, run)
     async with app.run_test(size=(120, 40)) as pilot:
@@ -147,7 +154,7 @@ async def test_a_token_has_its_numbers_and_v_turns_to_others(tmp_path: Path) -> 
         assert "3 of 3" in shown
         await pilot.press("right", "right")
         assert screen.episodes.token == 2
-        for title in ("KL, ln π − ln ρ", "reward r", "value V", "advantage A"):
+        for title in ("KL, ln π − ln π_ref", "reward r", "value V", "advantage A"):
             await pilot.press("v")
             await settle(pilot, lambda title=title: title in text_of(app).splitlines()[7])
 
@@ -200,7 +207,7 @@ async def test_w_explains_the_pairs_of_a_ranking_the_costliest_first(tmp_path: P
         assert "1 of 6" in shown
 
 
-async def test_a_frame_with_other_shapes_is_no_reason_to_fail(tmp_path: Path) -> None:
+async def test_a_frame_with_other_shapes_does_not_fail(tmp_path: Path) -> None:
     run = txlab.record("odd", root=tmp_path, steps=9)
     still_open.append(run)
     facts = {"probe_scores": {"before": "no", "now": [1]}, "gold_now": [None], "ranking": {"ranks": [1]}, "beta": "x"}

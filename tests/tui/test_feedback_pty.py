@@ -12,10 +12,12 @@ import pytest
 from feedback_runs import answers_of, feedback_run
 from test_pty import PATIENCE, Terminal
 
-from txlab.engine.rlhf.preferences import Question, encoded
+from txlab.engine.rlhf.preferences import Question, encode_line
 from txlab.runs.control import asker
 from txlab.runs.directory import RunDirectory
 from txlab.runs.preferences import PREFERENCES, QUESTIONS, append, shown_order
+
+pytestmark = pytest.mark.evidence
 
 WANTED = 40
 KILLED_AFTER = 17
@@ -86,7 +88,7 @@ HOSTILE = ("\x1b]0;owned\x07", "\x1b]52;c;b3duZWQ=\x07", "\x1b[2Jowned", "\x9b2J
 @pytest.mark.parametrize("command", ["rank", "console"])
 def test_escape_sequences_in_answers_never_reach_the_terminal(command: str, tmp_path: Path) -> None:
     run = feedback_run(tmp_path / "runs", questions=0, prompt=HOSTILE[0], texts=HOSTILE[:3])
-    append(RunDirectory(run), QUESTIONS, [encoded(Question("q1", f"film: owned{HOSTILE[1]}", HOSTILE))])
+    append(RunDirectory(run), QUESTIONS, [encode_line(Question("q1", f"film: owned{HOSTILE[1]}", HOSTILE))])
     terminal = Terminal(run.parent, command=("rank", str(run)) if command == "rank" else ())
     try:
         if command == "rank":

@@ -13,7 +13,7 @@ from feedback_runs import SWEEP, answers_of, app_on, feedback_run, opened, scree
 from picture import text_of
 from recorded import HOSTILE, make_run, settle, still_open
 
-from txlab.engine.rlhf.preferences import Question, Skip, Undo, encoded
+from txlab.engine.rlhf.preferences import Question, Skip, Undo, encode_line
 from txlab.errors import LabError
 from txlab.runs.control import asker
 from txlab.runs.directory import RunDirectory
@@ -63,7 +63,7 @@ def test_an_order_has_ties_and_can_be_taken_back() -> None:
     halfway.place(2)
     with pytest.raises(LabError, match="2 answers have no place yet: 2, 4"):
         halfway.finish()
-    with pytest.raises(LabError, match="= stands between"):
+    with pytest.raises(LabError, match="= goes between"):
         Order(3).tie()
 
 
@@ -76,7 +76,7 @@ async def test_the_pipeline_and_the_question_are_shown(app: TxlabApp, size: tupl
         await settle(pilot, lambda: "answer 1.0" in text_of(app))
         shown = text_of(app)
         assert "rankings 0 of 40" in shown
-        assert "waiting for a person: 0 of 40" in shown
+        assert "waiting for feedback: 0 of 40" in shown
         assert "film: heat 1" in shown
         for index in range(4):
             assert f"answer 1.{index}" in shown
@@ -86,7 +86,7 @@ async def test_the_pipeline_and_the_question_are_shown(app: TxlabApp, size: tupl
 async def test_answers_longer_than_the_terminal_are_scrolled_to(tmp_path: Path) -> None:
     run = feedback_run(tmp_path, questions=0)
     texts = tuple(f" answer {i}: " + "long and wordy " * 30 for i in range(4))
-    append(RunDirectory(run), QUESTIONS, [encoded(Question("q1", "film: heat", texts))])
+    append(RunDirectory(run), QUESTIONS, [encode_line(Question("q1", "film: heat", texts))])
     app = app_on(tmp_path, run)
     async with app.run_test(size=(80, 24)) as pilot:
         await opened(pilot, app)
@@ -105,7 +105,7 @@ async def test_the_numbers_typed_are_the_order_that_is_kept(app: TxlabApp, run: 
         await opened(pilot, app)
         await settle(pilot, lambda: "answer 1.0" in text_of(app))
         await rank(app, pilot, "3", "1", "equals_sign", "4", "2", "enter")
-        await settle(pilot, lambda: "waiting for a person: 1 of 40" in text_of(app))
+        await settle(pilot, lambda: "waiting for feedback: 1 of 40" in text_of(app))
         assert "film: heat 2" in text_of(app)
     (kept,) = answers_of(run).rankings
     by = asker()
@@ -179,18 +179,18 @@ async def test_the_next_question_is_not_taken_back_by_what_was_read_before(app: 
         assert "film: heat 2" in text_of(app)
 
 
-async def test_what_somebody_else_has_ranked_is_not_asked(app: TxlabApp, run: Path) -> None:
+async def test_questions_ranked_by_another_user_are_not_asked(app: TxlabApp, run: Path) -> None:
     async with app.run_test(size=(100, 30)) as pilot:
         await opened(pilot, app)
         await settle(pilot, lambda: "film: heat 1" in text_of(app))
         answers = answers_of(run)
         answers.rank(answers.questions[0], [1, 2, 3, 4], "bob@elsewhere")
         await settle(pilot, lambda: "film: heat 2" in text_of(app))
-        assert "waiting for a person: 1 of 40" in text_of(app)
+        assert "waiting for feedback: 1 of 40" in text_of(app)
         assert told(app) == ["q0001 was ranked by bob@elsewhere meanwhile"]
 
 
-async def test_a_list_that_another_person_ranks_while_it_is_typed_is_not_ranked_again(app: TxlabApp, run: Path) -> None:
+async def test_a_list_ranked_by_another_user_while_typing_is_not_ranked_again(app: TxlabApp, run: Path) -> None:
     async with app.run_test(size=(100, 30)) as pilot:
         screen = await opened(pilot, app)
         await settle(pilot, lambda: "film: heat 1" in text_of(app))
@@ -219,7 +219,7 @@ async def test_digits_open_screens_when_nothing_is_asked(tmp_path: Path) -> None
         await settle(pilot, lambda: app.current_mode == "train")
 
 
-async def test_the_reward_models_order_stands_beside_the_ranking(tmp_path: Path) -> None:
+async def test_the_reward_models_order_is_shown_next_to_the_ranking(tmp_path: Path) -> None:
     run = feedback_run(tmp_path, step=12, labeller="simulated")
     app = app_on(tmp_path, run)
     async with app.run_test(size=(120, 40)) as pilot:
@@ -231,7 +231,7 @@ async def test_the_reward_models_order_stands_beside_the_ranking(tmp_path: Path)
         assert row.split()[-4:] == ["1", "2", "0.25", "1.25"]
 
 
-async def test_h_asks_the_run_to_let_a_person_rank(tmp_path: Path) -> None:
+async def test_h_asks_the_run_to_let_people_rank(tmp_path: Path) -> None:
     run = feedback_run(tmp_path, step=12, labeller="simulated")
     app = app_on(tmp_path, run)
     async with app.run_test(size=(120, 40)) as pilot:

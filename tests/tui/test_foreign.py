@@ -14,9 +14,9 @@ from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from txlab.runs import summary as run_summary
+from txlab.runs.external_logs.finding import logs_under
+from txlab.runs.external_logs.mirror import mirror_path
 from txlab.runs.finding import find_run
-from txlab.runs.foreign.finding import logs_under
-from txlab.runs.foreign.mirror import mirror_path
 from txlab.tui.screens.lab.screen import LabScreen
 from txlab.tui.screens.train.screen import TrainScreen
 from txlab.tui.widgets.rows import Rows

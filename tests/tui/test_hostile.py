@@ -23,7 +23,7 @@ def with_a_huge_row(run: Path, size: int = 200 << 20) -> Path:
     return run
 
 
-async def test_a_run_json_that_is_a_fifo_and_a_huge_row_are_shown_and_hold_nobody_up(tmp_path: Path) -> None:
+async def test_a_run_json_that_is_a_fifo_and_a_huge_row_are_shown_without_blocking(tmp_path: Path) -> None:
     root = tmp_path / "runs"
     run = with_a_huge_row(as_ours(make_run(root)))
     (run / "run.json").unlink()

@@ -15,17 +15,19 @@ from rich.cells import cell_len
 from textual import events
 from textual.widgets import Input
 
+from txlab.drawing.explanation import formula_lines
 from txlab.errors import LabError
 from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.folder import delete_run
 from txlab.runs.label import Label, read_label
 from txlab.runs.scenario import catalogue
-from txlab.runs.summary import RunsUnder, resampled
+from txlab.runs.summary import RunsUnder, resample
 from txlab.tui.screens.dialogs import AskValue, Choose, Dialog
-from txlab.tui.screens.lab.describe import describe_scenario, formula_lines
-from txlab.tui.screens.lab.overrides import ChangeFirst
+from txlab.tui.screens.lab.describe import describe_scenario
+from txlab.tui.screens.lab.overrides import OverridesDialog
 from txlab.tui.screens.lab.runs import metric_in
 from txlab.tui.screens.lab.screen import LabScreen
+from txlab.tui.screens.plain_text import Words
 from txlab.tui.widgets.page import Page
 from txlab.tui.widgets.rows import Rows
 
@@ -46,8 +48,10 @@ async def test_the_catalogue_says_what_a_scenario_shows(root: Path, size: tuple[
     app = app_on(root)
     async with app.run_test(size=size) as pilot:
         await settle(pilot, lambda: lab(app).loaded)
-        shown = text_of(app)
+        await pilot.press("down")  # from the tour to the first scenario
         chosen = lab(app).query_one("#catalogue", Rows).key or ""
+        await settle(pilot, lambda: lab(app).catalogue.entries[chosen].scenario.about.title[:20] in text_of(app))
+        shown = text_of(app)
         assert chosen in shown
         entry = lab(app).catalogue.entries[chosen]
         assert entry.scenario.about.title[:20] in shown
@@ -136,7 +140,7 @@ async def test_changes_are_checked_while_they_are_typed_and_then_started(
         await pilot.press("e")
         await pilot.pause()
         form = app.screen
-        assert isinstance(form, ChangeFirst)
+        assert isinstance(form, OverridesDialog)
         await settle(pilot, lambda: form.good)
         await pilot.press(*"train.stps=5")
         await settle(pilot, lambda: not form.good)
@@ -150,8 +154,8 @@ async def test_changes_are_checked_while_they_are_typed_and_then_started(
     assert "steps = 5" in (started[0] / "scenario.toml").read_text()
 
 
-def form_of(app: object) -> ChangeFirst:
-    assert isinstance(app.screen, ChangeFirst)  # type: ignore[attr-defined]
+def form_of(app: object) -> OverridesDialog:
+    assert isinstance(app.screen, OverridesDialog)  # type: ignore[attr-defined]
     return app.screen  # type: ignore[attr-defined, no-any-return]
 
 
@@ -170,6 +174,8 @@ async def test_settings_are_a_form_with_what_is_allowed_and_the_changed_ones_mar
         tables = list(dict.fromkeys(key.rpartition(".")[0] for key in keys))
         assert tables[:3] == ["data", "model", "train"]
         assert "about.title" not in keys
+        assert "248 k parameters" in text_of(app)
+        assert "FLOPs, about" in text_of(app)
         assert "a whole number, at least 1" in text_of(app)
         await pilot.press(*"layers", "enter")  # the old value is selected: typing replaces it
         before = form_of(app).base["model.layers"].value
@@ -306,7 +312,7 @@ async def test_hostile_names_are_shown_and_break_nothing(root: Path) -> None:
     info = RunInfo.load(path)
     info.scenario = info.title = info.reason = HOSTILE
     info.status = "failed"
-    (path / "run.json").write_bytes(info.encoded())
+    (path / "run.json").write_bytes(info.to_json())
     moved = path.rename(root / "[x]日本 \x1b[31m")
     app = app_on(root)
     async with app.run_test(size=(120, 40)) as pilot:
@@ -374,7 +380,7 @@ async def test_only_runs_on_the_screen_are_read(root: Path) -> None:
         await settle(pilot, lambda: lab(app).runs.paths[-1] in lab(app).runs.glances)
 
 
-def test_a_run_that_goes_on_is_looked_at_again_and_one_that_ended_is_not(root: Path) -> None:
+def test_a_running_run_is_read_again_and_an_ended_one_is_not(root: Path) -> None:
     path = make_run(root)
     under = RunsUnder(root)
     assert list(under.look({path.name})[1]) == [path]
@@ -386,7 +392,7 @@ def test_the_little_curve_is_even_in_steps() -> None:
     import numpy as np
 
     steps = np.concatenate([np.arange(0, 1000, 100), np.arange(1000, 1100)])
-    curve = resampled(steps, steps.astype(float), 12)
+    curve = resample(steps, steps.astype(float), 12)
     assert np.allclose(np.diff(curve), np.diff(curve)[0])
 
 
@@ -487,7 +493,7 @@ async def test_the_lab_is_drawn_where_colours_are_not_wanted(root: Path, monkeyp
 
 
 async def test_a_name_that_is_written_out_is_the_one_that_is_chosen(root: Path) -> None:
-    """cliff-alpha stands before cliff, and both have these letters."""
+    """cliff-alpha is listed before cliff, and both have these letters."""
     app = app_on(root)
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot, lambda: lab(app).loaded)
@@ -518,6 +524,22 @@ async def test_a_run_started_while_an_older_one_is_selected_is_the_one_that_open
         assert "older" not in app.current_run.name
 
 
+async def test_a_run_started_where_the_folder_of_runs_is_the_usual_one_is_listed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TXLAB_RUNS", raising=False)
+    monkeypatch.setattr("txlab.runs.process.start_detached", lambda path, **_: 1)
+    app = app_on(None)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, lambda: lab(app).loaded)
+        lab(app).query_one("#catalogue", Rows).select("gpt-tiny")
+        await pilot.press("enter")
+        await settle(pilot, lambda: lab(app).runs.started and lab(app).runs.glances)
+        assert lab(app).runs.rows.selectable() == [lab(app).runs.started]
+        assert lab(app).runs.started.startswith(str(tmp_path / "runs"))
+
+
 async def test_a_look_that_began_before_a_run_was_started_does_not_unlist_it(root: Path) -> None:
     older = make_run(root, "older")
     app = app_on(root)
@@ -532,7 +554,7 @@ async def test_a_look_that_began_before_a_run_was_started_does_not_unlist_it(roo
         assert runs.rows.selectable() == [str(new), str(older)]
 
 
-async def test_two_runs_of_one_scenario_are_told_apart_and_one_is_given_a_name_and_a_note(root: Path) -> None:
+async def test_two_runs_of_one_scenario_are_distinguished_and_one_gets_a_name_and_a_note(root: Path) -> None:
     paths = [make_run(root, "gpt-tiny") for _ in range(3)]
     for path, layers in zip(paths, (2, 3), strict=False):
         info = RunInfo.load(path)
@@ -572,7 +594,7 @@ async def test_runs_that_differ_in_nothing_show_when_they_were_started(root: Pat
 async def test_a_burst_of_keys_starts_the_scenario_that_was_typed_even_before_the_catalogue_is_read(
     root: Path, monkeypatch: pytest.MonkeyPatch, slow: bool
 ) -> None:
-    """A fast hand types all of it at once; `slow`, before there is a list to choose from."""
+    """All of it is typed without a pause; `slow`: before there is a list to choose from."""
     from txlab.runs import scenario
 
     prepared: list[str] = []
@@ -628,3 +650,29 @@ async def test_no_description_of_a_choice_runs_into_the_next_line(root: Path) ->
             lines = text_of(app).splitlines()
             first = next(at for at, line in enumerate(lines) if "070000_gpt" in line)
             assert ["_gpt-tiny" in line for line in lines[first : first + 3]] == [True] * 3
+
+
+async def test_a_count_is_of_the_rows_shown_and_the_list_with_the_keys_has_the_lit_heading(tmp_path: Path) -> None:
+    for name in ("alpha", "beta", "gamma"):
+        make_run(tmp_path, name)
+    app = app_on(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, lambda: len(app.screen.runs.paths) == 3 and app.screen.catalogue.entries)
+        every = len(app.screen.catalogue.entries)
+        assert f"Scenarios   {every}" in text_of(app)
+        assert "Runs   3" in text_of(app)
+        await pilot.press("slash", *"gpt-tiny")
+        last = text_of(app).splitlines()[-1]
+        assert "J K" not in last  # they are letters now, as is /
+        assert "filter" not in last
+        assert "quit" in last
+        await pilot.press("enter")
+        await settle(pilot, lambda: f"Scenarios   1 of {every}" in text_of(app))
+        heads = [app.screen.query_one(f"#{name}-title", Words).text.spans[0].style for name in ("catalogue", "runs")]
+        assert ["underline" in str(style) for style in heads] == [True, False]
+        await pilot.press("tab", "slash", *"beta", "enter")
+        await settle(pilot, lambda: "Runs   1 of 3" in text_of(app))
+        heads = [app.screen.query_one(f"#{name}-title", Words).text.spans[0].style for name in ("catalogue", "runs")]
+        assert ["underline" in str(style) for style in heads] == [False, True]
+        await pilot.press("escape")
+        await settle(pilot, lambda: "Runs   3" in text_of(app))

@@ -10,7 +10,8 @@ from recorded import app_on, settle
 from test_lab import lab
 
 import txlab
-from txlab.tui.screens.lab.table import RunTable, told
+from txlab.runs.summary import RunSummary
+from txlab.tui.screens.lab.table import RunTable, format_cell
 from txlab.tui.widgets.rows import Rows
 
 
@@ -35,7 +36,7 @@ async def test_the_table_has_what_differs_and_is_ordered_grouped_and_searched(
         assert "\x1b" not in shown
         rows = lab(app).query_one("#runs", Rows)
         by_time = rows.selectable()
-        await pilot.press("right", "right", "b")  # name, step, loss
+        await pilot.press("right", "b")  # name, loss: the useful columns are first
         losses = [lab(app).runs.glances[Path(key)].value for key in rows.selectable()]
         assert losses == [1.0, 2.0, 3.0]  # the least loss is the best
         await pilot.press("b")
@@ -68,7 +69,6 @@ async def test_a_run_is_opened_from_the_table(tmp_path: Path) -> None:
 def test_at_every_width_each_cell_shown_is_whole_and_the_cursor_in_view(tmp_path: Path) -> None:
     from txlab.drawing.text import width
     from txlab.runs.summary import RunsUnder
-    from txlab.tui.theme import glyphs
 
     three_runs(tmp_path)
     under = RunsUnder(tmp_path)
@@ -79,11 +79,26 @@ def test_at_every_width_each_cell_shown_is_whole_and_the_cursor_in_view(tmp_path
     for cells in range(30, 140):
         for column in table.columns:
             table.column = column
-            line = table.line(runs[0], cells, ("x ", "plain"), True, glyphs(False))
-            header = "".join(text for text, _ in table.header(cells, glyphs(False), True))
+            line = table.line(runs[0], cells, ("x ", "plain"), True)
+            header = "".join(text for text, _ in table.header(cells, True))
             assert width("".join(text for text, _ in line)) <= cells
             shown = table.in_view(cells)
             assert column == "name" or column in shown or not shown
             for name in shown:
-                assert told(runs[0], name) in "".join(text for text, _ in line)
+                assert format_cell(runs[0], name) in "".join(text for text, _ in line)
                 assert table.titles[name] in header
+
+
+def test_useful_columns_are_first_none_twice_and_a_column_has_one_exponent() -> None:
+    runs = [
+        RunSummary(
+            Path(f"r{at}"), f"r{at}", "gpt", status="done", kind="language-model", metric="loss", value=2.0 + at,
+            settings={"train.learning_rate": rate},
+            values={"loss": 2.0 + at, "val_loss": 3.0, "lr": rate, "memory_mb": 9.0},
+        )
+        for at, rate in enumerate((2.9e-4, 1e-3, 3e-3))
+    ]  # fmt: skip
+    table = RunTable()
+    table.fill(runs, ())
+    assert table.columns == ["name", "metric", "train.learning_rate", "step", "time", "val_loss", "memory_mb"]
+    assert [table.format(run, "train.learning_rate") for run in runs] == ["0.29e-3", "1e-3", "3e-3"]

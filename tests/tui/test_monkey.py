@@ -26,6 +26,8 @@ from txlab.tui.screens.attention.bench import Task
 from txlab.tui.screens.attention.screen import AttentionScreen
 from txlab.tui.screens.play.lesson_dialog import Lesson
 
+pytestmark = pytest.mark.evidence
+
 EVENTS = 5000
 BATCH = 50  # events between two pauses, so that they queue up as with a person's typing
 SIZES = [(120, 40), (80, 24), (99, 30), (59, 19), (40, 12), (20, 5), (200, 60), (30, 50), (160, 10)]
@@ -259,7 +261,7 @@ async def test_random_keys_at_the_board_break_nothing(
             position = screen.game.position  # the moves are always those of a game
             assert sum(map(abs, position)) == len(screen.game.playing.moves) <= 9
         await leave_dialogs(pilot)
-        lanes = (screen.game.preparing, screen.seats.finding, screen.lessons.session, screen.ratings.rating)
+        lanes = (screen.games.preparing, screen.seats.finding, screen.lessons.session, screen.ratings.rating)
         for _ in range(600):
             if all(lane.idle for lane in lanes):
                 break

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from picture import strips_of, text_of
 from play_screen import answered, app_on, choose, opened, put, type_on, walk
-from recorded import settle
+from recorded import explained, settle
 from textual import events
 
 from txlab.drawing.boards.tictactoe import cell_size
 from txlab.drawing.formatting import interval
 from txlab.engine.games import tictactoe
 from txlab.engine.games.learner import SelfPlaySettings
-from txlab.engine.games.perfect_play import explain, solved
+from txlab.engine.games.perfect_play import explain, solve_game
 from txlab.engine.games.players import perfect_player
 from txlab.experiments.tabular.training import Training
 from txlab.tui.screens.play.learning import Course
@@ -24,7 +24,6 @@ from txlab.tui.screens.play.lesson_dialog import LearnDialog, Lesson
 from txlab.tui.screens.play.screen import PlayScreen
 from txlab.tui.widgets.board import Board
 from txlab.tui.widgets.chart import Chart
-from txlab.tui.widgets.why import WhyPanel, WhyScreen
 
 SIZES = [(80, 24), (120, 40)]
 
@@ -77,12 +76,12 @@ async def test_a_game_of_best_moves_against_the_perfect_player_is_drawn(tmp_path
 
 async def test_a_game_lost_to_the_perfect_player_is_recognised(tmp_path: Path) -> None:
     app = app_on(tmp_path)
-    solution = solved(tictactoe)
+    solution = solve_game(tictactoe)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
         while not screen.game.ended:  # always the worst move for X
             graph = solution.graph
-            worst = min(graph.moves(graph.numbered(screen.game.position)), key=lambda m: int(solution.value[m[1]]))
+            worst = min(graph.moves(graph.number_of(screen.game.position)), key=lambda m: int(solution.value[m[1]]))
             await put(pilot, worst[0])
             await answered(pilot)
         shown = text_of(app)
@@ -163,7 +162,7 @@ async def test_the_other_side_begins_and_a_click_moves(tmp_path: Path) -> None:
         assert len(screen.game.playing.moves) == 3
 
 
-async def test_another_person_plays_and_a_random_player_sees_nothing(tmp_path: Path) -> None:
+async def test_another_human_plays_and_a_random_player_has_no_values(tmp_path: Path) -> None:
     app = app_on(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
         await opened(pilot)
@@ -204,8 +203,7 @@ async def test_the_values_are_those_of_the_agent_for_who_is_to_move(tmp_path: Pa
         square = max(seen, key=lambda place: abs(seen[place]))
         screen.query_one("#board", Board).go(square)
         await pilot.press("w")
-        await settle(pilot, lambda: isinstance(app.screen, WhyScreen) and app.screen.query_one(WhyPanel).explanation)
-        found = app.screen.query_one(WhyPanel).explanation
+        found = await explained(pilot)
         assert found == training.explain(screen.game.position, square)
         assert abs(found.result) == pytest.approx(abs(seen[square]))
 
@@ -216,15 +214,12 @@ async def test_why_of_a_perfect_value_is_what_may_follow(tmp_path: Path) -> None
         screen = await opened(pilot)
         for keys, square in ((["w"], 4), (["escape", "right", "w"], 5)):
             await pilot.press(*keys)
-            await settle(
-                pilot, lambda: isinstance(app.screen, WhyScreen) and app.screen.query_one(WhyPanel).explanation
-            )
-            found = app.screen.query_one(WhyPanel).explanation
-            assert found == explain(solved(tictactoe), screen.game.position, square)
+            found = await explained(pilot)
+            assert found == explain(solve_game(tictactoe), screen.game.position, square)
 
 
 async def test_agents_play_each_other_pause_and_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("txlab.tui.screens.play.game.PACES", (50.0, 50.0, 50.0, 50.0, 60.0))
+    monkeypatch.setattr("txlab.tui.screens.play.game.MOVE_RATES", (50.0, 50.0, 50.0, 50.0, 60.0))
     app = app_on(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await opened(pilot)
@@ -255,7 +250,9 @@ async def test_agents_play_each_other_pause_and_step(tmp_path: Path, monkeypatch
         await answered(pilot)
 
 
-async def test_it_learns_beside_the_keys_and_can_be_cancelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_learns_without_blocking_keys_and_can_be_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     app = app_on(tmp_path)
     threads: set[threading.Thread] = set()
     run_of = Course.run
@@ -282,7 +279,7 @@ async def test_it_learns_beside_the_keys_and_can_be_cancelled(tmp_path: Path, mo
         await answered(pilot)
         assert len(screen.game.playing.moves) == 3
         await type_on(pilot, "l", "x")
-        assert "one learns already" in notices(screen)
+        assert "training is running" in notices(screen)
         await settle(pilot, lambda: not screen.lessons.learning and screen.lessons.session.idle)
         games = games_of(screen)
         assert 1000 < games < 9_999_999
@@ -306,7 +303,7 @@ def test_what_it_was_at_a_mark_is_what_learning_so_long_gives() -> None:
     assert [games for games, _ in course.kept] == [0, 10, 100]
 
 
-async def test_leaving_ends_what_learns_at_once(tmp_path: Path) -> None:
+async def test_leaving_ends_the_learner_immediately(tmp_path: Path) -> None:
     app = app_on(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await opened(pilot)

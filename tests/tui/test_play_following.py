@@ -70,7 +70,7 @@ def test_every_snapshot_comes_once_and_the_curve_is_what_was_recorded(run: Path)
     assert (progress.curve[2] == progress.curve[3]).all()  # computed exactly
 
 
-def test_the_ladder_begins_anew_when_the_run_was_rewound(run: Path) -> None:
+def test_the_ladder_restarts_when_the_run_was_rewound(run: Path) -> None:
     at = follower()
     ages(at, run)
     for frame in (run / "frames").iterdir():

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from picture import text_of
 from play_screen import app_on, opened
-from recorded import settle
+from recorded import explained, settle
 from textual.pilot import Pilot
 from waiting import wait_for
 
-from txlab.drawing.boards import board_of
+from txlab.drawing.boards import board_of, least_columns
 from txlab.engine.games.backgammon import game as backgammon
 from txlab.engine.games.catalogue import game_named
 from txlab.engine.games.connect_four import rules
@@ -29,8 +29,9 @@ from txlab.runs import saved_games
 from txlab.runs.process import execute, prepare
 from txlab.runs.saved_games import GameFile, left_behind, read_saved
 from txlab.runs.scenario import load_scenario
-from txlab.tui.screens.play.screen import PlayScreen
-from txlab.tui.widgets.why import WhyPanel, WhyScreen
+from txlab.tui.screens.play.lesson_dialog import Lesson
+from txlab.tui.screens.play.screen import TABS, PlayScreen
+from txlab.tui.widgets.chart import Chart
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +46,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 async def playing(pilot: Pilot[None], name: str, seed: int) -> PlayScreen:
     """The screen with that game and seed, when a person may move."""
     screen = await opened(pilot)
-    screen.game.prepare(game_named(name))
+    screen.games.prepare(game_named(name))
     await settle(pilot, lambda: screen.game.entry.name == name and screen.game.ready)
     screen.game.start(Playing(game_named(name).game, seed))
     await settle(pilot, lambda: screen.game.your_move)
@@ -131,11 +132,10 @@ async def test_hints_and_w_of_connect_four_come_from_the_solver_where_it_solves(
         await pilot.press("h")
         scores = solver().scores(screen.game.position)
         best = {move for move, score in scores.items() if score == max(scores.values())}
-        await settle(pilot, lambda: set(screen.game.hinted()) == best)
+        await settle(pilot, lambda: set(screen.game.advice.moves_hinted()) == best)
         screen.game.board.go(min(best))
         await pilot.press("w")
-        await settle(pilot, lambda: isinstance(app.screen, WhyScreen) and app.screen.query_one(WhyPanel).explanation)
-        found = app.screen.query_one(WhyPanel).explanation
+        found = await explained(pilot)
         assert found.steps[0].result == scores[min(best)]
 
 
@@ -188,8 +188,7 @@ record = {evaluate_every = 0, frame_every = 1, checkpoint_every = 0}
         assert rated >= {1, 2, 3, 4}
         assert all(row.points_low <= row.points <= row.points_high for row in screen.ratings.rows)
         await pilot.press("w")
-        await settle(pilot, lambda: isinstance(app.screen, WhyScreen) and app.screen.query_one(WhyPanel).explanation)
-        assert "points for" in app.screen.query_one(WhyPanel).explanation.question
+        assert "points for" in (await explained(pilot)).question
 
 
 # A game that outlives the console
@@ -219,6 +218,7 @@ asyncio.run(play())
 """
 
 
+@pytest.mark.evidence
 async def test_a_game_outlives_the_console_that_is_killed_and_is_continued_in_another(tmp_path: Path) -> None:
     told = tmp_path / "told"
     here = Path(__file__).parent
@@ -302,7 +302,7 @@ def test_files_that_cannot_be_read_are_passed_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("changed", [{"moves": ["centre", "centre"]}, {"game": "chess"}, {"moves": ["[red]"]}])
-def test_a_game_with_moves_that_are_not_legal_is_refused_in_a_sentence(
+def test_a_game_with_moves_that_are_not_legal_is_refused_with_an_error(
     tmp_path: Path, changed: dict[str, object]
 ) -> None:
     with pytest.raises(LabError):
@@ -314,7 +314,7 @@ def test_of_two_consoles_one_takes_a_game_over(tmp_path: Path) -> None:
     assert [GameFile(tmp_path).take_over(path) for _ in range(2)] == [True, False]
 
 
-def test_only_so_many_games_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_limited_number_of_games_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(saved_games, "KEPT", 3)
     paths = [left_by_nobody(tmp_path) for _ in range(6)]
     for age, path in enumerate(paths):
@@ -339,7 +339,7 @@ def test_a_replayed_game_is_the_same_throw_by_throw() -> None:
     while not playing.ended and len(playing.moves) < 60:
         legal = backgammon.legal(playing.position)
         playing.go_on([legal[int(playing.draw * len(legal))]])
-    assert Playing.replayed(backgammon, 5, playing.names()).positions == playing.positions
+    assert Playing.replay_moves(backgammon, 5, playing.names()).positions == playing.positions
 
 
 @pytest.mark.parametrize("name", ["backgammon", "connect-four"])
@@ -348,6 +348,53 @@ async def test_a_board_has_the_room_that_it_needs_as_soon_as_its_game_is_chosen(
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await opened(pilot)
         assert not screen.has_class("-folded")
-        screen.game.prepare(game_named(name))
+        screen.games.prepare(game_named(name))
         await settle(pilot, lambda: screen.game.entry.name == name and screen.has_class("-folded"))
-        await settle(pilot, lambda: screen.game.board.size.width >= board_of(name).LEAST_COLUMNS)  # type: ignore[attr-defined]
+        await settle(pilot, lambda: screen.game.board.size.width >= least_columns(board_of(name)) > 0)
+
+
+async def test_another_game_begins_with_its_board_and_shows_no_learner_of_the_one_before(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot)
+
+        async def turn_to(tab: str) -> str:
+            """Press tab until this tab is shown; return the text of the screen."""
+            presses = 0
+            while not screen.query_one(f"#{tab}").display:
+                await pilot.press("tab")
+                presses += 1
+                assert presses <= len(TABS)
+            return text_of(app)
+
+        await pilot.press("tab")
+        for tab, words in (("learning", "l lets an agent learn"), ("ladder", "l lets an agent learn, o")):
+            assert words in await turn_to(tab)
+        screen.lessons.learn(Lesson(games=50))
+        await settle(pilot, lambda: not screen.lessons.learning and screen.lessons.session.idle)
+        learner = screen.lessons.course.title  # type: ignore[union-attr]
+        assert f"{learner}  α" in await turn_to("learning")
+        for name in ("connect-four", "backgammon"):
+            screen.games.prepare(game_named(name))
+            await settle(pilot, lambda name=name: screen.game.entry.name == name and screen.game.your_move)
+            assert screen.has_class("-folded")
+            assert screen.game.display
+            await pilot.press("tab")  # from the board to the side panel
+            assert not screen.game.display
+            seen = await turn_to("learning")
+            assert "o seats the player of a run" in seen
+            assert learner not in seen
+            assert not screen.query_one("#curves", Chart).series
+            assert "its snapshots are rated" in await turn_to("ladder")
+            assert not screen.query_one("#rungs").display
+        screen.games.prepare(game_named("tictactoe"))
+        await settle(pilot, lambda: screen.game.entry.name == "tictactoe" and screen.game.your_move)
+        assert f"{learner}  α" in await turn_to("learning")  # it learnt this game
+        await turn_to("ladder")
+        await pilot.resize_terminal(50, 24)
+        await settle(pilot, lambda: screen.has_class("-folded"))
+        assert screen.game.display  # tab had not turned away from it: both were shown
+        await pilot.press("tab")
+        screen.games.prepare(game_named("backgammon"))
+        await settle(pilot, lambda: screen.game.entry.name == "backgammon" and screen.game.your_move)
+        assert screen.game.display

@@ -22,7 +22,7 @@ from txlab.engine.games import tictactoe
 from txlab.engine.games.connect_four import rules
 from txlab.engine.games.game import FIRST, SECOND, showcase
 from txlab.engine.games.ladder import Ladder
-from txlab.engine.games.perfect_play import solved
+from txlab.engine.games.perfect_play import solve_game
 from txlab.engine.games.tournament import ratings
 from txlab.experiments.tabular.training import Training
 from txlab.runs.control import Request, send
@@ -33,6 +33,7 @@ from txlab.runs.scenario import load_scenario
 from txlab.tui.app import TxlabApp
 from txlab.tui.screens.play.ladder import LadderPanel
 from txlab.tui.screens.play.lesson_dialog import Lesson
+from txlab.tui.screens.play.players import Seat
 from txlab.tui.screens.play.screen import PlayScreen
 from txlab.tui.widgets.chart import Chart
 from txlab.tui.widgets.table import Table
@@ -198,6 +199,9 @@ async def test_the_recorded_strength_of_a_run_that_has_ended_is_shown_with_its_b
         screen.show_tab("ladder")
         await settle(pilot)
         assert value_text(subject.rungs[-1].points[0]) in screen.query_one("#rungs", Table).rows[0][-1]
+        other = Seat("TD(0)", "TD(0)", player=subject.ladder.players[0], family="TD(0)", age=10)
+        screen.ladder.offer_seats([other], learning=True)  # a learner of another game learns on
+        assert not screen.ladder.learning
         assert "against two earlier and random; points a game are those against random" in beside_the_board(app)
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
 
@@ -258,21 +262,77 @@ async def test_rating_is_switched_off_and_on_and_rests_while_the_screen_is_hidde
     wait_for(lambda: not inside)  # closed
 
 
-async def test_a_learner_begins_where_its_values_move_and_the_screen_says_what_to_look_at(tmp_path: Path) -> None:
+async def test_a_ladder_is_looked_at_only_when_no_thread_plays_on_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_play, waiting = threading.Semaphore(0), threading.Event()
+    play, next_pair = Ladder.play, Ladder.next_pair.fget  # type: ignore[attr-defined]
+    looked: list[bool] = []  # by the screen: whether a thread was playing
+
+    def held(ladder: Ladder, *arguments: object) -> int:
+        waiting.set()
+        may_play.acquire()
+        waiting.clear()
+        return play(ladder, *arguments)  # type: ignore[arg-type]
+
+    def noted(ladder: Ladder) -> object:
+        if threading.current_thread() is threading.main_thread():
+            looked.append(waiting.is_set())
+        return next_pair(ladder)
+
+    monkeypatch.setattr(Ladder, "play", held)
+    monkeypatch.setattr(Ladder, "next_pair", property(noted))
+    app = app_on(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        screen.lessons.learn(Lesson(games=50))
+        await settle(pilot, lambda: not screen.lessons.learning and screen.lessons.session.idle)
+        subject = screen.ladder.subject
+        assert subject is not None
+        may_play.release()
+        await settle(pilot, lambda: not subject.offers and subject.games and waiting.is_set())
+        for _ in range(2):
+            screen.ladder.action_measure()  # off and on, while a thread is inside
+        games = subject.games
+        may_play.release(10**6)
+        await settle(pilot, lambda: subject.games > games)
+        await settle(pilot, lambda: not screen.ladder.busy)
+        assert looked
+        assert not any(looked)
+
+
+async def test_a_learner_begins_where_its_values_move_and_the_screen_says_what_to_look_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learn, seen = Training.run, threading.Event()  # the first values are read before a game is learned from
+
+    def held(training: Training, games: int) -> bool:
+        seen.wait()
+        return learn(training, games)
+
+    monkeypatch.setattr(Training, "run", held)
     moves, words = showcase(tictactoe)
     app = app_on(tmp_path)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
         assert words not in text_of(app)
-        screen.lessons.learn(Lesson(games=40_000))
+        screen.ladder.action_measure()  # no rating: it would take turns with the learning
+        screen.lessons.learn(Lesson(games=9_999_999))
         await settle(pilot, lambda: screen.game.playing.moves == list(moves))
         assert screen.game.your_move
-        values = screen.game.on_the_board()[0].values
+        values = screen.game.advice.evaluation_shown()[0].values
         assert words in text_of(app)
-        await settle(pilot, lambda: not screen.lessons.learning and screen.lessons.session.idle)
-        after = screen.game.on_the_board()[0].values
+        seen.set()
+
+        def moved() -> int:
+            """How many of the values have moved."""
+            after = screen.game.advice.evaluation_shown()[0].values
+            return sum(abs(after[move] - values[move]) > 0.05 for move in after)
+
+        await settle(pilot, lambda: moved() >= 4)
         assert screen.game.playing.moves == list(moves)
-        assert sum(abs(after[move] - values[move]) > 0.05 for move in after) >= 4
+        await type_on(pilot, "x")
+        await settle(pilot, lambda: not screen.lessons.learning and screen.lessons.session.idle)
         await type_on(pilot, "u")  # a person sets the position as ever
         await settle(pilot, lambda: screen.game.seats[SECOND].person)
         screen.game.put_moves((4,))
@@ -285,9 +345,9 @@ def test_the_showcases_are_what_they_say() -> None:
     position = tictactoe.start()
     for move in moves:
         position = tictactoe.after(position, move)
-    solution = solved(tictactoe)
+    solution = solve_game(tictactoe)
     values = {
-        move: int(solution.value[solution.graph.numbered(tictactoe.after(position, move))]) for move in range(1, 9)
+        move: int(solution.value[solution.graph.number_of(tictactoe.after(position, move))]) for move in range(1, 9)
     }
     assert [move for move, value in values.items() if value == 0] == [4]
     assert all(value == FIRST for move, value in values.items() if move != 4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from math import sqrt
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from picture import text_of
 from play_screen import app_on, opened, type_on
-from recorded import settle
+from recorded import explained, settle
 from test_play_games import playing, quick
 from textual.pilot import Pilot
 
@@ -18,9 +19,11 @@ from txlab.engine.games.connect_four import rules
 from txlab.engine.games.connect_four.players import FreshRollouts
 from txlab.engine.games.connect_four.tree import PuctTree
 from txlab.engine.games.game import SECOND
+from txlab.sources.live import Live
 from txlab.tui.screens.play.screen import PlayScreen
 from txlab.tui.screens.play.tree_dialog import LiveTree, TreeDialog
-from txlab.tui.widgets.why import WhyPanel, WhyScreen
+from txlab.tui.session import Session
+from txlab.tui.widgets.why import WhyScreen
 
 __all__ = ["quick"]  # a fixture
 
@@ -144,7 +147,18 @@ async def test_one_visit_is_exactly_one_and_goes_where_the_formula_says(tmp_path
         await pilot.press("escape")
 
 
-async def test_the_search_ends_with_its_dialog(tmp_path: Path) -> None:
+async def test_the_search_ends_with_its_dialog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ends: list[BaseException | None] = []  # how its thread has ended; an exception in one that is cancelled is lost
+
+    def noted(session: Session[LiveTree], over: Callable[[], bool]) -> None:
+        try:
+            Live.work(session, over)
+        except BaseException as error:
+            ends.append(error)
+            raise
+        ends.append(None)
+
+    monkeypatch.setattr(Session, "work", noted)
     app = app_on(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
         screen, dialog = await tree_on(pilot, paused=False)
@@ -152,12 +166,10 @@ async def test_the_search_ends_with_its_dialog(tmp_path: Path) -> None:
         await settle(pilot, lambda: shown(dialog).visits > 30)
         assert dialog.session.alive
         await pilot.press("escape")
-        await settle(pilot, lambda: app.screen is screen and not dialog.session.alive)
-        reached = dialog.search.visits
-        assert reached < LiveTree.steps  # it did not end by itself
+        await settle(pilot, lambda: app.screen is screen and ends)
+        assert ends == [None]
+        assert dialog.search.visits < LiveTree.steps  # it did not end by itself
         assert not [worker for worker in app.workers if worker.group == "session"]
-        await pilot.press("down", "down")
-        assert dialog.search.visits == reached
         assert screen.game.check_action("tree", ())
 
 
@@ -210,15 +222,14 @@ async def test_a_key_after_one_visit_waits_for_it(tmp_path: Path, monkeypatch: p
         await type_on(pilot, "full_stop", "w")
         assert app.screen is dialog
         go_on.set()
-        await settle(pilot, lambda: isinstance(app.screen, WhyScreen) and app.screen.query_one(WhyPanel).explanation)
-        told = {each.name: each.value for each in app.screen.query_one(WhyPanel).explanation.operands}
+        told = {each.name: each.value for each in (await explained(pilot)).operands}
         assert told["Σ N"] == before + 1
         await pilot.press("escape")
         await pilot.press("escape")
 
 
 @pytest.mark.parametrize("name", ["tictactoe", "backgammon"])
-async def test_where_nobody_searches_no_tree_is_offered(tmp_path: Path, name: str) -> None:
+async def test_without_a_search_no_tree_is_offered(tmp_path: Path, name: str) -> None:
     app = app_on(tmp_path)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await (opened(pilot) if name == "tictactoe" else playing(pilot, name, 3))
@@ -234,10 +245,7 @@ async def test_w_explains_the_numbers_of_the_line_and_the_search_begins_again_fr
         for keys in ((), ("right",), ("right", "right")):
             await pilot.press(*keys)
             await pilot.press("w")
-            await settle(
-                pilot, lambda: isinstance(app.screen, WhyScreen) and app.screen.query_one(WhyPanel).explanation
-            )
-            why = app.screen.query_one(WhyPanel).explanation
+            why = await explained(pilot)
             row = dialog.row
             assert row is not None
             assert why.result == pytest.approx(row.branch.score if row.branch is not None else row.value)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import random
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import recorded
 from picture import text_of
-from recorded import app_on, leave_dialogs, settle
+from recorded import leave_dialogs, settle
 from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input, TextArea
@@ -29,6 +31,9 @@ from txlab.tui.screens.playground.shown import Shown, neighbour
 
 EVENTS = int(os.environ.get("TXLAB_MONKEY", "100"))
 SIZES = [(80, 24), (120, 40), (200, 60)]
+
+
+app_on = partial(recorded.app_on, screen="playground")
 
 
 async def opened(pilot: Pilot[None]) -> PlaygroundScreen:
@@ -81,7 +86,7 @@ async def test_every_neuron_is_a_picture_at_every_size(size: tuple[int, int], as
         assert len(set(pictures)) > 5
 
 
-async def test_it_learns_while_one_looks_and_pauses(tmp_path: Path) -> None:
+async def test_it_learns_while_it_is_shown_and_pauses(tmp_path: Path) -> None:
     app = app_on(tmp_path)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
@@ -189,7 +194,7 @@ async def test_the_network_is_edited_as_text(tmp_path: Path) -> None:
         area = app.screen.query_one(TextArea)
         assert len(read(area.text, list(FEATURES)).neurons) == 17
         area.text = "a = tanh(b)\nb = sin(a)"
-        await settle(pilot, lambda: "a ← b ← a is a circle" in text_of(app))
+        await settle(pilot, lambda: "a ← b ← a is a cycle" in text_of(app))
         await pilot.press("ctrl+s")
         assert len(app.screen_stack) == 2  # it stays until it can be taken
         area.text = "a = sin(2*x)\nb = relu(a - y)\nout = b + 3*a + _*xy"
@@ -230,6 +235,7 @@ KEYS = [
 ]  # fmt: skip
 
 
+@pytest.mark.evidence
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_random_keys_and_clicks_at_any_size_break_nothing(seed: int, tmp_path: Path) -> None:
     choice, app = random.Random(seed), app_on(tmp_path)

@@ -26,7 +26,7 @@ from txlab.tui.textual_internals import make_ready
 pytestmark = pytest.mark.prepared
 
 
-async def test_the_first_switch_and_the_first_dialog_match_no_style_anew(
+async def test_the_first_switch_and_the_first_dialog_match_no_style_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = app_on(tmp_path)
@@ -51,7 +51,7 @@ async def test_the_cursor_is_seen_to_move_after_all_was_made_ready(tmp_path: Pat
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot, lambda: {room.name for room in SCREENS} <= set(app._screen_stacks))
         await settle(pilot)
-        for name in [entry.name for entry in sorted(catalogue(), key=place_of)][:3]:
+        for name in ["Start here", *(entry.name for entry in sorted(catalogue(), key=place_of))][:3]:
             (marked,) = [line for line in text_of(app).splitlines() if "▸" in line]
             assert name in marked
             await pilot.press("down")
@@ -70,7 +70,7 @@ async def test_a_screen_made_ready_is_not_the_one_that_is_seen(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("moment", range(0, 40, 4))
-async def test_leaving_while_screens_are_made_ready_is_no_bug(tmp_path: Path, moment: int) -> None:
+async def test_leaving_while_screens_are_prepared_is_not_a_bug(tmp_path: Path, moment: int) -> None:
     app = app_on(tmp_path)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()

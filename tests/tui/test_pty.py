@@ -18,11 +18,12 @@ from pathlib import Path
 import pyte
 import pytest
 from recorded import HOSTILE, append_rows, make_run
+from waiting import LONGEST
 
 PROGRAM = (
     "import sys; from pathlib import Path; from txlab.tui.app import launch; sys.exit(launch(root=Path(sys.argv[1])))"
 )
-PATIENCE = 40.0  # seconds; only a console that hangs takes this long
+PATIENCE = LONGEST
 
 
 class Terminal:
@@ -80,6 +81,8 @@ class Terminal:
                     if not select.select([self.fd], [], [], 0)[0]:
                         break
                 self.status = status
+                if status:
+                    print(self.raw[-4000:].decode(errors="replace"))  # pytest shows it if the test fails
                 return os.waitstatus_to_exitcode(status)
         raise AssertionError("the console did not leave")
 

@@ -19,7 +19,7 @@ from txlab.runs.directory import RunDirectory
 from txlab.runs.models import open_checkpoint
 from txlab.runs.reader import RunReader
 from txlab.tui.app import TxlabApp
-from txlab.tui.screens.recurrent.screen import NO_RUN, RecurrentScreen
+from txlab.tui.screens.recurrent.screen import RecurrentScreen
 from txlab.tui.screens.recurrent.units import follow
 
 TEXT = 'He said "no" (or "yes").\nThen A went on.\n\n' * 120
@@ -58,8 +58,8 @@ async def opened(pilot: Pilot[None], app: TxlabApp) -> RecurrentScreen:
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
 @pytest.mark.parametrize("ascii", [False, True])
-async def test_a_text_is_coloured_by_the_units_one_goes_through(root: Path, size: tuple[int, int], ascii: bool) -> None:
-    app = TxlabApp(root=root / "runs", ascii=ascii)
+async def test_a_text_is_coloured_by_the_selected_unit(root: Path, size: tuple[int, int], ascii: bool) -> None:
+    app = TxlabApp(root=root / "runs", ascii=ascii, screen="recurrent")
     async with app.run_test(size=size) as pilot:
         screen = await opened(pilot, app)
         await settle(pilot, lambda: "unit 1 of 8, layer 1 of 2" in text_of(app))
@@ -85,8 +85,8 @@ async def test_a_text_is_coloured_by_the_units_one_goes_through(root: Path, size
         await settle(pilot, lambda: "step 10 of 20" in text_of(app))
 
 
-async def test_a_search_ranks_all_units_and_one_goes_through_them(root: Path) -> None:
-    app = TxlabApp(root=root / "runs")
+async def test_a_search_ranks_all_units_and_they_are_browsed(root: Path) -> None:
+    app = TxlabApp(root=root / "runs", screen="recurrent")
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot, app)
         await settle(pilot, lambda: screen.units.display)
@@ -117,7 +117,7 @@ def test_the_correlation_is_that_of_the_states_over_unseen_text(root: Path) -> N
     reader = RunReader(path)
     facts = reader.info.facts["corpus"]
     held_out = TEXT.encode()[-facts["validation_bytes"] :][: found.tokens]
-    h = opened.model.recurrent(opened.model.embedded(torch.tensor([list(held_out)])))[0][0].detach()
+    h = opened.model.recurrent(opened.model.embed_ids(torch.tensor([list(held_out)])))[0][0].detach()
     depth, values = 0, []
     for byte in held_out:
         depth += byte == ord("(")
@@ -127,7 +127,7 @@ def test_the_correlation_is_that_of_the_states_over_unseen_text(root: Path) -> N
     assert r == pytest.approx(np.corrcoef(h[:, unit].numpy(), values)[0, 1], abs=1e-5)
 
 
-def test_what_does_not_occur_is_said(root: Path, tmp_path: Path) -> None:
+def test_a_missing_property_is_reported(root: Path, tmp_path: Path) -> None:
     text = tmp_path / "plain.txt"
     text.write_text("the cat sees a mouse. " * 200)
     path = run(
@@ -139,7 +139,7 @@ def test_what_does_not_occur_is_said(root: Path, tmp_path: Path) -> None:
 
 
 async def test_gradients_that_reach_back_are_curves(root: Path) -> None:
-    app = TxlabApp(root=root / "memory")
+    app = TxlabApp(root=root / "memory", screen="recurrent")
     async with app.run_test(size=(100, 30)) as pilot:
         screen = await opened(pilot, app)
         await settle(pilot, lambda: "steps back" in text_of(app))
@@ -148,21 +148,16 @@ async def test_gradients_that_reach_back_are_curves(root: Path) -> None:
         assert not screen.units.display
 
 
-async def test_without_a_run_why_says_what_is_missing_and_so_does_a_run_that_was_deleted(tmp_path: Path) -> None:
-    app = TxlabApp(root=tmp_path)
+async def test_a_run_that_was_deleted_is_named_and_the_next_one_is_shown(tmp_path: Path) -> None:
+    app = TxlabApp(root=tmp_path, screen="recurrent")
     async with app.run_test(size=(140, 40)) as pilot:
         await pilot.press("0")
         await settle(pilot, lambda: isinstance(app.screen, RecurrentScreen))
         screen = app.screen
         assert isinstance(screen, RecurrentScreen)
-        await pilot.press("w")
-        assert [notice.message for notice in app._notifications] == [NO_RUN]
         app.current_run = make_run(tmp_path, "vanished")
         await settle(pilot, lambda: screen.run.status)
         shutil.rmtree(app.current_run)
-        await settle(pilot, lambda: "vanished was deleted or moved: start recurrent-docs" in text_of(app))
-        app.clear_notifications()
-        await pilot.press("w")
-        assert "vanished was deleted or moved" in str(next(iter(app._notifications)).message)
+        await settle(pilot, lambda: "vanished was deleted or moved." in text_of(app))
         app.current_run = make_run(tmp_path, "another")
         await settle(pilot, lambda: "another" in text_of(app))

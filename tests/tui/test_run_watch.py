@@ -28,5 +28,5 @@ def test_what_the_console_used_since_the_last_look_decides(
     now["monotonic"] += wall
     now["process_time"] += used
     assert watched.may_look() is may
-    watched.looked()
+    watched.note_read()
     assert watched.may_look()

@@ -33,7 +33,7 @@ from textual.app import ComposeResult
 from txlab.tui.palette import commands_of
 from txlab.tui.screen_registry import ScreenEntry
 from txlab.tui.screens.base_screens import BenchScreen
-from txlab.tui.screens.words import Words
+from txlab.tui.screens.plain_text import Words
 
 
 class ToyScreen(BenchScreen):
@@ -75,9 +75,7 @@ async def test_a_screen_of_another_package_has_its_key_and_its_place(
         await settle(pilot, lambda: app.current_mode == "lab")
 
 
-async def test_a_key_that_is_taken_is_said_in_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_toy: None
-) -> None:
+async def test_a_key_that_is_taken_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_toy: None) -> None:
     monkeypatch.syspath_prepend(package(tmp_path, TOY.replace('"11"', '"3"')))
     with pytest.raises(LabError, match="has a key or a name that is taken; free keys: 11, 12"):
         list(installed_screens())

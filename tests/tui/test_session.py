@@ -143,7 +143,7 @@ async def test_it_pauses_where_the_experiment_ends() -> None:
         assert not screen.pictures[-1].running
 
 
-async def test_many_updates_at_once_are_the_experiments_own() -> None:
+async def test_updates_in_one_call_are_the_experiments_own() -> None:
     class Runner(Counter):
         def run(self, updates: int) -> None:
             self.step_count += updates
@@ -235,7 +235,7 @@ async def test_no_picture_comes_while_one_is_drawn() -> None:
         screen.session.pause()
 
 
-async def test_an_impossible_update_pauses_and_is_said_in_a_sentence() -> None:
+async def test_an_impossible_update_pauses_and_is_reported() -> None:
     async with bench(fails_at=5) as (screen, pilot):
         screen.session.run()
         await until(pilot, lambda: bool(screen.sentences))
@@ -270,6 +270,26 @@ def test_undone_updates_leave_the_recording() -> None:
     for step in (0, 1, 2, 3, 2):
         recording.add(Frame(step, {"v": np.full(1, step)}))
     assert recording.steps == [0, 1, 2]
+
+
+def test_a_frame_is_looked_up_while_another_thread_takes_updates_back() -> None:
+    recording = FrameMemory()
+
+    class Undone(Frame):
+        @property
+        def step(self) -> int:  # type: ignore[override]
+            """The step; where it is read, all later updates are undone."""
+            recording.frames = recording.frames[:1]
+            return 5
+
+        @step.setter
+        def step(self, value: int) -> None: ...
+
+    recording.add(Frame(0, {}))
+    recording.frames = [recording.frames[0], *(object.__new__(Undone) for _ in range(4))]
+    found = recording.at(9)
+    assert found is not None
+    assert found.step == 5
 
 
 def test_a_long_session_keeps_few_frames_of_all_of_it() -> None:

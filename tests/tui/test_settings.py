@@ -50,7 +50,7 @@ def test_the_file_is_read(tmp_path: Path) -> None:
         ("#" * 70_000, "larger than 64 KiB"),
     ],
 )
-def test_what_is_wrong_is_one_sentence_that_names_file_and_key(tmp_path: Path, text: str, words: str) -> None:
+def test_a_mistake_is_an_error_that_names_file_and_key(tmp_path: Path, text: str, words: str) -> None:
     path = write(tmp_path, text)
     with pytest.raises(LabError) as error:
         load_settings(path)
@@ -76,7 +76,7 @@ def sparse(path: Path) -> None:
         (sparse, "larger than 64 KiB"),
     ],
 )
-def test_what_is_no_such_file_is_one_sentence_at_once(tmp_path: Path, make: Any, words: str) -> None:
+def test_a_non_regular_settings_file_is_immediately_a_readable_error(tmp_path: Path, make: Any, words: str) -> None:
     make(tmp_path / "config.toml")
     with pytest.raises(LabError, match=words):
         load_settings(tmp_path / "config.toml")
@@ -91,7 +91,7 @@ async def test_the_console_opens_with_any_keys(tmp_path: Path) -> None:
         assert app.is_running
 
 
-async def test_a_wrong_file_is_told_on_the_screen_and_the_console_starts(tmp_path: Path) -> None:
+async def test_a_wrong_file_is_reported_on_the_screen_and_the_console_starts(tmp_path: Path) -> None:
     file = settings_file()
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("nonsense = [/x]")
@@ -105,7 +105,7 @@ async def test_a_wrong_file_is_told_on_the_screen_and_the_console_starts(tmp_pat
         file.unlink()
 
 
-async def test_an_unknown_theme_is_told_and_replaced(tmp_path: Path) -> None:
+async def test_an_unknown_theme_is_reported_and_replaced(tmp_path: Path) -> None:
     app = app_on(tmp_path, theme="no-such-theme")
     async with app.run_test():
         assert app.theme == "txlab-dark"

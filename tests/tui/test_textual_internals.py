@@ -64,7 +64,7 @@ def test_an_arrow_stays_an_arrow_wherever_it_is_torn(clock: Clock, sequence: str
         assert names(keys.feed(sequence[place:])) == [key]
 
 
-def test_the_rest_of_a_key_that_came_late_is_no_letters_and_is_waited_for_from_then_on(clock: Clock) -> None:
+def test_the_late_rest_of_a_key_is_not_typed_as_letters_and_is_waited_for_afterwards(clock: Clock) -> None:
     keys = Keys()
     assert names(keys.feed("\x1b")) == []
     clock.now += 0.06
@@ -77,7 +77,7 @@ def test_the_rest_of_a_key_that_came_late_is_no_letters_and_is_waited_for_from_t
     assert names(keys.feed("[B")) == ["down"]
 
 
-def test_brackets_that_a_person_types_after_an_esc_are_brackets(clock: Clock) -> None:
+def test_brackets_typed_after_an_esc_are_brackets(clock: Clock) -> None:
     keys = Keys()
     list(keys.feed("\x1b"))
     clock.now += QUICK * 2
@@ -106,7 +106,7 @@ def test_escdelay_is_obeyed(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> No
     assert names(keys.tick()) == ["escape"]
 
 
-def test_private_names_of_textual_stand_in_one_file() -> None:
+def test_private_names_of_textual_are_in_one_file() -> None:
     """Everything that Textual may change without notice is in one place, with its reason and its fallback."""
     names: set[str] = set()
     for file in Path(textual.__file__).parent.rglob("*.py"):

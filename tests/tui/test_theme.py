@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
+import pkgutil
 from pathlib import Path
 
 import pytest
 from recorded import app_on
 from rich.color import Color, ColorSystem
+from rich.segment import Segment
+from rich.style import Style
 from textual.theme import Theme
+from textual.widget import Widget
 
-from txlab.tui.theme import ASCII, THEMES, plain_signs
+import txlab.tui
+from txlab.tui.theme import IN_ASCII, THEMES, Signs, SignsInAscii
 
 
 def luminance(colour: str) -> float:
@@ -50,6 +56,22 @@ async def test_every_theme_that_is_offered_can_be_had(tmp_path: Path) -> None:
 
 
 def test_ascii_mode_has_no_other_signs() -> None:
-    assert all(str(sign).isascii() for sign in vars(ASCII).values())
-    assert plain_signs("a… → b · c −1", True) == "a~ > b - c -1"
-    assert plain_signs("a…", False) == "a…"
+    signs = [sign for name, sign in vars(Signs).items() if not name.startswith("_")]
+    assert len(signs) > 15
+    assert all(sign.translate(IN_ASCII).isascii() for sign in signs)
+    line = [Segment("a… → ", Style(bold=True)), Segment("b"), Segment(" · é −1")]
+    assert SignsInAscii().apply(line, Color(0, 0, 0)) == [
+        Segment("a~ > ", Style(bold=True)),
+        *line[1:2],
+        Segment(" - é -1"),
+    ]
+
+
+def test_no_two_widgets_share_a_name() -> None:
+    """A style sheet names classes without their modules: the rules of one would be those of the other as well."""
+    modules: dict[str, list[str]] = {}
+    for found in pkgutil.walk_packages(txlab.tui.__path__, "txlab.tui."):
+        for name, each in vars(importlib.import_module(found.name)).items():
+            if isinstance(each, type) and issubclass(each, Widget) and each.__module__ == found.name:
+                modules.setdefault(name, []).append(found.name)
+    assert {name: where for name, where in modules.items() if len(where) > 1} == {}

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from picture import text_of
-from recorded import settle
+from recorded import explained, settle
 from textual import events
 from tokens_screen import MAIN, app_on, document_of, notices, opened, quiet, show
 
@@ -24,7 +24,6 @@ from txlab.tui.screens.tokens.encoded_text import TokenizerChoice
 from txlab.tui.screens.tokens.screen import TokensScreen
 from txlab.tui.screens.tokens.token_view import TokensView
 from txlab.tui.widgets.table import Table
-from txlab.tui.widgets.why import WhyPanel, WhyScreen
 
 HOSTILE = (
     b"[red]a[/x]\x1b[31m\x1b]0;owned\x07\x00\xff\xe2\x82 e\xcc\x81\xcc\x81 \xe2\x80\xae\xd7\xa9 \xc2\x9b2J "
@@ -95,13 +94,12 @@ async def test_why_tells_which_merges_made_the_token(tmp_path: Path) -> None:
         assert f"{count(tree.rank)} ×{count(tree.count)}" in text_of(app)
         assert "└─ t" in text_of(app)
         await pilot.press("w")
-        await settle(pilot, lambda: isinstance(app.screen, WhyScreen) and app.screen.query_one(WhyPanel).explanation)
-        found = app.screen.query_one(WhyPanel).explanation
+        found = await explained(pilot)
         assert found == explain_token(tokenizer, token)
         assert found.math == "K2"
 
 
-async def test_on_a_narrow_terminal_the_tree_is_a_page_of_its_own(tmp_path: Path) -> None:
+async def test_on_a_narrow_terminal_the_tree_is_a_separate_page(tmp_path: Path) -> None:
     app = app_on(tmp_path)
     async with app.run_test(size=(80, 20)) as pilot:
         _, view = await opened(pilot)
@@ -174,7 +172,7 @@ async def test_a_paste_is_the_new_text_and_goes_in_at_the_caret_while_editing(tm
         assert not view.editing
 
 
-async def test_a_file_is_opened_whatever_is_in_it_and_one_that_is_not_there_is_said(tmp_path: Path) -> None:
+async def test_any_file_is_opened_and_a_missing_one_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "some.bin"
     file.write_bytes(HOSTILE)
     app = app_on(tmp_path)
@@ -311,7 +309,7 @@ async def test_a_text_can_be_cancelled_and_the_one_before_stays(
 # Several tokenizers.
 
 
-async def test_up_to_four_tokenizers_stand_beside_each_other(tmp_path: Path) -> None:
+async def test_up_to_four_tokenizers_are_shown_side_by_side(tmp_path: Path) -> None:
     save = BytePairTokenizer([(97, 98)], "gpt4", ["<|end|>"])
     (tmp_path / "shelf").mkdir()
     save_tokenizer(save, tmp_path / "shelf" / "mine.json")
@@ -341,7 +339,7 @@ async def test_up_to_four_tokenizers_stand_beside_each_other(tmp_path: Path) -> 
         await settle(pilot, lambda: quiet(screen) and len(view.lanes) == 3)
 
 
-async def test_a_tokenizer_that_cannot_be_read_is_said_and_left_out(tmp_path: Path) -> None:
+async def test_a_tokenizer_that_cannot_be_read_is_reported_and_left_out(tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text("{[")
     app = app_on(tmp_path)
     async with app.run_test(size=(120, 40)) as pilot:
@@ -374,7 +372,7 @@ async def test_languages_are_compared_by_every_tokenizer_that_is_shown(tmp_path:
 
 def test_every_key_can_be_changed() -> None:
     for binding in [*TokensScreen.BINDINGS, *TokensView.BINDINGS]:
-        assert binding.id.startswith(("tokens.", "screen.")), binding
+        assert binding.id.startswith(("tokens.", "screen.", "empty.")), binding
 
 
 async def test_a_key_is_changed_by_its_id(tmp_path: Path) -> None:

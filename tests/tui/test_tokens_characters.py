@@ -16,7 +16,7 @@ from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.engine.tokenizers.files import save_tokenizer
 from txlab.engine.tokenizers.trees import explain_token
 from txlab.tui.screens.dialogs import AskValue, Confirm
-from txlab.tui.screens.tokens.detail_panel import cut_off, unmerged
+from txlab.tui.screens.tokens.detail_panel import cut_off, why_unmerged
 from txlab.tui.screens.tokens.encoded_text import TokenizerChoice, index, lane_of
 from txlab.tui.screens.tokens.screen import TokensScreen
 from txlab.tui.screens.tokens.token_layout import layout
@@ -39,7 +39,7 @@ def on_one_line(text: str) -> str:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-async def test_a_character_stands_above_its_bytes(tmp_path: Path, size: tuple[int, int]) -> None:
+async def test_a_character_is_shown_above_its_bytes(tmp_path: Path, size: tuple[int, int]) -> None:
     app = app_on(tmp_path)
     async with app.run_test(size=size) as pilot:
         _, view = await opened(pilot)
@@ -81,10 +81,10 @@ def test_a_line_ends_in_no_character() -> None:
 def test_a_token_says_that_no_merge_was_learnt() -> None:
     document = index("👩".encode())
     plain = lane_of("a", BytePairTokenizer([]), document, False, never)
-    assert unmerged(document, plain, 0) == "no merge f0 + 9f was learnt"
-    assert unmerged(document, plain, 3) == "no merge 91 + a9 was learnt"
+    assert why_unmerged(document, plain, 0) == "no merge f0 + 9f was learnt"
+    assert why_unmerged(document, plain, 3) == "no merge 91 + a9 was learnt"
     some = lane_of("b", BytePairTokenizer([(0xF0, 0x9F)]), document, False, never)
-    assert unmerged(document, some, 0) == "no merge f0 9f + 91 was learnt"
+    assert why_unmerged(document, some, 0) == "no merge f0 9f + 91 was learnt"
 
 
 async def test_why_an_emoji_is_several_tokens_is_answered_in_four_keys(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from txlab.engine.tokenizers.offsets import token_spans_of_bytes
 from txlab.engine.tokenizers.patterns import cut
 from txlab.engine.tokenizers.training import train_tokenizer
 from txlab.tui.screens.tokens.encoded_text import PARAGRAPH, PART, Stopped, TokenLane, document_of, index, lane_of
-from txlab.tui.screens.tokens.token_layout import layout, shown_bytes, tints, units
+from txlab.tui.screens.tokens.token_layout import layout, show_bytes, tints, units
 
 BPE = train_tokenizer(["the cat that the mat, naïve 日本 the e\u0301 \r\n\n  def"] * 4, 320)
 KINDS = [BPE, ByteTokenizer(), CharacterTokenizer.of("the cat")]
@@ -45,8 +45,8 @@ def test_the_invisible_is_visible() -> None:
         ("\ufe0f".encode(), "\\ufe0f"), ("\ue000".encode(), "\\ue000"), ("日".encode(), "日"), (b"[/x]", "[/x]"),
     ]  # fmt: skip
     for data, shown in expected:
-        assert shown_bytes(data) == shown
-        assert shown_bytes(data, ascii=True).isascii()
+        assert show_bytes(data) == shown
+        assert show_bytes(data, ascii=True).isascii()
 
 
 @given(TEXTS)
@@ -63,7 +63,7 @@ def test_units_are_all_of_the_bytes_and_nothing_reaches_the_terminal(data: bytes
 
 @settings(max_examples=60)
 @given(TEXTS, st.permutations(range(3)), st.integers(4, 60), st.booleans(), st.booleans(), st.booleans())
-def test_letters_of_all_lanes_stand_in_the_same_columns(
+def test_letters_of_all_lanes_are_in_the_same_columns(
     data: bytes, order: list[int], cells: int, borders: bool, ids: bool, ascii: bool
 ) -> None:
     document, lanes = index(data), [lanes_of(data)[place] for place in order]
@@ -103,7 +103,7 @@ def test_lines_fit_where_no_sign_is_wider_than_the_line() -> None:
 
 @settings(max_examples=60)
 @given(TEXTS)
-def test_tokens_lie_where_the_engine_says(data: bytes) -> None:
+def test_tokens_are_where_the_engine_says(data: bytes) -> None:
     for lane in lanes_of(data):
         expected = token_spans_of_bytes(lane.tokenizer, data)
         assert lane.ids.tolist() == [piece.token for piece in expected]
@@ -158,7 +158,7 @@ def test_a_long_text_says_how_far_it_is() -> None:
         assert said[-1] == len(text)
 
 
-def test_encoding_stops_when_nobody_waits() -> None:
+def test_encoding_stops_when_it_is_no_longer_wanted() -> None:
     def stop(done: int, total: int) -> None:
         raise Stopped
 

@@ -20,7 +20,7 @@ def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TXLAB_TOKENIZERS", str(tmp_path / "shelf"))
 
 
-async def test_tokens_are_told_apart_without_colour(tmp_path: Path) -> None:
+async def test_tokens_are_distinguished_without_colour(tmp_path: Path) -> None:
     app = app_on(tmp_path)
     app.colours = "none"  # type: ignore[attr-defined]
     async with app.run_test(size=(80, 24)) as pilot:

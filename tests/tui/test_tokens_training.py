@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import regex
 from picture import text_of
-from recorded import settle
+from recorded import explained, settle
 from textual.pilot import Pilot
 from tokens_screen import app_on, notices, opened, quiet
 
@@ -18,11 +18,11 @@ from txlab.engine.tokenizers.patterns import PATTERNS
 from txlab.tui.screens.dialogs import Confirm
 from txlab.tui.screens.tokens.encoded_text import TokenizerChoice
 from txlab.tui.screens.tokens.screen import TokensScreen
-from txlab.tui.screens.tokens.token_layout import shown_bytes
+from txlab.tui.screens.tokens.token_layout import show_bytes
 from txlab.tui.screens.tokens.training_panel import TrainingState
 from txlab.tui.widgets.chart import Chart
 from txlab.tui.widgets.table import Table
-from txlab.tui.widgets.why import WhyPanel, WhyScreen
+from txlab.tui.widgets.why import WhyScreen
 
 TEXT = "the cat that chased the mice sat on the mat, and the cat was tired of the mice. " * 3
 
@@ -85,20 +85,20 @@ async def test_each_merge_is_the_most_frequent_pair_and_can_be_taken_back(tmp_pa
         screen = await training(pilot, tmp_path)
         pairs, made = screen.query_one("#pairs", Table), screen.query_one("#made", Table)
         for done, ((left, right), times) in enumerate(expected[:8]):
-            assert pairs.rows[0][0] == f"{shown_bytes(left)} + {shown_bytes(right)}"
+            assert pairs.rows[0][0] == f"{show_bytes(left)} + {show_bytes(right)}"
             assert pairs.rows[0][2] == count(times)
             await pilot.press("full_stop")
             await at(pilot, screen, done + 1)
             assert made.rows[0][:3] == (
-                f"{shown_bytes(left)} + {shown_bytes(right)}",
-                shown_bytes(left + right),
+                f"{show_bytes(left)} + {show_bytes(right)}",
+                show_bytes(left + right),
                 count(times),
             )
         assert f"vocabulary {256 + 8}" in text_of(app)
         await pilot.press("comma", "comma", "comma")
         await at(pilot, screen, 5)
         (left, right), times = expected[5]
-        assert pairs.rows[0][0] == f"{shown_bytes(left)} + {shown_bytes(right)}"
+        assert pairs.rows[0][0] == f"{show_bytes(left)} + {show_bytes(right)}"
         assert pairs.rows[0][2] == count(times)
 
 
@@ -163,8 +163,8 @@ async def test_vocabularies_are_compared(tmp_path: Path) -> None:
         assert not screen.training.sizes
 
 
-async def test_what_is_saved_is_used_by_a_scenario_at_once(tmp_path: Path) -> None:
-    from txlab.experiments.tokenizer_store import saved_tokenizers, tokenizer_named
+async def test_a_saved_tokenizer_is_immediately_usable_in_a_scenario(tmp_path: Path) -> None:
+    from txlab.experiments.tokenizer_store import names_of_saved, tokenizer_named
     from txlab.runs.scenario import load_scenario
 
     app = app_on(tmp_path)
@@ -176,7 +176,7 @@ async def test_what_is_saved_is_used_by_a_scenario_at_once(tmp_path: Path) -> No
         await settle(pilot, lambda: "Save this tokenizer" in text_of(app))
         await pilot.press(*["backspace"] * 20, *"mine", "enter")
         await settle(pilot, lambda: "data.tokenizer=mine" in notices(app))
-        assert saved_tokenizers() == ["mine"]
+        assert names_of_saved() == ["mine"]
         assert screen.text.trained is not None
         assert tokenizer_named("mine").encode(TEXT) == screen.text.trained.encode(TEXT)
         said = ["data.tokenizer=mine", f"data.text={tmp_path / 'text.txt'}"]
@@ -212,7 +212,7 @@ async def test_why_says_why_a_pair_is_next_and_which_merges_made_a_token(tmp_pat
         await pilot.pause()
         assert screen.query_one("#made", Table).has_focus
         await pilot.press("w")
-        await settle(pilot, lambda: isinstance(app.screen, WhyScreen) and app.screen.query_one(WhyPanel).explanation)
+        await explained(pilot)
 
 
 async def test_a_text_that_cannot_be_read_leaves_what_was_learnt(tmp_path: Path) -> None:

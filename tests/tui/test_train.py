@@ -18,12 +18,11 @@ import txlab
 from txlab.errors import LabError
 from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.reader import RunReader
-from txlab.tui.history import Entry, answered, history
+from txlab.tui.history import Entry, answered_requests, history
 from txlab.tui.screens.train.controls import parse_setting
 from txlab.tui.screens.train.curves import round_number
 from txlab.tui.screens.train.screen import TrainScreen
-from txlab.tui.screens.train.text import Pending, brief, header, log_lines, nearest_sample, wanted, wrapped
-from txlab.tui.theme import UNICODE
+from txlab.tui.screens.train.text import Pending, brief, header, log_lines, nearest_sample, select_entries, wrap_lines
 from txlab.tui.train_snapshot import Look, snapshot, value_at
 from txlab.tui.widgets.chart import Chart
 from txlab.tui.widgets.timeline import TimeLine
@@ -96,7 +95,7 @@ async def test_everything_follows_the_time_line(root: Path) -> None:
         await settle(pilot, lambda: train(app).run.at is None and "looking at" not in text_of(app))
 
 
-async def test_samples_of_two_steps_stand_beside_each_other(root: Path) -> None:
+async def test_samples_of_two_steps_are_shown_side_by_side(root: Path) -> None:
     app = app_on(root, make_run(root))
     async with app.run_test(size=(200, 50)) as pilot:
         await settle(pilot, ready(app))
@@ -137,7 +136,7 @@ async def test_the_metric_changes_and_so_do_the_axes(root: Path) -> None:
         assert chart.zoomed is None
 
 
-async def test_another_run_is_drawn_beside_this_one_and_taken_away(root: Path) -> None:
+async def test_another_run_is_overlaid_and_removed(root: Path) -> None:
     make_run(root, "other")
     app = app_on(root, make_run(root))
     async with app.run_test(size=(120, 40)) as pilot:
@@ -166,7 +165,7 @@ async def test_a_request_is_asked_until_the_run_answers(root: Path) -> None:
         assert "lr 2.5e-5 → 2e-5 by you, at step 40" in text_of(app)
 
 
-async def test_a_run_that_is_gone_is_said_to_give_no_answer(root: Path) -> None:
+async def test_a_run_that_is_gone_is_reported_not_to_answer(root: Path) -> None:
     run = as_ours(make_run(root, status="open"))
     app = app_on(root, run)
     async with app.run_test(size=(120, 40)) as pilot:
@@ -175,7 +174,7 @@ async def test_a_run_that_is_gone_is_said_to_give_no_answer(root: Path) -> None:
         await settle(pilot, lambda: train(app).controls.pending)
         info = RunInfo.load(run)
         info.pid = 2**22 - 3
-        (run / "run.json").write_bytes(info.encoded())
+        (run / "run.json").write_bytes(info.to_json())
         await settle(pilot, lambda: "no answer: the run is gone" in text_of(app))
         assert "r resumes it" in text_of(app)
 
@@ -189,7 +188,7 @@ async def test_a_run_that_grows_is_followed(root: Path) -> None:
         await settle(pilot, lambda: "0.123" in text_of(app))
 
 
-async def test_a_long_log_is_shown_at_once_and_read_on_to_its_end(root: Path) -> None:
+async def test_a_long_log_is_shown_immediately_and_read_to_its_end(root: Path) -> None:
     run = make_run(root, status="open")
     with (run / "events.jsonl").open("ab") as file:
         for step in range(41, 60_001):
@@ -200,7 +199,7 @@ async def test_a_long_log_is_shown_at_once_and_read_on_to_its_end(root: Path) ->
         await settle(pilot, lambda: train(app).snap.complete and len(train(app).snap.lines[0].steps) == 60_000)
 
 
-async def test_a_run_that_vanishes_is_told_once(root: Path, tmp_path: Path) -> None:
+async def test_a_run_that_vanishes_is_reported_once(root: Path, tmp_path: Path) -> None:
     app = app_on(root, tmp_path / "nowhere")
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot, lambda: app._notifications)
@@ -212,7 +211,7 @@ async def test_a_run_that_vanishes_is_told_once(root: Path, tmp_path: Path) -> N
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot, ready(app))
         shutil.rmtree(run)
-        await settle(pilot, lambda: f"{run.name} was deleted or moved: press 1" in text_of(app))
+        await settle(pilot, lambda: f"{run.name} was deleted or moved." in text_of(app))
         assert not any(0x2801 <= ord(character) <= 0x28FF for character in text_of(app))  # its curve
         assert len(app._notifications) == 1
         await pilot.press("tab", "[", "w")
@@ -226,9 +225,9 @@ def test_a_number_or_a_date_without_room_is_left_out_and_not_cut(root: Path) -> 
         said = brief(snap, cells)
         assert said.cell_length <= cells
         assert said.plain.split()[-1] in whole
-        said = header(snap, None, UNICODE, cells)
+        said = header(snap, None, cells)
         assert "started" not in said.plain or said.cell_length <= cells
-    assert "started 20" in header(snap, None, UNICODE, 120).plain
+    assert "started 20" in header(snap, None, 120).plain
 
 
 async def test_nothing_is_sent_to_the_terminal_while_nothing_happens(root: Path) -> None:
@@ -244,7 +243,7 @@ async def test_nothing_is_sent_to_the_terminal_while_nothing_happens(root: Path)
 
 
 @pytest.mark.parametrize("status", ["failed", "stopped", "interrupted"])
-async def test_an_end_is_said_in_words_with_what_to_do(root: Path, status: str) -> None:
+async def test_an_end_is_described_with_advice(root: Path, status: str) -> None:
     app = app_on(root, as_ours(make_run(root, status=status)))
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot, ready(app))
@@ -288,7 +287,7 @@ async def test_hostile_texts_reach_no_cell_unescaped(root: Path) -> None:
     info.facts = {"unit": HOSTILE, "compute": {"dtype": HOSTILE, "attention": HOSTILE, "why": [HOSTILE]}}
     info.reason = info.scenario = HOSTILE
     info.status = "failed"
-    (run / "run.json").write_bytes(info.encoded())
+    (run / "run.json").write_bytes(info.to_json())
     app = app_on(root, run)
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot, ready(app))
@@ -313,7 +312,7 @@ def test_a_run_that_cannot_be_read_is_not_said_to_be_starting(root: Path) -> Non
         (run / name).unlink()
         os.mkfifo(run / name)
     snap = snapshot(RunReader(run), Look(), RunReader)
-    said = header(snap, None, UNICODE, 120).plain
+    said = header(snap, None, 120).plain
     assert "run.json cannot be read (it is a FIFO)" in said
     assert "starting" not in said
     assert "resumes" not in said
@@ -340,7 +339,7 @@ def test_the_log_tells_refusals_and_who(root: Path) -> None:
     reader = reader_of(run)
     entries = history(reader)
     assert any(entry.text == "set lr refused by bob@far: lr must be at most 1" for entry in entries)
-    assert answered(entries) == {"q"}
+    assert answered_requests(entries) == {"q"}
 
 
 @pytest.mark.parametrize(("entries", "lines"), [(0, 3), (1, 3), (2, 3), (3, 3), (9, 3), (9, 1)])
@@ -357,8 +356,8 @@ def test_the_log_shows_the_newest_entries_that_fit_and_requests_last(entries: in
 
 def test_of_what_happens_again_and_again_the_log_keeps_the_newest_before_the_step() -> None:
     entries = [Entry(float(i), i, f"checkpoint {i}", regular="checkpoint") for i in range(5)] + [Entry(9, 9, "a note")]
-    assert [entry.text for entry in wanted(entries, None)] == ["checkpoint 4", "a note"]
-    assert [entry.text for entry in wanted(entries, 2)] == ["checkpoint 2", "a note"]
+    assert [entry.text for entry in select_entries(entries, None)] == ["checkpoint 4", "a note"]
+    assert [entry.text for entry in select_entries(entries, 2)] == ["checkpoint 2", "a note"]
 
 
 def test_where_there_are_few_lines_checkpoints_give_way() -> None:
@@ -387,7 +386,7 @@ async def test_the_log_has_the_end_at_every_size(root: Path, size: tuple[int, in
 
 
 @pytest.mark.parametrize("text", ["lr", "= 3", "lr = x", "lr = nan", "lr = inf", ""])
-def test_a_setting_that_is_none_is_refused_in_a_sentence(text: str) -> None:
+def test_an_unknown_setting_is_refused_with_an_error(text: str) -> None:
     with pytest.raises(LabError):
         parse_setting(text)
 
@@ -404,7 +403,7 @@ def test_the_nearest_sample_is_the_last_one_before() -> None:
 def test_text_is_folded_without_losing_any_of_it() -> None:
     text = "the cat sat on a very-long-word-indeed and\n\nleft 日本語日本語"
     for cells in (1, 2, 7, 20, 100):
-        lines = wrapped(text, cells)
+        lines = wrap_lines(text, cells)
         assert "".join(lines).replace(" ", "") == text.replace(" ", "").replace("\n", "")
 
 
@@ -437,7 +436,7 @@ def test_metrics_of_one_kind_are_drawn_together_and_told_one_by_one(root: Path) 
     assert [line.label for line in snapshot(reader, Look("accuracy"), RunReader).lines] == ["accuracy"]
 
 
-def test_a_run_that_says_what_it_is_about_has_that_first_and_its_band_beside_it(root: Path) -> None:
+def test_a_run_with_a_headline_shows_it_first_with_its_band(root: Path) -> None:
     run = make_run(root)
     info = RunInfo.load(RunReader(run).directory)
     info.facts = {"unit": "episodes", "headline": ["return/sarsa", "return/q-learning"], "compute": {"device": "cpu"}}
@@ -515,14 +514,14 @@ def bandits(root: Path) -> Path:
     return run
 
 
-async def test_from_a_step_that_is_looked_at_one_goes_on_in_a_new_run(root: Path) -> None:
+async def test_a_selected_step_is_continued_in_a_new_run(root: Path) -> None:
     run = bandits(root)
     app = app_on(root, run)
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot, ready(app))
         await pilot.press("[", "[")  # frames are at 0, 8 … 56, 60
         await settle(pilot, lambda: train(app).run.at == 48)
-        await settle(pilot, lambda: "go on from 48" in text_of(app))
+        await settle(pilot, lambda: "continue from 48" in text_of(app))
         await pilot.press("r")
         await settle(pilot, lambda: "Go on from checkpoint 40, the nearest before 48" in text_of(app))
         await pilot.press("enter")
@@ -575,7 +574,7 @@ async def test_ticks_mark_only_checkpoints_that_exist(root: Path) -> None:
         assert train(app).run.timeline.checkpoints.tolist() == [40, 60]
 
 
-async def test_what_was_done_to_a_run_stands_on_its_curve(root: Path) -> None:
+async def test_events_of_a_run_are_drawn_on_its_curve(root: Path) -> None:
     run = as_ours(make_run(root, status="open"))
     row = {"event": "control", "request": "set", "key": "lr", "from": 1e-3, "by": "ann@box"}
     append_rows(
@@ -593,11 +592,11 @@ async def test_what_was_done_to_a_run_stands_on_its_curve(root: Path) -> None:
         await settle(pilot, lambda: "╎lr 5e-4" in text_of(app) and "╎resumed" in text_of(app))
 
 
-def test_a_branch_stands_where_it_leaves_the_other_run(root: Path) -> None:
+def test_a_branch_is_drawn_where_it_leaves_the_other_run(root: Path) -> None:
     run = make_run(root, status="open")
     info = RunInfo.load(run)
     info.branched = {"run": "another", "step": 20}
-    (run / "run.json").write_bytes(info.encoded())
+    (run / "run.json").write_bytes(info.to_json())
     for step, explicit in ((20, False), (25, True), (30, False)):
         append_rows(run, {"event": "rewind", "step": step, "from": 40, "reason": "", "explicit": explicit})
     assert snapshot(reader_of(run), Look(), RunReader).events == ((20, "branched"), (25, "rewound"), (30, "resumed"))
@@ -664,3 +663,50 @@ def test_a_card_that_is_not_slowed_or_says_nothing_takes_no_room(root: Path) -> 
     found = snapshot(reader_of(run), Look(), reader_of)
     assert "slowed" not in [fact.name for fact in found.facts]
     assert found.metrics[-1].startswith(("gpu_", "share_", "memory_", "host_", "tokens_"))  # machines come last
+
+
+async def test_the_number_under_the_cursor_is_the_one_that_is_drawn(root: Path) -> None:
+    app = app_on(root, as_ours(make_run(root)))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, ready(app))
+        facts = train(app).numbers.facts
+        keys = [fact.key for fact in facts.facts]
+        for key in ("lr", "grad_norm", "val_loss"):
+            facts.choose(keys.index(key))
+            await settle(pilot, lambda key=key: train(app).snap.metric == key.removeprefix("val_"))
+            assert facts.chosen.key == key
+        await pilot.press("tab")
+        await settle(pilot, lambda: train(app).snap.metric != "loss")
+        assert facts.chosen.key == train(app).snap.metric
+
+
+async def test_validation_is_points_and_overlays_lie_below_the_runs_own_curve(root: Path) -> None:
+    other = as_ours(make_run(root, "other"))
+    app = app_on(root, as_ours(make_run(root)))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, ready(app))
+        train(app).curves.toggle_overlay(other.absolute())
+        await settle(pilot, lambda: len(train(app).query_one(Chart).series) == 3)
+        drawn = [(each.label.split(" ")[0], each.style) for each in train(app).query_one(Chart).series]
+        assert drawn == [("other", "line"), ("gpt-small", "line"), ("val", "points")]
+
+
+async def test_a_run_without_numbers_says_what_it_is_doing(root: Path) -> None:
+    run = make_run(root, "waiting", steps=0, status="open")
+    append_rows(run, {"event": "note", "step": 0, "text": "trying torch's compiler on this shape: up to a minute"})
+    app = app_on(root, as_ours(run))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, ready(app))
+        await settle(pilot, lambda: text_of(app).count("trying torch's compiler on this shape") == 2)
+
+
+def test_each_kind_says_what_it_has_instead_of_texts() -> None:
+    from txlab.experiments.kind import kind_named
+    from txlab.tui.screens.train.text import instead_of_samples
+
+    assert instead_of_samples(kind_named("language-model")).startswith("no samples yet")
+    assert "g plays" in instead_of_samples(kind_named("self-play"))
+    assert "Arena (6)" in instead_of_samples(kind_named("planning"))
+    assert (
+        instead_of_samples(kind_named("image-classification")) == "It writes no texts: the curves show what it learns."
+    )

@@ -60,7 +60,7 @@ async def test_the_keys_of_train_steer_a_loop_that_polls(tmp_path: Path) -> None
         await settle(pilot, lambda: "- + lr" in text_of(app))
         assert "r resume" not in text_of(app)
         await pilot.press("space")
-        await settle(pilot, lambda: "paused: space goes on" in text_of(app))
+        await settle(pilot, lambda: "paused: space continues" in text_of(app))
         before = at["step"]
         await pilot.press("full_stop")
         await settle(pilot, lambda: at["step"] == before + 1)

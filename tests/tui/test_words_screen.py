@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+import recorded
 from picture import text_of
-from recorded import HOSTILE, app_on, make_run, settle
+from recorded import HOSTILE, make_run, settle
 from textual.pilot import Pilot
 
 import txlab
@@ -21,8 +23,8 @@ from txlab.runs.process import execute, prepare
 from txlab.runs.scenario import load_scenario
 from txlab.runs.word_updates import WordUpdates
 from txlab.tui.app import TxlabApp
-from txlab.tui.screens.vectors.screen import WordsScreen
-from txlab.tui.screens.vectors.text import analogy_words, axis_pairs
+from txlab.tui.screens.words.screen import WordsScreen
+from txlab.tui.screens.words.text import analogy_words, axis_pairs
 
 WORDS = ["king", "queen", "man", "woman", "apple", "pear", *(f"word{number}" for number in range(60))]
 SIZES = [(60, 20), (80, 24), (120, 40), (200, 60)]
@@ -54,6 +56,9 @@ def words_run(root: Path, name: str = "my-words", words: list[str] | None = None
 def screen_of(app: TxlabApp) -> WordsScreen:
     assert isinstance(app.screen, WordsScreen)
     return app.screen
+
+
+app_on = partial(recorded.app_on, screen="words")
 
 
 async def opened(pilot: Pilot[None], app: TxlabApp) -> WordsScreen:
@@ -199,7 +204,7 @@ async def test_w_says_why_two_words_are_alike(app: TxlabApp) -> None:
         assert repr(WORDS[screen.listed[0][0]]) in text_of(app)
 
 
-async def test_w_goes_on_to_the_updates_that_moved_them_last(tmp_path: Path) -> None:
+async def test_w_continues_with_their_last_updates(tmp_path: Path) -> None:
     changes = ["data.tokens=20000", "train.words=2300", "train.epochs=1", "vectors.width=8", "record.frame_every=5"]
     run = prepare(load_scenario("words-planted", changes), root=tmp_path)
     execute(run)
@@ -229,14 +234,14 @@ async def test_w_goes_on_to_the_updates_that_moved_them_last(tmp_path: Path) -> 
         await settle(pilot, lambda: told.question in text_of(app))
 
 
-async def test_another_embedding_is_opened_and_set_beside(app: TxlabApp, tmp_path: Path) -> None:
+async def test_another_embedding_is_opened_and_shown_next_to_the_first(app: TxlabApp, tmp_path: Path) -> None:
     file = tmp_path / "other.txt"
     rows = "\n".join(f"{word} {' '.join(map(str, row))}" for word, row in zip(WORDS[:20], vectors(1)[:20], strict=True))
     file.write_text(f"20 8\n{rows}\n")
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot, app)
         screen.beside(str(file))
-        await settle(pilot, lambda: screen.second is not None and "beside" in text_of(app))
+        await settle(pilot, lambda: screen.second is not None and "compared with" in text_of(app))
         assert screen.has_class("-two")
         await pilot.press("c")
         assert screen.second is None
@@ -302,6 +307,7 @@ async def test_hostile_words_and_broken_frames_are_shown_as_data_or_refused(tmp_
         await settle(pilot, lambda: "not finite" in text_of(app))
 
 
+@pytest.mark.evidence
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_random_keys_break_nothing(app: TxlabApp, seed: int) -> None:
     choice = random.Random(seed)
@@ -339,7 +345,7 @@ async def test_what_another_frame_does_not_have_is_taken_back(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("typed", ["a b", "a b c d", "king man nobody"])
-def test_what_is_no_analogy_is_one_sentence(typed: str) -> None:
+def test_an_invalid_analogy_is_a_readable_error(typed: str) -> None:
     embedding = Embedding(("king", "man", "woman"), np.eye(3))
     with pytest.raises(LabError):
         analogy_words(embedding, typed)

@@ -18,7 +18,7 @@ MAIN = threading.main_thread()
 
 
 def app_on(root: Path, ascii: bool = False, **settings: Any) -> TxlabApp:
-    return TxlabApp(root=root, ascii=ascii, settings=Settings(**settings))
+    return TxlabApp(root=root, ascii=ascii, settings=Settings(**settings), screen="tokens")
 
 
 def quiet(screen: TokensScreen) -> bool:

@@ -1,7 +1,7 @@
 """The shell commands, one group per module; heavy packages are imported inside the commands.
 
 Notable: `txlab --help` and every usage error are answered without torch, textual, numpy or pydantic (0.1 s instead of
-2). Every error for the user ends here: one line on stderr, and exit status 2 (wrong input), 1 (the run failed) or 130
+2). Every user error ends here: one line on stderr, and exit status 2 (wrong input), 1 (the run failed) or 130
 (interrupted).
 """
 
@@ -28,8 +28,9 @@ import typer.core
 from txlab.cli.alerts import alerts
 from txlab.cli.analyse import analyse
 from txlab.cli.attend import attend
+from txlab.cli.box import box
 from txlab.cli.catalogue import scenarios
-from txlab.cli.completing import IN_BASH, completed, join_at_equals
+from txlab.cli.completing import IN_BASH, completions_of, join_at_equals
 from txlab.cli.control import control, stop
 from txlab.cli.curves import export, plot
 from txlab.cli.doctor import doctor
@@ -37,7 +38,10 @@ from txlab.cli.explain import explain
 from txlab.cli.follow import attach
 from txlab.cli.formulas import formulas
 from txlab.cli.generate import generate
+from txlab.cli.lecture import lecture
+from txlab.cli.manual import help
 from txlab.cli.match import match
+from txlab.cli.plan import plan
 from txlab.cli.play import play
 from txlab.cli.presets import presets
 from txlab.cli.rank import rank
@@ -49,7 +53,7 @@ from txlab.cli.serve import serve
 from txlab.cli.terminal import ascii_only, ask_for_ascii, complain, has_screen
 from txlab.cli.tokenize import tokenize
 from txlab.cli.tokenizer import export as export_tokenizer
-from txlab.cli.tokenizer import listed, train
+from txlab.cli.tokenizer import list_saved, train
 from txlab.cli.tokenizer_compare import compare
 from txlab.cli.verify import verify
 from txlab.cli.watch import watch
@@ -60,13 +64,13 @@ from txlab.runs.root import choose_root
 
 EXAMPLES = {
     "txlab": "the console: everything below, on screens",
-    "txlab run gpt-tiny": "train a small GPT, which takes a minute",
-    "txlab attend latest 'the cat'": "what the model just trained attends to",
+    "txlab run gpt-tiny": "train a small GPT, in ten seconds",
+    "txlab attend latest 'the cat'": "the attention of the model just trained",
 }
 
 
 SERVE = "'txlab[serve]'"
-INSTALL = {  # what pip calls a module, where that is not its name
+INSTALL = {  # pip's names of modules, where they differ
     **dict.fromkeys(("textual_serve", "aiohttp", "aiohttp_jinja2", "jinja2"), SERVE),
     **{name: f"'txlab[{name}]'" for name in ("tokenizers", "sentencepiece", "gymnasium")},
     "tomli_w": "tomli-w",
@@ -90,8 +94,8 @@ class Command(typer.core.TyperCommand):
 
 
 def complete(parameter: Any, ctx: Any, incomplete: str) -> list[Any]:
-    found = completed(parameter.metavar, parameter.opts, ctx, incomplete)
-    return type(parameter).shell_complete(parameter, ctx, incomplete) if found is None else found
+    items = completions_of(parameter.metavar, parameter.opts, ctx, incomplete)
+    return type(parameter).shell_complete(parameter, ctx, incomplete) if items is None else items
 
 
 class Group(typer.core.TyperGroup):
@@ -120,11 +124,11 @@ app = typer.Typer(
 
 COMMANDS: dict[str, list[Callable[..., Any]]] = {
     "Start and steer a run": [run, watch, attach, stop, resume, control, rank],
-    "See what runs have done": [runs, alerts, name_run, plot, export],
+    "Inspect runs": [runs, alerts, name_run, plot, export, box],
     "Question a model": [score, generate, attend, explain],
     "Work with tokenizers": [tokenize],
     "Play, and judge games": [play, match, analyse],
-    "Look up, and serve": [scenarios, formulas, presets, verify, doctor, serve],
+    "Look up, and serve": [help, scenarios, lecture, formulas, presets, plan, verify, doctor, serve],
 }
 
 
@@ -133,9 +137,9 @@ def gather(family: typer.Typer, **members: Callable[..., Any]) -> None:
         family.command(name, cls=Command)(member)
 
 
-tokenizer = typer.Typer(help="Learn tokenizers, compare them, write them for other programs.", rich_markup_mode=None)
-gather(tokenizer, train=train, compare=compare, export=export_tokenizer, list=listed)
-words = typer.Typer(help="Ask word vectors, test them, write them for other programs.", rich_markup_mode=None)
+tokenizer = typer.Typer(help="Learn, compare and export tokenizers.", rich_markup_mode=None)
+gather(tokenizer, train=train, compare=compare, export=export_tokenizer, list=list_saved)
+words = typer.Typer(help="Query, test and export word vectors.", rich_markup_mode=None)
 gather(words, neighbours=neighbours, analogy=analogy, similarity=similarity, evaluate=evaluate)
 gather(words, explain=explain_words, export=export_words)
 for heading, members in COMMANDS.items():
@@ -154,7 +158,7 @@ def console(
         Path | None, typer.Option("--runs", metavar="DIR", help="the folder of runs; else $TXLAB_RUNS, else ./runs")
     ] = None,
     ascii: Annotated[bool, typer.Option("--ascii", help="draw with ASCII characters only")] = False,
-    version: Annotated[bool, typer.Option("--version", help="say which versions these are")] = False,
+    version: Annotated[bool, typer.Option("--version", help="show versions")] = False,
 ) -> None:
     choose_root(folder)
     ask_for_ascii(ascii)
@@ -200,7 +204,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         name = (error.name or "txlab").partition(".")[0]
         if sys.modules.get(name) is not None:
-            raise  # a module of ours, or of a package that is installed
+            raise  # a module of txlab, or of an installed package
         complain(f"this needs {name}, which is not installed: pip install {INSTALL.get(name, name)}")
         status = LabError.exit_status
     except OSError as error:
@@ -252,16 +256,16 @@ ALLOWED = {
 
 
 def usage_sentence(error: Any) -> str:
-    """Describe a usage error: which argument, what was given, what is allowed, the nearest match.
+    """Describe a usage error: the argument, its value, the allowed values, the nearest match.
 
-    Newer typers check values with pydantic, whose messages ("unable to parse string as an integer") do not say what was
-    given; older ones do.
+    Newer typers check values with pydantic, whose messages ("unable to parse string as an integer") do not include the
+    value; older ones do.
     """
     message = " ".join(str(error.format_message()).split()).removesuffix(".").replace("Value error, ", "")
     where, _, rest = message.partition(": ")
-    for found in getattr(error.__cause__, "errors", list)():
-        if words := ALLOWED.get(found["type"]):
-            return f"{where}: {found['input']!r} is not allowed; allowed: {words.format_map(found.get('ctx', {}))}"
+    for mistake in getattr(error.__cause__, "errors", list)():
+        if words := ALLOWED.get(mistake["type"]):
+            return f"{where}: {mistake['input']!r} is not allowed; allowed: {words.format_map(mistake.get('ctx', {}))}"
     if choice := re.fullmatch(r"'(.*)' is not one of (.*)", rest):
         close = nearest(choice[1], re.findall("'(.*?)'", choice[2]))
         return f"{where}: {choice[1]!r} is not allowed{close}; allowed: {choice[2]}"

@@ -1,4 +1,4 @@
-"""`txlab alerts`: what has gone wrong in a run, or in all of them, newest last; JSON for a program that keeps watch."""
+"""`txlab alerts`: the alerts of a run, or of all runs, newest last; JSON for monitoring programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 
 from txlab.cli import options
 from txlab.cli.output import print_rows
-from txlab.cli.terminal import shown
+from txlab.cli.terminal import sanitize
 from txlab.drawing.formatting import calendar
 from txlab.errors import LabError
 
@@ -31,7 +31,7 @@ def alerts(
     json: options.JsonLines = False,
     csv: options.Csv = False,
 ) -> None:
-    """What went wrong in a run, or in all of them."""
+    """Alerts of a run, or of all runs."""
     from txlab.runs.directory import RunDirectory, info_of
     from txlab.runs.finding import find_run
     from txlab.runs.folder import list_runs
@@ -40,22 +40,22 @@ def alerts(
     if name is not None:
         path = find_run(name)
         info_of(RunDirectory(path))  # raises LabError for a run that cannot be read
-        found = list(alerts_of(path, after))
+        rows = list(alerts_of(path, after))
     else:
-        found = [row for path in list_runs() if has_alerts(path, after) for row in alerts_of(path, after)]
-    found.sort(key=lambda row: row["time"])
-    if print_rows(found, json, csv):
+        rows = [row for path in list_runs() if has_alerts(path, after) for row in alerts_of(path, after)]
+    rows.sort(key=lambda row: row["time"])
+    if print_rows(rows, json, csv):
         return
-    for row in found:
+    for row in rows:
         text = f": {row['text']}" if row["text"] else ""
         when = calendar(row["time"])
-        print(shown(f"{when}  {row['run']}  step {row['step']}  {row['level']}  {row['title']}{text}"))
-    if not found:
+        print(sanitize(f"{when}  {row['run']}  step {row['step']}  {row['level']}  {row['title']}{text}"))
+    if not rows:
         print("no alerts" + (f" since {since}" if since is not None else ""))
 
 
 def alerts_of(path: Path, after: float) -> Iterator[dict[str, Any]]:
-    """The alerts of a run that still count, and came after a moment. LabError if its log cannot be read."""
+    """The alerts of a run that were not rewound, after a moment. LabError if its log cannot be read."""
     from txlab.runs.events import each_row
     from txlab.runs.live_rows import Branch
 
@@ -68,12 +68,12 @@ def alerts_of(path: Path, after: float) -> Iterator[dict[str, Any]]:
 
 
 def has_alerts(path: Path, after: float) -> bool:
-    """Whether run.json counts an alert after a moment: the logs of all other runs need not be read."""
+    """Whether run.json has an alert after a moment; the logs of all other runs are not read."""
     from txlab.runs.directory import RunInfo
 
     try:
-        told = RunInfo.load(path).alerts
-        return bool(told) and float(told.get("time", 0)) >= after and (path / "events.jsonl").is_file()
+        alert = RunInfo.load(path).alerts
+        return bool(alert) and float(alert.get("time", 0)) >= after and (path / "events.jsonl").is_file()
     except (LabError, TypeError, ValueError):
         return False
 

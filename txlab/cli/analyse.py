@@ -1,4 +1,4 @@
-"""`txlab analyse FILE`: what each move of the games in a file cost, by a player that values moves."""
+"""`txlab analyse FILE`: the cost of each move of the games in a file, by a player that evaluates moves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def analyse(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="a .mat file, or strings of moves such as 4453")],
     judge: Annotated[
         str | None,
-        typer.Option("--judge", metavar="PLAYER", help="whose values count; else perfect, or the newest run"),
+        typer.Option("--judge", metavar="PLAYER", help="the player that judges; else perfect, or the newest run"),
     ] = None,
     plies: Annotated[
         int | None, typer.Option("--plies", metavar="N", help="how far a run of backgammon looks ahead, 1 or 2", min=1)
@@ -29,18 +29,18 @@ def analyse(
         int | None,
         typer.Option("--visits", metavar="N", help="how many visits a run of Connect Four searches", min=1),
     ] = None,
-    game: Annotated[str | None, typer.Option("--game", metavar="GAME", help="if the file does not tell")] = None,
-    errors: Annotated[bool, typer.Option("--errors", help="only the moves that are marked")] = False,
-    json: Annotated[bool, typer.Option("--json", help="one JSON object a line: moves, then the players")] = False,
+    game: Annotated[str | None, typer.Option("--game", metavar="GAME", help="if the file does not name it")] = None,
+    errors: Annotated[bool, typer.Option("--errors", help="only marked moves")] = False,
+    json: Annotated[bool, typer.Option("--json", help="one JSON object per line: moves, then the players")] = False,
 ) -> None:
-    """Say what each move of a game cost, in points that are expected.
+    """Evaluate each move of a game: its cost in expected points.
 
-    A move costs what the best one would bring more, by the values of a player. ?! marks a loss from .04 points on, ?
-    from .08, ?? from .16.
+    The cost is the value of the best move less that of the move played, by a player's values. ?! marks a loss from .04
+    points on, ? from .08, ?? from .16.
     """
-    from txlab.cli.players import ahead_of, newest_run_of, player_named, shown_name
+    from txlab.cli.players import ahead_of, display_name, newest_run_of, player_named
     from txlab.cli.records import read_record
-    from txlab.engine.games.analysis import Total, judged_moves
+    from txlab.engine.games.analysis import Total, judge_moves
 
     entry, record = read_record(file, game)
     if judge is None:
@@ -51,7 +51,7 @@ def analyse(
         raise LabError(f"there is no run that plays {entry.title} to judge by; give --judge{learn}")
     ahead = ahead_of(plies, visits)
     player = player_named(entry, judge, "--judge", ahead=ahead)
-    judge = judge if ahead is None else shown_name(entry, player, judge, ahead)
+    judge = judge if ahead is None else display_name(entry, player, judge, ahead)
     totals = {name: Total(name) for name in record.names()}
     form = JsonLines(entry, judge) if json else Lines(entry, judge, errors)
     form.begin(record)
@@ -59,7 +59,7 @@ def analyse(
     try:
         for number, played in enumerate(record.games, 1):
             form.game(number, played)
-            for move in judged_moves(played, player):
+            for move in judge_moves(played, player):
                 totals[move.name].add(move)
                 form.move(number, move)
     except KeyboardInterrupt:
@@ -70,7 +70,7 @@ def analyse(
 
 
 class JsonLines:
-    """One JSON object a line."""
+    """One JSON object per line."""
 
     def __init__(self, entry: GameEntry, judge: str) -> None:
         self.entry, self.judge = entry, judge
@@ -116,15 +116,15 @@ class Lines(JsonLines):
         self.heading: str | None = None
 
     def begin(self, record: Record) -> None:
-        from txlab.cli.terminal import plural, shown
+        from txlab.cli.terminal import plural, sanitize
 
-        print(f"{shown(self.entry.title)}: {plural(len(record.games), 'game')}, judged by {shown(self.judge)}")
+        print(f"{sanitize(self.entry.title)}: {plural(len(record.games), 'game')}, judged by {sanitize(self.judge)}")
 
     def game(self, number: int, played: PlayedGame) -> None:
-        from txlab.cli.terminal import plural, shown
+        from txlab.cli.terminal import plural, sanitize
 
         first, second = self.entry.game.SIGNS
-        who = f"{first} {shown(played.names[0])}, {second} {shown(played.names[1])}"
+        who = f"{first} {sanitize(played.names[0])}, {second} {sanitize(played.names[1])}"
         if played.points is None:
             result = "not finished"
         elif not played.points:
@@ -135,7 +135,7 @@ class Lines(JsonLines):
 
     def move(self, number: int, move: JudgedMove) -> None:
         from txlab.cli.match import points_text
-        from txlab.cli.terminal import coloured
+        from txlab.cli.terminal import colour_text
 
         if self.errors and not move.mark:
             return
@@ -154,12 +154,12 @@ class Lines(JsonLines):
             best = rules.name_of_move(move.position, move.best)
             lost = points_text(move.loss).lstrip("+")
             line += f"  loses {lost:>5} {move.mark:<2}  best {best}, {points_text(move.best_value)}"
-        print(coloured(line, {"??": 31, "?": 33}[move.mark]) if move.mark in ("??", "?") else line.rstrip())
+        print(colour_text(line, {"??": 31, "?": 33}[move.mark]) if move.mark in ("??", "?") else line.rstrip())
 
     def end(self, totals: list[Total]) -> None:
         from txlab.cli.match import points_text
         from txlab.cli.output import Column, table
-        from txlab.cli.terminal import shown, spaced
+        from txlab.cli.terminal import group_digits, sanitize
 
         titles = ("moves", "judged", "points lost", "a move", "?!", "?", "??")
         rows = []
@@ -167,9 +167,9 @@ class Lines(JsonLines):
             per_move = "–" if each.loss_per_move is None else points_text(each.loss_per_move).lstrip("+")
             rows.append(
                 [
-                    shown(each.name), spaced(each.moves), spaced(each.judged),
-                    points_text(each.loss).lstrip("+"), shown(per_move),
-                    *(spaced(each.marks[mark]) for mark in ("?!", "?", "??")),
+                    sanitize(each.name), group_digits(each.moves), group_digits(each.judged),
+                    points_text(each.loss).lstrip("+"), sanitize(per_move),
+                    *(group_digits(each.marks[mark]) for mark in ("?!", "?", "??")),
                 ]
             )  # fmt: skip
         print()

@@ -1,7 +1,7 @@
 """`txlab attend`: which token attends to which in a text, in any head of any model, with interventions (MATH T1–T4).
 
-Without a head it prints a table of all heads and what they seem to do; with one, its pattern, as large as the terminal
-allows. The numbers are those of the Attention screen: both read the same ActivationCache.
+Without a head it prints a table of all heads and their apparent roles; with one, its pattern, as large as the terminal
+allows. The Attention screen shows the same numbers, from the same ActivationCache.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from txlab.cli import options
+from txlab.cli.interventions import Wishes, head_asked
 from txlab.cli.models import about, bar, print_model, shares, token_label
 from txlab.cli.output import Column, print_json, table
-from txlab.cli.reading import SCORES, Reading, Wishes, head_asked, read
-from txlab.cli.terminal import ascii_only, columns, depth, numeral, print_lines, shown
+from txlab.cli.reading import SCORES, Reading, read
+from txlab.cli.terminal import ascii_only, columns, depth, numeral, print_lines, sanitize
 from txlab.drawing.formatting import share
 from txlab.errors import LabError
 
@@ -26,12 +27,12 @@ if TYPE_CHECKING:
     from txlab.engine.interpret.effects import Effect
 
 SPAN = re.compile(r"(-?\d{1,9})?(?::(-?\d{1,9})?)?")
-WORTH_A_NOTE = 0.3  # a lower score is not used to describe a head, as on the screen
+WORTH_A_NOTE = 0.3  # the least score that describes a head, as on the screen
 STRONGEST = 5  # pairs listed below a pattern
-MOVED = 8  # tokens whose probability changed most by an intervention
+MOVED = 8  # tokens whose probability an intervention changed most
 LIKE = {
     "previous": "the token before",
-    "induction": "what followed this token before",
+    "induction": "the token that followed this one before",
     "duplicate": "the same token, earlier",
     "first": "the first token",
 }
@@ -54,7 +55,7 @@ def attend(
     rows: Annotated[str | None, typer.Option("--rows", metavar="A:B", help="only these rows, from 0")] = None,
     columns: Annotated[str | None, typer.Option("--columns", metavar="A:B", help="only these columns")] = None,
     without_first: Annotated[
-        bool, typer.Option("--without-first", help="leave out the first token, which often only serves as a sink")
+        bool, typer.Option("--without-first", help="leave out the first token, often a mere attention sink")
     ] = False,
     position: Annotated[
         int | None, typer.Option("--position", metavar="N", help="where the effect of interventions is measured")
@@ -86,12 +87,12 @@ def attend(
     else:
         view.form(reading, cache, rows, columns, without_first)
     if out is not None:
-        print(shown(str(draw_heads_of(reading, cache, out) if view is None else view.draw(reading, out))))
+        print(sanitize(str(draw_heads_of(reading, cache, out) if view is None else view.draw(reading, out))))
     elif json:
         heads = {"site": reading.site.name, "heads": head_scores(reading, cache)}
-        found = heads if view is None else pattern_json(reading, cache, view)
+        content = heads if view is None else pattern_json(reading, cache, view)
         moved = None if effect is None else effect_json(reading, effect, place)
-        print_json({"model": about(reading.model), **reading.answer(), **found, "effect": moved})
+        print_json({"model": about(reading.model), **reading.answer(), **content, "effect": moved})
     else:
         if view is None:
             print_heads(reading, cache)
@@ -149,7 +150,7 @@ class PatternView:
             layers = None if self.layer is None else self.layer + 1
             alpha = rollout(cache, site.name, layers)[self.rows, self.columns]
         self.weights = alpha.cpu().numpy().astype(np.float64)
-        allowed = site.mask.allowed(len(reading.queries), len(reading.keys))
+        allowed = site.mask.allowed_pairs(len(reading.queries), len(reading.keys))
         if allowed is not None:
             # A masked edge with a weight was allowed by an intervention, so it is kept.
             self.weights[~allowed[self.rows, self.columns].numpy() & (self.weights == 0)] = np.nan
@@ -165,7 +166,7 @@ class PatternView:
         from txlab.drawing.picture import draw_attention
 
         queries, keys = reading.queries[self.rows], reading.keys[self.columns]
-        title = titled(reading, self.title(reading.site.name))
+        title = title_of(reading, self.title(reading.site.name))
         return draw_attention(self.weights, out, queries=queries, keys=keys, title=title)
 
 
@@ -196,13 +197,13 @@ def span(option: str, words: str | None, length: int, first: int) -> slice:
     if ":" not in words:
         start = int(words)
         start = start + length if start < 0 else start
-        found = slice(start, start + 1)
+        window = slice(start, start + 1)
     else:
         start, stop, _ = slice(*(int(part) if part else None for part in matched.groups())).indices(length)
-        found = slice(start, stop)
-    if not 0 <= found.start < found.stop <= length:
+        window = slice(start, stop)
+    if not 0 <= window.start < window.stop <= length:
         raise LabError(f"{option} {words} is empty here; allowed: 0 to {length - 1}")
-    return found
+    return window
 
 
 # All heads.
@@ -225,11 +226,11 @@ def head_scores(reading: Reading, cache: ActivationCache) -> list[dict[str, Any]
 
 
 def print_heads(reading: Reading, cache: ActivationCache) -> None:
-    """Print the scores of all heads, and what a high score means."""
-    site, model, found = reading.site, reading.model, head_scores(reading, cache)
-    names = [name for name in SCORES if any(is_known(entry.get(name)) for entry in found)]
+    """Print the scores of all heads, and the meaning of a high score."""
+    site, model, entries = reading.site, reading.model, head_scores(reading, cache)
+    names = [name for name in SCORES if any(is_known(entry.get(name)) for entry in entries)]
     rows, paint = [], {}
-    for number, entry in enumerate(found):
+    for number, entry in enumerate(entries):
         known = {name: entry[name] for name in names if is_known(entry[name])}
         best = max(known, key=lambda name: known[name], default="")
         like = ""
@@ -244,11 +245,11 @@ def print_heads(reading: Reading, cache: ActivationCache) -> None:
     if not names:
         print("the text is too short for any score")
     elif "induction" not in names and site.name != "cross":
-        again = "no token comes twice in this text, so induction and duplicate have no value"
-        at_once = "no token comes again but at once in this text, so induction has no value"
+        again = "no token occurs twice in this text, so induction and duplicate have no value"
+        at_once = "tokens of this text repeat only immediately, so induction has no value"
         print(at_once if "duplicate" in names else again)
     named = model.name if model.step is not None else str(model.origin)
-    print(f"txlab attend {shown(named)} TEXT --head {found[0]['name']} shows one head's pattern")
+    print(f"txlab attend {sanitize(named)} TEXT --head {entries[0]['name']} shows one head's pattern")
 
 
 def is_known(score: float | None) -> bool:
@@ -259,18 +260,18 @@ def draw_heads_of(reading: Reading, cache: ActivationCache, out: Path) -> Path:
     from txlab.drawing.attention import draw_heads
 
     pictures = [small.cpu().numpy() for _, small in cache.all_thumbnails(reading.site.name, 48)]
-    return draw_heads(pictures, out, title=titled(reading, reading.site.name))
+    return draw_heads(pictures, out, title=title_of(reading, reading.site.name))
 
 
-def titled(reading: Reading, what: str) -> str:
-    """Return the title of a picture: the model, what is shown, and the first interventions."""
+def title_of(reading: Reading, what: str) -> str:
+    """Return the title of a picture: the model, the content, and the first interventions."""
     return "  ".join([f"{reading.model.title}  {what}", *(wish.says for wish in reading.given[:2])])
 
 
 def print_target(reading: Reading) -> None:
-    """Print the target that an encoder–decoder generated itself, if none was given."""
+    """Print the target that an encoder–decoder generated, if none was given."""
     if reading.written:
-        print(f"target, as the model writes it: {shown(reading.model.decode(reading.text.target))}")
+        print(f"target, as the model writes it: {sanitize(reading.model.decode(reading.text.target))}")
 
 
 # One pattern.
@@ -281,13 +282,13 @@ def print_pattern(reading: Reading, cache: ActivationCache, view: PatternView) -
     import numpy as np
 
     from txlab.drawing.attention import pattern_lines
-    from txlab.drawing.explanation import folded
+    from txlab.drawing.explanation import wrap_text
 
     site, weights = reading.site, view.weights
     queries, keys = reading.queries[view.rows], reading.keys[view.columns]
     scores = view.scores(reading, cache)
     words = ", ".join(f"{name} {share(scores[name])}" for name in SCORES if is_known(scores.get(name)))
-    print("\n".join(folded(view.title(site.name) + (f": {words}" if words else ""), columns() - 1)))
+    print("\n".join(wrap_text(view.title(site.name) + (f": {words}" if words else ""), columns() - 1)))
     print_target(reading)
     print()
     complete = view.columns == slice(0, len(reading.keys))
@@ -305,16 +306,16 @@ def print_pattern(reading: Reading, cache: ActivationCache, view: PatternView) -
     )
     print_lines(drawn.lines)
     print()
-    said = "rows look at columns, every row of the whole pattern sums to 1"
+    meaning = "rows look at columns, every row of the whole pattern sums to 1"
     if site.mask_name == "graph":
-        said += ", or is all zeros where no edge comes in"
+        meaning += ", or is all zeros where no edge comes in"
     if view.name == "rollout" and site.name in ("decoder", "cross"):
-        said = "what each row holds of each column; source and target together sum to 1"
+        meaning = "what each row holds of each column; source and target together sum to 1"
     if drawn.tile != (1, 1):
-        said += f"; each sign is the largest of {drawn.tile[0]} x {drawn.tile[1]} weights"
+        meaning += f"; each sign is the largest of {drawn.tile[0]} x {drawn.tile[1]} weights"
     if not complete:
-        said += f"; the strongest shade is {share(largest)}"
-    print("\n".join(folded(said, columns() - 1)))
+        meaning += f"; the strongest shade is {share(largest)}"
+    print("\n".join(wrap_text(meaning, columns() - 1)))
     flat = np.nan_to_num(weights, nan=-1.0).ravel()
     places = [int(place) for place in np.argsort(-flat, kind="stable")[:STRONGEST] if flat[place] > 0.005]
     pairs = []
@@ -324,7 +325,7 @@ def print_pattern(reading: Reading, cache: ActivationCache, view: PatternView) -
         pair = f"{token_label(queries[row], 16)} {arrow} {token_label(keys[column], 16)} {share(flat[place])}"
         pairs.append(pair.replace(" ", "\0"))  # a pair stays on one line
     if pairs:
-        print("\n".join(folded("strongest: " + ", ".join(pairs), columns() - 1)).replace("\0", " "))
+        print("\n".join(wrap_text("strongest: " + ", ".join(pairs), columns() - 1)).replace("\0", " "))
 
 
 def pattern_json(reading: Reading, cache: ActivationCache, view: PatternView) -> dict[str, Any]:
@@ -352,42 +353,42 @@ def pattern_json(reading: Reading, cache: ActivationCache, view: PatternView) ->
 
 def effect_of(reading: Reading, cache: ActivationCache, place: int) -> Effect:
     """Return the effect of the interventions on the prediction at a position, relative to a pass without them."""
-    from txlab.engine.interpret.effects import compared
+    from txlab.engine.interpret.effects import compare_logits
     from txlab.engine.interpret.interventions import remarks
     from txlab.engine.interpret.sites import run
 
     model = reading.model.model
-    return compared(run(model, reading.text), cache.logits, place, 20, remarks(model, reading.given))
+    return compare_logits(run(model, reading.text), cache.logits, place, 20, remarks(model, reading.given))
 
 
-def effect_json(reading: Reading, found: Effect, place: int) -> dict[str, Any]:
+def effect_json(reading: Reading, change: Effect, place: int) -> dict[str, Any]:
     """Return KL in nats, and the tokens whose probability changed most."""
-    labels = reading.model.target_labels([moved.token for moved in found.moved])
+    labels = reading.model.target_labels([moved.token for moved in change.moved])
     return {
         "position": place,
-        "kl": found.kl,
+        "kl": change.kl,
         "moved": [
             {"id": moved.token, "text": label, "before": moved.before, "after": moved.after, "change": moved.change}
-            for moved, label in zip(found.moved, labels, strict=True)
+            for moved, label in zip(change.moved, labels, strict=True)
         ],
-        "remarks": list(found.remarks),
+        "remarks": list(change.remarks),
     }
 
 
-def print_effect(reading: Reading, found: Effect, place: int) -> None:
+def print_effect(reading: Reading, change: Effect, place: int) -> None:
     """Print the interventions, how far the distribution moved, and which tokens changed most."""
     from txlab.drawing.text import formula
 
-    for sentence in (*(wish.says for wish in reading.given), *found.remarks):
-        print(shown(sentence))
+    for sentence in (*(wish.says for wish in reading.given), *change.remarks):
+        print(sanitize(sentence))
     kl = formula("KL(before ‖ after)", ascii_only())
     where = "stands at" if reading.model.kind == "bert" else "comes after"
-    print(f"{kl} = {numeral(found.kl)} nats, of what {where} {token_label(reading.predicting[place], 20)}")
-    if not found.moved:
+    print(f"{kl} = {numeral(change.kl)} nats, of what {where} {token_label(reading.predicting[place], 20)}")
+    if not change.moved:
         print("nothing moved")
         return
     print()
-    moved = found.moved[:MOVED]
+    moved = change.moved[:MOVED]
     befores, afters = shares([one.before for one in moved]), shares([one.after for one in moved])
     labels = reading.model.target_labels([one.token for one in moved])
     length = 12 if columns() < 96 else 20

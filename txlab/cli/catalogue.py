@@ -1,4 +1,4 @@
-"""`txlab scenarios`: the scenarios, what each shows, and about how long it takes."""
+"""`txlab scenarios`: the scenarios, their subjects and approximate durations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from txlab.cli import options
 from txlab.cli.output import Column, print_rows, table
-from txlab.cli.terminal import columns, shown
+from txlab.cli.terminal import columns, sanitize
 from txlab.drawing.formatting import about
 
 if TYPE_CHECKING:
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from txlab.runs.scenario import CatalogueEntry
 
 BESIDE = 28
-"""Columns of `key = value`, behind which its meaning stands."""
+"""The column at which the comment after `key = value` begins."""
 
 
 def scenarios(
-    name: Annotated[str | None, typer.Argument(metavar="SCENARIO", help="show this one in full")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="SCENARIO", help="show this scenario in full")] = None,
     json: options.JsonLines = False,
     csv: options.Csv = False,
 ) -> None:
-    """The catalogue: what can be run, and how long it takes."""
+    """List the scenarios with their durations."""
     from txlab.runs.scenario import CatalogueEntry, catalogue, find_scenario, load_scenario
 
     if name is not None:
@@ -48,20 +48,20 @@ def scenarios(
 
 
 def print_catalogue(entries: list[CatalogueEntry]) -> None:
-    from txlab.experiments.schema import CHAPTERS
+    from txlab.experiments.schema import CATALOGUE_ORDER, CHAPTERS
 
     head = [Column("scenario"), Column("time", "right"), Column("device"), Column("what happens", loose=True)]
-    for chapter, title in CHAPTERS.items():
+    for chapter in CATALOGUE_ORDER:
         members = [entry for entry in entries if entry.scenario.about.chapter == chapter]
         if not members:
             continue
-        print(f"{chapter}  {title}\n")
+        print(f"{chapter}  {CHAPTERS[chapter]}\n")
         rows = [
             [
-                shown(entry.name),
+                sanitize(entry.name),
                 about(entry.scenario.about.minutes),
                 entry.scenario.about.device,
-                shown(entry.scenario.about.title),
+                sanitize(entry.scenario.about.title),
             ]
             for entry in members
         ]
@@ -80,34 +80,34 @@ def print_one(entry: CatalogueEntry) -> None:
         if text:
             print(
                 f"\n{title}\n"
-                + textwrap.fill(shown(" ".join(text.split())), room, initial_indent="  ", subsequent_indent="  ")
+                + textwrap.fill(sanitize(" ".join(text.split())), room, initial_indent="  ", subsequent_indent="  ")
             )
 
-    print(shown(f"{entry.name}: {says.title}" if says.title else entry.name))
+    print(sanitize(f"{entry.name}: {says.title}" if says.title else entry.name))
     time = about(says.minutes)
     facts = [f"chapter {says.chapter}, {CHAPTERS[says.chapter]}", f"MATH {', '.join(says.math)}" if says.math else ""]
     facts += [f"about {time} on two CPU cores" if time else "", "needs a GPU" if says.device == "gpu" else ""]
-    print(shown("; ".join(fact for fact in facts if fact)))
+    print(sanitize("; ".join(fact for fact in facts if fact)))
     paragraph("what it shows", says.shows)
     paragraph("what to expect", says.expect)
     if says.formulas:
-        print("\nformulas\n" + "\n".join(f"  {shown(formula)}" for formula in says.formulas))
+        print("\nformulas\n" + "\n".join(f"  {sanitize(formula)}" for formula in says.formulas))
     paragraph("source", says.source)
     settings = dump_scenario(entry.scenario.model_copy(update={"about": type(says)()}))
-    print(f"\nsettings, any of which --set changes ({shown(str(entry.path))})")
+    print(f"\nsettings, any of which --set changes ({sanitize(str(entry.path))})")
     parts = [part.splitlines() for part in settings.split("\n\n") if not part.startswith("[about]")]
     heads = [part[0] for part in parts]
     lines = []
     for number, part in enumerate(parts):  # of several tables of a list, the first is explained
         again = part[0] in heads[:number]
-        lines += [*(part if again else explained(type(entry.scenario), part, room - 2)), ""]
-    print("\n".join(f"  {shown(line)}".rstrip() for line in lines).rstrip())
+        lines += [*(part if again else explain_table(type(entry.scenario), part, room - 2)), ""]
+    print("\n".join(f"  {sanitize(line)}".rstrip() for line in lines).rstrip())
 
 
-def explained(schema: type[BaseModel], lines: list[str], room: int) -> Iterator[str]:
-    """The lines of one table of TOML, each key with its meaning, bounds and default in a comment beside it, or below
-    it where there is no room."""
-    from txlab.runs.scenario_errors import allowed, choices, is_table, table_in_list
+def explain_table(schema: type[BaseModel], lines: list[str], room: int) -> Iterator[str]:
+    """The lines of one table of TOML, each key with its meaning, bounds and default in a comment after it, or below it
+    where there is no room."""
+    from txlab.runs.scenario_errors import choices, describe_allowed, is_table, table_in_list
 
     owner: type[BaseModel] | None = schema
     for line in lines:
@@ -121,16 +121,19 @@ def explained(schema: type[BaseModel], lines: list[str], room: int) -> Iterator[
             continue
         default = None if field.is_required() else field.get_default(call_default_factory=True)
         plain = isinstance(default, bool | int | float | str) and default != ""
-        words = [field.description or "", allowed(field) if field.metadata or choices(field.annotation) else ""]
+        words = [
+            field.description or "",
+            describe_allowed(field) if field.metadata or choices(field.annotation) else "",
+        ]
         if not any(words):
-            words = [allowed(field)]
+            words = [describe_allowed(field)]
         words.append(f"default {json_.dumps(default, ensure_ascii=False)}" if plain else "")
-        said = "; ".join(dict.fromkeys(word for word in words if word))
+        remarks = "; ".join(dict.fromkeys(word for word in words if word))
         beside = len(line) <= BESIDE
         indent = f"{line:<{BESIDE}}  # "
         yield from [line] if not beside else []
         yield from textwrap.wrap(
-            said,
+            remarks,
             room,
             initial_indent=indent if beside else " " * BESIDE + "  # ",
             subsequent_indent=" " * BESIDE + "  # ",

@@ -1,8 +1,8 @@
-"""`txlab explain MODEL --circuits`: what the weights of each head do, without any text (MATH T3–T6).
+"""`txlab explain MODEL --circuits`: the circuits of each head from its weights, without a text (MATH T3–T6).
 
-The copying score goes through the vocabulary, from the attended token to its own logit. Where there is no such path
-(BERT's head, an encoder, cross-attention between two vocabularies), one sentence says so, and the eigenvalues within
-the residual stream are still shown. Complex eigenvalues come in conjugate pairs; a pair is written once.
+The copying score goes through the vocabulary, from the attended token to its own logit. Without such a path (BERT's
+head, an encoder, cross-attention between two vocabularies) a sentence says so, and the eigenvalues within the residual
+stream are still shown. Complex eigenvalues come in conjugate pairs; a pair is written once.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from txlab.cli.models import about, opened, print_explanation, print_model, shares
+from txlab.cli.models import about, open_text_model, print_explanation, print_model, shares
 from txlab.cli.output import Column, print_json, table
 from txlab.cli.terminal import ascii_only, columns
 from txlab.drawing.formatting import complex_number
@@ -31,24 +31,24 @@ THROUGH = ("query", "key", "value")
 
 
 def explain_circuits(name: str, site: str | None, layer: int | None, head: int | None, json: bool) -> None:
-    """Explain all heads in a table (those of `layer`, if given), or one head and the heads that compose with it."""
+    """Explain all heads (of `layer`, if given) in a table, or one head and the heads that compose with it."""
     from txlab.engine.interpret.sites import head_of, site_named
 
-    model = opened(name)
+    model = open_text_model(name)
     looked = site_named(model.model, site or ("decoder" if model.kind == "encoder-decoder" else "self"))
     if layer is not None:
         head_of(model.model, looked.name, layer, head)
     if layer is None or head is None:
-        found = explain_all(model, looked, layer, json)
+        content = explain_all(model, looked, layer, json)
     else:
-        found = explain_one(model, looked, layer, head, json)
+        content = explain_one(model, looked, layer, head, json)
     if json:
-        print_json({"model": about(model), "site": looked.name, **found})
+        print_json({"model": about(model), "site": looked.name, **content})
     else:
         print_model(model)
 
 
-def told(layers: Iterable[list[Circuit]], what: str, many: int) -> Iterator[list[Circuit]]:
+def show_progress(layers: Iterable[list[Circuit]], what: str, many: int) -> Iterator[list[Circuit]]:
     """Yield the layers unchanged, showing the current one on stderr if it is a terminal."""
     waits = sys.stderr.isatty()
     for at, made in enumerate(layers, 1):
@@ -65,8 +65,8 @@ def explain_all(model: OpenModel, site: Site, layer: int | None, json: bool) -> 
     from txlab.engine.interpret.circuits import circuits
 
     def of(kind: str, whole: bool, what: str) -> list[Circuit]:
-        found = told(circuits(model.model, site.name, kind, whole=whole), what, site.layers)
-        return [each for at, heads in enumerate(found) for each in heads if layer in (None, at)]
+        layers = show_progress(circuits(model.model, site.name, kind, whole=whole), what, site.layers)
+        return [each for at, heads in enumerate(layers) for each in heads if layer in (None, at)]
 
     copying, why_not = None, ""
     try:
@@ -94,14 +94,14 @@ def explain_all(model: OpenModel, site: Site, layer: int | None, json: bool) -> 
     title = "eigenvalues of W_OV" if ascii_only() else "λ of W_OV"
     print(table([*columns, Column(title), Column("of W_QK")], rows))
     print()
-    said = "copying: Σλ/Σ|λ| of W_U W_OV W_E; near 1 a token looked at becomes likelier, near −1 less likely"
-    print(formula(f"no copying score: {why_not}" if why_not else said, ascii_only()))
-    print(f"--head {names[0]} shows one head, and what it reads of earlier heads")
+    caption = "copying: Σλ/Σ|λ| of W_U W_OV W_E; near 1 an attended token becomes likelier, near −1 less likely"
+    print(formula(f"no copying score: {why_not}" if why_not else caption, ascii_only()))
+    print(f"--head {names[0]} shows one head, and its composition with earlier heads")
     return {}
 
 
 def explain_one(model: OpenModel, site: Site, layer: int, head: int, json: bool) -> dict[str, Any]:
-    """Print what one head does, or return it for JSON."""
+    """Print the circuits of one head, or return them for JSON."""
     from txlab.drawing.text import formula
     from txlab.engine.interpret.circuits import circuit, composition
     from txlab.engine.interpret.why import why_copying
@@ -118,7 +118,7 @@ def explain_one(model: OpenModel, site: Site, layer: int, head: int, json: bool)
     if site.name == "cross":
         alone = "cross-attention reads another stream than it writes: its heads do not compose with each other"
     elif layer == 0:
-        alone = "no head comes before the first layer, so it reads none"
+        alone = "no heads precede the first layer, so it composes with none"
     else:
         composed = composition(model.model, site.name, layer=layer)
     if json:
@@ -133,8 +133,8 @@ def explain_one(model: OpenModel, site: Site, layer: int, head: int, json: bool)
             "explanation": None if explanation is None else explanation.as_json(),
         }
     print(title)
-    for name, found in (("λ of W_OV", ov), ("λ of W_QK", qk)):
-        print(formula(f"{name}  {largest(found, OF_ONE, columns() - 12)}", ascii_only()))
+    for name, shown in (("λ of W_OV", ov), ("λ of W_QK", qk)):
+        print(formula(f"{name}  {largest(shown, OF_ONE, columns() - 12)}", ascii_only()))
     print()
     if composed is None:
         print(alone)
@@ -161,23 +161,23 @@ def reason(why: LabError) -> str:
     return str(why).split("; ask for")[0]
 
 
-def reads_most(found: Composition, layer: int, head: int, through: str, most: int) -> list[tuple[str, float]]:
+def reads_most(composition: Composition, layer: int, head: int, through: str, most: int) -> list[tuple[str, float]]:
     """Return the earlier heads that a head composes with most through its query, key or value: ("1.2", score)."""
-    scores = getattr(found, through)[layer, head, :layer]  # (l, H)
+    scores = getattr(composition, through)[layer, head, :layer]  # (l, H)
     order = scores.flatten().argsort(descending=True)[:most].tolist()
     H = scores.shape[1]
     return [(f"{at // H + 1}.{at % H + 1}", float(scores[at // H, at % H])) for at in order]
 
 
-def composition_json(found: Composition, layer: int, head: int) -> dict[str, Any]:
+def composition_json(composition: Composition, layer: int, head: int) -> dict[str, Any]:
     """Return the composition with every earlier head, and the baseline of random matrices."""
-    tables = {through: getattr(found, through)[layer, head] for through in THROUGH}
+    tables = {through: getattr(composition, through)[layer, head] for through in THROUGH}
     return {
-        "expected": found.expected,
+        "expected": composition.expected,
         "earlier": [
             {"head": f"{first + 1}.{each + 1}"} | {through: float(one[first, each]) for through, one in tables.items()}
             for first in range(layer)
-            for each in range(found.query.shape[1])
+            for each in range(composition.query.shape[1])
         ],
     }
 
@@ -187,9 +187,9 @@ def pairs(values: Tensor) -> list[list[float]]:
     return [[value.real, value.imag] for value in values.tolist()]
 
 
-def largest(found: Circuit, most: int, room: int = 1000) -> str:
+def largest(circuit: Circuit, most: int, room: int = 1000) -> str:
     """Format the eigenvalues of largest |λ|, a conjugate pair once; as many as fit."""
-    values = [complex_number(value) for value in found.eigenvalues.tolist() if value.imag >= 0][:most]
+    values = [complex_number(value) for value in circuit.eigenvalues.tolist() if value.imag >= 0][:most]
     while len(values) > 1 and len("  ".join(values)) > room:
         values.pop()
     return "  ".join(values)

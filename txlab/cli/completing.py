@@ -1,8 +1,8 @@
-"""What Tab completes: scenarios, runs, models, presets, tokenizers, and the keys and values of `--set`.
+"""Tab completion: scenarios, runs, models, presets, tokenizers, and the keys and values of `--set`.
 
-A parameter is completed by its option's name or else by its metavar, so that a new command with a RUN has it at once.
-Where nothing here fits, the shell completes the names of files. Nothing imports torch, and a mistake in what has been
-typed so far completes to nothing.
+A parameter is completed by its option's name or else by its metavar, so that a new command with a RUN needs no code
+here. Other words are completed as file names by the shell. torch is never imported, and an invalid command line has no
+completions.
 """
 
 from __future__ import annotations
@@ -25,57 +25,57 @@ if TYPE_CHECKING:
 PRESETS = (
     *("vaswani-base", "vaswani-big", "gpt-1", "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", "gpt3-small"),
     *("gpt3-medium", "gpt3-large", "gpt3-xl", "gpt3-2.7b", "gpt3-6.7b", "gpt3-13b", "gpt3-175b"),
-    *("bert-base", "bert-large", "lamda-137b"),
+    *("bert-base", "bert-large", "llama-7b", "llama-13b", "llama-33b", "llama-65b", "palm-540b", "lamda-137b"),
 )
 
 
 @dataclass(frozen=True)
 class Item:
-    """A completion, as typer's shells read it; zsh and fish show the help beside the value."""
+    """A completion, as typer's shells read it; zsh and fish show the help next to the value."""
 
     value: str
     help: str | None = None
     type: str = "plain"
 
 
-Context = Any  # typer's, whose class is not public
+Context = Any  # typer's class is not public
 Completer = Callable[[Context, str], list[Item]]
 
 
-def completed(metavar: str | None, options: Iterable[str], context: Context, incomplete: str) -> list[Item] | None:
-    """Return the completions of a parameter; None if it has none of its own."""
+def completions_of(metavar: str | None, options: Iterable[str], context: Context, incomplete: str) -> list[Item] | None:
+    """Return the completions of a parameter; None = file names."""
     names = [name for name in (*options, metavar or "") if name in COMPLETERS]
     if not names:
         return None
-    found: list[Item] = []
+    items: list[Item] = []
     with suppress(LabError, OSError):
-        found = [item for item in COMPLETERS[names[0]](context, incomplete) if item.value.startswith(incomplete)]
+        items = [item for item in COMPLETERS[names[0]](context, incomplete) if item.value.startswith(incomplete)]
     if "=" in incomplete and IN_BASH:
-        found = [replace(item, value=item.value.partition("=")[2]) for item in found]
-    return found
+        items = [replace(item, value=item.value.partition("=")[2]) for item in items]
+    return items
 
 
 def scenarios(context: Context, incomplete: str) -> list[Item]:
-    from txlab.runs.scenario import installed
+    from txlab.runs.scenario import installed_scenarios
 
-    return [Item(name) for name in installed()]
+    return [Item(name) for name in installed_scenarios()]
 
 
 def runs(context: Context, incomplete: str) -> list[Item]:
-    """Runs by the names given to them, by their directories without the date (the newest of these), and in full."""
+    """Runs by their labels, by their directories without the date (the newest of these), and in full."""
     from txlab.runs.folder import list_runs
     from txlab.runs.label import read_label
 
-    found = list_runs()
-    short = (path.name.partition("_")[2].partition("_")[2] for path in found)
-    names = ["latest", *(read_label(path).name for path in found), *short, *(path.name for path in found)]
-    return [Item(name) for name in dict.fromkeys(names) if len(name.split()) == 1]  # no shell quotes what it inserts
+    paths = list_runs()
+    short = (path.name.partition("_")[2].partition("_")[2] for path in paths)
+    names = ["latest", *(read_label(path).name for path in paths), *short, *(path.name for path in paths)]
+    return [Item(name) for name in dict.fromkeys(names) if len(name.split()) == 1]  # shells do not quote inserted words
 
 
 def tokenizers(context: Context, incomplete: str) -> list[Item]:
-    from txlab.experiments.tokenizer_store import BUILT_IN, saved_tokenizers
+    from txlab.experiments.tokenizer_store import BUILT_IN, names_of_saved
 
-    return [Item(name) for name in (*BUILT_IN, *saved_tokenizers())]
+    return [Item(name) for name in (*BUILT_IN, *names_of_saved())]
 
 
 def games(context: Context, incomplete: str) -> list[Item]:
@@ -85,7 +85,7 @@ def games(context: Context, incomplete: str) -> list[Item]:
 
 
 def players(context: Context, incomplete: str) -> list[Item]:
-    """The players of the game that is named, else of all games, and the runs."""
+    """The players of the given game, else of all games, and the runs."""
     from txlab.cli.players import names_of
     from txlab.engine.games.catalogue import games as all_games
 
@@ -96,24 +96,24 @@ def players(context: Context, incomplete: str) -> list[Item]:
     return [*map(Item, names), *runs(context, "")]
 
 
-def fixed(*words: str) -> Completer:
+def complete_words(*words: str) -> Completer:
     return lambda context, incomplete: [Item(word) for word in words]
 
 
 def settings(context: Context, incomplete: str) -> list[Item]:
-    """Keys of the scenario that is named, or KEY=VALUE once there is one such key."""
+    """Keys of the given scenario, or KEY=VALUE once the key is complete."""
     scenario = scenario_of(context)
     key, equals, _ = incomplete.partition("=")
     known = [each for each in keys_of(scenario) if not each[0].startswith("about.")]
-    found = [each for each in known if (each[0] == key if equals else each[0].startswith(key))]
-    if len(found) == 1:
-        key, field, value = found[0]
+    matching = [each for each in known if (each[0] == key if equals else each[0].startswith(key))]
+    if len(matching) == 1:
+        key, field, value = matching[0]
         return [Item(f"{key}={each}", field.description) for each in values_of(key, field, value)]
-    return [Item(f"{key}=", field.description) for key, field, _ in found]
+    return [Item(f"{key}=", field.description) for key, field, _ in matching]
 
 
 def scenario_of(context: Context) -> Scenario:
-    """Return the scenario that the words before name, or that of `--like RUN`. Raises LabError."""
+    """Return the scenario given by the preceding words or by `--like RUN`. Raises LabError."""
     from txlab.runs.finding import find_run
     from txlab.runs.scenario import load_scenario
 
@@ -144,7 +144,7 @@ def keys_of(section: BaseModel, prefix: str = "") -> Iterator[tuple[str, FieldIn
 
 
 def values_of(key: str, field: FieldInfo, value: Any) -> list[str]:
-    """Return the values that a key can have, as far as they can be listed, else the one that it has."""
+    """Return the allowed values of a key if they can be listed, else its current value."""
     from txlab.runs.scenario_errors import choices
 
     first, _, rest = key.partition(".")
@@ -169,7 +169,7 @@ def steering_rules(context: Context, incomplete: str) -> list[Item]:
 
 
 def formula_numbers(context: Context, incomplete: str) -> list[Item]:
-    from txlab.experiments.formulas import content
+    from txlab.experiments.formulas.content import content
 
     return [Item(number, formula.title) for number, formula in content()[0].items()]
 
@@ -177,7 +177,7 @@ def formula_numbers(context: Context, incomplete: str) -> list[Item]:
 # Settings whose values are names; * is an entry of a list of tables.
 NAMED: dict[str, Completer] = {
     "data.tokenizer": tokenizers,
-    "data.text": fixed("python-docs", "python-source"),
+    "data.text": complete_words("python-docs", "python-source"),
     "start.run": runs,
     "world.name": world_names,
     "learners.*.rule": steering_rules,
@@ -188,22 +188,22 @@ COMPLETERS: dict[str, Completer] = {
     "RUN": runs,
     "MODEL": runs,
     "NUMBER": formula_numbers,
-    "PRESET": fixed(*PRESETS),
+    "PRESET": complete_words(*PRESETS),
     "KEY=VALUE": settings,
     "--tokenizer": tokenizers,
     "PLAYER": players,
-    "--device": fixed("auto", "cpu", "cuda", "mps"),
-    "AREA": fixed("rl", "transformer", "tokenizers"),
-    "FORMAT": fixed("csv", "tensorboard", "huggingface"),
+    "--device": complete_words("auto", "cpu", "cuda", "mps"),
+    "AREA": complete_words("rl", "games", "transformer", "tokenizers", "rlhf", "plan"),
+    "FORMAT": complete_words("csv", "tensorboard", "huggingface"),
     "GAME": games,
-    "SITE": fixed("encoder", "decoder", "cross"),
+    "SITE": complete_words("encoder", "decoder", "cross"),
 }
 
 IN_BASH = os.environ.get("_TXLAB_COMPLETE") == "complete_bash"
 
 
 def join_at_equals(environment: MutableMapping[str, str]) -> None:
-    """Put together again what bash took apart: to it, KEY=VALUE is three words, of which the last is completed."""
+    """Rejoin KEY=VALUE, which bash splits into three words, of which the last is completed."""
     words, current = environment["COMP_WORDS"].split("\n"), int(environment["COMP_CWORD"])
     words += [""] * (current + 1 - len(words))
     joined: list[str] = []

@@ -1,6 +1,6 @@
 """`txlab stop` and `txlab control`: send a request to a running run, and wait for its answer.
 
-The answer is the control row that the run writes into its log, so what is printed here is also what the log says.
+The answer is the control row that the run writes into its log.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import typer
 
 from txlab.cli import options
 from txlab.cli.output import print_json
-from txlab.cli.terminal import shown
+from txlab.cli.terminal import sanitize
 from txlab.errors import LabError, RunFailed
 from txlab.files import open_regular
 
@@ -44,7 +44,7 @@ def stop(name: options.Run, timeout: options.Timeout = 60.0, json: options.JsonA
         time.sleep(LOOK_EVERY)
     if not json:
         state = state_of(directory)
-        print(shown(f"{directory.name} {state.status} at step {state.step} of {state.steps}"))
+        print(sanitize(f"{directory.name} {state.status} at step {state.step} of {state.steps}"))
 
 
 def control(
@@ -84,7 +84,7 @@ def request_of(request: Asked, argument: str | None) -> Request:
                 f"{request} takes key=number, e.g. {request} lr=0.5, not {argument or 'nothing'!r}"
             ) from None
     if argument is not None:
-        raise LabError(f"{request} takes no argument, and {argument!r} was given")
+        raise LabError(f"{request} takes no argument, but {argument!r} was given")
     return Request(request)
 
 
@@ -97,7 +97,7 @@ def ask(directory: Path, request: Request, timeout: float, json: bool) -> dict[s
     state = state_of(directory)
     if state.status not in ("running", "paused", "created"):
         why = f": {state.reason}" if state.reason else ""
-        raise LabError(f"{directory.name} does not go on (it is {state.status}{why}), so nobody would answer")
+        raise LabError(f"{directory.name} is not running (it is {state.status}{why}), so it cannot answer")
     offset = end_of(directory / "events.jsonl")
     identity = send(directory, request)
     row = wait_for_answer(directory, identity, offset, timeout)
@@ -106,7 +106,7 @@ def ask(directory: Path, request: Request, timeout: float, json: bool) -> dict[s
     if not row.get("applied"):
         raise LabError(f"{directory.name} refused at step {row['step']}: {row.get('error') or 'it gave no reason'}")
     if not json:
-        print(shown(f"{directory.name}, step {row['step']}: {answer(row)}"))
+        print(sanitize(f"{directory.name}, step {row['step']}: {answer(row)}"))
     return row
 
 
@@ -114,7 +114,7 @@ def wait_for_answer(directory: Path, identity: str, offset: int, timeout: float)
     """Return the control row with that id, written after `offset`."""
     from txlab.runs.directory import state_of
     from txlab.runs.events import each_row
-    from txlab.runs.far.state import far_state
+    from txlab.runs.remote.state import remote_state
 
     deadline = time.monotonic() + timeout
     while True:
@@ -126,11 +126,11 @@ def wait_for_answer(directory: Path, identity: str, offset: int, timeout: float)
         if ended:
             raise RunFailed(f"{directory.name} ended before it answered ({state_of(directory).status})")
         where = place_of_request(directory, identity)
-        if where == "rejected" and (far := far_state(directory)) is not None:
+        if where == "rejected" and (far := remote_state(directory)) is not None:
             raise RunFailed(f"{far.host} does not take {far.refused or 'the request'}; it is not sent again")
         if time.monotonic() > deadline:
             what = "the request waits in its inbox"
-            if (far := far_state(directory)) is not None:
+            if (far := remote_state(directory)) is not None:
                 lost = "" if far.connected else f" ({far.sentence}{': ' if far.why else ''}{far.why})"
                 what = "it has the request" if not where else f"whether it is there is not known{lost}; {LATER}"
             raise RunFailed(f"{directory.name} did not answer within {timeout:g} s; {what}")
@@ -147,7 +147,7 @@ def place_of_request(directory: Path, identity: str) -> str:
 
 
 def end_of(path: Path) -> int:
-    """Return the offset after the last complete row, where the next one will begin."""
+    """Return the offset after the last complete row, where the next row will begin."""
     try:
         with os.fdopen(open_regular(path, follow=False), "rb") as file:
             size = file.seek(0, 2)

@@ -3,7 +3,7 @@ picture, or as data for other programs.
 
 The model itself is exported by models.py.
 
-A running run is drawn as far as it has got; a long one from a sample of its rows, except for exports and pictures,
+A running run is drawn up to its current step; a long one from a sample of its rows, except for exports and pictures,
 which use every row.
 """
 
@@ -23,7 +23,7 @@ import typer
 from txlab.cli import options
 from txlab.cli.models import export_model
 from txlab.cli.output import Column, print_rows, table
-from txlab.cli.terminal import ascii_only, columns, complain, depth, numeral, print_lines, shown
+from txlab.cli.terminal import ascii_only, columns, complain, depth, numeral, print_lines, sanitize
 from txlab.errors import LabError, choices, nearest
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ FORMATS: tuple[Format, ...] = get_args(Format)
 def plot(
     names: Annotated[list[str], typer.Argument(metavar="RUN", help="runs' names or directories, or latest")],
     metric: Annotated[
-        str | None, typer.Option("--metric", metavar="A,B", help="which metrics; else those that the runs are about")
+        str | None, typer.Option("--metric", metavar="A,B", help="the metrics; else the runs' primary ones")
     ] = None,
     out: options.Picture = None,
     log_x: Annotated[bool, typer.Option("--log-x", help="logarithmic steps")] = False,
@@ -53,37 +53,39 @@ def plot(
     first: Annotated[float | None, typer.Option("--from", metavar="STEP", help="the first step shown")] = None,
     last: Annotated[float | None, typer.Option("--to", metavar="STEP", help="the last step shown")] = None,
     height: Annotated[
-        int, typer.Option("--height", metavar="ROWS", help="of the chart in the terminal", min=5, max=200)
+        int, typer.Option("--height", metavar="ROWS", help="height of the chart in the terminal", min=5, max=200)
     ] = 20,
     sweep: Annotated[bool, typer.Option("--sweep", help="the scores of a sweep of settings instead")] = False,
     table: Annotated[
         bool, typer.Option("--table", help="with --sweep: as a table", callback=options.only_form)
     ] = False,
-    x: Annotated[str | None, typer.Option("--x", metavar="AXIS", help="with --sweep: alpha, lam … along")] = None,
+    x: Annotated[
+        str | None, typer.Option("--x", metavar="AXIS", help="with --sweep: alpha, lam … along; of a table: its steps")
+    ] = None,
     json: options.JsonLines = False,
     csv: options.Csv = False,
 ) -> None:
     """Draw metrics of one or several runs."""
-    if sweep or table or x is not None:
+    if sweep or table:
         if not sweep or len(names) > 1:
-            raise LabError("--table and --x are for --sweep, and a sweep is drawn of one run")
+            raise LabError("--table is for --sweep, and a sweep is drawn of one run")
         surface, title = newest_surface(names[0])
         if not print_rows(settings_of(surface), json, csv):
             plot_sweep(surface, title, out, table, x, height)
         return
     if first is not None and last is not None and not first < last:
         raise LabError(f"--from {first:g} is not before --to {last:g}")
-    readers = opened(names, whole=out is not None or json or csv)
-    metrics = chosen(readers, metric)
-    found = curves(readers, metrics)
-    if print_rows(points_of(found, first, last), json, csv):
+    readers = open_readers(names, whole=out is not None or json or csv, x=x)
+    metrics = choose_metrics(readers, metric)
+    drawn = curves(readers, metrics)
+    if print_rows(points_of(drawn, first, last), json, csv):
         return
     from txlab.drawing.curve import window_of
     from txlab.drawing.plot import text_chart
 
-    window = whole = window_of(found, log_x, log_y, first, last)
+    window = whole = window_of(drawn, log_x, log_y, first, last)
     if metric is None and first is last is None and not (log_x or log_y):
-        window = window_unasked(found, metrics)
+        window = window_unasked(drawn, metrics)
     if out is not None:
         clipped = None if window is None or window == whole else (window.low, window.high)
         save_picture(readers, metrics, out, (log_x, log_y), smooth, (first, last), clipped)
@@ -93,7 +95,7 @@ def plot(
         raise LabError(f"{', '.join(metrics)}: no finite value to draw{where}")
     look: dict[str, Any] = {"ascii": ascii_only(), "colours": depth()}
     print_lines(
-        text_chart(found, columns() - 1, height, window=window, log_x=log_x, log_y=log_y, smoothing=smooth, **look)
+        text_chart(drawn, columns() - 1, height, window=window, log_x=log_x, log_y=log_y, smoothing=smooth, **look)
     )
 
 
@@ -105,13 +107,14 @@ def export(
     ] = None,
     form: Annotated[Format | None, typer.Option("--format", "--form", help="the same as FORMAT")] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="PATH", help="a file (csv) or folder (else); csv: else here")
+        Path | None, typer.Option("--out", metavar="PATH", help="a file (csv; else standard output) or a folder")
     ] = None,
-    wide: Annotated[bool, typer.Option("--wide", help="csv: one row a step, one column a metric")] = False,
+    wide: Annotated[bool, typer.Option("--wide", help="csv: one row per step, one column per metric")] = False,
     images: Annotated[bool, typer.Option("--images", help="tensorboard: also the attention patterns")] = False,
     metric: Annotated[str | None, typer.Option("--metric", metavar="A,B", help="only these metrics; else all")] = None,
+    x: options.StepColumn = None,
 ) -> None:
-    """Metrics or the model, for other programs."""
+    """Export metrics or the model."""
     kind, out = form_and_place(format, form, out)
     if kind == "huggingface":
         if wide or images or metric is not None:
@@ -120,7 +123,7 @@ def export(
             raise LabError("a model is written into a new folder; name it: --format huggingface FOLDER")
         export_model(name, out)
         return
-    export_metrics(name, kind, out, wide, images, metric)
+    export_metrics(name, kind, out, wide, images, metric, x)
 
 
 def form_and_place(format: str | None, form: Format | None, out: Path | None) -> tuple[Format, Path | None]:
@@ -137,28 +140,30 @@ def form_and_place(format: str | None, form: Format | None, out: Path | None) ->
     raise LabError(f"FORMAT: {format!r} is not allowed{nearest(asked, FORMATS)}; allowed: {allowed}")
 
 
-def export_metrics(name: str, format: Format, out: Path | None, wide: bool, images: bool, metric: str | None) -> None:
+def export_metrics(
+    name: str, format: Format, out: Path | None, wide: bool, images: bool, metric: str | None, x: str | None
+) -> None:
     """Export metrics of a run as CSV or as TensorBoard event files."""
     from txlab.runs.export import write_csv, write_tensorboard
     from txlab.runs.finding import find_run
 
-    directory = find_run(name)
+    directory = find_run(name, x=x)
     names = None if metric is None else [m.strip() for m in metric.split(",") if m.strip()]
     if format == "tensorboard":
         if wide:
             raise LabError("--wide is for csv; TensorBoard's event files have one shape")
         folder = write_tensorboard(directory, out or Path(f"{directory.name}-tensorboard"), names=names, images=images)
-        print(shown(f"{folder}: tensorboard --logdir {folder}"))
+        print(sanitize(f"{folder}: tensorboard --logdir {folder}"))
     elif images:
         raise LabError("--images is for tensorboard; csv holds numbers")
     elif out is not None:
-        print(shown(str(write_csv(directory, out, wide=wide, names=names))))
+        print(sanitize(str(write_csv(directory, out, wide=wide, names=names))))
     else:
-        with tempfile.TemporaryDirectory() as aside:  # complete before its first byte is printed
+        with tempfile.TemporaryDirectory() as aside:  # complete before the first byte is printed
             whole = write_csv(directory, Path(aside) / "metrics.csv", wide=wide, names=names)
             with whole.open(encoding="utf-8", newline="") as file:
                 if sys.stdout.isatty():  # a program gets raw names, a terminal escaped ones
-                    sys.stdout.writelines(shown(line.rstrip("\r\n")) + "\n" for line in file)
+                    sys.stdout.writelines(sanitize(line.rstrip("\r\n")) + "\n" for line in file)
                 else:
                     shutil.copyfileobj(file, sys.stdout)
 
@@ -195,12 +200,12 @@ def save_picture(
         smoothing=smoothing,
         clipped=clipped,
     )
-    print(shown(str(path)))
+    print(sanitize(str(path)))
 
 
-def points_of(found: Sequence[Curve], first: float | None, last: float | None) -> Iterator[dict[str, Any]]:
+def points_of(drawn: Sequence[Curve], first: float | None, last: float | None) -> Iterator[dict[str, Any]]:
     """Yield a row per point of the curves between two steps."""
-    for curve in found:
+    for curve in drawn:
         for step, value in zip(curve.steps.tolist(), curve.values.tolist(), strict=True):
             if (first is None or step >= first) and (last is None or step <= last):
                 yield {"curve": curve.name, "step": step, "value": value}
@@ -213,12 +218,12 @@ def between(stroke: Stroke, first: float | None, last: float | None) -> Stroke:
     return replace(stroke, steps=stroke.steps[low:high], values=stroke.values[low:high])
 
 
-def opened(names: Sequence[str], whole: bool = False) -> list[RunReader]:
-    """Return readers of these runs; `whole` reads every row, even of long runs."""
+def open_readers(names: Sequence[str], whole: bool = False, x: str | None = None) -> list[RunReader]:
+    """Return readers of these runs; `whole` reads every row, even of long runs, and `x` is the step of a table."""
     from txlab.runs.finding import find_run
     from txlab.runs.reader import RunReader
 
-    readers = [RunReader(path) for path in dict.fromkeys(find_run(name) for name in names)]
+    readers = [RunReader(path) for path in dict.fromkeys(find_run(name, x=x) for name in names)]
     for reader in readers:
         reader.poll()
         if whole:
@@ -228,14 +233,14 @@ def opened(names: Sequence[str], whole: bool = False) -> list[RunReader]:
     return readers
 
 
-def chosen(readers: Sequence[RunReader], metric: str | None) -> list[str]:
+def choose_metrics(readers: Sequence[RunReader], metric: str | None) -> list[str]:
     """Return the requested metrics, by default the runs' primary ones. Raises LabError if nothing is recorded yet."""
     if metric is not None:
         return [m.strip() for m in metric.split(",") if m.strip()]
-    found = list(dict.fromkeys(name for reader in readers for name in foremost(reader)))
-    if not found:
+    names = list(dict.fromkeys(name for reader in readers for name in foremost(reader)))
+    if not names:
         raise LabError(f"{', '.join(reader.info.name for reader in readers)}: nothing has been recorded yet")
-    return found
+    return names
 
 
 def curves(readers: Sequence[RunReader], metrics: Sequence[str]) -> list[Curve]:
@@ -243,7 +248,7 @@ def curves(readers: Sequence[RunReader], metrics: Sequence[str]) -> list[Curve]:
     from txlab.drawing.curve import Curve
     from txlab.experiments.metric import is_validation
 
-    found = []
+    drawn = []
     for metric in metrics:
         having = [reader for reader in readers if len(reader.series(metric))]
         if not having:
@@ -254,8 +259,8 @@ def curves(readers: Sequence[RunReader], metrics: Sequence[str]) -> list[Curve]:
         for reader in having:
             series = reader.series(metric)
             label = f"{reader.info.name} {metric}" if len(readers) > 1 else metric
-            found.append(Curve(label, series.steps, series.values, "points" if is_validation(metric) else "line"))
-    return found
+            drawn.append(Curve(label, series.steps, series.values, "points" if is_validation(metric) else "line"))
+    return drawn
 
 
 def foremost(reader: RunReader) -> list[str]:
@@ -269,20 +274,20 @@ def foremost(reader: RunReader) -> list[str]:
         return kind.metric(name).unit or name.rpartition("/")[0]
 
     filled = [name for name in reader.names("metrics") if len(reader.series(name))]
-    said = primary_metrics(filled, kind.METRICS, reader.info.facts.get("headline"))
-    return said[:1] + [
+    names = primary_metrics(filled, kind.METRICS, reader.info.facts.get("headline"))
+    return names[:1] + [
         name
-        for name in said[1:]
-        if (scale(name) and scale(name) == scale(said[0])) or name == validation_of(said[0], said)
+        for name in names[1:]
+        if (scale(name) and scale(name) == scale(names[0])) or name == validation_of(names[0], names)
     ]
 
 
-def window_unasked(found: Sequence[Curve], metrics: Sequence[str]) -> Window | None:
-    """Return the window for metrics chosen by default: returns without the first ones, which are far below."""
+def window_unasked(drawn: Sequence[Curve], metrics: Sequence[str]) -> Window | None:
+    """Return the window for metrics chosen by default: early returns, which are far below, are left out."""
     from txlab.drawing.curve import window_of, without_the_beginning
 
     returns = metrics[0].partition("/")[0] == "return"
-    return without_the_beginning(found) if returns else window_of(found)
+    return without_the_beginning(drawn) if returns else window_of(drawn)
 
 
 def loss_chart(reader: RunReader, height: int = 12) -> list[Text]:
@@ -290,11 +295,11 @@ def loss_chart(reader: RunReader, height: int = 12) -> list[Text]:
     from txlab.drawing.plot import text_chart
 
     names = foremost(reader)
-    found = curves([reader], names) if names else []
-    window = window_unasked(found, names) if found else None
+    drawn = curves([reader], names) if names else []
+    window = window_unasked(drawn, names) if drawn else None
     if window is None:
         return []
-    return text_chart(found, min(100, columns() - 1), height, ascii=ascii_only(), colours=depth(), window=window)
+    return text_chart(drawn, min(100, columns() - 1), height, ascii=ascii_only(), colours=depth(), window=window)
 
 
 # Sweeps of settings.
@@ -327,12 +332,12 @@ def plot_sweep(surface: Surface, title: str, out: Path | None, as_table: bool, x
         return
     axis = across(surface, x)
     if out is not None:
-        print(shown(str(draw_sweep(surface, axis, out, title=title))))
+        print(sanitize(str(draw_sweep(surface, axis, out, title=title))))
         return
     print_lines(text_sweep(surface, axis, columns() - 1, height, ascii_only(), depth()))
     best = surface.best()
     if best is not None:
-        print(f"best of all: {numeral(float(surface.score[best]))} with {surface.named(best, ascii_only())}")
+        print(f"best of all: {numeral(float(surface.score[best]))} with {surface.label_of(best, ascii_only())}")
 
 
 def settings_of(surface: Surface) -> Iterator[dict[str, Any]]:
@@ -350,9 +355,9 @@ def table_of(surface: Surface) -> str:
     """Format a row per setting, and a mark at the best one."""
     rows = []
     for *values, score, error, best in (row.values() for row in settings_of(surface)):
-        cells = [shown(value) if isinstance(value, str) else f"{value:g}" for value in values]
+        cells = [sanitize(value) if isinstance(value, str) else f"{value:g}" for value in values]
         mark = ("*" if ascii_only() else "★") if best else ""
         rows.append([*cells, numeral(score), numeral(error) if math.isfinite(error) else "", mark])
-    head = [Column(shown(name), "left" if isinstance(values[0], str) else "right") for name, values in surface.axes]
-    head += [Column(shown(surface.title), "right"), Column("standard error", "right"), Column("best")]
+    head = [Column(sanitize(name), "left" if isinstance(values[0], str) else "right") for name, values in surface.axes]
+    head += [Column(sanitize(surface.title), "right"), Column("standard error", "right"), Column("best")]
     return table(head, rows)

@@ -21,7 +21,7 @@ import typer
 
 from txlab.cli import options
 from txlab.cli.output import print_rows
-from txlab.cli.terminal import ascii_asked, ascii_only, coloured, columns, shown
+from txlab.cli.terminal import ascii_asked, ascii_only, colour_text, columns, sanitize
 from txlab.errors import one_line
 
 MARKS = {"good": ("✓", "+", 32), "note": ("!", "!", 33), "bad": ("✗", "x", 31)}
@@ -29,17 +29,17 @@ MARKS = {"good": ("✓", "+", 32), "note": ("!", "!", 33), "bad": ("✗", "x", 3
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report: its severity, what was checked, what was found, and what to do (if anything)."""
+    """One line of the report: its severity, the check, the result, and advice (if any)."""
 
     verdict: Literal["good", "note", "bad"]
     name: str
-    found: str
+    result: str
     advice: str = ""
 
 
-def good_unless(doubtful: bool, name: str, found: str, advice: str) -> Finding:
-    """Return a note with the advice where there is reason to doubt, else a good finding."""
-    return Finding("note", name, found, advice) if doubtful else Finding("good", name, found)
+def good_unless(doubtful: bool, name: str, result: str, advice: str) -> Finding:
+    """Return a note with the advice if in doubt, else a good finding."""
+    return Finding("note", name, result, advice) if doubtful else Finding("good", name, result)
 
 
 def doctor(
@@ -47,9 +47,9 @@ def doctor(
     csv: options.Csv = False,
     torch: Annotated[bool, typer.Option("--torch/--no-torch", help="also import torch and ask for devices")] = True,
 ) -> None:
-    """What this machine and terminal can do, and what to mend.
+    """Check this machine and terminal, with advice on what to fix.
 
-    Exit status 1 where something is in the way of a run or of the console.
+    Exit status 1 if something prevents runs or the console.
     """
     verdicts: set[str] = set()
 
@@ -61,14 +61,14 @@ def doctor(
     if not print_rows(map(asdict, findings()), json, csv):
         for finding in findings():
             mark, plain, colour = MARKS[finding.verdict]
-            head = coloured(plain if ascii_only() else mark, colour)
-            print(f"{head} {finding.name:<12} {indented(shown(finding.found), 15)}", flush=True)
+            head = colour_text(plain if ascii_only() else mark, colour)
+            print(f"{head} {finding.name:<12} {indent(sanitize(finding.result), 15)}", flush=True)
             if finding.advice:
-                print(" " * 4 + indented(shown(finding.advice), 4), flush=True)
+                print(" " * 4 + indent(sanitize(finding.advice), 4), flush=True)
     raise typer.Exit(1 if "bad" in verdicts else 0)
 
 
-def indented(text: str, margin: int) -> str:
+def indent(text: str, margin: int) -> str:
     """Wrap a text at spaces to fit the terminal, with continuation lines indented by `margin`; a pipe gets one line."""
     if not sys.stdout.isatty():
         return text
@@ -91,8 +91,8 @@ def examine(torch: bool = True) -> Iterator[Finding]:
 
 
 def python() -> Finding:
-    found = f"{platform.python_version()} ({sys.executable}), {platform.system()} {platform.machine()}"
-    return Finding("good" if sys.version_info >= (3, 11) else "bad", "Python", found)
+    version = f"{platform.python_version()} ({sys.executable}), {platform.system()} {platform.machine()}"
+    return Finding("good" if sys.version_info >= (3, 11) else "bad", "Python", version)
 
 
 def packages() -> Iterator[Finding]:
@@ -101,7 +101,7 @@ def packages() -> Iterator[Finding]:
     try:
         yield Finding("good", "torch", version("torch"))
     except PackageNotFoundError:
-        yield Finding("bad", "torch", "not installed", "pip install torch; without it runs can be looked at, not made")
+        yield Finding("bad", "torch", "not installed", "pip install torch; without it runs can be viewed, not computed")
     yield Finding("good", "textual", version("textual"))
 
 
@@ -173,7 +173,7 @@ def terminal(environment: os._Environ[str] | dict[str, str]) -> Iterator[Finding
     if ascii_only():
         asked = ascii_asked()
         advice = "" if asked else "characters are drawn in ASCII; for the better ones: export LC_ALL=C.UTF-8"
-        yield Finding("note", "Unicode", name + (", ASCII asked for" if asked else ""), advice)
+        yield Finding("note", "Unicode", name + (", ASCII requested" if asked else ""), advice)
     else:
         yield Finding("good", "Unicode", f"{name}; these are four cells: ▁▄█⣿")
     if here:
@@ -183,21 +183,21 @@ def terminal(environment: os._Environ[str] | dict[str, str]) -> Iterator[Finding
 def colours(environment: os._Environ[str] | dict[str, str]) -> Finding:
     """Check the colour depth that programs will detect."""
     term, colorterm = environment.get("TERM", ""), environment.get("COLORTERM", "")
-    said = f"TERM={term or '–'} COLORTERM={colorterm or '–'}"
+    variables = f"TERM={term or '–'} COLORTERM={colorterm or '–'}"
     if environment.get("NO_COLOR"):
         return Finding("note", "colours", "none: NO_COLOR is set")
     if term in ("", "dumb", "unknown"):
         return Finding("note", "colours", f"none: TERM is {term or 'not set'}")
     known = ("xterm-kitty", "alacritty", "xterm-ghostty", "foot")
     if colorterm in ("truecolor", "24bit") or "direct" in term or term in known:
-        return Finding("good", "colours", f"16 million ({said})")
+        return Finding("good", "colours", f"16 million ({variables})")
     if "256" in term:
         lost = "if your terminal has more (SSH does not pass COLORTERM on): export COLORTERM=truecolor"
         if environment.get("TMUX"):
             lost = "export COLORTERM=truecolor: tmux turns colours that the terminal outside lacks into ones it has"
-        return Finding("note", "colours", f"256 ({said})", lost)
+        return Finding("note", "colours", f"256 ({variables})", lost)
     lost = "if your terminal has more: export TERM=xterm-256color COLORTERM=truecolor"
-    return Finding("note", "colours", f"16 ({said})", lost)
+    return Finding("note", "colours", f"16 ({variables})", lost)
 
 
 def multiplexer(environment: os._Environ[str] | dict[str, str]) -> Iterator[Finding]:
@@ -207,7 +207,7 @@ def multiplexer(environment: os._Environ[str] | dict[str, str]) -> Iterator[Find
         options = {name: tmux_option(name) for name in names}
         advice = []
         if (options["escape-time"] or "0").isdigit() and int(options["escape-time"] or 0) > 50:
-            advice.append("set -sg escape-time 10   # Esc answers at once")
+            advice.append("set -sg escape-time 10   # Esc without delay")
         if options["default-terminal"] and "256color" not in options["default-terminal"]:
             advice.append("set -g default-terminal tmux-256color   # colours")
         if options["focus-events"] == "off":
@@ -216,7 +216,7 @@ def multiplexer(environment: os._Environ[str] | dict[str, str]) -> Iterator[Find
             advice.append("set -g set-clipboard on   # copying")
         known = ", ".join(f"{name} {value}" for name, value in options.items() if value)
         text = f"in ~/.tmux.conf: {'; '.join(advice)}" if advice else ""
-        yield good_unless(bool(advice), "tmux", known or "its options cannot be asked for", text)
+        yield good_unless(bool(advice), "tmux", known or "its options cannot be queried", text)
     elif environment.get("STY") or environment.get("TERM", "").startswith("screen"):
         text = (
             "in ~/.screenrc: term screen-256color; maptimeout 10; defutf8 on. ctrl+a is screen's own: txlab needs none"
@@ -264,35 +264,36 @@ def devices() -> Iterator[Finding]:
         yield Finding("good", "device", "mps")
     elif torch.version.cuda is None and has_nvidia():
         mend = "this torch is built without CUDA; install the CUDA build"
-        yield Finding("note", "device", "cpu, beside an NVIDIA GPU", mend)
+        yield Finding("note", "device", "cpu, despite an NVIDIA GPU", mend)
     else:
         wide = getattr(torch.backends.cpu, "get_cpu_capability", lambda: "unknown")()
         yield Finding("good", "device", f"cpu only ({wide})")
         yield peak("cpu")
+    yield cost()
 
 
 def card(device: str, uuid: str) -> Finding:
-    """Ask an NVIDIA card for its memory, power and temperature, and whether its clock is slowed."""
-    from txlab.engine.card import Card, slowed
+    """Query an NVIDIA card's memory, power, temperature and clock throttling."""
+    from txlab.engine.card import Card, describe_slowdown
 
     there = Card(uuid)
     values = there.read()
     if there.trouble:
         return Finding("note", "card", f"{device}: {there.trouble}")
-    said: dict[str, Callable[[float], str]] = {
+    units: dict[str, Callable[[float], str]] = {
         "gpu_busy": lambda value: f"{100 * value:.0f} % busy",
         "gpu_used_mb": lambda value: f"{value / 1e3:.1f} GB in use",
         "gpu_celsius": lambda value: f"{value:.0f} °C",
         "gpu_watts": lambda value: f"{value:.0f} W",
         "gpu_watts_limit": lambda value: f"of {value:.0f} W allowed",
     }
-    told = ", ".join(word(values[name]) for name, word in said.items() if name in values)
-    reasons = slowed(values.get("gpu_slowed", 0))
-    return good_unless(bool(reasons), "card", f"{device}: {told}", f"its clock is slowed: {reasons}")
+    readings = ", ".join(word(values[name]) for name, word in units.items() if name in values)
+    reasons = describe_slowdown(values.get("gpu_slowed", 0))
+    return good_unless(bool(reasons), "card", f"{device}: {readings}", f"its clock is slowed: {reasons}")
 
 
 def peak(device: str) -> Finding:
-    """Measure what runs are compared with: products of large matrices, and copies within the memory."""
+    """Measure the reference for the speed of runs: products of large matrices, and copies within the memory."""
     import torch
 
     from txlab.engine.device import data_sheet, describe, measure_copy, measure_peak
@@ -306,11 +307,25 @@ def peak(device: str) -> Finding:
     except RuntimeError as error:  # other programs have taken its memory
         return Finding("note", "peak", f"{device}: cannot be measured: {one_line(error)}")
     sheet = data_sheet(describe(there)) if there.type == "cuda" else None
-    found = ", ".join(
+    figures = ", ".join(
         f"{name} {value / 1e12:.3g} TFLOP/s" if value > 1e12 else f"{name} {value / 1e9:.0f} GFLOP/s"
         for name, value in speeds.items()
     )
-    found += f" of {sheet.bfloat16 / 1e12:.0f} on the data sheet" if sheet else ""
-    found += f", copy {copied / 1e9:.3g} GB/s"
-    found += f" of {sheet.bandwidth / 1e9:.0f}" if sheet and sheet.bandwidth else ""
-    return Finding("good", "peak", f"{device}: {found}")
+    figures += f" of {sheet.bfloat16 / 1e12:.0f} on the data sheet" if sheet else ""
+    figures += f", copy {copied / 1e9:.3g} GB/s"
+    figures += f" of {sheet.bandwidth / 1e9:.0f}" if sheet and sheet.bandwidth else ""
+    return Finding("good", "peak", f"{device}: {figures}")
+
+
+def cost() -> Finding:
+    """The price of the scenario that a beginner runs first, by arithmetic; `txlab run NAME --dry-run` measures it."""
+    from txlab.errors import LabError
+    from txlab.experiments.price import price_line
+    from txlab.runs.scenario import load_scenario
+
+    name = "gpt-docs"
+    try:
+        scenario = load_scenario(name, []).scenario
+    except LabError as error:  # an installation without the shipped scenarios
+        return Finding("note", "a run", one_line(error))
+    return Finding("good", "a run", f"{name}: {price_line(scenario, scenario)}; txlab run NAME --dry-run measures it")

@@ -1,6 +1,6 @@
-"""`txlab explain`: why a number computed by a model is what it is, with the numbers behind it (MATH T1–T9, H5).
+"""`txlab explain`: explains a number computed by a model, with the numbers behind it (MATH T1–T9, H5).
 
-The answers are those of the console's `w`, computed by the same functions. By default, the most likely next token is
+The answers are computed by the same functions as the console's `w`. By default, the most likely next token is
 explained. `--lens` and `--direct` print a table first, each line of which can be explained in turn.
 """
 
@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from txlab.cli import options
+from txlab.cli.interventions import Wishes, head_asked
 from txlab.cli.models import about, bar, print_explanation, print_model, shares, token_label
 from txlab.cli.output import Column, print_json, table
-from txlab.cli.reading import SCORES, Reading, Wishes, head_asked, read
+from txlab.cli.reading import SCORES, Reading, read
 from txlab.cli.terminal import ascii_only, columns, numeral
 from txlab.errors import LabError, nearest
 
@@ -49,12 +50,12 @@ def explain(
     position: Annotated[
         int | None, typer.Option("--position", metavar="N", help="after which token; else the last")
     ] = None,
-    lens: Annotated[bool, typer.Option("--lens", help="what each layer would predict; with --layer: why")] = False,
+    lens: Annotated[bool, typer.Option("--lens", help="the prediction of each layer; with --layer: why")] = False,
     direct: Annotated[
-        bool, typer.Option("--direct", help="what each part adds to the token's logit; with --head or --part: why")
+        bool, typer.Option("--direct", help="each part's contribution to the token's logit; with --head or --part: why")
     ] = False,
     against: Annotated[
-        str | None, typer.Option("--against", metavar="TOKEN", help="with --direct: the logit less this one's")
+        str | None, typer.Option("--against", metavar="TOKEN", help="with --direct: the logit less this token's")
     ] = None,
     part: Annotated[str | None, typer.Option("--part", metavar="PART", help="a line of --direct, by its name")] = None,
     kl: Annotated[bool, typer.Option("--kl", help="how far interventions move the prediction")] = False,
@@ -63,7 +64,7 @@ def explain(
         bool, typer.Option("--neurons", help="the neurons of --layer that move the token's logit most")
     ] = False,
     circuits: Annotated[
-        bool, typer.Option("--circuits", help="what each head's weights do, without a text; with --head: one head")
+        bool, typer.Option("--circuits", help="the circuits of all heads, without a text; with --head: one head")
     ] = False,
     score: Annotated[
         str | None, typer.Option("--score", metavar="SCORE", help=f"of --head: {', '.join(SCORES)}")
@@ -78,7 +79,7 @@ def explain(
     erratum: options.Erratum = None,
     json: options.Json = False,
 ) -> None:
-    """Why a number of a model is what it is."""
+    """Explain a number of a model."""
     wishes = Wishes.of(second, off=off, scale=scale, cut=cut, allow=allow, patch=patch, edit=edit, erratum=erratum)
     asked = only_one(
         lens=lens, direct=direct, kl=kl, rollout=roll, score=score is not None, neurons=neurons, circuits=circuits
@@ -101,7 +102,7 @@ def explain(
         explain_circuits(name, site, layer_index, head_index, json)
         return
     if asked == "neurons" and head is not None:
-        raise LabError("--neurons asks about a feed-forward, which has no heads; leave --head out")
+        raise LabError("--neurons is about a feed-forward, which has no heads; leave --head out")
     reading = read(name, text, file, target, site, wishes, special, pair)
     where = (layer_index, head_index)
     if asked == "lens" and layer is None:
@@ -134,7 +135,7 @@ def explain(
 
 
 def only_one(**asked: bool) -> str:
-    """Return the one question that was asked, or ""."""
+    """Return the question that was asked, or ""."""
     given = [name for name, yes in asked.items() if yes]
     if len(given) > 1:
         raise LabError(f"--{given[0]} and --{given[1]} are two questions; ask one of them")
@@ -165,7 +166,7 @@ def why_of_pattern(
         raise LabError("a weight of a pattern has a --head, a --row and a --column")
     queries, keys = reading.queries, reading.keys
     row, column = inside("--row", row, len(queries)), inside("--column", column, len(keys))
-    seen, site = seen_of(reading), reading.site.name
+    seen, site = look_at(reading), reading.site.name
     answer = why_pattern(seen, site, layer, head, row, column, queries, keys)
     return with_form(answer, reading.model.model, seen, site, layer, head, row, column)
 
@@ -173,7 +174,7 @@ def why_of_pattern(
 def why_of_next(reading: Reading, position: int | None, following: str | None) -> Explanation:
     from txlab.engine.interpret.why import why_next
 
-    place, seen = reading.place(position), seen_of(reading)
+    place, seen = reading.place(position), look_at(reading)
     token = token_of(reading, "--next", following)
     if token is None:
         token = int(seen.logits[place].argmax())
@@ -185,11 +186,11 @@ def why_of_lens(reading: Reading, position: int | None, layer: int, following: s
     from txlab.engine.interpret.why import why_lens
 
     token = token_of(reading, "--next", following)
-    found = lens_of(reading, position, 10 if token is None else reading_vocabulary(reading))
-    if not 0 <= layer < len(found.ids):
-        raise LabError(f"--layer {layer} is not in the lens; allowed: 0 (the embedding) to {len(found.ids) - 1}")
-    rank = 0 if token is None else found.ids[layer].tolist().index(token)
-    return why_lens(found, layer, rank, names_of(reading))
+    lens = lens_of(reading, position, 10 if token is None else reading_vocabulary(reading))
+    if not 0 <= layer < len(lens.ids):
+        raise LabError(f"--layer {layer} is not in the lens; allowed: 0 (the embedding) to {len(lens.ids) - 1}")
+    rank = 0 if token is None else lens.ids[layer].tolist().index(token)
+    return why_lens(lens, layer, rank, names_of(reading))
 
 
 def why_of_part(
@@ -221,8 +222,8 @@ def why_of_kl(reading: Reading, position: int | None) -> Explanation:
     if not reading.given:
         raise LabError("--kl needs at least one intervention; for example --off 2.3")
     place = reading.place(position)
-    found = effect(reading.model.model, reading.text, reading.given, reading.second, place)
-    return why_kl(found, names_of(reading))
+    change = effect(reading.model.model, reading.text, reading.given, reading.second, place)
+    return why_kl(change, names_of(reading))
 
 
 def why_of_rollout(reading: Reading, row: int | None, column: int | None) -> Explanation:
@@ -231,7 +232,7 @@ def why_of_rollout(reading: Reading, row: int | None, column: int | None) -> Exp
     if row is None or column is None:
         raise LabError("--rollout is asked about one place: give --row and --column")
     row, column = inside("--row", row, len(reading.queries)), inside("--column", column, len(reading.keys))
-    return why_rollout(seen_of(reading), reading.site.name, row, column, reading.keys)
+    return why_rollout(look_at(reading), reading.site.name, row, column, reading.keys)
 
 
 def why_of_score(reading: Reading, where: tuple[int | None, int | None], score: str) -> Explanation:
@@ -242,7 +243,7 @@ def why_of_score(reading: Reading, where: tuple[int | None, int | None], score: 
         raise LabError(f"--score {score!r} is not known{nearest(score, SCORES)}; allowed: {', '.join(SCORES)}")
     layer, head = a_head(where, "--score")
     head_of(reading.model.model, reading.site.name, layer, head)
-    return why_score(seen_of(reading), reading.site.name, layer, head, score, reading.queries)
+    return why_score(look_at(reading), reading.site.name, layer, head, score, reading.queries)
 
 
 def a_head(where: tuple[int | None, int | None], what: str) -> tuple[int, int]:
@@ -259,7 +260,7 @@ def inside(option: str, place: int, length: int) -> int:
     return place % length
 
 
-def seen_of(reading: Reading) -> Any:
+def look_at(reading: Reading) -> Any:
     from txlab.engine.interpret.activation_cache import run_with_cache
 
     return run_with_cache(reading.model.model, reading.text, reading.given, reading.second)
@@ -279,7 +280,7 @@ def direct_of(reading: Reading, position: int | None, following: str | None, aga
     model, place = reading.model.model, reading.place(position)
     token = token_of(reading, "--next", following)
     if token is None:
-        token = int(seen_of(reading).logits[place].argmax())
+        token = int(look_at(reading).logits[place].argmax())
     other = token_of(reading, "--against", against)
     return direct_effects(model, reading.text, token, other, place, reading.given, reading.second)
 
@@ -318,48 +319,48 @@ def token_of(reading: Reading, option: str, given: str | None) -> int | None:
 # Output.
 
 
-def show_lens(reading: Reading, found: Lens, json: bool) -> dict[str, Any]:
-    """Print what each layer would predict, or return it for JSON."""
+def show_lens(reading: Reading, lens: Lens, json: bool) -> dict[str, Any]:
+    """Print each layer's prediction, or return it for JSON."""
     from txlab.drawing.text import formula
 
     layers = []
-    for layer in range(len(found.ids)):
-        ids, chances = found.ids[layer].tolist(), found.probabilities[layer].tolist()
+    for layer in range(len(lens.ids)):
+        ids, chances = lens.ids[layer].tolist(), lens.probabilities[layer].tolist()
         layers.append(list(zip(ids, reading.model.target_labels(ids), chances, strict=True)))
     if json:
         rows = [
             {
                 "layer": layer,
-                "kl": float(found.kl[layer]),
-                "final": float(found.final[layer]),
+                "kl": float(lens.kl[layer]),
+                "final": float(lens.final[layer]),
                 "likeliest": [{"id": token, "text": label, "probability": p} for token, label, p in likeliest],
             }
             for layer, likeliest in enumerate(layers)
         ]
-        return {"lens": {"position": found.position, "layers": rows}}
+        return {"lens": {"position": lens.position, "layers": rows}}
     cells = [
         [
             "embedding" if layer == 0 else str(layer),
             *(f"{token_label(label, 12)} {numeral(chance)}" for _, label, chance in likeliest),
-            numeral(float(found.kl[layer])),
+            numeral(float(lens.kl[layer])),
         ]
         for layer, likeliest in enumerate(layers)
     ]
-    head = [Column("likeliest"), *(Column("") for _ in range(found.ids.shape[1] - 1))]
+    head = [Column("likeliest"), *(Column("") for _ in range(lens.ids.shape[1] - 1))]
     print(table([Column("after layer"), *head, Column("KL", "right")], cells))
     print()
-    last = token_label(reading.predicting[found.position], 20)
-    said = f"what each layer would predict {'at' if reading.model.kind == 'bert' else 'after'} {last}; "
-    print(formula(said + "KL is how far it is from what the last one says, in nats", ascii_only()))
+    last = token_label(reading.predicting[lens.position], 20)
+    caption = f"what each layer would predict {'at' if reading.model.kind == 'bert' else 'after'} {last}; "
+    print(formula(caption + "KL is how far it is from what the last one says, in nats", ascii_only()))
     print_model(reading.model)
     return {}
 
 
-# What adds to a logit.
+# Contributions to a logit.
 
 
 def show_direct(reading: Reading, effects: DirectEffects, json: bool) -> dict[str, Any]:
-    """Print what each part of the model adds to a logit, or return it for JSON."""
+    """Print the contribution of each part of the model to a logit, or return it for JSON."""
     from txlab.drawing.text import formula
 
     if json:
@@ -388,37 +389,41 @@ def neurons_of(reading: Reading, effects: DirectEffects, layer: int | None) -> N
     return neurons(model, reading.text, layer, token, other, effects.position, reading.given, reading.second)
 
 
-def show_neurons(reading: Reading, found: Neurons, json: bool) -> dict[str, Any]:
+def show_neurons(reading: Reading, contributions: Neurons, json: bool) -> dict[str, Any]:
     """Print the neurons of a block that change a logit most, or return all of them for JSON."""
     from txlab.drawing.text import formula
 
-    ranked: list[int] = found.effects.abs().argsort(descending=True).tolist()
-    its_part = ("feed_forward", found.layer)
-    value = next(part.value for part in found.direct.parts if (part.kind, part.layer) == its_part)
+    ranked: list[int] = contributions.effects.abs().argsort(descending=True).tolist()
+    its_part = ("feed_forward", contributions.layer)
+    value = next(part.value for part in contributions.direct.parts if (part.kind, part.layer) == its_part)
     if json:
         neurons = [
-            {"neuron": at, "activation": float(found.activations[at]), "value": float(found.effects[at])}
+            {
+                "neuron": at,
+                "activation": float(contributions.activations[at]),
+                "value": float(contributions.effects[at]),
+            }
             for at in ranked
         ]
-        answer = {"layer": found.layer + 1, **logit_json(reading, found.direct), "feed_forward": value}
+        answer = {"layer": contributions.layer + 1, **logit_json(reading, contributions.direct), "feed_forward": value}
         return {"neurons": answer | {"neurons": neurons}}
-    effects = [float(found.effects[at]) for at in ranked[:NEURONS]]
-    active = shares([float(found.activations[at]) for at in ranked[:NEURONS]])
+    effects = [float(contributions.effects[at]) for at in ranked[:NEURONS]]
+    active = shares([float(contributions.activations[at]) for at in ranked[:NEURONS]])
     cells = [[str(at), activation] for at, activation in zip(ranked, active, strict=False)]
     print_contributions([Column("neuron", "right"), Column("activation")], cells, effects)
-    whole, many = float(found.effects.sum()), len(ranked)
+    whole, many = float(contributions.effects.sum()), len(ranked)
     if many > len(effects):
         print(f"{many - len(effects)} more neurons  {numeral(whole - sum(effects))}")
     print()
-    what = f"{logit_words(reading, found.direct)}, {numeral(found.direct.logit)}"
-    said = f"feed-forward {found.layer + 1} adds {numeral(value)} to {what}: "
-    print(formula(f"{said}its {many} neurons, and its bias {numeral(value - whole)}", ascii_only()))
+    what = f"{logit_words(reading, contributions.direct)}, {numeral(contributions.direct.logit)}"
+    summary = f"feed-forward {contributions.layer + 1} adds {numeral(value)} to {what}: "
+    print(formula(f"{summary}its {many} neurons, and its bias {numeral(value - whole)}", ascii_only()))
     print_model(reading.model)
     return {}
 
 
 def print_contributions(head: Sequence[Column], cells: Sequence[Sequence[str]], values: Sequence[float]) -> None:
-    """Print what each part adds to a logit, as a number and as a bar, beside the cells that name it."""
+    """Print the contribution of each part to a logit, as a number and as a bar, next to the cells that name it."""
     largest = max(map(abs, values), default=1.0) or 1.0
     length = 16 if columns() < 96 else 32
     rows = [
@@ -436,7 +441,7 @@ def logit_words(reading: Reading, effects: DirectEffects) -> str:
 
 
 def logit_json(reading: Reading, effects: DirectEffects) -> dict[str, Any]:
-    """Return which logit it is, and its value, for JSON."""
+    """Return the name of the logit and its value, for JSON."""
     names = names_of(reading)
     return {
         "position": effects.position,

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from txlab.cli import options
-from txlab.cli.terminal import ascii_only, has_screen, shown
+from txlab.cli.terminal import ascii_only, has_screen, sanitize
 from txlab.errors import RunFailed
 
 LOOK_EVERY = 0.25
@@ -24,13 +24,14 @@ BEGINS_WITHIN = 60.0  # seconds from the creation of a run's directory to its fi
 def attach(
     name: options.Run = "latest",
     lines: Annotated[bool, typer.Option("--lines", help="plain lines also on a terminal")] = False,
-    json: Annotated[bool, typer.Option("--json", help="the rows of its log from its beginning, one a line")] = False,
+    json: Annotated[bool, typer.Option("--json", help="all rows of its log, one per line")] = False,
+    x: options.StepColumn = None,
 ) -> None:
-    """Look at a run; it goes on when you leave."""
+    """View a run; it continues when you leave."""
     from txlab.runs.finding import find_run
 
     on_screen = has_screen() and not lines and not json
-    directory = find_run(name, seconds=LOOK_EVERY if on_screen else math.inf)
+    directory = find_run(name, seconds=LOOK_EVERY if on_screen else math.inf, x=x)
     if on_screen:
         from txlab.tui.app import launch
 
@@ -44,21 +45,21 @@ def follow(directory: Path, json: bool) -> int:
     from txlab.cli.progress import JsonRows, PlainLines
     from txlab.runs.directory import RunDirectory, info_of, state_of
     from txlab.runs.events import each_row
-    from txlab.runs.far.state import far_state
-    from txlab.runs.foreign.mirror import mirror_at
+    from txlab.runs.external_logs.mirror import mirror_at
+    from txlab.runs.remote.state import remote_state
 
     events = directory / "events.jsonl"
     observer = JsonRows(directory) if json else PlainLines(directory)
     observer.learn()
     mirror = mirror_at(directory)
-    # Plain lines begin with the end of the log, so that the first one comes at once; JSON is the whole log.
+    # Plain lines begin at the end of the log, so that the first one comes immediately; JSON is the whole log.
     offset = 0 if json else max(0, end_of(events) - 4096)
     begun, line = time.monotonic(), True
     while True:
-        if (far := far_state(directory)) is not None and far.connected != line:
+        if (far := remote_state(directory)) is not None and far.connected != line:
             line = far.connected
-            said = f"connected to {far.host} again" if line else far.sentence + (f" ({far.why})" if far.why else "")
-            print(f"txlab: {shown(said)}", file=sys.stderr, flush=True)
+            news = f"connected to {far.host} again" if line else far.sentence + (f" ({far.why})" if far.why else "")
+            print(f"txlab: {sanitize(news)}", file=sys.stderr, flush=True)
         if mirror is not None:
             mirror.update(seconds=LOOK_EVERY)
         # Before reading rows, so that everything written before the end is read as well.
@@ -80,5 +81,5 @@ def follow(directory: Path, json: bool) -> int:
         raise RunFailed(f"{directory.name} {'failed' if state.status == 'failed' else 'is lost'}: {state.reason}")
     if not json:
         reason = f" ({state.reason})" if state.reason else ""
-        print(shown(f"{directory.name} {state.status} at step {state.step} of {state.steps}{reason}"))
+        print(sanitize(f"{directory.name} {state.status} at step {state.step} of {state.steps}{reason}"))
     return 130 if state.status == "interrupted" else 0

@@ -1,4 +1,4 @@
-"""`txlab generate`: a continuation, a translation, or the tokens behind a mask (MATH T8–T10).
+"""`txlab generate`: a continuation, a translation, or the tokens for a mask (MATH T8–T10).
 
 The same seed gives the same text. In a terminal it is written as it is generated; an incomplete character waits for the
 next token.
@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from txlab.cli import options
-from txlab.cli.models import about, bar, given_text, opened, print_model, shares, token_label, write_text
+from txlab.cli.interventions import Wishes, interventions
+from txlab.cli.models import about, bar, open_text_model, print_model, read_text, shares, token_label, write_text
 from txlab.cli.output import Column, print_json, table
-from txlab.cli.terminal import coloured, colours, numeral, shown
+from txlab.cli.terminal import colour_text, colours, numeral, sanitize
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
     import torch
 
+    from txlab.engine.interpret.interventions import Intervention
     from txlab.engine.transformer.generation import Rules
     from txlab.runs.models import OpenModel
 
@@ -39,7 +41,7 @@ def generate(
     name: options.Model,
     prompt: Annotated[
         str | None,
-        typer.Argument(metavar="PROMPT", help="the text to go on from, or to translate; - is standard input"),
+        typer.Argument(metavar="PROMPT", help="the text to continue, or to translate; - is standard input"),
     ] = None,
     tokens: Annotated[
         int | None,
@@ -68,10 +70,19 @@ def generate(
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="the same seed writes the same text", min=0)] = 0,
     file: options.File = None,
     special: options.Special = False,
+    off: options.Off = None,
+    scale: options.Scale = None,
+    cut: options.Cut = None,
+    allow: options.Allow = None,
+    patch: options.Patch = None,
+    second: options.Second = None,
+    edit: options.Edit = None,
+    erratum: options.Erratum = None,
     json: options.Json = False,
 ) -> None:
     """Continue a prompt, translate, or fill in [MASK]. Options that are not given come from the folder's
-    generation_config.json, where it has one."""
+    generation_config.json, where it has one. With an intervention (--off, --scale, --cut, --allow, --patch, --edit,
+    --erratum) the text is written without and with it."""
     if beam and (temperature or top_k or (top_p is not None and top_p < 1)):
         raise LabError("--beam searches and draws nothing: --temperature, --top-k and --top-p are not for it")
     if top_p is not None and not 0 < top_p <= 1:
@@ -80,9 +91,13 @@ def generate(
         raise LabError(f"--repetition-penalty {repetition_penalty:g} is not allowed: above 0; 1 = none")
     if length_penalty is not None and not -100 <= length_penalty <= 100:
         raise LabError(f"--length-penalty {length_penalty:g} is not allowed: from -100 to 100; 0 = none")
-    given = given_text(prompt, file)
+    given = read_text(prompt, file)
     assert given is not None
-    model = opened(name, special)
+    model = open_text_model(name, special)
+    wishes = Wishes.of(second, off=off, scale=scale, cut=cut, allow=allow, patch=patch, edit=edit, erratum=erratum)
+    given_interventions = interventions(wishes, "cross" if model.kind == "encoder-decoder" else "self")
+    if given_interventions and (model.kind == "bert" or beam):
+        raise LabError("interventions are for texts that are written token by token: neither for masks nor for --beam")
     if model.kind == "bert":
         fill(model, given, json)
         return
@@ -101,27 +116,74 @@ def generate(
         continues(model.model)  # type: ignore[arg-type]
     ids = prompt_ids(model, given)
     how = manner(model, {key: value for key, value in asked.items() if value is not None}, len(ids))
-    if not json and (line := how.told()):
-        print(shown(line), file=sys.stderr)
+    if not json and (line := how.describe()):
+        print(sanitize(line), file=sys.stderr)
+    if given_interventions:
+        compare_written(model, given, given_interventions, second, how, seed, json)
+        return
     if how.beams:
         search(model, given, how, json, every=beam is not None)
         return
-    written = stopping(model, drawn(model, ids, how, seed))
+    written = stopping(model, draw_ids(model, ids, how, seed))
     if json:
         row = list(written)
-        text = continued(model, before(model, given), row)
+        text = decode_continuation(model, before(model, given), row)
         answer: dict[str, Any] = {"model": about(model), "prompt": given, "text": text, "ids": row}
-        print_json(answer | {"ended": len(row) < how.tokens, "seed": seed, **how.sampling, **how.said()})
+        print_json(answer | {"ended": len(row) < how.tokens, "seed": seed, **how.sampling, **how.as_json()})
         return
     stream(model, "" if model.kind == "encoder-decoder" else given, written)
 
 
+def compare_written(
+    model: OpenModel,
+    prompt: str,
+    given: Sequence[Intervention],
+    second: str | None,
+    how: Manner,
+    seed: int,
+    json: bool,
+) -> None:
+    """Print what the model writes without and with the interventions, from the same random numbers."""
+    import torch
+
+    from txlab.engine.interpret.continuations import write_under
+    from txlab.engine.interpret.interventions import remarks, to_json
+
+    text, other = model.text(prompt), None if second is None else model.text(second)
+    rows = [
+        list(
+            write_under(
+                model.model, text, how.tokens, wishes, other, context=model.context, end=model.special.stops,
+                rules=how.rules, generator=torch.Generator().manual_seed(seed), **how.sampling,
+            )
+        )
+        for wishes in ((), tuple(given))
+    ]  # fmt: skip
+    texts = [decode_continuation(model, before(model, prompt), row) for row in rows]
+    parts_at = next((at for at, pair in enumerate(zip(*rows, strict=False)) if pair[0] != pair[1]), min(map(len, rows)))
+    same = rows[0] == rows[1]
+    told = [*(wish.says for wish in given), *remarks(model.model, given)]
+    if json:
+        plain, edited = ({"text": words, "ids": row} for words, row in zip(texts, rows, strict=True))
+        answer = {"model": about(model), "prompt": prompt, "interventions": [to_json(wish) for wish in given]}
+        answer |= {"remarks": list(remarks(model.model, given)), "without": plain, "with": edited}
+        print_json(answer | {"parts_at": None if same else parts_at, "seed": seed, **how.sampling})
+        return
+    for sentence in told:
+        print(sanitize(sentence))
+    print("the texts are the same" if same else f"the texts part at token {parts_at + 1}")
+    for title, words in zip(("without", "with"), texts, strict=True):
+        print(colour_text(f"\n{title}", 90))
+        write_text(("" if model.kind == "encoder-decoder" else prompt) + words + "\n")
+
+
 @dataclass(frozen=True)
 class Manner:
-    """The decoding settings: those given, else those of the model's folder, else our defaults.
+    """The decoding settings: those given, else from the model's folder, else our defaults.
 
     beams      0 = no beam search
-    applied, ignored   the settings of the folder's `file` that apply here, and those that do not
+    limited    the file asks for more tokens than the model reads; by default only that many are written
+    applied, ignored   the settings of the folder's `file` that apply here, and the others
     """
 
     tokens: int
@@ -130,27 +192,30 @@ class Manner:
     searching: Mapping[str, Any]
     rules: Rules
     file: str = ""
+    limited: bool = False
     applied: Mapping[str, Any] = field(default_factory=dict)
     ignored: Mapping[str, Any] = field(default_factory=dict)
 
-    def said(self) -> dict[str, Any]:
-        """Return for JSON what came from a file, and the repetition penalty if there is one."""
+    def as_json(self) -> dict[str, Any]:
+        """Return for JSON the settings from a file, and the repetition penalty if there is one."""
         repetition = {} if self.rules.repetition == 1 else {"repetition_penalty": self.rules.repetition}
         if not (self.applied or self.ignored):
             return repetition
         return repetition | {"from_file": {"file": self.file, "applied": self.applied, "ignored": self.ignored}}
 
-    def told(self) -> str:
-        """Describe what came from a file, in one line; "" if nothing did."""
+    def describe(self) -> str:
+        """Describe the settings from a file, in one line; "" if there are none."""
         parts = []
         for verb, keys in (("applied", self.applied), ("ignored", self.ignored)):
-            told = [f"{key[:40]} = {json_.dumps(value)[:40]}" for key, value in islice(keys.items(), MOST_TOLD)]
-            more = [f"and {len(keys) - len(told)} more"] if len(keys) > len(told) else []
-            parts += [f"{verb} {', '.join(told + more)}"] if told else []
+            settings = [f"{key[:40]} = {json_.dumps(value)[:40]}" for key, value in islice(keys.items(), MOST_TOLD)]
+            more = [f"and {len(keys) - len(settings)} more"] if len(keys) > len(settings) else []
+            parts += [f"{verb} {', '.join(settings + more)}"] if settings else []
+        parts += [f"at most {self.tokens} tokens without --tokens"] if self.limited else []
         return f"{self.file}: {'; '.join(parts)}" if parts else ""
 
 
-MOST_TOLD = 30  # settings of a file that a line names; those that are read are fewer
+WINDOW = 4096  # default limit of tokens for a model with unlimited context, if its file asks for more
+MOST_TOLD = 30  # settings of a file named in a line; fewer are read
 # Keys of a generation_config.json that apply to only one way of decoding.
 DRAWING = {"temperature", "top_k", "top_p"}
 SEARCHING = {"num_beams", "length_penalty", "early_stopping", "renormalize_logits"}
@@ -161,23 +226,25 @@ def manner(model: OpenModel, asked: Mapping[str, Any], before: int) -> Manner:
     from txlab.engine.transformer.weights.generation_configs import UNSAID
 
     folder, target = model.generation or UNSAID, model.kind == "encoder-decoder"
-    said = {key: value for key, value in folder.said.items() if key not in asked}
+    settings = {key: value for key, value in folder.given.items() if key not in asked}
     draws = any(asked.get(key) for key in ("temperature", "top_k")) or asked.get("top_p", 1) < 1
     beams = asked.get("num_beams", 0)
-    if "num_beams" not in asked and not draws and "temperature" not in asked and said.get("num_beams", 1) > 1:
-        beams = said["num_beams"]
-    folder.needs(key for key in used(asked, said, target, beams, draws) if key not in asked)
-    of_folder = said if said.get("do_sample") else {}  # its sampling settings
-    usual = 0.0 if target or (said.get("do_sample") is False and not draws) else TEMPERATURE
+    if "num_beams" not in asked and not draws and "temperature" not in asked and settings.get("num_beams", 1) > 1:
+        beams = settings["num_beams"]
+    folder.needs(key for key in used_keys(asked, settings, target, beams, draws) if key not in asked)
+    of_folder = settings if settings.get("do_sample") else {}  # its sampling settings
+    usual = 0.0 if target or (settings.get("do_sample") is False and not draws) else TEMPERATURE
     temperature = asked.get("temperature", of_folder.get("temperature", usual))
     repetition = asked.get("repetition_penalty", folder.rules.repetition)
     rules = replace(folder.rules, never=model.never, repetition=repetition)
-    counts = set(said) - (DRAWING | {"do_sample"} if beams else SEARCHING)
+    counts = set(settings) - (DRAWING | {"do_sample"} if beams else SEARCHING)
     counts -= DRAWING if not temperature or not of_folder else set()
     counts -= {"max_length"} if {"max_new_tokens"} & (set(asked) | counts) else set()
-    counts -= {"do_sample"} if bool(said.get("do_sample")) != bool(temperature) else set()
+    counts -= {"do_sample"} if bool(settings.get("do_sample")) != bool(temperature) else set()
+    tokens, unasked = asked.get("max_new_tokens"), folder.most(1 if target else before) or TOKENS
+    most = max(model.context or WINDOW, TOKENS)
     return Manner(
-        tokens=asked.get("max_new_tokens") or folder.most(1 if target else before) or TOKENS,
+        tokens=tokens or min(unasked, most),
         beams=beams,
         sampling={
             "temperature": temperature,
@@ -185,14 +252,15 @@ def manner(model: OpenModel, asked: Mapping[str, Any], before: int) -> Manner:
             "top_p": asked.get("top_p", of_folder.get("top_p", 1.0)),
         },
         searching={
-            "alpha": asked.get("length_penalty", said.get("length_penalty", 0.0)),
+            "alpha": asked.get("length_penalty", settings.get("length_penalty", 0.0)),
             "penalty": "power",
-            "early_stopping": said.get("early_stopping", True),
+            "early_stopping": settings.get("early_stopping", True),
         },
         rules=rules,
         file=folder.file,
-        applied={key: said[key] for key in said if key in counts},
-        ignored={key: said[key] for key in said if key not in counts} | dict(folder.unknown),
+        limited=tokens is None and unasked > most,
+        applied={key: settings[key] for key in settings if key in counts},
+        ignored={key: settings[key] for key in settings if key not in counts} | dict(folder.unknown),
     )
 
 
@@ -202,22 +270,24 @@ RULES = (
 )  # fmt: skip
 
 
-def used(asked: Mapping[str, Any], said: Mapping[str, Any], target: bool, beams: int, draws: bool) -> Iterator[str]:
+def used_keys(
+    asked: Mapping[str, Any], settings: Mapping[str, Any], target: bool, beams: int, draws: bool
+) -> Iterator[str]:
     """Yield the keys of a generation_config.json that this way of decoding depends on."""
     yield from RULES
     if target:
         yield "decoder_start_token_id"
     if "max_new_tokens" not in asked:
-        yield from ("max_new_tokens", *(() if "max_new_tokens" in said else ("max_length",)))
+        yield from ("max_new_tokens", *(() if "max_new_tokens" in settings else ("max_length",)))
     if "num_beams" not in asked and "temperature" not in asked and not draws:
         yield from ("num_beams", "do_sample")
     if beams:
         yield from ("length_penalty", "early_stopping", "renormalize_logits")
-    elif asked.get("temperature", 1) and said.get("do_sample"):
+    elif asked.get("temperature", 1) and settings.get("do_sample"):
         yield from ("temperature", "top_k", "top_p")
 
 
-def drawn(model: OpenModel, ids: Sequence[int], how: Manner, seed: int) -> Iterator[int]:
+def draw_ids(model: OpenModel, ids: Sequence[int], how: Manner, seed: int) -> Iterator[int]:
     """Yield the ids that the model generates."""
     import torch
 
@@ -261,7 +331,7 @@ def prompt_ids(model: OpenModel, prompt: str) -> tuple[int, ...]:
     """Encode the prompt for the model; raise LabError if it is empty, or too long for a source."""
     ids = model.ids(prompt)
     if not ids:
-        raise LabError("the prompt has no token to go on from; give a text")
+        raise LabError("the prompt has no token to continue from; give a text")
     if model.kind == "encoder-decoder" and model.context is not None and len(ids) > model.context:
         raise LabError(f"the source has {len(ids)} tokens; {model.title} reads at most {model.context}")
     return ids
@@ -292,7 +362,7 @@ def before(model: OpenModel, prompt: str) -> tuple[int, ...]:
     return () if model.kind == "encoder-decoder" else model.ids(prompt)
 
 
-def continued(model: OpenModel, first: Sequence[int], ids: Sequence[int]) -> str:
+def decode_continuation(model: OpenModel, first: Sequence[int], ids: Sequence[int]) -> str:
     """Decode `ids` as the continuation of `first`."""
     whole, start = model.decode([*first, *ids]), model.decode(first)
     return whole[len(start) :] if whole.startswith(start) else model.decode(ids)
@@ -301,19 +371,19 @@ def continued(model: OpenModel, first: Sequence[int], ids: Sequence[int]) -> str
 def pieces(model: OpenModel, first: Sequence[int], ids: Iterable[int]) -> Iterator[str]:
     """Yield the text of a growing sequence of tokens after `first`, as far as it can no longer change."""
     so_far: list[int] = []
-    told = 0
+    written = 0
     for token in ids:
         so_far.append(token)
-        text = continued(model, first, so_far)
+        text = decode_continuation(model, first, so_far)
         whole = len(text.rstrip(UNFINISHED))
         if len(text) - whole > 3:  # four bytes that are not a character never become one
             whole = len(text)
-        if whole > told:
-            yield text[told:whole]
-            told = whole
-    text = continued(model, first, so_far)
-    if len(text) > told:
-        yield text[told:]
+        if whole > written:
+            yield text[written:whole]
+            written = whole
+    text = decode_continuation(model, first, so_far)
+    if len(text) > written:
+        yield text[written:]
 
 
 def search(model: OpenModel, prompt: str, how: Manner, json: bool, every: bool) -> None:
@@ -323,27 +393,32 @@ def search(model: OpenModel, prompt: str, how: Manner, json: bool, every: bool) 
     inner: Any = model.model
     target = model.kind == "encoder-decoder"
     start = start_of(model) if target else None
-    found = beam_search(
+    hypotheses = beam_search(
         inner, prompt_ids(model, prompt), how.tokens, beams=how.beams, end=model.special.stops, start=start,
         rules=how.rules, **how.searching,
     )  # fmt: skip
-    texts = [([token for token in one.ids if token not in model.special.stops], one) for one in found]
+    texts = [([token for token in one.ids if token not in model.special.stops], one) for one in hypotheses]
     if json:
         first = before(model, prompt)
         answers = [
-            {"text": continued(model, first, row), "ids": row, "log_probability": one.logp, "score": one.score}
+            {
+                "text": decode_continuation(model, first, row),
+                "ids": row,
+                "log_probability": one.logp,
+                "score": one.score,
+            }
             for row, one in texts
         ]
         answer = {"model": about(model), "prompt": prompt, "beams": how.beams, "length_penalty": how.searching["alpha"]}
-        print_json(answer | ({"texts": answers} if every else answers[0]) | how.said())
+        print_json(answer | ({"texts": answers} if every else answers[0]) | how.as_json())
         return
     if not every:
         stream(model, "" if target else prompt, texts[0][0])
         return
     for row, one in texts:
-        print(coloured(f"{numeral(one.logp)} nats", 90), end="  ")
+        print(colour_text(f"{numeral(one.logp)} nats", 90), end="  ")
         write_text("" if target else prompt)
-        write_text(continued(model, before(model, prompt), row) + "\n")
+        write_text(decode_continuation(model, before(model, prompt), row) + "\n")
 
 
 def fill(model: OpenModel, text: str, json: bool) -> None:
@@ -352,10 +427,10 @@ def fill(model: OpenModel, text: str, json: bool) -> None:
     candidates = masks(model, ids)
     filled = list(ids)
     places: list[dict[str, Any]] = []
-    for place, found in candidates:
-        filled[place] = found[0][0]
-        labels = model.labels([token for token, _ in found])
-        rows = [{"id": t, "text": label, "probability": p} for (t, p), label in zip(found, labels, strict=True)]
+    for place, likeliest in candidates:
+        filled[place] = likeliest[0][0]
+        labels = model.labels([token for token, _ in likeliest])
+        rows = [{"id": t, "text": label, "probability": p} for (t, p), label in zip(likeliest, labels, strict=True)]
         places.append({"position": place, "candidates": rows})
     whole = model.decode(filled)
     if json:
@@ -382,7 +457,7 @@ def masks(model: OpenModel, ids: Sequence[int]) -> list[tuple[int, list[tuple[in
     places = [place for place, token in enumerate(ids) if token == special.mask]
     if not places:
         written = special.names.get(special.mask, "[MASK]") if special.mask is not None else "[MASK]"
-        raise LabError(f"{model.title} fills in what is hidden: write {written} where a token is to be guessed")
+        raise LabError(f"{model.title} fills in masked tokens: write {written} for a token to be predicted")
     context = model.context
     if context is not None and len(ids) > context:
         raise LabError(f"the text has {len(ids)} tokens; {model.title} reads at most {context}")

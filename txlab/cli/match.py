@@ -1,4 +1,4 @@
-"""`txlab match A B`: two players against each other, each with the luck of the other, and how sure the result is."""
+"""`txlab match A B`: two players against each other, with the same luck for both, and the confidence in the result."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from txlab.engine.games.records.record import PlayedGame
 
 MOST = 1_000_000
-REDRAWN, SAID = 0.2, 30.0  # seconds between two looks of the line on a terminal, and between two lines elsewhere
-WHOLE = 50  # games from which compiling is worth while, half a minute once on a machine
+REDRAWN, SAID = 0.2, 30.0  # seconds between redraws of the line on a terminal, and between lines elsewhere
+WHOLE = 50  # games from which compiling is worthwhile (half a minute, once per machine)
 WAYS = ("move by move", "as whole games, compiled")
 MODEL = "Student's distribution of the means of the pairs"
 
@@ -36,7 +36,7 @@ def match(
     visits: Annotated[
         str | None, typer.Option("--visits", metavar="N", help="visits of runs of Connect Four: 400, or 100,400")
     ] = None,
-    game: Annotated[str | None, typer.Option("--game", metavar="GAME", help="if the players do not tell")] = None,
+    game: Annotated[str | None, typer.Option("--game", metavar="GAME", help="if the players leave it open")] = None,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="the same dice again", min=0, max=2**31)] = 0,
     opening: Annotated[
         int | None,
@@ -54,7 +54,7 @@ def match(
     if games % 2:
         raise LabError(f"--games: {games} is not allowed; allowed: even numbers, for each sits first in half of them")
     from txlab.cli.output import print_answer
-    from txlab.cli.players import each_ahead, game_for, player_named, shown_name
+    from txlab.cli.players import display_name, each_ahead, game_for, player_named
     from txlab.cli.records import require_folder, write_record
     from txlab.engine.games.match import Score, can_play_whole, play_match
     from txlab.engine.games.players import PlaysWholeGames
@@ -66,7 +66,7 @@ def match(
     first, second = (
         player_named(entry, name, "PLAYER", seed=seed, ahead=far) for name, far in zip((a, b), ahead, strict=True)
     )
-    names = shown_name(entry, first, a, ahead[0]), shown_name(entry, second, b, ahead[1])
+    names = display_name(entry, first, a, ahead[0]), display_name(entry, second, b, ahead[1])
     if names[0] == names[1]:
         names = names[0], f"{names[1]} (2)"
     whole = record is None and not opening and games >= WHOLE and can_play_whole(first, second)
@@ -109,10 +109,10 @@ class Progress:
             sys.stderr.flush()
 
     def line(self, done: int, left: float) -> str:
-        from txlab.cli.terminal import columns, meter, spaced
+        from txlab.cli.terminal import columns, group_digits, meter
         from txlab.drawing.formatting import duration
 
-        text = f"{spaced(done)}/{spaced(self.games)} games, {duration(left)} left"
+        text = f"{group_digits(done)}/{group_digits(self.games)} games, {duration(left)} left"
         room = min(30, columns() - 4 - len(text))
         return f"{meter(done / self.games, room)}  {text}" if self.redraws and room > 5 else text
 
@@ -133,19 +133,19 @@ def luck_of(entry: GameEntry) -> str:
 
 
 def different(played: list[PlayedGame]) -> int:
-    """The number of different games: players without dice that always move alike repeat themselves. Those without
-    turns, which were not asked for, have dice."""
+    """The number of different games: deterministic players repeat themselves in games without dice. Games without
+    recorded turns have dice."""
     turns = [tuple(each.turns) for each in played]
     return len(set(turns)) if any(turns) else len(turns)
 
 
 def print_result(entry: GameEntry, score: Score, names: tuple[str, str], games: int, played: list[PlayedGame]) -> None:
     from txlab.cli.output import Column, table
-    from txlab.cli.terminal import plural, shown, spaced
+    from txlab.cli.terminal import group_digits, plural, sanitize
     from txlab.engine.games.game import wins
 
-    many = plural(len(score.points), "game") + ("" if len(score.points) == games else f" of {spaced(games)}")
-    print(f"{shown(entry.title)}: {many}, two with the same {luck_of(entry)}, the seats exchanged")
+    many = plural(len(score.points), "game") + ("" if len(score.points) == games else f" of {group_digits(games)}")
+    print(f"{sanitize(entry.title)}: {many}, two with the same {luck_of(entry)}, the seats exchanged")
     if not score.points:
         print("no game was finished")
         return
@@ -157,28 +157,28 @@ def print_result(entry: GameEntry, score: Score, names: tuple[str, str], games: 
         lost = sum(count for points, count in sizes.items() if points * sign < 0)
         large = [sizes[sign * points] for points in range(2, len(kinds) + 1)]
         total = sign * sum(score.points)
-        cells = [spaced(each) for each in (won, *large, sizes[0], lost)]
-        rows.append([shown(name), *cells, signed(total), points_text(sign * score.mean)])
+        cells = [group_digits(each) for each in (won, *large, sizes[0], lost)]
+        rows.append([sanitize(name), *cells, format_signed(total), points_text(sign * score.mean)])
     print()
     print(table([Column("player"), *(Column(title, "right") for title in titles)], rows))
     print()
-    print(verdict(score, *map(shown, names)))
-    if (found := different(played)) < len(played):
-        print(f"{spaced(found)} of the games are different")
+    print(verdict(score, *map(sanitize, names)))
+    if (distinct := different(played)) < len(played):
+        print(f"{group_digits(distinct)} of the games are different")
 
 
 def verdict(score: Score, a: str, b: str) -> str:
-    """What the match says about A and B."""
+    """The conclusion of the match about A and B."""
     interval, better = score.interval(), score.better()
     if interval is None or better is None:
         return f"which of {a} and {b} is better is not known yet: no pair of games is complete"
-    from txlab.cli.terminal import plural, wrapped
+    from txlab.cli.terminal import plural, wrap_for_terminal
 
     low, high = map(points_text, interval)
     pairs = plural(len(score.pairs), "pair")
     first = f"{a} makes {points_text(score.mean)} points a game; 95 % interval {low} to {high}, from {pairs}"
     second = f"probability that {a} is better than {b}: {probability_text(better)}, by {MODEL}"
-    return f"{wrapped(first)}\n{wrapped(second)}"
+    return f"{wrap_for_terminal(first)}\n{wrap_for_terminal(second)}"
 
 
 def probability_text(value: float) -> str:
@@ -196,10 +196,10 @@ def points_text(value: float) -> str:
     return plain(points_text(value)) if ascii_only() else points_text(value)
 
 
-def signed(value: int) -> str:
-    from txlab.cli.terminal import spaced
+def format_signed(value: int) -> str:
+    from txlab.cli.terminal import group_digits
 
-    return ("+" if value > 0 else "") + spaced(value)
+    return ("+" if value > 0 else "") + group_digits(value)
 
 
 def result(

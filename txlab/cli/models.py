@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from txlab.cli.terminal import ascii_only, coloured, columns, numeral, print_lines, shown
-from txlab.cli.tokenize import given_bytes
-from txlab.drawing.formatting import aligned
+from txlab.cli.terminal import ascii_only, colour_text, columns, numeral, print_lines, sanitize
+from txlab.cli.tokenize import read_bytes
+from txlab.drawing.formatting import align_numbers
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from txlab.runs.models import OpenModel
 
 
-def opened(name: str, special: bool = False) -> OpenModel:
+def open_text_model(name: str, special: bool = False) -> OpenModel:
     """Open a model by name; raise LabError for one that does not read text.
 
     `special`: in the input, the texts of special tokens become these tokens.
@@ -36,9 +36,9 @@ def opened(name: str, special: bool = False) -> OpenModel:
     return model.with_special() if special else model
 
 
-def given_text(text: str | None, file: Path | None, needed: bool = True) -> str | None:
-    """Return the argument, a file or standard input, which must be UTF-8; None if nothing is given nor needed."""
-    data = given_bytes(text, file, needed)
+def read_text(text: str | None, file: Path | None, needed: bool = True) -> str | None:
+    """Return the argument, a file or standard input, which must be UTF-8; None if nothing is given or needed."""
+    data = read_bytes(text, file, needed)
     if data is None:
         return None
     try:
@@ -50,8 +50,8 @@ def given_text(text: str | None, file: Path | None, needed: bool = True) -> str 
 
 def about(model: OpenModel) -> dict[str, Any]:
     """Describe the model for JSON, with a note if it needs one."""
-    found = {"name": model.name, "step": model.step, "kind": model.kind, "origin": str(model.origin)}
-    return found | ({"note": model.note} if model.note else {})
+    description = {"name": model.name, "step": model.step, "kind": model.kind, "origin": str(model.origin)}
+    return description | ({"note": model.note} if model.note else {})
 
 
 def sizes(model: OpenModel) -> str:
@@ -67,18 +67,29 @@ def sizes(model: OpenModel) -> str:
 
 def print_model(model: OpenModel) -> None:
     """Print the model in one quiet line at the end."""
-    print(coloured(shown(f"{model.title}: {sizes(model)}"), 90))
+    print(colour_text(sanitize(f"{model.title}: {sizes(model)}"), 90))
     if model.note:
-        print(coloured(shown(model.note), 90))
+        print(colour_text(sanitize(model.note), 90))
+
+
+STYLES = {
+    "question": "bold",
+    "equation": "",
+    "quiet": "dim",
+    "heading": "bold",
+    "name": "cyan",
+    "value": "",
+    "asked": "bold yellow",
+    "wrong": "red",
+}
+"""How an explanation is printed, a style for each of `drawing.explanation.PARTS`."""
 
 
 def print_explanation(explanation: Explanation) -> None:
-    """Print why a number is what it is, as the console's `w` shows it."""
+    """Print the explanation of a number, as the console's `w` shows it."""
     from txlab.drawing.explanation import explanation_lines
 
-    style = {"question": "bold", "equation": "", "quiet": "dim", "heading": "bold"}
-    style |= {"name": "cyan", "value": "", "asked": "bold yellow"}
-    print_lines(explanation_lines(explanation, min(120, columns() - 1), style, ascii_only()))
+    print_lines(explanation_lines(explanation, min(120, columns() - 1), STYLES, ascii_only()))
 
 
 def token_label(text: str, cells: int = 0) -> str:
@@ -99,7 +110,7 @@ def bar(share: float, cells: int) -> str:
 
 
 def write_text(text: str) -> None:
-    """Write a text, raw to a pipe and escaped line by line to a terminal; no line end is added."""
+    """Write a text without adding a line end: raw to a pipe, escaped line by line to a terminal."""
     from txlab.drawing.text import visible_lines
 
     if sys.stdout.isatty():
@@ -110,25 +121,25 @@ def write_text(text: str) -> None:
 
 def shares(values: Sequence[float]) -> list[str]:
     """Format probabilities with aligned decimal points."""
-    return aligned([numeral(value) for value in values])
+    return align_numbers([numeral(value) for value in values])
 
 
 # Exporting a model as a folder in another format: `txlab export RUN --format huggingface FOLDER`.
 
 
 def export_model(name: str, folder: Path) -> None:
-    """Write config.json, model.safetensors and the tokenizer; raise LabError for what that format cannot express."""
+    """Write config.json, model.safetensors and the tokenizer; raise LabError if the format cannot express the model."""
     from txlab.engine.transformer.weights import save_model
 
-    model = opened(name)
+    model = open_text_model(name)
     tokenizer = model.tokenizer if has_form(model.tokenizer) else None
     target = model.target_tokenizer if has_form(model.target_tokenizer) else None
     notes = save_model(model.model, tokenizer, folder, target_tokenizer=target, special=roles(model), never=model.never)
     if tokenizer is None:
         notes = [*notes, "the tokenizer is left out: no file format can represent it"]
-    print(shown(str(folder)))
+    print(sanitize(str(folder)))
     for note in notes:
-        print(shown(note))
+        print(sanitize(note))
 
 
 def has_form(tokenizer: Any) -> bool:
@@ -136,11 +147,11 @@ def has_form(tokenizer: Any) -> bool:
     from txlab.engine.tokenizers.huggingface import ForeignTokenizer
     from txlab.engine.tokenizers.sentence_pieces import SentencePieceTokenizer
     from txlab.engine.tokenizers.word_pieces import WordPieceTokenizer
-    from txlab.experiments.loaded_model import kept_tokenizer
+    from txlab.experiments.loaded_model import encode_tokenizer
 
     if tokenizer is None or isinstance(tokenizer, ForeignTokenizer | SentencePieceTokenizer | WordPieceTokenizer):
         return tokenizer is not None
-    return kept_tokenizer(tokenizer) is not None
+    return encode_tokenizer(tokenizer) is not None
 
 
 def roles(model: OpenModel) -> dict[str, int]:

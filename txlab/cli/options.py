@@ -1,4 +1,4 @@
-"""The arguments and options that several commands share: each is declared here, once, and means the same everywhere."""
+"""The arguments and options that several commands share: each is declared once, with the same meaning everywhere."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def only_form(context: typer.Context, parameter: typer.CallbackParam, value: Any
 FORMS = ("ids", "table", "out", "json", "csv")
 
 Json = Annotated[bool, typer.Option("--json", help="one JSON object", callback=only_form)]
-JsonLines = Annotated[bool, typer.Option("--json", help="one JSON object a line", callback=only_form)]
+JsonLines = Annotated[bool, typer.Option("--json", help="one JSON object per line", callback=only_form)]
 Csv = Annotated[bool, typer.Option("--csv", help="the rows as CSV", callback=only_form)]
-JsonLog = Annotated[bool, typer.Option("--json", help="one JSON object a line: the rows of events.jsonl")]
+JsonLog = Annotated[bool, typer.Option("--json", help="one JSON object per line: the rows of events.jsonl")]
 Picture = Annotated[
     Path | None,
     typer.Option("--out", metavar="FILE", help="a picture (.png or .svg) instead of the terminal", callback=only_form),
@@ -40,7 +40,10 @@ EveryToken = Annotated[bool, typer.Option("--all", help=f"every token, not only 
 # Runs.
 
 Run = Annotated[str, typer.Argument(metavar="RUN", help="a run's name or directory, or latest")]
-Detach = Annotated[bool, typer.Option("--detach", help="run in a process of its own, and return at once")]
+StepColumn = Annotated[
+    str | None, typer.Option("--x", metavar="COLUMN", help="of a table: the column that is the step, from now on")
+]
+Detach = Annotated[bool, typer.Option("--detach", help="run in the background, and return immediately")]
 Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="how long to wait for the answer", min=0)]
 JsonAnswer = Annotated[bool, typer.Option("--json", help="print the answer as the JSON row of the log")]
 
@@ -79,24 +82,27 @@ Scale = Annotated[
 ]
 Cut = Annotated[
     list[str] | None,
-    typer.Option("--cut", metavar="HEAD:ROW,COL", help="ROW may not look at COL in a head, a layer (2:), or any"),
+    typer.Option("--cut", metavar="HEAD:ROW,COL", help="ROW may not attend to COL in a head, a layer (2:), or any"),
 ]
 Allow = Annotated[
     list[str] | None,
-    typer.Option("--allow", metavar="HEAD:ROW,COL", help="ROW may look at COL, whatever is masked"),
+    typer.Option("--allow", metavar="HEAD:ROW,COL", help="ROW may attend to COL, regardless of the mask"),
 ]
 Patch = Annotated[
     list[str] | None,
     typer.Option(
-        "--patch", metavar="PLACE:POS[=FROM]", help="activations of --second, e.g. blocks.1.leave:5; heads#3 = head 3"
+        "--patch",
+        metavar="PLACE:POS[=FROM]",
+        help="activations of --second, e.g. blocks.1.resid_post:5; heads#3 = head 3",
     ),
 ]
 Second = Annotated[str | None, typer.Option("--second", metavar="TEXT", help="the text that patches come from")]
 Edit = Annotated[
-    list[str] | None, typer.Option("--edit", metavar="NAME[I,J]=X", help="set one number of a parameter, for this once")
+    list[str] | None,
+    typer.Option("--edit", metavar="NAME[I,J]=X", help="change one number of a parameter, only for this command"),
 ]
 Erratum = Annotated[
-    list[str] | None, typer.Option("--erratum", metavar="NAME", help="the model as a lecture text writes it wrongly")
+    list[str] | None, typer.Option("--erratum", metavar="NAME", help="the model with a known erratum of a lecture text")
 ]
 
 # Tokenizers and word vectors.
@@ -109,7 +115,7 @@ Pattern = Annotated[
         help="how text is split, for files that do not say (tiktoken's ranks): gpt2, gpt4, cl100k, o200k or none",
     ),
 ]
-Replace = Annotated[bool, typer.Option("--replace", help="replace what is there already")]
+Replace = Annotated[bool, typer.Option("--replace", help="replace an existing file")]
 Vectors = Annotated[
     str,
     typer.Argument(
@@ -119,7 +125,7 @@ Vectors = Annotated[
 ]
 Count = Annotated[int, typer.Option("--count", metavar="N", help="answers", min=1)]
 Contexts = Annotated[
-    bool, typer.Option("--context", help="u, the vectors of words as contexts, instead of v, those of centres")
+    bool, typer.Option("--context", help="u, the context vectors of words, instead of v, the centre vectors")
 ]
 Decoding = Annotated[
     Literal["replace", "ignore", "strict"],
@@ -128,4 +134,4 @@ Decoding = Annotated[
 
 # Games.
 
-Games = Annotated[Path | None, typer.Option("--record", metavar="FILE", help="write the games there")]
+Games = Annotated[Path | None, typer.Option("--record", metavar="FILE", help="write the games to this file")]

@@ -1,12 +1,11 @@
 """How commands print an answer: tables for people, JSON and CSV for programs.
 
-An answer that is one table has its rows as JSON, one object a line, and as CSV, with the same keys; what is more than a
-table is one JSON object, whose rows are the CSV. Non-finite numbers are null in JSON, which has none, and empty in CSV.
+A table is written as JSON, one object per line, or as CSV, with the same keys; any other answer is one JSON object,
+whose rows are the CSV. Non-finite numbers are null in JSON and empty in CSV.
 """
 
 from __future__ import annotations
 
-import csv as csv_
 import json as json_
 import math
 import sys
@@ -14,11 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from txlab.cli.terminal import ascii_only, coloured, columns, shown
+from txlab.cli.terminal import ascii_only, colour_text, columns, sanitize
 
 
 def print_rows(rows: Iterable[Mapping[str, Any]], json: bool, csv: bool) -> bool:
-    """Print rows in the form that was asked for, JSON as soon as a row is there; False if neither was."""
+    """Print rows in the requested form, JSON as soon as a row is available; False if none was requested."""
     if json:
         for row in rows:
             print_json(row)
@@ -28,7 +27,7 @@ def print_rows(rows: Iterable[Mapping[str, Any]], json: bool, csv: bool) -> bool
 
 
 def print_answer(answer: Mapping[str, Any], rows: str, json: bool, csv: bool) -> bool:
-    """Print an answer in the form that was asked for; False if none was. `rows`: the key of what is CSV, "" = all."""
+    """Print an answer in the requested form; False if none was. `rows`: the key of the CSV rows, "" = all."""
     if json:
         print_json(answer)
     elif csv:
@@ -42,11 +41,13 @@ def print_json(answer: Mapping[str, Any]) -> None:
 
 
 def print_csv(rows: Iterable[Mapping[str, Any]]) -> None:
-    """Print rows below a line of their keys; those of a table in a table are joined by dots, a list is JSON."""
+    """Print rows below a line of their keys; keys of nested tables are joined by dots, a list is JSON."""
+    import csv  # here: `txlab --help` needs none
+
     cells = [dict(flat(finite(row))) for row in rows]
     names = list(dict.fromkeys(name for row in cells for name in row))
     lines = Lines()
-    writer = csv_.DictWriter(lines, names, lineterminator="\n")
+    writer = csv.DictWriter(lines, names, lineterminator="\n")
     if names:
         writer.writeheader()
         writer.writerows(cells)
@@ -56,7 +57,7 @@ class Lines:
     """Lines of CSV on standard output: raw for a program, escaped for a terminal."""
 
     def write(self, line: str) -> None:
-        sys.stdout.write(shown(line.removesuffix("\n")) + "\n" if sys.stdout.isatty() else line)
+        sys.stdout.write(sanitize(line.removesuffix("\n")) + "\n" if sys.stdout.isatty() else line)
 
 
 def flat(row: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
@@ -99,7 +100,8 @@ class Column:
 def table(
     head: Sequence[Column], rows: Sequence[Sequence[str]], paint: dict[tuple[int, int], int] | None = None
 ) -> str:
-    """Format aligned columns, two spaces apart. `paint` maps (row, column) to a colour; cells are already `shown`."""
+    """Format aligned columns, two spaces apart. `paint` maps (row, column) to a colour; cells are already
+    `sanitize`."""
     from txlab.drawing.text import fit, width
 
     sizes = [max([width(column.title), *(width(row[i]) for row in rows)]) for i, column in enumerate(head)]
@@ -114,7 +116,7 @@ def table(
         for i, cell in enumerate(cells):
             text = fit(cell, sizes[i], head[i].align, ellipsis)
             colour = (paint or {}).get((number, i))
-            parts.append(coloured(text, colour) if colour else text)
+            parts.append(colour_text(text, colour) if colour else text)
         return "  ".join(parts).rstrip()
 
     return "\n".join([line([column.title for column in head], -1), *(line(row, n) for n, row in enumerate(rows))])

@@ -1,5 +1,5 @@
 """`txlab play GAME`: a game against the perfect player, a random one, one that learns first, or a run's player; and
-ratings of all of them (`--tournament`)."""
+ratings of all players (`--tournament`)."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ def play(
     seat: Annotated[Literal["first", "second"], typer.Option("--seat", help="which player you are, X or O")] = "first",
     second: Annotated[bool, typer.Option("--second", help="the same as --seat second")] = False,
     seed: Annotated[
-        int | None, typer.Option("--seed", metavar="N", help="the same dice and choices again", min=0, max=2**31)
+        int | None, typer.Option("--seed", metavar="N", help="seed of dice and choices", min=0, max=2**31)
     ] = None,
-    values: Annotated[bool, typer.Option("--values", help="begin with the values it sees of your moves")] = False,
-    tournament: Annotated[bool, typer.Option("--tournament", help="let all play each other, and rate them")] = False,
+    values: Annotated[bool, typer.Option("--values", help="begin with the values of your moves shown")] = False,
+    tournament: Annotated[bool, typer.Option("--tournament", help="rate all players in a tournament")] = False,
     record: options.Games = None,
     json: options.JsonLines = False,
 ) -> None:
-    """Play against what has learnt, or against what cannot lose.
+    """Play against a trained or a perfect player.
 
     Moves are numbers of squares or columns, or names: 8/5 6/5, bar/22, 13/8(2). h, u, v, w, n and q help.
     """
-    from txlab.cli.players import ahead_of, player_named, shown_name, usual_player
+    from txlab.cli.players import ahead_of, display_name, player_named, usual_player
     from txlab.engine.games.catalogue import game_named
 
     entry = game_named(game)
     if games is not None and against != LEARNS and not tournament:
-        raise LabError("--games is how long td learns; give it with --against td, or with --tournament")
+        raise LabError("--games is the training of td; give it with --against td, or with --tournament")
     if games is not None and games > LEARNT:
         raise LabError(f"--games: {games} is not allowed; allowed: at most {LEARNT}")
     if tournament and not learns_at_once(entry):
@@ -67,7 +67,7 @@ def play(
         require_folder(record)
     name = usual_player(entry) if against is None else against
     opponent = player_named(entry, name, "--against", games, seed or 0, ahead)
-    name = shown_name(entry, opponent, name, ahead)
+    name = display_name(entry, opponent, name, ahead)
     seed = random.randrange(2**31) if seed is None else seed
     you = -1 if second or seat == "second" else 1
     table = ShellGame(entry, opponent, name, you, seed, values, output_for(entry, json))

@@ -1,7 +1,7 @@
 """One game at the shell: the players, the input, and the output: drawn at a terminal, plain text on a pipe, or JSON.
 
-The same loop reads a person's input at a terminal and another program's lines on a pipe; only the output differs. On a
-pipe, answers go to standard output and input errors to standard error, so that a program may read one and a person the
+The same loop reads the user's input at a terminal and another program's lines on a pipe; only the output differs. On a
+pipe, answers go to standard output and input errors to standard error, so that a program can read one and a human the
 other. After invalid input the question is repeated; the end of the input is not an error.
 """
 
@@ -21,10 +21,19 @@ from rich.text import Text
 
 from txlab.cli.models import print_explanation
 from txlab.cli.output import Column, print_json, table
-from txlab.cli.terminal import ascii_only, complain, depth, is_terminal, print_lines, shown, spaced, wrapped
+from txlab.cli.terminal import (
+    ascii_only,
+    complain,
+    depth,
+    group_digits,
+    is_terminal,
+    print_lines,
+    sanitize,
+    wrap_for_terminal,
+)
 from txlab.drawing import game_words
 from txlab.drawing.boards import BoardPiece, BoardView, board_of
-from txlab.drawing.boards.colour import TEXTURE, textured, tint, tone
+from txlab.drawing.boards.colour import TEXTURE, texture_text, tint, tone
 from txlab.drawing.formatting import count, interval, plain
 from txlab.drawing.palette import RGB, Colours, contrast
 from txlab.engine.explain import Explanation
@@ -39,7 +48,7 @@ from txlab.engine.games.game import (
     number_of_move,
     read_move,
 )
-from txlab.engine.games.graph import compiled
+from txlab.engine.games.graph import compile_graph
 from txlab.engine.games.learner import SelfPlaySettings, make_learner
 from txlab.engine.games.players import Player
 from txlab.engine.games.playing import Playing
@@ -50,7 +59,7 @@ from txlab.errors import LabError
 if TYPE_CHECKING:
     from txlab.engine.games.catalogue import GameEntry
 
-AGES = (0, 100, 1_000, 10_000, 100_000)  # training games of the learners that are rated
+AGES = (0, 100, 1_000, 10_000, 100_000)  # training games of the rated learners
 BETWEEN_TWO = 1_000  # games between each pair
 KEYS = {"q": "quit", "h": "hint", "u": "undo", "v": "values", "w": "why", "n": "new"}
 KEYS |= {word: word for word in KEYS.values()}
@@ -62,12 +71,12 @@ class ShellGame:
     """The games of one sitting. `you` is +1 for the first player, −1 for the second."""
 
     def __init__(
-        self, entry: GameEntry, opponent: Player, name: str, you: int, seed: int, values: bool, said: OnPipe
+        self, entry: GameEntry, opponent: Player, name: str, you: int, seed: int, values: bool, printer: OnPipe
     ) -> None:
         self.entry, self.game, self.opponent, self.name, self.you = entry, entry.game, opponent, name, you
-        self.values, self.said = values, said
+        self.values, self.said = values, printer
         self.advisers = advisers_of(entry, opponent)
-        self.games: list[PlayedGame] = []  # that were left for another one
+        self.games: list[PlayedGame] = []  # earlier games of this sitting
         self.playing = Playing(self.game, seed)
 
     @property
@@ -95,13 +104,13 @@ class ShellGame:
                     return
 
     def has_choice(self, position: Position) -> bool:
-        """Whether the player has a move: the only move of one who cannot move takes no place of the board."""
+        """Whether the player has a choice: a forced pass uses no place of the board."""
         return () not in self.game.ways(position)
 
     def make(self, move: Move, who: str) -> None:
         before = self.position
         self.playing.make(move)
-        self.said.moved(Turn(before, move), self.position, who)
+        self.said.show_move(Turn(before, move), self.position, who)
 
     def answer(self) -> bool:
         """Ask until the board changes; return False when the input ends or the player quits."""
@@ -150,7 +159,7 @@ class ShellGame:
         return False
 
     def undo(self) -> None:
-        """Take back your last move that you chose, and all that followed it; the dice stay as they were."""
+        """Take back your last chosen move, and everything after it; the dice stay the same."""
         playing = self.playing
         for number in reversed(range(len(playing.moves))):
             if playing.side_of(number) == self.you and self.has_choice(playing.positions[playing.decisions[number]]):
@@ -167,7 +176,7 @@ class ShellGame:
         raise LabError(f"no hint here: {self.advisers[0].sees(self.position)}")
 
     def explain(self, text: str) -> None:
-        """Explain the value of a move, or without one of the best."""
+        """Explain the value of a move, by default the best."""
         position = self.position
         if text:
             move = read_move(self.game, position, text)
@@ -175,15 +184,15 @@ class ShellGame:
             move = next((best[0] for each in self.advisers if (best := each.best(position))), None)
             move = self.game.legal(position)[0] if move is None else move
         for player in (self.opponent, *self.advisers):
-            if (found := player.explain(position, move)) is not None:
-                self.said.explains(found)
+            if (explanation := player.explain(position, move)) is not None:
+                self.said.explains(explanation)
                 return
         raise LabError(f"nothing to explain: {self.opponent.sees(position)}")
 
-    # What was played
+    # The record
 
     def keep(self) -> None:
-        """Keep this game for the record."""
+        """Add this game to the record."""
         playing = self.playing
         if playing.moves:
             names = ("you", self.name) if self.you == FIRST else (self.name, "you")
@@ -191,7 +200,7 @@ class ShellGame:
             self.games.append(PlayedGame(names, tuple(turns), playing.outcome))
 
     def write(self, path: Path) -> None:
-        """Write all games of the sitting, this one too as far as it was played."""
+        """Write all games of the sitting, including the unfinished one."""
         from txlab.cli.records import write_record
 
         self.keep()
@@ -200,15 +209,16 @@ class ShellGame:
 
 
 def advisers_of(entry: GameEntry, opponent: Player) -> list[Player]:
-    """Who gives hints: the perfect player of the game where it can, then the opponent, then others that are there."""
+    """The players that give hints: the game's perfect player where it can, then the opponent, then other available
+    ones."""
     named = [each for each in entry.players if each.name != "random"]
     named.sort(key=lambda each: each.name != "perfect")
-    found = [each.made(entry.game) for each in named]
-    return [*found[:1], opponent, *found[1:]] if found else [opponent]
+    perfect = [each.make_player(entry.game) for each in named]
+    return [*perfect[:1], opponent, *perfect[1:]] if perfect else [opponent]
 
 
 def note_of(player: Player, position: Position, move: Move) -> str:
-    """What a move leads to: "wins in 2"; or the points that are expected, and by whom."""
+    """The result of a move: "wins in 2"; or the expected points, and the player that expects them."""
     note, value = player.notes(position).get(move, ""), player.values(position).get(move)
     if value is None or note.startswith(("win", "draw", "lose")):
         return note
@@ -225,8 +235,8 @@ def value_words(game: Game, value: float) -> str:
     return plain(words) if ascii_only() else words
 
 
-def typed(game: Game, position: Position, move: Move) -> str:
-    """A move as a person types it: the number of its place, or its name."""
+def type_move(game: Game, position: Position, move: Move) -> str:
+    """A move as the user types it: the number of its place, or its name."""
     return number_of_move(game, position, move) or game.name_of_move(position, move)
 
 
@@ -237,7 +247,7 @@ def read_line(prompt: str) -> str | None:
     if prompt:
         sys.stdout.write(prompt)
         sys.stdout.flush()
-    data: bytes = sys.stdin.buffer.readline()  # bytes: invalid UTF-8 is a wrong move, not an error
+    data: bytes = sys.stdin.buffer.readline()  # bytes: invalid UTF-8 is an invalid move, not an error
     return data.decode(errors="replace").rstrip("\r\n") if data else None
 
 
@@ -253,7 +263,7 @@ class OnPipe:
         self.entry, self.game = entry, entry.game
 
     def say(self, sentence: str) -> None:
-        print(wrapped(shown(sentence)), flush=True)
+        print(wrap_for_terminal(sanitize(sentence)), flush=True)
 
     def sign(self, side: int) -> str:
         return self.game.SIGNS[0 if side == FIRST else 1]
@@ -263,7 +273,7 @@ class OnPipe:
 
     def begins(self, opponent: str, you: int, seed: int) -> None:
         how = self.game.HOW if isinstance(self.game, SaysHow) else "moves are written by their names"
-        dice = f"; the dice are those of --seed {seed}" if self.has_dice() else ""
+        dice = f"; the dice follow from --seed {seed}" if self.has_dice() else ""
         self.say(f"you are {self.sign(you)}, {opponent} is {self.sign(-you)}; {how}{dice}")
 
     def has_dice(self) -> bool:
@@ -274,7 +284,9 @@ class OnPipe:
         if seer is None:
             return
         if values := seer.values(playing.position):
-            each = (f"{typed(self.game, playing.position, m)} {value_words(self.game, v)}" for m, v in values.items())
+            each = (
+                f"{type_move(self.game, playing.position, m)} {value_words(self.game, v)}" for m, v in values.items()
+            )
             self.say(f"values {', '.join(each)}")
         else:
             self.say(no_values(seer, playing.position))
@@ -286,11 +298,11 @@ class OnPipe:
         self.say(f"{self.sign(self.game.mover(position))} throws {self.dice(position)}")
 
     def dice(self, position: Position) -> str:
-        """What was thrown, by the name of the game for it, or as the position tells it."""
+        """The dice, by the game's name for the throw, or as the position shows them."""
         return self.game.name_of_throw(position) if isinstance(self.game, NamesThrows) else self.game.text(position)
 
-    def moved(self, turn: Turn, reached: Position, who: str) -> None:
-        move = typed(self.game, *turn)
+    def show_move(self, turn: Turn, reached: Position, who: str) -> None:
+        move = type_move(self.game, *turn)
         self.say(f"{self.sign(self.game.mover(turn.position))} {move}   {self.game.text(reached)}   {who}")
 
     def back(self, position: Position) -> None:
@@ -298,7 +310,7 @@ class OnPipe:
 
     def hints(self, position: Position, moves: Sequence[Move], note: str) -> None:
         space = " " if number_of_move(self.game, position, moves[0]) else ", "
-        self.say(f"hint {space.join(typed(self.game, position, move) for move in moves)}: {note}")
+        self.say(f"hint {space.join(type_move(self.game, position, move) for move in moves)}: {note}")
 
     def explains(self, explanation: Explanation) -> None:
         print_explanation(explanation)
@@ -307,10 +319,10 @@ class OnPipe:
         complain(sentence)
 
     def ends(self, position: Position, you: int) -> None:
-        self.say(game_words.ended_words(self.game, position, you))
+        self.say(game_words.describe_end(self.game, position, you))
 
     def leaves(self, moves: int) -> None:
-        self.say(f"left after {moves} move{'' if moves == 1 else 's'}; nobody has won")
+        self.say(f"left after {moves} move{'' if moves == 1 else 's'}; the game has no winner")
 
 
 class InJson(OnPipe):
@@ -321,7 +333,7 @@ class InJson(OnPipe):
 
     @property
     def place(self) -> str | None:
-        """What a move is the number of, "square"; None for moves with names."""
+        """The thing that a move is the number of, "square"; None for moves with names."""
         return self.game.PLACE if isinstance(self.game, NumbersPlaces) else None
 
     def begins(self, opponent: str, you: int, seed: int) -> None:
@@ -330,14 +342,14 @@ class InJson(OnPipe):
     def board(self, playing: Playing, you: int, seer: Player | None) -> None:
         if seer is not None:
             values = seer.values(playing.position).items()
-            self.tell("values", values={typed(self.game, playing.position, move): value for move, value in values})
+            self.tell("values", values={type_move(self.game, playing.position, move): value for move, value in values})
 
     def throws(self, position: Position) -> None:
         sign = self.sign(self.game.mover(position))
         self.tell("throw", sign=sign, dice=self.dice(position), position=self.game.text(position))
 
-    def moved(self, turn: Turn, reached: Position, who: str) -> None:
-        move = typed(self.game, *turn)
+    def show_move(self, turn: Turn, reached: Position, who: str) -> None:
+        move = type_move(self.game, *turn)
         what: dict[str, Any] = {self.place: int(move)} if self.place else {"move": move}
         sign = self.sign(self.game.mover(turn.position))
         self.tell("move", sign=sign, **what, position=self.game.text(reached), by=who)
@@ -346,7 +358,7 @@ class InJson(OnPipe):
         self.tell("back", position=self.game.text(position))
 
     def hints(self, position: Position, moves: Sequence[Move], note: str) -> None:
-        written = [typed(self.game, position, move) for move in moves]
+        written = [type_move(self.game, position, move) for move in moves]
         what: dict[str, Any] = {f"{self.place}s": list(map(int, written))} if self.place else {"moves": written}
         self.tell("hint", **what, leads_to=note)
 
@@ -361,21 +373,21 @@ class InJson(OnPipe):
         result = "drawn" if not outcome else "won" if outcome * you > 0 else "lost"
         winner = self.sign(1 if outcome > 0 else -1) if outcome else None
         points = {"points": abs(outcome)} if self.game.MOST_POINTS > 1 else {}
-        self.tell("end", you=result, winner=winner, **points, said=game_words.ended_words(self.game, position, you))
+        self.tell("end", you=result, winner=winner, **points, said=game_words.describe_end(self.game, position, you))
 
     def leaves(self, moves: int) -> None:
         self.tell("left", moves=moves)
 
 
-ROWS, BELOW = 17, 6  # the most rows of a board, and those that are left for what is said and asked
-NOWHERE = -99  # no place: the cursor of those who type
+ROWS, BELOW = 17, 6  # the most rows of a board, and the rows left for messages and the prompt
+NOWHERE = -99  # no place: the cursor when moves are typed
 LOOKS = {
     "wall": Style(color="bright_black"), "quiet": Style(color="bright_black"), "value": Style(),
     "first": Style(bold=True), "won": Style(color="yellow", bold=True), "here": Style(color="yellow", bold=True),
     "mark": Style(color="yellow", bold=True),
 }  # fmt: skip
 DARK = os.environ.get("COLORFGBG", "").rpartition(";")[2] not in ("7", "15")
-"""Whether the terminal is dark, as most are that do not tell."""
+"""Whether the terminal is dark, as assumed if unknown."""
 
 
 class AtTerminal(OnPipe):
@@ -399,7 +411,7 @@ class AtTerminal(OnPipe):
         while drawn and not "".join(piece.text for piece in drawn[-1]).strip():
             drawn.pop()
         print()
-        print_lines([Text.assemble("  ", *(styled(piece, colours) for piece in line)) for line in drawn])
+        print_lines([Text.assemble("  ", *(style_piece(piece, colours) for piece in line)) for line in drawn])
         print()
         if not playing.ended and self.has_dice():
             self.say(f"{self.sign(playing.mover)} to play {self.dice(position)}")
@@ -409,17 +421,17 @@ class AtTerminal(OnPipe):
             self.list_values(position, values)
 
     def list_values(self, position: Position, values: Mapping[Move, float]) -> None:
-        """The best moves with their values, for a board that has no room for them."""
+        """The best moves with their values, for a board without room for them."""
         best = sorted(values, key=values.__getitem__, reverse=True)[:MOST_LISTED]
         for move in best:
-            print(shown(f"  {value_words(self.game, values[move]):>7}  {self.game.name_of_move(position, move)}"))
+            print(sanitize(f"  {value_words(self.game, values[move]):>7}  {self.game.name_of_move(position, move)}"))
         if len(values) > len(best):
             self.say(f"  and {len(values) - len(best)} more")
 
     def throws(self, position: Position) -> None:
         pass  # the board shows the dice
 
-    def moved(self, turn: Turn, reached: Position, who: str) -> None:
+    def show_move(self, turn: Turn, reached: Position, who: str) -> None:
         if (
             who == "you"
             and turn.move in self.game.ways(turn.position).values()
@@ -443,10 +455,10 @@ class AtTerminal(OnPipe):
         super().leaves(moves)
 
 
-def styled(piece: BoardPiece, colours: Colours) -> tuple[str, Style]:
-    """The text of a piece, and its look in a terminal's colours, which convey nothing that the text does not."""
+def style_piece(piece: BoardPiece, colours: Colours) -> tuple[str, Style]:
+    """The text of a piece, and its style in the terminal's colours, which repeat what the text says."""
     few = colours in ("16", "none")
-    text = textured(piece) if few else piece.text
+    text = texture_text(piece) if few else piece.text
     look = LOOKS.get(piece.kind, Style())
     if piece.kind not in LOOKS:
         look += Style(color=colour_of(tone(piece.kind, colours, DARK)))
@@ -468,12 +480,12 @@ def colour_of(colour: RGB | None) -> Color | None:
 
 
 def print_ratings(entry: GameEntry, games: int, seed: int, as_json: bool) -> None:
-    """Print the ratings of the players that need no run and of TD(0) after up to `games` games, best first."""
-    players = [each.made(entry.game) for each in entry.players]
-    learner = make_learner(compiled(entry.game), SelfPlaySettings(), seed)  # type: ignore[arg-type]
+    """Print the ratings of the built-in players and of TD(0) after up to `games` games, best first."""
+    players = [each.make_player(entry.game) for each in entry.players]
+    learner = make_learner(compile_graph(entry.game), SelfPlaySettings(), seed)  # type: ignore[arg-type]
     for age in sorted({*(age for age in AGES if age < games), games}):
         learner.run(age - learner.games)
-        players.append(learner.player(f"TD(0), {spaced(age)} games"))
+        players.append(learner.player(f"TD(0), {group_digits(age)} games"))
     standings = tournament(players, BETWEEN_TWO, seed)
     assert standings is not None  # it is never stopped early
     rows = standings.rows()
@@ -482,10 +494,10 @@ def print_ratings(entry: GameEntry, games: int, seed: int, as_json: bool) -> Non
         return
     head = [Column("player"), *(Column(name, "right") for name in ("rating", "95 % interval", "won", "drawn", "lost"))]
     cells = [
-        [shown(text) for text in (row.name, count(row.rating), interval(row.low, row.high))]
-        + [spaced(each) for each in (row.won, row.drawn, row.lost)]
+        [sanitize(text) for text in (row.name, count(row.rating), interval(row.low, row.high))]
+        + [group_digits(each) for each in (row.won, row.drawn, row.lost)]
         for row in rows
     ]
     print(table(head, cells))
-    games_each = f"{spaced(BETWEEN_TWO)} games between every two, half from either seat"
+    games_each = f"{group_digits(BETWEEN_TWO)} games between every two, half from either seat"
     print(f"\n{games_each}, the first move drawn")

@@ -1,4 +1,4 @@
-"""The players that commands are given by name: "perfect", "td", a run's player, that of a snapshot RUN@STEP."""
+"""Players by name: "perfect", "td", a run's player, or the player of a snapshot RUN@STEP."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
     from txlab.engine.games.players import Player
 
 LEARNS = "td"
-LEARNT = 100_000  # games of `td`: as many as in the figures of `txlab verify`, about a second
+LEARNT = 100_000  # games of `td`: as in the figures of `txlab verify`, about a second
 
 
 def learns_at_once(entry: GameEntry) -> bool:
-    """Whether "td" is a player of this game: a table of all its positions learns in a second."""
+    """Whether "td" can play this game: a table of all its positions is learnt in a second."""
     return "self-play" in entry.kinds
 
 
 def names_of(entry: GameEntry) -> list[str]:
-    """The players that need no run."""
+    """The built-in players."""
     return [*(each.name for each in entry.players), *([LEARNS] if learns_at_once(entry) else [])]
 
 
 @dataclass(frozen=True)
 class Ahead:
-    """How far the player of a run shall look ahead: 2 "plies", 400 "visits"."""
+    """The search depth of a run's player: 2 "plies", 400 "visits"."""
 
     unit: str
     far: int
@@ -38,7 +38,7 @@ class Ahead:
         return f"{self.far} {self.unit}" if self.far != 1 else f"1 {'ply' if self.unit == 'plies' else 'visit'}"
 
     def require(self, name: str) -> None:
-        """LabError if the run of that name does not look ahead so far, or not by that unit; None if there is none."""
+        """LabError if the run of that name cannot look ahead that far, or not by that unit; None without one."""
         kind = kind_of(name)
         if kind is None:
             return
@@ -54,14 +54,14 @@ class Ahead:
 
 
 def ahead_of(plies: int | None, visits: int | None) -> Ahead | None:
-    """What was given of `--plies` and `--visits`. LabError for both."""
+    """The value of `--plies` or `--visits`. LabError for both."""
     if plies is not None and visits is not None:
         raise LabError("--plies is for backgammon, --visits for Connect Four; give one of them")
     return Ahead("plies", plies) if plies is not None else Ahead("visits", visits) if visits is not None else None
 
 
 def each_ahead(plies: str | None, visits: str | None, entry: GameEntry, names: Sequence[str]) -> list[Ahead | None]:
-    """The same for several players: one number for all runs among them, or as in "1,2" one for each."""
+    """The same for several players: one number for all runs among them, or one for each, as in "1,2"."""
     given = {unit: text for unit, text in (("plies", plies), ("visits", visits)) if text is not None}
     if not given:
         return [None] * len(names)
@@ -72,29 +72,29 @@ def each_ahead(plies: str | None, visits: str | None, entry: GameEntry, names: S
             raise LabError(f"--{unit}: {text[:40]!r} is not allowed; give a number, or as in 1,2 one for each player")
         numbers[unit] = [int(part) for part in parts]
     ahead_of(*(numbers[unit][0] if unit in numbers else None for unit in ("plies", "visits")))
-    ((unit, found),) = numbers.items()
-    if len(found) > 1:
-        return [Ahead(unit, far) for far in found]
+    ((unit, plies_each),) = numbers.items()
+    if len(plies_each) > 1:
+        return [Ahead(unit, far) for far in plies_each]
     runs = [name not in names_of(entry) for name in names]
     if not any(runs):
-        raise LabError(f"--{unit} is for runs; {names[0]} and {names[1]} are none")
-    return [Ahead(unit, found[0]) if run else None for run in runs]
+        raise LabError(f"--{unit} is for runs; {names[0]} and {names[1]} are not runs")
+    return [Ahead(unit, plies_each[0]) if run else None for run in runs]
 
 
 def player_named(
     entry: GameEntry, name: str, option: str, games: int = LEARNT, seed: int = 0, ahead: Ahead | None = None
 ) -> Player:
-    """The player of that name. LabError, which begins with `option`, with the nearest of the names.
+    """The player of that name. LabError, beginning with `option`, with the nearest name.
 
-    games, seed   of what learns first
+    games, seed   of a player that learns first
     """
     if ahead is not None and name in names_of(entry):
-        raise LabError(f"--{ahead.unit} is for runs; {name} is none")
+        raise LabError(f"--{ahead.unit} is for runs; {name} is not a run")
     if name == LEARNS and learns_at_once(entry):
-        from txlab.engine.games.graph import compiled
+        from txlab.engine.games.graph import compile_graph
         from txlab.engine.games.learner import SelfPlaySettings, make_learner
 
-        learner = make_learner(compiled(entry.game), SelfPlaySettings(), seed)  # type: ignore[arg-type]
+        learner = make_learner(compile_graph(entry.game), SelfPlaySettings(), seed)  # type: ignore[arg-type]
         learner.run(games)
         return learner.player()
     if name in names_of(entry):
@@ -116,9 +116,9 @@ def player_named(
     return player
 
 
-def shown_name(entry: GameEntry, player: Player, name: str, ahead: Ahead | None = None) -> str:
-    """What a player is called: a run as it was named, "td-gammon, 2 plies", others as they call themselves, "perfect
-    from move 15"."""
+def display_name(entry: GameEntry, player: Player, name: str, ahead: Ahead | None = None) -> str:
+    """The display name of a player: a run by the given name, "td-gammon, 2 plies", others by their own, "perfect from
+    move 15"."""
     if name in names_of(entry):
         return player.name
     return name if ahead is None else f"{name}, {ahead}"
@@ -136,7 +136,7 @@ def kind_of(name: str) -> str | None:
 
 
 def newest_run_of(entry: GameEntry) -> str | None:
-    """The name of the directory of the newest run that plays this game, and has learnt something to play."""
+    """The directory name of the newest run that plays this game and has a trained player."""
     from txlab.runs.directory import RunInfo
     from txlab.runs.folder import list_runs
     from txlab.runs.models import player_of_run
@@ -150,13 +150,13 @@ def newest_run_of(entry: GameEntry) -> str | None:
 
 
 def usual_player(entry: GameEntry) -> str:
-    """The name of the opponent of those who name none: the perfect player of the game, its newest run, a random one."""
+    """The name of the default opponent: the perfect player of the game, its newest run, a random one."""
     first = entry.players[0].name
     return first if first != "random" else newest_run_of(entry) or first
 
 
 def game_for(game: str | None, names: list[str]) -> GameEntry:
-    """The game that was named, or that which all of these players can play. LabError if there is not exactly one."""
+    """The given game, or the one that all of these players can play. LabError if there is not exactly one."""
     from txlab.engine.games.catalogue import game_named, games
 
     if game is not None:
@@ -166,7 +166,7 @@ def game_for(game: str | None, names: list[str]) -> GameEntry:
         fitting = [each for each in possible if name in names_of(each)]
         if not fitting and (kind := kind_of(name)) is not None:
             fitting = [each for each in possible if kind in each.kinds]
-        possible = fitting or possible  # of a name that is not known, `player_named` says so
+        possible = fitting or possible  # unknown names are reported by `player_named`
     if len(possible) == 1:
         return possible[0]
     raise LabError(f"which game? give --game with one of {', '.join(each.name for each in possible)}")

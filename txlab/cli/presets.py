@@ -1,4 +1,4 @@
-"""`txlab presets`: models of the literature, their parameter counts, and how much of them fits into this machine.
+"""`txlab presets`: models of the literature, their parameter counts, and how well they fit into this machine.
 
 Notable: only one block of each is built, on the meta device, so 175 billion parameters are counted on a laptop. A
 narrow terminal gets two tables one below the other, a wide one the same columns side by side.
@@ -13,14 +13,15 @@ import typer
 
 from txlab.cli import options
 from txlab.cli.output import Column, print_rows, table
-from txlab.cli.terminal import ascii_only, columns, meter, shown
+from txlab.cli.terminal import ascii_only, columns, meter, sanitize
 from txlab.drawing.formatting import count
+from txlab.errors import LabError, choices
 
 if TYPE_CHECKING:
     from txlab.engine.transformer.costs import AnyShape
     from txlab.engine.transformer.presets import Preset
 
-WIDE = 143  # columns that the two tables need side by side
+WIDE = 144  # columns that the two tables need side by side
 METER, BAR = 24, "█░"  # cells of a bar, and its signs
 LEGEND = (
     "N layers, D width, H heads, F feed-forward, T context, V vocabulary; parameters, ours and as published. "
@@ -30,14 +31,16 @@ LEGEND = (
 
 
 def presets(
-    name: Annotated[str | None, typer.Argument(metavar="PRESET", help="show this one in full")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="PRESET", help="show this preset in full, or the model of a scenario")
+    ] = None,
     json: options.JsonLines = False,
     csv: options.Csv = False,
 ) -> None:
     """The models of the literature: shape, parameters, memory, FLOPs."""
-    from txlab.engine.transformer.presets import PRESETS, preset_named
+    from txlab.engine.transformer.presets import PRESETS
 
-    chosen = list(PRESETS.values()) if name is None else [preset_named(name)]
+    chosen = list(PRESETS.values()) if name is None else [preset_or_scenario(name)[0]]
     if print_rows(map(facts, chosen), json, csv):
         return
     if name is None:
@@ -46,10 +49,37 @@ def presets(
         print_one(chosen[0])
 
 
+def preset_or_scenario(name: str) -> tuple[Preset, float]:
+    """A preset, and 0; or the model of a scenario as one without published numbers, and its tokens a step.
+
+    LabError for a name that is neither, and for a scenario that trains no transformer or whose size is not known yet.
+    """
+    from txlab.engine.transformer.presets import PRESETS, Preset, PresetShape, preset_named
+    from txlab.experiments.kind import kind_named
+    from txlab.experiments.learning.kind import GradientKind
+    from txlab.runs.scenario import load_scenario, shipped_scenarios
+
+    known = shipped_scenarios()
+    if name in PRESETS or (name not in known and not name.endswith(".toml")):
+        if name not in PRESETS and name.lower().replace("-", "")[:4] != "gpt4":
+            raise LabError(f"no preset or scenario is called {name!r}{choices(name, [*PRESETS, *known])}")
+        return preset_named(name), 0.0
+    scenario: Any = load_scenario(name, []).scenario
+    kind = kind_named(scenario.kind)
+    if not isinstance(kind, GradientKind):
+        raise LabError(f"{name} trains no transformer; `txlab run {name} --dry-run` says what it costs")
+    shape: Any = kind.shape_of(scenario)
+    if not isinstance(shape, PresetShape):
+        raise LabError(f"{name} trains no transformer of texts; `txlab run {name} --dry-run` says what it costs")
+    step = float(scenario.train.batch * shape.context)
+    about = scenario.about
+    return Preset(name, about.title or name, shape, about.source, 0.0, 1.0, step * scenario.train.steps), step
+
+
 def facts(preset: Preset) -> dict[str, Any]:
     """Return the numbers of a preset: parameters, bytes, FLOPs, by the words that head the table's columns."""
     from txlab.engine.transformer.costs import costs, memory
-    from txlab.engine.transformer.presets import agrees, compared, parameters, parts, training_flops
+    from txlab.engine.transformer.presets import agrees, compared_parameters, parameters, parts, training_flops
 
     cost, room = costs(preset.shape), memory(preset.shape)
     return {
@@ -58,10 +88,10 @@ def facts(preset: Preset) -> dict[str, Any]:
         "source": preset.source,
         "shape": letters(preset.shape),
         "parameters": parameters(preset.shape),
-        "ours": compared(preset),
-        "published": int(preset.published),
-        "differ": compared(preset) / preset.published - 1,
-        "agrees": agrees(preset),
+        "ours": compared_parameters(preset),
+        "published": int(preset.published) or None,
+        "differ": compared_parameters(preset) / preset.published - 1 if preset.published else None,
+        "agrees": agrees(preset) if preset.published else None,
         "parts": parts(preset.shape),
         "memory": {
             "bfloat16": room.weights // 2,
@@ -77,8 +107,31 @@ def facts(preset: Preset) -> dict[str, Any]:
             "published": preset.flops or None,
         },
         "tokens": preset.tokens or None,
+        "mixture": mixture_facts(preset.name),
         "notes": list(preset.notes),
     }
+
+
+def mixture_facts(name: str) -> dict[str, Any] | None:
+    """Return the texts that a preset learnt from; None if they are not known. Printed and derived numbers apart."""
+    from txlab.engine.transformer.mixtures import mixture_of
+
+    mixture = mixture_of(name)
+    if mixture is None:
+        return None
+    rows = [
+        {
+            "text": text.name,
+            "weight": text.weight,
+            "epochs_printed": text.epochs,
+            "epochs_derived": mixture.epochs_of(text) or None,
+            "tokens_printed": text.tokens or None,
+            "tokens_derived": None if text.tokens else mixture.tokens_of(text),
+            "bytes_a_token_derived": text.disk / mixture.tokens_of(text) if text.disk else None,
+        }
+        for text in mixture.texts
+    ]
+    return {"source": mixture.source, "tokens": mixture.tokens, "scenario": mixture.scenario, "texts": rows}
 
 
 def letters(shape: AnyShape) -> dict[str, int | list[int] | None]:
@@ -110,15 +163,15 @@ def print_all(chosen: list[Preset]) -> None:
     costs = [Column(each, right) for each in (*memory, *flops)]
     first, second = [], []
     for preset in chosen:
-        told = facts(preset)
-        room, work, shape = told["memory"], told["flops"], told["shape"]
+        content = facts(preset)
+        room, work, shape = content["memory"], content["flops"], content["shape"]
         stacks = "+".join(map(str, shape["N"])) if isinstance(shape["N"], list) else str(shape["N"])
         cells = [
             preset.name,
             stacks,
             *(unknown() if shape[letter] is None else str(shape[letter]) for letter in "DHFTV"),
         ]
-        first.append([*cells, amount(told["ours"]), amount(preset.published), percent(told["differ"], 1)])
+        first.append([*cells, amount(content["ours"]), amount(preset.published), percent(content["differ"], 1)])
         second.append([*(size(room[each]) for each in memory), *(power(work[each]) for each in flops)])
     if columns() > WIDE:
         print(table([*shapes, *costs], [one + two for one, two in zip(first, second, strict=True)]))
@@ -128,27 +181,31 @@ def print_all(chosen: list[Preset]) -> None:
         names = [[preset.name] for preset in chosen]
         print(table([Column("name"), *costs], [one + two for one, two in zip(names, second, strict=True)]))
     print()
-    for said in (LEGEND, "txlab presets NAME shows where every parameter sits, and how much this machine holds."):
-        print(textwrap.fill(said, min(columns() - 1, 100)))
+    for paragraph in (
+        LEGEND,
+        "txlab presets NAME shows where its parameters are, and how much of it this machine holds.",
+    ):
+        print(textwrap.fill(paragraph, min(columns() - 1, 100)))
 
 
 def print_one(preset: Preset) -> None:
-    told = facts(preset)
-    room, work, width = told["memory"], told["flops"], min(columns() - 1, 100)
+    content = facts(preset)
+    room, work, width = content["memory"], content["flops"], min(columns() - 1, 100)
     print(f"{preset.name}: {preset.title}")
-    print(textwrap.fill(shown(preset.source), width))
-    print("\n" + textwrap.fill(spoken_shape(told["shape"]), width))
+    print(textwrap.fill(sanitize(preset.source), width))
+    print("\n" + textwrap.fill(describe_shape(content["shape"]), width))
 
-    total = told["parameters"]
+    total = content["parameters"]
     rows = [
         [label, count(many), meter(many / total, METER, BAR), f"{100 * many / total:.1f} %"]
-        for label, many in told["parts"].items()
+        for label, many in content["parts"].items()
     ]
     rows.append(["all", count(total), "", ""])
-    if told["ours"] != total:
-        rows.append(["without the token table", count(told["ours"]), "", ""])
-    verdict = "agrees" if told["agrees"] else percent(told["differ"], 2)
-    rows.append(["published", amount(preset.published), "", verdict])
+    if content["ours"] != total:
+        rows.append(["without the token table", count(content["ours"]), "", ""])
+    if preset.published:
+        verdict = "agrees" if content["agrees"] else percent(content["differ"], 2)
+        rows.append(["published", amount(preset.published), "", verdict])
     head = [Column("parameters"), Column("", "right"), Column(""), Column("", "right")]
     print("\n" + table(head, rows))
 
@@ -169,11 +226,40 @@ def print_one(preset: Preset) -> None:
     ]
     print("\n" + table([Column("FLOPs"), Column("", "right")], [row for row in rows if row[1] != unknown()]))
     print_held(room)
+    print_mixture(preset.name, width)
     for note in preset.notes:
-        print("\n" + textwrap.fill(shown(note), width))
+        print("\n" + textwrap.fill(sanitize(note), width))
 
 
-def spoken_shape(shape: dict[str, Any]) -> str:
+def print_mixture(name: str, width: int) -> None:
+    """Print the texts that the model learnt from; what follows from the printed numbers is labelled derived."""
+    from txlab.engine.transformer.mixtures import mixture_of
+
+    mixture = mixture_of(name)
+    if mixture is None:
+        return
+    printed = any(text.tokens for text in mixture.texts)
+    rows = [
+        [
+            text.name,
+            f"{100 * text.weight:g} %",
+            amount(mixture.tokens_of(text)),
+            f"{text.epochs:.2f}",
+            f"{mixture.epochs_of(text):.2f}" if printed else f"{text.disk / mixture.tokens_of(text):.2f}",
+        ]
+        for text in mixture.texts
+    ]
+    head = (
+        ("texts, as printed", "weight", "tokens", "epochs", "epochs, derived")
+        if printed
+        else ("texts, as printed", "weight", "tokens, derived", "epochs", "bytes a token, derived")
+    )
+    print("\n" + table([Column(head[0]), *(Column(each, "right") for each in head[1:])], rows))
+    about = f"{mixture.source}; {amount(mixture.tokens)} tokens read. txlab run {mixture.scenario} reads texts so."
+    print(textwrap.fill(sanitize(f"{about} {mixture.note}"), width))
+
+
+def describe_shape(shape: dict[str, Any]) -> str:
     layers = shape["N"]
     stacks = f"{layers[0]} + {layers[1]} layers" if isinstance(layers, list) else f"{layers} layers"
     context = f"T {shape['T']} positions" if shape["T"] else "context not published"

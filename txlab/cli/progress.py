@@ -1,8 +1,8 @@
-"""Progress of a running experiment for a person or a script: one redrawn line, plain lines, or rows of JSON.
+"""Progress of a running experiment for a terminal or a script: one redrawn line, plain lines, or rows of JSON.
 
 Notable: these observers are called for every row by the computing thread, so they check the clock and usually return. A
-reader that leaves (`| head`) ends the output, never the run. No rich here: a line that is cut to the width of the
-terminal each time needs no thread and leaves no hidden cursor behind when it is killed.
+closed pipe (`| head`) ends the output, never the run. rich is not used: a line that is cut to the width of the terminal
+each time needs no thread and leaves no hidden cursor behind when it is killed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from txlab.cli.terminal import ascii_only, can_redraw, columns, meter, shown
+from txlab.cli.terminal import ascii_only, can_redraw, columns, meter, sanitize
 from txlab.drawing.formatting import count, duration, number, plain
 from txlab.drawing.text import cut, width
 from txlab.errors import LabError
@@ -57,7 +57,7 @@ class Progress:
         try:
             self.take(row)
             self.show(row)
-        except OSError:  # the output is closed; the run goes on
+        except OSError:  # the output is closed; the run continues
             self.muted = True
 
     def take(self, row: Row) -> None:
@@ -90,7 +90,7 @@ class Progress:
 
     def parts(self) -> list[tuple[int, str]]:
         """Return (how dispensable, text) of each part of the line, in order."""
-        parts = [(i, f"{SHORT_NAMES.get(n, n)} {number(self.values[n])}") for i, n in enumerate(self.named())]
+        parts = [(i, f"{SHORT_NAMES.get(n, n)} {number(self.values[n])}") for i, n in enumerate(self.shown_metrics())]
         parts = [(3 * place, text) for place, text in parts]
         if (speed := self.values.get("tokens_per_second")) is not None:
             parts.append((5, f"{count(speed)} {self.unit or 'tokens'}/s"))
@@ -98,19 +98,19 @@ class Progress:
             parts.append((1, f"{duration(left)} left"))
         return parts
 
-    def named(self) -> list[str]:
+    def shown_metrics(self) -> list[str]:
         """Return the metrics to show on the line."""
         kind = kind_of_run(self.kind)
         known = [name for name in self.values if kind.metric(name).group == "result"]
-        told = primary_metrics(known, kind.METRICS, self.facts.get("headline"))
-        return told if len(told) > 1 else [*told, *(n for n in known if n not in told)][:3]
+        names = primary_metrics(known, kind.METRICS, self.facts.get("headline"))
+        return names if len(names) > 1 else [*names, *(n for n in known if n not in names)][:3]
 
     def line(self, room: int = 1000) -> str:
         """Format `step 120/300  loss 2.113, val 2.204, 54 312 tokens/s, 12s left`; what does not fit is left out."""
         parts = self.parts()
         while True:
             text = f"step {self.step}{f'/{self.steps}' if self.steps else ''}  {', '.join(text for _, text in parts)}"
-            text = shown(plain(text) if ascii_only() else text)
+            text = sanitize(plain(text) if ascii_only() else text)
             if width(text) <= room or not parts:
                 return text
             parts.remove(max(parts))
@@ -149,7 +149,7 @@ class PlainLines(Progress):
         if row["event"] == "metrics" and now - self.said >= pause:
             self.say(now)
         elif row["event"] in ("note", "control", "rewind", "alert"):
-            print(told(row), flush=True)
+            print(format_row(row), flush=True)
 
     def say(self, now: float) -> None:
         if self.values and self.step != self.said_step:
@@ -173,7 +173,7 @@ class RedrawnLine(Progress):
 
     def show(self, row: Row) -> None:
         if row["event"] in ("note", "control", "rewind", "alert"):
-            sys.stdout.write("\r\x1b[K" + told(row) + "\n")
+            sys.stdout.write("\r\x1b[K" + format_row(row) + "\n")
         now = time.monotonic()
         if now - self.drawn >= REDRAWN:
             self.drawn = now
@@ -199,16 +199,16 @@ class RedrawnLine(Progress):
             sys.stdout.write("\r")
 
 
-def told(row: dict[str, Any]) -> str:
+def format_row(row: dict[str, Any]) -> str:
     """Format a note, an alert, a control or a rewind as a line."""
     where = f"step {row['step']}"
     if row["event"] == "note":
-        return shown(f"{where}: {row.get('text', '')}")
+        return sanitize(f"{where}: {row.get('text', '')}")
     if row["event"] == "alert":
-        return shown(f"{where}: {row.get('level')}: {row.get('title')}: {row.get('text')}".rstrip(": "))
+        return sanitize(f"{where}: {row.get('level')}: {row.get('title')}: {row.get('text')}".rstrip(": "))
     if row["event"] == "rewind":
-        return shown(f"back to {where}: {row.get('reason', '')}")
-    return shown(f"{where}: {answer(row)}")
+        return sanitize(f"back to {where}: {row.get('reason', '')}")
+    return sanitize(f"{where}: {answer(row)}")
 
 
 def answer(row: dict[str, Any]) -> str:

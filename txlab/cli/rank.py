@@ -1,6 +1,6 @@
 """`txlab rank RUN`: answer the questions of a run, or compare two models blindly, at a terminal or on a pipe.
 
-The run need not be alive, and may be on another machine: its questions are in its directory, and a ranking is written
+The run need not be running, and may be on another machine: its questions are in its directory, and a ranking is written
 there as soon as its line has been read.
 """
 
@@ -19,8 +19,8 @@ import typer
 
 from txlab.cli import options
 from txlab.cli.output import Column, print_json, table
-from txlab.cli.terminal import ascii_only, complain, is_terminal, plural, shown
-from txlab.errors import LabError, RunFailed, refused
+from txlab.cli.terminal import ascii_only, complain, is_terminal, plural, sanitize
+from txlab.errors import LabError, RunFailed, convert_os_errors
 
 if TYPE_CHECKING:
     from txlab.engine.rlhf.preferences import Question, Ranking
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from txlab.runs.directory import RunDirectory
     from txlab.runs.preferences import Answers
 
-LOOK_EVERY = 0.2  # seconds between looks for the run's next question
+LOOK_EVERY = 0.2  # seconds between checks for the run's next question
 PAUSE = 600.0  # seconds; a longer time between two rankings was a break
 BEFORE = "before"  # the name of the run's own model as it was fine-tuned
 HELP = "the numbers from best to worst, = between equal ones (3 1=4 2); s skip, u undo, q quit"
@@ -43,24 +43,24 @@ def rank(
         Path | None, typer.Option("--from", metavar="FILE", help="give the run the rankings of this file")
     ] = None,
     export: Annotated[
-        Path | None, typer.Option("--export", metavar="FILE", help="write the rankings that stand into this file")
+        Path | None, typer.Option("--export", metavar="FILE", help="write the valid rankings to this file")
     ] = None,
     against: Annotated[
         str,
         typer.Option("--against", metavar="MODEL", help="compare the run's model blindly with another: before, a run"),
     ] = "",
-    status: Annotated[bool, typer.Option("--status", help="say how many there are, by whom, and end")] = False,
-    json: Annotated[bool, typer.Option("--json", help="one JSON object a line: questions, and what was kept")] = False,
+    status: Annotated[bool, typer.Option("--status", help="show how many rankings there are, and by whom")] = False,
+    json: Annotated[bool, typer.Option("--json", help="one JSON object per line: questions and answers")] = False,
 ) -> None:
     """Rank the answers that a run asks about, or compare two models.
 
-    Rankings teach its reward model. A comparison is blind: whose answer is whose is told when it is judged.
+    Rankings teach its reward model. A comparison is blind: the models are named after the judgement.
     """
     import socket
 
     from txlab.runs.directory import RunDirectory, info_of, user_name
-    from txlab.runs.far.state import far_state
     from txlab.runs.finding import find_run
+    from txlab.runs.remote.state import remote_state
 
     by = by or f"{user_name()}@{socket.gethostname()}"
     if len(by) > 100 or not by.isprintable():
@@ -70,10 +70,10 @@ def rank(
     if info_of(run).kind != "human-feedback":
         raise LabError(f"{run.name} is a run of the kind {info_of(run).kind or 'unknown'}; only human-feedback asks")
     rank_in(run, by, taken_from, export, against, status, json)
-    if not only_looks and far_state(run.path) is not None:
-        from txlab.runs.far.mirroring import undelivered
+    if not only_looks and remote_state(run.path) is not None:
+        from txlab.runs.remote.mirroring import wait_for_delivery
 
-        if why := undelivered(run.path):
+        if why := wait_for_delivery(run.path):
             raise RunFailed(f"{run.name}: {why}")
 
 
@@ -103,24 +103,24 @@ def rank_in(
 
 
 class Asker:
-    """One person before one run."""
+    """One rater's session with one run."""
 
     def __init__(self, answers: Answers, by: str, json: bool) -> None:
         self.answers, self.by, self.json = answers, by, json
 
     def ask(self) -> None:
-        """Ask until the run has enough, the person quits, or the input ends."""
-        lines = typed(self.json)
+        """Ask until the run has enough, the user quits, or the input ends."""
+        lines = read_lines(self.json)
         self.warn_if_simulated()
         while (question := self.next_question()) is not None:
             self.show(question)
-            if not answered(lines, partial(self.keep, question)):
-                self.say(f"{self.given} by {self.by}; txlab rank {self.answers.run.name} goes on", {})
+            if not read_answer(lines, partial(self.keep, question)):
+                self.say(f"{self.given} by {self.by}; txlab rank {self.answers.run.name} continues", {})
                 return
         self.say(f"{self.answers.run.name} asks nothing more; {self.given} by {self.by}", {})
 
     def warn_if_simulated(self) -> None:
-        """Say so if the run goes on without this person."""
+        """Report it if the run continues without human rankings."""
         from txlab.runs.preferences import human_ranks
         from txlab.runs.reader import RunReader
 
@@ -135,27 +135,27 @@ class Asker:
         return plural(sum(ranking.by == self.by for ranking in self.answers.rankings), "ranking")
 
     def next_question(self) -> Question | None:
-        """The first open question; waits while a living run has none. None if it will ask no more."""
+        """The first open question; waits while a running run has none. None if it will ask no more."""
         from txlab.runs.directory import ALIVE, state_of
 
-        told = False
+        has_told = False
         while True:
             self.answers.refresh()
             wanted = self.wanted
             if wanted and len(self.answers.rankings) >= wanted:
                 return None
-            if found := self.answers.open_for(self.by):
-                return found[0]
+            if open_questions := self.answers.open_for(self.by):
+                return open_questions[0]
             if state_of(self.answers.run).status not in ALIVE:
                 return None
-            if not told:
+            if not has_told:
                 self.say("the run has no question yet; waiting (ctrl-c ends)", {"waiting": True})
-                told = True
+                has_told = True
             time.sleep(LOOK_EVERY)
 
     @property
     def wanted(self) -> int:
-        """How many rankings the run takes in; 0 = unknown."""
+        """How many rankings the run uses; 0 = unknown."""
         from txlab.runs.models import scenario_of
 
         try:
@@ -164,7 +164,7 @@ class Asker:
             return 0
 
     def show(self, question: Question) -> None:
-        """The prompt and the answers, in this person's order."""
+        """The prompt and the answers, in this rater's order."""
         from txlab.runs.preferences import shown_order
 
         order = shown_order(question, self.by)
@@ -178,7 +178,7 @@ class Asker:
         print(HELP if not done else "order, s, u, q, ?", flush=True)
 
     def keep(self, question: Question, line: str) -> bool:
-        """Put a person's line on disk, and return whether the next question follows. LabError if it means nothing."""
+        """Store an input line, and return whether the next question follows. LabError if it is invalid."""
         from txlab.engine.rlhf.preferences import ranks_of
         from txlab.runs.preferences import RankedMeanwhile, shown_order
 
@@ -207,16 +207,16 @@ class Asker:
 
     def say(self, text: str, row: dict[str, Any]) -> None:
         if not self.json:
-            print(shown(text), flush=True)
+            print(sanitize(text), flush=True)
         elif row:
             print_json(row)
 
 
 def compare(comparing: Comparing, json: bool) -> None:
-    """Show pairs of answers and keep what a person says of them until the input ends."""
+    """Show pairs of answers and store the judgements until the input ends."""
 
     def keep(pair: Pair, line: str) -> bool:
-        """Put a person's line on disk, and tell whose answers these were. LabError if it means nothing."""
+        """Store an input line, and print the names of the models. LabError if it is invalid."""
         if line in ("u", "undo"):
             if comparing.undo() is None:
                 raise LabError("there is nothing of yours to take back")
@@ -232,10 +232,10 @@ def compare(comparing: Comparing, json: bool) -> None:
             print_json({"kept": last.as_row()})
         else:
             first, second = (last.a, last.b) if last.shown == "ab" else (last.b, last.a)
-            print(shown(f"1 was {first.model}, 2 was {second.model}"))
+            print(sanitize(f"1 was {first.model}, 2 was {second.model}"))
         return True
 
-    lines = typed(json)
+    lines = read_lines(json)
     while True:
         pair = comparing.next()
         if json:
@@ -244,23 +244,23 @@ def compare(comparing: Comparing, json: bool) -> None:
             print()
             print_answers(pair.prompt, pair.texts)
             print(HELP_OF_PAIRS, flush=True)
-        if not answered(lines, partial(keep, pair)):
+        if not read_answer(lines, partial(keep, pair)):
             return
 
 
 def print_verdict(comparing: Comparing, json: bool) -> None:
-    """Print what the comparisons say so far; in JSON an end of the interval that is not known is null."""
+    """Print the result of the comparisons so far; in JSON an unknown end of the interval is null."""
     from txlab.drawing.verdict import verdict_lines
 
     a, b = comparing.names
-    found = comparing.verdict()
+    verdict = comparing.verdict()
     if json:
-        told = {"model": b, "against": a, "better": found.won, "worse": found.lost, "equal": found.ties}
-        told |= {"elo": found.elo, "difference": found.difference, "interval": found.interval}
-        print_json(told | {"p": found.p, "needed": found.needed})
+        content = {"model": b, "against": a, "better": verdict.won, "worse": verdict.lost, "equal": verdict.ties}
+        content |= {"elo": verdict.elo, "difference": verdict.difference, "interval": verdict.interval}
+        print_json(content | {"p": verdict.p, "needed": verdict.needed})
         return
-    for line in verdict_lines(found, (b, a)):
-        print(shown(line))
+    for line in verdict_lines(verdict, (b, a)):
+        print(sanitize(line))
 
 
 def print_answers(prompt: str, answers: Sequence[str]) -> None:
@@ -270,11 +270,11 @@ def print_answers(prompt: str, answers: Sequence[str]) -> None:
     for line in visible_lines(prompt, ascii_only()):
         print(f"  {line}")
     for number, text in enumerate(answers, 1):
-        print(f"  {number}  {shown(text)}")
+        print(f"  {number}  {sanitize(text)}")
 
 
-def typed(json: bool) -> Iterator[str]:
-    """The lines of a person, who is prompted, or of a pipe."""
+def read_lines(json: bool) -> Iterator[str]:
+    """The input lines, with a prompt at a terminal."""
     prompted = is_terminal() and not json
     while True:
         if prompted:
@@ -286,8 +286,8 @@ def typed(json: bool) -> Iterator[str]:
         yield line
 
 
-def answered(lines: Iterator[str], keep: Callable[[str], bool]) -> bool:
-    """Read lines until one is kept; return False once the person quits or the input ends."""
+def read_answer(lines: Iterator[str], keep: Callable[[str], bool]) -> bool:
+    """Read lines until one is stored; return False once the user quits or the input ends."""
     while (line := next(lines, "q").strip()) not in ("q", "quit"):
         try:
             if keep(line):
@@ -298,29 +298,30 @@ def answered(lines: Iterator[str], keep: Callable[[str], bool]) -> bool:
 
 
 def take_from(answers: Answers, path: Path) -> None:
-    """Append the rankings of a file that are not there yet; all of it is read first. LabError names file and line."""
-    from txlab.engine.rlhf.preferences import encoded, read_file, standing
+    """Append the new rankings of a file, after reading all of it. LabError names file and line."""
+    from txlab.engine.rlhf.preferences import encode_line, read_file, standing
     from txlab.runs.preferences import PREFERENCES, append
 
     known = {line.id for line in answers.lines}
-    found = standing(read_file(path))
-    new = [ranking for ranking in found if ranking.id not in known]
-    append(answers.run, PREFERENCES, map(encoded, new))
-    print(f"{plural(len(new), 'ranking')} taken, {len(found) - len(new)} there already")
+    rankings = standing(read_file(path))
+    new = [ranking for ranking in rankings if ranking.id not in known]
+    append(answers.run, PREFERENCES, map(encode_line, new))
+    print(f"{plural(len(new), 'ranking')} taken, {len(rankings) - len(new)} there already")
 
 
 def export_to(answers: Answers, path: Path) -> None:
-    """Write the rankings that stand, one JSON object a line."""
-    from txlab.engine.rlhf.preferences import encoded
+    """Write the rankings that were not undone, one JSON object per line."""
+    from txlab.engine.rlhf.preferences import encode_line
     from txlab.files import atomic_write
 
-    with refused(f"{path} cannot be written"):
-        atomic_write(path, b"".join(map(encoded, answers.rankings)))
+    with convert_os_errors(f"{path} cannot be written"):
+        atomic_write(path, b"".join(map(encode_line, answers.rankings)))
     print(f"{plural(len(answers.rankings), 'ranking')} written")
 
 
 def print_status(answers: Answers, json: bool) -> None:
-    """How many rankings stand, by whom, how quickly, and how far people who ranked the same question agree."""
+    """The number of rankings, by rater, the time they took, and the agreement of people who ranked the same
+    question."""
     rankings = answers.rankings
     times: dict[str, list[float]] = {}
     for ranking in rankings:
@@ -330,14 +331,14 @@ def print_status(answers: Answers, json: bool) -> None:
     agreement, pairs = agreement_of(answers)
     if json:
         rows = [{"by": by, "rankings": count, "seconds": seconds[by]} for by, count in counts.items()]
-        told = {"questions": len(answers.questions), "rankings": len(rankings), "by": rows}
-        print_json(told | {"agreement": agreement, "pairs": pairs, "garbled": answers.garbled})
+        content = {"questions": len(answers.questions), "rankings": len(rankings), "by": rows}
+        print_json(content | {"agreement": agreement, "pairs": pairs, "garbled": answers.garbled})
         return
     print(f"{plural(len(rankings), 'ranking')} of {plural(len(answers.questions), 'question')}")
     if counts:
         head = [Column("by", loose=True), Column("rankings", "right"), Column("seconds each", "right")]
         quick = {by: "" if each is None else f"{each:.0f}" for by, each in seconds.items()}
-        print(table(head, [[shown(by), str(count), quick[by]] for by, count in counts.most_common()]))
+        print(table(head, [[sanitize(by), str(count), quick[by]] for by, count in counts.most_common()]))
     if agreement is not None:
         print(f"people who ranked the same answers agree on {agreement:.0%} of {pairs} pairs")
     if answers.garbled:
@@ -345,7 +346,7 @@ def print_status(answers: Answers, json: bool) -> None:
 
 
 def seconds_each(times: list[float]) -> float | None:
-    """The median time between a person's rankings, breaks left out; None if there are fewer than two."""
+    """The median time between a rater's rankings without breaks; None if there are fewer than two."""
     gaps = [gap for one, other in itertools.pairwise(times) if 0 < (gap := other - one) < PAUSE]
     from statistics import median
 
@@ -360,7 +361,7 @@ def agreement_of(answers: Answers) -> tuple[float | None, int]:
             of_question.setdefault(ranking.question, []).append(ranking)
     same = total = 0
     for rankings in of_question.values():
-        by_pair: dict[tuple[int, int], Counter[tuple[str, bool]]] = {}  # how often each person had which of two first
+        by_pair: dict[tuple[int, int], Counter[tuple[str, bool]]] = {}  # how often each rater had which of two first
         for ranking in rankings if len(rankings) > 1 else ():
             for winner, loser in ranking.pairs():
                 pair = (min(winner, loser), max(winner, loser))

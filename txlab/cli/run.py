@@ -13,13 +13,14 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from txlab.cli import options
+from txlab.cli.loading import check_data, check_device, load_like
 from txlab.cli.output import print_json
-from txlab.cli.terminal import ascii_only, columns, numeral, print_lines, shown, status_word
+from txlab.cli.terminal import ascii_only, columns, numeral, print_lines, sanitize, status_word
 from txlab.cli.tokenize import standard_text
 from txlab.drawing.formatting import duration
 from txlab.errors import LabError, RunFailed
@@ -36,7 +37,7 @@ def run(
         str | None, typer.Argument(metavar="SCENARIO", help="a name of `txlab scenarios`, or a TOML file")
     ] = None,
     like: Annotated[
-        str | None, typer.Option("--like", metavar="RUN", help="what a run did, with all that was decided for it")
+        str | None, typer.Option("--like", metavar="RUN", help="repeat this run with its resolved settings")
     ] = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="change a setting, e.g. train.steps=100")
@@ -49,13 +50,17 @@ def run(
         Path | None, typer.Option("--out", metavar="DIR", help="the run directory; else a new one under the runs")
     ] = None,
     detach: options.Detach = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="only say what it will cost: memory, time, disk; SCENARIO may be a preset"),
+    ] = False,
     json: options.JsonLog = False,
 ) -> None:
-    """Run a scenario: watched here, or detached.
+    """Run a scenario, in the foreground or detached.
 
     The same scenario and seed give the same numbers, bit for bit, on the same device with the same threads and kernels.
-    Which of these are quickest is measured when a run begins, so another time they may be others. What was decided is
-    written into the run: --like RUN, or RUN/scenario.toml as the SCENARIO, repeats it.
+    The quickest ones are measured when a run begins, so they may differ next time. They are written into the run:
+    --like RUN, or RUN/scenario.toml as the SCENARIO, repeats it.
     """
     if scenario is None and like is None:
         raise LabError(
@@ -63,19 +68,24 @@ def run(
         )
     if scenario is not None and like is not None:
         raise LabError(f"give a SCENARIO or --like RUN, not both {scenario!r} and {like!r}")
+    if dry_run:
+        from txlab.cli.price import print_price_of
+
+        print_price_of(scenario, like, overrides or [], seed, device, json)
+        return
     from txlab.runs.folder import first_existing
     from txlab.runs.process import prepare
-    from txlab.runs.ranks import place
-    from txlab.runs.ranks.launch import begun_by, counted
+    from txlab.runs.ranks import rank_info
+    from txlab.runs.ranks.launch import find_run_of_launch, with_process_count
     from txlab.runs.root import default_root
     from txlab.runs.scenario import load_scenario
 
-    here = place()
+    here = rank_info()
     if here is not None:
         follow_rank_0()
         if detach:
             raise LabError("torchrun waits for the processes that it started; leave --detach out")
-        if here.restarts and (again := begun_by(here, out)) is not None:
+        if here.restarts and (again := find_run_of_launch(here, out)) is not None:
             start(again, detach, json)
             return
     if like is not None:
@@ -83,7 +93,7 @@ def run(
     else:
         loaded = load_scenario(scenario or "", overrides or [], seed=seed, device=device)
     if here is not None:
-        loaded = counted(loaded, here)
+        loaded = with_process_count(loaded, here)
     check_device(loaded)
     check_data(loaded, detach)
     text = standard_input(loaded)
@@ -99,51 +109,7 @@ def run(
         raise
     except LabError as error:  # found only while building the experiment: standard input that is too short
         take_back(directory, before)
-        raise LabError(str(error).replace(repr(str(kept_input(directory))), "-")) from None
-
-
-def load_like(name: str, overrides: list[str], seed: int | None, device: str | None) -> LoadedScenario:
-    """Load the resolved scenario of a run, changed by the command line, and describe it on stderr.
-
-    Raises LabError for a run recorded by another program, and for a scenario that is missing or no longer readable.
-    """
-    import socket
-
-    from txlab.runs.directory import RunDirectory, info_of
-    from txlab.runs.finding import find_run
-    from txlab.runs.process import pending_changes, rows_behind
-    from txlab.runs.scenario import load_scenario
-    from txlab.runs.writing import versions
-
-    directory = find_run(name)
-    info = info_of(RunDirectory(directory))
-    if info.recorded:
-        raise LabError(f"{directory.name} was recorded by another program; only that program can repeat it")
-    file = directory / "scenario.toml"
-    if not file.is_file():
-        raise LabError(f"{directory.name} has no scenario.toml, so nothing says what it did")
-    try:
-        load_scenario(file)
-    except LabError as error:
-        written = info.versions.get("txlab", "?")
-        raise LabError(f"{directory.name}, of txlab {written}, cannot be repeated as it is: {error}") from None
-    loaded = load_scenario(file, overrides, seed=seed, device=device)
-    compute = loaded.scenario.compute
-    said = [f"{key} {value}" for key, value in compute.model_dump().items()]
-    changed = [*overrides, *([f"seed={seed}"] if seed is not None else []), *([f"device={device}"] if device else [])]
-    print(shown(f"like {directory.name}: seed {loaded.scenario.seed}, {', '.join(said)}"), file=sys.stderr)
-    if changed:
-        print(shown(f"but for {', '.join(changed)}"), file=sys.stderr)
-    here = versions() | {"host": socket.gethostname()}
-    there = info.versions | {"host": info.host}
-    other = [f"{key} {there[key]} there, {value} here" for key, value in here.items() if there.get(key, value) != value]
-    if by_hand := len(pending_changes((), rows_behind(RunDirectory(directory), 0)[0])):
-        other.append(f"{by_hand} change{'s' if by_hand > 1 else ''} by hand while it ran, which are not repeated")
-    if compute.threads == 0:
-        other.append("it had not decided how it computes, which is now measured")
-    if other:
-        print(shown(f"so perhaps not bit for bit: {'; '.join(other)}"), file=sys.stderr)
-    return loaded
+        raise LabError(str(error).replace(repr(str(input_path(directory))), "-")) from None
 
 
 def resume(
@@ -153,17 +119,17 @@ def resume(
         typer.Option("--from", metavar="STEP", help="go back to the last checkpoint at or before STEP", min=0),
     ] = None,
     in_new_run: Annotated[
-        bool, typer.Option("--branch", help="in a new run, which begins with this one's log; this one stays as it is")
+        bool, typer.Option("--branch", help="into a new run that begins with this run's log; this run stays unchanged")
     ] = False,
     processes: Annotated[
-        int | None, typer.Option("--processes", metavar="N", help="in so many processes from here on", min=1)
+        int | None, typer.Option("--processes", metavar="N", help="resume with N processes", min=1)
     ] = None,
     detach: options.Detach = False,
     json: options.JsonLog = False,
 ) -> None:
-    """Go on with a run that is not done, or from an earlier step.
+    """Resume a run, or continue from an earlier step.
 
-    Interrupted, stopped, failed, killed or lost: it goes on from its last checkpoint.
+    A run that was interrupted, stopped, killed or lost, or that failed, continues from its last checkpoint.
     """
     from txlab.runs.branch import branch
     from txlab.runs.directory import RunDirectory, info_of, state_of
@@ -192,17 +158,17 @@ def resume(
 
 
 def follow_rank_0() -> None:
-    """In each of the processes that torchrun started but the first, compute a part of what that one says, and exit."""
-    from txlab.runs.ranks import leave, many
+    """In each of torchrun's processes except the first, compute a part of the first one's run, and exit."""
+    from txlab.runs.ranks import distributed_rank_info, exit_now
 
-    here = many()
+    here = distributed_rank_info()
     if here is not None and not here.leads:
         from txlab.runs.writing import set_up_process
 
         set_up_process()  # before torch is imported
-        from txlab.runs.ranks.computing import follow
+        from txlab.runs.ranks.computing import run_replica
 
-        leave(follow(here))
+        exit_now(run_replica(here))
 
 
 def checkpoint_before(directory: Path, step: int) -> int:
@@ -221,7 +187,7 @@ def checkpoint_before(directory: Path, step: int) -> int:
 def start(directory: Path, detach: bool, json: bool, rewind_to: int | None = None) -> None:
     """Execute a prepared run in this process or a detached one; raises typer.Exit if the exit status is not 0."""
     from txlab.runs import process
-    from txlab.runs.ranks import leave, many, place
+    from txlab.runs.ranks import distributed_rank_info, exit_now, rank_info
 
     if detach:
         pid = process.start_detached(directory, rewind_to=rewind_to)
@@ -244,9 +210,9 @@ def start(directory: Path, detach: bool, json: bool, rewind_to: int | None = Non
             report(directory, info)
     if info.status == "failed":
         raise RunFailed(f"{info.name} failed: {info.reason} (its directory: {directory})")
-    if many() is not None:  # to torchrun, everything but 0 is a process that failed, to be started again
-        leave(0)
-    raise typer.Exit(0 if place() is not None else EXIT_STATUS.get(info.status, 1))
+    if distributed_rank_info() is not None:  # torchrun restarts processes with any status other than 0
+        exit_now(0)
+    raise typer.Exit(0 if rank_info() is not None else EXIT_STATUS.get(info.status, 1))
 
 
 def wait_until_taken(directory: Path, pid: int) -> None:
@@ -271,10 +237,10 @@ def tell_started(directory: Path, pid: int, json: bool) -> None:
     if json:
         print_json({"run": str(directory), "name": directory.name, "pid": pid})
         return
-    print(shown(f"{directory.name} is running as process {pid}; it goes on when this terminal closes"))
-    print(shown(f"run directory  {directory}"))
-    print(shown(f"look at it     txlab attach {directory.name}"))
-    print(shown(f"end it         txlab stop {directory.name}"))
+    print(sanitize(f"{directory.name} is running as process {pid}; it continues when this terminal closes"))
+    print(sanitize(f"run directory  {directory}"))
+    print(sanitize(f"view it        txlab attach {directory.name}"))
+    print(sanitize(f"end it         txlab stop {directory.name}"))
 
 
 def report(directory: Path, info: RunInfo) -> None:
@@ -295,21 +261,21 @@ def report(directory: Path, info: RunInfo) -> None:
         print(f"\nwritten at step {sample['step']}")
         print("\n".join("  " + cut(line, columns() - 3) for line in lines[:8]))
     for row in reader.rows("note"):
-        if row["step"] > 0:  # those of step 0 are of the world
-            print("\n" + shown(f"step {row['step']}: {row['text']}"))
+        if row["step"] > 0:  # notes at step 0 are about the world
+            print("\n" + sanitize(f"step {row['step']}: {row['text']}"))
     spent = duration(info.seconds()) if info.ended else "?"
-    told = primary_metrics(reader.names("metrics"), kind_of_run(info.kind).METRICS, reader.info.facts.get("headline"))
-    results = [f"{shown(n)} {numeral(v)}" for n in told if (v := reader.latest(n)) is not None]
+    names = primary_metrics(reader.names("metrics"), kind_of_run(info.kind).METRICS, reader.info.facts.get("headline"))
+    results = [f"{sanitize(n)} {numeral(v)}" for n in names if (v := reader.latest(n)) is not None]
     word, _ = status_word(info.status)
     reason = f" ({info.reason})" if info.reason and info.status not in ("done", "failed") else ""
-    print(f"\n{word}{shown(reason)}: {shown(info.name)} at step {info.step} of {info.steps} after {spent}")
+    print(f"\n{word}{sanitize(reason)}: {sanitize(info.name)} at step {info.step} of {info.steps} after {spent}")
     if results:
         print(f"result         {', '.join(results)}")
     name = directory.name if directory.parent == default_root().resolve() else str(directory)
-    print(shown(f"run directory  {directory}"))
-    print(shown(f"look at it     txlab attach {name}"))
+    print(sanitize(f"run directory  {directory}"))
+    print(sanitize(f"view it        txlab attach {name}"))
     if info.status in ("interrupted", "stopped"):
-        print(shown(f"go on          txlab resume {name}"))
+        print(sanitize(f"resume it      txlab resume {name}"))
 
 
 def standard_input(loaded: LoadedScenario) -> bytes | None:
@@ -321,55 +287,6 @@ def standard_input(loaded: LoadedScenario) -> bytes | None:
     if not text.strip():
         raise LabError("standard input is empty; data.text = - takes the text from it")
     return text
-
-
-def check_device(loaded: LoadedScenario) -> None:
-    """Check that a requested device is available before anything is created."""
-    device = loaded.scenario.compute.device
-    if device not in ("auto", "cpu"):
-        from txlab.runs.writing import set_thread_environment
-
-        set_thread_environment()
-        from txlab.engine.device import choose_device
-
-        choose_device(device)
-
-
-def check_data(loaded: LoadedScenario, detach: bool = False) -> None:
-    """Check the user's text, map or tokenizer before anything is created.
-
-    Nobody sees the errors of a detached process, so for it the text is also tokenized as the run will do. Byte pairs
-    that are yet to be learnt would take long: for them the bytes are counted instead, since a text too short in bytes
-    is too short in byte pairs.
-    """
-    from txlab.experiments.tokenizer_store import KINDS, tokenizer_named
-    from txlab.runs.scenario import NAMED_TEXTS
-
-    scenario: Any = loaded.scenario
-    world: Any = getattr(scenario, "world", None)
-    if getattr(world, "file", ""):
-        from txlab.experiments.tabular.world import drawn
-
-        drawn(world)
-    data: Any = getattr(scenario, "data", None)
-    text, tokenizer = getattr(data, "text", None), getattr(data, "tokenizer", None)
-    if not isinstance(text, str) or not isinstance(tokenizer, str) or getattr(data, "source", "text") != "text":
-        return
-    if tokenizer not in KINDS:
-        tokenizer_named(tokenizer)
-    mixture = getattr(data, "mixture", None) or []
-    if all(part in NAMED_TEXTS for part in ([each.text for each in mixture] or [text])):
-        return
-    if not detach:
-        from txlab.experiments.corpora import load_corpus
-        from txlab.experiments.kinds.language_model.data import read_parts
-
-        read_parts(data) if mixture else load_corpus(text)
-        return
-    from txlab.experiments.kinds.language_model.data import build_data
-
-    quick = data.model_copy(update={"tokenizer": "bytes"}) if tokenizer == "bpe" else data
-    build_data(scenario.model_copy(update={"data": quick}))
 
 
 def take_back(directory: Path, before: Path) -> None:
@@ -387,7 +304,7 @@ def take_back(directory: Path, before: Path) -> None:
             folder.rmdir()
 
 
-def kept_input(directory: Path) -> Path:
+def input_path(directory: Path) -> Path:
     """Return the path of a run's copy of standard input."""
     return directory / "inputs" / "stdin.txt"
 
@@ -399,7 +316,7 @@ def keep_standard_input(directory: Path, text: bytes) -> None:
     from txlab.runs.scenario import dump_scenario, load_scenario
 
     run = RunDirectory(directory)
-    kept = kept_input(run.path)
+    kept = input_path(run.path)
     kept.parent.mkdir(exist_ok=True)
     atomic_write(kept, text)
     # "=" and a quoted string: a path may look like a number or a list
@@ -408,7 +325,7 @@ def keep_standard_input(directory: Path, text: bytes) -> None:
 
 
 def warn_if_too_slow(loaded: LoadedScenario) -> None:
-    """Warn, and go on, if a scenario that needs a GPU will not have one."""
+    """Warn if a scenario that needs a GPU will not have one."""
     from txlab.engine.cores import has_nvidia
 
     about, device = loaded.scenario.about, loaded.scenario.compute.device

@@ -1,4 +1,4 @@
-"""`txlab runs`: the runs, how far each has got, and whether it is still running."""
+"""`txlab runs`: the runs, their progress and status."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 
 from txlab.cli import options
 from txlab.cli.output import Column, print_rows, table
-from txlab.cli.terminal import ascii_only, columns, numeral, shown, status_word
+from txlab.cli.terminal import ascii_only, columns, numeral, sanitize, status_word
 from txlab.drawing.formatting import duration
 from txlab.errors import LabError, RunFailed
 
@@ -29,65 +29,84 @@ METRIC = 20  # cells for its name
 def runs(
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[WORDS]…", help="only runs with these words, #tags and comparisons, as in 'loss<2'"),
+        typer.Argument(
+            metavar="[WORDS]…", help="only runs with these words, #tags and comparisons, as in 'loss<2'; or latest"
+        ),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", help="show the first N; 0 = all", min=0)] = 20,
     sort: Annotated[str, typer.Option("--sort", metavar="COLUMN", help="a metric, a setting, step or time")] = "",
     descending: Annotated[bool, typer.Option("--descending", help="with --sort: the largest first")] = False,
     group: Annotated[str, typer.Option("--group", metavar="COLUMN", help="scenario, group, tags or status")] = "",
-    settings: Annotated[bool, typer.Option("--settings", help="what differs between the runs, as columns")] = False,
+    settings: Annotated[bool, typer.Option("--settings", help="with columns of the settings that differ")] = False,
     json: options.JsonLines = False,
     csv: options.Csv = False,
     hosts: Annotated[
-        str, typer.Option("--hosts", metavar="A,B", help="of these machines, over ssh: NAME or NAME:/FOLDER each")
+        str, typer.Option("--hosts", metavar="A,B", help="runs of these machines, over ssh: NAME or NAME:/FOLDER each")
     ] = "",
 ) -> None:
-    """The runs, newest first: status, step, main metric, curve. Also those that other programs log here.
+    """List runs, newest first: status, step, main metric, curve. Includes logs of other programs.
 
     txlab runs gpt "val_loss<2" --sort val_loss --settings
     """
+    from txlab.runs.external_logs.finding import find_logs, with_logs
+    from txlab.runs.external_logs.mirror import Mirror, mirror_path
+    from txlab.runs.finding import find_run
     from txlab.runs.folder import each_at_once
-    from txlab.runs.foreign.finding import found_logs, with_logs
-    from txlab.runs.foreign.mirror import Mirror, mirror_path
-    from txlab.runs.overview import arranged, grouped, is_meant, require_column, settings_in
+    from txlab.runs.overview import (
+        compared_columns,
+        group_runs,
+        is_meant,
+        require_column,
+        settings_in,
+        sort_runs,
+        value_of,
+    )
     from txlab.runs.root import default_root
 
-    logs = {mirror_path(log): log for log in found_logs(default_root())}
-    found = runs_of_hosts(hosts) if hosts else with_logs(default_root(), logs.values())
+    logs = {mirror_path(log): log for log in find_logs(default_root())}
+    paths = runs_of_hosts(hosts) if hosts else with_logs(default_root(), logs.values())
     where = hosts or str(default_root().absolute())
 
     def read_one(path: Path) -> tuple[dict[str, Any], RunSummary]:
         if path in logs:
-            with contextlib.suppress(LabError):  # told in its place
+            with contextlib.suppress(LabError):  # reported below
                 Mirror(logs[path]).update(seconds=ENOUGH)
         return facts_and_summary(path)
 
+    if words == ["latest"] and not hosts and paths:
+        paths, words = [find_run("latest", seconds=ENOUGH)], []
     everything = bool(words or sort or group) or not limit
-    read = dict(each_at_once(read_one, found if everything else found[:limit]))
+    read = dict(each_at_once(read_one, paths if everything else paths[:limit]))
     chosen = [summary for _, summary in read.values() if is_meant(summary, words or [])]
     if sort and chosen:
         require_column(sort, chosen)
     if sort:
-        chosen = arranged(chosen, sort, descending)
+        chosen = sort_runs(chosen, sort, descending)
     if group and chosen:
         require_column(group, chosen)
-    meant = len(chosen) if everything else len(found)
+    meant = len(chosen) if everything else len(paths)
     chosen = chosen[:limit] if limit else chosen
     if print_rows((read[run.path][0] for run in chosen), json, csv):
         return
-    if not found:
-        print(shown(f"no runs on {hosts}" if hosts else f"no runs in {where}; txlab run gpt-tiny makes one"))
+    if not paths:
+        print(sanitize(f"no runs on {hosts}" if hosts else f"no runs in {where}; txlab run gpt-tiny makes one"))
         return
     if not chosen:
-        print(shown(f"none of the {len(found)} runs {'on' if hosts else 'in'} {where} matches"))
+        print(sanitize(f"none of the {len(paths)} runs {'on' if hosts else 'in'} {where} matches"))
         return
     known = {"name", "status", "step", "metric", *({run.metric for run in chosen} if sort else ())}
-    extra = [
-        name for name in dict.fromkeys([sort, *(settings_in(chosen) if settings else ())]) if name not in {"", *known}
+    shown = {run.metric for run in chosen}
+    known |= shown if len(shown) == 1 else set()  # the value of the metric has a column
+    asked = [
+        sort,
+        *(name for name in compared_columns(words or []) if any(value_of(run, name) is not None for run in chosen)),
     ]
-    for name, members in grouped(chosen, group) if group else [("", chosen)]:
+    extra = [
+        name for name in dict.fromkeys([*asked, *(settings_in(chosen) if settings else ())]) if name not in {"", *known}
+    ]
+    for name, members in group_runs(chosen, group) if group else [("", chosen)]:
         if group:
-            print(shown(f"{group}: {name or 'none'}"))
+            print(sanitize(f"{group}: {name or 'none'}"))
         print_table(
             [read[run.path][0] for run in members], [[cell(run, name) for name in extra] for run in members], extra
         )
@@ -98,35 +117,35 @@ def runs(
 
 
 def runs_of_hosts(hosts: str) -> list[Path]:
-    """The runs of other machines, newest first, asking all of them at once; one that does not answer is named, and its
-    copies are listed. Raises RunFailed if there is nothing to list."""
+    """The runs of other machines, newest first, queried in parallel; a machine that does not answer is reported, and
+    its copies are listed. Raises RunFailed if there is nothing to list."""
     from txlab.runs.directory import RunInfo
-    from txlab.runs.far.address import host_and_folder
-    from txlab.runs.far.mirroring import host_at, listed
     from txlab.runs.folder import list_runs
+    from txlab.runs.remote.address import host_and_folder
+    from txlab.runs.remote.mirroring import host_at, list_mirrors
 
     addresses = [host_and_folder(name.strip()) for name in hosts.split(",") if name.strip()]
     for address in addresses:
         host_at(address).want_list()
-    found, silent = [], []
+    paths, silent = [], []
     for address in addresses:
         try:
-            found += list_runs(listed(address))
+            paths += list_runs(list_mirrors(address))
         except LabError as error:
             silent.append(str(error))
-            found += list_runs(address.mirrors)
+            paths += list_runs(address.mirrors)
     for sentence in silent:
-        print(f"txlab: {shown(sentence)}", file=sys.stderr)
-    if silent and not found:
+        print(f"txlab: {sanitize(sentence)}", file=sys.stderr)
+    if silent and not paths:
         raise RunFailed(f"no runs of {hosts} can be listed")
 
-    def created(path: Path) -> float:
+    def created_time_of(path: Path) -> float:
         try:
             return RunInfo.load(path).created
         except LabError:
             return 0.0
 
-    return sorted(found, key=created, reverse=True)
+    return sorted(paths, key=created_time_of, reverse=True)
 
 
 def cell(run: RunSummary, column: str) -> str:
@@ -135,11 +154,11 @@ def cell(run: RunSummary, column: str) -> str:
     value = value_of(run, column)
     if isinstance(value, float):
         return numeral(value)
-    return "" if value is None else shown(str(value))
+    return "" if value is None else sanitize(str(value))
 
 
 def facts_and_summary(path: Path) -> tuple[dict[str, Any], RunSummary]:
-    """Read a run once for both; RunSummary is what it is searched and ordered by."""
+    """Read a run once for both; lists are searched and ordered by the RunSummary."""
     from txlab.runs.reader import RunReader
     from txlab.runs.summary import summary_of, unreadable
 
@@ -180,7 +199,7 @@ def facts(reader: RunReader, summary: RunSummary) -> dict[str, Any]:
         "step": step,
         "steps": state.steps,
         "heartbeat_age": state.heartbeat_age,
-        **({"machine": state.far.host, "stale": state.far.sentence} if state.far is not None else {}),
+        **({"machine": state.remote.host, "stale": state.remote.sentence} if state.remote is not None else {}),
         "pid": state.pid,
         "host": state.host,
         "created": info.created,
@@ -199,7 +218,7 @@ def print_table(rows: list[dict[str, Any]], further: Sequence[Sequence[str]], ti
 
     from txlab.drawing.spark import spark
     from txlab.drawing.text import cut
-    from txlab.runs.label import told_changes
+    from txlab.runs.label import format_changes
 
     far = any(row.get("machine") for row in rows)
     head = [
@@ -209,7 +228,7 @@ def print_table(rows: list[dict[str, Any]], further: Sequence[Sequence[str]], ti
         Column("step", "right"),
         Column("metric"),
         Column("value", "right"),
-        *(Column(shown(title.rpartition(".")[2]), "right") for title in titles),
+        *(Column(sanitize(title.rpartition(".")[2]), "right") for title in titles),
         Column("curve"),
     ]
     cells, paint, beneath = [], {}, []
@@ -221,21 +240,21 @@ def print_table(rows: list[dict[str, Any]], further: Sequence[Sequence[str]], ti
         value = None if row.get("value") is None else float(row["value"])  # "NaN" as in the log
         step = f"{row['step']}/{row['steps']}" if row.get("steps") else str(row.get("step", ""))
         curve = spark(np.array(row["curve"]), SPARK, ascii_only())
-        metric = "" if value is None else cut(shown(row["metric"]), METRIC)
-        where = [shown(row.get("machine") or "")] if far else []
-        cells.append([*where, shown(row["name"]), word, step, metric, "" if value is None else numeral(value)])
+        metric = "" if value is None else cut(sanitize(row["metric"]), METRIC)
+        where = [sanitize(row.get("machine") or "")] if far else []
+        cells.append([*where, sanitize(row["name"]), word, step, metric, "" if value is None else numeral(value)])
         cells[-1] += [*further[i], curve]
         reason = row["reason"] if row["status"] in ("failed", "lost", "unreadable") else ""
         reason = row.get("stale") or reason
         origin = f"{row['source']}: {row['path']}" if row.get("source") else ""
-        named = [row.get("label"), origin, told_changes(row.get("changes") or {}), row.get("note")]
+        named = [row.get("label"), origin, format_changes(row.get("changes") or {}), row.get("note")]
         beneath.append([line for line in ("  ".join(word for word in named if word), reason) if line])
     title, *lines = table(head, cells, paint).splitlines()
     print(title)
-    for line, said in zip(lines, beneath, strict=True):
+    for line, sentences in zip(lines, beneath, strict=True):
         print(line)
-        for sentence in said:  # on a line of its own: it would make the table too wide
-            print("    " + (cut(shown(sentence), columns() - 5) if sys.stdout.isatty() else shown(sentence)))
+        for sentence in sentences:  # on a separate line: it would make the table too wide
+            print("    " + (cut(sanitize(sentence), columns() - 5) if sys.stdout.isatty() else sanitize(sentence)))
 
 
 def name(
@@ -243,19 +262,19 @@ def name(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help='the name to give it; "" removes it')] = None,
     note: Annotated[str | None, typer.Option("--note", metavar="TEXT", help='a note to keep; "" removes it')] = None,
 ) -> None:
-    """Give a run a name and a note, or print those that it has."""
+    """Give a run a name and a note, or print them."""
     from txlab.runs.directory import RunDirectory, info_of
-    from txlab.runs.far.state import far_state
     from txlab.runs.finding import find_run
     from txlab.runs.label import read_label, write_label
+    from txlab.runs.remote.state import remote_state
 
     changes = name is not None or note is not None
     path = find_run(run, to_change=changes)
     info_of(RunDirectory(path))  # raises LabError for a run that cannot be read
     label = write_label(path, name, note) if changes else read_label(path)
-    if changes and far_state(path) is not None:
-        from txlab.runs.far.mirroring import undelivered
+    if changes and remote_state(path) is not None:
+        from txlab.runs.remote.mirroring import wait_for_delivery
 
-        if why := undelivered(path):
+        if why := wait_for_delivery(path):
             raise RunFailed(f"{path.name}: {why}")
-    print(shown(f"{path.name}: {label.name or 'no name'}" + (f"  {label.note}" if label.note else "")))
+    print(sanitize(f"{path.name}: {label.name or 'no name'}" + (f"  {label.note}" if label.note else "")))

@@ -1,9 +1,9 @@
-"""`txlab serve`: the console in a browser of this machine, by textual-serve, behind a guard of our own.
+"""`txlab serve`: the console in a browser on this machine, by textual-serve, behind an access guard.
 
-Notable: textual-serve asks nobody who they are, and takes its websocket from any page: one of another site opened it,
-read the console and sent keys. So every request passes a guard: the name of the host it was sent to (against names that
-were pointed at 127.0.0.1), the origin of the page that sent it, and a secret that only the address printed at the start
-has. The server listens on the loopback interface alone; from elsewhere it is reached through `ssh -L`.
+Notable: textual-serve has no authentication and accepts its websocket from any page: a page of another site could open
+it, read the console and send keys. So a guard checks every request: its Host header (against DNS rebinding), the origin
+of the page that sent it, and a secret that is only in the printed address. The server listens on the loopback interface
+only; other machines reach it through `ssh -L`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 ADDRESS = "127.0.0.1"
 COOKIE = "txlab"
 POLICY = (
-    "default-src 'self'",  # nothing is loaded from anywhere else, fonts neither
+    "default-src 'self'",  # no external resources, not even fonts
     "script-src 'self' 'unsafe-inline'",
-    "style-src 'self' 'unsafe-inline'",  # xterm.js styles its cells so
+    "style-src 'self' 'unsafe-inline'",  # for the styles of xterm.js
     "img-src 'self' data:",
     "connect-src 'self' {websocket}",
     "frame-ancestors 'none'",
@@ -52,7 +52,7 @@ def serve(
         int, typer.Option("--port", metavar="N", help="the port on 127.0.0.1; 0: any that is free", min=0, max=65535)
     ] = 8023,
 ) -> None:
-    """The console in a browser, for whoever has its address."""
+    """Serve the console in a browser, with a secret address."""
     import asyncio  # here: with the next it takes a tenth of the time of `txlab --help`
     import secrets
     import socket
@@ -61,9 +61,9 @@ def serve(
         from txlab.runs.directory import RunDirectory, info_of
         from txlab.runs.finding import find_run
 
-        found = find_run(run)
-        info_of(RunDirectory(found))
-        run = str(found.absolute())  # each tab opens the run that was meant when this began, not the latest of then
+        path = find_run(run)
+        info_of(RunDirectory(path))
+        run = str(path.absolute())  # each tab opens the run resolved at the start, not a later "latest"
     from txlab.cli.terminal import ascii_asked
     from txlab.runs.root import default_root
     from txlab.runs.writing import python_module
@@ -89,13 +89,13 @@ async def listen(command: str, listener: socket.socket, token: str) -> None:
     from txlab.cli.served import PATIENCE
 
     port = listener.getsockname()[1]
-    runner = web.AppRunner(await guarded(command, port, token), access_log=None, shutdown_timeout=2 * PATIENCE)
+    runner = web.AppRunner(await add_guard(command, port, token), access_log=None, shutdown_timeout=2 * PATIENCE)
     await runner.setup()
     try:
         await web.SockSite(runner, listener).start()
         print(f"the console is at http://{ADDRESS}:{port}/?token={token}")
-        print(f"It is shown to nobody without this address. From another machine: ssh -L {port}:{ADDRESS}:{port} HOST")
-        print("ctrl-c ends it; runs go on.", flush=True)
+        print(f"It is shown only through this address. From another machine: ssh -L {port}:{ADDRESS}:{port} HOST")
+        print("ctrl-c ends it; runs continue.", flush=True)
         ended = asyncio.Event()
         for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
@@ -105,7 +105,7 @@ async def listen(command: str, listener: socket.socket, token: str) -> None:
         await runner.cleanup()
 
 
-async def guarded(command: str, port: int, token: str) -> web.Application:
+async def add_guard(command: str, port: int, token: str) -> web.Application:
     """textual-serve's application for `command`, with the guard in front of it."""
     from txlab.cli.served import Consoles
 
@@ -116,7 +116,7 @@ async def guarded(command: str, port: int, token: str) -> web.Application:
 
 
 def guard(host: str, token: str, statics: Path) -> Any:
-    """The middleware that lets a request pass only if it was sent to `host`, by a page of it, with the secret."""
+    """The middleware that admits only requests to `host`, from its own pages, with the secret."""
     from aiohttp import web
 
     door = Door(host, token, statics)
@@ -126,7 +126,7 @@ def guard(host: str, token: str, statics: Path) -> Any:
         if (refusal := door.refusal(request)) is not None:
             return refusal
         if "token" in request.query:
-            return door.entered()
+            return door.enter()
         try:
             response: web.StreamResponse = await handler(request)
         except web.HTTPException as error:
@@ -140,8 +140,8 @@ def guard(host: str, token: str, statics: Path) -> Any:
 
 
 class Door:
-    """Who may pass: the secret comes once in the address, as `token`, and from then on in a cookie that pages of other
-    sites cannot send; the two differ, so that an address in a history or a log alone does not hold the cookie."""
+    """Access control: the secret is sent once in the address, as `token`, and then in a cookie that pages of other
+    sites cannot send; the two differ, so that an address in a history or a log does not reveal the cookie."""
 
     def __init__(self, host: str, token: str, statics: Path) -> None:
         from secrets import token_urlsafe
@@ -150,7 +150,7 @@ class Door:
         self.headers = {name: value.replace("{websocket}", f"ws://{host}") for name, value in HEADERS.items()}
 
     def refusal(self, request: web.Request) -> web.Response | None:
-        """The answer to a request that may not pass, None for one that may."""
+        """The response to a rejected request; None for an admitted one."""
         from aiohttp import web
 
         if why := self.stranger(request) or self.without_secret(request):
@@ -158,7 +158,7 @@ class Door:
         return web.Response(status=404, headers=self.headers) if self.is_folder(request.path) else None
 
     def stranger(self, request: web.Request) -> str:
-        """Why a request is not one of our page, "" if it is."""
+        """Why a request is not from our page; "" if it is."""
         if request.headers.getall("Host", []) != [self.host]:
             return "wrong host"
         socket = request.headers.get("Upgrade", "").lower() == "websocket" or request.path == "/ws"
@@ -176,14 +176,14 @@ class Door:
         return "the address that txlab serve printed, with its token, opens the console"
 
     def is_folder(self, path: str) -> bool:
-        """Whether a path names a folder of the static files, or nothing that a file could be called."""
+        """Whether a path is a folder of the static files, or not a valid file name."""
         try:
             return path.startswith("/static") and (self.statics / path[len("/static") :].lstrip("/")).is_dir()
         except (OSError, ValueError):  # a name that is too long, or has a NUL
             return True
 
-    def entered(self) -> web.Response:
-        """The answer to the address with the secret: the cookie, and on to the console."""
+    def enter(self) -> web.Response:
+        """The response to the address with the secret: the cookie, and a redirect to the console."""
         from aiohttp import web
 
         answer = web.Response(text=ENTER, content_type="text/html", headers=self.headers)

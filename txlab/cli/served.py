@@ -1,8 +1,7 @@
-"""The consoles of `txlab serve`: one process for each tab, which ends with it, however either of them ends.
+"""The consoles of `txlab serve`: one process per tab; when either ends, so does the other.
 
-Notable: textual-serve waits for a console as long as it takes, and on shutdown for the browser too: with a tab open,
-SIGTERM took 15 to 23 s and once left a console behind. A message that was not of the expected form was a traceback on
-the server's terminal.
+Notable: textual-serve waits for a console without a limit, and on shutdown for the browser too: with a tab open,
+SIGTERM took 15 to 23 s and once left a console behind. A malformed message caused a traceback on the server's terminal.
 """
 
 from __future__ import annotations
@@ -22,12 +21,13 @@ from textual_serve.server import Server, to_int
 
 from txlab.runs.writing import search_path
 
-PATIENCE = 2.0  # seconds for a console to leave, and for a browser to close its end of the line
+PATIENCE = 2.0  # seconds for a console to exit, and for a browser to close its connection
 WIDEST, TALLEST = 2000, 1000  # cells
 
 
 class Console(AppService):
-    """The console of one tab, in a process group of its own. Runs that it has started are in others, and continue."""
+    """The console of one tab, in a separate process group. Runs that it has started are in other groups, and
+    continue."""
 
     async def _open_app_process(self, width: int = 80, height: int = 24) -> Process:
         environment = self._build_environment(width, height) | {"PYTHONPATH": search_path()}
@@ -38,7 +38,7 @@ class Console(AppService):
         return self._process
 
     async def stop(self) -> None:
-        """Ask the console to leave; kill it and what it has started in its group when it does not."""
+        """Ask the console to exit; kill its process group if it does not."""
         try:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(PATIENCE):
@@ -49,9 +49,9 @@ class Console(AppService):
                     os.killpg(self._process.pid, signal.SIGKILL)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(PATIENCE):
-                        while self._process.returncode is None:  # close() would collect what asyncio waits for
+                        while self._process.returncode is None:  # close() would reap the child that asyncio waits for
                             await asyncio.sleep(0.01)
-                # A run that it has started may hold its pipes, for whose end wait() waits; there is no public name.
+                # A run that it has started may hold its pipes open, and wait() waits for them; there is no public API.
                 self._process._transport.close()  # type: ignore[attr-defined]
                 await self._process.wait()
 
@@ -79,7 +79,7 @@ class Consoles(Server):
             self.command,
             write_bytes=socket.send_bytes,
             write_str=socket.send_str,
-            close=socket.close,  # type: ignore[arg-type]  # what it returns is not used
+            close=socket.close,  # type: ignore[arg-type]  # the return value is not used
             download_manager=self.download_manager,
         )
         width, height = (to_int(request.query.get(name, ""), usual) for name, usual in (("width", 80), ("height", 24)))
@@ -96,30 +96,30 @@ class Consoles(Server):
     async def _process_messages(self, websocket: web.WebSocketResponse, app_service: AppService) -> None:
         async for message in websocket:
             if message.type == WSMsgType.TEXT:
-                match understood(message.data):
+                match parse_message(message.data):
                     case "stdin", keys:
                         await app_service.send_bytes(keys.encode(errors="replace"))
                     case "resize", (width, height):
                         await app_service.set_terminal_size(width, height)
-                    case "ping", said:
-                        await websocket.send_json(["pong", said])
+                    case "ping", content:
+                        await websocket.send_json(["pong", content])
                     case "blur", _:
                         await app_service.blur()
                     case "focus", _:
                         await app_service.focus()
 
 
-def understood(text: str) -> tuple[str, Any]:
-    """What a message of the page is, and what it says. ValueError for a message that the page does not send.
+def parse_message(text: str) -> tuple[str, Any]:
+    """Parse a message of the page into its type and content. ValueError for an invalid message.
 
-    >>> understood('["resize", {"width": 80, "height": 24}]')
+    >>> parse_message('["resize", {"width": 80, "height": 24}]')
     ('resize', (80, 24))
     """
     try:
-        said = json.loads(text)
+        message = json.loads(text)
     except RecursionError:
         raise ValueError("a message of too many parts") from None
-    match said:
+    match message:
         case ["stdin", str(keys)]:
             return "stdin", keys
         case ["resize", {"width": int(width), "height": int(height)}] if 0 < width <= WIDEST and 0 < height <= TALLEST:

@@ -1,7 +1,7 @@
 """The capabilities of the terminal that commands write to.
 
-Untrusted text (names, titles, samples, reasons) goes through `shown`; colour only repeats what a word says, and is off
-without a terminal, with NO_COLOR, and on a dumb one.
+Untrusted text (names, titles, samples, reasons) goes through `sanitize`; colour only repeats what a word says, and is
+off without a terminal, with NO_COLOR, and on a dumb one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from txlab.drawing.formatting import count, number, plain
 if TYPE_CHECKING:
     from rich.text import Text as Line
 
-# Status → (glyph, glyph in ASCII, SGR colour). The word is always shown beside it.
+# Status → (glyph, glyph in ASCII, SGR colour). The word is always shown next to it.
 GLYPHS = {
     "created": ("○", ".", 90),
     "running": ("●", "*", 32),
@@ -47,7 +47,7 @@ def ascii_asked() -> bool:
 
 
 def ascii_only() -> bool:
-    """Whether to use only ASCII: requested, or all that the output can encode."""
+    """Whether to use only ASCII: requested, or required by the output's encoding."""
     if ascii_asked():
         return True
     return (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "") not in ("utf8", "utf16", "utf32")
@@ -76,14 +76,14 @@ def columns() -> int:
     return max(20, shutil.get_terminal_size((100, 24)).columns)
 
 
-def shown(text: str) -> str:
+def sanitize(text: str) -> str:
     """Return untrusted text on one line, safe for the terminal."""
     from txlab.drawing.text import visible
 
     return visible(text, ascii_only())
 
 
-def wrapped(text: str) -> str:
+def wrap_for_terminal(text: str) -> str:
     """The text broken between words where a terminal is too narrow for it; a file or a pipe gets one line."""
     if not sys.stdout.isatty():
         return text
@@ -93,7 +93,7 @@ def wrapped(text: str) -> str:
 def complain(message: str) -> None:
     """Write one line to stderr, safe for the terminal."""
     with contextlib.suppress(OSError):
-        print(f"txlab: {shown(message)}", file=sys.stderr, flush=True)
+        print(f"txlab: {sanitize(message)}", file=sys.stderr, flush=True)
 
 
 def numeral(value: float) -> str:
@@ -101,17 +101,17 @@ def numeral(value: float) -> str:
     return plain(number(value)) if ascii_only() else number(value)
 
 
-def spaced(number: float) -> str:
+def group_digits(number: float) -> str:
     """Format a whole number with spaces between thousands."""
     return plain(count(number)) if ascii_only() else count(number)
 
 
 def plural(number: int, noun: str) -> str:
     """ "1 token", "2 tokens"."""
-    return f"{spaced(number)} {noun}{'' if number == 1 else 's'}"
+    return f"{group_digits(number)} {noun}{'' if number == 1 else 's'}"
 
 
-def coloured(text: str, colour: int) -> str:
+def colour_text(text: str, colour: int) -> str:
     """Return the text in one of the 16 colours, by its SGR number, if this terminal has colours."""
     return f"\x1b[{colour}m{text}\x1b[0m" if colours() else text
 
@@ -119,7 +119,7 @@ def coloured(text: str, colour: int) -> str:
 def status_word(status: str) -> tuple[str, int]:
     """Return ("● running", its colour)."""
     glyph, plain, colour = GLYPHS.get(status, ("?", "?", 31))
-    return f"{plain if ascii_only() else glyph} {shown(status[:40])}", colour
+    return f"{plain if ascii_only() else glyph} {sanitize(status[:40])}", colour
 
 
 def meter(share: float, cells: int, signs: str = "━╌") -> str:

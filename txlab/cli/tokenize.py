@@ -1,7 +1,7 @@
 """`txlab tokenize`: a text as tokens: ids, bytes and positions, or only the ids.
 
 The input is arbitrary bytes; characters are counted only where it is valid UTF-8. Ids come from the fast path, and the
-table has only the first tokens unless all are requested, so that a pipe of megabytes is answered at once.
+table has only the first tokens unless all are requested, so that a pipe of megabytes is answered immediately.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import typer
 
 from txlab.cli import options
 from txlab.cli.output import Column, print_answer, table
-from txlab.cli.terminal import ascii_only, numeral, plural, shown, spaced
+from txlab.cli.terminal import ascii_only, group_digits, numeral, plural, sanitize
 from txlab.errors import Guess, LabError, nearest
 from txlab.files import read_regular
 
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from txlab.engine.tokenizers.offsets import Statistics, TokenSpan
     from txlab.engine.tokenizers.tokenizer import Ids, Tokenizer
 
-BLOCK = 1 << 16  # ids written at once
+BLOCK = 1 << 16  # ids per write
 LONGEST_LABEL = 40  # cells
 
 
 def pattern_named(given: str | None) -> str | None:
     """Return the pattern of that name; raise LabError for an unknown one."""
-    from txlab.engine.tokenizers.patterns import NAMES, named
+    from txlab.engine.tokenizers.patterns import NAMES, name_or_pattern
 
     if given is not None and given not in NAMES:
         raise LabError(f"--pattern {given!r} is not known{nearest(given, NAMES)}; allowed: {', '.join(NAMES)}")
-    return None if given is None else named(given)
+    return None if given is None else name_or_pattern(given)
 
 
 def tokenize(
@@ -60,29 +60,29 @@ def tokenize(
     special: options.Special = False,
     every: options.EveryToken = False,
 ) -> None:
-    """A text as tokens: ids, bytes, places."""
+    """A text as tokens: ids, bytes, positions."""
     from txlab.engine.tokenizers.offsets import statistics, token_spans_of_bytes
     from txlab.experiments.tokenizer_store import tokenizer_named
 
     with guesses() as guessed:
         chosen = tokenizer_named(tokenizer, pattern_named(pattern))
-    given = given_bytes(text, file)
+    given = read_bytes(text, file)
     assert given is not None
-    found = ids_of(chosen, given, special)
+    encoded = ids_of(chosen, given, special)
     if ids:
-        for start in range(0, len(found), BLOCK):  # all in one line, a block at a time
-            sys.stdout.write((" " if start else "") + " ".join(map(str, found[start : start + BLOCK].tolist())))
+        for start in range(0, len(encoded), BLOCK):  # all in one line, a block at a time
+            sys.stdout.write((" " if start else "") + " ".join(map(str, encoded[start : start + BLOCK].tolist())))
         sys.stdout.write("\n")
         return
-    totals = statistics(given, found)
+    totals = statistics(given, encoded)
     pieces = token_spans_of_bytes(chosen, given, special, None if every else options.ROWS)
-    told = answer(tokenizer, chosen, found, pieces, totals) if json or csv else {}
-    if print_answer(told | ({"warnings": guessed} if guessed else {}), "pieces", json, csv):
+    content = answer(tokenizer, chosen, encoded, pieces, totals) if json or csv else {}
+    if print_answer(content | ({"warnings": guessed} if guessed else {}), "pieces", json, csv):
         return
     if pieces:
         print_table(pieces)
-        if left := len(found) - len(pieces):
-            print(f"\nand {spaced(left)} more; --all shows them, --ids prints the ids alone")
+        if left := len(encoded) - len(pieces):
+            print(f"\nand {group_digits(left)} more; --all shows them, --ids prints the ids alone")
         print()
     print_totals(tokenizer, chosen, totals)
 
@@ -90,17 +90,17 @@ def tokenize(
 @contextlib.contextmanager
 def guesses() -> Iterator[list[str]]:
     """Collect the warnings about guesses, which are also written to stderr."""
-    found: list[str] = []
+    guessed: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", Guess)
-        yield found
+        yield guessed
     for warning in caught:
         if issubclass(warning.category, Guess):
-            found.append(str(warning.message))
+            guessed.append(str(warning.message))
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
 
 
-def given_bytes(text: str | None, file: Path | None, needed: bool = True) -> bytes | None:
+def read_bytes(text: str | None, file: Path | None, needed: bool = True) -> bytes | None:
     """Return the argument, a file's content or standard input; None if nothing is given and nothing is needed."""
     if text not in (None, "-") and file is not None:
         raise LabError("give either a text or --file, not both")
@@ -151,11 +151,11 @@ def ids_of(tokenizer: Tokenizer, data: bytes, special: bool = False) -> Ids:
     """Encode any bytes, the fast way where they are text. `special`: texts of special tokens become these tokens."""
     import numpy as np
 
-    from txlab.engine.tokenizers.tokenizer import ids_of_bytes
+    from txlab.engine.tokenizers.tokenizer import ids_of_bytes, specials_of
 
     if not special:
         return ids_of_bytes(tokenizer, data)
-    if not getattr(tokenizer, "special", ()):
+    if not specials_of(tokenizer):
         raise LabError("--special is for tokenizers with special tokens, and this one has none")
     try:
         text = data.decode()
@@ -231,4 +231,4 @@ def print_totals(name: str, tokenizer: Tokenizer, totals: Statistics) -> None:
     if totals.tokens:
         per_word = f", {numeral(totals.tokens_per_word)} tokens per word" if totals.words else ""
         print(f"{numeral(totals.bytes_per_token)} bytes per token{per_word}")
-    print(shown(f"tokenizer {name}: {kind_of(tokenizer)}, {spaced(tokenizer.vocabulary)} tokens"))
+    print(sanitize(f"tokenizer {name}: {kind_of(tokenizer)}, {group_digits(tokenizer.vocabulary)} tokens"))

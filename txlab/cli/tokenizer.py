@@ -1,4 +1,4 @@
-"""`txlab tokenizer train`, `export` and `list`: your own byte pair encodings, and the formats other programs read.
+"""`txlab tokenizer train`, `export` and `list`: train byte pair encodings, and export them for other programs.
 
 All arguments are validated before training begins, and a file is written completely or not at all, so that ctrl-c at
 any time leaves nothing behind.
@@ -19,7 +19,7 @@ import typer
 
 from txlab.cli import options
 from txlab.cli.output import Column, print_rows, table
-from txlab.cli.terminal import can_redraw, columns, meter, numeral, shown, spaced
+from txlab.cli.terminal import can_redraw, columns, group_digits, meter, numeral, sanitize
 from txlab.cli.tokenize import guesses, pattern_named, standard_text
 from txlab.drawing.formatting import duration
 from txlab.errors import LabError
@@ -35,22 +35,22 @@ def train(
         typer.Argument(metavar="SOURCE", help="python-docs, python-source, a file, a folder, or - for standard input"),
     ],
     vocabulary: Annotated[
-        int, typer.Option("--vocabulary", metavar="N", help="tokens in all, with the base and the special ones", min=1)
+        int, typer.Option("--vocabulary", metavar="N", help="tokens in total, with the base and special tokens", min=1)
     ],
     name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="save it under a name, for scenarios and commands")
+        str | None, typer.Option("--name", metavar="NAME", help="save it under this name, for scenarios and commands")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="write it to this file instead")] = None,
     base: Annotated[
         Literal["bytes", "alphabet"],
-        typer.Option("--base", help="what is merged: bytes, or the letters of the text (alphabet)"),
+        typer.Option("--base", help="the base units: bytes, or the letters of the text (alphabet)"),
     ] = "bytes",
     pattern: Annotated[
         Literal["gpt4", "cl100k", "gpt2", "none"] | None,
         typer.Option(
             "--pattern",
-            help="how the text is cut into what merges never cross: gpt4, cl100k, gpt2 or none; else gpt4 for bytes, "
-            "none for an alphabet, whose words end by themselves",
+            help="how the text is split into pieces that merges never cross: gpt4, cl100k, gpt2 or none; "
+            "else gpt4 for bytes, none for an alphabet, whose words end by themselves",
         ),
     ] = None,
     special: Annotated[
@@ -60,7 +60,7 @@ def train(
         Literal["first", "greatest"],
         typer.Option(
             "--ties",
-            help="of equally frequent pairs, which is merged: first, of the lowest ids; greatest, by bytes",
+            help="the pair merged among equally frequent ones: first, of the lowest ids; greatest, by bytes",
         ),
     ] = "first",
     replace: options.Replace = False,
@@ -83,12 +83,12 @@ def train(
         what = "256 bytes" if base == "bytes" else f"{start.size} tokens of the alphabet"
         extra = f" and {len(specials)} special" if specials else ""
         raise LabError(
-            f"--vocabulary {vocabulary} leaves no room for a merge beside the {what}{extra}; at least {smallest}"
+            f"--vocabulary {vocabulary} leaves no room for a merge after the {what}{extra}; at least {smallest}"
         )
     began = time.monotonic()
     line = ProgressLine()
     try:
-        trainer = Trainer(count_chunks(line.counted(texts), cut, [*start.special, *specials]), start, ties)
+        trainer = Trainer(count_chunks(line.count_texts(texts), cut, [*start.special, *specials]), start, ties)
         line.learn(trainer, vocabulary - len(specials))
     finally:
         line.close()
@@ -103,14 +103,14 @@ def train(
             save_tokenizer(tokenizer, path)
     report(trainer, tokenizer.vocabulary, corpora, time.monotonic() - began)
     if tokenizer.vocabulary < vocabulary:
-        print(f"fewer than the {spaced(vocabulary)} asked for: no pair is left that occurs twice")
+        print(f"fewer than the {group_digits(vocabulary)} requested: no pair occurs twice any more")
     tell_where(path, name)
 
 
 def place(name: str | None, out: Path | None, replace: bool) -> Path:
     """Return the path the tokenizer will be written to, validated before training."""
     if (name is None) == (out is None):
-        raise LabError("give either --name NAME, which scenarios and commands then know, or --out FILE")
+        raise LabError("give either --name NAME, for use in scenarios and commands, or --out FILE")
     if name is not None:
         from txlab.experiments.tokenizer_store import place_for
 
@@ -127,16 +127,16 @@ def free_place(out: Path, replace: bool, name: str = "--out") -> Path:
     """Return a path that can be written to; raise LabError otherwise, naming the option."""
     with unwritable(out):
         if not out.parent.is_dir():
-            raise LabError(f"{name} {str(out)!r} lies in a folder that is not there")
+            raise LabError(f"{name} {str(out)!r} is in a folder that does not exist")
         if not os.access(out.parent, os.W_OK):
-            raise LabError(f"{name} {str(out)!r} lies in a folder that one may not write to")
+            raise LabError(f"{name} {str(out)!r} is in a folder that is not writable")
         if out.exists() and not replace:
-            raise LabError(f"{name} {str(out)!r} is there already; --replace replaces it")
+            raise LabError(f"{name} {str(out)!r} exists already; --replace replaces it")
     return out
 
 
 def check_specials(specials: Sequence[str], taken: Collection[str]) -> None:
-    """Raise LabError for invalid special tokens, or those that the base already has."""
+    """Raise LabError for special tokens that are invalid or already in the base."""
     from txlab.engine.tokenizers.tokenizer import utf8
 
     if "" in specials or len(set(specials)) < len(specials):
@@ -173,7 +173,7 @@ class ProgressLine:
     def __init__(self) -> None:
         self.draws, self.drawn = can_redraw(), 0.0
 
-    def counted(self, texts: Sequence[str]) -> Iterator[str]:
+    def count_texts(self, texts: Sequence[str]) -> Iterator[str]:
         whole, seen = sum(map(len, texts)), 0
         for text in texts:
             self.draw(seen / whole, "counting")
@@ -186,7 +186,7 @@ class ProgressLine:
         while trainer.vocabulary < vocabulary and trainer.step() is not None:
             share = (trainer.vocabulary - first) / (vocabulary - first)
             left = duration((time.monotonic() - began) * (1 - share) / share)
-            self.draw(share, f"{spaced(trainer.vocabulary)} of {spaced(vocabulary)} tokens, {left} left")
+            self.draw(share, f"{group_digits(trainer.vocabulary)} of {group_digits(vocabulary)} tokens, {left} left")
 
     def draw(self, share: float, words: str) -> None:
         from txlab.drawing.text import cut
@@ -201,7 +201,7 @@ class ProgressLine:
         try:
             sys.stdout.write(text)
             sys.stdout.flush()
-        except OSError:  # the output is closed; training goes on
+        except OSError:  # the output is closed; training continues
             self.draws = False
 
     def close(self) -> None:
@@ -221,20 +221,20 @@ def unwritable(path: Path) -> Iterator[None]:
 
 
 def report(trainer: Trainer, vocabulary: int, corpora: Sequence[Corpus], seconds: float) -> None:
-    """Print what was learnt, from which texts, and how well it compresses them."""
+    """Print the tokenizer's size, its training texts, and its compression of them."""
     size = sum(len(document.encode()) for corpus in corpora for document in corpus.documents)
     names = ", ".join(corpus.name for corpus in corpora)
     took = duration(seconds) if seconds >= 1 else "less than a second"
-    what = f"{spaced(vocabulary)} tokens, {spaced(len(trainer.merges))} of them merged"
-    print(shown(f"{what}, learnt from {names} ({spaced(size)} bytes) in {took}"))
-    print(f"of that text   {spaced(trainer.length())} tokens, {numeral(size / trainer.length())} bytes each")
+    what = f"{group_digits(vocabulary)} tokens, {group_digits(len(trainer.merges))} of them merged"
+    print(sanitize(f"{what}, learnt from {names} ({group_digits(size)} bytes) in {took}"))
+    print(f"of that text   {group_digits(trainer.length())} tokens, {numeral(size / trainer.length())} bytes each")
 
 
 def tell_where(path: Path, name: str | None) -> None:
-    said = shlex.quote(name or str(path))
-    print(shown(f"file           {path}"))
-    print(shown(f"look at it     txlab tokenize --tokenizer {said} 'some text'"))
-    print(shown(f"learn with it  txlab run gpt-tiny --set data.tokenizer={said}"))
+    quoted = shlex.quote(name or str(path))
+    print(sanitize(f"file           {path}"))
+    print(sanitize(f"try it         txlab tokenize --tokenizer {quoted} 'some text'"))
+    print(sanitize(f"train with it  txlab run gpt-tiny --set data.tokenizer={quoted}"))
 
 
 def export(
@@ -247,7 +247,7 @@ def export(
     pattern: options.Pattern = None,
     replace: options.Replace = False,
 ) -> None:
-    """Write a tokenizer in a format that other programs read."""
+    """Export a tokenizer for other programs."""
     from txlab.experiments.tokenizer_store import tokenizer_named
 
     tokenizer = tokenizer_named(name, pattern_named(pattern))
@@ -259,39 +259,41 @@ def export(
         free_place(path.with_name(path.name + BESIDE), replace)
     with unwritable(path):
         lost = export_tokenizer(tokenizer, path, form)
-    print(shown(f"{path} {lost}" if lost else str(path)))
+    print(sanitize(f"{path} {lost}" if lost else str(path)))
 
 
-def listed(json: options.JsonLines = False, csv: options.Csv = False) -> None:
-    """The saved tokenizers."""
+def list_saved(json: options.JsonLines = False, csv: options.Csv = False) -> None:
+    """List the saved tokenizers."""
     from txlab.experiments.tokenizer_store import files_by_name, tokenizers_folder
 
-    rows = [described(name, path) for name, path in sorted(files_by_name().items())]
+    rows = [describe_file(name, path) for name, path in sorted(files_by_name().items())]
     if print_rows(rows, json, csv):
         return
     if not rows:
-        where = shown(str(tokenizers_folder()))
+        where = sanitize(str(tokenizers_folder()))
         print(f"no tokenizer is saved in {where}; txlab tokenizer train SOURCE --vocabulary N --name NAME makes one")
         return
     head = [Column("name"), Column("kind"), Column("tokens", "right"), Column("special", "right")]
     head += [Column("pattern"), Column("file", loose=True)]
     cells = [
         [
-            shown(row["name"]),
-            shown(row.get("kind", "unreadable")),
-            spaced(row["vocabulary"]) if "vocabulary" in row else "",
-            spaced(row["special"]) if row.get("special") else "",
-            shown(cut_pattern(row.get("pattern", ""))),
-            shown(row.get("error", row["file"])),
+            sanitize(row["name"]),
+            sanitize(row.get("kind", "unreadable")),
+            group_digits(row["vocabulary"]) if "vocabulary" in row else "",
+            group_digits(row["special"]) if row.get("special") else "",
+            sanitize(cut_pattern(row.get("pattern", ""))),
+            sanitize(row.get("error", row["file"])),
         ]
         for row in rows
     ]
     print(table(head, cells))
 
 
-def described(name: str, path: Path) -> dict[str, Any]:
+def describe_file(name: str, path: Path) -> dict[str, Any]:
     """Return the list entry of one file; for a broken one, the reason."""
+    from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
     from txlab.engine.tokenizers.files import load_tokenizer
+    from txlab.engine.tokenizers.tokenizer import specials_of
     from txlab.experiments.tokenizer_store import kind_of
 
     row: dict[str, Any] = {"name": name, "file": str(path)}
@@ -303,7 +305,8 @@ def described(name: str, path: Path) -> dict[str, Any]:
     if guessed:
         row["warnings"] = guessed
     row |= {"kind": kind_of(tokenizer), "vocabulary": tokenizer.vocabulary}
-    return row | {"special": len(getattr(tokenizer, "special", ())), "pattern": getattr(tokenizer, "pattern", "")}
+    pattern = tokenizer.pattern if isinstance(tokenizer, BytePairTokenizer) else ""
+    return row | {"special": len(specials_of(tokenizer)), "pattern": pattern}
 
 
 def cut_pattern(pattern: str) -> str:

@@ -1,7 +1,7 @@
 """`txlab tokenizer compare`: two to four tokenizers on the same text, language by language, and where they differ.
 
-Tokenizers differ between two neighbouring cuts that all of them share if one of them cuts in between; so differences
-are shown as short as possible, and what the tokenizers have in common is left out.
+Tokenizers differ between two neighbouring shared cuts if any of them cuts in between; so differences are as short as
+possible, and common parts are left out.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import typer
 
 from txlab.cli import options
 from txlab.cli.output import Column, print_json, table
-from txlab.cli.terminal import ascii_only, columns, numeral, shown, spaced
-from txlab.cli.tokenize import given_bytes, guesses, ids_of, numbers, pattern_named
+from txlab.cli.terminal import ascii_only, columns, group_digits, numeral, sanitize
+from txlab.cli.tokenize import guesses, ids_of, numbers, pattern_named, read_bytes
 from txlab.errors import LabError
 
 if TYPE_CHECKING:
@@ -54,32 +54,30 @@ def compare(
     json: options.Json = False,
     every: Annotated[bool, typer.Option("--all", help=f"every place where they differ, not only {PLACES}")] = False,
 ) -> None:
-    """Two to four tokenizers side by side."""
+    """Compare two to four tokenizers."""
     if not 2 <= len(names) <= MOST:
-        raise LabError(
-            f"compare takes two to {MOST} tokenizers, and {len(names)} {'is' if len(names) == 1 else 'are'} given"
-        )
+        raise LabError(f"compare takes two to {MOST} tokenizers, not {len(names)}")
     from txlab.engine.tokenizers.offsets import statistics
     from txlab.experiments.sentences import by_language
     from txlab.experiments.tokenizer_store import tokenizer_named
 
     with guesses() as guessed:
         tokenizers = [tokenizer_named(name, pattern_named(pattern)) for name in names]
-    given = given_bytes(text, file, needed=False)
+    given = read_bytes(text, file, needed=False)
     rows = by_language(tokenizers)
     # Without a text: the sentences of all languages joined.
     data = "\n".join(row.language.text for row in rows).encode() if given is None else given
     ids = [ids_of(each, data) for each in tokenizers]
     whole = [statistics(data, each) for each in ids]
-    found = None if given is None else differences(tokenizers, ids, given, None if every else PLACES)
+    differing = None if given is None else differences(tokenizers, ids, given, None if every else PLACES)
     if json:
-        said = answer(names, tokenizers, whole, found, rows)
-        print_json(said | ({"warnings": guessed} if guessed else {}))
+        content = answer(names, tokenizers, whole, differing, rows)
+        print_json(content | ({"warnings": guessed} if guessed else {}))
         return
     what = "the same sentences in all languages below" if given is None else "the given text"
     print_totals(names, tokenizers, whole, what)
-    if found is not None:
-        print_differences(names, found, whole[0].bytes)
+    if differing is not None:
+        print_differences(names, differing, whole[0].bytes)
     print_languages(names, rows)
 
 
@@ -133,27 +131,27 @@ def answer(
     names: Sequence[str],
     tokenizers: Sequence[Tokenizer],
     whole: Sequence[Statistics],
-    found: Differences | None,
+    differing: Differences | None,
     rows: Sequence[LanguageStatistics],
 ) -> dict[str, Any]:
     """Return everything as JSON; the parts of a difference are text where they are UTF-8, \\xe2 where not."""
     from txlab.engine.tokenizers.tokenizer import legible
     from txlab.experiments.tokenizer_store import kind_of
 
-    said: dict[str, Any] = {
+    content: dict[str, Any] = {
         "tokenizers": [
             {"name": name, "kind": kind_of(tokenizer), "vocabulary": tokenizer.vocabulary} | numbers(statistics)
             for name, tokenizer, statistics in zip(names, tokenizers, whole, strict=True)
         ]
     }
-    if found is not None:
-        said["differences"] = [
+    if differing is not None:
+        content["differences"] = [
             {"start": one.start, "stop": one.stop, "tokens": [[legible(part) for part in parts] for parts in one.parts]}
-            for one in found.shown
+            for one in differing.shown
         ]
-        said["differences_left_out"] = len(found.starts) - len(found.shown)
-        said["differing_share"] = found.share(whole[0].bytes)
-    said["languages"] = [
+        content["differences_left_out"] = len(differing.starts) - len(differing.shown)
+        content["differing_share"] = differing.share(whole[0].bytes)
+    content["languages"] = [
         {
             "name": row.language.name,
             "script": row.language.script,
@@ -161,7 +159,7 @@ def answer(
         }
         for row in rows
     ]
-    return said
+    return content
 
 
 def print_totals(names: Sequence[str], tokenizers: Sequence[Tokenizer], whole: Sequence[Statistics], what: str) -> None:
@@ -169,39 +167,39 @@ def print_totals(names: Sequence[str], tokenizers: Sequence[Tokenizer], whole: S
     head += [Column("bytes per token", "right"), Column("tokens per word", "right")]
     rows = [
         [
-            shown(name),
-            spaced(tokenizer.vocabulary),
-            spaced(each.tokens),
+            sanitize(name),
+            group_digits(tokenizer.vocabulary),
+            group_digits(each.tokens),
             numeral(each.bytes_per_token),
             numeral(each.tokens_per_word),
         ]
         for name, tokenizer, each in zip(names, tokenizers, whole, strict=True)
     ]
-    print(f"on {what}: {spaced(whole[0].bytes)} bytes, {spaced(whole[0].words)} words\n")
+    print(f"on {what}: {group_digits(whole[0].bytes)} bytes, {group_digits(whole[0].words)} words\n")
     print(table(head, rows))
 
 
-def print_differences(names: Sequence[str], found: Differences, size: int) -> None:
+def print_differences(names: Sequence[str], differing: Differences, size: int) -> None:
     from txlab.drawing.text import cut, label
     from txlab.engine.tokenizers.tokenizer import legible
 
-    if not len(found.starts):
-        print("\nthey cut it alike everywhere")
+    if not len(differing.starts):
+        print("\nthey split it identically")
         return
-    count = "one place" if len(found.starts) == 1 else f"{spaced(len(found.starts))} places"
-    print(f"\nthey cut it differently in {count}, {100 * found.share(size):.0f} % of its bytes\n")
+    count = "one place" if len(differing.starts) == 1 else f"{group_digits(len(differing.starts))} places"
+    print(f"\nthey split it differently in {count}, {100 * differing.share(size):.0f} % of its bytes\n")
     bar, room = "|" if ascii_only() else "│", max(12, (columns() - 12) // len(names) - 2)
-    head = [Column("byte", "right"), *(Column(cut(shown(name), room)) for name in names)]
+    head = [Column("byte", "right"), *(Column(cut(sanitize(name), room)) for name in names)]
     rows = [
         [
-            spaced(one.start),
+            group_digits(one.start),
             *(cut(bar.join(label(legible(part), ascii_only()) for part in parts), room) for parts in one.parts),
         ]
-        for one in found.shown
+        for one in differing.shown
     ]
     print(table(head, rows))
-    if left := len(found.starts) - len(found.shown):
-        print(f"\nand {spaced(left)} more; --all shows them")
+    if left := len(differing.starts) - len(differing.shown):
+        print(f"\nand {group_digits(left)} more; --all shows them")
 
 
 def print_languages(names: Sequence[str], rows: Sequence[LanguageStatistics]) -> None:
@@ -211,12 +209,14 @@ def print_languages(names: Sequence[str], rows: Sequence[LanguageStatistics]) ->
     room = max(6, (columns() - 20) // len(names) - 9)
     head = [Column("language"), Column("script", loose=True)]
     for name in names:
-        head += [Column(cut(shown(name), room), "right"), Column("/word", "right")]
+        head += [Column(cut(sanitize(name), room), "right"), Column("/word", "right")]
     cells = [
         [
             row.language.name,
             row.language.script,
-            *itertools.chain.from_iterable((spaced(s.tokens), numeral(s.tokens_per_word)) for s in row.statistics),
+            *itertools.chain.from_iterable(
+                (group_digits(s.tokens), numeral(s.tokens_per_word)) for s in row.statistics
+            ),
         ]
         for row in rows
     ]

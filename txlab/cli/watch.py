@@ -1,9 +1,9 @@
-"""`txlab watch`: run any program as it is and make a run of what it prints, or of a file that it prints into.
+"""`txlab watch`: run any program unchanged and make a run from its output, or from a growing file.
 
-Notable: on a terminal the program has a terminal of its own (a pty of the same size and settings), so its bars and
-colours are those that it always has; keys go to it as they are typed, ctrl-c too, which its terminal turns into one
-signal. Its other streams are pipes. The program is started before anything else, since its terminal is set between
-fork and exec, where no other thread may run.
+Notable: on a terminal the program gets a pty of the same size and settings, so its bars and colours are unchanged; keys
+are passed to it as they are typed, including ctrl-c, which its terminal turns into one signal. Its other streams are
+pipes. The program is started before anything else, since its terminal is set between fork and exec, where no other
+thread may run.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ from txlab.errors import LabError
 
 if TYPE_CHECKING:
     from txlab.runs.recording import Status
+    from txlab.runs.stdout_tables import Lines
     from txlab.runs.watching import PrintedRun
 
 PIECE = 1 << 16
 CTRL_Z = b"\x1a"
-DRAIN = 1.0  # seconds for output that a program leaves behind when it ends
-LOOK_EVERY = 0.2  # seconds between looks at a file
+DRAIN = 1.0  # seconds to read the remaining output of an ended program
+LOOK_EVERY = 0.2  # seconds between checks of a file
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -44,26 +45,35 @@ INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def watch(
     command: Annotated[list[str] | None, typer.Argument(metavar="[--] COMMAND…", help="the program to run")] = None,
     file: Annotated[
-        Path | None, typer.Option("--file", metavar="FILE", help="follow what is printed into this file instead")
+        Path | None, typer.Option("--file", metavar="FILE", help="follow this growing file instead")
     ] = None,
     name: Annotated[
         str | None, typer.Option("--name", metavar="NAME", help="the run's name; else the script's")
     ] = None,
+    pattern: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--pattern", metavar="REGEX", help="read these values only: 'loss=(?P<loss>\\S+)', also (?P<step>…)"
+        ),
+    ] = None,
 ) -> None:
-    """Run any script as it is; what it prints becomes a run.
+    """Run any script unchanged; its output becomes a run.
 
     Progress bars, `loss 0.3`, `key=value`, dictionaries and JSON are read; the exit status is the program's.
     """
     if bool(command) == (file is not None):
         raise LabError("give either a program, as in txlab watch -- python train.py, or --file FILE")
+    from txlab.runs.stdout_tables import Lines, compile_patterns
+
+    lines = Lines(compile_patterns(pattern or []))
     if file is not None:
-        follow_file(file, name or file.stem)
+        follow_file(file, name or file.stem, lines)
     else:
-        raise typer.Exit(run_program(command or [], name or name_of(command or [])))
+        raise typer.Exit(run_program(command or [], name or name_of(command or []), lines))
 
 
 def name_of(command: list[str]) -> str:
-    """What a run of this command is called: its script or module, else the program.
+    """The name for a run of this command: its script or module, else the program.
 
     >>> name_of(["python3", "-u", "src/train.py", "--lr=1"]), name_of(["python", "-m", "pkg.train"]), name_of(["make"])
     ('train', 'pkg.train', 'make')
@@ -76,7 +86,7 @@ def name_of(command: list[str]) -> str:
     return Path(command[0]).stem
 
 
-def begin(name: str, command: list[str], source: str) -> PrintedRun:
+def begin(name: str, command: list[str], source: str, lines: Lines) -> PrintedRun:
     from txlab.runs.record import record
     from txlab.runs.watching import PrintedRun
 
@@ -84,17 +94,31 @@ def begin(name: str, command: list[str], source: str) -> PrintedRun:
     run.recorder.info.command = command or run.recorder.info.command
     run.recorder.info.save(run.recorder.run)
     complain(f"recorded as {run.path.name}; txlab attach shows it")
-    return PrintedRun(run)
+    return PrintedRun(run, lines)
 
 
-def run_program(command: list[str], name: str) -> int:
+def report_unread(printed: PrintedRun) -> None:
+    """Say that nothing was read, with the lines that looked most like those of a training, and how to read them."""
+    from txlab.runs.stdout_steps import pattern_for
+
+    if printed.numbers:
+        return
+    complain("no numbers of a training were found in its output")
+    if likeliest := printed.output.likeliest():
+        complain("the lines that looked most like it:")
+        for line in likeliest:
+            complain(f"  {line.strip()[:100]}")
+        complain(f"name what to read, for instance: txlab watch --pattern {shlex.quote(pattern_for(likeliest[0]))} …")
+
+
+def run_program(command: list[str], name: str, lines: Lines) -> int:
     """Run a program to its end and return its exit status, 128 + N if signal N ended it."""
     terminal = sys.stdout.isatty() or sys.stderr.isatty()
     keys = terminal and sys.stdin is not None and sys.stdin.isatty()
     child = Child(command, terminal, keys)
     with child.signals():
         try:
-            printed = begin(name, command, shlex.join(command)[:200])
+            printed = begin(name, command, shlex.join(command)[:200], lines)
         except BaseException:
             child.end()
             raise
@@ -102,14 +126,12 @@ def run_program(command: list[str], name: str) -> int:
             child.copy(printed, again)
     status, reason = child.outcome()
     printed.close(status, reason)
-    if not printed.numbers:
-        complain("nothing that it printed was read as numbers of a training")
+    report_unread(printed)
     return child.code if child.code >= 0 else 128 - child.code
 
 
 class Child:
-    """The program, and where its output comes from: `outputs` maps descriptors to those of ours that they are copied
-    to."""
+    """The program and its output: `outputs` maps its descriptors to ours, to which they are copied."""
 
     def __init__(self, command: list[str], terminal: bool, keys: bool) -> None:
         from txlab.runs.root import environment_of_child
@@ -134,7 +156,7 @@ class Child:
             self.outputs[read] = ours
             streams.append(write)
             ends.append(write)
-            environment.setdefault("PYTHONUNBUFFERED", "1")  # or its lines would come when a buffer is full
+            environment.setdefault("PYTHONUNBUFFERED", "1")  # or its lines would arrive only when a buffer is full
 
         def own_terminal() -> None:
             if slave >= 0:
@@ -158,20 +180,20 @@ class Child:
                 os.close(end)
 
     def resize(self) -> None:
-        """Give its terminal the size of ours."""
+        """Set the size of its terminal to that of ours."""
         if self.master is not None:
             with contextlib.suppress(OSError):
                 size = fcntl.ioctl(1 if sys.stdout.isatty() else 2, termios.TIOCGWINSZ, bytes(8))
                 fcntl.ioctl(self.master, termios.TIOCSWINSZ, size)
 
     def send(self, number: int) -> None:
-        """Send a signal to the program and what it has started."""
+        """Send a signal to the program and its children."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, number)
 
     @contextlib.contextmanager
     def signals(self) -> Iterator[None]:
-        """Pass signals on. Set before the recording begins, which leaves the decision to handlers that it finds."""
+        """Pass signals on. Installed before the recording begins, which leaves the decision to existing handlers."""
         before: dict[int, Any] = {}
         for number in map(int, PASSED_ON):
             if signal.getsignal(number) is not signal.SIG_IGN:
@@ -184,7 +206,8 @@ class Child:
                 signal.signal(given, handler)
 
     def copy(self, printed: PrintedRun, again: Any) -> None:
-        """Copy output (and keys) until the program has ended. `again` sets our terminal anew after it was stopped."""
+        """Copy output (and keys) until the program has ended. `again` restores the mode of our terminal after a
+        stop."""
         from txlab.runs.watching import PAUSE
 
         ended = 0.0
@@ -210,26 +233,26 @@ class Child:
                 printed.idle()
             ended = ended or (time.monotonic() if self.process.poll() is not None else 0.0)
             if ended and (not ready or time.monotonic() - ended > DRAIN):
-                break  # something that it started holds its output open
+                break  # a child holds its output open
         self.code = self.process.wait()
 
     def copy_piece(self, source: int, printed: PrintedRun) -> bool:
         try:
             data = os.read(source, PIECE)
         except OSError as error:
-            if error.errno == errno.EIO:  # how a pty says that nobody has it open any more
+            if error.errno == errno.EIO:  # a pty that no process has open any more
                 return False
             raise
         rest = memoryview(data)
-        with contextlib.suppress(OSError):  # our output is closed; the program goes on
+        with contextlib.suppress(OSError):  # our output is closed; the program continues
             while rest:
                 rest = rest[os.write(self.outputs[source], rest) :]
-        printed.feed(data)
+        printed.feed(data, self.outputs[source] if self.master is None else 0)
         return bool(data)
 
     def stop(self, again: Any) -> None:
-        """Stop the program and this one, as ctrl-z does, and go on together. The program's terminal would not do it: a
-        process group without a shell in its session is never stopped by a key."""
+        """Stop the program and this one, as ctrl-z does, and continue both together. The program's terminal would not
+        do it: an orphaned process group is never stopped by a key."""
         again(False)
         self.send(signal.SIGSTOP)
         os.kill(0, signal.SIGSTOP)
@@ -285,8 +308,8 @@ def raw(descriptor: int | None) -> Iterator[Any]:
         again(False)
 
 
-def follow_file(file: Path, name: str) -> None:
-    """Make a run of a file that grows, from its start, until ctrl-c."""
+def follow_file(file: Path, name: str, lines: Lines) -> None:
+    """Make a run from a growing file, from its start, until ctrl-c."""
     from txlab.files import open_regular
     from txlab.runs.watching import PAUSE
 
@@ -294,11 +317,11 @@ def follow_file(file: Path, name: str) -> None:
         os.close(open_regular(file))
     except OSError as error:
         raise LabError(f"{file} cannot be read: {error.strerror}") from None
-    printed = begin(name, [], str(file.resolve()))
+    printed = begin(name, [], str(file.resolve()), lines)
     offset, inode = 0, -1
     try:
         while True:
-            with contextlib.suppress(OSError):  # renamed or deleted: perhaps a new one comes
+            with contextlib.suppress(OSError):  # renamed or deleted: a new one may appear
                 descriptor = open_regular(file)
                 try:
                     about = os.fstat(descriptor)
@@ -313,3 +336,4 @@ def follow_file(file: Path, name: str) -> None:
             printed.idle()
     except KeyboardInterrupt:
         printed.close("stopped", "no longer watched")
+        report_unread(printed)

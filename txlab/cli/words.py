@@ -1,7 +1,6 @@
-"""`txlab words`: what word vectors know (MATH K6), and files of them.
+"""`txlab words`: queries of word vectors (MATH K6), and their files.
 
-The vectors are those of a run of word2vec, of the tokens of a language model, or of a file in the formats of word2vec
-and GloVe.
+The vectors are from a run of word2vec, the tokens of a language model, or a file in the formats of word2vec and GloVe.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import typer
 from txlab.cli import options
 from txlab.cli.models import bar, print_explanation, shares, token_label
 from txlab.cli.output import Column, print_answer, print_json, table
-from txlab.cli.terminal import ascii_only, coloured, columns, numeral, plural, shown, spaced
+from txlab.cli.terminal import ascii_only, colour_text, columns, group_digits, numeral, plural, sanitize
 from txlab.cli.tokenizer import free_place
 from txlab.errors import LabError
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from txlab.engine.embeddings.formats import Decoding
 
 
-def opened(name: str, context: bool, decoding: Decoding) -> Embedding:
+def open_vectors(name: str, context: bool, decoding: Decoding) -> Embedding:
     from txlab.runs.embeddings import open_embedding
     from txlab.runs.writing import set_thread_environment
 
@@ -46,10 +45,10 @@ def neighbours(
     """The words with the largest cosines to a word."""
     from txlab.engine.embeddings.neighbours import nearest
 
-    embedding = opened(name, context, decoding)
+    embedding = open_vectors(name, context, decoding)
     row = embedding.row(word)
-    found = nearest(embedding.units, embedding.units[row], count, [row])
-    answer(embedding, {"word": word}, found, json, csv)
+    neighbours_of_word = nearest(embedding.units, embedding.units[row], count, [row])
+    answer(embedding, {"word": word}, neighbours_of_word, json, csv)
 
 
 def analogy(
@@ -66,31 +65,31 @@ def analogy(
     """The words nearest to A - B + C, without these three: king - man + woman."""
     from txlab.engine.embeddings.neighbours import analogy as nearest_to
 
-    embedding = opened(name, context, decoding)
+    embedding = open_vectors(name, context, decoding)
     rows = embedding.row(a), embedding.row(b), embedding.row(c)
     answer(embedding, {"a": a, "b": b, "c": c}, nearest_to(embedding.units, *rows, count), json, csv)
 
 
 def answer(
-    embedding: Embedding, question: dict[str, str], found: list[tuple[int, float]], json: bool, csv: bool
+    embedding: Embedding, question: dict[str, str], nearest_rows: list[tuple[int, float]], json: bool, csv: bool
 ) -> None:
     """Print words with their cosines, and how often they occur if that is known."""
-    words, counts = [embedding.words[row] for row, _ in found], embedding.counts
-    answers: list[dict[str, Any]] = [{"word": embedding.words[row], "cosine": cosine} for row, cosine in found]
+    words, counts = [embedding.words[row] for row, _ in nearest_rows], embedding.counts
+    answers: list[dict[str, Any]] = [{"word": embedding.words[row], "cosine": cosine} for row, cosine in nearest_rows]
     if counts is not None:
-        answers = [each | {"count": int(counts[row])} for each, (row, _) in zip(answers, found, strict=True)]
+        answers = [each | {"count": int(counts[row])} for each, (row, _) in zip(answers, nearest_rows, strict=True)]
     if print_answer({"vectors": about(embedding), **question, "answers": answers}, "answers", json, csv):
         return
     length = 10 if columns() < 60 else 20
-    cosines = shares([cosine for _, cosine in found])
+    cosines = shares([cosine for _, cosine in nearest_rows])
     rows = [
         [token_label(word, 40), cosine, bar(max(0.0, value), length)]
-        for word, cosine, (_, value) in zip(words, cosines, found, strict=True)
+        for word, cosine, (_, value) in zip(words, cosines, nearest_rows, strict=True)
     ]
     head = [Column("word"), Column("cosine"), Column(" " * length)]
     if counts is not None:
         head.append(Column("count", "right"))
-        rows = [[*cells, spaced(int(counts[row]))] for cells, (row, _) in zip(rows, found, strict=True)]
+        rows = [[*cells, group_digits(int(counts[row]))] for cells, (row, _) in zip(rows, nearest_rows, strict=True)]
     print(table(head, rows))
     print_about(embedding)
 
@@ -105,14 +104,14 @@ def similarity(
 ) -> None:
     """The cosine of two words, or of several pairs."""
     if len(words) % 2:
-        raise LabError(f"words are compared in pairs, and {len(words)} of them are given")
+        raise LabError(f"words are compared in pairs, and {len(words)} are given")
     from txlab.engine.embeddings.neighbours import cosine
 
-    embedding = opened(name, context, decoding)
+    embedding = open_vectors(name, context, decoding)
     pairs, vectors = list(zip(words[::2], words[1::2], strict=True)), embedding.vectors
     cosines = [cosine(vectors[embedding.row(one)], vectors[embedding.row(two)]) for one, two in pairs]
-    found = [{"words": list(pair), "cosine": cosine} for pair, cosine in zip(pairs, cosines, strict=True)]
-    if print_answer({"vectors": about(embedding), "pairs": found}, "pairs", json, csv):
+    similarities = [{"words": list(pair), "cosine": cosine} for pair, cosine in zip(pairs, cosines, strict=True)]
+    if print_answer({"vectors": about(embedding), "pairs": similarities}, "pairs", json, csv):
         return
     head = [Column("word"), Column("word"), Column("cosine")]
     rows = [
@@ -134,7 +133,7 @@ def explain(
     decoding: options.Decoding = "replace",
     json: options.Json = False,
 ) -> None:
-    """Why two words are as similar as they are; with --update, what moved them last."""
+    """Explain the similarity of two words; with --update, the update that last moved them."""
     from txlab.engine.embeddings.neighbours import explain_similarity
 
     if update:
@@ -145,15 +144,15 @@ def explain(
         set_thread_environment()
         run, objective = objective_asked(name)
         updates, step = open_updates(run)
-        told = updates.last(one, other, step, objective)
+        explanation = updates.last(one, other, step, objective)
     else:
-        embedding = opened(name, context, decoding)
+        embedding = open_vectors(name, context, decoding)
         rows = embedding.row(one), embedding.row(other)
-        told = explain_similarity((one, other), embedding.vectors[rows[0]], embedding.vectors[rows[1]])
+        explanation = explain_similarity((one, other), embedding.vectors[rows[0]], embedding.vectors[rows[1]])
     if json:
-        print_json({"explanation": told.as_json()})
+        print_json({"explanation": explanation.as_json()})
     else:
-        print_explanation(told)
+        print_explanation(explanation)
 
 
 def evaluate(
@@ -175,13 +174,13 @@ def evaluate(
     from txlab.engine.embeddings.evaluation import RESTRICTED, Pair, agreement, analogies, read_evaluation, total
 
     asked: Any = read_evaluation(file)
-    embedding = opened(name, context, decoding)
+    embedding = open_vectors(name, context, decoding)
     answer: dict[str, Any] = {"vectors": about(embedding)}
     if isinstance(asked[0], Pair):
-        found = agreement(embedding, asked, not case, most or RESTRICTED)
-        answer |= {"spearman": found.rho, "in_vocabulary": found.known, "pairs": found.pairs}
+        result = agreement(embedding, asked, not case, most or RESTRICTED)
+        answer |= {"spearman": result.rho, "in_vocabulary": result.known, "pairs": result.pairs}
         if not print_answer(answer, "", json, csv):
-            print_agreement(found)
+            print_agreement(result)
     else:
         sections = analogies(embedding, asked, not case, most or RESTRICTED)
         *keys, whole = (
@@ -195,24 +194,34 @@ def evaluate(
         print_about(embedding)
 
 
-def print_accuracies(found: list[Accuracy]) -> None:
+def print_accuracies(accuracies: list[Accuracy]) -> None:
     def cells(each: Accuracy) -> list[str]:
         accuracy = percent(each.right, each.known)
         covered = percent(each.known, each.questions)
-        return [shown(each.name), accuracy, spaced(each.right), spaced(each.known), spaced(each.questions), covered]
+        return [
+            sanitize(each.name),
+            accuracy,
+            group_digits(each.right),
+            group_digits(each.known),
+            group_digits(each.questions),
+            covered,
+        ]
 
     head = [Column("section", loose=True), Column("accuracy", "right"), Column("right", "right")]
     head += [Column("in vocabulary", "right"), Column("questions", "right"), Column("share", "right")]
-    print(table(head, [cells(each) for each in found]))
+    print(table(head, [cells(each) for each in accuracies]))
 
 
-def print_agreement(found: Agreement) -> None:
+def print_agreement(result: Agreement) -> None:
     from txlab.drawing.text import formula
 
     rho = formula("Spearman's ρ", ascii_only())
-    defined = numeral(found.rho) if found.rho == found.rho else "not defined"
-    covered = percent(found.known, found.pairs)
-    print(f"{rho} {defined}, over {spaced(found.known)} of {spaced(found.pairs)} pairs: {covered} in the vocabulary")
+    defined = numeral(result.rho) if result.rho == result.rho else "not defined"
+    covered = percent(result.known, result.pairs)
+    print(
+        f"{rho} {defined}, over {group_digits(result.known)} of {group_digits(result.pairs)} pairs: "
+        f"{covered} in the vocabulary"
+    )
 
 
 def percent(part: int, whole: int) -> str:
@@ -235,7 +244,7 @@ def export(
     from txlab.engine.embeddings.formats import WHITE_SPACE, write_vectors
     from txlab.runs.embeddings import distinct
 
-    embedding = opened(name, context, decoding)
+    embedding = open_vectors(name, context, decoding)
     path = free_place(file, replace, "FILE")
     # Many tokens of a language model begin with a space, which in these files ends a word.
     spaced = [word for word in embedding.words if WHITE_SPACE.search(word)]
@@ -244,31 +253,33 @@ def export(
         embedding = dataclasses.replace(embedding, words=distinct(words))
     write_vectors(embedding, path, form)
     count, width = embedding.vectors.shape
-    print(shown(f"{path}: {plural(count, 'word')}, {width} numbers each"))
+    print(sanitize(f"{path}: {plural(count, 'word')}, {width} numbers each"))
     if any(read_otherwise(embedding).values()):
         print_about(embedding)
     if spaced:
-        print(shown(f"{plural(len(spaced), 'word')} with white space written as on the screens, {label(spaced[0])!r}"))
+        print(
+            sanitize(f"{plural(len(spaced), 'word')} with white space written as on the screens, {label(spaced[0])!r}")
+        )
 
 
 def about(embedding: Embedding) -> dict[str, Any]:
     """Describe the vectors for JSON."""
     count, width = embedding.vectors.shape
-    told = {"title": embedding.title, "words": count, "width": width}
-    return told | {name: number for name, number in read_otherwise(embedding).items() if number}
+    description = {"title": embedding.title, "words": count, "width": width}
+    return description | {name: number for name, number in read_otherwise(embedding).items() if number}
 
 
 def read_otherwise(embedding: Embedding) -> dict[str, int]:
-    """Count the words of a file that were not read as they are written there."""
+    """Count the words of a file that were changed when they were read."""
     return {"not_utf8": embedding.broken, "left_out": embedding.left_out}
 
 
 def print_about(embedding: Embedding) -> None:
-    """Say in one quiet line whose vectors these are."""
+    """Print the source of the vectors in one dimmed line."""
     count, width = embedding.vectors.shape
-    said = f"{embedding.title}: {spaced(count)} words, {width} numbers each"
+    summary = f"{embedding.title}: {group_digits(count)} words, {width} numbers each"
     if embedding.broken:
-        said += f"; {plural(embedding.broken, 'word')} not in UTF-8"
+        summary += f"; {plural(embedding.broken, 'word')} not in UTF-8"
     if embedding.left_out:
-        said += f"; {plural(embedding.left_out, 'word')} left out, being there a second time"
-    print(coloured(shown(said), 90))
+        summary += f"; {plural(embedding.left_out, 'word')} left out, being there a second time"
+    print(colour_text(sanitize(summary), 90))

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from txlab.drawing.formatting import share
 from txlab.drawing.palette import Colours, Ramp, heat
-from txlab.drawing.picture import COLOURS, GROUNDS, Theme, checked, drawing, save
+from txlab.drawing.picture import COLOURS, GROUNDS, Theme, check_path, drawing, save
 from txlab.drawing.text import cut, fit, label, visible, width
 
 Weights = npt.NDArray[np.floating]
@@ -35,10 +35,10 @@ class Drawn:
     tile: tuple[int, int]
 
 
-def pooled(weights: Weights, tile: tuple[int, int]) -> Weights:
+def max_pool(weights: Weights, tile: tuple[int, int]) -> Weights:
     """Max-pool over tiles, NaN only where a whole tile is NaN: (T, S) → (⌈T/t⌉, ⌈S/s⌉).
 
-    >>> pooled(np.array([[0.1, 0.9], [0.2, 0.3], [0.4, 0.5]]), (2, 2)).tolist()
+    >>> max_pool(np.array([[0.1, 0.9], [0.2, 0.3], [0.4, 0.5]]), (2, 2)).tolist()
     [[0.9], [0.5]]
     """
     (rows, columns), (tall, wide) = weights.shape, tile
@@ -71,7 +71,7 @@ def pattern_lines(
     wide = next((size for size in CELLS if size * len(keys) <= room), 1)
     many = max(1, -(-len(keys) // max(1, room)))
     tile = (many, many) if wide == 1 and many > 1 else (1, 1)
-    shown = pooled(weights, tile) if tile != (1, 1) else weights
+    shown = max_pool(weights, tile) if tile != (1, 1) else weights
     rows, columns = queries[:: tile[0]], keys[:: tile[1]]
     ramp = heat(colours, ascii=ascii)
     levels = ramp.level(shown / largest if largest > 0 else shown)
@@ -140,7 +140,7 @@ def draw_heads(
 
     Raises LabError for a suffix other than .png and .svg, or an unwritable path.
     """
-    out = checked(out)
+    out = check_path(out)
     stacked = np.stack([np.asarray(layer, np.float64) for layer in pictures])  # (L, H, t, s)
     layers, heads, tall, wide = stacked.shape
     gap = max(1, round(max(tall, wide) / 12))

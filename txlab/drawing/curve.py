@@ -1,4 +1,4 @@
-"""Curves as characters: braille dots, eight to a cell, or ASCII marks.
+"""Curves as characters: braille dots, eight to a cell, quadrants, four to a cell, or ASCII marks.
 
 Nothing here depends on colours. A chart is an array of characters and an array with the curve each belongs to; a widget
 colours it, a shell prints it. 100 000 points become a 100 × 25 chart in about 2 ms (benchmarks/scale.py).
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from txlab.drawing.axis import Floats, Tick, Window, ticks
+from txlab.drawing.legibility import DESK, Dash, Legibility
 from txlab.drawing.thinning import decimate, smooth
 
 Style = Literal["line", "dashed", "points"]
@@ -19,6 +20,7 @@ Integers = npt.NDArray[np.int64]
 Bits = npt.NDArray[np.bool_]
 
 DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]], np.uint32)  # Unicode: Braille Patterns
+QUADRANTS = np.array(list(" ▘▝▀▖▌▞▛▗▚▐▜▄▙▟█"))  # bits 1, 2: above; 4, 8: below
 ASCII_MARKS = "*+ox#@%&"
 MARKS = "•+×○□△◇"
 
@@ -74,7 +76,7 @@ def window_of(
     right: float | None = None,
 ) -> Window | None:
     """Return the window that holds every finite point between left and right; None if there is none."""
-    found: list[tuple[float, float, float, float]] = []
+    ranges: list[tuple[float, float, float, float]] = []
     for curve in curves:
         steps, values = np.asarray(curve.steps), np.asarray(curve.values, np.float64)
         begin = 0 if left is None else int(np.searchsorted(steps, left, "left"))
@@ -87,10 +89,10 @@ def window_of(
             first, last = int(shown.argmax()), len(shown) - 1 - int(shown[::-1].argmax())
             low = float(values.min(where=shown, initial=np.inf))
             high = float(values.max(where=shown, initial=-np.inf))
-            found.append((float(steps[first]), float(steps[last]), low, high))
-    if not found:
+            ranges.append((float(steps[first]), float(steps[last]), low, high))
+    if not ranges:
         return None
-    starts, stops, lows, highs = zip(*found, strict=True)
+    starts, stops, lows, highs = zip(*ranges, strict=True)
     left, right = (min(starts) if left is None else left), (max(stops) if right is None else right)
     if left == right and not log_x:  # a single step, which an axis counts from 0
         left, right = (min(left, 0.0), max(right, 0.0)) if left else (0.0, 1.0)
@@ -125,7 +127,7 @@ def apart(low: float, high: float, log: bool) -> tuple[float, float]:
     return low - margin, low + margin
 
 
-def trace(xs: Floats, ys: Floats, rows: int, columns: int, style: Style) -> Bits:
+def trace(xs: Floats, ys: Floats, rows: int, columns: int, style: Style, legibility: Legibility = DESK) -> Bits:
     """Return the dots of one curve on a grid of (rows, columns); xs and ys in dots, NaN = gap, row 0 at the bottom."""
     grid = np.zeros((rows, columns), np.bool_)
     finite = np.isfinite(xs) & np.isfinite(ys)
@@ -136,10 +138,13 @@ def trace(xs: Floats, ys: Floats, rows: int, columns: int, style: Style) -> Bits
         inside = (px >= 0) & (px < columns) & (py >= 0) & (py < rows)
         grid[py[inside], px[inside]] = True
 
-    put(x[finite], y[finite])
+    shown = far_apart(x, finite, legibility.apart) if style == "points" else finite
+    joined = finite[1:] & finite[:-1]
+    if style == "dashed":  # its points would fill the gaps, except those that are joined to no other
+        shown = finite & ~np.append(joined, False) & ~np.insert(joined, 0, False)
+    put(x[shown], y[shown])
     if style == "points" or len(x) < 2:
         return grid
-    joined = finite[1:] & finite[:-1]
     x0, y0, x1, y1 = x[:-1][joined], y[:-1][joined], x[1:][joined], y[1:][joined]
     length = np.maximum(np.maximum(abs(x1 - x0), abs(y1 - y0)), 1)
     which = np.repeat(np.arange(len(length)), length)
@@ -147,19 +152,58 @@ def trace(xs: Floats, ys: Floats, rows: int, columns: int, style: Style) -> Bits
     px = np.rint(x0[which] + (x1 - x0)[which] * along).astype(np.int64)
     py = np.rint(y0[which] + (y1 - y0)[which] * along).astype(np.int64)
     if style == "dashed":
-        steep = abs(y1 - y0) > abs(x1 - x0)
-        shown = np.where(steep[which], py, px) % 6 < 3  # along the longer way: their sum is constant on a diagonal
-        px, py = px[shown], py[shown]
+        seen = dashes(px, py, legibility.dash)
+        px, py = px[seen], py[seen]
     put(px, py)
     return grid
 
 
+def dashes(x: Integers, y: Integers, dash: Dash) -> Bits:
+    """Return which dots of a line are drawn if it is dashed, by the way along it: a dash is as long on a slope, and a
+    line that goes up and down within a column has gaps too."""
+    way = np.maximum(abs(np.diff(x, prepend=x[:1])), abs(np.diff(y, prepend=y[:1])))
+    seen: Bits = np.cumsum(way) % sum(dash) < dash.drawn
+    return seen
+
+
+def far_apart(x: Integers, finite: Bits, least: int) -> Bits:
+    """Return which points to draw so that two have at least this distance across, in dots; 0 = all."""
+    if not least:
+        return finite
+    kept, last = np.zeros_like(finite), -least
+    for at in np.flatnonzero(finite).tolist():
+        if x[at] - last >= least:
+            kept[at], last = True, int(x[at])
+    return kept
+
+
+def signs_of(grid: Bits, legibility: Legibility = DESK) -> npt.NDArray[np.str_]:
+    """Turn dots (4 · rows, 2 · columns), row 0 at the top, into (rows, columns) characters; " " if empty."""
+    if not legibility.thick:
+        return braille(grid)
+    halves = cells_of(grid[::2] | grid[1::2], 2)
+    signs: npt.NDArray[np.str_] = QUADRANTS[(halves * [[1, 2], [4, 8]]).sum(axis=(2, 3))]
+    return signs
+
+
+def thicken(grid: Bits, legibility: Legibility) -> Bits:
+    """Return the dots of a line that is as wide as high: a quadrant is half as wide, so each also fills the next."""
+    if legibility.thick:
+        grid = grid.copy()
+        grid[:, 1:] |= grid[:, :-1]
+    return grid
+
+
+def cells_of(grid: Bits, down: int = 4) -> Bits:
+    """Return dots by cell: (rows, columns, down, 2)."""
+    rows, columns = grid.shape[0] // down, grid.shape[1] // 2
+    return grid.reshape(rows, down, columns, 2).transpose(0, 2, 1, 3)
+
+
 def braille(grid: Bits) -> npt.NDArray[np.str_]:
     """Turn dots (4 · rows, 2 · columns), row 0 at the top, into (rows, columns) braille characters; " " if empty."""
-    rows, columns = grid.shape[0] // 4, grid.shape[1] // 2
-    cells = grid.reshape(rows, 4, columns, 2).transpose(0, 2, 1, 3)
-    codes = (cells * DOTS).sum(axis=(2, 3)).astype(np.uint32)
-    return np.where(codes > 0, codes + 0x2800, 0x20).astype(np.uint32).view("<U1").reshape(rows, columns)
+    codes = (cells_of(grid) * DOTS).sum(axis=(2, 3)).astype(np.uint32)
+    return np.where(codes > 0, codes + 0x2800, 0x20).astype(np.uint32).view("<U1").reshape(codes.shape)
 
 
 def draw(
@@ -173,15 +217,16 @@ def draw(
     smoothing: float = 0.0,
     ascii: bool = False,
     marks: bool = False,
+    legibility: Legibility = DESK,
 ) -> Chart | None:
     """Draw a chart of `columns` × `rows` cells; None if there is nothing to show.
 
     `window` zooms (its log flags then apply); without it everything is shown. `smoothing` is the span of `smooth`, in
     steps. `ascii` draws each curve with its own mark at the resolution of cells; `marks` does so for all curves but the
-    first, so that they can be told apart without colours.
+    first, so that they can be distinguished without colours. `legibility` is the size of the dots.
     """
     if smoothing > 0:
-        curves = [smoothed(curve, smoothing) for curve in curves]
+        curves = [smooth_curve(curve, smoothing) for curve in curves]
     if window is None:
         window = window_of(curves, log_x, log_y)
     columns, rows = max(columns, 1), max(rows, 1)
@@ -194,37 +239,40 @@ def draw(
     for index, curve in enumerate(curves):
         coarse = ascii or (marks and index > 0)
         height, breadth = (rows, columns) if coarse else (rows * 4, columns * 2)
-        steps, values = shown_part(curve, window, breadth)
+        steps, values = visible_part(curve, window, breadth)
         dropped += unshowable(curve, window)
         xs, ys = window.across(steps) * (breadth - 1), window.up(values) * (height - 1)
-        grid = trace(xs, ys, height, breadth, curve.style)[::-1]
+        grid = trace(xs, ys, height, breadth, curve.style, legibility)[::-1]
         if coarse:
             known = ASCII_MARKS if ascii else MARKS
             characters[grid] = known[index % len(known)]
             owner[grid] = index
             dots[np.repeat(np.repeat(grid, 4, 0), 2, 1)] = False
         else:
+            grid = thicken(grid, legibility)
+            if legibility.thick:  # a wide line of one colour has none of the dots of those below it in its cells
+                dots[np.repeat(np.repeat(cells_of(grid).any((2, 3)), 4, 0), 2, 1)] = False
             dots |= grid
-            owner[grid.reshape(rows, 4, columns, 2).any(axis=(1, 3))] = index
-    drawn = braille(dots)
+            owner[cells_of(grid).any((2, 3))] = index
+    drawn = signs_of(dots, legibility)
     characters = np.where((drawn != " ") & (characters == " "), drawn, characters)
     return Chart(
         characters,
         owner,
         window,
-        ticks(window.left, window.right, max(2, columns // 12), window.log_x, ascii),
-        ticks(window.low, window.high, max(2, rows * 2 // 5), window.log_y, ascii),
+        ticks(window.left, window.right, legibility.labels(columns // 12), window.log_x, ascii),
+        ticks(window.low, window.high, legibility.labels(rows * 2 // 5), window.log_y, ascii),
         dropped,
         [curve.name for curve in curves],
     )
 
 
-def smoothed(curve: Curve, span: float) -> Curve:
+def smooth_curve(curve: Curve, span: float) -> Curve:
     """Return the smoothed curve; a curve drawn as points is never smoothed."""
     return curve if curve.style == "points" else replace(curve, values=smooth(curve.steps, curve.values, span))
 
 
-def shown_part(curve: Curve, window: Window, columns: int) -> tuple[Floats, Floats]:
+def visible_part(curve: Curve, window: Window, columns: int) -> tuple[Floats, Floats]:
     """Return the thinned points in the window, and the nearest one beyond each side, so that lines reach the edge."""
     steps, values = np.asarray(curve.steps), np.asarray(curve.values, np.float64)
     begin, end = int(np.searchsorted(steps, window.left, "left")), int(np.searchsorted(steps, window.right, "right"))

@@ -1,7 +1,7 @@
 """Ramps for signed numbers: blue below zero, amber above it, the surface at zero; and their scales.
 
 Notable: a scale that followed its numbers exactly would change every colour at every update, so its ends are round
-numbers. It depends on the numbers alone and not on those before them: the same frame is always the same picture.
+numbers. It depends only on the current numbers: the same frame is always the same picture.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ STEPS = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0)
 
 
 @cache
-def signed(colours: Colours = "truecolor", dark: bool = True, ascii: bool = False) -> Ramp:
+def signed_ramp(colours: Colours = "truecolor", dark: bool = True, ascii: bool = False) -> Ramp:
     """Return a ramp with levels from −1 (first) through 0 (middle) to 1 (last)."""
     glyphs = "@#*=.=*#@" if ascii else "█▓▒░·░▒▓█"
     if colours == "truecolor":
@@ -62,8 +62,8 @@ def signed(colours: Colours = "truecolor", dark: bool = True, ascii: bool = Fals
     return Ramp(tuple(fills), tuple(contrast(fill) for fill in fills), "".join(glyphs[at] for at in places))
 
 
-# Backgrounds of cells in 16 colours, where letters and numbers take most of a cell: shades of ink would be seen in
-# stripes between the lines, and a dark blue number on black not at all. Red is left to what is dangerous.
+# Backgrounds of cells in 16 colours, where letters and numbers fill most of a cell: shades of ink would show as stripes
+# between the lines, and a dark blue number on black would be invisible. Red is reserved for danger.
 FILLS_16 = {
     True: (BLUE, MAGENTA, BRIGHT_YELLOW, BRIGHT_WHITE),
     False: (BRIGHT_WHITE, BRIGHT_YELLOW, MAGENTA, BLUE),
@@ -79,7 +79,7 @@ def ramp_for(scale: Scale, colours: Colours, dark: bool, ascii: bool) -> Ramp:
     if colours == "16" and not ascii:
         fills = (SIGNED_FILLS_16 if scale.signed else FILLS_16)[dark]
         return Ramp(fills, fills, "█▓·▓█" if scale.signed else " ░▒█")
-    return (signed if scale.signed else heat)(colours, dark, ascii)
+    return (signed_ramp if scale.signed else heat)(colours, dark, ascii)
 
 
 @dataclass(frozen=True)
@@ -103,14 +103,14 @@ class Scale:
 
         signed: (v / size + 1) / 2; else (v − low) / (high − low)
         """
-        found: np.ndarray
+        shares: np.ndarray
         with np.errstate(invalid="ignore", over="ignore"):
             if self.signed:
-                found = (np.asarray(values, np.float64) / self.size + 1) / 2
+                shares = (np.asarray(values, np.float64) / self.size + 1) / 2
             else:
                 room = self.high - self.low
-                found = (np.asarray(values, np.float64) - self.low) / room if room > 0 else np.zeros(np.shape(values))
-        clipped: np.ndarray = np.clip(found, 0, 1)
+                shares = (np.asarray(values, np.float64) - self.low) / room if room > 0 else np.zeros(np.shape(values))
+        clipped: np.ndarray = np.clip(shares, 0, 1)
         return clipped
 
 
@@ -131,15 +131,13 @@ def scale_of(values: np.ndarray) -> Scale:
         low = 0.0
     if high < 0 and high > 0.6 * low:
         high = 0.0
-    return Scale(
-        -rounded_up(-low) if low < 0 else rounded_down(low), rounded_up(high) if high > 0 else -rounded_down(-high)
-    )
+    return Scale(-round_up(-low) if low < 0 else round_down(low), round_up(high) if high > 0 else -round_down(-high))
 
 
-def rounded_up(value: float) -> float:
+def round_up(value: float) -> float:
     """Return the smallest round number not below a positive value: 1, 1.5, 2, 3, 5, 7 times a power of ten.
 
-    >>> rounded_up(13.2), rounded_up(0.26), rounded_up(-3.0)
+    >>> round_up(13.2), round_up(0.26), round_up(-3.0)
     (15.0, 0.3, 0.0)
     """
     if not 0 < value < float("inf"):
@@ -148,10 +146,10 @@ def rounded_up(value: float) -> float:
     return next(float(f"{step * power:.3g}") for step in (*STEPS, 15.0) if step * power >= value * (1 - 1e-9))
 
 
-def rounded_down(value: float) -> float:
+def round_down(value: float) -> float:
     """Return the largest round number not above a positive value.
 
-    >>> rounded_down(421.0), rounded_down(0.0)
+    >>> round_down(421.0), round_down(0.0)
     (300.0, 0.0)
     """
     if not 0 < value < float("inf"):

@@ -1,7 +1,7 @@
 """Numbers, times, sizes and states formatted for people: 1 240, 2.113, 3.0e-4, .62; 3m12s, 61 MB, "starting…".
 
-A number keeps three significant digits, however small it is, and no digits it does not have; thousands are separated by
-an ordinary space, which every terminal and font has.
+A number keeps up to three significant digits, however small it is; thousands are separated by an ordinary space, which
+every terminal and font has.
 """
 
 import math
@@ -18,8 +18,17 @@ def count(number: float) -> str:
     return minus(f"{round(number):,}".replace(",", " ")) if math.isfinite(number) else special(number)
 
 
+def count_of(shown: int, all: int) -> str:
+    """Format how many entries of a list are shown.
+
+    >>> count_of(17, 17), count_of(3, 17)
+    ('17', '3 of 17')
+    """
+    return count(all) if shown == all else f"{count(shown)} of {count(all)}"
+
+
 def interval(low: float, high: float, signed: bool = False) -> str:
-    """Format the ends of an interval as whole numbers, rounded outwards; an infinite end is one that nothing bounds.
+    """Format the ends of an interval as whole numbers, rounded outwards; an infinite end is unbounded.
 
     >>> interval(1459.6, 1502.1), interval(277.4, math.inf, signed=True), interval(-math.inf, math.inf)
     ('1 459 to 1 503', 'above +277', 'not known yet')
@@ -45,7 +54,7 @@ def number(value: float, digits: int = 4) -> str:
     """
     if isinstance(value, int) or not math.isfinite(value):
         return count(value)
-    size = abs(value)
+    size, value = abs(value), value + 0.0  # −0 + 0 = 0
     if size >= 10**7 or 0 < size < 10**-3:
         mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
         mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
@@ -60,10 +69,34 @@ def number(value: float, digits: int = 4) -> str:
     return minus(text[:least] + text[least:].rstrip("0"))
 
 
-def aligned(entries: Sequence[str]) -> list[str]:
+def common_exponent(values: Sequence[object]) -> int | None:
+    """Return the exponent for a column of numbers, of which one at least needs one; None if none does.
+
+    >>> common_exponent([2.9e-4, 1e-3, 3e-3]), common_exponent([0.5, 2.0]), common_exponent([None, "x"])
+    (-3, None, None)
+    """
+    numbers = [abs(value) for value in values if isinstance(value, float) and math.isfinite(value) and value]
+    if not any("e" in number(value) for value in numbers):
+        return None
+    return math.floor(math.log10(max(numbers)))
+
+
+def scaled(value: float, exponent: int) -> str:
+    """Format with a given exponent; much smaller numbers have more decimals.
+
+    >>> scaled(2.9e-4, -3), scaled(3e-3, -3), scaled(0.0, -3), scaled(-1.5e-6, -3)
+    ('0.29e-3', '3e-3', '0', '−0.0015e-3')
+    """
+    if not math.isfinite(value) or not value:
+        return "0" if not value else special(value)
+    text = number(value / 10.0**exponent, 3)
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text}e{exponent}"
+
+
+def align_numbers(entries: Sequence[str]) -> list[str]:
     """Pad numbers to one width with their decimal points in one column.
 
-    >>> aligned(["0.620", "12.50", "2.9e-4", "3"])
+    >>> align_numbers(["0.620", "12.50", "2.9e-4", "3"])
     [' 0.620 ', '12.50  ', ' 2.9e-4', ' 3     ']
     """
     heads = [min((at for at in (entry.find("."), entry.find("e")) if at >= 0), default=len(entry)) for entry in entries]
@@ -78,13 +111,25 @@ def aligned(entries: Sequence[str]) -> list[str]:
 def share(value: float, digits: int = 2) -> str:
     """Format a weight in [0, 1] without the leading zero.
 
-    >>> share(0.6231), share(1.0), share(0.0004)
-    ('.62', '1.00', '.00')
+    >>> share(0.6231), share(1.0), share(0.0004), share(-0.31), share(-0.0004)
+    ('.62', '1.00', '.00', '−.31', '.00')
     """
     if not math.isfinite(value):
         return "–"
-    text = f"{value:.{digits}f}"
-    return text[1:] if text.startswith("0.") else minus(text.replace("-0.", "-."))
+    text = fixed(value, digits)
+    return text.replace("0.", ".", 1) if text.lstrip("−").startswith("0.") else text
+
+
+def fixed(value: float, decimals: int, signed: bool = False) -> str:
+    """Format with a number of decimals; `signed` writes the sign of positive numbers too. Zero has no sign.
+
+    >>> fixed(-0.31, 2), fixed(-0.001, 2), fixed(0.31, 2, signed=True), fixed(0.001, 2, signed=True)
+    ('−0.31', '0.00', '+0.31', '0.00')
+    """
+    if not math.isfinite(value):
+        return special(value)
+    text = f"{value:{'+' if signed else ''}.{decimals}f}"
+    return minus(text) if float(text) else text.lstrip("+-")
 
 
 def complex_number(value: complex, digits: int = 3) -> str:
@@ -151,7 +196,7 @@ def megabytes(size: float) -> str:
 
 
 def significant(value: float) -> str:
-    """Format a number whose digits matter however small it is, such as a learning rate: "3.2e-3", "0.05", "2.113".
+    """Format a number whose digits matter at any size, such as a learning rate: "3.2e-3", "0.05", "2.113".
 
     >>> significant(0.0032), significant(0.0003), significant(0.05), significant(2.113)
     ('3.2e-3', '3e-4', '0.050', '2.113')

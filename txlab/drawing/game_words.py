@@ -1,4 +1,4 @@
-"""A game in words, for every game: a value of a move, and how it ended."""
+"""A game in words, for every game: the value of a move, and the result."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from txlab.engine.games.game import Game, NumbersPlaces, Position, ShowsWin
 
 
 def points_text(value: float) -> str:
-    """Points that are expected, with their sign.
+    """Expected points with their sign.
 
     >>> points_text(0.3118), points_text(-1.2), points_text(-0.0001)
     ('+.312', '−1.200', '.000')
@@ -20,11 +20,11 @@ def points_text(value: float) -> str:
 
 
 def value_words(game: Game, value: float) -> str:
-    """A value as it is shown: "+.62" in a game that is won or lost, "+.318" in one that is won by several points."""
+    """A value as shown: "+.62" in a game that is won or lost, "+.318" in a game for points."""
     return points_text(value) if game.MOST_POINTS > 1 else value_text(value)
 
 
-def ended_words(game: Game, position: Position, you: int | None) -> str:
+def describe_end(game: Game, position: Position, you: int | None) -> str:
     """How a game ended for the player on side `you`, or for a spectator (None): "you have lost: O has the top row"."""
     result = game.outcome(position)
     if result is None:

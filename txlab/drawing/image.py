@@ -1,4 +1,4 @@
-"""An image and a histogram in cells: half blocks in colour, shades where there is none, bars in eighths.
+"""An image and a histogram in cells: half blocks in colour, shades without colour, bars in eighths.
 
 Notable: a cell is about twice as high as wide, so half blocks make square pixels; without them a pixel is a cell, and
 the picture has half as many rows. A shade stands for light on a dark surface and for dark on a light one.
@@ -19,7 +19,7 @@ Run = tuple[str, RGB | None, RGB | None]  # text, foreground, background
 LUMINANCE = np.array([0.299, 0.587, 0.114])  # ITU-R BT.601
 
 
-def resized(image: Array, rows: int, columns: int) -> Array:
+def resize(image: Array, rows: int, columns: int) -> Array:
     """(H, W, …) → (rows, columns, …): the mean of the pixels under each, the nearest where there are fewer."""
 
     def along(values: Array, count: int, axis: int) -> Array:
@@ -31,8 +31,8 @@ def resized(image: Array, rows: int, columns: int) -> Array:
         sums = np.add.reduceat(values, edges[:-1], axis)
         shape = [1] * values.ndim
         shape[axis] = count
-        found: Array = sums / np.diff(edges).reshape(shape)
-        return found
+        means: Array = sums / np.diff(edges).reshape(shape)
+        return means
 
     return along(along(image.astype(np.float64), rows, 0), columns, 1)
 
@@ -46,17 +46,17 @@ def image_size(height: int, width: int, rows: int, columns: int) -> tuple[int, i
 
 
 def image_lines(image: Array, rows: int, columns: int, colours: Colours, dark: bool, ascii: bool) -> list[list[Run]]:
-    """Draw bytes, (H, W) or (H, W, 3), into so many cells at most; a list of runs for each line."""
-    # With 16 colours a grey picture has four greys, and more shades; a coloured one would lose what tells it apart.
+    """Draw bytes, (H, W) or (H, W, 3), into at most columns × rows cells; a list of runs for each line."""
+    # With 16 colours a grey picture has four greys, and more shades; a coloured one would lose its hues.
     paired = not ascii and (colours in ("truecolor", "256") or (colours == "16" and image.ndim == 3))
     tall, wide = image_size(image.shape[0], image.shape[1], 2 * rows, columns)
     if not paired:
         light = image @ LUMINANCE if image.ndim == 3 else image
-        shares = resized(light, max(1, tall // 2), wide) / 255
+        shares = resize(light, max(1, tall // 2), wide) / 255
         signs = " " + (ASCII_SHADES if ascii else SHADES)
         levels = np.rint((shares if dark else 1 - shares) * (len(signs) - 1)).astype(np.int64)
         return [[("".join(signs[level] for level in line), None, None)] for line in levels.tolist()]
-    pixels = np.rint(resized(image, tall + tall % 2 if tall < 2 * rows else tall, wide)).astype(np.int64)
+    pixels = np.rint(resize(image, tall + tall % 2 if tall < 2 * rows else tall, wide)).astype(np.int64)
     if pixels.ndim == 2:
         pixels = np.repeat(pixels[..., None], 3, 2)
     lines: list[list[Run]] = []
@@ -75,7 +75,7 @@ def histogram_lines(counts: Array, rows: int, columns: int, ascii: bool) -> list
     bars, full = (ASCII_BARS, "#") if ascii else (BARS, "█")
     units = 1 if ascii else 8
     top = float(heights.max()) or 1.0
-    eighths = np.ceil(heights / top * rows * units - 1e-9).astype(np.int64)  # what was counted is never empty
+    eighths = np.ceil(heights / top * rows * units - 1e-9).astype(np.int64)  # a non-zero count is never empty
     lines = []
     for row in range(rows):
         rest = eighths - (rows - 1 - row) * units
@@ -85,16 +85,16 @@ def histogram_lines(counts: Array, rows: int, columns: int, ascii: bool) -> list
 
 
 def spread(counts: Array, columns: int) -> Array:
-    """Counts in so many columns: a bin is as wide as it can be in whole cells, or spread over those that share it."""
+    """Counts in the given number of columns: bins of equal whole cells, or several bins per column."""
     bins = len(counts)
     if columns >= bins:
         return np.repeat(counts, columns // bins).astype(np.float64)
-    return rebinned(counts, 0, 1, 0, 1, columns)
+    return rebin(counts, 0, 1, 0, 1, columns)
 
 
-def rebinned(counts: Array, low: float, high: float, to_low: float, to_high: float, bins: int) -> Array:
+def rebin(counts: Array, low: float, high: float, to_low: float, to_high: float, bins: int) -> Array:
     """The same counts in equal bins of another range, each spread evenly over its bin."""
     edges, wanted = np.linspace(low, high, len(counts) + 1), np.linspace(to_low, to_high, bins + 1)
     total = np.concatenate([[0.0], np.cumsum(counts, dtype=np.float64)])
-    found: Array = np.diff(np.interp(wanted, edges, total, 0.0, float(total[-1])))
-    return found
+    counts_between: Array = np.diff(np.interp(wanted, edges, total, 0.0, float(total[-1])))
+    return counts_between

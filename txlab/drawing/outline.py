@@ -7,7 +7,7 @@ from typing import TypeAlias, TypeVar
 
 T = TypeVar("T")
 Guides: TypeAlias = tuple[bool, ...]
-"""Of each level down to a node: whether a sibling follows there."""
+"""For each level down to a node: whether a sibling follows."""
 
 
 def outline(of: T, below: Callable[[T], Sequence[T]], guides: Guides = ()) -> Iterator[tuple[T, Guides]]:
@@ -24,7 +24,7 @@ def outline(of: T, below: Callable[[T], Sequence[T]], guides: Guides = ()) -> It
 
 
 def branch(guides: Guides, cells: int, ascii: bool = False) -> str:
-    """The branches before a node; where it is deep, in at most `cells` cells, those of the levels nearest to it.
+    """The branches before a node, in at most `cells` cells: of a deep node, only the nearest levels.
 
     >>> branch((True, False), 9), branch((True, True), 9, ascii=True), branch((True, True, False), 4)
     ('│ └ ', '| + ', '│ └ ')

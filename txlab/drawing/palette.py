@@ -119,7 +119,7 @@ def cube(digits: str) -> RGB:
     return red, green, blue
 
 
-def textured(fills: list[RGB]) -> Ramp:
+def textured_ramp(fills: list[RGB]) -> Ramp:
     """Return a filled ramp overlaid with shade glyphs, whose ink is a little further along the ramp: the texture shows
     the level without colour and keeps the ramp even."""
     count = len(fills)
@@ -139,9 +139,9 @@ def heat(colours: Colours = "truecolor", dark: bool = True, ascii: bool = False)
     if ascii:
         return in_ascii(heat(colours, dark))
     if colours == "truecolor":
-        return textured(smooth_ramp(DARK_ANCHORS if dark else LIGHT_ANCHORS, LEVELS))
+        return textured_ramp(smooth_ramp(DARK_ANCHORS if dark else LIGHT_ANCHORS, LEVELS))
     if colours == "256":
-        return textured([cube(digits) for digits in (DARK_256 if dark else LIGHT_256)])
+        return textured_ramp([cube(digits) for digits in (DARK_256 if dark else LIGHT_256)])
     if colours == "16":
         ink = (
             (GREY, BRIGHT_BLUE, BRIGHT_MAGENTA, BRIGHT_YELLOW, BRIGHT_WHITE)
@@ -167,10 +167,12 @@ def diverging(colours: Colours = "truecolor", dark: bool = True, ascii: bool = F
         above, below = diverging(colours, dark)
         return in_ascii(above), in_ascii(below)
     if colours == "truecolor":
-        above, below = (textured(smooth_ramp(anchors, LEVELS)) for anchors in (DARK_SIGNED if dark else LIGHT_SIGNED))
+        above, below = (
+            textured_ramp(smooth_ramp(anchors, LEVELS)) for anchors in (DARK_SIGNED if dark else LIGHT_SIGNED)
+        )
     elif colours == "256":
         chosen = DARK_SIGNED_256 if dark else LIGHT_SIGNED_256
-        above, below = (textured([cube(digits) for digits in row.split()]) for row in chosen)
+        above, below = (textured_ramp([cube(digits) for digits in row.split()]) for row in chosen)
     elif colours == "16":
         warm = (GREY, RED, YELLOW, BRIGHT_RED, BRIGHT_YELLOW) if dark else (GREY, YELLOW, YELLOW, RED, RED)
         cool = (GREY, BLUE, BRIGHT_BLUE, CYAN, BRIGHT_CYAN) if dark else (GREY, CYAN, CYAN, BLUE, BLUE)

@@ -96,13 +96,13 @@ def draw_curves(
 
     Raises LabError for another suffix or a path that cannot be written.
     """
-    out = checked(out)
+    out = check_path(out)
     colours = COLOURS[theme]
     if not any(drawable(stroke, log_x, log_y) for stroke in strokes):
         log_x = log_y = False  # a logarithmic axis of nothing cannot be drawn
     with drawing(theme, size) as (figure, axes):
         for stroke in strokes:
-            xs, ys = shown(stroke.steps, stroke.values, log_x, log_y)
+            xs, ys = thin_curve(stroke.steps, stroke.values, log_x, log_y)
             colour = colours[stroke.colour % len(colours)]
             name = visible(stroke.name) or None
             if stroke.role == "dead":
@@ -112,7 +112,7 @@ def draw_curves(
             elif smoothing > 0:
                 axes.plot(xs, ys, color=colour, alpha=0.25, linewidth=0.8, zorder=2)
                 average = smooth(stroke.steps, stroke.values, smoothing)
-                axes.plot(*shown(stroke.steps, average, log_x, log_y), color=colour, label=name, zorder=3)
+                axes.plot(*thin_curve(stroke.steps, average, log_x, log_y), color=colour, label=name, zorder=3)
             else:
                 axes.plot(xs, ys, color=colour, label=name, zorder=3)
         axes.set_xscale("log" if log_x else "linear")
@@ -149,7 +149,7 @@ def draw_attention(
     `causal` leaves masked cells blank, so that a learnt zero looks different from an imposed one.
     Raises LabError for labels that do not fit the pattern, a suffix other than .png and .svg, or an unwritable path.
     """
-    out = checked(out)
+    out = check_path(out)
     keys = queries if keys is None else keys
     weights = np.array(pattern, np.float64)
     if weights.ndim != 2 or weights.shape != (len(queries), len(keys)):
@@ -185,7 +185,7 @@ def draw_attention(
     return out
 
 
-def shown(
+def thin_curve(
     steps: npt.NDArray[Any], values: npt.NDArray[Any], log_x: bool, log_y: bool
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Thin a curve to the resolution of a picture, without points that a logarithmic axis cannot show."""
@@ -281,7 +281,7 @@ def drawing(theme: Theme, size: tuple[float, float]) -> Iterator[tuple["Figure",
             logger.setLevel(level)
 
 
-def checked(out: str | Path) -> Path:
+def check_path(out: str | Path) -> Path:
     out = Path(out)
     if out.suffix.lower() not in (".png", ".svg"):
         raise LabError(f"{out} is not a picture file: its name must end in .png or .svg")

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from txlab.drawing.diverging import Scale
+from txlab.drawing.legibility import DESK
 from txlab.drawing.palette import RGB, Ramp, contrast
-
-DIMMED = 0.35  # what is left of a colour outside the part that is looked at
 
 
 @dataclass(frozen=True)
 class Part:
-    """The pixels that are looked at: rows top … top + size − 1, columns left … left + size − 1."""
+    """The selected pixels: rows top … top + size − 1, columns left … left + size − 1."""
 
     top: int
     left: int
@@ -39,18 +38,20 @@ class Piece:
 
 
 def pixel_lines(
-    values: np.ndarray, scale: Scale, ramp: Ramp, surface: RGB, part: Part | None = None, large: bool = False
-) -> list[list[Piece]]:
-    """Draw (Y, X) numbers, a line of pieces for each line of cells; NaN is the surface."""
+    values: np.ndarray, scale: Scale, ramp: Ramp, surface: RGB, part: Part | None = None, large: bool = False,
+    dimmed: float = DESK.dimmed,
+) -> list[list[Piece]]:  # fmt: skip
+    """Draw (Y, X) numbers, a line of pieces for each line of cells; NaN is the surface. `dimmed` is the remaining share
+    of a colour outside the selected part."""
     levels = np.where(np.isfinite(values), ramp.level(scale.share(np.nan_to_num(values))).astype(np.int64), -1)
 
     def fill(y: int, x: int) -> RGB:
         level = int(levels[y, x]) if y < len(levels) else -1
-        found = ramp.fill[level] if level >= 0 else None
-        colour = surface if found is None else found
+        shade = ramp.fill[level] if level >= 0 else None
+        colour = surface if shade is None else shade
         if part is not None and part.size == 1:  # one pixel is marked, and the others stay as they are
             return contrast(surface) if part.has(y, x) else colour
-        return colour if part is None or part.has(y, x) else mixed(colour, surface)
+        return colour if part is None or part.has(y, x) else mix(colour, surface, dimmed)
 
     lines: list[list[Piece]] = []
     rows, columns = levels.shape
@@ -72,6 +73,6 @@ def pixel_lines(
     return lines
 
 
-def mixed(colour: RGB, surface: RGB) -> RGB:
-    red, green, blue = (round(DIMMED * one + (1 - DIMMED) * other) for one, other in zip(colour, surface, strict=True))
+def mix(colour: RGB, surface: RGB, share: float) -> RGB:
+    red, green, blue = (round(share * one + (1 - share) * other) for one, other in zip(colour, surface, strict=True))
     return red, green, blue

@@ -3,8 +3,8 @@
 Nothing here depends on colours: a sheet is rows of cells, each with a character, what it shows, and the levels of the
 two halves of its ground, which a widget fills, or writes as shades where there are too few colours.
 
-Notable: the levels are of log(f − least), stretched between quantiles: a valley that is a thousand times less deep than
-its walls are high is seen as well as one beside a pole.
+Notable: the levels are of log(f − least), stretched between quantiles: a valley a thousand times shallower than its
+walls are high is as visible as one next to a pole.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from functools import cache
 import numpy as np
 
 from txlab.drawing.axis import Tick, Window, ticks
-from txlab.drawing.curve import Chart, Style, apart, braille, trace
+from txlab.drawing.curve import Chart, Style, apart, signs_of, thicken, trace
+from txlab.drawing.legibility import DESK, Legibility
 from txlab.drawing.palette import RGB, Colours, cube, smooth_ramp
 from txlab.drawing.plot import margin, x_axis
 from txlab.drawing.scatter import Camera
@@ -30,7 +31,7 @@ HERE = 100  # added to the number of a path: the letter at its end
 
 
 class Shows(IntEnum):
-    """What a cell shows, if it is not the path with the number ≥ 0, or its end (HERE + number)."""
+    """The content of a cell other than the path with the number ≥ 0, or its end (HERE + number)."""
 
     GROUND = -1
     CURVE = -2
@@ -44,21 +45,25 @@ class Shows(IntEnum):
 
 @dataclass(frozen=True)
 class Path:
-    """points (n, 2), the last one now · letter of the method · number, which its colour and its cells have."""
+    """points (n, 2), the last one now · letter of the method, and its name · number, which its colour and its cells
+    have."""
 
     points: np.ndarray
     letter: str
     number: int
+    name: str = ""
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """window · characters, shows (rows, columns) · levels (2 · rows, columns) of the ground, −1 = there is none."""
+    """window · characters, shows (rows, columns) · levels (2 · rows, columns) of the ground, −1 = there is none ·
+    bare: without axes around it, since places on it are not numbers."""
 
     window: Window
     characters: np.ndarray
     shows: np.ndarray
     levels: np.ndarray
+    bare: bool = False
 
     @property
     def rows(self) -> int:
@@ -74,14 +79,14 @@ class Sheet:
         return window.x_at((column + 0.5) / self.columns), window.y_at(1 - (row + 0.5) / self.rows)
 
     def cell_of(self, x: float, y: float) -> tuple[int, int]:
-        """The (row, column) of a point; the nearest one if it lies outside."""
+        """The (row, column) of a point; the nearest one if it is outside."""
         across, up = float(self.window.across(x)), float(self.window.up(y))
         column, row = (int(np.clip(part, 0, 1 - 1e-9) * n) for part, n in ((across, self.columns), (1 - up, self.rows)))
         return row, column
 
 
 def window_of(camera: Camera, rows: int, columns: int) -> Window:
-    """What a camera sees in so many cells, a dot being as wide as it is high."""
+    """The window of a camera in rows × columns cells, where a dot is as wide as it is high."""
     size = max(camera.across / columns, camera.up / (2 * rows))  # half a cell's width
     across, up = size * columns, size * 2 * rows
     return Window(camera.x - across, camera.x + across, camera.y - up, camera.y + up)
@@ -100,7 +105,7 @@ def bands(values: np.ndarray) -> np.ndarray:
     level = ⌊BANDS · (log v − log v₀) / (log v₁ − log v₀)⌋, v = f − min f; v₀, v₁ its quantiles .01 and .99
     """
     finite = np.isfinite(values)
-    found = np.full(values.shape, -1, np.int8)
+    levels = np.full(values.shape, -1, np.int8)
     if finite.any():
         above = np.clip(values[finite], -1e150, 1e150)
         above = above - above.min()
@@ -109,8 +114,8 @@ def bands(values: np.ndarray) -> np.ndarray:
         share = np.zeros(above.shape)
         if high > low:
             share = np.log(np.maximum(above, low) / low) / np.log(high / low)
-        found[finite] = np.clip(share * BANDS, 0, BANDS - 1).astype(np.int8)
-    return found
+        levels[finite] = np.clip(share * BANDS, 0, BANDS - 1).astype(np.int8)
+    return levels
 
 
 def empty(window: Window, rows: int, columns: int) -> Sheet:
@@ -118,8 +123,10 @@ def empty(window: Window, rows: int, columns: int) -> Sheet:
     return Sheet(window, characters, shows, np.full((2 * rows, columns), -1, np.int8))
 
 
-def contours(window: Window, values: np.ndarray, paths: Sequence[Path], ascii: bool) -> Sheet:
-    """A map of values (2 · rows, columns), see `places`, with paths on it; the last path lies on top."""
+def contours(
+    window: Window, values: np.ndarray, paths: Sequence[Path], ascii: bool, legibility: Legibility = DESK
+) -> Sheet:
+    """A map of values (2 · rows, columns), see `places`, with paths on it; the last path is on top."""
     levels = bands(values)
     sheet = empty(window, values.shape[0] // 2, values.shape[1])
     half = np.maximum(levels[::2], levels[1::2])  # of a cell of which f is undefined in one half
@@ -127,16 +134,16 @@ def contours(window: Window, values: np.ndarray, paths: Sequence[Path], ascii: b
     undefined = half < 0
     sheet.characters[undefined], sheet.shows[undefined] = "/" if ascii else "╱", Shows.UNDEFINED
     for path in paths:
-        stamp(sheet, path.points, path.number, path.letter.lower(), ascii)
-    ends(sheet, paths)
+        stamp(sheet, path.points, path.number, path.letter.lower(), ascii, legibility=legibility)
+    ends(sheet, paths, legibility)
     return sheet
 
 
 @dataclass(frozen=True)
 class Graph:
-    """What is drawn of a function of one variable: its values y at x, both (n).
+    """The drawing of a function of one variable: its values y at x, both (n).
 
-    line, parabola   (slope, curvature) at `at`, a point (x, f): the tangent, and the parabola, if it is asked for
+    line, parabola   (slope, curvature) at `at`, a point (x, f): the tangent, and optionally the parabola
     """
 
     x: np.ndarray
@@ -147,7 +154,7 @@ class Graph:
 
 
 def heights(graph: Graph, points: Sequence[float]) -> tuple[float, float]:
-    """The lowest and the highest y to be seen: of the graph without its poles, of the points, and the axis if near."""
+    """The visible range of y: of the graph without its poles, of the points, and the axis if near."""
     finite = np.clip(graph.y[np.isfinite(graph.y)], -1e150, 1e150)
     low, high = (float(each) for each in np.quantile(finite, [0.04, 0.96])) if len(finite) else (-1.0, 1.0)
     inside = [
@@ -163,7 +170,10 @@ def heights(graph: Graph, points: Sequence[float]) -> tuple[float, float]:
     return max(low - 0.08 * room, -1e300), min(high + 0.08 * room, 1e300)
 
 
-def graph_sheet(window: Window, graph: Graph, paths: Sequence[Path], rows: int, columns: int, ascii: bool) -> Sheet:
+def graph_sheet(
+    window: Window, graph: Graph, paths: Sequence[Path], rows: int, columns: int, ascii: bool,
+    legibility: Legibility = DESK,
+) -> Sheet:  # fmt: skip
     """The graph of a function with its axis y = 0, a tangent, and the points of the methods on it."""
     sheet = empty(window, rows, columns)
     across = np.array([window.left, window.right])
@@ -173,43 +183,49 @@ def graph_sheet(window: Window, graph: Graph, paths: Sequence[Path], rows: int, 
     with np.errstate(all="ignore"):
         far = np.abs(np.diff(y)) > 2 * room  # a pole: the graph does not join its two sides
         y[1:][far & (np.sign(y[1:]) != np.sign(y[:-1]))] = np.nan
-    stamp(sheet, np.stack([graph.x, y], 1), Shows.CURVE, "*", ascii)
+    stamp(sheet, np.stack([graph.x, y], 1), Shows.CURVE, "*", ascii, legibility=legibility)
     if graph.at is not None:
         (x0, y0), x = graph.at, np.linspace(window.left, window.right, 2 * columns)
         with np.errstate(all="ignore"):
             bent = y0 + graph.slope * (x - x0) + graph.curvature / 2 * (x - x0) ** 2
-        stamp(sheet, np.stack([x, bent], 1), Shows.TANGENT, "+", ascii, "dashed")
+        stamp(sheet, np.stack([x, bent], 1), Shows.TANGENT, "+", ascii, "dashed", legibility)
     for path in paths:
         for x, y in path.points[-200:].tolist():
             if 0 <= window.across(x) <= 1 and 0 <= window.up(y) <= 1:
                 cell = sheet.cell_of(x, y)
                 sheet.characters[cell], sheet.shows[cell] = path.letter.lower() if ascii else "●", path.number
-    ends(sheet, paths)
+    ends(sheet, paths, legibility)
     return sheet
 
 
-def stamp(sheet: Sheet, points: np.ndarray, shows: int, mark: str, ascii: bool, style: Style = "line") -> None:
-    """Draw the line through points (n, 2) over what is there: in braille, or with marks."""
+def stamp(
+    sheet: Sheet, points: np.ndarray, shows: int, mark: str, ascii: bool, style: Style = "line",
+    legibility: Legibility = DESK,
+) -> None:  # fmt: skip
+    """Draw the line through points (n, 2) on top: in dots, or with marks."""
     height, breadth = (sheet.rows, sheet.columns) if ascii else (4 * sheet.rows, 2 * sheet.columns)
     window = sheet.window
     dots = np.stack([window.across(points[:, 0]) * breadth, window.up(points[:, 1]) * height], 1) - 0.5
-    lines = clipped(dots, breadth, height)
-    grid = trace(lines[:, 0], lines[:, 1], height, breadth, style)[::-1]
+    lines = clip_line(dots, breadth, height)
+    grid = trace(lines[:, 0], lines[:, 1], height, breadth, style, legibility)[::-1]
     if ascii:
         sheet.characters[grid], sheet.shows[grid] = mark, shows
         return
-    drawn = braille(grid)
+    drawn = signs_of(thicken(grid, legibility), legibility)
     cells = drawn != " "
+    sheet.shows[cells] = shows
+    if legibility.thick:
+        sheet.characters[cells] = drawn[cells]
+        return
     there, new = sheet.characters[cells], drawn[cells]
     both = np.char.greater_equal(there, "\u2800") & np.char.less_equal(there, "\u28ff")
     joined = np.ascontiguousarray(new).view(np.uint32) | np.ascontiguousarray(there).view(np.uint32) & 0xFF
     sheet.characters[cells] = np.where(both, joined.view("<U1"), new)
-    sheet.shows[cells] = shows
 
 
-def clipped(dots: np.ndarray, breadth: int, height: int) -> np.ndarray:
-    """The parts of a line through dots (n, 2) that lie within (−1 … breadth, −1 … height), with NaN between them (Liang
-    and Barsky 1984). One dot alone is a line to itself."""
+def clip_line(dots: np.ndarray, breadth: int, height: int) -> np.ndarray:
+    """The parts of a line through dots (n, 2) within (−1 … breadth, −1 … height), with NaN between them (Liang
+    and Barsky 1984). A single dot is a line to itself."""
     if len(dots) < 2:
         dots = np.concatenate([dots, dots])
     moved = np.concatenate([[True], (np.rint(dots[1:]) != np.rint(dots[:-1])).any(1)])
@@ -224,23 +240,31 @@ def clipped(dots: np.ndarray, breadth: int, height: int) -> np.ndarray:
         leaves = np.where(way == 0, np.inf, leaves).min(1).clip(max=1)
         kept = np.isfinite(start).all(1) & np.isfinite(way).all(1) & (enters <= leaves)
         first, last = (start + part[:, None] * way for part in (enters, leaves))
-    found = np.full((int(kept.sum()), 3, 2), np.nan)
-    found[:, 0], found[:, 1] = first[kept], last[kept]
-    return found.reshape(-1, 2)
+    parts = np.full((int(kept.sum()), 3, 2), np.nan)
+    parts[:, 0], parts[:, 1] = first[kept], last[kept]
+    return parts.reshape(-1, 2)
 
 
-def ends(sheet: Sheet, paths: Sequence[Path]) -> None:
-    """Write each method's letter where it is now: the last path's first, and the others beside it if need be."""
+def ends(sheet: Sheet, paths: Sequence[Path], legibility: Legibility = DESK) -> None:
+    """Write each method's letter at its current place, or its name beside it: the last path's first, and the others
+    where there is room near theirs."""
     for path in reversed(paths):
         x, y = path.points[-1].tolist()
         if not np.isfinite([x, y]).all():
             continue
         row, column = sheet.cell_of(x, y)
-        for aside in (0, 1, -1, 2, -2, 3, -3, 4, 5):
-            if 0 <= column + aside < sheet.columns and sheet.shows[row, column + aside] < HERE:
-                sheet.characters[row, column + aside] = path.letter
-                sheet.shows[row, column + aside] = HERE + path.number
-                break
+        if legibility.ends and path.name:
+            text = f" {path.name} "[: sheet.columns]
+            sides = (column + 1, column - len(text))
+            wanted = [(row + aside, side) for aside in (0, 1, -1, 2, -2, 3, -3) for side in sides]
+        else:
+            text, wanted = path.letter, [(row, column + aside) for aside in (0, 1, -1, 2, -2, 3, -3, 4, 5)]
+        for y, x in wanted:
+            if 0 <= y < sheet.rows and x >= 0 and x + len(text) <= sheet.columns:
+                cells = slice(x, x + len(text))
+                if (sheet.shows[y, cells] < HERE).all():
+                    sheet.characters[y, cells], sheet.shows[y, cells] = list(text), HERE + path.number
+                    break
 
 
 # As lines of text.
@@ -249,15 +273,17 @@ Piece = tuple[str, int, int, int]
 """text, what it shows, and the levels of the upper and the lower half"""
 
 
-def sheet_lines(sheet: Sheet, ascii: bool, filled: bool, cursor: tuple[int, int] | None = None) -> list[list[Piece]]:
+def sheet_lines(
+    sheet: Sheet, ascii: bool, filled: bool, cursor: tuple[int, int] | None = None, legibility: Legibility = DESK
+) -> list[list[Piece]]:
     """Each line from the axis at the left to the right edge, and two lines with the axis below; without fills, the
     ground is written in shades."""
-    chart = axes_of(sheet, ascii)
+    chart = axes_of(sheet, ascii, legibility)
     left = margin(chart)
     labels = {sheet.rows - 1 - round(tick.place * (sheet.rows - 1)): tick.label for tick in chart.y_ticks}
-    bar, tee, corner, rule, notch = "|++-+" if ascii else "│┤└─┬"
+    bar, tee, corner, rule, notch = "     " if sheet.bare else "|++-+" if ascii else "│┤└─┬"
     shades = ASCII_SHADES if ascii else SHADES
-    found: list[list[Piece]] = []
+    lines: list[list[Piece]] = []
     for row in range(sheet.rows):
         label = labels.get(row)
         line: list[Piece] = [
@@ -280,18 +306,20 @@ def sheet_lines(sheet: Sheet, ascii: bool, filled: bool, cursor: tuple[int, int]
         for begin, end in itertools.pairwise(cuts):
             shown, top, bottom = keys[:, begin].tolist()
             line.append(("".join(characters[begin:end]), shown, top, bottom))
-        found.append(line)
+        lines.append(line)
     axis, numbers = x_axis(chart, rule, notch, "")
-    found.append([(" " * (left - 1) + corner + axis, Shows.LABEL, -1, -1)])
-    found.append([(" " * left + numbers, Shows.LABEL, -1, -1)])
-    return found
+    lines.append([(" " * (left - 1) + corner + axis, Shows.LABEL, -1, -1)])
+    lines.append([(" " * left + numbers, Shows.LABEL, -1, -1)])
+    return lines
 
 
-def axes_of(sheet: Sheet, ascii: bool) -> Chart:
+def axes_of(sheet: Sheet, ascii: bool, legibility: Legibility = DESK) -> Chart:
     """The ticks of a sheet, in the form of a chart."""
     window = sheet.window
-    across: Sequence[Tick] = ticks(window.left, window.right, max(2, sheet.columns // 7), ascii=ascii)
-    up: Sequence[Tick] = ticks(window.low, window.high, max(2, sheet.rows // 4), window.log_y, ascii)
+    if sheet.bare:
+        return Chart(sheet.characters, sheet.shows, window, (), ())
+    across: Sequence[Tick] = ticks(window.left, window.right, legibility.labels(sheet.columns // 7), ascii=ascii)
+    up: Sequence[Tick] = ticks(window.low, window.high, legibility.labels(sheet.rows // 4), window.log_y, ascii)
     return Chart(sheet.characters, sheet.shows, window, across, up)
 
 

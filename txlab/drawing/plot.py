@@ -28,7 +28,7 @@ Pieces = list[tuple[str, Role]]
 
 @dataclass(frozen=True)
 class Furniture:
-    """What is drawn around and across the curves; steps are None where there is nothing to mark."""
+    """The annotations around and across the curves; steps are None where there is nothing to mark."""
 
     unit: str = ""
     cursor: int | None = None
@@ -38,11 +38,15 @@ class Furniture:
     selected: tuple[int, int] | None = None
     """Columns that the mouse is drawing over."""
     across: str = "step"
-    """What the x axis counts."""
+    """The unit of the x axis."""
     events: Sequence[tuple[int, str]] = ()
-    """(step, words) of what was done to the run, in order."""
+    """(step, words) of the events of the run, in order."""
     legend_lines: int = 1
     """Lines that the legend may take, see `lines_of_legend`."""
+    ends: Sequence[tuple[float, str, Role]] = ()
+    """(last value, label, role) of the curves that have their name at their end."""
+    right: int = 0
+    """Cells right of the plot for these names, see `room_for_ends`."""
 
 
 def margin(chart: curve.Chart) -> int:
@@ -51,7 +55,7 @@ def margin(chart: curve.Chart) -> int:
 
 
 def readout(chart: curve.Chart, furniture: Furniture, cells: int, ascii: bool) -> Pieces:
-    """Return the top line: the unit at the left, the legend at the right, with values while there is a cursor."""
+    """Return the top line: the unit at the left, the legend at the right, with values if there is a cursor."""
     entries: list[Pieces] = []
     if furniture.cursor is not None:
         step = f"{furniture.across} {count(furniture.cursor)}"
@@ -71,9 +75,7 @@ def readout(chart: curve.Chart, furniture: Furniture, cells: int, ascii: bool) -
     if needed > room and (
         longest := fair_share([width(visible(e[1], ascii)) for e in furniture.legend], needed - room)
     ):
-        short = [
-            (glyph, shortened(label, longest, ascii), role, value) for glyph, label, role, value in furniture.legend
-        ]
+        short = [(glyph, shorten(label, longest, ascii), role, value) for glyph, label, role, value in furniture.legend]
         return readout(chart, replace(furniture, unit=unit, legend=short), cells, ascii)
     shown: Pieces = []
     for entry in entries:
@@ -86,18 +88,41 @@ def readout(chart: curve.Chart, furniture: Furniture, cells: int, ascii: bool) -
     return [(cut(unit, cells), "unit"), (" " * max(0, gap), "empty"), *shown]
 
 
+def room_for_ends(labels: Sequence[str], cells: int, rows: int, ascii: bool) -> int:
+    """Return the cells that names at the ends of curves take, a space included; 0 = not enough lines or columns."""
+    if not labels or len(labels) > rows or cells < NARROWEST:
+        return 0
+    return 1 + min(max(width(visible(label, ascii)) for label in labels), cells // 4)
+
+
+def end_rows(chart: curve.Chart, values: Sequence[float]) -> list[int]:
+    """Return a row for each value, the nearest to it that keeps the order of the values and no two in one row.
+
+    Values outside the window are at its edge.
+    """
+    rows = chart.characters.shape[0]
+    wanted = [(1 - float(np.clip(np.nan_to_num(chart.window.up(value)), 0, 1))) * (rows - 1) for value in values]
+    order = sorted(range(len(values)), key=lambda index: wanted[index])
+    placed: dict[int, int] = {}
+    for place, index in enumerate(order):
+        least = placed[order[place - 1]] + 1 if place else 0
+        placed[index] = max(least, min(round(wanted[index]), rows - (len(order) - place)))
+    return [placed[index] for index in range(len(values))]
+
+
+NARROWEST = 40  # cells of a chart that has names at the ends of its curves
 TALL = 12  # lines of a chart that can spare one for a long legend
 
 
 def lines_of_legend(furniture: Furniture, cells: int, height: int, ascii: bool) -> int:
-    """Return 2 where the names do not fit beside the unit, and a plot of so many lines is high enough; else 1."""
+    """Return 2 if the names do not fit next to the unit, and a plot of this height is tall enough; else 1."""
     names = [width(glyph) + 1 + width(visible(label, ascii)) for glyph, label, _, _ in furniture.legend]
     needed = width(visible(furniture.unit, ascii).split(",")[0]) + 2 + sum(names) + 3 * (len(names) - 1)
     return 2 if needed > cells and height >= TALL and len(names) > 1 else 1
 
 
 def readouts(chart: curve.Chart, furniture: Furniture, cells: int, ascii: bool) -> list[Pieces]:
-    """Return the lines above the plot: `readout`, and what of a legend of two lines does not fit into the first."""
+    """Return the lines above the plot: `readout`, and the rest of a legend of two lines."""
     if furniture.legend_lines == 1:
         return [readout(chart, furniture, cells, ascii)]
     room, first = cells - width(visible(furniture.unit, ascii).split(",")[0]) - 2, 0
@@ -117,7 +142,7 @@ SHORTEST = 8  # cells of a shortened name in the legend
 
 
 def fair_share(widths: Sequence[int], excess: int) -> int:
-    """Return the width to which the longest of these have to be cut to save so many cells; 0 if that is too narrow.
+    """Return the width to which the longest of these have to be cut to save `excess` cells; 0 if that is too narrow.
 
     >>> fair_share([5, 24, 30], 12)
     21
@@ -128,10 +153,10 @@ def fair_share(widths: Sequence[int], excess: int) -> int:
     return most if most >= SHORTEST else 0
 
 
-def shortened(label: str, cells: int, ascii: bool) -> str:
-    """Return a name cut in its middle: what tells runs of one scenario apart stands at the end.
+def shorten(label: str, cells: int, ascii: bool) -> str:
+    """Return a name cut in its middle: runs of one scenario differ at the end.
 
-    >>> shortened("gpt-tiny layers=3 seed=7", 15, ascii=False)
+    >>> shorten("gpt-tiny layers=3 seed=7", 15, ascii=False)
     'gpt…rs=3 seed=7'
     """
     label = visible(label, ascii)
@@ -144,28 +169,28 @@ def shortened(label: str, cells: int, ascii: bool) -> str:
 
 
 def event_marks(chart: curve.Chart, events: Sequence[tuple[int, str]], ascii: bool) -> list[dict[int, tuple[str, str]]]:
-    """Return the marks of every row, by column: a line at each event's step and, high up where there is room beside it,
-    its words. Of several events in one column the last has the words."""
+    """Return the marks of every row, by column: a line at each event's step and, near the top where there is room next
+    to it, its words. Of several events in one column the last has the words."""
     rows, columns = chart.characters.shape
-    words = {column: visible(said, ascii) for step, said in events if (column := chart.column_of(step)) is not None}
-    found: list[dict[int, tuple[str, str]]] = [
+    words = {column: visible(word, ascii) for step, word in events if (column := chart.column_of(step)) is not None}
+    marks: list[dict[int, tuple[str, str]]] = [
         dict.fromkeys(words, (":" if ascii else "╎", "unit")) for _ in range(rows)
     ]
-    for column, said in sorted(words.items(), reverse=True):
-        for begin in (column + 1, column - len(said)):  # to the right of its line, else to the left
-            span = range(begin, begin + len(said))
+    for column, word in sorted(words.items(), reverse=True):
+        for begin in (column + 1, column - len(word)):  # to the right of its line, else to the left
+            span = range(begin, begin + len(word))
             free = [
                 row
                 for row in range(min(3, rows))
                 if begin >= 0
                 and span.stop <= columns
-                and not any(found[row].keys() & {begin - 1, *span, span.stop} - {column})
+                and not any(marks[row].keys() & {begin - 1, *span, span.stop} - {column})
                 and (chart.series[row, begin : span.stop] == -1).all()
             ]
             if free:
-                found[free[0]].update({place: (letter, "unit") for place, letter in zip(span, said, strict=True)})
+                marks[free[0]].update({place: (letter, "unit") for place, letter in zip(span, word, strict=True)})
                 break
-    return found
+    return marks
 
 
 def plot_lines(chart: curve.Chart, furniture: Furniture, ascii: bool) -> list[Pieces]:
@@ -179,12 +204,17 @@ def plot_lines(chart: curve.Chart, furniture: Furniture, ascii: bool) -> list[Pi
         column = chart.column_of(step) if step is not None else None
         if column is not None:
             marks[column] = (glyph, role)
-    lines = readouts(chart, furniture, left + columns, ascii)
+    lines = readouts(chart, furniture, left + columns + furniture.right, ascii)
+    places = end_rows(chart, [value for value, _, _ in furniture.ends]) if furniture.right else []
+    names = dict(zip(places, furniture.ends, strict=False))
     done = event_marks(chart, furniture.events, ascii)
     for row in range(rows):
         label = labels.get(row)
         axis = fit(label or "", left - 2, "right") + " " + (bar if label is None else tee)
         lines.append([(axis, "axis"), *curve_pieces(chart, row, done[row] | marks)])
+        if row in names:
+            _, name, owner = names[row]
+            lines[-1].append((" " + shorten(name, furniture.right - 1, ascii), owner))
     numbers = x_axis(chart, rule, notch, f"{furniture.across}, log" if chart.window.log_x else furniture.across)
     lines.append([(" " * (left - 1) + corner + numbers[0], "axis")])
     lines.append([(fit(" " * left + numbers[1], left + columns, ellipsis=""), "axis")])
@@ -204,8 +234,8 @@ def text_chart(
 ) -> list[Text]:  # fmt: skip
     """Draw a chart with axes, labels and legend as `height` lines of at most `width` cells.
 
-    In colours every curve is drawn in braille, each in its own colour; without them the first one is, and the others
-    lie on top of it with their own marks. `options`: those of `curve.draw`.
+    In colours every curve is drawn in braille, each in its own colour; without colours only the first one, with the
+    others on top with their own marks. `options` are passed to `curve.draw`.
     """
     marks = colours == "none" or ascii
     known = curve.ASCII_MARKS if ascii else curve.MARKS
@@ -214,11 +244,11 @@ def text_chart(
         mark = "⠤⠤" if not ascii and (index == 0 or not marks) else known[index % len(known)]
         top += [("   ", "axis")] * bool(top) + [(mark, index), (" " + visible(each.name, ascii), "axis")]
 
-    def drawn(left: int) -> curve.Chart | None:
+    def draw(left: int) -> curve.Chart | None:
         return curve.draw(curves, width - left, max(height - 3, 1), ascii=ascii, marks=marks, **options)
 
-    first = drawn(2)  # labels and chart size depend on each other
-    chart = drawn(2 if first is None else max(3, margin(first)))
+    first = draw(2)  # labels and chart size depend on each other
+    chart = draw(2 if first is None else max(3, margin(first)))
     body: list[Pieces] = [[("no numbers yet", "axis")]]
     if chart is not None:
         body = plot_lines(chart, Furniture(across=visible(x_label, ascii)), ascii)[1:]
@@ -246,7 +276,7 @@ def x_axis(chart: curve.Chart, horizontal: str, notch: str, name: str) -> tuple[
         if start >= free and start + len(tick.label) <= columns:
             numbers[start : start + len(tick.label)] = tick.label
             gaps.append((free, start))
-            free = start + len(tick.label) + 2  # with one space between them, 0 and 500 would be read as one number
+            free = start + len(tick.label) + 2  # with one space between them, 0 and 500 would look like one number
     gaps.append((free, columns))
     roomy = [gap for gap in gaps if gap[1] - gap[0] >= width(name) + 2]
     if roomy and width(name) == len(name):

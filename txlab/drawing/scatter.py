@@ -1,7 +1,7 @@
 """Thousands of points as characters: braille dots by density, and as many labels as fit without touching.
 
-Nothing here depends on colours or on the terminal: a scatter is rows of cells, each with a character, what it shows,
-a class, and whether it is dense. Distances are true: a dot is as wide as it is high.
+Nothing here depends on colours or on the terminal: a scatter is rows of cells, each with a character, its kind, a
+class, and whether it is dense. Distances are true: a dot is as wide as it is high.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from math import atan2, pi
 
 import numpy as np
 
-from txlab.drawing.curve import TINY, braille
+from txlab.drawing.curve import TINY, signs_of, thicken
+from txlab.drawing.legibility import DESK, Legibility
 from txlab.drawing.text import fit, visible_character, width
 
 LONGEST = 24  # cells of a label
@@ -23,7 +24,7 @@ HEADS = "→↗↑↖←↙↓↘"
 
 
 class Shows(IntEnum):
-    """What a cell shows."""
+    """The kind of a cell."""
 
     NOTHING = 0
     POINTS = 1
@@ -37,21 +38,21 @@ class Shows(IntEnum):
 
 @dataclass(frozen=True)
 class Camera:
-    """The part of the plane that is looked at: its middle, and half the width and height that surely fit."""
+    """The visible part of the plane: its centre, and half the width and height that are sure to fit."""
 
     x: float
     y: float
     across: float
     up: float
 
-    def zoomed(self, factor: float, x: float, y: float) -> Camera:
+    def zoom_at(self, factor: float, x: float, y: float) -> Camera:
         """Closer by `factor` > 1 with (x, y) in the middle."""
         return replace(self, x=x, y=y, across=self.across / factor, up=self.up / factor)
 
 
 @dataclass(frozen=True)
 class Label:
-    """A word to be written beside point `index`, if there is room; those that come first have the choice."""
+    """A word to be written next to point `index`, if there is room; earlier ones take precedence."""
 
     index: int
     text: str
@@ -62,7 +63,7 @@ class Label:
 class Scatter:
     """rows of cells: `characters[y][x]`, "" being the second half of a wide one; `shows` and `classes` (rows, columns).
 
-    dense    (rows, columns) whether a cell has many points: more than the square root of the most that one has
+    dense    (rows, columns) whether a cell has many points: more than the square root of the largest count
     places   index of a labelled point → its cell (row, column)
     inside   points in the picture
     """
@@ -86,7 +87,7 @@ def whole(points: np.ndarray) -> Camera:
 
 
 def dots_of(points: np.ndarray, camera: Camera, rows: int, columns: int) -> np.ndarray:
-    """Where points (n, 2) fall, (n, 2) int64: dots from the left and from the top; they may lie outside."""
+    """The dots of points (n, 2), (n, 2) int64, from the left and from the top; they may be outside."""
     across, down = columns * DOTS_ACROSS, rows * DOTS_DOWN
     scale = min((across - 1) / camera.across, (down - 1) / camera.up) / 2
     place = np.stack([(points[:, 0] - camera.x) * scale + across / 2, down / 2 - (points[:, 1] - camera.y) * scale], 1)
@@ -96,7 +97,7 @@ def dots_of(points: np.ndarray, camera: Camera, rows: int, columns: int) -> np.n
 
 @dataclass(frozen=True)
 class Ground:
-    """All points as dots, without labels: what stays the same while a cursor moves.
+    """All points as dots, without labels: the part that does not change while a cursor moves.
 
     cells (n, 2) columns and rows, inside (n); grid (dots down, across); counts, kinds (rows, columns)
     """
@@ -138,10 +139,11 @@ def scatter(
     path: np.ndarray | None = None,
     arrows: Sequence[tuple[np.ndarray, np.ndarray]] = (),
     ascii: bool = False,
+    legibility: Legibility = DESK,
 ) -> Scatter:
     """Write labels over the ground, and draw lines.
 
-    labels   the most wanted first; one for which there is no room is left out whole
+    labels   the most wanted first; a label that does not fit is left out
     path     (m, 2) points to be joined, from the oldest to the newest
     arrows   (from, to), each (2)
     """
@@ -163,7 +165,7 @@ def scatter(
         signs = np.array([" ", ".", ":", "#"])[np.minimum(counts, 3)]
         signs = np.where((shows == Shows.PATH) | (shows == Shows.ARROW), "+", signs)
     else:
-        signs = braille(grid)
+        signs = signs_of(thicken(grid, legibility), legibility)
     characters: list[list[str]] = signs.tolist()
     for start, end in arrows:
         tail, tip = dots_of(np.stack([start, end]), camera, rows, columns)
@@ -171,7 +173,7 @@ def scatter(
     places: dict[int, tuple[int, int]] = {}
     taken = np.zeros((rows, columns), bool)
     wanted = [label for label in labels if inside[label.index]]
-    for label in wanted:  # no label stands on the point of a more important one
+    for label in wanted:  # no label covers the point of a more important one
         if label.shows > Shows.LABEL:
             taken[cells[label.index, 1], cells[label.index, 0]] = True
     for label in wanted:
@@ -200,7 +202,7 @@ def write(
     for y, x in ((row, column + 2), (row, column - 1 - long), (row - 1, middle), (row + 1, middle)):
         if own or not (0 <= y < rows and x >= 0 and x + long <= columns):
             continue
-        before, after = max(0, x - 1), min(columns, x + long + 1)  # a cell of air on both sides
+        before, after = max(0, x - 1), min(columns, x + long + 1)  # a free cell on both sides
         held = taken[row, column] and y == row and before <= column < after
         if taken[y, before:after].sum() - held:
             continue
@@ -223,19 +225,19 @@ def write(
 
 
 def along(dots: np.ndarray, shape: tuple[int, int]) -> list[tuple[int, int]]:
-    """The dots (x, y) of a line through `dots` (n, 2) that lie in (down, across) = shape, each once."""
-    found: dict[tuple[int, int], None] = {}
+    """The dots (x, y) of a line through `dots` (n, 2) within (down, across) = shape, each once."""
+    dots_between: dict[tuple[int, int], None] = {}
     for (x0, y0), (x1, y1) in zip(dots.tolist(), dots[1:].tolist(), strict=False):
-        steps = min(max(abs(x1 - x0), abs(y1 - y0), 1), 4 * max(shape))
+        steps = max(1, min(max(abs(x1 - x0), abs(y1 - y0)), 4 * max(shape)))
         for part in range(steps + 1):
             x, y = round(x0 + (x1 - x0) * part / steps), round(y0 + (y1 - y0) * part / steps)
             if 0 <= x < shape[1] and 0 <= y < shape[0]:
-                found[x, y] = None
-    return list(found)
+                dots_between[x, y] = None
+    return list(dots_between)
 
 
 def head(characters: list[list[str]], shows: np.ndarray, start: np.ndarray, end: np.ndarray, ascii: bool) -> None:
-    """Put an arrow's head into the last cell of its line before its end."""
+    """Draw an arrowhead in the last cell of its line before its end."""
     reached = along(np.stack([start, end]), (shows.shape[0] * DOTS_DOWN, shows.shape[1] * DOTS_ACROSS))
     cells = [(y // DOTS_DOWN, x // DOTS_ACROSS) for x, y in reached]
     before = [cell for cell in cells if cell != (end[1] // DOTS_DOWN, end[0] // DOTS_ACROSS)]

@@ -1,7 +1,7 @@
 """The tree of a search in characters: a line for each move of the opened nodes, and one visit taken apart (MATH G3).
 
-Lines are pairs of a text and the name of a style of `widgets/rows`. What is accented is also marked by a sign: › what
-the next visit chooses in a node, • where the last one went.
+Lines are pairs of a text and the name of a style of `widgets/rows`. Accents are also marked by a sign: › the next
+visit's choice in a node, • the last visit's path.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from txlab.engine.games.search_tree import Branch, Path, Tree, Visit, positions
 Style: TypeAlias = Literal["plain", "strong", "quiet", "accent"]
 Line: TypeAlias = list[tuple[str, Style]]
 
-MARGIN = 3  # cells before the tree: the cursor, and where the last visit went
+MARGIN = 3  # cells before the tree: the cursor, and the mark of the last visit
 NUMBERS = {"N": 7, "Q": 7, "P": 5, "U": 6, "Q+U": 8}  # cells of each column, with a space before it
 NEXT = 2  # cells behind Q + U
 LEAST_ROOM, MOST_ROOM = 7, 30  # cells of the moves
@@ -33,7 +33,8 @@ class TreeRow:
     """A line: a move of an opened node, or the root, which has no `branch`.
 
     name     "X 4"                          share   0 … 1, of the visits of its node
-    is_open  whether its own moves follow   next, passed   whether the next visit goes this way, and the last one did
+    is_open  whether its own moves follow   next, passed   whether the next visit goes this way, and whether the last
+             one did
     """
 
     path: Path
@@ -68,23 +69,23 @@ def tree_rows(game: Game, tree: Tree, opened: Collection[Path], last: Path = ())
             return []
         visits, chosen = max(1, node.visits - 1), node.next
         sign = sign_of(game, game.mover(node.position))
-        found = []
+        rows_below = []
         for each in node.branches:
             path = (*of.path, each.move)
-            found.append(
+            rows_below.append(
                 TreeRow(
                     path, (), f"{sign} {visible(game.name_of_move(node.position, each.move))}", each.N, each.Q, each,
                     each.N / visits, path in opened and each.expanded, each is chosen, last[: len(path)] == path,
                 )
             )  # fmt: skip
-        return found
+        return rows_below
 
     return [first, *(replace(row, guides=guides) for row, guides in outline(first, below))]
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Cells of the moves, of the bar, and which numbers are shown."""
+    """Cells of the moves, of the bar, and the numbers shown."""
 
     room: int
     bar: int
@@ -92,7 +93,7 @@ class Layout:
 
 
 def layout(cells: int) -> Layout:
-    """What fits: on a narrow screen first the bar goes, then Q + U, then U and P."""
+    """Fit the columns: on a narrow screen the bar is dropped first, then Q + U, then U and P."""
     for numbers in (("N", "Q", "P", "U", "Q+U"), ("N", "Q", "P", "U"), ("N", "Q")):
         rest = cells - MARGIN - sum(NUMBERS[name] for name in numbers) - (NEXT if "Q+U" in numbers else 0)
         if rest >= LEAST_ROOM:
@@ -137,8 +138,8 @@ def row_line(row: TreeRow, cells: int, chosen: bool, ascii: bool = False) -> Lin
 def visit_lines(
     game: Game, root: Position, number: int, visit: Visit, cells: int, rows: int, ascii: bool = False
 ) -> list[Line]:
-    """Visit `number` taken apart: what was chosen in each node by Q + U, where it ended, what came back; of a long
-    path the choices next to the root are left out.
+    """Visit `number` step by step: the choice in each node by Q + U, the leaf, the backed-up value; of a long path the
+    choices next to the root are left out.
 
         visit 414    selection by Q + U            backup       N       Q
           X 4        +.213 +  .120 = +.333          −.310     313   +.211
@@ -152,10 +153,10 @@ def visit_lines(
     wide = cells >= left + 49
     head = fit(f"visit {count(number)}", left) + fit("selection by Q + U", 26)
     head += f"{'backup':>8}" + (f"{'N':>8}{'Q':>7}" if wide else "")
-    found: list[Line] = [[(fit(head, cells), "quiet")]]
+    lines: list[Line] = [[(fit(head, cells), "quiet")]]
     hidden = max(0, len(visit.choices) - max(1, rows - 2 - (len(visit.choices) > rows - 2)))
     if hidden:
-        found.append([(f"  {count(hidden)} choices before{' ...' if ascii else '…'}", "quiet")])
+        lines.append([(f"  {count(hidden)} choices before{' ...' if ascii else '…'}", "quiet")])
     for position, choice in list(zip(reached, visit.choices, strict=False))[hidden:]:
         name = f"{sign_of(game, game.mover(position))} {visible(game.name_of_move(position, choice.move))}"
         q, u, score = choice.before.Q, choice.before.U, choice.before.score
@@ -163,7 +164,7 @@ def visit_lines(
         after = f"{count(choice.after.N):>8}{value_text(choice.after.Q, 3):>7}" if wide else ""
         back = f"{value_text(choice.back, 3):>8}"
         line: Line = [(fit(f"  {name}", left), "accent"), (fit(total, 26), "plain"), (back, "strong"), (after, "plain")]
-        found.append(line if cells >= left + 34 else [(fit("".join(text for text, _ in line), cells), "plain")])
+        lines.append(line if cells >= left + 34 else [(fit("".join(text for text, _ in line), cells), "plain")])
     result = game.outcome(reached[-1])
     value = value_text(visit.value, 3)
     if result is None:
@@ -171,8 +172,8 @@ def visit_lines(
     else:
         words = f"{sign_of(game, result)} has won: no node is needed" if result else "drawn: no node is needed"
     label = "  expansion" if visit.expanded else "  the end"
-    found.append([(fit(label, left), "quiet"), (fit(words, max(1, cells - left)), "plain")])
-    return found[:1] + found[-(rows - 1) :] if len(found) > rows else found
+    lines.append([(fit(label, left), "quiet"), (fit(words, max(1, cells - left)), "plain")])
+    return lines[:1] + lines[-(rows - 1) :] if len(lines) > rows else lines
 
 
 def line_words(game: Game, start: Position, line: Path) -> str:

@@ -17,7 +17,7 @@ EIGHTHS = " ▏▎▍▌▋▊▉"
 def spark(values: np.ndarray, cells: int, ascii: bool = False, low: float | None = None) -> str:
     """Draw a series with the last value at the right; NaN and ±∞ are blank; `low` fixes the baseline (0 for a rate).
 
-    A series that is constant up to rounding is drawn at the baseline. Fewer values than cells stand at the right.
+    A series that is constant up to rounding is drawn at the baseline. Fewer values than cells are aligned to the right.
 
     >>> spark(np.arange(8.0), 8)
     '▁▂▃▄▅▆▇█'

@@ -1,14 +1,14 @@
 """A sweep of settings as curves: the score against one axis, a curve for each value of another, the best marked.
 
 Notable: settings that diverge are part of the result and stay in the table, but one score of 1e35 would flatten all
-others: a picture ends at five times the distance from the best to the median, and says what it left out. Error bars are
-standard errors of a mean over runs.
+others: a picture ends at five times the distance from the best to the median, and reports what it left out. Error bars
+are standard errors of a mean over runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from txlab.drawing.axis import Window
 from txlab.drawing.curve import ASCII_MARKS, MARKS, Curve
 from txlab.drawing.formatting import number, plain
 from txlab.drawing.palette import Colours, lines
-from txlab.drawing.picture import COLOURS, Theme, checked, drawing, plain_numbers, save
+from txlab.drawing.picture import COLOURS, Theme, check_path, drawing, plain_numbers, save
 from txlab.drawing.plot import ink, text_chart
 from txlab.drawing.text import visible
 from txlab.errors import LabError, nearest
@@ -36,6 +36,7 @@ class Surface:
     """axes    (name, values) each, in the order of the dimensions of `score`
     score, error   the score of every setting, and its standard error; NaN where unknown
     title      the name of the score; `low`: whether the lowest is the best
+    log        the axes that are drawn logarithmically; their values are positive
     """
 
     axes: tuple[tuple[str, tuple[Value, ...]], ...]
@@ -43,6 +44,7 @@ class Surface:
     error: npt.NDArray[np.float64]
     title: str
     low: bool
+    log: frozenset[str] = frozenset()
 
     def best(self) -> tuple[int, ...] | None:
         """Return the index of the best setting; None if no score is known."""
@@ -55,19 +57,21 @@ class Surface:
         return tuple(int(i) for i in np.unravel_index(place, self.score.shape))
 
     def at(self, axis: int, place: int) -> Surface:
-        """Return the slice where one axis has a fixed value."""
+        """Return the slice at a fixed value of an axis."""
         axes = self.axes[:axis] + self.axes[axis + 1 :]
         score, error = (np.asarray(values.take(place, axis)) for values in (self.score, self.error))
-        return Surface(axes, score, error, self.title, self.low)
+        return replace(self, axes=axes, score=score, error=error)
 
-    def named(self, place: Sequence[int], ascii: bool = False) -> str:
+    def label_of(self, place: Sequence[int], ascii: bool = False) -> str:
         """ "sarsa, α = .5" """
         return ", ".join(
-            told(name, values[i], ascii) for (name, values), i in zip(self.axes, place, strict=True) if len(values) > 1
+            format_setting(name, values[i], ascii)
+            for (name, values), i in zip(self.axes, place, strict=True)
+            if len(values) > 1
         )
 
 
-def told(name: str, value: Value, ascii: bool = False) -> str:
+def format_setting(name: str, value: Value, ascii: bool = False) -> str:
     """Format a setting: a name as it is, a number after its letter."""
     if isinstance(value, str):
         return visible(value, ascii)
@@ -77,11 +81,13 @@ def told(name: str, value: Value, ascii: bool = False) -> str:
 
 def surface_of(frame: Frame) -> Surface:
     """Read sweep/score, sweep/error and facts["sweep"] of a frame. Raises LabError if they do not match."""
-    said = frame.facts.get("sweep")
-    if not isinstance(said, Mapping) or "sweep/score" not in frame.tensors:
+    about = frame.facts.get("sweep")
+    if not isinstance(about, Mapping) or "sweep/score" not in frame.tensors:
         raise LabError("this run swept no settings; a scenario with lists of alpha, epsilon or lam does")
     try:
-        axes = tuple((str(name), tuple(v if isinstance(v, str) else float(v) for v in vs)) for name, vs in said["axes"])
+        axes = tuple(
+            (str(name), tuple(v if isinstance(v, str) else float(v) for v in vs)) for name, vs in about["axes"]
+        )
         score = np.asarray(frame.tensors["sweep/score"], np.float64)
         error = np.asarray(frame.tensors.get("sweep/error", np.zeros_like(score)), np.float64)
         shape = tuple(len(values) for _, values in axes)
@@ -89,11 +95,21 @@ def surface_of(frame: Frame) -> Surface:
         raise LabError(f"the sweep of this run cannot be read: {trouble}") from None
     if score.shape != shape or error.shape != shape or not axes or 0 in shape:
         raise LabError(f"the sweep of this run does not fit its axes: scores {score.shape}, axes {shape}")
-    return Surface(axes, score, error, str(said.get("score", "score")), said.get("better") == "low")
+    wanted = about.get("log")
+    log = [
+        name
+        for name, values in axes
+        if isinstance(wanted, list) and name in wanted and all(_positive(v) for v in values)
+    ]
+    return Surface(axes, score, error, str(about.get("score", "score")), about.get("better") == "low", frozenset(log))
+
+
+def _positive(value: Value) -> bool:
+    return not isinstance(value, str) and value > 0
 
 
 def across(surface: Surface, wanted: str | None) -> int:
-    """Return the x axis: the one asked for, or the last with numbers and more than one value."""
+    """Return the x axis: the requested one, or the last with numbers and more than one value."""
     names = [name for name, _ in surface.axes]
     numeric = [i for i, (_, values) in enumerate(surface.axes) if not any(isinstance(value, str) for value in values)]
     if wanted is not None:
@@ -102,10 +118,10 @@ def across(surface: Surface, wanted: str | None) -> int:
             raise LabError(
                 f"--x {wanted!r} is not an axis of this sweep{nearest(wanted, names)}; allowed: {', '.join(names)}"
             )
-        found = names.index(wanted) if wanted in names else by_letter[wanted]
-        if found not in numeric:
+        axis = names.index(wanted) if wanted in names else by_letter[wanted]
+        if axis not in numeric:
             raise LabError(f"--x {wanted}: its values are names; allowed: {', '.join(names[i] for i in numeric)}")
-        return found
+        return axis
     several = [i for i in numeric if len(surface.axes[i][1]) > 1]
     if not (several or numeric):
         raise LabError("this sweep has no axis of numbers to draw along; --table prints it")
@@ -128,7 +144,7 @@ def lines_of(surface: Surface, x: int, ascii: bool = False) -> list[SweepLine]:
     values = np.array(surface.axes[x][1], np.float64)
     order = np.argsort(values, kind="stable")
     others = [i for i in range(len(surface.axes)) if i != x]
-    found = []
+    curves = []
     for places in product(*(range(len(surface.axes[i][1])) for i in others)):
         where: list[Any] = [slice(None)] * len(surface.axes)
         for i, place in zip(others, places, strict=True):
@@ -139,9 +155,9 @@ def lines_of(surface: Surface, x: int, ascii: bool = False) -> list[SweepLine]:
         if known.any():
             best = int(np.where(known, y, np.inf).argmin() if surface.low else np.where(known, y, -np.inf).argmax())
         varying = [(i, place) for i, place in zip(others, places, strict=True) if len(surface.axes[i][1]) > 1]
-        name = ", ".join(told(surface.axes[i][0], surface.axes[i][1][place], ascii) for i, place in varying)
-        found.append(SweepLine(name or surface.title, values[order], y, error, best))
-    return found
+        name = ", ".join(format_setting(surface.axes[i][0], surface.axes[i][1][place], ascii) for i, place in varying)
+        curves.append(SweepLine(name or surface.title, values[order], y, error, best))
+    return curves
 
 
 def bounds(surface: Surface) -> tuple[float, float]:
@@ -165,7 +181,7 @@ def panels(surface: Surface, x: int) -> list[tuple[str, Surface, int]]:
         return [("", surface, x)]
     first = others[0]
     name, values = surface.axes[first]
-    return [(told(name, value), surface.at(first, i), x - (first < x)) for i, value in enumerate(values)]
+    return [(format_setting(name, value), surface.at(first, i), x - (first < x)) for i, value in enumerate(values)]
 
 
 def text_sweep(
@@ -177,32 +193,33 @@ def text_sweep(
     letter = surface.axes[x][0] if ascii else LETTERS.get(surface.axes[x][0], surface.axes[x][0])
     out = [Text(visible(surface.title, ascii))]
     for title, part, axis in panels(surface, x):
-        found = lines_of(part, axis, ascii)
+        shown = lines_of(part, axis, ascii)
         if title:
             out += [Text(), Text(visible(title, ascii))]
-        across_all = found[0].x
+        across_all = shown[0].x
         curves = [
-            Curve(line.name, line.x, np.where((line.y >= low) & (line.y <= high), line.y, np.nan)) for line in found
+            Curve(line.name, line.x, np.where((line.y >= low) & (line.y <= high), line.y, np.nan)) for line in shown
         ]
-        window = Window(float(across_all[0]), float(across_all[-1]), low, high, False, False)
+        log = surface.axes[x][0] in surface.log and across_all[0] < across_all[-1]
+        window = Window(float(across_all[0]), float(across_all[-1]), low, high, log)
         if window.left == window.right:
-            window = Window(window.left - 0.5, window.right + 0.5, low, high, False, False)
+            window = replace(window, left=window.left - 0.5, right=window.right + 0.5)
         out += text_chart(curves, width, height, ascii=ascii, colours=colours, x_label=letter, window=window)
-        size = max(len(line.name) for line in found)
-        for i, line in enumerate(found):  # with its mark, since a long legend is cut
+        size = max(len(line.name) for line in shown)
+        for i, line in enumerate(shown):  # with its mark, since a long legend is cut
             bare = colours == "none"
             mark = ASCII_MARKS[i % len(ASCII_MARKS)] if ascii else MARKS[i % len(MARKS)] if i and bare else "⠤"
-            said = f" {visible(line.name, ascii):<{size}}  best {scored(line, letter, ascii)}"
-            out.append(Text.assemble("  ", (mark, ink(palette[i % len(palette)])), said))
+            label = f" {visible(line.name, ascii):<{size}}  best {describe_best(line, letter, ascii)}"
+            out.append(Text.assemble("  ", (mark, ink(palette[i % len(palette)])), label))
     if np.isfinite(surface.error).any():
         out.append(Text(f"{'+-' if ascii else '±'} one standard error"))
     outside = int((~((surface.score >= low) & (surface.score <= high))).sum())
     if outside:
-        out.append(Text(f"{outside} of {surface.score.size} settings lie outside the picture; --table has them all"))
+        out.append(Text(f"{outside} of {surface.score.size} settings are outside the picture; --table has them all"))
     return out
 
 
-def scored(line: SweepLine, letter: str, ascii: bool) -> str:
+def describe_best(line: SweepLine, letter: str, ascii: bool) -> str:
     """ "−67.5 ± .8 at α = .8" """
     if line.best < 0:
         return "unknown"
@@ -215,7 +232,7 @@ def scored(line: SweepLine, letter: str, ascii: bool) -> str:
 
 def draw_sweep(surface: Surface, x: int, out: str | Path, *, title: str = "", theme: Theme = "light") -> Path:
     """Draw the curves with error bars to a PNG or SVG, a star at the best of all. LabError for another suffix."""
-    path = checked(out)
+    path = check_path(out)
     low, high = bounds(surface)
     parts = panels(surface, x)
     colours = COLOURS[theme]
@@ -241,12 +258,14 @@ def draw_sweep(surface: Surface, x: int, out: str | Path, *, title: str = "", th
                 at = part.axes[axis][1][best[axis]]
                 axes.plot(at, part.score[best], "*", color=colours[1], markersize=15, zorder=6)
             axes.set_ylim(low, high)
+            if log := surface.axes[x][0] in surface.log:
+                axes.set_xscale("log")
             axes.set_xlabel(LETTERS.get(surface.axes[x][0], visible(surface.axes[x][0])))
             axes.set_title(visible(part_title or title), loc="left")
             axes.grid(True, which="major")
             if len(parts) == 1:
                 axes.legend(fontsize=8)
-            plain_numbers(axes, False, False)
+            plain_numbers(axes, log, False)
         known = np.isfinite(surface.error).any()  # of one run no error is
         shown[0].set_ylabel(visible(surface.title) + ", ± one standard error" * bool(known))
         if len(parts) > 1:

@@ -3,7 +3,7 @@
 Notable: nothing that comes out of `visible` can move the cursor, change colours, reorder the line or change its width
 between terminals. So controls, bidirectional overrides, joiners, lone surrogates and unassigned code points are written
 as signs or backslash escapes, and the variation selectors (about whose width terminals disagree) are left out. Widths
-are those of rich, which Textual uses for layout.
+are rich's, which Textual uses for layout.
 """
 
 import re
@@ -69,7 +69,7 @@ def visible(text: str, ascii: bool = False) -> str:
 
 
 def visible_lines(text: str, ascii: bool = False) -> list[str]:
-    """Like `visible`, but keep line breaks (LF, CR LF) and turn a tab into four spaces: for text to be read."""
+    """Like `visible`, but keep line breaks (LF, CR LF) and turn a tab into four spaces: for running text."""
     lines = text.replace("\r\n", "\n").split("\n")
     return [visible(line.replace("\t", "    "), ascii) for line in lines]
 
@@ -93,7 +93,7 @@ def width(text: str) -> int:
 def fit(text: str, cells: int, align: str = "left", ellipsis: str = "…") -> str:
     """Fit a text to exactly `cells` cells: truncated with an ellipsis at the end, or padded opposite to `align`.
 
-    Never splits a wide or combined character, or a number; where one does not fit, spaces take its place.
+    Never splits a wide or combined character, or a number; spaces replace one that does not fit.
 
     >>> fit("attention", 5), fit("日本語", 4), fit("7", 3, "right"), fit("of 1 240", 6)
     ('atte…', '日… ', '  7', 'of …  ')
@@ -122,11 +122,11 @@ def cut(text: str, cells: int) -> str:
     """Return the longest prefix of a text that takes at most `cells` cells, without a part of a number: "1 2" of
     "1 240" is another number, so there the prefix ends before it."""
     kept = prefix(text, cells)
-    for found in NUMBER.finditer(text) if len(kept) < len(text) else ():
-        if found.start() >= len(kept):
+    for match in NUMBER.finditer(text) if len(kept) < len(text) else ():
+        if match.start() >= len(kept):
             break
-        if found.end() > len(kept):
-            return kept[: found.start()]
+        if match.end() > len(kept):
+            return kept[: match.start()]
     return kept
 
 

@@ -1,8 +1,9 @@
 """A world of states as character cells: values as colour and number, arrows, traces, the agent, walls and goals.
 
 Nothing here depends on Textual. A picture is rows of characters, each with a role (which decides its style) and a level
-(the colour behind it). What a cell shows depends on its size: an arrow alone, an arrow beside or above a number, arrows
-at the sides they point to, or a number for each of the four directions; a world of one long row is drawn as bars.
+(the colour behind it). What a cell shows depends on its size: an arrow alone, an arrow next to or above a number,
+arrows at the sides they point to, or a number for each of the four directions; a world of one long row is drawn as
+bars.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from txlab.engine.rl.world import World
 Role = Literal[
     "plain", "strong", "shade", "bar", "mark", "goal", "hazard", "wall", "trace", "agent", "path", "cursor", "empty"
 ]
-"""What a character is: "shade" and "bar" have the colour of their level as ink, "bar" on the surface."""
+"""The role of a character: "shade" and "bar" have the colour of their level as ink, "bar" on the surface."""
 
 SURFACE, WALL, HAZARD, GOAL, CURSOR = -1, -2, -3, -4, -5
-"""Levels that are no level of the ramp."""
+"""Levels outside the ramp."""
 
 ASCII_TRACES = "___:::!|"
 
@@ -98,7 +99,7 @@ def draw(world: World, scene: Scene, view: WorldAspect, states: Mapping[tuple[in
 
 
 def profile(world: World, scene: Scene, view: WorldAspect, rows: int) -> Canvas:
-    """Draw a world of one long row as bars, so that a hundred states fit at once (the gambler's)."""
+    """Draw a world of one long row as bars, so that a hundred states fit (the gambler's)."""
     first, columns = view.first[1], view.cells[1]
     canvas = Canvas(columns * view.size.wide, rows)
     states = {column: state for (_, column), state in states_of(world, view.layer).items()}
@@ -177,7 +178,7 @@ class Brush:
         elif size.kind == "compass":
             self.compass(x, y, state, value, best, role)
         elif size.kind == "stacked":
-            self.stacked(x, y, state, value, best, role)
+            self.draw_stacked(x, y, state, value, best, role)
         else:
             marked = bool(mark) and mark not in ".#" and size.kind == "line"
             mark = mark if self.line(x, y, state, value, best, role, shade, marked) else ""
@@ -196,7 +197,11 @@ class Brush:
         if view.show == "policy" and self.scene.policy is not None:
             top = float(np.nanmax(self.scene.policy[state], initial=0.0))
             return next((text for text in (f"{100 * top:.0f}%", f"{100 * top:.0f}") if len(text) <= cells), "")
-        return short(value, cells, decimals_for(view.scale.size, cells, view.scale.low < 0), view.ascii)
+        return short(value, cells, self.decimals(cells), view.ascii)
+
+    def decimals(self, cells: int) -> int:
+        scale = self.view.scale
+        return decimals_for(scale.size, cells, scale.low < 0, self.view.legibility.digits)
 
     def number_role(self, state: int) -> Role:
         return "strong" if state == self.scene.updated else "plain"
@@ -225,7 +230,7 @@ class Brush:
             words = actions_sign(others, size.wide, self.view.ascii)
             self.canvas.write(x + (size.wide - len(words)) // 2, y, words, role)
 
-    def stacked(self, x: int, y: int, state: int, value: float, best: list[int], role: Role) -> None:
+    def draw_stacked(self, x: int, y: int, state: int, value: float, best: list[int], role: Role) -> None:
         """Draw the arrows above the number."""
         size = self.view.size
         words = actions_sign([self.actions[a] for a in best], size.wide - 1, self.view.ascii)
@@ -244,9 +249,9 @@ class Brush:
     def line(
         self, x: int, y: int, state: int, value: float, best: list[int], role: Role, shade: str, marked: bool
     ) -> bool:
-        """Draw an arrow and, where it fits beside it, the number or the shade of its level.
+        """Draw an arrow and, if it fits, the number or the shade of its level next to it.
 
-        Returns whether the letter of the map, in the last cell, would stand apart from the number.
+        Returns whether the letter of the map, in the last cell, would be separate from the number.
         """
         size = self.view.size
         room = 1 if size.wide < 4 else 2
@@ -258,9 +263,9 @@ class Brush:
             if size.wide > 1:
                 self.canvas.write(x + 1, y, shade, "shade")
             return False
-        # The last cell stays free: the next arrow, or a trace, stands there. A number as action is told from the one
-        # beside it by a colon; where that one has no room, it takes the place of the action, unless that is asked for.
-        agent = 2 * (state == self.scene.agent)  # its sign and a space, which take the place of the action
+        # The last cell stays free for the next arrow, or a trace. A colon separates a numeric action from the value; if
+        # the value does not fit, it replaces the action, unless the action is requested.
+        agent = 2 * (state == self.scene.agent)  # its sign and a space, which replace the action
         words = "" if agent else words + ":" if words[-1:].isdigit() else words
         begin = max(agent, len(words) if size.wide < 6 else room, len(words))
         end = size.wide - 1  # with a mark, the cell before it stays free too, if a number fits into the rest
@@ -293,7 +298,7 @@ class Brush:
                 text = f"{100 * value:.0f}%"
             else:
                 cells = beside if way[1] else min(5, size.wide - 2)
-                text = short(value, cells, decimals_for(view.scale.size, cells, view.scale.low < 0), view.ascii)
+                text = short(value, cells, self.decimals(cells), view.ascii)
             row = (y, middle, y + size.tall - 1)[way[0] + 1]
             column = (x + 1, x + (size.wide - len(text)) // 2, x + size.wide - 1 - len(text))[way[1] + 1]
             good = action in best and len(best) < len(self.actions)

@@ -1,7 +1,7 @@
 """The data drawn for a learner in its world, and the view of it: values, arrows, the size of a cell.
 
-Best actions are all those whose values are equal up to rounding, never just the first; what a cell shows depends on its
-size alone.
+Best actions are all those whose values are equal up to rounding, never just the first; what a cell shows depends only
+on its size.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from txlab.drawing.diverging import Scale
+from txlab.drawing.legibility import DESK, Legibility
 from txlab.drawing.palette import Ramp
 
 Show = Literal["values", "actions", "visits", "policy"]
@@ -58,8 +59,8 @@ def scene_of(tensors: Mapping[str, Any], facts: Mapping[str, Any], side: int) ->
     """Return the scene of one side of a frame of decisions; None if the frame has none."""
 
     def of(name: str) -> np.ndarray | None:
-        found = tensors.get(f"{side}/{name}")
-        return None if found is None else np.asarray(found)
+        tensor = tensors.get(f"{side}/{name}")
+        return None if tensor is None else np.asarray(tensor)
 
     q, value, trace, path = of("q"), of("v"), of("trace"), of("path")
     if value is None:
@@ -68,8 +69,8 @@ def scene_of(tensors: Mapping[str, Any], facts: Mapping[str, Any], side: int) ->
         value = best_value(q)
     if trace is not None and trace.ndim == 2:
         trace = np.nan_to_num(trace, nan=0.0).max(axis=1)
-    last = listed(facts.get("last"), side)
-    states = listed(facts.get("states"), side)
+    last = entry_of(facts.get("last"), side)
+    states = entry_of(facts.get("states"), side)
     return Scene(
         value=value,
         q=q,
@@ -82,14 +83,14 @@ def scene_of(tensors: Mapping[str, Any], facts: Mapping[str, Any], side: int) ->
     )
 
 
-def listed(values: Any, place: int) -> Any:
+def entry_of(values: Any, place: int) -> Any:
     return values[place] if isinstance(values, Sequence) and 0 <= place < len(values) else None
 
 
 def best_value(q: np.ndarray) -> np.ndarray:
     """Return maxₐ Q(s, a) over the allowed actions, NaN where there are none."""
-    found: np.ndarray = np.where(np.isnan(q), -np.inf, q).max(axis=1)
-    return np.where(np.isneginf(found), np.nan, found)
+    best: np.ndarray = np.where(np.isnan(q), -np.inf, q).max(axis=1)
+    return np.where(np.isneginf(best), np.nan, best)
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ def cell_size(height: int, width: int, columns: int, rows: int) -> CellSize:
 
 @dataclass(frozen=True, eq=False)
 class WorldAspect:
-    """A view of a world: which of its cells, how large, what they show, in which colours.
+    """A view of a world: the visible cells, their size, content and colours.
 
     first   (row, column) of the cell at the top left     cells   (rows, columns) drawn
     cursor  (row, column) of the chosen cell, or None
@@ -153,3 +154,4 @@ class WorldAspect:
     layer: int = 0
     cursor: tuple[int, int] | None = None
     ascii: bool = False
+    legibility: Legibility = DESK

@@ -83,13 +83,13 @@ def actions_sign(actions: Sequence[str], cells: int, ascii: bool) -> str:
 
 
 @cache
-def decimals_for(size: float, cells: int, negative: bool = True) -> int:
+def decimals_for(size: float, cells: int, negative: bool = True, digits: int = 15) -> int:
     """Return the decimals (at most three) that fit into `cells` cells for numbers up to `size`, or ±size, so that all
-    numbers of a world have the same."""
+    numbers of a world have the same; with fewer if they have more than `digits` digits in all."""
     if not math.isfinite(size):
         return 0
     whole = len(f"{abs(size):.0f}") if size >= 0.9995 else 0
-    return max(0, min(3 if size <= 1 else 2, cells - 1 - negative - whole))
+    return max(0, min(3 if size <= 1 else 2, cells - 1 - negative - whole, digits - whole))
 
 
 def short(value: float, cells: int, decimals: int, ascii: bool = False) -> str:

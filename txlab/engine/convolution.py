@@ -2,7 +2,7 @@
 
     z[c, y, x] = b[c] + Σ_{i, u, v} W[c, i, u, v] · a[i, y + u, x + v]
 
-As everywhere in the field, the filter is not turned around: what mathematics calls the cross-correlation.
+As everywhere in the field, the filter is not flipped: in mathematics this is the cross-correlation.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from txlab.engine.transformer.costs import Costs, costs
 
 @dataclass(frozen=True)
 class ConvShape:
-    """image   Y = X, pixels of a side, of one brightness each
-    channels   filters of each layer        sizes   pixels of a side of each layer's filters
-    classes    what the picture may show
+    """image   Y = X, pixels per side, one brightness each
+    channels   filters of each layer        sizes   pixels per side of each layer's filters
+    classes    what a picture may show
     """
 
     image: int
@@ -35,11 +35,11 @@ class ConvShape:
     @property
     def sides(self) -> list[int]:
         """The sides of the layers' maps, before they are pooled; 0 or less where a filter does not fit."""
-        found, side = [], self.image
+        sides, side = [], self.image
         for size in self.sizes:
-            found.append(side - size + 1)
-            side = found[-1] // 2
-        return found
+            sides.append(side - size + 1)
+            side = sides[-1] // 2
+        return sides
 
 
 @costs.register

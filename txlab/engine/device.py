@@ -2,7 +2,7 @@
 
 Notable: "peak" is measured, not taken from a data sheet: one large matrix product in the dtype and with the threads
 in use. The share of peak thus says how much of *this* machine a run gets, even if the machine is shared. The data
-sheet's peak, with which published shares are computed, stands beside it where the card is known.
+sheet's peak, which published shares refer to, is given next to it where the card is known.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def choose_device(wanted: str) -> torch.device:
         return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
     device = torch.device(wanted)
     if device.type == "cuda":
-        found = torch.cuda.device_count() if torch.cuda.is_available() else 0
-        if (device.index or 0) >= found:
-            here = f"CUDA devices here: {found}" if found else "there is no CUDA here"
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if (device.index or 0) >= count:
+            here = f"CUDA devices here: {count}" if count else "there is no CUDA here"
             raise LabError(f"compute.device = {wanted!r} cannot be used: {here}; allowed: auto, cpu")
     if device.type == "mps" and not torch.backends.mps.is_available():
         raise LabError("compute.device = 'mps' cannot be used: there is no Apple GPU here; allowed: auto, cpu")
@@ -53,16 +53,16 @@ def synchronise(device: torch.device) -> None:
 
 @dataclass(frozen=True)
 class DataSheet:
-    """Dense bfloat16 FLOP/s with sums in float32, of the whole card (sheets print twice that "with sparsity"); and
-    bytes/s of its memory, 0 = not given here. FLOPs are counted as in `transformer.costs`: a product of matrices of
-    m×k and k×n is 2mkn, causal attention counts whole, what is recomputed does not count."""
+    """Dense bfloat16 FLOP/s with sums in float32, of the whole card (data sheets print twice that "with sparsity"); and
+    bytes/s of its memory, 0 = not listed. FLOPs are counted as in `transformer.costs`: a product of matrices of m×k and
+    k×n is 2mkn, causal attention counts in full, recomputation does not count."""
 
     bfloat16: float
     bandwidth: float = 0.0
 
 
-# The name that CUDA gives a card, first match. Variants with other clocks (laptops, the D and NVL editions of others)
-# match nothing: no number is better than another card's.
+# By CUDA's name of a card, first match. Variants with other clocks (laptops, D and NVL editions) match nothing: no
+# figure is better than another card's.
 DATA_SHEETS = {
     r"\bGB200\b": DataSheet(2500e12, 8e12),
     r"\bB200\b": DataSheet(2250e12, 8e12),

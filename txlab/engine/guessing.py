@@ -1,11 +1,11 @@
-"""Shannon's guessing game: a person guesses a text character by character, and is scored in bits beside a model.
+"""Shannon's guessing game: the user guesses a text character by character, and is scored in bits against a model.
 
-A character costs a person −log₂ p(r), where r is the number of the guess that was right (0: none was) and p(r) is
-estimated from the guesses before it, as an arithmetic coder would: somebody who guesses exactly alike could rebuild the
-text from the ranks alone (Shannon 1951, "Prediction and Entropy of Printed English", §3). So it is the length of a
-code, to be set beside the −log₂ p of a model's tokens (MATH R1).
+A character costs the user −log₂ p(r), where r is the number of the right guess (0: none was) and p(r) is estimated from
+the guesses before it, as an arithmetic coder would: an identical guesser could rebuild the text from the ranks alone
+(Shannon 1951, "Prediction and Entropy of Printed English", §3). So it is a code length, comparable with the −log₂ p of
+a model's tokens (MATH R1).
 
-Notable: a person always guesses characters, whatever the model's tokens are. Bits *per byte* do not depend on how a
+Notable: the user always guesses characters, regardless of the model's tokens. Bits *per byte* do not depend on how a
 text is divided, so both are counted over the same bytes, whenever a character and a token end together.
 """
 
@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from math import log2, nan
+from operator import truediv
 
-from txlab.engine.explain import Explanation, Operand, Step, computed
+from txlab.engine.explain import Explaining, Explanation, compute_step
 
 GUESSES = 5
 """The most guesses of one character, N."""
@@ -56,13 +57,13 @@ def stretches(text: str, sizes: Sequence[int]) -> list[Stretch]:
     [('the', 0, 1), (' ', 1, 2), ('é', 2, 4)]
     """
     characters = {end: at for at, end in enumerate(accumulate(len(each.encode()) for each in text), 1)}
-    found = []
+    parts = []
     first = begin = 0
     for end, reached in enumerate(accumulate(sizes), 1):
         if reached in characters and characters[reached] > begin:
-            found.append(Stretch(text[begin : characters[reached]], first, end))
+            parts.append(Stretch(text[begin : characters[reached]], first, end))
             first, begin = end, characters[reached]
-    return found
+    return parts
 
 
 @dataclass
@@ -153,49 +154,31 @@ class GuessingGame:
 
     @property
     def last(self) -> tuple[str, float, float]:
-        """The last stretch, and what it cost the person and the model, in bits."""
+        """The last stretch, and its cost in bits for the user and the model."""
         one = self.ahead[self.done - 1]
         upto = len(self.bits) - self.within
         return one.text, sum(self.bits[upto - len(one.text) : upto]), self.model_bits[self.done - 1]
 
 
 def why_guessing(game: GuessingGame) -> Explanation:
-    """Explain the person's bits per byte beside the model's: the last character, and the sums."""
+    """Explain the user's and the model's bits per byte: the last character, and the sums."""
     rank, earlier = game.ranks[-1], game.ranks[:-1]
     there, many, half = earlier.count(rank), len(earlier), (GUESSES + 1) / 2
     which = f"the last character was right at guess {rank}" if rank else "the last character was not guessed"
-    steps = [
-        computed(
-            f"p({rank})",
-            f"({{}} + ½) / ({{}} + {half:g})",
-            lambda before, all_before: (before + 0.5) / (all_before + half),
-            there,
-            many,
-            note=f"{which}, as {there} of the {many} before",
-        ),
-        Step("bits of it", f"−log₂ p({rank})" + ("" if rank else " + 8 a byte"), game.bits[-1]),
-    ]
-    meaning = []
-    if game.size:
-        a_byte = "{} / {}", lambda bits, size: bits / size
-        steps += [
-            computed("you", *a_byte, game.person_total, game.size, note="bits / bytes"),
-        ]
-        meaning = [
-            computed("model", *a_byte, game.model_total, game.size, note="−Σ log₂ p of its tokens / the same bytes"),
-        ]
     counts = [game.ranks.count(one) for one in (*range(1, GUESSES + 1), 0)]
-    return Explanation(
-        question=f"why {game.person:.3g} bits per byte?" if game.size else f"why {game.bits[-1]:.3g} bits?",
-        equation="bits = −log₂ p(r) (+ 8 a byte if r = 0),  p(r) = (nᵣ + ½) / (n + (N + 1)/2)",
-        math="R1",
-        source="Shannon 1951, §3; Krichevsky & Trofimov 1981",
-        operands=[
-            Operand("r", rank, "the guess that was right; 0 = none, and the character is sent as it is"),
-            Operand("N", GUESSES, "the most guesses of one character"),
-            Operand("n", len(earlier), "characters before it"),
-            Operand("nᵣ", counts, "characters found at guess 1, 2, …, and not at all"),
-        ],
-        steps=steps,
-        meaning=meaning,
-    )
+    bits = game.person if game.size else game.bits[-1]
+    why = Explaining(f"why {bits:.3g} bits{' per byte' if game.size else ''}?", bits)
+    equation = "bits = −log₂ p(r) (+ 8 a byte if r = 0),  p(r) = (nᵣ + ½) / (n + (N + 1)/2)"
+    why.equation(equation, "R1", "Shannon 1951, §3; Krichevsky & Trofimov 1981")
+    why.input("r", rank, "the guess that was right; 0 = none, and the character is sent as it is")
+    why.input("N", GUESSES, "the most guesses of one character")
+    why.input("n", len(earlier), "characters before it")
+    why.input("nᵣ", counts, "characters found at guess 1, 2, …, and not at all")
+    form, note = f"({{}} + ½) / ({{}} + {half:g})", f"{which}, as {there} of the {many} before"
+    why.compute(f"p({rank})", form, lambda before, n: (before + 0.5) / (n + half), there, many, note=note)
+    why.step("bits of it", f"−log₂ p({rank})" + ("" if rank else " + 8 a byte"), game.bits[-1])
+    if game.size:
+        note = "−Σ log₂ p of its tokens / the same bytes"
+        why.compute("you", "{} / {}", truediv, game.person_total, game.size, note="bits / bytes")
+        why.means(compute_step("model", "{} / {}", truediv, game.model_total, game.size, note=note))
+    return why.result()

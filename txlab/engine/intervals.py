@@ -4,7 +4,7 @@
     score        s = ½ + D (q − ½),  q = P(won | decided),  D = P(decided): the ends of the intervals of q and D that
                  put s furthest out. It lies on one side of ½ exactly if the sign test of the decided games has p < .05.
     difference   400 log₁₀(s / (1 − s)), which is infinite for s = 0 and 1                MATH H6
-    mean         of n values between a and b: Student's, as if two more had been seen at each end of that range
+    mean         of n values between a and b: Student's, with two more values added at each end of that range
 
 Notable: normal approximations (1.96 standard errors) cover far less than 95 % for few or one-sided results, where the
 estimated error tends to 0. The exact intervals cover at least 95 % for every n, are never of width 0, and are wider for
@@ -27,7 +27,7 @@ def share_interval(k: int, n: int, level: float = LEVEL) -> tuple[float, float]:
     [0.8316, 1.0]
     """
     if not 0 <= k <= n:
-        raise ValueError(f"{k} of {n} is no share")
+        raise ValueError(f"{k} of {n} is not a share")
     tail = (1 - level) / 2
     low = 0.0 if k == 0 else beta_quantile(tail, k, n - k + 1)
     high = 1.0 if k == n else 1 - beta_quantile(tail, n - k, k + 1)
@@ -44,7 +44,7 @@ def score_interval(won: int, drawn: int, lost: int, level: float = LEVEL) -> tup
     low, high = share_interval(won, decided, level)
     fewest, most = share_interval(decided, games, level)
     if not drawn:
-        fewest = 1.0  # as far as is known, nobody draws; a rate of draws that goes unseen moves s by less than 1/n
+        fewest = 1.0  # no draws as far as is known; an undetected rate of draws moves s by less than 1/n
     return (
         0.5 + (low - 0.5) * (most if low < 0.5 else fewest),
         0.5 + (high - 0.5) * (most if high > 0.5 else fewest),
@@ -89,8 +89,8 @@ def student_quantile(n: int, level: float = LEVEL) -> float:
     (2.776, 12.71)
     """
     x = beta_quantile(1 - level, (n - 1) / 2, 0.5)  # P(|T| > t) = I_x((n − 1)/2, ½),  x = (n − 1) / (n − 1 + t²)
-    found: float = ((n - 1) * (1 / x - 1)) ** 0.5
-    return found
+    t: float = ((n - 1) * (1 / x - 1)) ** 0.5
+    return t
 
 
 def mean_interval(mean: float, deviation: float, n: int, least: float, most: float) -> tuple[float, float]:

@@ -1,8 +1,7 @@
-"""Advantages and clipped losses of policy gradients, for the tokens of an answer and the steps of a world alike
-(MATH M8, H4).
+"""Advantages and clipped losses of policy gradients, for the tokens of an answer or the steps of a world (MATH M8, H4).
 
 Everything is (B, T), time last; `mask` is True where a row has a step, and padding never counts. Pure functions:
-who collects the rollouts and who takes the gradient is the caller's business.
+collecting rollouts and taking gradients is up to the caller.
 """
 
 from __future__ import annotations
@@ -13,15 +12,15 @@ from torch import Tensor
 SMALLEST_VARIANCE = 1e-8
 
 
-def unpadded(x: Tensor, mask: Tensor | None) -> Tensor:
-    """x with 0 behind the end of each row. What a loss is computed from passes through here first: the gradient of a
-    −∞ or NaN that is left out only of the result is 0 · NaN."""
+def zero_padding(x: Tensor, mask: Tensor | None) -> Tensor:
+    """x with 0 past the end of each row. Every input of a loss passes through here first: masking a −∞ or NaN only in
+    the result leaves the gradient 0 · NaN."""
     return x if mask is None else x.masked_fill(~mask, 0.0)
 
 
 def masked_mean(x: Tensor, mask: Tensor | None = None) -> Tensor:
     """(1/#mask) Σ_mask x, a scalar."""
-    return x.mean() if mask is None else unpadded(x, mask).sum() / mask.sum()
+    return x.mean() if mask is None else zero_padding(x, mask).sum() / mask.sum()
 
 
 def gae(
@@ -33,7 +32,7 @@ def gae(
     bootstrap: Tensor | None = None,
     ended: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Generalized advantage estimates: (δ, A, R), each (B, T) and 0 where the mask is.
+    """Generalised advantage estimates: (δ, A, R), each (B, T) and 0 where the mask is.
 
         δ_t = r_t + γ V_{t+1} − V_t        A_t = δ_t + γλ A_{t+1}        R_t = A_t + V_t
 
@@ -43,7 +42,7 @@ def gae(
     λ = γ = 1 gives the reward-to-go minus the value; λ = 0 the TD error. MATH M8; Schulman et al. 2016, eq. 16.
     """
     mask = torch.ones_like(rewards, dtype=torch.bool) if mask is None else mask
-    rewards, values = unpadded(rewards, mask), unpadded(values, mask)
+    rewards, values = zero_padding(rewards, mask), zero_padding(values, mask)
     after = torch.zeros_like(values[:, 0]) if bootstrap is None else bootstrap
     following = torch.cat([values[:, 1:], after[:, None]], 1)
     goes_on = torch.ones_like(rewards) if ended is None else (~ended).to(rewards.dtype)
@@ -61,13 +60,13 @@ def whiten(x: Tensor, mask: Tensor | None = None, shift_mean: bool = True) -> tu
     σ² divides by n, not n − 1, as in lm-human-preferences: the two forms differ by √((n − 1) / n). Without `shift_mean`
     the mean stays, but x is not merely divided by σ: (1 − 1/σ) μ is added to each entry.
     """
-    x = unpadded(x, mask)
+    x = zero_padding(x, mask)
     mean = masked_mean(x, mask)
     variance = masked_mean((x - mean) ** 2, mask)
     whitened = (x - mean) * (variance + SMALLEST_VARIANCE).rsqrt()
     if not shift_mean:
         whitened = whitened + mean
-    return unpadded(whitened, mask), mean, variance.sqrt()
+    return zero_padding(whitened, mask), mean, variance.sqrt()
 
 
 def clipped_policy_loss(
@@ -79,7 +78,7 @@ def clipped_policy_loss(
     gradient flows (as TRL counts them; CleanRL counts every |ρ − 1| > ε). MATH M8; Schulman et al. 2017, eq. 7 (there a
     maximum of the negative).
     """
-    logprobs, old_logprobs, advantages = (unpadded(each, mask) for each in (logprobs, old_logprobs, advantages))
+    logprobs, old_logprobs, advantages = (zero_padding(each, mask) for each in (logprobs, old_logprobs, advantages))
     ratio = (logprobs - old_logprobs).exp()
     free, clamped = -advantages * ratio, -advantages * ratio.clamp(1 - clip, 1 + clip)
     return masked_mean(torch.maximum(free, clamped), mask), ratio, clamped > free
@@ -92,7 +91,7 @@ def clipped_value_loss(
 
     clipped (B, T) bool, where the second is the greater one.
     """
-    values, old_values, returns = (unpadded(each, mask) for each in (values, old_values, returns))
+    values, old_values, returns = (zero_padding(each, mask) for each in (values, old_values, returns))
     moved = values - old_values
     # Where nothing is clamped V′ is V itself: V_old + (V − V_old) differs from it by rounding, and half of those
     # differences would count as clipped.
@@ -102,7 +101,8 @@ def clipped_value_loss(
 
 
 def explained_variance(returns: Tensor, values: Tensor) -> float:
-    """1 − Var(R − V) / Var(R) of what was seen (…): 1 is perfect, 0 is what a constant has. Of one number it is 1."""
+    """1 − Var(R − V) / Var(R) over the masked entries (…): 1 is perfect, 0 a constant prediction; 1 for a single
+    number."""
     residual, spread = (returns - values).var(correction=0), returns.var(correction=0)
     return float(1 - residual / spread.clamp(min=1e-12))
 

@@ -1,7 +1,7 @@
-"""Python's tree of what a person types as a formula or as a network; nothing evaluates it (MATH F1, F6).
+"""The syntax tree of a formula or network that the user types; nothing evaluates it (MATH F1, F6).
 
 Notable: the depth is counted here, level by level, before any reader recurses. CPython itself counts the depth of all
-trees being made in one place, and raises SystemError if two threads make one at once (gh-106905).
+trees being made in one place, and raises SystemError if two threads build one simultaneously (gh-106905).
 """
 
 from __future__ import annotations

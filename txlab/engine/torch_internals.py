@@ -1,9 +1,9 @@
-"""What torch has no public name for: the only file that uses private ones. Each has its reason and works without it.
+"""Private names of torch, used in this file only. Each has a reason, and a fallback where it is missing.
 
-_foreach_…   one kernel for a list of tensors instead of one a tensor, by which torch's own optimizers and
-             `clip_grad_norm_` work. A GPT of 809 k parameters has 52 gradients, and a step of it on a GPU is otherwise
+_foreach_… one kernel for a list of tensors instead of one per tensor, as in torch's optimizers and `clip_grad_norm_`. A
+GPT of 809 k parameters has 52 gradients, and a step of it on a GPU is otherwise
              bound by the launches.
-_pytree      what a module takes and gives, of any nesting, with something done to each tensor in it
+_pytree      maps over the tensors in a module's arguments and results, with any nesting
 _dynamo      how many variants of a function the compiler keeps; by default it gives up after eight.
 """
 
@@ -55,24 +55,24 @@ def map_tensors(function: Callable[[Tensor], Any], value: Any) -> Any:
     try:
         from torch.utils._pytree import tree_map_only
     except ImportError:
-        return _mapped(function, value)
+        return _map_tensors(function, value)
     return tree_map_only(Tensor, function, value)
 
 
-def _mapped(function: Callable[[Tensor], Any], value: Any) -> Any:
+def _map_tensors(function: Callable[[Tensor], Any], value: Any) -> Any:
     if isinstance(value, Tensor):
         return function(value)
     if isinstance(value, Mapping):
-        return type(value)({key: _mapped(function, each) for key, each in value.items()})  # type: ignore[call-arg]
+        return type(value)({key: _map_tensors(function, each) for key, each in value.items()})  # type: ignore[call-arg]
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_mapped(function, each) for each in value))
+        return type(value)(*(_map_tensors(function, each) for each in value))
     if isinstance(value, list | tuple):
-        return type(value)(_mapped(function, each) for each in value)
+        return type(value)(_map_tensors(function, each) for each in value)
     return value
 
 
 def keep_compiled(variants: int) -> None:
-    """Let the compiler keep at least so many variants of a function."""
+    """Let the compiler keep at least this number of variants of a function."""
     config = getattr(getattr(torch, "_dynamo", None), "config", None)
     if config is not None:
         config.cache_size_limit = max(variants, config.cache_size_limit)

@@ -32,7 +32,7 @@ HEAD = 1 << 16  # bytes that are enough to recognise an image or an archive
 
 @dataclass(frozen=True)
 class Split:
-    """Training text and validation text; `boundary` is where the cut lies: "document", "line" or "character"."""
+    """Training text and validation text; `boundary` is the place of the cut: "document", "line" or "character"."""
 
     train: str
     validation: str
@@ -84,11 +84,11 @@ class Corpus:
         return Split(self.text[:at], self.text[at:], "character")
 
 
-def load_corpus(text: str, said: str = "data.text =") -> Corpus:
+def load_corpus(text: str, where: str = "data.text =") -> Corpus:
     """Return `python-docs`, `python-source`, a UTF-8 file or a folder of such files as a corpus.
 
     Raises LabError if it is missing, empty, not UTF-8, larger than LARGEST_TEXT, or a folder without text. The message
-    names the path after `said`, which says where the path was given.
+    names the path after `where`, which tells where the path was given.
     """
     if text in EMBEDDED:
         return EMBEDDED[text]()
@@ -96,40 +96,40 @@ def load_corpus(text: str, said: str = "data.text =") -> Corpus:
         raise LabError("data.text = '-' is standard input, which only `txlab run` can read; give a file here")
     try:
         path = Path(text).expanduser()
-        corpus = read_folder(path, said) if path.is_dir() else read_file(path, said)
+        corpus = read_folder(path, where) if path.is_dir() else read_file(path, where)
     except (FileNotFoundError, ValueError, RuntimeError):  # a path with a NUL in it; ~ with an unknown user
         raise LabError(
-            f"{said} {text!r} is not there{nearest(text, EMBEDDED)}; "
+            f"{where} {text!r} is not there{nearest(text, EMBEDDED)}; "
             f"allowed: {', '.join(EMBEDDED)}, a UTF-8 file, a folder, or -"
         ) from None
     except OSError as error:
         if error.errno == errno.EFBIG:
-            raise LabError(f"{said} {text!r} {TOO_LARGE}") from None
+            raise LabError(f"{where} {text!r} {TOO_LARGE}") from None
         instead = "; use - for standard input" if error.errno == errno.EINVAL else ""
-        raise LabError(f"{said} {text!r} cannot be read: {error.strerror or error}{instead}") from None
+        raise LabError(f"{where} {text!r} cannot be read: {error.strerror or error}{instead}") from None
     if not any(document.strip() for document in corpus.documents):
-        raise LabError(f"{said} {text!r} is empty; a text of some thousand characters is needed")
+        raise LabError(f"{where} {text!r} is empty; a text of some thousand characters is needed")
     return corpus
 
 
-def refuse_too_much(corpora: Sequence[Corpus], said: str) -> None:
+def refuse_too_much(corpora: Sequence[Corpus], where: str) -> None:
     """Raise LabError, naming the last text, if the texts together are larger than a single one may be."""
     if sum(len(document) for corpus in corpora for document in corpus.documents) > LARGEST_TEXT:
-        raise LabError(f"{said} {corpora[-1].name!r} with those before it {TOO_LARGE}")
+        raise LabError(f"{where} {corpora[-1].name!r} with those before it {TOO_LARGE}")
 
 
-def read_file(path: Path, said: str) -> Corpus:
+def read_file(path: Path, where: str) -> Corpus:
     data = read_regular(path, LARGEST_TEXT)
     try:
         return Corpus(str(path), [path.name], [data.decode()])
     except UnicodeDecodeError as error:
         raise LabError(
-            f"{said} {str(path)!r} is not UTF-8: byte {error.start} is 0x{data[error.start]:02x}; "
+            f"{where} {str(path)!r} is not UTF-8: byte {error.start} is 0x{data[error.start]:02x}; "
             "save it as UTF-8 (iconv -t utf-8)"
         ) from None
 
 
-def read_folder(folder: Path, said: str) -> Corpus:
+def read_folder(folder: Path, where: str) -> Corpus:
     """Read every text file below the folder, sorted by relative path; skips hidden files and links to folders."""
     names: list[str] = []
     documents: list[str] = []
@@ -147,7 +147,7 @@ def read_folder(folder: Path, said: str) -> Corpus:
             names.append(name)
             documents.append(document)
     if not documents:
-        raise LabError(f"{said} {str(folder)!r} is a folder without any UTF-8 text file")
+        raise LabError(f"{where} {str(folder)!r} is a folder without any UTF-8 text file")
     return Corpus(str(folder), names, documents, left_out)
 
 
@@ -164,12 +164,12 @@ def begins_as_text(path: Path) -> bool:
 
 def relative_files(folder: Path, skipped: frozenset[str] = frozenset()) -> list[str]:
     """Relative paths of the files below a folder, with /, sorted by parts; skips hidden names and `skipped` folders."""
-    found = []
+    paths = []
     for root, folders, files in os.walk(folder, onerror=raise_error):
         folders[:] = [name for name in folders if not name.startswith(".") and name not in skipped]
         relative = Path(root).relative_to(folder)
-        found += [(relative / name).parts for name in files if not name.startswith(".")]
-    return ["/".join(parts) for parts in sorted(found)]
+        paths += [(relative / name).parts for name in files if not name.startswith(".")]
+    return ["/".join(parts) for parts in sorted(paths)]
 
 
 def raise_error(error: OSError) -> None:

@@ -1,4 +1,4 @@
-"""What the program needs to know about one kind of experiment, and how kinds are found.
+"""The interface of a kind of experiment to the rest of the program, and the discovery of kinds.
 
 A kind is a module or a package in `txlab/experiments/kinds/` with an object `KIND`; its name is that of the file, with
 - for _. Other installed packages add kinds through entry points of the group `txlab.kinds` ("module:object"). There is
@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -21,7 +20,7 @@ from txlab.errors import LabError, choices
 from txlab.experiments import kinds
 from txlab.experiments.metric import Metric, metric_of
 from txlab.experiments.schema import Scenario
-from txlab.plugins import load_plugin, plugins
+from txlab.plugins import import_in_turn, load_plugin, plugins
 
 if TYPE_CHECKING:
     from txlab.engine.explain import Explanation
@@ -34,9 +33,9 @@ ENTRY_POINTS = "txlab.kinds"
 
 @dataclass(frozen=True)
 class Strength:
-    """What a run records of the strength of its player.
+    """A run's record of the strength of its player.
 
-    about    what is measured and against whom: "points a game against its copy of 0 games, 95 % interval"
+    about    the measure and the opponent: "points a game against its copy of 0 games, 95 % interval"
     metrics  the names of the metrics that `of` takes, in that order
     of       returns (value, low, high); both ends are the value if it is computed exactly
     games    the games of a step, or the name of the metric that counts those so far
@@ -53,12 +52,15 @@ class Strength:
 class Kind:
     """One kind of experiment. The base class serves runs of an unknown kind, such as those of another program.
 
-    title       one line for people          schema   the class of its scenarios
-    METRICS     what it records, in the order in which lists show it; see metric.py
+    title       one line for display         schema   the class of its scenarios
+    METRICS     the metrics that it records, in the order of lists; see metric.py
     screen      the screen that shows its runs
-    plays_from  "frames" or "checkpoints", what `player` reads; "" = its runs have no player
-    looks_ahead what `looking` of a player counts, "plies", and the most that is allowed
-    looks_quickly  how far a player looks where hundreds of games are played to rate it; None = as usual
+    attends     whether its network has attention, so that the Attention screen opens its runs
+    remembers   whether its frames have the states of recurrent units, which Recurrent shows
+    writes      whether its runs may record texts as samples
+    plays_from  "frames" or "checkpoints", the input of `player`; "" = its runs have no player
+    looks_ahead the unit of a player's `looking`, "plies", and its maximum
+    looks_quickly  how far a player looks in rating games, of which there are hundreds; None = as usual
     """
 
     name: ClassVar[str] = ""
@@ -66,6 +68,9 @@ class Kind:
     schema: ClassVar[type[Scenario]] = Scenario
     METRICS: ClassVar[Sequence[Metric]] = ()
     screen: ClassVar[str] = "train"
+    attends: ClassVar[bool] = False
+    remembers: ClassVar[bool] = False
+    writes: ClassVar[bool] = True
     plays_from: ClassVar[Literal["", "frames", "checkpoints"]] = ""
     looks_ahead: ClassVar[tuple[str, int]] = ("", 0)
     looks_quickly: ClassVar[int | None] = None
@@ -75,7 +80,7 @@ class Kind:
 
         `say` is called with a line before a long measurement.
         """
-        usual = {"share": "operations", "graphs": False}
+        usual = {"thread_mode": "operations", "cuda_graphs": False}
         left = {name: value for name, value in usual.items() if getattr(scenario.compute, name) == "auto"}
         if not left:
             return scenario
@@ -94,21 +99,21 @@ class Kind:
         raise LabError(f"an experiment of the kind {self.name} does not have a text model")
 
     def player(self, scenario: Any, kept: Frame | State | None, looking: int | None = None) -> Player:
-        """The player that a run had learnt to be (MATH G), from one of its frames or the state of a checkpoint.
+        """The player of a run (MATH G), from one of its frames or the state of a checkpoint.
 
-        kept      None: what it was before its first step; only asked of kinds that play from checkpoints
+        kept      None: the player before the first step; only for kinds that play from checkpoints
         looking   how far it looks: plies, visits; None = as usual
         """
         raise LabError(f"a run of the kind {self.name} has no player")
 
     def strength(self, scenario: Any, facts: Mapping[str, Any]) -> Strength | None:
-        """How strong a run's player was, from what the run records of it; None if it records nothing of the kind.
+        """How strong a run's player was, from the run's metrics; None if it records none.
 
         facts   the facts of run.json
         """
         return None
 
-    def held_out(self, scenario: Any) -> str:
+    def validation_text(self, scenario: Any) -> str:
         """Return the validation text of a scenario, which its model does not learn from; "" = it has none.
 
         LabError if the corpus cannot be read.
@@ -123,11 +128,11 @@ class Kind:
         raise LabError(f"an experiment of the kind {self.name} cannot start from weights")
 
     def metric(self, name: str) -> Metric:
-        """What the metric of that name is, declared or guessed.
+        """The metric of that name, declared or guessed.
 
         >>> Kind().metric("memory_mb").unit, Kind().metric("loss").unit
         ('MB', '')
-        >>> kind_named("control").metric("return/sarsa").unit, kind_named("language-model").metric("loss").unit
+        >>> kind_named("mdp-control").metric("return/sarsa").unit, kind_named("language-model").metric("loss").unit
         ('return of an episode', 'nats')
         """
         return metric_of(name, self.METRICS)
@@ -143,7 +148,7 @@ class Kind:
         return None
 
     def explain_frame(self, frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
-        """Explain `frame.tensors[tensor][index]`. LabError if the frame does not hold what the answer needs."""
+        """Explain `frame.tensors[tensor][index]`. LabError if the frame lacks the data for it."""
         from txlab.experiments.learning.explanations import explain_attention
 
         return explain_attention(frame, tensor, index)
@@ -178,24 +183,24 @@ def register(kind: Kind) -> None:
 
 def kind_named(name: str) -> Kind:
     """The kind of that name. LabError with the nearest name and all allowed ones."""
-    found = _found(name)
-    if found is None:
+    kind = _find(name)
+    if kind is None:
         known = kind_names()
         raise LabError(f"kind = {name!r} is not an experiment{choices(name, known)}")
-    return found
+    return kind
 
 
 def kind_of_run(name: object) -> Kind:
     """The kind of a run, for viewing; `UNKNOWN` if it is not known, as for another program's runs."""
     try:
-        return (_found(name) if isinstance(name, str) else None) or UNKNOWN
+        return (_find(name) if isinstance(name, str) else None) or UNKNOWN
     except LabError:  # the kind of a broken installed package
         return UNKNOWN
 
 
 def kind_names() -> list[str]:
     """All kinds, by name."""
-    return sorted({*_built_in(), *plugins(ENTRY_POINTS), *_registered})
+    return sorted({*_built_in_names(), *plugins(ENTRY_POINTS), *_registered})
 
 
 def explain_metric(
@@ -215,8 +220,8 @@ def explain_metric(
     from txlab.experiments.machine_explanations import explain_machine
 
     asked = kind.schema.model_validate(dict(scenario))
-    found = kind.explain_metric(asked, name, step, values, facts or {})
-    return found or explain_machine(asked, name, step, values, facts or {})
+    explanation = kind.explain_metric(asked, name, step, values, facts or {})
+    return explanation or explain_machine(asked, name, step, values, facts or {})
 
 
 def explain_scenario(scenario: Scenario, seconds: float = 0.0) -> Explanation | None:
@@ -225,15 +230,15 @@ def explain_scenario(scenario: Scenario, seconds: float = 0.0) -> Explanation | 
 
 
 @cache
-def _built_in() -> frozenset[str]:
+def _built_in_names() -> frozenset[str]:
     return frozenset(module.name.replace("_", "-") for module in iter_modules(kinds.__path__))
 
 
-def _found(name: str) -> Kind | None:
+def _find(name: str) -> Kind | None:
     if name in _registered:
         return _registered[name]
-    if name in _built_in():
-        kind: Kind = import_module(f"{kinds.__name__}.{name.replace('-', '_')}").KIND
+    if name in _built_in_names():
+        kind: Kind = import_in_turn(f"{kinds.__name__}.{name.replace('-', '_')}").KIND
         return kind
     point = plugins(ENTRY_POINTS).get(name)
     return None if point is None else load_plugin(point, Kind)

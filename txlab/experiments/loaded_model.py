@@ -1,9 +1,9 @@
 """Models rebuilt from a checkpoint for inspection, and scenarios that start from such a model: settings they leave open
 are taken from the model, settings they give must agree with it (MATH T12).
 
-Loading needs neither the data nor the optimizer. A checkpoint carries its tokenizer (`kept_tokenizer`: some bytes per
+Loading needs neither the data nor the optimizer. A checkpoint carries its tokenizer (`encode_tokenizer`: some bytes per
 token, against kilobytes of weights and moments), so it loads on a machine without the corpus. Notable: a key of a
-scenario counts as given when a person set it (`model_fields_set`), not when it differs from its default, so that
+scenario counts as given when the user set it (`model_fields_set`), not when it differs from its default, so that
 "4 layers" can be insisted on although 4 is the default.
 """
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import ValidationError
 
-from txlab.errors import LabError, located
+from txlab.errors import LabError, prefix_errors
 from txlab.experiments.schema import Scenario
 from txlab.experiments.tokenizer_store import KINDS, fingerprint, kind_of, tokenizer_named
 
@@ -40,7 +40,7 @@ class Special:
     mask          BERT's [MASK]
     between       put between the two texts of a pair, if the model reads pairs (BERT's [SEP], RoBERTa's </s></s>)
     source_begin, source_end   put around the source of an encoder–decoder
-    around        what a folder's own tokenizer puts before and after a text, if it says so; replaces all of the above
+    around        what a folder's own tokenizer puts before and after a text, if specified; replaces all of the above
     names         how special ids are shown, including those that no tokenizer knows; of the text or source
     target_names  the same for the target of an encoder–decoder; empty = `names`
     """
@@ -68,7 +68,7 @@ class LoadedModel:
     """`model` in eval mode, on the CPU, float32; `tokenizer` of the text or source.
 
     example, example_target   a text like the model's training data, shown first on a screen; "" = none
-    beside    what else was learnt with it, by name (a reward model), for a run that starts from it
+    beside    models trained with it, by name (a reward model), for a run that starts from it
     """
 
     kind: ModelKind
@@ -81,7 +81,7 @@ class LoadedModel:
     beside: Mapping[str, Tensor] = field(default_factory=dict)
 
 
-def kept_tokenizer(tokenizer: Tokenizer) -> str | None:
+def encode_tokenizer(tokenizer: Tokenizer) -> str | None:
     """Return a tokenizer as text for a checkpoint; None if it follows from its scenario alone (symbols of a task)."""
     from txlab.engine.tokenizers.files import content_of
     from txlab.engine.tokenizers.huggingface import ForeignTokenizer
@@ -95,7 +95,7 @@ def kept_tokenizer(tokenizer: Tokenizer) -> str | None:
 
 
 def tokenizer_kept(kept: object) -> AnyTokenizer | None:
-    """Return the tokenizer that `kept_tokenizer` wrote; None for None. LabError if it is not a tokenizer."""
+    """Return the tokenizer that `encode_tokenizer` wrote; None for None. LabError if it is not a tokenizer."""
     from txlab.engine.tokenizers.files import tokenizer_of_json
 
     if kept is None:
@@ -104,14 +104,14 @@ def tokenizer_kept(kept: object) -> AnyTokenizer | None:
         content = json.loads(kept) if isinstance(kept, str) else kept
     except (ValueError, RecursionError):
         raise LabError("the tokenizer in the checkpoint is not valid JSON") from None
-    with located("the tokenizer in the checkpoint"):
+    with prefix_errors("the tokenizer in the checkpoint"):
         return tokenizer_of_json(content)
 
 
 # Starting from a model
 
 
-def adopted(
+def adopt_shape(
     scenario: S,
     opened: LoadedModel,
     wanted: ModelKind,
@@ -120,17 +120,17 @@ def adopted(
     """Return the scenario with [model] filled in from `opened` and data.vocabulary set to that of its tokenizer.
 
     wanted    the kind of model that this kind of experiment trains
-    beside    number of the model's ids that its tokenizer does not know ([MASK] and the like)
+    beside    number of the model's ids that its tokenizer does not know (such as [MASK])
 
     LabError names the first disagreement. Dropout is not part of a shape, nor is the context if positions are computed
     rather than learnt.
     """
-    said: Any = scenario
-    where = f"start.run = {said.start.run!r}"
+    untyped: Any = scenario
+    where = f"start.run = {untyped.start.run!r}"
     if opened.kind != wanted:
         raise LabError(f"{where} is a model of the kind {opened.kind}; {scenario.kind} starts from one of {wanted}")
     shape: Any = opened.model.shape
-    section = said.model
+    section = untyped.model
     theirs = {name: getattr(shape, name) for name in type(section).model_fields if hasattr(shape, name)}
     given = {name: getattr(section, name) for name in section.model_fields_set}
     theirs.pop("dropout", None)
@@ -151,7 +151,7 @@ def adopted(
                 f"model.{name} = {here!r} does not agree with {where}, which has {there!r}; leave it out to take that"
             )
         raise LabError(f"{where} has {name} = {there!r}, which no scenario can train; ours have {here!r}")
-    data = said.data
+    data = untyped.data
     if getattr(data, "source", "text") == "text":
         agreeing_tokenizer(data, opened, where)
     rows = shape.vocabulary - beside
@@ -171,8 +171,8 @@ def differing(ours: Any, theirs: Any, unless_computed: Iterable[str]) -> list[st
     free = {"dropout", "feed_forward", "one_hot"}
     if getattr(theirs, positions, "learned") != "learned":
         free.add(context)
-    found = [f.name for f in fields(theirs) if f.name not in free and getattr(ours, f.name) != getattr(theirs, f.name)]
-    return found or (["feed_forward"] if ours.inner != theirs.inner else [])
+    names = [f.name for f in fields(theirs) if f.name not in free and getattr(ours, f.name) != getattr(theirs, f.name)]
+    return names or (["feed_forward"] if ours.inner != theirs.inner else [])
 
 
 def agreeing_tokenizer(data: Any, opened: LoadedModel, where: str) -> None:
@@ -181,8 +181,8 @@ def agreeing_tokenizer(data: Any, opened: LoadedModel, where: str) -> None:
     A kind that is learnt from the text agrees with any tokenizer of that kind: a trained model cannot learn new tokens.
     """
     theirs = kind_of(opened.tokenizer)
-    if kept_tokenizer(opened.tokenizer) is None:
-        raise LabError(f"{where} reads symbols of a generated task, and cannot go on with a text")
+    if encode_tokenizer(opened.tokenizer) is None:
+        raise LabError(f"{where} reads symbols of a generated task, and cannot continue with a text")
     if "tokenizer" not in data.model_fields_set:
         return
     if data.tokenizer in KINDS:

@@ -1,4 +1,5 @@
-"""Answers to "why this number?" for what the loop itself records of every run: speed, time left, memory (MATH T11).
+"""Answers to "why this number?" for the metrics that the loop records of every run: speed, time left, memory (MATH
+T11).
 
 The values are measured over a window of about ten seconds; pauses, evaluations and samples do not count as training.
 """
@@ -9,9 +10,9 @@ from collections.abc import Mapping
 from operator import mul, truediv
 from typing import Any
 
-from txlab.engine.card import slowed
-from txlab.engine.explain import Explanation, Operand, Step, computed
-from txlab.experiments.schema import grouped
+from txlab.engine.card import describe_slowdown
+from txlab.engine.explain import Explaining, Explanation, Operand, Step, compute_step
+from txlab.experiments.schema import group_digits
 
 WINDOW = "a window of about ten seconds, without pauses, evaluations and samples"
 
@@ -35,7 +36,7 @@ def explain_machine(
 
 PEAKS = {
     "share_of_peak": ("peak_flops", "FLOP/s of a large matrix product here, in the dtype and with the threads in use"),
-    "share_of_data_sheet": ("data_sheet_flops", "dense bfloat16 FLOP/s that the card's data sheet promises"),
+    "share_of_data_sheet": ("data_sheet_flops", "dense bfloat16 FLOP/s from the card's data sheet"),
 }
 READ = {
     "memory_reserved_mb": ("memory that torch holds on the GPU, for tensors and to reuse", "MB", "torch"),
@@ -51,31 +52,25 @@ READ = {
 
 def _reading(name: str, values: Mapping[str, float]) -> Explanation:
     what, unit, source = READ[name]
-    said = slowed(values[name]) if name == "gpu_slowed" else ""
+    reason = describe_slowdown(values[name]) if name == "gpu_slowed" else ""
     limits = {"gpu_watts": "gpu_watts_limit", "gpu_used_mb": "gpu_total_mb", "memory_reserved_mb": "gpu_total_mb"}
     most = limits.get(name, "")
-    share = computed("share", "{} / {}", truediv, values[name], values[most]) if values.get(most) else None
-    return Explanation(
-        question=f"why {values[name]:.4g} {unit}".rstrip() + "?",
-        equation=f"a reading of {source}",
-        math="T11",
-        source="read while it ran, about once a second",
-        operands=[Operand(most, values[most], READ[most][0])] if share else [],
-        steps=[Step(name, "", values[name], f"{what}{f': {said}' if said else ''}")],
-        meaning=[share] if share else [],
-    )
+    why = Explaining(f"why {values[name]:.4g} {unit}".rstrip() + "?", values[name])
+    why.equation(f"a reading of {source}", "T11", "read while it ran, about once a second")
+    why.measurement(name, f"{what}{f': {reason}' if reason else ''}")
+    if values.get(most):
+        why.input(most, values[most], READ[most][0])
+        why.means(compute_step("share", "{} / {}", truediv, values[name], values[most]))
+    return why.result()
 
 
 def _pace(rate: float) -> Explanation:
-    return Explanation(
-        question=f"why {rate:.4g} steps a second?",
-        equation="steps a second = (n₂ − n₁) / (t₂ − t₁)",
-        math="T11",
-        source="measured while it ran",
-        operands=[Operand("n₂ − n₁", "steps done", WINDOW)],
-        steps=[Step("steps/s", "", rate)],
-        meaning=[Step("a step", f"1 / {rate:.4g}", 1 / rate if rate else float("inf"), "seconds of training")],
-    )
+    why = Explaining(f"why {rate:.4g} steps a second?", rate)
+    why.equation("steps a second = (n₂ − n₁) / (t₂ − t₁)", "T11", "measured while it ran")
+    why.input("n₂ − n₁", "steps done", WINDOW)
+    why.measurement("steps/s")
+    why.means(Step("a step", f"1 / {rate:.4g}", 1 / rate if rate else float("inf"), "seconds of training"))
+    return why.result()
 
 
 def _speed(name: str, values: Mapping[str, float], facts: Mapping[str, Any]) -> Explanation | None:
@@ -83,70 +78,48 @@ def _speed(name: str, values: Mapping[str, float], facts: Mapping[str, Any]) -> 
     if not size:
         return None
     rate = values.get("steps_per_second", values[name] / size)
-    return Explanation(
-        question=f"why {grouped(round(values[name]))} {unit} a second?",
-        equation=f"{unit} a second = {unit} a step · steps a second",
-        math="T11",
-        source="measured while it ran",
-        operands=[
-            Operand(f"{unit} a step", size, "on average, of all that a step reads"),
-            Operand("steps a second", rate, f"over {WINDOW}"),
-            *choices_made(facts),
-        ],
-        steps=[Step(f"{unit}/s", f"{size:.6g} · {rate:.6g}", size * rate)],
-    )
+    why = Explaining(f"why {group_digits(round(values[name]))} {unit} a second?", values[name])
+    why.equation(f"{unit} a second = {unit} a step · steps a second", "T11", "measured while it ran")
+    why.input(f"{unit} a step", size, "on average, over all of a step's input")
+    why.input("steps a second", rate, f"over {WINDOW}")
+    why.operands += choices_made(facts)
+    why.compute(f"{unit}/s", "{} · {}", mul, size, rate)
+    return why.result()
 
 
 def _time_left(scenario: Any, step: int, values: Mapping[str, float]) -> Explanation:
     left, rate = values["seconds_left"], values.get("steps_per_second")
     steps = getattr(getattr(scenario, "train", None), "steps", None)
-    operands, meaning = [Operand("N − n", "steps to do", "N of the scenario, n done")], []
+    why = Explaining(f"why {left:.3g} s left?", left)
+    why.equation("time left = (N − n) · seconds a step, as of late", "T11", "measured while it ran")
+    why.measurement("time left", "seconds")
     if steps is not None and steps > step:
-        operands = [Operand("N", steps, "train.steps"), Operand("n", step, "done")]
-        meaning.append(
-            computed(
-                "a step",
-                "{} / ({} − {})",
-                lambda s, n, t: s / (n - t),
-                left,
-                steps,
-                step,
-                note="seconds, with evaluations and samples",
-            )
-        )
+        why.input("N", steps, "train.steps")
+        why.input("n", step, "done")
+        form, note = "{} / ({} − {})", "seconds, with evaluations and samples"
+        why.means(compute_step("a step", form, lambda s, n, t: s / (n - t), left, steps, step, note=note))
+    else:
+        why.input("N − n", "steps to do", "N of the scenario, n done")
     if rate:
-        meaning.append(Step("of it training", f"1 / {rate:.4g}", 1 / rate, "seconds a step"))
-    return Explanation(
-        question=f"why {left:.3g} s left?",
-        equation="time left = (N − n) · seconds a step, as of late",
-        math="T11",
-        source="measured while it ran",
-        operands=operands,
-        steps=[Step("time left", "", left, "seconds")],
-        meaning=meaning,
-    )
+        why.means(Step("of it training", f"1 / {rate:.4g}", 1 / rate, "seconds a step"))
+    return why.result()
 
 
 def _memory(name: str, values: Mapping[str, float], facts: Mapping[str, Any]) -> Explanation:
     used, parameters = values[name], facts.get("parameters")
     on_gpu = name == "memory_mb" and "host_memory_mb" in values
     what = "most that tensors have taken on the GPU" if on_gpu else "pages of the process in main memory"
-    meaning = []
+    why = Explaining(f"why {used:.4g} MB?", used)
+    parts = "weights + gradients + moments + activations + data + libraries"
+    why.equation(f"memory = {parts}", "T11", "measured while it ran")
+    why.measurement("memory", f"MB: {what}")
     if parameters and name == "memory_mb":
         known = 16e-6 * parameters
-        meaning = [
+        why.means(
             Step("of the model", f"16 · {parameters} / 10⁶", known, "MB: float32 weights, gradients, two moments"),
             Step("the rest", f"{used:.1f} − {known:.1f}", used - known, "activations, data, libraries"),
-        ]
-    return Explanation(
-        question=f"why {used:.4g} MB?",
-        equation="memory = weights + gradients + moments + activations + data + libraries",
-        math="T11",
-        source="measured while it ran",
-        operands=[],
-        steps=[Step("memory", "", used, f"MB: {what}")],
-        meaning=meaning,
-    )
+        )
+    return why.result()
 
 
 def _share(name: str, values: Mapping[str, float], facts: Mapping[str, Any]) -> Explanation | None:
@@ -157,22 +130,17 @@ def _share(name: str, values: Mapping[str, float], facts: Mapping[str, Any]) -> 
     if not (speed and peak and work and units):
         return None
     rate = work * speed / units
-    return Explanation(
-        question=f"why {share:.1%} of {'this machine' if name == 'share_of_peak' else 'the data sheet'}'s peak?",
-        equation=f"share = FLOPs for each {one} · {unit} a second / peak",
-        math="T11",
-        source="Chowdhery et al. 2022, appendix B",
-        operands=[
-            Operand(f"FLOPs for each {one}", work / units, "6 · weights of matrix products + 12 · N · T · D"),
-            Operand(f"{unit} a second", speed, "measured"),
-            Operand("peak", peak, about),
-            *choices_made(facts),
-        ],
-        steps=[
-            computed("FLOP/s", "{} · {}", mul, work / units, speed),
-            computed("share", "{} / {}", truediv, rate, peak),
-        ],
+    why = Explaining(
+        f"why {share:.1%} of {'this machine' if name == 'share_of_peak' else 'the data sheet'}'s peak?", share
     )
+    why.equation(f"share = FLOPs for each {one} · {unit} a second / peak", "T11", "Chowdhery et al. 2022, appendix B")
+    why.input(f"FLOPs for each {one}", work / units, "6 · weights of matrix products + 12 · N · T · D")
+    why.input(f"{unit} a second", speed, "measured")
+    why.input("peak", peak, about)
+    why.operands += choices_made(facts)
+    why.compute("FLOP/s", "{} · {}", mul, work / units, speed)
+    why.compute("share", "{} / {}", truediv, rate, peak)
+    return why.result()
 
 
 def choices_made(facts: Mapping[str, Any]) -> list[Operand]:

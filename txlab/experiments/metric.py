@@ -1,10 +1,10 @@
-"""What a metric is: its unit, its label, its place in a list, and whether less is better.
+"""The declaration of a metric: its unit, its label, its place in a list, and whether less is better.
 
-A kind declares its metrics once, in `METRICS`; what every run may have, and the runs of other programs, are in COMMON,
-the one table of guesses. Everything that shows a metric asks the `Metric` of its name.
+A kind declares its metrics once, in `METRICS`; the metrics of every run, and of other programs' runs, are in COMMON,
+the one table of guesses. All code that shows a metric uses the `Metric` of its name.
 
-Names say three things themselves. "return/sarsa" belongs to the family "return/", whose members are drawn together;
-"val_loss", or "eval/loss", is what "loss" is on unseen data; "return_low/sarsa" is an edge of the band of its metric.
+Names carry three facts themselves. "return/sarsa" is of the family "return/", whose members are drawn together;
+"val_loss", or "eval/loss", is "loss" on unseen data; "return_low/sarsa" is an edge of the band of its metric.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Metric:
              "return/sarsa", or in a number, "accuracy_16"
     unit     of its values; "" if it has none, or it is unknown
     label    in a column of numbers; "" = the key, with spaces
-    note     beside the number
+    note     next to the number
     title    of a chart of the whole family; "" = its unit
-    less     whether less is better; None if that cannot be said
-    primary  whether it is among those that come first, in the order in which they are declared
-    group    "result": what is learnt; "aside": what is shown where it is asked for; "machine": of speed and memory
+    less     whether less is better; None if unknown
+    primary  whether it is among the first, in the order of declaration
+    group    "result": of learning; "aside": shown only on request; "machine": of speed and memory
     """
 
     key: str
@@ -78,14 +78,52 @@ COMMON = (
     Metric("gpu_watts_limit", "W", group="machine"),
     Metric("gpu_slowed", label="slowed", group="machine"),
 )
-"""What any run may have, whoever recorded it."""
+"""Metrics of any run, by any program."""
 
 USUAL = ("loss", "val_loss", "val_bits_per_byte")
 """The primary metrics of a kind that declares none."""
 
 
+# Parts of the names that programs give to quantities of training: less is better, more is better, neither.
+LOSSES = (
+    "loss|nll|ppl|perplexity|bpb|bpc|bits_per|cross_entropy|xent|elbo|kl_?div|entropy|mse|mae|rmse|error_rate|wer|cer"
+)
+SCORES = "acc|accuracy|auc|bleu|rouge|map|iou|dice|psnr|ssim|fid|f1|precision|recall|reward|return|rew_mean|score|elo"
+OTHERS = "lr|learning_rate|grad|norm|mfu|tps|tok|tokens|throughput|fps|sps"
+_RETURN = re.compile(
+    r"(?:^|[/_])(?:ep|episodic|episode|mean|average|eval|test)_?(?:ep_?)?(?:rew|ret)\w*$|^reward$", re.I
+)
+_SCORE = re.compile(rf"(?:^|[_/.@-])(?:{SCORES})(?:$|[_/.@\d-])|acc(?:uracy)?$", re.I)
+_LOSS = re.compile(rf"(?:^|[_/.-])(?:{LOSSES})(?:$|[_/.\d-])|loss$", re.I)
+_PART_OF_LOSS = re.compile(r"entropy|policy|value|actor|critic|aux|kl|reg|box|cls|dfl|std", re.I)
+_ASIDE = re.compile(
+    rf"(?:^|[_/.-])(?:{OTHERS}|epochs?|steps?|iterations?|time\w*|len\w*|entropy|kl|clip\w*|memory|runtime|size|index)(?:$|[_/.\d-])|_std$",
+    re.I,
+)
+
+
+def by_meaning(names: Sequence[str]) -> list[str]:
+    """Names of an unknown program, the most telling first: the return of an episode, a loss, a score, then what is
+    neither a rate, a time nor an entropy.
+
+    >>> by_meaning(["train/entropy_loss", "rollout/ep_len_mean", "rollout/ep_rew_mean"])[0]
+    'rollout/ep_rew_mean'
+    >>> by_meaning(["policy/entropy", "lr", "eval_accuracy"]), by_meaning(["train/value_loss", "train/loss"])[0]
+    (['eval_accuracy', 'policy/entropy', 'lr'], 'train/loss')
+    """
+
+    def rank(name: str) -> int:
+        loss, whole = _LOSS.search(name) is not None, _PART_OF_LOSS.search(name) is None
+        telling = (_RETURN.search(name) is not None, loss and whole, _SCORE.search(name) is not None and whole)
+        return next(
+            (place for place, is_so in enumerate(telling) if is_so), 5 if _ASIDE.search(name) else 4 if loss else 3
+        )
+
+    return sorted(names, key=lambda name: (rank(name), is_validation(name), name.lower() != "loss"))
+
+
 def metric_of(name: str, own: Iterable[Metric] = ()) -> Metric:
-    """The metric of that name: declared in `own`, of COMMON, of a family in `own`, or what the name alone says.
+    """The metric of that name: declared in `own`, of COMMON, of a family in `own`, or derived from the name alone.
 
     >>> metric_of("gpu_watts").unit, metric_of("words_per_second").group
     ('W', 'machine')
@@ -117,24 +155,24 @@ def family_of(name: str, own: Iterable[Metric] = ()) -> str:
             return declared.key
     head, slash, _ = name.partition("/")
     group = head + slash
-    return group if slash and group not in PARTS else ""  # train/loss belongs to val/loss, not to train/lr
+    return group if slash and group not in PARTS else ""  # train/loss goes with val/loss, not with train/lr
 
 
 def relatives(names: Iterable[str], own: Sequence[Metric] = ()) -> dict[str, list[str]]:
     """Each of the names with those that are drawn together with it, itself included; accuracy_8 before accuracy_16."""
     families: dict[str, list[str]] = {}
-    found = {name: families.setdefault(family_of(name, own) or name, []) for name in names}
-    for name, members in found.items():
+    families_of = {name: families.setdefault(family_of(name, own) or name, []) for name in names}
+    for name, members in families_of.items():
         members.append(name)
     for family, members in families.items():
         if family.endswith("_"):
             members.sort(key=lambda name: (len(name), name))
-    return found
+    return families_of
 
 
 def primary_metrics(names: Sequence[str], own: Sequence[Metric] = (), headline: Any = None) -> list[str]:
-    """The recorded `names` that come first, most important first; if none is known, the first training loss, or else
-    the first recorded metric, each with its validation metric.
+    """The recorded `names` that come first, most important first; if none is known, the first by its meaning, with its
+    validation metric.
 
     headline  facts()["headline"] of a run whose experiment names its own; anything but a list is ignored
 
@@ -147,22 +185,20 @@ def primary_metrics(names: Sequence[str], own: Sequence[Metric] = (), headline: 
     >>> primary_metrics(["aux_loss", "Loss"])
     ['Loss']
     """
-    told, known = isinstance(headline, list), dict.fromkeys(names)
-    wanted = [str(name) for name in headline] if told else [each.key for each in own if each.primary] or list(USUAL)
-    found = [name for name in wanted if name in known]
-    if found and (told or found[0] == wanted[0]):
-        return found
-    losses = [name for name in names if re.search(r"(?:^|[/_])loss$", name, re.I) and not is_validation(name)]
-    losses.sort(key=lambda name: name.lower() != "loss")  # before what says more: aux_loss
-    if found and not losses:
-        return found
-    first = [*losses, *names][:1]
+    is_given, known = isinstance(headline, list), dict.fromkeys(names)
+    wanted = [str(name) for name in headline] if is_given else [each.key for each in own if each.primary] or list(USUAL)
+    present = [name for name in wanted if name in known]
+    if present and (is_given or present[0] == wanted[0]):
+        return present
+    first = by_meaning(names)[:1]
+    if present and (not first or first == present[:1] or not (_RETURN.search(first[0]) or _LOSS.search(first[0]))):
+        return present
     return first + [validation for name in first if (validation := validation_of(name, known))]
 
 
 def in_order(names: Sequence[str], own: Sequence[Metric] = (), facts: Mapping[str, Any] | None = None) -> list[str]:
-    """The names as a list shows them: the primary ones, what is shown aside of every run, the rest as it was recorded,
-    and what concerns the machine."""
+    """The names as a list shows them: the primary ones, those marked "aside" of every run, the rest in recorded order,
+    and those of the machine."""
     groups = {name: metric_of(name, own).group for name in names}
     common = [each.key for each in COMMON if groups.get(each.key, "machine") != "machine"]
     listed = dict.fromkeys([*primary_metrics(names, own, (facts or {}).get("headline")), *common, *names])
@@ -193,7 +229,7 @@ def is_validation(name: str) -> bool:
 
 
 def short(name: str) -> str:
-    """A short form of a name: what is measured, without the split or the variant.
+    """A short form of a name: the quantity, without the split or the variant.
 
     >>> short("train/loss"), short("return/expected-sarsa"), short("loss")
     ('loss', 'return', 'loss')

@@ -54,9 +54,9 @@ class Sample:
 
 @dataclass(frozen=True)
 class Adjustable:
-    """A parameter that a person may change while the experiment runs; `low <= value <= high`.
+    """A parameter that can be changed while the experiment runs; `low <= value <= high`.
 
-    least  what a factor above 1 makes of 0, and a smaller one makes 0 of what falls below half of it; 0 = nothing
+    least  the value that a factor above 1 turns 0 into; a smaller factor turns values below half of it into 0; 0 = none
     """
 
     name: str
@@ -66,12 +66,12 @@ class Adjustable:
     unit: str = ""
     least: float = 0.0
 
-    def scaled(self, factor: float) -> float:
+    def scale(self, factor: float) -> float:
         """The value times a factor, to 4 digits.
 
         >>> from dataclasses import replace
         >>> beta = Adjustable("beta", 0.0, 0.0, 100.0, least=0.01)
-        >>> beta.scaled(1.25), replace(beta, value=0.005).scaled(0.8), replace(beta, value=0.05).scaled(1.25)
+        >>> beta.scale(1.25), replace(beta, value=0.005).scale(0.8), replace(beta, value=0.05).scale(1.25)
         (0.01, 0.0, 0.0625)
         """
         value = self.value * factor
@@ -84,11 +84,11 @@ class Adjustable:
 
 @dataclass(frozen=True)
 class Budget:
-    """The memory that a step is computed to need.
+    """The computed memory of a step.
 
-    of     what it is a step of: "12 × 1024 positions, width 768, bfloat16, sdpa attention"
-    parts  bytes, by what they are for
-    lower  which settings would need less, in words, the first to try first
+    of     a description of the step: "12 × 1024 positions, width 768, bfloat16, sdpa attention"
+    parts  bytes, by purpose
+    lower  settings that would need less, in words, the first to try first
     """
 
     of: str
@@ -111,7 +111,7 @@ class NotFinite(RunFailed):
 class Experiment(Protocol):
     """See DESIGN, first idea. All methods are called from one thread, at step boundaries.
 
-    What an experiment may have besides is in the protocols below it.
+    Optional members of an experiment are in the protocols below it.
     """
 
     @property
@@ -121,7 +121,7 @@ class Experiment(Protocol):
     @property
     def steps(self) -> int:
         """The total number of updates. If the experiment ends when it is finished, this is an upper bound that falls to
-        `step_count` as soon as nothing is left to do: the loop checks it after every step. facts()["open_end"] then
+        `step_count` as soon as it is done: the loop checks it after every step. facts()["open_end"] then
         says so beforehand, and no remaining time is shown."""
 
     def step(self) -> Metrics:
@@ -136,10 +136,11 @@ class Experiment(Protocol):
     def frame(self) -> Frame: ...
 
     def samples(self) -> Sequence[Sample]:
-        """Texts for a person to read; empty if the experiment writes none."""
+        """Texts for display; empty if the experiment writes none."""
 
     def facts(self) -> Mapping[str, Any]:
-        """JSON facts for run.json: parameters, tokens_per_step, flops_per_step, compute (what was chosen and why)…"""
+        """JSON facts for run.json: parameters, tokens_per_step, flops_per_step, compute (the choices and their
+        reasons)…"""
 
     def adjustable(self) -> Mapping[str, Adjustable]: ...
 
@@ -153,14 +154,14 @@ class Experiment(Protocol):
 
 @runtime_checkable
 class Measuring(Protocol):
-    def measured(self) -> Mapping[str, float]:
+    def take_speeds(self) -> Mapping[str, float]:
         """Speeds that were measured since the last call. Unlike metrics they differ from run to run."""
 
 
 @runtime_checkable
 class Noting(Protocol):
     def notes(self) -> Sequence[str]:
-        """Sentences that a person should read in the log and has not been told yet."""
+        """Sentences for the log that have not been shown yet."""
 
 
 @runtime_checkable

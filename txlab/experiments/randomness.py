@@ -9,7 +9,7 @@ import numpy as np
 
 
 def derived_seed(seed: int, purpose: str, step: int) -> int:
-    """A 63-bit seed that depends on all three and on nothing else (not on the process, not on PYTHONHASHSEED)."""
+    """A 63-bit seed that depends only on all three (not on the process or PYTHONHASHSEED)."""
     digest = blake2b(f"{seed}/{purpose}/{step}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
 

@@ -1,8 +1,8 @@
 """The states and gates of a recurrent layer in a frame, and why a unit has its state (MATH R1, R3).
 
 state/NAME and gate/NAME (N, T, H): of N layers after each of T tokens. first/NAME (N, H): before them, where that is
-not 0. With them go the facts cell, rule, source, state (the names of the states) and tokens (the list of the frame that
-they belong to). torch is not imported.
+not 0. The facts with them: cell, rule, source, state (the names of the states) and tokens (the frame's list that they
+refer to). torch is not imported.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def place(name: str, states: Sequence[str]) -> str:
 
 
 def tokens_of(frame: Frame) -> list[str]:
-    """The tokens that the states belong to."""
+    """The tokens of the states."""
     return [str(token) for token in frame.tokens.get(str(frame.facts.get("tokens", "probe")), ())]
 
 

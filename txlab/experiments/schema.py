@@ -20,6 +20,9 @@ CHAPTERS: dict[str, str] = {
     "H": "Human feedback",
 }
 
+CATALOGUE_ORDER = "TKRHFMG"
+"""The chapters as catalogues list them: language models first."""
+
 PositiveInt = Annotated[int, Field(ge=1)]
 NonNegativeInt = Annotated[int, Field(ge=0)]
 
@@ -32,14 +35,14 @@ class Section(BaseModel):
     @field_validator("*")
     @classmethod
     def has_64_bits(cls, value: Any) -> Any:
-        """Limit whole numbers to TOML's range: what is computed from them (parameters, FLOPs) ends up as a float."""
+        """Limit whole numbers to TOML's range: numbers computed from them (parameters, FLOPs) end up as floats."""
         if isinstance(value, int) and value.bit_length() > 63:
             raise ValueError(f"a number of {value.bit_length()} bits is not allowed; allowed: at most 63 bits")
         return value
 
 
 class About(Section):
-    """What the catalogue says about a scenario."""
+    """The catalogue's description of a scenario."""
 
     title: str = Field("", max_length=120, description="one line: what happens")
     chapter: Chapter = Field("T", description="chapter of the formulas: F, K, R, T, M, G or H")
@@ -61,7 +64,7 @@ class Record(Section):
     frame_every: NonNegativeInt = 25  # a frame takes about a seventh of a small model's step
     frames_mb: float = Field(64.0, gt=0, le=100_000, description="disk budget of frames/; older ones are thinned")
     checkpoint_every: NonNegativeInt = 100
-    checkpoints_kept: PositiveInt = Field(3, description="the newest so many stay, and the best by validation")
+    checkpoints_kept: PositiveInt = Field(3, description="the newest ones kept, with the best by validation")
     checkpoints_mb: float = Field(
         256.0, ge=0, le=1e6, description="disk budget in which older ones stay too, evenly spaced, to go back to"
     )
@@ -76,11 +79,11 @@ class Compute(Section):
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     attention: Literal["auto", "sdpa", "matmul"] = "auto"
     threads: NonNegativeInt = Field(0, description="0 = decided by the probe")
-    share: Literal["auto", "operations", "batch"] = Field(
-        "auto", description="what the threads share: every operation, or the sequences of a batch (on a CPU)"
+    thread_mode: Literal["auto", "operations", "batch"] = Field(
+        "auto", description="how threads divide the work: each operation, or the sequences of a batch (on a CPU)"
     )
     compile: bool | Literal["auto"] = "auto"
-    graphs: bool | Literal["auto"] = Field(
+    cuda_graphs: bool | Literal["auto"] = Field(
         "auto", description="whole training steps as CUDA graphs: for small models, which are bound by launches"
     )
     processes: PositiveInt = Field(1, description="that compute the run together, each a part of every batch")
@@ -93,9 +96,9 @@ class Compute(Section):
 
 
 class Start(Section):
-    """Weights to begin with in place of random ones (MATH T12); of a kind whose schema has this table.
+    """Weights to begin with instead of random ones (MATH T12); of a kind whose schema has this table.
 
-    They are copied into the run when it is prepared, and what was found is written down here.
+    They are copied into the run when it is prepared, and their origin is recorded here.
     """
 
     run: str = Field(
@@ -120,14 +123,14 @@ class Scenario(Section):
         return int(getattr(getattr(self, "train", None), "steps", 0))
 
     def outline(self) -> list[tuple[str, str]]:
-        """What is trained, on what, and how, for the catalogue: (name, one line) each."""
+        """Model, data and training, for the catalogue: (name, one line) each."""
         return []
 
 
-def grouped(number: int) -> str:
+def group_digits(number: int) -> str:
     """A whole number with its thousands separated by spaces.
 
-    >>> grouped(20000)
+    >>> group_digits(20000)
     '20 000'
     """
     return f"{number:,}".replace(",", " ")
@@ -138,9 +141,9 @@ def several(number: int, thing: str) -> str:
     >>> several(1, "head"), several(1500, "step")
     ('1 head', '1 500 steps')
     """
-    return f"{grouped(number)} {thing}{'' if number == 1 else 's'}"
+    return f"{group_digits(number)} {thing}{'' if number == 1 else 's'}"
 
 
-def told_tokens(tokenizer: str, vocabulary: int) -> str:
+def describe_tokens(tokenizer: str, vocabulary: int) -> str:
     """How a text is tokenized, as the catalogue words it."""
-    return f"{grouped(vocabulary)} tokens of byte pair encoding" if tokenizer == "bpe" else tokenizer
+    return f"{group_digits(vocabulary)} tokens of byte pair encoding" if tokenizer == "bpe" else tokenizer

@@ -52,11 +52,11 @@ def by_language(tokenizers: Sequence[Tokenizer], wanted: Callable[[], bool] = la
     """Statistics for every language; `wanted` is called before each of them, and False stops."""
     from txlab.engine.tokenizers.offsets import statistics
 
-    found: list[LanguageStatistics] = []
+    per_language: list[LanguageStatistics] = []
     for language in languages():
         if not wanted():
             break
         data = language.text.encode()
         counts = [statistics(data, tokenizer.encode_long(language.text)) for tokenizer in tokenizers]
-        found.append(LanguageStatistics(language, counts))
-    return found
+        per_language.append(LanguageStatistics(language, counts))
+    return per_language

@@ -2,7 +2,7 @@
 
 A name is the stem of a file in one folder, so files from elsewhere (a `tokenizer.json`, tiktoken's ranks, a folder with
 GPT-2's two files) can be put there too. A saved name never hides a kind ("bytes", "bpe", …). A byte pair encoding is
-learnt once and cached to save time: the name of the cache file is a digest of the text and of everything that decides
+learnt once and cached to save time: the name of the cache file is a digest of the text and of all settings that decide
 the merges, and an encoding whose file cannot be read is learnt again.
 """
 
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from platformdirs import user_cache_dir
 
-from txlab.errors import LabError, located, nearest
+from txlab.errors import LabError, nearest, prefix_errors
 
 if TYPE_CHECKING:
     from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
@@ -44,11 +44,11 @@ NAME = re.compile(r"[^\W_][\w.+-]{0,63}")
 
 
 def tokenizers_folder() -> Path:
-    """$TXLAB_TOKENIZERS, else ./tokenizers; it need not exist."""
+    """$TXLAB_TOKENIZERS, else ./tokenizers; it may not exist."""
     return Path(os.environ.get("TXLAB_TOKENIZERS") or "tokenizers").expanduser()
 
 
-def saved_tokenizers() -> list[str]:
+def names_of_saved() -> list[str]:
     """The saved names, sorted."""
     return list(files_by_name())
 
@@ -59,12 +59,12 @@ def files_by_name() -> dict[str, Path]:
         paths = [path for path in tokenizers_folder().iterdir() if not path.name.startswith(".")]
     except OSError:
         return {}
-    found = {path.name: path for path in paths if holds_tokenizer(path)}
+    files = {path.name: path for path in paths if holds_tokenizer(path)}
     beside = {path.name + ".json" for path in paths if path.suffix == ".tiktoken"}  # the patterns of our rank files
     for suffix in reversed(SUFFIXES):
         named = [path for path in paths if path.suffix == suffix and path.name not in beside]
-        found |= {path.stem: path for path in named if not path.is_dir()}
-    return dict(sorted(found.items()))
+        files |= {path.stem: path for path in named if not path.is_dir()}
+    return dict(sorted(files.items()))
 
 
 def holds_tokenizer(folder: Path) -> bool:
@@ -108,7 +108,7 @@ def tokenizer_named(name: str | os.PathLike[str], pattern: str | None = None) ->
     if name == DEFAULT:
         from txlab.experiments.corpora import python_docs
 
-        return trained_tokenizer(python_docs().text, DEFAULT_VOCABULARY)
+        return learn_tokenizer(python_docs().text, DEFAULT_VOCABULARY)
     return load_tokenizer(find_tokenizer(name), pattern)
 
 
@@ -124,9 +124,9 @@ def kind_of(tokenizer: Tokenizer) -> str:
 
 
 def fingerprint(tokenizer: Tokenizer) -> str:
-    """A digest of what a tokenizer does: every token, and the rules that turn a text into them.
+    """A digest of a tokenizer's behaviour: every token, and the rules that turn a text into them.
 
-    Counts stored beside the merges do not enter, nor does the file format.
+    It does not depend on the counts stored with the merges, or on the file format.
     """
     digest = sha256(f"{kind_of(tokenizer)}/{type(getattr(tokenizer, 'base', None)).__name__}".encode())
     for token in range(tokenizer.vocabulary):
@@ -193,14 +193,14 @@ def tokenizer_for(data: TokenizerChoice, text: str) -> Tokenizer:
     if data.tokenizer == "characters":
         return CharacterTokenizer.of(text)
     if data.tokenizer == "words":
-        with located("data.vocabulary"):
+        with prefix_errors("data.vocabulary"):
             return WordTokenizer.of(text, data.vocabulary)
     if data.tokenizer == "bpe":
-        return trained_tokenizer(text, data.vocabulary, data.ties)
+        return learn_tokenizer(text, data.vocabulary, data.ties)
     return tokenizer_named(data.tokenizer)
 
 
-def trained_tokenizer(text: str, vocabulary: int, ties: Ties = "first") -> BytePairTokenizer:
+def learn_tokenizer(text: str, vocabulary: int, ties: Ties = "first") -> BytePairTokenizer:
     """The byte pair encoding learnt from this text. LabError for a vocabulary below 257."""
     from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
     from txlab.engine.tokenizers.files import load_tokenizer, save_tokenizer

@@ -25,7 +25,7 @@ LARGEST_VOCABULARY = 200_000
 
 @dataclass(frozen=True)
 class TrainingRecipe:
-    """What is learnt from which text: `corpus` is the name of a corpus or a path; "" if the text itself is given."""
+    """The settings and the text: `corpus` is the name of a corpus or a path; "" if the text itself is given."""
 
     corpus: str = "python-docs"
     pattern: str = "gpt4"
@@ -71,7 +71,7 @@ class TokenizerTraining:
             self.over = False
 
     def verify(self) -> None:
-        """Do nothing: every step is computed at once."""
+        """Do nothing: every step is computed immediately."""
 
     def evaluate(self) -> Metrics:
         return {"tokens": self.trainer.length(), "bytes_per_token": self.size / max(1, self.trainer.length())}

@@ -1,7 +1,7 @@
-"""Recordings inside what people already train with: a module for each, which imports that package and no other does.
+"""Recordings in other training packages: one module for each, the only one that imports it.
 
 txlab.integrations.transformers.TxlabCallback(name)       a TrainerCallback
 txlab.integrations.lightning.TxlabLogger(name)            a Logger; TxlabCallback() takes requests
 txlab.integrations.accelerate.TxlabTracker(name)          a GeneralTracker
-txlab.integrations.tensorboard.SummaryWriter(log_dir)     torch.utils.tensorboard's, which needs none of it
+txlab.integrations.tensorboard.SummaryWriter(log_dir)     replaces torch.utils.tensorboard's, without importing it
 """

@@ -1,7 +1,7 @@
 """accelerate as a run: `Accelerator(log_with=TxlabTracker("mine"))`; after this import `log_with="txlab"` works too.
 
-The loop is the user's own, so requests are its own business too: `run = accelerator.get_tracker("txlab").tracker`, then
-`run.learning_rate(optimizer, scheduler)`, and `if not run.poll(): break` once a step.
+The loop is the user's, so it handles requests itself: `run = accelerator.get_tracker("txlab").tracker`, then
+`run.learning_rate(optimizer, scheduler)`, and `if not run.poll(): break` once per step.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ except ModuleNotFoundError as error:
 
 from txlab.errors import LabError
 from txlab.runs.as_json import text_of
+from txlab.runs.logger_run import LoggerRun
 from txlab.runs.loop_values import metric
-from txlab.runs.record import record
 from txlab.runs.recording import Recording
 
 
@@ -31,7 +31,12 @@ class TxlabTracker(GeneralTracker):  # type: ignore[misc]
 
     def __init__(self, run_name: str = "accelerate", **named: Any) -> None:
         super().__init__()
-        self.run: Recording = record(run_name, **named)
+        self.lasting = LoggerRun(run_name, **named)
+        self.run  # noqa: B018  # begun now, so that a folder that cannot be written is refused before the training
+
+    @property
+    def run(self) -> Recording:
+        return self.lasting.run
 
     @property
     def tracker(self) -> Recording:
@@ -41,7 +46,7 @@ class TxlabTracker(GeneralTracker):  # type: ignore[misc]
         self.run.configure(values)
 
     def log(self, values: Mapping[str, Any], step: int | None = None, **_: Any) -> None:
-        """Record numbers; a dictionary of numbers as NAME/KEY, and what is no number as a text under its name."""
+        """Record numbers; a dictionary of numbers as NAME/KEY, and any other value as a text under its name."""
         at = step if step is not None else 0 if self.run.silent else self.run.recorder.step
         numbers: dict[str, Any] = {}
         for name, value in values.items():
@@ -53,7 +58,7 @@ class TxlabTracker(GeneralTracker):  # type: ignore[misc]
                 numbers[name] = metric(at, name, numbers[name])
             except LabError:
                 self.run.text(at, name, text_of(numbers.pop(name)))
-        self.run.add(at, numbers)
+        self.run.add(self.lasting.place(at, numbers) if step is not None else at, numbers)
 
     def log_images(self, values: Mapping[str, Any], step: int | None = None, **_: Any) -> None:
         for name, images in values.items():
@@ -62,7 +67,7 @@ class TxlabTracker(GeneralTracker):  # type: ignore[misc]
                 self.run.image(at, name if len(images) == 1 else f"{name} {place + 1}", image)
 
     def finish(self) -> None:
-        self.run.close()
+        self.lasting.end()
 
 
 if register := getattr(accelerate.tracking, "register_tracker_class", None):  # since 1.14

@@ -1,8 +1,9 @@
-"""A run in place of TensorBoard's event files: `from txlab import SummaryWriter`, and the rest of the program stays.
+"""A run instead of TensorBoard's event files: `from txlab import SummaryWriter`, with the rest of the program
+unchanged.
 
-Scalars, texts, images, histograms, figures and hyperparameters are recorded; what else torch's writer has (add_graph,
-add_embedding, add_audio …) is accepted and left out, which is noted once. Notable: steps belong to a tag, and may come
-in any order; without a step a tag counts its own.
+Scalars, texts, images, histograms, figures and hyperparameters are recorded; other methods of torch's writer
+(add_graph, add_embedding, add_audio …) are accepted and ignored, which is noted once. Notable: steps belong to a tag,
+and may come in any order; without a step a tag counts its calls.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ SHOWN = 8  # images of a batch, side by side
 
 
 class SummaryWriter:
-    """What torch.utils.tensorboard.SummaryWriter is; `run` is the recording, for everything that torch's writer lacks.
+    """A drop-in for torch.utils.tensorboard.SummaryWriter; `run` is the recording, with features that torch's writer
+    lacks.
 
-    `log_dir` is where the run is made: its last part is the run's name, the folder above it the folder of runs.
+    A relative `log_dir` is the run's name, in the folder of runs, without the "runs/" that programs put before it; an
+    absolute one has the name as its last part, and its parent is the folder of runs.
     """
 
     def __init__(
@@ -38,12 +41,14 @@ class SummaryWriter:
         filename_suffix: str = "",
         **named: Any,
     ) -> None:
-        """`named` are arguments of `txlab.record`; max_queue and flush_secs mean nothing: a row is written at once."""
+        """`named` are arguments of `txlab.record`; max_queue and flush_secs are ignored: rows are written
+        immediately."""
         program = next((Path(word).stem for word in command_line()[1:] if word.endswith(".py")), "run")
-        place = Path(log_dir) if log_dir else None
-        name = (place.name if place else program) + comment
-        self.run = record(name or "run", root=place.parent if place else None, **named)
-        self.steps: dict[str, int] = {}  # of tags that are given none
+        place = Path(log_dir) if log_dir else Path(program)
+        parts = place.parts[1:] if place.parts[:1] == ("runs",) else place.parts
+        name = (place.name if place.is_absolute() else "/".join(parts)) + comment
+        self.run = record(name or "run", root=place.parent if place.is_absolute() else None, **named)
+        self.steps: dict[str, int] = {}  # of tags logged without steps
         self.left_out: set[str] = set()
 
     @property
@@ -54,9 +59,9 @@ class SummaryWriter:
         return str(self.run.path)
 
     def _step(self, tag: str, step: Any) -> int:
-        found = self.steps.get(tag, -1) + 1 if step is None else int(step)
-        self.steps[tag] = found
-        return found
+        number = self.steps.get(tag, -1) + 1 if step is None else int(step)
+        self.steps[tag] = number
+        return number
 
     def add_scalar(
         self, tag: str, scalar_value: Any, global_step: Any = None, walltime: Any = None, *_: Any, **__: Any
@@ -125,7 +130,7 @@ class SummaryWriter:
             self.add_scalar(tag, value, named.get("global_step"))
 
     def flush(self) -> None:
-        """Nothing waits, except for values on a device, which are fetched now."""
+        """Write values that wait on a device; all others are written already."""
         self.run.flush()
 
     def close(self) -> None:

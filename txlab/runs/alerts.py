@@ -1,5 +1,4 @@
-"""Alerts: what goes wrong in a run, noticed from its rows alone, by statistics that outliers do not move; and the
-command of the user's own that is told.
+"""Alerts: trouble in a run, detected from its rows alone by robust statistics, and the user's command that is notified.
 
     not finite   a loss, or a metric that was finite before, is NaN or infinite
     spike        a loss is high above the 100 rows before it: the median of its last 5 by 6 σ and 10 %, or one value by
@@ -8,9 +7,9 @@ command of the user's own that is told.
     stalled      no row for 5 times the longest silence so far, 60 s at least (10 minutes before the first row)
     disk         less than 1 GiB is free, or less than 2 % of a disk under 50 GiB
 
-Notable: each kind warns once, and of the same metric again only when the trouble had passed: after NaN when it is
-finite again, after a spike when 100 rows have made a new normal, which doubles each time. Of 100 000 noisy steps of an
-ordinary loss curve none is reported (tests/runs/test_alerts.py).
+Notable: each kind warns once, and about the same metric again only after it has recovered: after NaN once it is finite
+again, after a spike once 100 rows have set a new baseline, a number that doubles each time. No step of an ordinary loss
+curve of 100 000 noisy steps is reported (tests/runs/test_alerts.py).
 """
 
 from __future__ import annotations
@@ -32,18 +31,18 @@ from platformdirs import user_config_path
 
 from txlab.errors import LabError
 from txlab.files import read_regular
-from txlab.runs.as_json import encoded
+from txlab.runs.as_json import encode_json
 from txlab.runs.root import environment_of_child
 
 Level = Literal["info", "warning", "error"]
 LEVELS: tuple[Level, ...] = ("info", "warning", "error")
 LOSSES = ("loss", "nll", "cross_entropy", "train_loss", "training_loss", "val_loss", "valid_loss", "eval_loss")
 
-NORMAL, RECENT, AT_LEAST = 100, 5, 30  # rows: of the normal, of the recent, and of a normal that is relied on
+NORMAL, RECENT, AT_LEAST = 100, 5, 30  # rows: of the baseline, of the recent values, and the shortest baseline
 SIGMA = 1.4826  # median absolute deviation of a normal distribution → its standard deviation
 LIFTED, LIFTED_BY = 6.0, 1.1  # in σ, and as a factor
 JUMPED, JUMPED_BY = 20.0, 2.0
-REFRESH = 10  # rows for which a normal is used before it is computed again (sorting 100 numbers takes 20 µs)
+REFRESH = 10  # rows after which the baseline is recomputed (sorting 100 numbers takes 20 µs)
 
 WINDOW_SECONDS, WINDOW_ROWS = 10.0, 20
 WINDOWS, WINDOWS_KNOWN, WINDOWS_SLOW = 60, 12, 3
@@ -55,7 +54,7 @@ DISK_LEAST, DISK_SHARE = 1 << 30, 0.02
 
 @dataclass(frozen=True)
 class Alert:
-    """One alert. `kind` is what noticed it: "" = the loop itself."""
+    """One alert. `kind` is the check that raised it; "" = the loop itself."""
 
     title: str
     text: str = ""
@@ -81,10 +80,10 @@ class LossWatch:
     sigma: float = 0.0
     age: int = REFRESH
     quiet: int = 0  # rows for which it stays silent
-    found: int = 0
+    jumps: int = 0
 
     def add(self, value: float) -> str:
-        """Add a finite value, and say in what way it is a spike, "" if it is none."""
+        """Add a finite value; returns how it is a spike, "" if it is not one."""
         self.values.append(value)
         if self.quiet:
             self.quiet -= 1
@@ -104,17 +103,17 @@ class LossWatch:
         lifted = recent - self.normal > max(LIFTED * self.sigma, (LIFTED_BY - 1) * size)
         if not lifted and above <= max(JUMPED * self.sigma, (JUMPED_BY - 1) * size):
             return ""
-        self.found += 1
-        self.quiet, self.age = NORMAL * 2 ** min(self.found - 1, 10), REFRESH
+        self.jumps += 1
+        self.quiet, self.age = NORMAL * 2 ** min(self.jumps - 1, 10), REFRESH
         shown = recent if lifted else value
         return f"{shown:.4g}, and {self.normal:.4g} ± {self.sigma:.2g} before" + ("" if lifted else ", in one row")
 
 
 class Alarms:
-    """Notices trouble in the rows of one run, in the order in which they are written; times are Unix seconds.
+    """Detects trouble in the rows of one run, in the order in which they are written; times are Unix seconds.
 
-    `metrics` is called for each row of metrics, `look` every second or so by a clock, `rest` when the run is paused or
-    goes on: what happened before says nothing about the speed after. Costs 2.4 µs a row with one loss.
+    `metrics` is called for each row of metrics, `look` about once a second by a clock, `rest` when the run is paused or
+    resumed, because the speed before says nothing about the speed after. Costs 2.4 µs per row with one loss.
     """
 
     def __init__(self, now: float) -> None:
@@ -132,7 +131,7 @@ class Alarms:
 
     def metrics(self, step: int, values: dict[str, Any], now: float) -> list[Alert]:
         """The alerts that one row of metrics gives rise to."""
-        found = []
+        alerts = []
         for name, value in values.items():
             loss = self.kinds.get(name)
             if loss is None:
@@ -140,14 +139,14 @@ class Alarms:
             if not math.isfinite(value):
                 if name not in self.bad and (loss or name in self.finite):
                     level: Level = "error" if loss else "warning"
-                    found.append(Alert(f"{name} is {_named(value)}", f"at step {step}", level, "not finite"))
+                    alerts.append(Alert(f"{name} is {_name_of(value)}", f"at step {step}", level, "not finite"))
                 self.bad.add(name)
                 continue
             self.bad.discard(name)
             if not loss:
                 self.finite.add(name)
-            elif said := self.losses.setdefault(name, LossWatch()).add(value):
-                found.append(Alert(f"{name} jumped", f"{said}, at step {step}", "warning", "spike"))
+            elif jump := self.losses.setdefault(name, LossWatch()).add(value):
+                alerts.append(Alert(f"{name} jumped", f"{jump}, at step {step}", "warning", "spike"))
         if self.rows:
             self.silence = max(self.silence, now - self.last)
         self.rows += 1
@@ -155,9 +154,9 @@ class Alarms:
         if self.began is None or step < self.began[1]:
             self.began = (now, step, self.rows)
         elif now - self.began[0] >= WINDOW_SECONDS and self.rows - self.began[2] >= WINDOW_ROWS:
-            found += self._speed((step - self.began[1]) / (now - self.began[0]), step)
+            alerts += self._speed((step - self.began[1]) / (now - self.began[0]), step)
             self.began = (now, step, self.rows)
-        return found
+        return alerts
 
     def _speed(self, speed: float, step: int) -> list[Alert]:
         self.speeds.append(speed)
@@ -175,32 +174,32 @@ class Alarms:
         return [Alert("slower", f"{now:.3g} steps/s, and {before:.3g} before, at step {step}", "warning", "slow")]
 
     def rest(self, now: float, resting: bool) -> None:
-        """Take note that the run is paused, or waits for somebody, or goes on."""
+        """Note that the run is paused, waits for the user, or continues."""
         self.resting, self.last, self.began, self.stalled = resting, now, None, False
 
     def look(self, now: float, free: float, size: float) -> list[Alert]:
         """The alerts of the clock: silence, and the disk with `free` of `size` bytes."""
-        found = []
+        alerts = []
         silent = now - self.last
         allowed = max(SILENT_AT_LEAST, SILENCES * self.silence) if self.rows else SILENT_FIRST
         if silent > allowed and not self.resting and not self.stalled:
             self.stalled = True
             longest = f"; the longest silence before was {self.silence:.0f} s" if self.rows > 1 else ""
-            found.append(Alert("stalled", f"no numbers for {silent:.0f} s{longest}", "warning", "stalled"))
+            alerts.append(Alert("stalled", f"no numbers for {silent:.0f} s{longest}", "warning", "stalled"))
         least = min(DISK_LEAST, DISK_SHARE * size)
         if free < least and not self.full:
             self.full = True
-            found.append(Alert("disk nearly full", f"{free / 1e6:.0f} MB are left", "warning", "disk"))
+            alerts.append(Alert("disk nearly full", f"{free / 1e6:.0f} MB are left", "warning", "disk"))
         elif free > 2 * least:
             self.full = False
-        return found
+        return alerts
 
 
-def _named(value: float) -> str:
+def _name_of(value: float) -> str:
     return "NaN" if math.isnan(value) else "infinite" if value > 0 else "−infinite"
 
 
-# The command of the user's own
+# The user's command
 
 VARIABLE, KEY = "TXLAB_ALERT_COMMAND", "alert_command"
 LARGEST_FILE = 64 * 1024
@@ -213,8 +212,8 @@ def settings_file() -> Path:
 
 
 def command() -> list[str]:
-    """The words of the user's command that is told of each alert, from config.toml or $TXLAB_ALERT_COMMAND; [] if there
-    is none. Raises LabError if the setting is not a command."""
+    """The words of the command that is started for each alert, from config.toml or $TXLAB_ALERT_COMMAND; [] = none.
+    Raises LabError if the setting is not a command."""
     text: Any = os.environ.get(VARIABLE)
     where = f"${VARIABLE}"
     if text is None:
@@ -230,17 +229,18 @@ def command() -> list[str]:
 
 
 class AlertCommand:
-    """Starts the user's command for each alert of one run, and collects those that have ended.
+    """Starts the user's command for each alert of one run, and reaps finished ones.
 
-    Notable: the command is never taken from a run directory or a scenario, which may be somebody else's. It is split
-    into words by shlex and started without a shell; the alert is JSON on its standard input. Nobody waits for it.
+    Notable: the command is never taken from a run directory or a scenario, which may come from another user. It is
+    split into words by shlex and started without a shell, with the alert as JSON on its standard input. Nothing waits
+    for it.
     """
 
     def __init__(self) -> None:
         self.started: list[subprocess.Popen[bytes]] = []
 
     def tell(self, alert: dict[str, Any]) -> str:
-        """Start the command with the alert, and return why that was not possible, "" if it was or there is none."""
+        """Start the command with the alert; returns why that failed, "" if it succeeded or there is no command."""
         self.started = [each for each in self.started if each.poll() is None]
         try:
             words = command()
@@ -248,14 +248,14 @@ class AlertCommand:
                 return ""
             if len(self.started) >= AT_ONCE:
                 return f"{AT_ONCE} alert commands are still running; this alert started none"
-            with tempfile.TemporaryFile() as told:  # a pipe would need somebody who writes into it
-                told.write(encoded(alert, orjson.OPT_APPEND_NEWLINE))
-                told.seek(0)
+            with tempfile.TemporaryFile() as file:  # a pipe would need a thread that writes into it
+                file.write(encode_json(alert, orjson.OPT_APPEND_NEWLINE))
+                file.seek(0)
                 self.started.append(
                     subprocess.Popen(
                         words,
                         env=environment_of_child(),
-                        stdin=told,
+                        stdin=file,
                         stdout=subprocess.DEVNULL,
                         stderr=subprocess.DEVNULL,
                         start_new_session=True,  # ctrl-c is for the run

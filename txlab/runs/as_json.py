@@ -1,8 +1,8 @@
-"""Whatever a program hands in, as JSON or as its text: configurations, names, tags, facts, rows of the log.
+"""Converts any value of a user's program to JSON or to its text: configurations, names, tags, facts, rows of the log.
 
-Nothing that a person gives may end a training, and nothing of it is lost without a word: what JSON has no type for
-becomes its text (an integer of more than 64 bits, bytes, a path, a torch.dtype), a set a list, a dataclass a table;
-what refers to itself, is nested too deeply or is too long is cut, and the cut shows as "…".
+No value may end a training, and none is dropped silently: values without a JSON type become their text (an integer of
+more than 64 bits, bytes, a path, a torch.dtype), a set becomes a list, a dataclass a table; values that refer to
+themselves, are nested too deeply or are too long are cut, and the cut is shown as "…".
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ def as_json(value: Any) -> Any:
 
 def table_of(value: Any) -> dict[str, Any]:
     """A configuration as a table of JSON: of a mapping, a dataclass or a Namespace its entries."""
-    found = as_json({} if value is None else value)
-    return found if isinstance(found, dict) else {"config": found}
+    table = as_json({} if value is None else value)
+    return table if isinstance(table, dict) else {"config": table}
 
 
 def text_of(value: Any, longest: int = LONGEST, lone: str = "?") -> str:
-    """The text of a value, cut at so many characters, with `lone` for what UTF-8 cannot encode, as a file name may
-    contain. Never raises."""
+    """The text of a value, cut at `longest` characters, with `lone` replacing what UTF-8 cannot encode (file names may
+    contain it). Never raises."""
     if not isinstance(value, str):
         try:
             value = whole_text(value) if isinstance(value, int) else str(value)
@@ -56,12 +56,12 @@ def text_of(value: Any, longest: int = LONGEST, lone: str = "?") -> str:
     return text if len(text) <= longest else text[: longest - 1] + MORE
 
 
-def encoded(value: Any, option: int = 0) -> bytes:
+def encode_json(value: Any, option: int = 0) -> bytes:
     """The value as bytes of JSON; numbers that are not finite have their names: "NaN", "Infinity", "-Infinity", because
     orjson would silently write null. Never raises."""
     try:
         return orjson.dumps(finite(value, 6), option=option)
-    except TypeError:  # what JSON has no type for, or is nested deeply: rare, so it is looked for only on demand
+    except TypeError:  # no JSON type, or nested deeply: rare, so only searched for on demand
         plain = _Plain(LARGEST_ROW, LARGEST_ROW, LARGEST_ROW, "\ufffd").of(value, 0)
         return orjson.dumps(finite(plain, DEEPEST + 2), option=option)
 
@@ -81,15 +81,15 @@ def finite(value: Any, deepest: int) -> Any:
 
 
 def name_of(value: float) -> str:
-    """The name of a number that is not finite, as rows and lists have it."""
+    """The name of a non-finite number, as used in rows and lists."""
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-def read_json(told: bytes | str) -> Any:
+def read_json(data: bytes | str) -> Any:
     """A JSON value of another program, with NaN, and with integers of more than 64 bits as their text. Raises
     ValueError."""
     try:
-        return loads(told, parse_int=lambda digits: int(digits) if len(digits) < 19 else as_json(whole_of(digits)))
+        return loads(data, parse_int=lambda digits: int(digits) if len(digits) < 19 else as_json(whole_of(digits)))
     except RecursionError:
         raise JSONDecodeError("it is nested too deeply", "", 0) from None
 
@@ -107,13 +107,13 @@ def whole_text(value: int) -> str:
 
 
 class _Plain:
-    """Makes one value plain. `left` is how many characters there is still room for."""
+    """Converts one value to plain types. `left` is the number of characters still available."""
 
     def __init__(
         self, largest: int = LARGEST, longest: int = LONGEST, most: int = MOST_NUMBERS, lone: str = "?"
     ) -> None:
         self.left, self.longest, self.most, self.lone = largest, longest, most, lone
-        self.above: set[int] = set()  # the ids of what is being made plain, so that a circle is seen
+        self.above: set[int] = set()  # ids of the values being converted, to detect cycles
 
     def of(self, value: Any, depth: int) -> Any:
         self.left -= 8
@@ -136,9 +136,9 @@ class _Plain:
             self.above.discard(id(value))
 
     def text(self, value: Any) -> str:
-        found = text_of(value, min(self.longest, max(100, self.left)), self.lone)
-        self.left -= len(found)
-        return found
+        shortened = text_of(value, min(self.longest, max(100, self.left)), self.lone)
+        self.left -= len(shortened)
+        return shortened
 
     def other(self, value: Any, depth: int) -> Any:
         if isinstance(value, (Decimal, Fraction)):
@@ -158,22 +158,22 @@ class _Plain:
         return self.text(value)
 
     def table(self, entries: Mapping[Any, Any], depth: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        kept: dict[str, Any] = {}
         for key, value in entries.items():
             if self.left <= 0:
-                found[unused(MORE, found)] = f"{len(entries) - len(found)} more"
+                kept[unused_key(MORE, kept)] = f"{len(entries) - len(kept)} more"
                 break
-            found[unused(self.text(key), found)] = self.of(value, depth + 1)
-        return found
+            kept[unused_key(self.text(key), kept)] = self.of(value, depth + 1)
+        return kept
 
     def list(self, value: Sequence[Any], depth: int) -> list[Any]:
-        found = []
+        values = []
         for place in range(len(value)):
             if self.left <= 0 or place >= self.most:
-                found.append(f"{MORE} {len(value) - place} more")
+                values.append(f"{MORE} {len(value) - place} more")
                 break
-            found.append(self.of(value[place], depth + 1))
-        return found
+            values.append(self.of(value[place], depth + 1))
+        return values
 
     def array(self, value: Any, depth: int) -> Any:
         shape = tuple(getattr(value, "shape", ()))
@@ -183,7 +183,7 @@ class _Plain:
         return self.text(value) if type(plain) is type(value) else self.of(plain, depth)
 
     def deep(self, value: Any) -> str:
-        """The text of something that is nested more deeply than tables are read; never recursive."""
+        """The text of a value that is nested more deeply than tables are read; not recursive."""
         pieces: list[str] = []
         rest: list[Any] = [value]
         size, room = 0, min(self.longest, max(100, self.left))
@@ -210,7 +210,7 @@ class _Sign(str):
 
 
 def entries_of(value: Any) -> Mapping[Any, Any] | None:
-    """The entries of what is a table; None if it is none."""
+    """The entries of a table-like value; None for any other."""
     if isinstance(value, Mapping):
         return value
     if dataclasses.is_dataclass(value):
@@ -224,10 +224,10 @@ def entries_of(value: Any) -> Mapping[Any, Any] | None:
     return None
 
 
-def unused(key: str, taken: Mapping[str, Any]) -> str:
-    """The key, with a number behind it if it is taken: 3 and "3" are two keys, and "a.b" may be one or two.
+def unused_key(key: str, taken: Mapping[str, Any]) -> str:
+    """The key, with a number appended if it is taken: 3 and "3" are two keys, and "a.b" may be one or two.
 
-    >>> unused("a", {}), unused("a", {"a": 1, "a (2)": 2})
+    >>> unused_key("a", {}), unused_key("a", {"a": 1, "a (2)": 2})
     ('a', 'a (3)')
     """
     if key not in taken:

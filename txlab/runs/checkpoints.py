@@ -46,11 +46,11 @@ _PART = re.compile(r"state\.(json|safetensors)|\.state\.json\.[0-9]+\.[0-9]+")
 
 @dataclass(frozen=True)
 class CheckpointInfo:
-    """What a checkpoint holds besides the state.
+    """What a checkpoint holds in addition to the state.
 
     log_bytes  size of events.jsonl when the checkpoint was taken: later rows are not in the state
     val_loss   the last validation loss known then; None = never evaluated
-    pending    changes that a person made at later steps, before this run was last resumed, still to be repeated
+    pending    changes that the user made at later steps, before this run was last resumed, still to be repeated
     """
 
     step: int
@@ -156,7 +156,7 @@ def save(run: RunDirectory, step: int, state: State, about: CheckpointInfo | Non
             there.mkdir(aside)
             with there.folder(aside) as folder:
                 size, checksum = save_tensors(folder, TENSORS, tensors)
-                said = {
+                description = {
                     "format": FORMAT,
                     "step": step,
                     "log_bytes": about.log_bytes,
@@ -165,7 +165,7 @@ def save(run: RunDirectory, step: int, state: State, about: CheckpointInfo | Non
                     "tensors": {"bytes": size, "crc32": checksum},
                     "state": tree,
                 }
-                data = json.dumps(said, allow_nan=False).encode()
+                data = json.dumps(description, allow_nan=False).encode()
                 require_readable(data)
                 folder.write(STATE, data, durable=True)
             if there.kind(name):  # directories cannot be swapped: the old one is renamed, and tidy() can restore it
@@ -182,7 +182,7 @@ def save(run: RunDirectory, step: int, state: State, about: CheckpointInfo | Non
 def require_readable(data: bytes) -> None:
     """Raise ValueError if the JSON of a state would take too much memory to parse."""
     if len(data) > LARGEST_STATE or (len(data) > LARGEST_STRUCTURE and len(_TEXT.sub(b'""', data)) > LARGEST_STRUCTURE):
-        raise ValueError(f"the state has {len(data) >> 20} MiB beside its tensors; numbers belong into tensors")
+        raise ValueError(f"the state has {len(data) >> 20} MiB in addition to its tensors; numbers belong in tensors")
 
 
 def _is_ours(there: OpenFolder, name: str) -> bool:
@@ -266,19 +266,19 @@ def _look(run: RunDirectory, step: int) -> tuple[CheckpointInfo, dict[str, Any]]
         with run.folder("checkpoints", f"{step:08d}") as folder:
             data = folder.read(STATE, LARGEST_STATE)
             require_readable(data)
-            said = json.loads(data)
+            content = json.loads(data)
             size = folder.stat(TENSORS).st_size
-        if said["format"] > FORMAT:
-            raise LabError(f"checkpoint {step} in {run.path} has format {said['format']}; this txlab reads {FORMAT}")
-        about = CheckpointInfo(int(said["step"]), int(said["log_bytes"]), said["val_loss"], said["pending"])
+        if content["format"] > FORMAT:
+            raise LabError(f"checkpoint {step} in {run.path} has format {content['format']}; this txlab reads {FORMAT}")
+        about = CheckpointInfo(int(content["step"]), int(content["log_bytes"]), content["val_loss"], content["pending"])
         if about.log_bytes < 0 or not isinstance(about.val_loss, float | int | None):
             raise ValueError(f"log_bytes is {about.log_bytes}, val_loss {about.val_loss!r}")
         for change in about.pending:
             if not (type(change["step"]) is int and isinstance(change["key"], str) and math.isfinite(change["to"])):
                 raise ValueError(f"pending has {change!r}")
-        if about.step != step or size != said["tensors"]["bytes"]:
+        if about.step != step or size != content["tensors"]["bytes"]:
             raise ValueError(f"state.safetensors has {size} bytes")
-        return about, said
+        return about, content
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise LabError(f"checkpoint {step} in {run.path} is damaged: {_line(error)}") from None
 
@@ -289,18 +289,18 @@ def newest(run: RunDirectory) -> int | None:
 
 
 def last_good(run: RunDirectory) -> str:
-    """How the sentence about a run that failed ends: from which checkpoint it can go on."""
+    """The last clause of the sentence about a failed run: the checkpoint from which it can continue."""
     saved = newest(run)
     return "there is no checkpoint yet" if saved is None else f"last good checkpoint {saved}"
 
 
 def sound(run: RunDirectory) -> list[int]:
     """The steps whose checkpoint files exist and have the right size, ascending."""
-    found = []
+    intact = []
     for step in steps(run):
         with contextlib.suppress(LabError):
-            found.append(look(run, step).step)
-    return found
+            intact.append(look(run, step).step)
+    return intact
 
 
 def load(run: RunDirectory, step: int, arrays: bool = False) -> State:
@@ -318,13 +318,13 @@ def read(run: RunDirectory, step: int, arrays: bool = False) -> Checkpoint:
         raise LabError(f"{run.path} has no checkpoint of step {step}; there are: {held}")
     from txlab.runs.tensor_files import load_tensors
 
-    about, said = _look(run, step)
+    about, content = _look(run, step)
     try:
-        as_torch = not arrays and _has_tensor(said["state"])
+        as_torch = not arrays and _has_tensor(content["state"])
         with run.folder("checkpoints", f"{step:08d}") as folder, closing(folder.open(TENSORS)) as descriptor:
-            tensors = load_tensors(descriptor, int(said["tensors"]["crc32"]), as_torch)
-        state = put_together(said["state"], tensors)
-    except ImportError:  # torch is not installed, or cannot be loaded: the checkpoint is not to be set aside for that
+            tensors = load_tensors(descriptor, int(content["tensors"]["crc32"]), as_torch)
+        state = put_together(content["state"], tensors)
+    except ImportError:  # torch is not installed, or cannot be loaded: that does not make the checkpoint damaged
         raise
     except Exception as error:  # damage may raise anything
         raise LabError(f"checkpoint {step} in {run.path} is damaged: {_line(error)}") from None
@@ -350,8 +350,8 @@ def _line(error: BaseException) -> str:
 def prune(run: RunDirectory, keep: int, budget: int = 0) -> list[int]:
     """Remove checkpoints until all take at most `budget` bytes; returns the steps removed.
 
-    The newest `keep` and the one with the best validation loss stay in any case. Of the others the one goes first whose
-    neighbours are nearest to each other, so that those left are spread over the run.
+    The newest `keep` and the one with the best validation loss always stay. Of the others, the one whose neighbours are
+    nearest to each other is removed first, so that the rest stay spread over the run.
     """
     there = steps(run)
     losses = {}

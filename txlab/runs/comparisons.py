@@ -25,9 +25,9 @@ COMPARISONS = "comparisons.jsonl"
 
 
 class Comparing:
-    """One person before two models.
+    """One rater who compares two models.
 
-    names   (a, b): the run's model as it was fine-tuned, or another one; and the run's model as it is now
+    names   (a, b): the run's model as fine-tuned, or another model; and the run's model as it is now
     """
 
     def __init__(self, path: Path, by: str, other: str = "", root: Path | None = None) -> None:
@@ -64,7 +64,7 @@ class Comparing:
 
     @property
     def comparisons(self) -> list[Comparison]:
-        """Those that stand, of everybody and all models."""
+        """The comparisons that were not undone, of all raters and models."""
         return standing(self._lines.lines)
 
     def verdict(self) -> Verdict:
@@ -73,7 +73,7 @@ class Comparing:
         return verdict(self.comparisons, self.names[1], self.names[0])
 
     def next(self) -> Pair:
-        """The first pair that this person has not judged. LabError if both models write the same."""
+        """The first pair that this rater has not judged. LabError if both models write the same."""
         from txlab.experiments.kinds.human_feedback.contest import MOST_ALIKE
 
         self._lines.refresh()
@@ -95,7 +95,7 @@ class Comparing:
         return made
 
     def undo(self) -> Comparison | None:
-        """Take back this person's last comparison of these two; None if there is none."""
+        """Take back this rater's last comparison of these two; None if there is none."""
         self._lines.refresh()
         mine = [each for each in self.comparisons if each.by == self.by and each.pair.endswith(self.contest.mark)]
         if not mine:

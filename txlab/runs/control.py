@@ -1,4 +1,4 @@
-"""Requests from a person to a run: files written atomically to its inbox and answered by rows of its log.
+"""Requests from the user to a run: files written atomically to its inbox and answered by rows of its log.
 
 Notable: anybody with write access to the directory can use the inbox, so its files are bounded in size, never read
 through a link, and validated; an invalid one is moved to inbox/rejected and answered with applied = false. A request is
@@ -23,7 +23,7 @@ from typing import Any, TypeGuard
 
 import orjson
 
-from txlab.errors import LabError, nearest, one_line, refused
+from txlab.errors import LabError, convert_os_errors, nearest, one_line
 from txlab.experiments.protocol import Adjustable
 from txlab.files import OpenFolder
 from txlab.runs.directory import RunDirectory, user_name
@@ -31,7 +31,7 @@ from txlab.runs.directory import RunDirectory, user_name
 REQUESTS = ("pause", "resume", "step", "stop", "checkpoint", "set", "scale", "sample")
 BYTES = 64 * 1024  # largest size of a request
 TAKEN_AT_ONCE = 64
-LISTED_AT_ONCE = 10_000  # names; those that are left are looked at when some of these were taken
+LISTED_AT_ONCE = 10_000  # names; the remaining ones are listed once some of these were taken
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Request:
     """One request; `error` says why it cannot be carried out.
 
     set    `key` becomes `value`        scale  `key` is multiplied by `value` when the run reads this: two people who
-    step   `count` updates              press + at the same time both count, and nobody needs to know the old value
+    step   `count` updates              press + at the same time both count, without knowing the old value
     """
 
     request: str
@@ -71,7 +71,7 @@ def send(run: RunDirectory | str | Path, request: Request) -> str:
     if checked.error:
         raise LabError(checked.error)
     run.require_own()
-    with refused(f"the inbox of {run.path} cannot be written to"), run.folder("inbox") as inbox:
+    with convert_os_errors(f"the inbox of {run.path} cannot be written to"), run.folder("inbox") as inbox:
         inbox.write(f"{time.time_ns()}-{checked.id}.json", orjson.dumps(row))
     return checked.id
 
@@ -113,7 +113,8 @@ def _is_number(value: Any) -> TypeGuard[float]:
 
 @dataclass(frozen=True)
 class Change:
-    """What became of a request to change a parameter: its value before, the one asked for, and why not ("" = done)."""
+    """The result of a request to change a parameter: the old value, the requested one, and why it was refused ("" =
+    done)."""
 
     before: float | None
     to: float | None
@@ -126,7 +127,7 @@ def change(adjustable: Mapping[str, Adjustable], adjust: Callable[[str, float], 
     key, value = request.key or "", request.value
     known = adjustable.get(key)
     if request.request == "scale":
-        value = None if known is None or value is None else known.scaled(value)
+        value = None if known is None or value is None else known.scale(value)
     if known is None:
         allowed = ", ".join(adjustable)
         return Change(None, value, f"set {key!r}: no such parameter{nearest(key, adjustable)}; adjustable: {allowed}")
@@ -198,7 +199,7 @@ def names_in(inbox: OpenFolder, but: Container[str] = ()) -> list[str]:
 
 
 def reject(inbox: OpenFolder, name: str) -> None:
-    """Put a request away that is not carried out. Raises OSError."""
+    """Move aside a request that is not carried out. Raises OSError."""
     with inbox.folder("rejected", make=True) as rejected:
         inbox.rename(name, f"{time.time_ns()}-{name}"[:250], to=rejected)
 

@@ -2,8 +2,8 @@
 
 Notable: whether a run is alive is a reader's conclusion (pid, age of the heartbeat), not a file. The process that
 writes a run holds its directory open and never leaves it (OpenFolder); paths are for reading and for people. run.json
-is a summary: nothing that a run needs to continue is only there, so a garbled one is rebuilt from scenario.toml, which
-says what runs, and the log, which says how far it got and how it ended.
+is a summary: a run can continue without it, so a garbled one is rebuilt from scenario.toml, which says what runs, and
+the log, which says how far it got and how it ended.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from txlab.errors import LabError, refused
+from txlab.errors import LabError, convert_os_errors
 from txlab.files import OpenFolder
-from txlab.runs.as_json import encoded
+from txlab.runs.as_json import encode_json
 from txlab.runs.events import each_row
-from txlab.runs.far.state import FarState, far_state
-from txlab.runs.scenario_errors import quiet, quoted
+from txlab.runs.former_names import current_key, current_kind, current_table, current_tables
+from txlab.runs.remote.state import RemoteState, remote_state
+from txlab.runs.scenario_errors import quiet, quote
 
 FORMAT = 1
 STATUSES = ("created", "running", "paused", "done", "stopped", "interrupted", "failed")
 ALIVE = ("running", "paused")
 LOST_AFTER = 30.0  # seconds; fifteen missed heartbeats, longer than a network file system keeps a stale attribute
-SILENT_AFTER = 60.0  # seconds without news after which nobody can tell whether another program still logs
+SILENT_AFTER = 60.0  # seconds without news after which it is unknown whether another program still logs
 AHEAD = 5.0  # seconds that the clocks of hosts may differ; a heartbeat further in the future is not trusted
 LARGEST_INFO = 4 << 20  # bytes of run.json; parsing may take 25 times as much memory
 LARGEST_HEARTBEAT = 4096
@@ -74,13 +75,13 @@ class RunDirectory:
     def of(cls, run: RunDirectory | str | Path) -> RunDirectory:
         return run if isinstance(run, RunDirectory) else cls(run)
 
-    def held(self) -> RunDirectory:
+    def hold_open(self) -> RunDirectory:
         """The same run with its directory held open: even if it is renamed, nothing is written anywhere else.
 
         Raises LabError if the directory does not exist.
         """
         path = self.path.resolve()
-        with refused(f"{path} is not a run"):
+        with convert_os_errors(f"{path} is not a run"):
             return RunDirectory(path, OpenFolder.at(path))
 
     def folder(self, *names: str, make: bool = False) -> OpenFolder:
@@ -106,7 +107,7 @@ class RunDirectory:
         with self.folder() as top:
             return os.fdopen(top.open("log.txt", os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab")
 
-    def misplaced(self) -> str:
+    def find_misplaced(self) -> str:
         """The first entry of the wrong kind, as in "checkpoints is a symbolic link"; "" if there is none.
 
         An absent entry is not misplaced.
@@ -120,12 +121,12 @@ class RunDirectory:
 
     def require_own(self) -> None:
         """Raise LabError if any entry of the run is of the wrong kind; call this before anything is written."""
-        if wrong := self.misplaced():
+        if wrong := self.find_misplaced():
             raise LabError(f"{self.path} is not written to: {wrong}, which no run of txlab has")
 
     def require_here(self) -> None:
         """Raise LabError if this is the mirror of a run on another machine, where alone it can be computed."""
-        if (far := far_state(self.path)) is not None:
+        if (far := remote_state(self.path)) is not None:
             # Two shells read the path, which the other machine has named: ours, and the one there.
             path = f"{far.root}/{self.name}"
             there = shlex.join(["ssh", far.host, "txlab", "resume", shlex.quote(path)])
@@ -148,9 +149,9 @@ class RunInfo:
 
     changes   dotted key → value of the settings that differ from the scenario's file
     spent     seconds that earlier processes computed it; see `seconds`
-    branched  {"run", "step"}: the run and the checkpoint that it goes on from
+    branched  {"run", "step"}: the run and the checkpoint that it continues from
     config    of a recorded run: dotted key → value of its configuration
-    tags, group  words by which a list of runs is searched and grouped
+    tags, group  words for searching and grouping lists of runs
     alerts    {"count", "level", "title", "step", "time"}: how many there were, the worst level, and the last of them
     launch    names the torchrun that began it
     """
@@ -188,25 +189,30 @@ class RunInfo:
     def load(cls, run: RunDirectory | str | Path) -> RunInfo:
         """Read run.json; unknown keys are ignored, and values of the wrong type fall back to their defaults.
 
-        A status that is none is "unreadable"; texts are escaped where a terminal would act upon them, and cut.
+        An unknown status becomes "unreadable"; texts are cut, and control characters of terminals escaped.
 
         Raises Unreadable if it is missing or not a JSON object, LabError if its format is newer than this program's.
         """
         run = RunDirectory.of(run)
         try:
-            found = orjson.loads(run.read("run.json", LARGEST_INFO))
+            content = orjson.loads(run.read("run.json", LARGEST_INFO))
         except OSError as error:
             raise Unreadable(f"{run.path} is not a run: run.json cannot be read ({error.strerror})") from None
         except orjson.JSONDecodeError:
             raise Unreadable(f"{run.run_file} is not valid JSON") from None
-        if not isinstance(found, dict):
+        if not isinstance(content, dict):
             raise Unreadable(f"{run.run_file} is not a JSON object")
         info = cls(name=run.name)
         for entry in fields(cls):
-            if entry.name in found and _fits(entry.name, found[entry.name], getattr(info, entry.name)):
-                setattr(info, entry.name, _shown(entry.name, found[entry.name]))
+            if entry.name in content and _fits(entry.name, content[entry.name], getattr(info, entry.name)):
+                setattr(info, entry.name, _make_printable(entry.name, content[entry.name]))
+        if not info.recorded:
+            info.kind = current_kind(info.kind)
+            info.changes = {current_key(key): value for key, value in info.changes.items()}
+            if isinstance(compute := info.facts.get("compute"), dict):
+                info.facts["compute"] = current_table("compute", compute)
         if info.status not in STATUSES:
-            info.status, info.reason = "unreadable", f"{run.run_file} has the status {quoted(info.status)}"
+            info.status, info.reason = "unreadable", f"{run.run_file} has the status {quote(info.status)}"
         if info.format > FORMAT:
             raise LabError(f"{run.run_file} has format {info.format}; this txlab reads up to {FORMAT}")
         return info
@@ -218,44 +224,44 @@ class RunInfo:
 
     @property
     def takes(self) -> tuple[str, ...]:
-        """The requests that the loop of another program said it takes; () for one that has never asked for any."""
-        told = self.facts.get("takes")
-        return tuple(name for name in told if isinstance(name, str)) if isinstance(told, list) else ()
+        """The requests that another program's loop has declared; () if it has never polled."""
+        names = self.facts.get("takes")
+        return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
 
     @property
     def source(self) -> dict[str, str]:
         """{"program", "path", "part"} of the log of another program that the run mirrors; {} if it is a run itself."""
-        said = self.facts.get("source")
-        known = said if isinstance(said, dict) else {}
+        source = self.facts.get("source")
+        known = source if isinstance(source, dict) else {}
         return {key: quiet(str(known.get(key, "")), LONGEST_TEXT) for key in SOURCE} if known else {}
 
     def seconds(self, until: float | None = None) -> float:
-        """How long it has been computed, by all its processes; `until` stands for the end of one that has none yet."""
+        """The time it has been computed by all its processes; `until` is used as the end of one that has not ended."""
         end = self.ended if self.ended is not None else until
         now = max(0.0, end - self.started) if self.started is not None and end is not None else 0.0
         return self.spent + now
 
     def save(self, run: RunDirectory) -> None:
-        run.write("run.json", self.encoded())
+        run.write("run.json", self.to_json())
 
-    def encoded(self) -> bytes:
+    def to_json(self) -> bytes:
         """The bytes of run.json: indented JSON, "format" first."""
         rest = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         for name in ("changes", "command", "git", "branched", "config", "tags", "group", "alerts", "launch"):
             if not rest[name]:
                 del rest[name]
         first = {"format": rest.pop("format")}
-        return encoded(first | rest, orjson.OPT_INDENT_2)
+        return encode_json(first | rest, orjson.OPT_INDENT_2)
 
 
-def _shown(name: str, value: Any) -> Any:
+def _make_printable(name: str, value: Any) -> Any:
     """A value of run.json as lists and screens may show it; `facts`, `changes` and `config` are for their readers."""
     if isinstance(value, str):
         return quiet(value, LONGEST_TEXT)
     if isinstance(value, list):
         return [quiet(entry, LONGEST_TEXT) for entry in value[:MOST_TEXTS]]
     if isinstance(value, dict) and name not in ("facts", "changes", "config"):
-        return {quiet(key, 100): _shown(name, entry) for key, entry in list(value.items())[:MOST_TEXTS]}
+        return {quiet(key, 100): _make_printable(name, entry) for key, entry in list(value.items())[:MOST_TEXTS]}
     return value
 
 
@@ -283,7 +289,7 @@ class RunState:
     heartbeat_age  seconds since the last heartbeat; None = there never was one, or a clock is wrong
     step           the latest step known from the heartbeat or run.json
     reason         why it ended, or why it is considered lost
-    far            of a mirror: the machine that has the run, and whether the line to it stands
+    remote         of a mirror: the machine that has the run, and whether it is connected
     """
 
     status: str
@@ -293,21 +299,20 @@ class RunState:
     reason: str
     pid: int | None
     host: str
-    far: FarState | None = None
+    remote: RemoteState | None = None
 
 
 def state_of(run: RunDirectory | str | Path, info: RunInfo | None = None) -> RunState:
     """Derive the state from run.json, the heartbeat and, on the same host, the process. LabError if it is not a run.
 
     Lost = status running or paused, and either the process is gone (on this host), or there has been no heartbeat for
-    30 s, or the last one is from the future, which says nothing. The state of a mirror is that of when its machine was
-    last heard of.
+    30 s, or the last one is from the future, which says nothing. A mirror has the state that its machine last reported.
     """
     run = RunDirectory.of(run)
     info = info or RunInfo.load(run)
     beat = read_heartbeat(run)
     age = _age_of(run, beat) if beat else None
-    far = far_state(run.path)
+    far = remote_state(run.path)
     old = max(0.0, time.time() - far.seen) if far is not None else 0.0
     step = max(info.step, beat["step"]) if beat and info.status in ALIVE else info.step
     status, reason = info.status, info.reason
@@ -425,7 +430,7 @@ def info_of(run: RunDirectory) -> RunInfo:
     """Read run.json or, if that is lost, rebuild it from scenario.toml and the log; nothing is written.
 
     Raises LabError if there is nothing to rebuild it from, its format is newer than this program's, or no process has
-    ever written it: then it is what is left of a copy, whose log is that of another run.
+    ever written it: it is then an interrupted copy, whose log is that of another run.
     """
     try:
         return RunInfo.load(run)
@@ -454,10 +459,10 @@ def info_of(run: RunDirectory) -> RunInfo:
 
 
 def tables_of(run: RunDirectory) -> dict[str, Any]:
-    """Read scenario.toml as plain tables. Raises LabError if it is absent or not TOML."""
+    """Read scenario.toml as plain tables, under current names. Raises LabError if it is absent or not TOML."""
     from txlab.runs.scenario import parse, read_text
 
-    return parse(read_text(run.scenario_file, follow=False), run.scenario_file)
+    return current_tables(parse(read_text(run.scenario_file, follow=False), run.scenario_file))
 
 
 def _text(table: Any, key: str) -> str:

@@ -1,4 +1,4 @@
-"""Open the word vectors of anything that has some: a run of word2vec, the tokens of a language model, a file.
+"""Open word vectors: those of a run of word2vec, the token embeddings of a language model, or a file.
 
 A language model's words are its tokens: v is the embedding W_E, and u the unembedding W_U if it has its own table.
 """
@@ -20,9 +20,9 @@ from txlab.runs.directory import RunDirectory, info_of
 from txlab.runs.folder import is_run
 from txlab.runs.models import (
     OpenModel,
+    existing_path,
     find_model,
     load_checkpoint,
-    named,
     open_checkpoint,
     open_folder,
     scenario_of,
@@ -40,23 +40,23 @@ def open_embedding(
     """Open word vectors by name.
 
     what  a file of word vectors, or as in `open_model`: a run's name or directory, "latest", "RUN@1200", a checkpoint's
-          directory, a folder of published weights; of a run that learns by several objectives beside each other,
-          "RUN:nce" or "RUN@1200:nce" are the vectors of one of them
+          directory, a folder of published weights; of a run that learns by several objectives in parallel, "RUN:nce" or
+          "RUN@1200:nce" are the vectors of one of them
     step  the same as @: the checkpoint nearest to it; None = the newest
     decoding  of a file, see `read_vectors`
 
     LabError, one sentence, if there is no match, or it has no words.
     """
-    if (file := named(what)) is not None and file.is_file():
+    if (file := existing_path(what)) is not None and file.is_file():
         return read_vectors(file, decoding)
     what, objective = objective_asked(what)
     try:
         place, asked = find_model(what, root)
     except LabError:
-        there = named(what)
+        there = existing_path(what)
         if not (there and there.is_dir()) and ("/" in what or Path(what).suffix.lower() in SUFFIXES):
-            said = f"{what} does not exist: it is neither a file of word vectors nor a run"
-            raise LabError(said + similar_file(what)) from None
+            missing = f"{what} does not exist: it is neither a file of word vectors nor a run"
+            raise LabError(missing + similar_file(what)) from None
         raise
     step = asked if step is None else step
     if not is_run(place):
@@ -88,8 +88,8 @@ def objective_asked(what: str) -> tuple[str, str]:
     >>> objective_asked("latest:nce"), objective_asked("latest@20")
     (('latest', 'nce'), ('latest@20', ''))
     """
-    found = OBJECTIVE.fullmatch(what)
-    return (found[1], found[2]) if found else (what, "")
+    match = OBJECTIVE.fullmatch(what)
+    return (match[1], match[2]) if match else (what, "")
 
 
 def objectives_of(run: RunDirectory) -> tuple[str, ...]:
@@ -99,8 +99,8 @@ def objectives_of(run: RunDirectory) -> tuple[str, ...]:
 
 
 def embedding_of_state(state: State, title: str = "", objective: str = "") -> Embedding:
-    """The word vectors of a checkpoint, of the first objective or of one beside it. With hierarchical softmax u belongs
-    to the nodes of the tree, and is left out.
+    """The word vectors of a checkpoint, by the first objective or another one of the run. With hierarchical softmax, u
+    belongs to the nodes of the tree and is left out.
 
     LabError if the checkpoint contradicts itself.
     """
@@ -127,14 +127,15 @@ def embedding_of_model(opened: OpenModel) -> Embedding:
 
 
 def distinct(labels: Iterable[str]) -> tuple[str, ...]:
-    """The labels of tokens 0, 1, 2 …, with the id behind one that an earlier token has already, or that is empty.
+    """The labels of tokens 0, 1, 2 …, with the id appended to a label that is empty or already used by an earlier
+    token.
 
     >>> distinct(["a", "b", "a", ""])
     ('a', 'b', 'a#2', '#3')
     """
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for token, label in enumerate(labels):
-        while label in found or not label:
+        while label in names or not label:
             label += f"#{token}"
-        found[label] = None
-    return tuple(found)
+        names[label] = None
+    return tuple(names)

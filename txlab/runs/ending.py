@@ -1,14 +1,14 @@
 """How a program that records ends: by a signal, `sys.exit`, an exception, a fork, or normally.
 
-All open runs of this process share one set of hooks. They are installed only while at least one run is open, call what
-was there before, and are taken away with the last run; nothing else of the process is changed.
+All open runs of this process share one set of hooks. They are installed only while at least one run is open, call the
+hooks they replace, and are removed with the last run; nothing else in the process is changed.
 
-atexit           the program ends. If an exception ended it, `sys.last_value` is what `sys.excepthook` was called with;
-                 that hook itself is left to the program.
-signals          SIGTERM and SIGHUP, of which nothing else tells. A handler that the program installed itself is called,
-                 and then decides what happens. Python runs handlers between bytecode instructions, so a process that
-                 hangs in a library only ends with SIGKILL.
-threading's      an exception that ends the thread by which the run was recorded last: the program may go on without it
+atexit           the program ends. If an exception ended it, `sys.last_value` is the argument of `sys.excepthook`; that
+                 hook itself is left to the program.
+signals          SIGTERM and SIGHUP, which no other hook reports. A handler installed by the program is called, and
+                 decides what happens. Python runs handlers between bytecode instructions, so a process that hangs in a
+                 library only ends with SIGKILL.
+threading's      an exception that ends the thread that recorded last: the program may continue without it
 excepthook       and end with status 0, but the loop has failed.
 sys.exit         which status the program ends with. Python tells it to no hook: `sys.excepthook` is not called for
                  SystemExit, atexit has no argument, and the exception is gone by then. So while a run is open,
@@ -48,7 +48,7 @@ class Ends(Protocol):
     @property
     def busy(self) -> bool: ...
 
-    def signalled(self, name: str) -> None: ...
+    def note_signal(self, name: str) -> None: ...
 
     def end(self, status: str, reason: str = "", error: BaseException | None = None) -> None: ...
 
@@ -117,7 +117,7 @@ class Handler:
         name = signal.Signals(self.number).name
         if callable(self.before):
             for run in list(_open):
-                run.signalled(name)
+                run.note_signal(name)
             self.before(self.number, frame)
             return
         _end_all(lambda run: run.end("interrupted", name))
@@ -197,7 +197,7 @@ def _at_exit() -> None:
 
 
 def _end_all(end: Callable[[Ends], None]) -> None:
-    """End all runs. A bug in one is shown: the others are still to be ended, and the program ends as it would have."""
+    """End all runs. A bug in one is shown; the others are still ended, and the program ends as it would have."""
     for run in list(_open):
         try:
             end(run)
@@ -230,8 +230,8 @@ def _meaning(status: object) -> tuple[str, str]:
     """
     if status is None or status == 0:
         return "done", ""
-    said = "" if isinstance(status, int) else f": {' '.join(str(status).split())[:200]}"
-    return "failed", f"the program ended with exit status {int(status) if isinstance(status, int) else 1}{said}"
+    status_text = "" if isinstance(status, int) else f": {' '.join(str(status).split())[:200]}"
+    return "failed", f"the program ended with exit status {int(status) if isinstance(status, int) else 1}{status_text}"
 
 
 def _in_a_fork() -> None:

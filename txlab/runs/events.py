@@ -24,7 +24,7 @@ import orjson
 
 from txlab.errors import LabError
 from txlab.files import OpenFolder, closing, open_regular
-from txlab.runs.as_json import encoded
+from txlab.runs.as_json import encode_json
 
 Row = dict[str, Any]
 
@@ -32,19 +32,19 @@ _NAMED = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _NUMBERS = ("values", "from", "to")  # where decode_row restores numbers; the text of a sample may well be "NaN"
 LARGEST_STEP = 2**62
 LONGEST = 8 << 20  # bytes of a row; a longer one is garbage (parsing may take 25 times as much memory)
-LONG = 1 << 14  # bytes of a row that few are
+LONG = 1 << 14  # bytes of an unusually long row
 SLICE = 256 * 1024  # bytes handed out at a time: about 1 700 rows, 6 ms of parsing
 SEAM = 64  # bytes before the cursor that must still be the same
 PATIENCE = 3.0  # seconds
 
 
 def json_object(data: bytes | str) -> dict[str, Any]:
-    """The JSON object that a text is; {} if it is not one."""
+    """Parse a JSON object; {} if the text is not one."""
     try:
-        found = orjson.loads(data)
+        value = orjson.loads(data)
     except orjson.JSONDecodeError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def encode_row(row: Row) -> bytes:
@@ -53,20 +53,20 @@ def encode_row(row: Row) -> bytes:
     >>> encode_row({"event": "metrics", "time": 1.0, "step": 3, "values": {"loss": float("nan")}})
     b'{"event":"metrics","time":1.0,"step":3,"values":{"loss":"NaN"}}\\n'
     """
-    return encoded(row, orjson.OPT_APPEND_NEWLINE)
+    return encode_json(row, orjson.OPT_APPEND_NEWLINE)
 
 
 def decode_row(line: bytes) -> Row | None:
     """Decode one line, restoring numbers; None if it is not a row (torn, NULs, not an object, no event)."""
     try:
-        return restored(parsed(line), line)
+        return restore_row(parse_line(line), line)
     except orjson.JSONDecodeError:
         return None
 
 
-def parsed(line: bytes) -> Any:
-    """Parse a line. Python does not search for garbage while a long one is parsed, which may be lists in lists: that
-    takes six times as long as the parsing, and there is none, because the parser keeps all that it makes."""
+def parse_line(line: bytes) -> Any:
+    """Parse a line. The garbage collector is off while a long one is parsed: on nested lists it takes six times as long
+    as the parsing, and finds nothing, because the parser keeps every object it creates."""
     if len(line) < LONG or not gc.isenabled():
         return orjson.loads(line)
     gc.disable()
@@ -76,8 +76,8 @@ def parsed(line: bytes) -> Any:
         gc.enable()
 
 
-def restored(row: Any, line: bytes) -> Row | None:
-    """What was decoded of a line, with its non-finite numbers; None if it is not a row."""
+def restore_row(row: Any, line: bytes) -> Row | None:
+    """A decoded line with its non-finite numbers restored; None if it is not a row."""
     if not isinstance(row, dict) or not isinstance(row.get("event"), str):
         return None
     step, when = row.get("step"), row.get("time")
@@ -153,7 +153,7 @@ def read_rows(path: Path, offset: int = 0) -> tuple[list[Row], int]:
 def place_of(row: Row) -> int:
     """The step that the run had reached when a row was written; rewinds go by it.
 
-    It is the row's own step, except for a metric with steps of its own, say epochs: there it is "at".
+    It is the row's own step, except for a metric that counts other steps, such as epochs: there it is "at".
     """
     at = row.get("at")
     return at if type(at) is int and -1 <= at <= LARGEST_STEP else row["step"]
@@ -206,9 +206,9 @@ class EventWriter:
             if self.size - end > LONGEST:
                 raise OSError(errno.EFBIG, f"the last {LONGEST >> 20} MiB of events.jsonl contain no rows")
             start = max(0, end - (1 << 16))
-            found = os.pread(self.descriptor, end - start, start).rfind(b"\n")
-            if found >= 0:
-                return start + found + 1
+            newline = os.pread(self.descriptor, end - start, start).rfind(b"\n")
+            if newline >= 0:
+                return start + newline + 1
             end = start
         return 0
 

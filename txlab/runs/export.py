@@ -18,7 +18,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from txlab.errors import LabError, choices, refused
+from txlab.errors import LabError, choices, convert_os_errors
 from txlab.files import atomic_write, open_regular
 from txlab.runs.as_json import LARGEST_ROW, text_of
 from txlab.runs.directory import RunDirectory
@@ -68,17 +68,17 @@ def live_rows(run: str | Path) -> Iterator[Row]:
         mixed |= "at" in row
     limits = rewinds[::-1]  # (place, lowest step of the rewinds from here on), last first
     if not mixed:
-        return followed(run, limits, end)
+        return follow_rows(run, limits, end)
     # Metrics with steps of their own: few rows are behind the run's step, and they fit into memory.
-    behind = sorted((row for row in followed(run, limits, end) if "at" in row), key=itemgetter("step"))
-    ahead = (row for row in followed(run, limits, end) if "at" not in row)
+    behind = sorted((row for row in follow_rows(run, limits, end) if "at" in row), key=itemgetter("step"))
+    ahead = (row for row in follow_rows(run, limits, end) if "at" not in row)
     return merge(ahead, behind, key=itemgetter("step"))
 
 
-def followed(run: str | Path, limits: Sequence[tuple[int, int]], end: int) -> Iterator[Row]:
+def follow_rows(run: str | Path, limits: Sequence[tuple[int, int]], end: int) -> Iterator[Row]:
     """Yield the first `end` rows except those beyond the lowest step of the rewinds that come after them."""
     limits = list(limits)
-    for place, row in enumerate(islice(every_row(run), end)):  # no further: a rewind written since is not known
+    for place, row in enumerate(islice(every_row(run), end)):  # no further: a later rewind is not known
         while limits and limits[-1][0] <= place:
             limits.pop()
         if not limits or place_of(row) <= limits[-1][1]:
@@ -100,14 +100,14 @@ def metric_names(run: str | Path, wanted: Sequence[str] | None = None) -> list[s
 
     Raises LabError for a name that was not recorded, with the nearest one.
     """
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for _, _, values in measurements(run):
-        found.update(dict.fromkeys(values))
+        names.update(dict.fromkeys(values))
     for name in wanted or ():
-        if name not in found:
-            recorded = choices(name, found, "recorded") if found else "; nothing has been recorded yet"
+        if name not in names:
+            recorded = choices(name, names, "recorded") if names else "; nothing has been recorded yet"
             raise LabError(f"{Path(run).name} has no metric {name!r}{recorded}")
-    return list(wanted) if wanted else list(found)
+    return list(wanted) if wanted else list(names)
 
 
 def write_csv(run: str | Path, out: str | Path, *, wide: bool = False, names: Sequence[str] | None = None) -> Path:
@@ -123,9 +123,9 @@ def write_csv(run: str | Path, out: str | Path, *, wide: bool = False, names: Se
     chosen = metric_names(run, names)
     if wide and len(chosen) > WIDEST:
         raise LabError(f"{Path(run).name} has {len(chosen)} metrics: a wide table has at most {WIDEST}, so name some")
-    with refused(f"{out} cannot be written"):
+    with convert_os_errors(f"{out} cannot be written"):
         out.parent.mkdir(parents=True, exist_ok=True)
-        atomic_write(out, encoded(wide_lines(run, chosen) if wide else long_lines(run, chosen)))
+        atomic_write(out, encode_lines(wide_lines(run, chosen) if wide else long_lines(run, chosen)))
     return out
 
 
@@ -138,11 +138,11 @@ def long_lines(run: str | Path, chosen: Sequence[str]) -> Iterator[Sequence[obje
 def wide_lines(run: str | Path, chosen: Sequence[str]) -> Iterator[Sequence[object]]:
     yield "step", "time", *chosen
     for step, group in groupby(measurements(run, chosen), key=lambda entry: entry[0]):
-        for time, values in merged(group):
+        for time, values in merge_rows(group):
             yield step, repr(time), *(repr(values[name]) if name in values else "" for name in chosen)
 
 
-def encoded(lines: Iterable[Sequence[object]]) -> Iterator[bytes]:
+def encode_lines(lines: Iterable[Sequence[object]]) -> Iterator[bytes]:
     """Lines as the bytes of a CSV file, a thousand at a time."""
     lines = iter(lines)
     while some := list(islice(lines, 1000)):
@@ -151,7 +151,7 @@ def encoded(lines: Iterable[Sequence[object]]) -> Iterator[bytes]:
         yield text.getvalue().encode()
 
 
-def merged(group: Iterator[tuple[int, float, dict[str, float]]]) -> Iterator[tuple[float, dict[str, float]]]:
+def merge_rows(group: Iterator[tuple[int, float, dict[str, float]]]) -> Iterator[tuple[float, dict[str, float]]]:
     """Merge the rows of one step into as few lines as possible: a second value of the same name starts a new line."""
     begun, line = 0.0, dict[str, float]()
     for _, time, values in group:
@@ -179,9 +179,9 @@ def write_tensorboard(
         raise LabError(f"{out} already holds TensorBoard event files; name another folder")
     chosen = None if names is None else set(metric_names(run, names))
     require_log(RunDirectory(run).events)
-    with refused(f"{out} cannot be written"):
+    with convert_os_errors(f"{out} cannot be written"):
         aside = out / ASIDE
-        shutil.rmtree(aside, ignore_errors=True)  # what an export that was killed has left
+        shutil.rmtree(aside, ignore_errors=True)  # left by a killed export
         aside.mkdir(parents=True)
         try:
             write_events(run, aside, chosen, images)
@@ -229,9 +229,9 @@ def add_patterns(writer: Any, frames: FrameIndex, step: int) -> None:
     """Add the attention patterns of one frame as one grey image per layer, its heads from left to right."""
     import numpy as np
 
-    from txlab.runs.far.mirroring import exact_frame
+    from txlab.runs.remote.mirroring import exact_frame
 
-    with suppress(LabError):  # without a line the levels of the mirror are as fine as those of the image
+    with suppress(LabError):  # without a connection: the levels of the mirror are as fine as the image's
         exact_frame(frames.directory.parent, step)
     try:
         pattern = frames.read(step, ["attention/pattern"]).tensors.get("attention/pattern")

@@ -23,10 +23,10 @@ from txlab.runs.directory import RunDirectory, RunInfo, state_of
 from txlab.runs.label import read_label
 from txlab.runs.root import default_root
 
-ASIDE = ".being-made"  # how the name of a directory ends that is no run yet
+ASIDE = ".being-made"  # suffix of a directory that is not a run yet
 NOT_YET_LOCKED = 10.0  # seconds between its making and its lock, at most
 DATED = "%Y-%m-%d_%H%M%S"  # how the name of a run directory begins
-SLOW, AT_ONCE = 0.02, 32  # seconds for one run that tell a slow disk; how many are then looked at together
+SLOW, AT_ONCE = 0.02, 32  # seconds per run from which a disk counts as slow; how many runs are then read in parallel
 
 T = TypeVar("T")
 
@@ -46,7 +46,7 @@ def create_run_directory(root: Path | None, scenario_name: str, out: Path | None
 
     Raises LabError if `out` exists and is not an empty directory, or a directory cannot be created.
     """
-    with made_or_refused(out or root or default_root()):
+    with explain_refusal(out or root or default_root()):
         if out is not None:
             require_empty(out)
             out.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ def create_run_directory(root: Path | None, scenario_name: str, out: Path | None
             there = Path(root or default_root()).resolve()
             there.mkdir(parents=True, exist_ok=True)
             while True:
-                run = RunDirectory(dated(there, scenario_name))
+                run = RunDirectory(dated_path(there, scenario_name))
                 with suppress(FileExistsError):
                     run.path.mkdir()
                     break
@@ -75,14 +75,14 @@ def new_run(root: Path | None, scenario_name: str, out: Path | None = None) -> I
     It is renamed when the block ends, and removed if the block raises. What a kill leaves behind is not listed as a
     run, and is removed by the next one that is made there. An OSError of the block becomes a LabError.
     """
-    with made_or_refused(out or root or default_root()):
+    with explain_refusal(out or root or default_root()):
         if out is not None:
             require_empty(out)
         place = out.resolve().parent if out is not None else Path(root or default_root()).resolve()
         place.mkdir(parents=True, exist_ok=True)
         remove_leftovers(place)
         while True:
-            final = out.resolve() if out is not None else dated(place, scenario_name)
+            final = out.resolve() if out is not None else dated_path(place, scenario_name)
             aside = RunDirectory(place / f".{final.name}{ASIDE}")
             with suppress(FileExistsError):
                 aside.path.mkdir()
@@ -105,7 +105,7 @@ def new_run(root: Path | None, scenario_name: str, out: Path | None = None) -> I
 
 
 @contextmanager
-def made_or_refused(place: Path) -> Iterator[None]:
+def explain_refusal(place: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name; a loop of links
@@ -120,7 +120,7 @@ def require_empty(out: Path) -> None:
 
 
 def remove_leftovers(place: Path) -> None:
-    """Remove what was being made under `place` by a process that was killed: nobody holds its lock."""
+    """Remove what a killed process was making under `place`: its lock is free."""
     with suppress(OSError), os.scandir(place) as entries:
         for name in [entry.name for entry in entries if entry.name[:1] == "." and entry.name.endswith(ASIDE)]:
             with suppress(OSError), OpenFolder.at(place / name) as folder:
@@ -128,7 +128,7 @@ def remove_leftovers(place: Path) -> None:
                     shutil.rmtree(place / name)
 
 
-def dated(root: Path, scenario_name: str) -> Path:
+def dated_path(root: Path, scenario_name: str) -> Path:
     """The path of a new run, of which there is none yet: root/2026-11-20_143012_name, -2, -3 …"""
     # Safe as part of a file name: letters, digits, dot, dash; never empty, never hidden, never a path.
     plain = re.sub(r"[^\w.-]+", "-", scenario_name).strip(".-")[:80] or "run"
@@ -149,11 +149,11 @@ def list_runs(root: Path | None = None, known: Container[Path] = ()) -> list[Pat
     except OSError:
         return []
     looked_into = each_at_once(is_run, [path for path in paths if path not in known])
-    no_runs = {path for path, found in looked_into if not found}
+    no_runs = {path for path, has_run in looked_into if not has_run}
     runs = [path for path in paths if path not in no_runs]
     dates = {path: date_in(path.name) for path in runs}
-    times = Counter(dates.values())  # of several that began within one second only run.json knows the order
-    exact = dict(each_at_once(created, [path for path in runs if dates[path] is None or times[dates[path]] > 1]))
+    times = Counter(dates.values())  # only run.json orders runs that began within the same second
+    exact = dict(each_at_once(created_time, [path for path in runs if dates[path] is None or times[dates[path]] > 1]))
 
     def age(path: Path) -> tuple[float, float, str]:
         date = dates[path]
@@ -182,7 +182,7 @@ def date_in(name: str) -> float | None:
     return None
 
 
-def created(path: Path) -> float:
+def created_time(path: Path) -> float:
     """When a run was created, as its run.json says; if that is garbled, when its directory was last changed."""
     try:
         return RunInfo.load(path).created
@@ -193,18 +193,18 @@ def created(path: Path) -> float:
 
 
 def each_at_once(work: Callable[[Path], T], paths: Sequence[Path]) -> list[tuple[Path, T]]:
-    """Return (path, work(path)) of each; on a slow disk, where most of it is waiting, many at a time.
+    """Return (path, work(path)) of each; many in parallel on a slow disk, where most of the time is waiting.
 
-    On a fast one threads would only wait for each other: the list of 1 000 runs takes .73 s, and 1.6 s with threads.
+    On a fast disk threads only wait for each other: the list of 1 000 runs takes .73 s, and 1.6 s with threads.
     """
-    found: list[tuple[Path, T]] = []
+    results: list[tuple[Path, T]] = []
     for done, path in enumerate(paths, 1):
         began = time.perf_counter()
-        found.append((path, work(path)))
+        results.append((path, work(path)))
         if time.perf_counter() - began > SLOW:
             with ThreadPoolExecutor(AT_ONCE, "txlab runs") as pool:
-                return found + list(zip(paths[done:], pool.map(work, paths[done:]), strict=True))
-    return found
+                return results + list(zip(paths[done:], pool.map(work, paths[done:]), strict=True))
+    return results
 
 
 def is_run(path: Path) -> bool:
@@ -219,14 +219,14 @@ def is_run(path: Path) -> bool:
 
 
 def find_in(root: Path, given: str) -> Path | None:
-    """The run directly under `root` of this name: that of its directory, "latest", a scenario's (its newest run), or
-    the one that it was given. None if there is none."""
-    found = find_among(list_runs(root), given)
-    return None if found is None else found.resolve()
+    """The run directly under `root` with this directory name or label, "latest", or the newest run of a scenario of
+    this name; None if there is none."""
+    run = find_among(list_runs(root), given)
+    return None if run is None else run.resolve()
 
 
 def find_among(runs: Sequence[Path], given: str) -> Path | None:
-    """The one of these runs, newest first, that a name means, as in `find_in`."""
+    """The run that a name refers to, as in `find_in`, among `runs`, newest first."""
     named = [path for path in runs if path.name == given]
     if not named and given == "latest":
         named = list(runs)
@@ -247,7 +247,7 @@ def is_of(name: str, scenario: str) -> bool:
 
 
 def not_found(root: Path, given: str) -> LabError:
-    """What to say when no run has this name: the nearest one, or that there are no runs."""
+    """The error message for an unknown name: the nearest one, or that there are no runs."""
     runs = list_runs(root)
     if not runs:
         return LabError(f"there is no run {given!r}: no runs in {root.absolute()} yet; txlab run gpt-tiny makes one")

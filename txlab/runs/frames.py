@@ -1,6 +1,6 @@
-"""The recording that panes draw and time travel scrubs through: frames as safetensors, with random access.
+"""The recording that panes draw and the time line scrubs through: frames as safetensors, with random access.
 
-A new frame is a file of its own; every 64 of them are packed into one file. Notable: the reader parses the safetensors
+A new frame is a separate file; every 64 of them are packed into one file. Notable: the reader parses the safetensors
 header itself and reads only the bytes of the requested tensors; a pack appears before its single files are deleted,
 and a reader that finds a file gone between listing and opening lists again, so no frame ever vanishes.
 """
@@ -31,7 +31,7 @@ from txlab.runs.tensor_files import (
     Stored,
     TooMuch,
     encode_frame,
-    opened,
+    open_frames,
     pack_name,
     read_arrays,
     single_name,
@@ -39,7 +39,7 @@ from txlab.runs.tensor_files import (
     write_pack,
 )
 
-MOST_LISTED = 250_000  # frames of a run; of more, the newest are known
+MOST_LISTED = 250_000  # frames of a run; of more, only the newest are listed
 PACKED = 64  # frames per pack: 10 000 frames are 157 files, and a pack is rewritten in milliseconds
 _HEADERS_KEPT, _HEADERS_SIZE = 24, 8 << 20  # in number and in bytes on the disk
 
@@ -57,7 +57,7 @@ class FrameIndex:
         self._files: dict[str, tuple[Identity, list[int]]] = {}  # the steps in each file
         self._where: dict[int, str] = {}
         self._headers: OrderedDict[tuple[str, Identity], Stored] = OrderedDict()
-        self._said: tuple[str, dict[str, Any]] = "", {}  # the text of the frame read last, and what it says
+        self._said: tuple[str, dict[str, Any]] = "", {}  # the text of the frame read last, and its parsed content
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -68,7 +68,7 @@ class FrameIndex:
         return sum(size for (_, size, _), _ in self._files.values())
 
     def refresh(self) -> bool:
-        """List again; True if frames were added, removed or written anew. Costs a directory listing and the headers of
+        """List again; True if frames were added, removed or rewritten. Costs a directory listing and the headers of
         changed files.
 
         A listing made while files are being packed may miss both the pack and its single files. So the packs are taken
@@ -84,14 +84,14 @@ class FrameIndex:
                 time.sleep(0.002)  # the writer is in the middle of a change: let it continue
             after = self._listing()
             taken = {name: after[name] for name in after if PACK.fullmatch(name) or name in before}
-            files = self._understood(taken)
+            files = self._steps_by_file(taken)
             packed = {step for name in files if PACK.fullmatch(name) for step in files[name][1]}
             gone = {int(single[1]) for name in before if name not in after and (single := SINGLE.fullmatch(name))}
             if gone <= packed and len(files) == len(taken) and (before or not after):
                 break
             before = after
         else:
-            return False  # it never stood still: keep what is known until the next refresh
+            return False  # it kept changing: keep what is known until the next refresh
         rewritten = any(SINGLE.fullmatch(name) and self._files.get(name) != files[name] for name in files)
         self._files = files
         # Packs first, so that a single file, which is always written later, wins if both hold a step.
@@ -102,7 +102,7 @@ class FrameIndex:
         return changed
 
     def _listing(self) -> dict[str, Identity]:
-        found = {}
+        files = {}
         with contextlib.suppress(OSError), OpenFolder.at(self.directory) as folder:
             for name in folder.names():
                 if SINGLE.fullmatch(name) or PACK.fullmatch(name):
@@ -111,12 +111,12 @@ class FrameIndex:
                     except OSError:  # deleted since the listing
                         continue
                     if stat.S_ISREG(about.st_mode):
-                        found[name] = (about.st_mtime_ns, about.st_size, about.st_ino)
-        return found
+                        files[name] = (about.st_mtime_ns, about.st_size, about.st_ino)
+        return files
 
-    def _understood(self, listed: Mapping[str, Identity]) -> dict[str, tuple[Identity, list[int]]]:
-        """The steps in each file; a file deleted meanwhile is left out. A damaged one has none, and neither has what is
-        older than the newest MOST_LISTED frames.
+    def _steps_by_file(self, listed: Mapping[str, Identity]) -> dict[str, tuple[Identity, list[int]]]:
+        """The steps in each file; files deleted meanwhile are left out. A damaged file has none, and neither have
+        frames older than the newest MOST_LISTED.
         """
         files: dict[str, tuple[Identity, list[int]]] = {}
         count = 0
@@ -131,7 +131,7 @@ class FrameIndex:
                 files[name] = (identity, [int(single[1])])
             else:
                 try:
-                    with self._opened(name) as (_, header):
+                    with self._open(name) as (_, header):
                         files[name] = (identity, sorted(header.texts))
                 except FileNotFoundError:
                     continue
@@ -141,9 +141,9 @@ class FrameIndex:
         return files
 
     @contextlib.contextmanager
-    def _opened(self, name: str) -> Iterator[tuple[int, Stored]]:
+    def _open(self, name: str) -> Iterator[tuple[int, Stored]]:
         """The descriptor and the header of a file; recent headers are cached. Raises the exceptions in DAMAGE."""
-        with OpenFolder.at(self.directory) as folder, opened(folder, name, self._headers) as (descriptor, header):
+        with OpenFolder.at(self.directory) as folder, open_frames(folder, name, self._headers) as (descriptor, header):
             while len(self._headers) > _HEADERS_KEPT or sum(old.size for old in self._headers.values()) > _HEADERS_SIZE:
                 self._headers.popitem(last=False)
             yield descriptor, header
@@ -151,7 +151,7 @@ class FrameIndex:
     def names(self, step: int) -> list[str]:
         """The names of the tensors in the frame of `step`; [] if there is no such frame or its file is damaged."""
         try:
-            with self._opened(self._where[step]) as (_, header):
+            with self._open(self._where[step]) as (_, header):
                 return sorted(header.tensors[step])
         except (KeyError, *DAMAGE):
             return []
@@ -174,14 +174,14 @@ class FrameIndex:
         raise LabError(f"there is no readable frame of step {step} in {self.directory}")
 
     def _read(self, step: int, wanted: set[str] | None) -> Frame:
-        with self._opened(self._where[step]) as (descriptor, header):
+        with self._open(self._where[step]) as (descriptor, header):
             text = header.texts[step]
             if text != self._said[0]:  # parsing 50 000 words keeps all other threads waiting for 20 ms
                 self._said = text, orjson.loads(text)
-            said = self._said[1]
+            description = self._said[1]
             places = header.tensors[step].items()
             tensors = read_arrays(descriptor, {key: at for key, at in places if wanted is None or key in wanted})
-        return Frame(step, tensors, said["tokens"], said["texts"], said["facts"])
+        return Frame(step, tensors, description["tokens"], description["texts"], description["facts"])
 
 
 class FrameWriter:
@@ -309,7 +309,7 @@ class FrameWriter:
         """Drop frames, at most one pack's at a time, until the budget is met or nothing more may be dropped."""
         while sum(self.sizes.values()) > self.budget_bytes:
             if not self.condemned:
-                self.condemned = thinned_out(self.steps)
+                self.condemned = thin_out(self.steps)
                 if not self.condemned:
                     return
             step = self.condemned.pop(0)
@@ -335,12 +335,12 @@ class FrameWriter:
                     return
 
 
-def thinned_out(steps: list[int]) -> list[int]:
+def thin_out(steps: list[int]) -> list[int]:
     """The frames that one round of thinning drops: a quarter of the older half, no two neighbours, densest first.
 
-    >>> thinned_out([0, 10, 20, 30, 40, 50, 60, 70, 80, 90])
+    >>> thin_out([0, 10, 20, 30, 40, 50, 60, 70, 80, 90])
     [10]
-    >>> thinned_out([0, 40, 50, 60, 70, 80, 90, 100])
+    >>> thin_out([0, 40, 50, 60, 70, 80, 90, 100])
     [50]
     """
     last = min(max(2, len(steps) // 2), len(steps) - 1)  # of the older half, and never the newest
@@ -350,3 +350,18 @@ def thinned_out(steps: list[int]) -> list[int]:
         if len(chosen) < max(1, last // 4) and place - 1 not in chosen and place + 1 not in chosen:
             chosen.add(place)
     return [steps[place] for place in sorted(chosen)]
+
+
+def merge_frames(before: Frame, now: Frame) -> Frame:
+    """Merge two frames of a step; the later one takes precedence. Tables among the facts are joined."""
+    facts = dict(before.facts)
+    for name, value in now.facts.items():
+        known = facts.get(name)
+        facts[name] = {**known, **value} if isinstance(known, dict) and isinstance(value, Mapping) else value
+    return Frame(
+        now.step,
+        {**before.tensors, **now.tensors},
+        {**before.tokens, **now.tokens},
+        {**before.texts, **now.texts},
+        facts,
+    )

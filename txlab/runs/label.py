@@ -1,7 +1,7 @@
-"""How people tell runs apart: what was changed against the scenario, and the name and the note that a run was given.
+"""Labels of runs: the settings that differ from the scenario, and the name and note given by the user.
 
-Notable: name and note lie in a file of their own, label.json, because run.json belongs to the process that computes
-the run and is replaced by it. Anything that is wrong with the file reads as no label.
+Notable: name and note are in a separate file, label.json, because run.json is replaced by the process that computes the
+run. An invalid file is read as an empty label.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import orjson
 from txlab.errors import LabError
 from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.events import json_object
-from txlab.runs.scenario_errors import escaped, given
+from txlab.runs.scenario_errors import escape, format_value
 
 LONGEST_NAME, LONGEST_NOTE = 60, 2000  # characters
 LARGEST_FILE = 64 * 1024
@@ -25,7 +25,7 @@ LARGEST_FILE = 64 * 1024
 
 @dataclass(frozen=True)
 class Label:
-    """What a person wrote about a run; "" = nothing."""
+    """The user's name and note for a run; "" = none."""
 
     name: str = ""
     note: str = ""
@@ -34,11 +34,11 @@ class Label:
 def read_label(run: RunDirectory | str | Path) -> Label:
     """Return the label of a run, an empty one if it has none that can be read."""
     try:
-        found = json_object(RunDirectory.of(run).read("label.json", LARGEST_FILE))
+        content = json_object(RunDirectory.of(run).read("label.json", LARGEST_FILE))
     except OSError:
         return Label()
-    texts = {key: found.get(key) for key in ("name", "note")}
-    return Label(**{key: escaped(text) for key, text in texts.items() if isinstance(text, str)})
+    texts = {key: content.get(key) for key in ("name", "note")}
+    return Label(**{key: escape(text) for key, text in texts.items() if isinstance(text, str)})
 
 
 def write_label(run: RunDirectory | str | Path, name: str | None = None, note: str | None = None) -> Label:
@@ -59,27 +59,31 @@ def write_label(run: RunDirectory | str | Path, name: str | None = None, note: s
     return label
 
 
-def told_changes(changes: Mapping[str, Any]) -> str:
-    """Return settings as a list of runs shows them: the end of each key, a file by its name alone; last those that
-    leave the numbers as they are.
+def format_changes(changes: Mapping[str, Any]) -> str:
+    """Return settings as a list of runs shows them: the last part of each key, with its section if two keys share it, a
+    file by its name alone; settings that do not affect the numbers come last.
 
-    >>> told_changes({"compute.threads": 1, "model.layers": 3, "seed": 7, "data.text": "/home/ann/mine.txt"})
+    >>> format_changes({"compute.threads": 1, "model.layers": 3, "seed": 7, "data.text": "/home/ann/mine.txt"})
     'layers=3 seed=7 mine.txt threads=1'
+    >>> format_changes({"policy.steps": 12, "rankings.steps": 60})
+    'policy.steps=12 rankings.steps=60'
     """
     words = []
+    times = Counter(key.rpartition(".")[2] for key in changes)
     for key, value in sorted(changes.items(), key=lambda change: change[0].startswith(("compute.", "record."))):
         if isinstance(value, str) and "/" in value:
-            words.append(escaped(value.rstrip("/").rpartition("/")[2]))
+            words.append(escape(value.rstrip("/").rpartition("/")[2]))
         else:
-            words.append(f"{escaped(key.rpartition('.')[2])}={given(value).strip(chr(34))}")
+            last = key.rpartition(".")[2]
+            words.append(f"{escape(last if times[last] == 1 else key)}={format_value(value).strip(chr(34))}")
     return " ".join(words)
 
 
 def handle_of(info: RunInfo, label: Label, scenario: str = "") -> str:
     """Return what a run is called on screens: the name it was given, or its scenario and what was changed."""
-    return label.name or f"{scenario or info.scenario or info.name} {told_changes(info.changes)}".strip()
+    return label.name or f"{scenario or info.scenario or info.name} {format_changes(info.changes)}".strip()
 
 
-def shared(handles: Iterable[str]) -> set[str]:
-    """Return the handles that more than one run has; they need the time of their start beside them."""
+def find_shared_handles(handles: Iterable[str]) -> set[str]:
+    """Return the handles shared by several runs, which need the start time to tell the runs apart."""
     return {handle for handle, times in Counter(handles).items() if times > 1}

@@ -3,8 +3,8 @@
 This is a plain fold over rows in file order. A rewind to step s drops the rows with a place after s; they
 become a dead branch, which a screen can draw faintly. Rows that name the same metrics share one column of steps and
 one of times, so ten million values in two million rows take 112 MB instead of 240. Dropping rows creates new arrays:
-an array handed to a screen earlier never changes. What takes more memory than its bytes in the log is bounded: columns,
-dead branches, and rows that are not measurements, of which the oldest go first.
+an array handed to a screen earlier never changes. Everything that takes more memory than its bytes in the log is
+bounded: columns, dead branches, and rows that are not measurements, of which the oldest are dropped first.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from txlab.runs.events import LARGEST_STEP, Row, parsed, place_of, restored
+from txlab.runs.events import LARGEST_STEP, Row, parse_line, place_of, restore_row
 
 Array: TypeAlias = npt.NDArray[Any]
 Key: TypeAlias = tuple[str, tuple[str, ...]]  # event and names of a table
 Waiting: TypeAlias = dict[Key, tuple[list[int], list[int], list[float], list[Any]]]  # values of all rows in one list
 
 MEASURED = ("metrics", "machine")  # events whose values become columns; all others are kept as rows
-MOST_COLUMNS = 50_000  # about .5 to 1 kB each beside their values
+MOST_COLUMNS = 50_000  # about .5 to 1 kB each in addition to their values
 MOST_TABLES = 10_000  # sets of names that occur together; a rewind goes through all of them
 MOST_REWINDS = 5_000
 MOST_HELD = 64 << 20  # bytes of rows that are not measurements, by `cost_of`
@@ -52,18 +52,18 @@ def parse(line: bytes) -> Row | None:
     'hello'
     """
     try:
-        row = parsed(line)
+        row = parse_line(line)
     except orjson.JSONDecodeError:
         return None
     if type(row) is not dict or type(row.get("step")) is not int or not -1 <= row["step"] <= LARGEST_STEP:
         return None
     if row.get("event") not in MEASURED:
-        return restored(row, line)
+        return restore_row(row, line)
     return row if type(row.get("values")) is dict and type(row.get("time")) in (float, int) else None
 
 
 def cost_of(row: Row) -> int:
-    """About how many bytes of memory a row takes: each value in a list or an object has 64 beside its text."""
+    """The approximate bytes of memory of a row: each value in a list or an object takes 64 in addition to its text."""
     text = orjson.dumps(row)
     return len(text) + 64 * (text.count(b",") + text.count(b"[") + text.count(b"{"))
 
@@ -72,14 +72,14 @@ class Branch:
     """The fold.
 
     skipped   how many lines were not rows
-    left_out  how many rows are not kept because the log has too many names, too much beside its measurements, or too
-              many rewinds, after which no more is read
+    left_out  how many rows are not kept because the log has too many names, too many other rows, or too many rewinds,
+              after which reading stops
     """
 
     def __init__(self) -> None:
         self.tables: dict[Key, MetricTable] = {}
         self._columns_of: dict[str, list[Column]] = {}
-        self._rows: dict[int, Row] = {}  # those that are not measurements, by number
+        self._rows: dict[int, Row] = {}  # rows that are not measurements, by number
         self._by_place: list[tuple[int, int]] = []  # a heap of their places and numbers, the furthest first
         self._number = self._rewinds = 0
         self.dead: deque[list[MetricTable]] = deque()  # for each rewind that dropped measurements, what it dropped
@@ -169,30 +169,30 @@ class Branch:
             self._cost -= cost_of(self._rows.pop(heappop(self._by_place)[1]))
 
     def names(self, event: str | None = None) -> list[str]:
-        """The metrics of the live branch in order of first appearance; only those of `event`, if given."""
-        found: dict[str, None] = {}
+        """The metrics of the live branch in order of first appearance; restricted to `event` if given."""
+        names: dict[str, None] = {}
         for wanted in MEASURED:
             for table in self.tables.values():
                 if table.event == wanted and event in (None, wanted) and len(table):
-                    found.update(dict.fromkeys(table.names))
-        return list(found)
+                    names.update(dict.fromkeys(table.names))
+        return list(names)
 
     def series(self, name: str) -> Series:
         """A metric on the live branch; empty if it was never logged."""
-        return merged(name, self._columns_of.get(name, ()))
+        return merge_columns(name, self._columns_of.get(name, ()))
 
     def dead_series(self, name: str) -> list[Series]:
         """The branches of a metric that rewinds dropped, oldest rewind first."""
-        found = (
-            merged(name, [(table, table.names.index(name)) for table in tables if name in table.names])
+        dropped = (
+            merge_columns(name, [(table, table.names.index(name)) for table in tables if name in table.names])
             for tables in self.dead
         )
-        return [series for series in found if len(series)]
+        return [series for series in dropped if len(series)]
 
     def latest(self, name: str) -> float | None:
         """The value at the last step of the live branch; of several at that step, the one logged last."""
-        found = [table.last(at) for table, at in self._columns_of.get(name, ()) if len(table)]
-        return max(found, key=lambda last: last[:2])[2] if found else None
+        lasts = [table.last(at) for table, at in self._columns_of.get(name, ()) if len(table)]
+        return max(lasts, key=lambda last: last[:2])[2] if lasts else None
 
 
 class GrowingArray:
@@ -228,7 +228,7 @@ class MetricTable:
     def __init__(self, event: str, names: Sequence[str]) -> None:
         self.event, self.names = event, tuple(names)
         self.steps, self.times = GrowingArray(np.int64), GrowingArray(np.float64)
-        self.places = self.steps  # what rewinds go by; a separate array if the metrics have steps of their own
+        self.places = self.steps  # compared with rewinds; a separate array if the metrics count other steps
         self.values = [GrowingArray(np.float64) for _ in self.names]
         self.ascending = True  # unless threads were at different steps
         self.furthest = -1  # no place is beyond it
@@ -244,7 +244,7 @@ class MetricTable:
     def extend(
         self, steps: Sequence[int], places: Sequence[int], times: Sequence[float], values: Sequence[Any]
     ) -> None:
-        """Append rows; `values` holds the values of the first row, then those of the second …"""
+        """Append rows; `values` holds the values of the first row, then of the second …"""
         fresh = np.array(steps, np.int64)
         if (len(self) and fresh[0] < self.steps.view()[-1]) or (fresh[1:] < fresh[:-1]).any():
             self.ascending = False
@@ -293,7 +293,7 @@ def as_number(value: Any) -> float:
         return float("nan")
 
 
-def merged(name: str, columns: Iterable[Column]) -> Series:
+def merge_columns(name: str, columns: Iterable[Column]) -> Series:
     """Merge the columns of a metric, by step, and by time within a step; read-only."""
     parts = [(table, table.values[at].view()) for table, at in columns if len(table)]
     if len(parts) == 1 and parts[0][0].ascending:
@@ -303,7 +303,7 @@ def merged(name: str, columns: Iterable[Column]) -> Series:
     values = np.concatenate([np.empty(0), *(values for _, values in parts)])
     times = np.concatenate([np.empty(0), *(table.times.view() for table, _ in parts)])
     order = np.lexsort((times, steps))
-    found = Series(name, steps[order], values[order], times[order])
-    for array in (found.steps, found.values, found.times):
+    series = Series(name, steps[order], values[order], times[order])
+    for array in (series.steps, series.values, series.times):
         array.flags.writeable = False
-    return found
+    return series

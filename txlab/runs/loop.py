@@ -1,7 +1,7 @@
 """The loop of every run: requests, step, record, checkpoint; the same for all kinds of experiment.
 
 Requests are handled only between steps. The checkpoint is the last action of a step, so that it holds
-everything the rows up to then report; changes that a person made after it are repeated at their steps on a restart,
+everything the rows up to then report; changes that the user made after it are repeated at their steps on a restart,
 which keeps a killed run equal, bit for bit, to one that was never killed.
 """
 
@@ -40,7 +40,7 @@ class RunOutcome:
     reason: str
 
 
-def drive(
+def run_loop(
     experiment: Experiment,
     recorder: Recorder,
     inbox: Inbox,
@@ -56,8 +56,8 @@ def drive(
 
     `interrupted` returns the name of a received signal; `pending` are control rows to repeat at their steps;
     `val_loss` is the last one known. Never raises: an error becomes the outcome, and its traceback goes to log.txt.
-    `due` says when values on a device are fetched, and `people` makes what asks them, where several processes compute
-    the run and have to agree.
+    Where several processes compute the run and have to agree, `due` decides when values on a device are fetched, and
+    `people` creates the object that asks the user.
     """
     due = due or (lambda: recorder.due)
     loop = _Loop(experiment, recorder, inbox, record, interrupted, list(pending), val_loss, due, people)
@@ -68,7 +68,7 @@ def drive(
         if not isinstance(error, RunFailed) and not recorder.lost:
             write_traceback(recorder.run, error)
     with contextlib.suppress(Exception):  # the disk that ended the run may refuse this too
-        for request in inbox.late():  # answer late requests, so that nobody waits for them
+        for request in inbox.late():  # answer late requests, so that their senders do not wait
             recorder.control(loop.step, request, f"the run has ended ({outcome.status})")
     return outcome
 
@@ -77,7 +77,7 @@ def drive(
 class _Loop:
     """The state of a running loop: whether it is paused, what is still to be repeated, how fast it is.
 
-    granted  single steps that a person requested, still to be made before pausing again
+    granted  single steps that the user requested, still to be taken before pausing again
     """
 
     experiment: Experiment
@@ -133,7 +133,7 @@ class _Loop:
             self._one_step()
 
     def _waits(self, waiting: str) -> bool:
-        """Whether the next step has to wait for people; from the checkpoint that is made first it can be resumed."""
+        """Whether the next step has to wait for the user; the checkpoint taken first allows the run to be resumed."""
         if waiting != self.waiting:
             self.waiting = waiting
             if waiting:
@@ -166,7 +166,7 @@ class _Loop:
                 self._save()
         if values := self.speed.look(step):
             if isinstance(self.experiment, Measuring):
-                values = values | dict(self.experiment.measured())
+                values = values | dict(self.experiment.take_speeds())
             self.recorder.row("machine", step, values=values)
             for text in (
                 *self.speed.notes(),
@@ -214,10 +214,10 @@ class _Loop:
             )
             self.saved_at = self.step
 
-    # A person's requests
+    # The user's requests
 
     def _repeat_changes(self) -> None:
-        """Repeat the changes that a person made at this step before the run was resumed."""
+        """Repeat the changes that the user made at this step before the run was resumed."""
         while self.pending and self.pending[0]["step"] <= self.step:
             row = self.pending.pop(0)
             request = Request(
@@ -260,7 +260,7 @@ class _Loop:
             case "sample":
                 self._sample()
             case "stop":
-                return RunOutcome("stopped", f"{request.by or 'somebody'} asked for it at step {self.step}")
+                return RunOutcome("stopped", f"{request.by or 'a user'} asked for it at step {self.step}")
         return None
 
     def _pause(self, paused: bool) -> None:
@@ -273,8 +273,8 @@ class _Loop:
         self.speed.begin(self.step)
 
     def _set(self, request: Request, replayed: bool = False) -> None:
-        """Change an adjustable parameter, or record why not. What is recorded of a factor is the value that it gave, so
-        that a restart repeats the value."""
+        """Change an adjustable parameter, or record why not. For a factor the resulting value is recorded, so that a
+        restart repeats the value."""
         made = change(self.experiment.adjustable(), self.experiment.adjust, request)
         if not made.error:
             self.saved_at = -1  # the checkpoint of this step does not include it
@@ -283,7 +283,7 @@ class _Loop:
 
 
 def is_due(every: int, step: int) -> bool:
-    """Whether something done `every` so many steps (0 = never) is due at this step."""
+    """Whether something done every `every` steps (0 = never) is due at this step."""
     return every > 0 and step % every == 0
 
 
@@ -301,7 +301,7 @@ def _reason(error: BaseException, loop: _Loop, recorder: Recorder) -> str:
         return f"{one_line(error)}; {back}"
     at = f"step {loop.step}"
     if out_of_memory.is_out_of_memory(error):
-        sentence, table = out_of_memory.told(error, loop.experiment)
+        sentence, table = out_of_memory.describe_memory(error, loop.experiment)
         write_log(recorder.run, table)
         return f"{at}: {sentence}; {back}"
     if isinstance(error, RunFailed):
@@ -341,7 +341,7 @@ class Speed:
         self.began_aside = 0.0
 
     def begin(self, step: int) -> None:
-        """Start measuring anew (after a pause)."""
+        """Restart the measurement (after a pause)."""
         self.marks.clear()
         self.marks.append((time.monotonic(), self.spent_aside, step))
 
@@ -383,7 +383,7 @@ class Speed:
         return values
 
     def notes(self) -> list[str]:
-        """Why the card says nothing of itself, once."""
+        """Why the card reports no measurements; returned once."""
         trouble = self.card.trouble if self.card else ""
         if trouble == self.told:
             return []

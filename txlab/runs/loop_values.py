@@ -1,4 +1,4 @@
-"""What a loop of another program hands in, as a run stores it: configuration, steps, metrics."""
+"""Values given by another program's loop, as a run stores them: configuration, steps, metrics."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from itertools import islice
 from typing import Any, SupportsIndex
 
 from txlab.errors import LabError, one_line
-from txlab.runs.as_json import table_of, text_of, unused
+from txlab.runs.as_json import table_of, text_of, unused_key
 from txlab.runs.events import LARGEST_STEP
 from txlab.runs.recorder import on_a_device
 
 LARGEST_CONFIG = 200  # entries of the configuration that run.json repeats, for lists of runs; all are in scenario.toml
 
 
-def configured(name: str, config: Any) -> bytes:
+def format_scenario(name: str, config: Any) -> bytes:
     """The scenario.toml of a recorded run."""
     import tomli_w
 
@@ -24,7 +24,7 @@ def configured(name: str, config: Any) -> bytes:
 
 
 def as_toml(value: Any) -> Any:
-    """A value of JSON in TOML's types, which have no null: it is left out of a table, and a text in a list."""
+    """A JSON value in TOML's types. null, which TOML lacks, is left out of a table and becomes a text in a list."""
     if isinstance(value, dict):
         return {key: as_toml(entry) for key, entry in value.items() if entry is not None}
     if isinstance(value, list):
@@ -32,23 +32,23 @@ def as_toml(value: Any) -> Any:
     return "None" if value is None else value
 
 
-def listed(config: Any) -> dict[str, Any]:
+def flatten_config(config: Any) -> dict[str, Any]:
     """The first entries of a configuration by dotted keys, as run.json repeats them for lists of runs."""
-    found: dict[str, Any] = {}
-    for name, value in islice(flattened(table_of(config)), LARGEST_CONFIG):
-        found[unused(name, found)] = value  # {"a.b": 1, "a": {"b": 2}} has two entries
-    return found
+    settings: dict[str, Any] = {}
+    for name, value in islice(flatten(table_of(config)), LARGEST_CONFIG):
+        settings[unused_key(name, settings)] = value  # {"a.b": 1, "a": {"b": 2}} has two entries
+    return settings
 
 
-def flattened(config: Mapping[str, Any], under: str = "", deepest: int = 500) -> Iterator[tuple[str, Any]]:
+def flatten(config: Mapping[str, Any], under: str = "", deepest: int = 500) -> Iterator[tuple[str, Any]]:
     """The entries of nested tables by dotted keys; a list is an entry, and so is a table that is nested too deeply.
 
-    >>> dict(flattened({"lr": 0.1, "model": {"width": 64}}))
+    >>> dict(flatten({"lr": 0.1, "model": {"width": 64}}))
     {'lr': 0.1, 'model.width': 64}
     """
     for key, value in config.items():
         if isinstance(value, Mapping) and deepest:
-            yield from flattened(value, f"{under}{key}.", deepest - 1)
+            yield from flatten(value, f"{under}{key}.", deepest - 1)
         else:
             yield f"{under}{key}", value
 

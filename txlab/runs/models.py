@@ -1,7 +1,7 @@
 """Open any model by its name: a run, one of its checkpoints, or a folder with published weights.
 
-A running run is opened at its newest complete checkpoint while it continues; its data is not loaded. An OpenModel knows
-how a person's text becomes the model's input, and how its tokens are shown.
+A running run is opened at its newest complete checkpoint while it continues; its data is not loaded. An OpenModel
+encodes the user's text as the model's input, and shows its tokens.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from txlab.errors import LabError
 from txlab.experiments.loaded_model import LoadedModel, ModelKind, Special
 from txlab.runs import checkpoints
 from txlab.runs.directory import ALIVE, RunDirectory, RunInfo, info_of, state_of
-from txlab.runs.far.state import far_state
 from txlab.runs.finding import find_run
 from txlab.runs.folder import is_run
 from txlab.runs.frames import FrameIndex
+from txlab.runs.remote.state import remote_state
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -49,8 +49,8 @@ class OpenModel:
     example, example_target   an initial text; "" = none
     note     a sentence about the model for the user; "" = none
     generation   the folder's generation settings; None for a run
-    typed_special   whether special tokens that a person types become these tokens, or stay plain text
-    beside   what else was learnt with the model, by name (a reward model)
+    typed_special   whether special tokens typed by the user become these tokens, or stay plain text
+    beside   other models learnt with it, by name (a reward model)
     """
 
     name: str
@@ -85,22 +85,24 @@ class OpenModel:
         if self.generation is not None:
             return tuple(self.generation.rules.never)
         special = self.special
-        return (*given(special.pad), *(given(special.begin) if self.kind == "encoder-decoder" else ()))
+        return (*as_tuple(special.pad), *(as_tuple(special.begin) if self.kind == "encoder-decoder" else ()))
 
     @property
     def weights(self) -> dict[str, Tensor]:
-        """All parameters by name; what was learnt beside the model has names that begin with "beside."."""
+        """All parameters by name; those of `beside` have names that begin with "beside."."""
         return {**self.model.state_dict(), **{f"beside.{name}": tensor for name, tensor in self.beside.items()}}
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identifies the weights, wherever they were read from: a digest of all parameters by name."""
+        """Identifies the weights, independent of where they were read from: a digest of all parameters by name."""
         return digest_of(self.weights)
 
     def with_special(self) -> OpenModel:
         """The same model, with typed special tokens recognised; LabError if its tokenizer has none."""
+        from txlab.engine.tokenizers.tokenizer import specials_of
+
         for tokenizer in (self.tokenizer, self.target_tokenizer):
-            if tokenizer is not None and not getattr(tokenizer, "special", ()):
+            if tokenizer is not None and not specials_of(tokenizer):
                 raise LabError(f"--special is for tokenizers with special tokens, and that of {self.title} has none")
         return replace(self, typed_special=True)
 
@@ -109,23 +111,23 @@ class OpenModel:
     def ids(self, text: str) -> tuple[int, ...]:
         """The ids of a text or source, with the special tokens that this model adds. "[MASK]" is BERT's mask."""
         special = self.special
-        ids = self._encoded(text)
+        ids = self._encode(text)
         if special.around is not None:
             before, behind = special.around
             return (*before, *ids, *behind)
         if self.kind == "encoder-decoder":
-            return (*given(special.source_begin), *ids, *given(special.source_end))
+            return (*as_tuple(special.source_begin), *ids, *as_tuple(special.source_end))
         if self.kind == "bert":
-            return (*given(special.begin), *ids, *given(special.end))
-        return (*given(special.begin), *ids)
+            return (*as_tuple(special.begin), *ids, *as_tuple(special.end))
+        return (*as_tuple(special.begin), *ids)
 
     @property
     def reads_pairs(self) -> bool:
         return bool(self.special.between)
 
     def pair(self, first: str, second: str) -> Text:
-        """Two texts as BERT reads them: [CLS] first [SEP] second [SEP], of the segments 0 and 1; RoBERTa's pairs have
-        </s></s> between them and no segments. An empty second text counts as none, as in their own tokenizers."""
+        """Two texts as BERT reads them: [CLS] first [SEP] second [SEP], with segments 0 and 1; RoBERTa's pairs have
+        </s></s> between them and no segments. An empty second text counts as none, as in the models' tokenizers."""
         from txlab.engine.interpret.sites import Text
 
         if not self.reads_pairs:
@@ -136,19 +138,20 @@ class OpenModel:
         if not second:
             return Text(self.ids(first))
         special, shape = self.special, self.model.shape
-        begin, end = special.around or (given(special.begin), given(special.end))
-        before = (*begin, *self._encoded(first), *special.between)
-        after = (*self._encoded(second), *end)
-        told = len(special.between) == 1 and getattr(shape, "segments", 0) > 1
-        return Text((*before, *after), segments=(0,) * len(before) + (1,) * len(after) if told else ())
+        begin, end = special.around or (as_tuple(special.begin), as_tuple(special.end))
+        before = (*begin, *self._encode(first), *special.between)
+        after = (*self._encode(second), *end)
+        has_segments = len(special.between) == 1 and getattr(shape, "segments", 0) > 1
+        return Text((*before, *after), segments=(0,) * len(before) + (1,) * len(after) if has_segments else ())
 
-    def _encoded(self, text: str) -> list[int]:
+    def _encode(self, text: str) -> list[int]:
         from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
+        from txlab.engine.tokenizers.tokenizer import specials_of
 
         mask = self.special.names.get(self.special.mask) if self.special.mask is not None else None
-        known = self.typed_special and mask in getattr(self.tokenizer, "special", ())
+        known = self.typed_special and mask in specials_of(self.tokenizer)
         if not mask or mask not in text or known:
-            return self._typed(self.tokenizer, text)
+            return self._encode_typed(self.tokenizer, text)
         parts = text.split(mask)
         if isinstance(self.tokenizer, BytePairTokenizer) or mask == "<mask>":
             # Words begin with their space, in RoBERTa too, so the space before a mask belongs to the hidden word.
@@ -156,16 +159,16 @@ class OpenModel:
         ids: list[int] = []
         for number, part in enumerate(parts):
             ids += [self.special.mask] if number else []  # type: ignore[list-item]
-            ids += self._typed(self.tokenizer, part)
+            ids += self._encode_typed(self.tokenizer, part)
         return ids
 
-    def _typed(self, tokenizer: Any, text: str) -> list[int]:
+    def _encode_typed(self, tokenizer: Any, text: str) -> list[int]:
         return list(tokenizer.encode(text, special=True) if self.typed_special else tokenizer.encode(text))
 
     def target_ids(self, text: str, end: bool = True) -> tuple[int, ...]:
         """The ids of a target as an encoder–decoder reads it: the start token first, the end token last."""
-        ids = self._typed(self.target_tokenizer or self.tokenizer, text)
-        return (*given(self.special.begin), *ids, *(given(self.special.end) if end else ()))
+        ids = self._encode_typed(self.target_tokenizer or self.tokenizer, text)
+        return (*as_tuple(self.special.begin), *ids, *(as_tuple(self.special.end) if end else ()))
 
     def text(self, source: str, target: str | None = None, pair: str | None = None) -> Text:
         """The model's input. `target` is for an encoder–decoder (without it, only the start token); `pair` is a second
@@ -206,7 +209,7 @@ class OpenModel:
         return tokenizer.decode([token for token in ids if token not in names and token < tokenizer.vocabulary])
 
 
-def given(token: int | None) -> tuple[int, ...]:
+def as_tuple(token: int | None) -> tuple[int, ...]:
     return () if token is None else (token,)
 
 
@@ -239,7 +242,7 @@ def open_model(name: str, root: Path | None = None, step: int | None = None) -> 
 
 def find_model(name: str, root: Path | None = None) -> tuple[Path, int | None]:
     """The run or folder that a name refers to, and the requested step."""
-    path = named(name)
+    path = existing_path(name)
     folder = path.resolve() if path is not None and path.is_dir() else None
     in_checkpoints = folder is not None and folder.parent.name == "checkpoints" and folder.name.isdecimal()
     if folder is not None and in_checkpoints and is_run(folder.parents[1]):
@@ -259,7 +262,7 @@ def find_model(name: str, root: Path | None = None) -> tuple[Path, int | None]:
         raise
 
 
-def named(name: str) -> Path | None:
+def existing_path(name: str) -> Path | None:
     """The path of that name, if something is there; accepts any string."""
     try:
         path = Path(name).expanduser()
@@ -280,22 +283,22 @@ def open_checkpoint(run: RunDirectory, step: int | None = None) -> OpenModel:
     """Open a run's model at its newest checkpoint, or at that nearest to `step`; damaged checkpoints are skipped."""
     from txlab.experiments.kind import kind_named
 
-    found, state, steps = load_checkpoint(run, step)
+    nearest, state, steps = load_checkpoint(run, step)
     scenario = scenario_of(run)
     opened = kind_named(scenario.kind).open_model(scenario, state)
-    return opened_as(opened, run.name, run.path, found, steps)
+    return open_as(opened, run.name, run.path, nearest, steps)
 
 
 def load_checkpoint(
     run: RunDirectory, step: int | None = None, arrays: bool = False
 ) -> tuple[int, State, tuple[int, ...]]:
     """(step, state, the steps of all checkpoints) of a run's newest checkpoint, or of that nearest to `step`; tensors
-    as NumPy's `arrays` if asked for."""
+    as NumPy's `arrays` if requested."""
     info = info_of(run)
     if info.kind == "recorded":
         raise LabError(f"{run.name} was recorded by another program, and has no model that can be opened")
     wanted = order_of(checkpoints.sound(run), step)
-    if not wanted and (far := far_state(run.path)) is not None:
+    if not wanted and (far := remote_state(run.path)) is not None:
         raise LabError(f"the checkpoints of {run.name} stay on {far.host}; ask there, with ssh {far.host}")
     if not wanted:
         advice = f"; txlab resume {run.name} continues it" if info.status != "failed" else ""
@@ -303,10 +306,10 @@ def load_checkpoint(
             advice = f"; it runs, and txlab control {run.name} checkpoint makes one"
         raise LabError(f"{run.name} has no checkpoint yet, so there is no model to open{advice}")
     damage: list[LabError] = []
-    for found in wanted:
+    for nearest in wanted:
         # A checkpoint that a running process removes meanwhile, or that is damaged, is skipped as if it were absent.
         try:
-            return found, checkpoints.load(run, found, arrays), tuple(sorted(wanted))
+            return nearest, checkpoints.load(run, nearest, arrays), tuple(sorted(wanted))
         except LabError as error:
             damage.append(error)
     raise damage[0]
@@ -314,11 +317,11 @@ def load_checkpoint(
 
 def scenario_of(run: RunDirectory) -> Scenario:
     """The scenario of a run. Unlike with `load_scenario`, its training text need not exist any more."""
-    from txlab.runs.scenario import check, parse, read_text
+    from txlab.runs.scenario import check, read_text, tables_in
 
     path = run.scenario_file
     text = read_text(path)
-    return check(parse(text, path), text, path, {})
+    return check(tables_in(text, path), text, path, {})
 
 
 def order_of(steps: Sequence[int], wanted: int | None) -> list[int]:
@@ -333,19 +336,19 @@ def order_of(steps: Sequence[int], wanted: int | None) -> list[int]:
 
 
 def held_out_text(opened: OpenModel) -> tuple[str, str]:
-    """A text that a model has not learnt from, as far as is known, and what it is: the validation text of its run, else
-    Python's documentation. LabError if the corpus of the run cannot be read."""
+    """A text that the model has not been trained on, as far as is known, and its description: the validation text of
+    its run, else Python's documentation. LabError if the corpus of the run cannot be read."""
     from txlab.experiments.corpora import load_corpus
     from txlab.experiments.kind import kind_named
 
     if is_run(opened.origin):
         scenario = scenario_of(RunDirectory(opened.origin))
-        if text := kind_named(scenario.kind).held_out(scenario):
+        if text := kind_named(scenario.kind).validation_text(scenario):
             return text, "its validation text"
     return load_corpus("python-docs").text, "Python's documentation"
 
 
-def opened_as(opened: LoadedModel, name: str, origin: Path, step: int | None, steps: tuple[int, ...]) -> OpenModel:
+def open_as(opened: LoadedModel, name: str, origin: Path, step: int | None, steps: tuple[int, ...]) -> OpenModel:
     return OpenModel(name=name, origin=origin, step=step, steps=steps, **vars(opened))
 
 
@@ -387,13 +390,15 @@ def special_of(loaded: Loaded, kind: ModelKind, tokenizer: Tokenizer, target: To
     For published encoders, what separates the texts of a pair comes from the tokenizer; if it says nothing, it is the
     token that ends a text, twice for RoBERTa.
     """
-    found, around, ends = dict(loaded.special), loaded.around, loaded.generation.ends
+    from txlab.engine.tokenizers.tokenizer import names_of
+
+    ids_of, around, ends = dict(loaded.special), loaded.around, loaded.generation.ends
     if kind == "bert":
-        ids = {name: token for token, name in getattr(tokenizer, "names", {}).items()}
-        found = {word: ids[name] for word, name in NAMED.items() if name in ids} | found
+        ids = {name: token for token, name in names_of(tokenizer).items()}
+        ids_of = {word: ids[name] for word, name in NAMED.items() if name in ids} | ids_of
 
     def names(of: Tokenizer) -> dict[int, str]:
-        named = [("end", token) for token in ends] + list(found.items())
+        named = [("end", token) for token in ends] + list(ids_of.items())
         if around is not None and of is tokenizer:
             named = [(str(token), token) for token in (*around[0], *around[1])] + named
         published = NAMED | {"end": NAMED["separator"]} if kind == "bert" else {}
@@ -402,27 +407,27 @@ def special_of(loaded: Loaded, kind: ModelKind, tokenizer: Tokenizer, target: To
             for word, token in named
         }
 
-    end, pad = found.get("end"), found.get("pad")
+    end, pad = ids_of.get("end"), ids_of.get("pad")
     if kind == "bert":
-        end = found.get("separator", end)
+        end = ids_of.get("separator", end)
         between: tuple[int, ...] = ()
         if end is not None and around is not None:
             between = loaded.between or ()
         elif end is not None:
             between = (end,) * (2 if loaded.facts["model_type"].startswith("roberta") else 1)
         return Special(
-            found.get("begin"), end, found.get("mask"), pad, around=around, names=names(tokenizer), between=between
+            ids_of.get("begin"), end, ids_of.get("mask"), pad, around=around, names=names(tokenizer), between=between
         )
     if kind == "encoder-decoder":
-        special = Special(found.get("start", pad), end, pad=pad, source_end=end, around=around, ends=ends)
+        special = Special(ids_of.get("start", pad), end, pad=pad, source_end=end, around=around, ends=ends)
         return replace(special, names=names(tokenizer), target_names=names(target))
     # GPT-2 has one special token, which separates texts; only some tokenizers put one before each text.
     return Special(end=end, pad=pad, around=around, names=names(tokenizer), ends=ends)
 
 
 def steps_that_play(path: Path) -> tuple[int, ...]:
-    """The steps of a run at which it has a player (MATH G), ascending; of a run with checkpoints also 0, before it has
-    learnt. LabError for a run of a kind that has none."""
+    """The steps of a run at which it has a player (MATH G), ascending; a run with checkpoints also has step 0,
+    untrained. LabError for a run of a kind without players."""
     run = RunDirectory(path)
     if kind_that_plays(path).plays_from == "checkpoints":
         return tuple(sorted({0, *checkpoints.sound(run)}))
@@ -447,9 +452,9 @@ def kind_that_plays(path: Path) -> Kind:
 
 
 def player_of_run(path: Path, step: int | None = None, looking: int | None = None) -> Player:
-    """The player that a run is now, or at the step nearest to `step`; it may still be learning (MATH G).
+    """The player of a run now, or at the step nearest to `step`; the run may still be learning (MATH G).
 
-    looking   how far it looks: plies, visits; None = as usual
+    looking   its search depth: plies, visits; None = the default
     LabError for a run of another kind, or that has not played yet.
     """
     run, kind = RunDirectory(path), kind_that_plays(path)
@@ -458,10 +463,10 @@ def player_of_run(path: Path, step: int | None = None, looking: int | None = Non
         return kind.player(scenario_of(run), kept, looking)
     frames = FrameIndex(run.frames)
     frames.refresh()
-    found = order_of(list(map(int, frames.steps)), step)
-    if not found:
+    nearest = order_of(list(map(int, frames.steps)), step)
+    if not nearest:
         raise LabError(f"{path.name} has no frame yet: it has not played")
-    return kind.player(scenario_of(run), frames.read(found[0]), looking)
+    return kind.player(scenario_of(run), frames.read(nearest[0]), looking)
 
 
 def player_named(name: str, root: Path | None = None, looking: int | None = None) -> Player:

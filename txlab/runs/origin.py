@@ -1,8 +1,8 @@
 """Where a run came from: the command line of the program that started it, and the commit of its code.
 
-Notable: a repository may be somebody else's, and git runs programs that a repository's configuration names (file
-monitors, filters, hooks). So the commit is read from the repository's files, and the tree is compared with it by git
-in an empty repository, which borrows objects and index and has no configuration.
+Notable: a repository may be untrusted, and git runs programs named in its configuration (file monitors, filters,
+hooks). So the commit is read from the repository's files, and the tree is compared with it by git in an empty
+repository, which uses the same objects and index but no configuration.
 """
 
 from __future__ import annotations
@@ -61,20 +61,20 @@ def _line(path: Path) -> str:
 
 def _commit(own: Path, shared: Path) -> str:
     """Resolve HEAD to its commit. Raises OSError or ValueError."""
-    said = _line(own / "HEAD")
+    head = _line(own / "HEAD")
     for _ in range(5):
-        if _COMMIT.fullmatch(said):
-            return said
-        name = said.removeprefix("ref: ")
-        if name == said or not name.startswith("refs/") or ".." in name:
+        if _COMMIT.fullmatch(head):
+            return head
+        name = head.removeprefix("ref: ")
+        if name == head or not name.startswith("refs/") or ".." in name:
             break
         loose = next((place / name for place in (own, shared) if (place / name).is_file()), None)
         if loose:
-            said = _line(loose)
+            head = _line(loose)
         else:
             packed = read_regular(shared / "packed-refs", MOST_REFS).decode("utf-8")
-            found = re.search(rf"^([0-9a-f]+) {re.escape(name)}$", packed, re.MULTILINE)
-            said = found[1] if found else ""
+            match = re.search(rf"^([0-9a-f]+) {re.escape(name)}$", packed, re.MULTILINE)
+            head = match[1] if match else ""
     raise ValueError("no commit")
 
 
@@ -89,7 +89,7 @@ def _differs(top: Path, own: Path, shared: Path, commit: str) -> bool | None:
         (Path(empty) / "HEAD").write_text(commit)
         version, extension = ("1", "[extensions]\nobjectFormat = sha256\n") if len(commit) > 40 else ("0", "")
         (Path(empty) / "config").write_text(f"[core]\nrepositoryFormatVersion = {version}\n{extension}")
-        told = subprocess.run(
+        status = subprocess.run(
             [git, "status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all", "--no-renames"],
             cwd=top,
             env={
@@ -111,5 +111,5 @@ def _differs(top: Path, own: Path, shared: Path, commit: str) -> bool | None:
             timeout=PATIENCE,
             check=True,
         )
-        return bool(told.stdout.strip())
+        return bool(status.stdout.strip())
     return None

@@ -1,7 +1,8 @@
-"""A run that had too little memory: what its step was computed to need, what was in use, and which settings need less.
+"""Report of a run that ran out of memory: the computed needs of its step, what was in use, and which settings need
+less.
 
-Notable: it is asked for while the error is being handled, when the tensors of the step still live: later the numbers
-would be those of an empty device.
+Notable: the report is made while the error is being handled, when the tensors of the step are still alive: later the
+numbers would be those of an empty device.
 """
 
 from __future__ import annotations
@@ -24,18 +25,18 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
 
 
-def told(error: BaseException, experiment: Any) -> tuple[str, str]:
-    """(One sentence about it, the same as a table). Never raises: what cannot be found out is left out."""
+def describe_memory(error: BaseException, experiment: Any) -> tuple[str, str]:
+    """(One sentence about it, the same as a table). Never raises: unavailable numbers are left out."""
     parts, lines = [f"out of memory ({one_line(error)[:SHOWN]})" if str(error) else "out of memory"], []
     budget: Budget | None = None
     with contextlib.suppress(Exception):
         budget = experiment.budget() if isinstance(experiment, Budgeted) else None
     if budget is not None:
-        parts.append(f"a step ({budget.of}) is computed to need {size(budget.total)}: {listed(budget.parts)}")
+        parts.append(f"a step ({budget.of}) is computed to need {size(budget.total)}: {list_parts(budget.parts)}")
         lines += [f"computed: a step of {budget.of}", *table(budget.parts | {"in all": budget.total})]
     with contextlib.suppress(Exception):
         where, used = in_use(error, experiment)
-        parts.append(f"in use {where}: {listed(used)}")
+        parts.append(f"in use {where}: {list_parts(used)}")
         lines += [f"in use {where}", *table(used)]
     if budget is not None and budget.lower:
         parts.append(f"to need less: {', '.join(budget.lower)}")
@@ -44,7 +45,7 @@ def told(error: BaseException, experiment: Any) -> tuple[str, str]:
 
 
 def in_use(error: BaseException, experiment: Any) -> tuple[str, dict[str, int]]:
-    """(Where it was too little, bytes by name)."""
+    """(The place where memory ran out, bytes in use by name)."""
     torch = sys.modules.get("torch")
     device = str(getattr(experiment, "device", ""))
     if type(error).__name__ == "OutOfMemoryError" and torch is not None and torch.cuda.is_available():
@@ -69,7 +70,7 @@ def in_use(error: BaseException, experiment: Any) -> tuple[str, dict[str, int]]:
     }
 
 
-def listed(parts: dict[str, int]) -> str:
+def list_parts(parts: dict[str, int]) -> str:
     return ", ".join(f"{name} {size(number)}" for name, number in parts.items())
 
 

@@ -1,6 +1,6 @@
-"""Many runs side by side: what differs between them, in which order they stand, in which groups, and which are meant.
+"""Lists of runs: the columns in which they differ, their order, their groups, and their selection by a query.
 
-A column is named as people write it: "name", "status", "step", "time", a setting ("train.learning_rate", or its last
+A column is named as the user types it: "name", "status", "step", "time", a setting ("train.learning_rate", or its last
 part), or a metric ("val_loss"). All functions are pure; `txlab runs` and the Lab use the same.
 """
 
@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from txlab.errors import LabError, nearest
+from txlab.experiments.kind import kind_of_run
 from txlab.runs.summary import RunSummary
 
 FIXED: dict[str, Callable[[RunSummary], Any]] = {
@@ -52,9 +53,9 @@ def value_of(run: RunSummary, column: str) -> Any:
 
 
 def settings_in(runs: Sequence[RunSummary]) -> list[str]:
-    """The keys of the settings that differ between the runs: first those that most runs have.
+    """The keys of the settings that differ between the runs, the most common ones first.
 
-    A run that does not have a key has it as in its scenario, which is a value too.
+    A run without a key has its scenario's value, which counts as a value too.
     """
     have: Counter[str] = Counter()
     values: dict[str, set[str]] = {}
@@ -62,13 +63,37 @@ def settings_in(runs: Sequence[RunSummary]) -> list[str]:
         for key, value in run.settings.items():
             have[key] += 1
             values.setdefault(key, set()).add(repr(value))
-    differing = [key for key, found in values.items() if len(found) > 1 or have[key] < len(runs)]
+    differing = [key for key, different in values.items() if len(different) > 1 or have[key] < len(runs)]
     return sorted(differing, key=lambda key: (-have[key], key.startswith(("compute.", "record."))))
 
 
 def metrics_in(runs: Sequence[RunSummary]) -> list[str]:
-    """The names of the metrics of the runs, first those that most runs have."""
+    """The names of the metrics of the runs, the most common ones first."""
     return [name for name, _ in Counter(name for run in runs for name in run.values).most_common()]
+
+
+TWICE = {"lr": "learning_rate"}  # a metric that repeats a setting → the end of the setting's key
+
+
+def columns_by_use(runs: Sequence[RunSummary]) -> list[str]:
+    """The columns of a table of runs, the most useful first: the settings that differ, the main metric, its other
+    names left out, how far and how long, the other metrics, those of the machine last."""
+    settings, primary = settings_in(runs), {run.metric for run in runs if run.metric}
+    ends = {key.rpartition(".")[2] for key in settings}
+    rest = [
+        name
+        for name in metrics_in(runs)
+        if TWICE.get(name) not in ends
+        and name not in ends
+        and not all(run.metric == name for run in runs if name in run.values)  # shown as "metric"
+    ]
+
+    def is_of_machine(name: str) -> bool:
+        return any(kind_of_run(run.kind).metric(name).group == "machine" for run in runs if name in run.values)
+
+    rest.sort(key=is_of_machine)
+    tags = ["tags"] if any(run.tags for run in runs) else []
+    return ["name", "metric" if primary else "step", *settings, *(["step"] if primary else []), "time", *tags, *rest]
 
 
 def columns_in(runs: Sequence[RunSummary]) -> list[str]:
@@ -84,7 +109,7 @@ def require_column(name: str, runs: Sequence[RunSummary]) -> str:
     return name
 
 
-def arranged(runs: Sequence[RunSummary], column: str, descending: bool = False) -> list[RunSummary]:
+def sort_runs(runs: Sequence[RunSummary], column: str, descending: bool = False) -> list[RunSummary]:
     """The runs ordered by a column: numbers by size, then everything else by its text; runs without a value last."""
     valued = [(value, run) for run in runs if (value := value_of(run, column)) is not None]
     without = [run for run in runs if value_of(run, column) is None]
@@ -98,18 +123,27 @@ def _order(value: Any) -> tuple[int, float, str]:
     return 1, 0.0, str(value)
 
 
-def grouped(runs: Sequence[RunSummary], column: str) -> list[tuple[str, list[RunSummary]]]:
+def group_runs(runs: Sequence[RunSummary], column: str) -> list[tuple[str, list[RunSummary]]]:
     """(name of the group, its runs) in the order in which the groups appear. By tags, runs of the same tags are one."""
-    found: dict[str, list[RunSummary]] = {}
+    groups: dict[str, list[RunSummary]] = {}
     for run in runs:
-        found.setdefault(str(value_of(run, column) or ""), []).append(run)
-    return list(found.items())
+        groups.setdefault(str(value_of(run, column) or ""), []).append(run)
+    return list(groups.items())
+
+
+def compared_columns(words: Sequence[str]) -> list[str]:
+    """The columns that a query compares.
+
+    >>> compared_columns(["gpt", "val_loss<.01", "#long", "layers=3"])
+    ['val_loss', 'layers']
+    """
+    return list(dict.fromkeys(compared[1] for word in words if (compared := _COMPARED.fullmatch(word))))
 
 
 def is_meant(run: RunSummary, words: Sequence[str]) -> bool:
-    """Whether all words describe the run: a part of its name, note, group or settings, `#tag`, or a comparison.
+    """Whether all words match the run: part of its name, note, group or settings, `#tag`, or a comparison.
 
-    "layers=3" and "loss<2" compare a column; what has no such column is searched as text.
+    "layers=3" and "loss<2" compare a column; without such a column the word is searched as text.
     """
     return all(_fits(run, word) for word in words)
 
@@ -119,9 +153,9 @@ def _fits(run: RunSummary, word: str) -> bool:
         return any(tag.lower().startswith(word[1:].lower()) for tag in run.tags)
     if (compared := _COMPARED.fullmatch(word)) and (value := value_of(run, compared[1])) is not None:
         return _compare(value, compared[2], compared[3])
-    told = [run.name, run.handle, run.label.note, run.group, run.status, run.changes, *run.tags]
-    told += [f"{key}={value}" for key, value in run.settings.items()]
-    return word.lower() in " ".join(told).lower()
+    words = [run.name, run.handle, run.label.note, run.group, run.status, run.changes, *run.tags]
+    words += [f"{key}={value}" for key, value in run.settings.items()]
+    return word.lower() in " ".join(words).lower()
 
 
 def _compare(value: Any, sign: str, wanted: str) -> bool:

@@ -1,8 +1,8 @@
-"""Images and histograms of somebody's loop as tensors of a frame: `image/NAME`, `histogram/NAME`.
+"""Images and histograms of a user's loop as tensors of a frame: `image/NAME`, `histogram/NAME`.
 
 An image is stored as bytes, (H, W) in grey or (H, W, 3); facts["image"][NAME] says which values are 0 and 255. A
-histogram is stored as its counts; facts["histogram"][NAME] says from where to where they reach in equal steps, and how
-many values were not finite.
+histogram is stored as its counts; facts["histogram"][NAME] has its range, divided into equal bins, and how many values
+were not finite.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def as_array(values: Any) -> Array:
 def pixels_of(image: Any) -> tuple[Array, list[float]]:
     """An image as bytes, (H, W) or (H, W, 3), and the values that became 0 and 255.
 
-    Takes (H, W), (H, W, C) and (C, H, W) with C = 1, 3 or 4; of four channels the last, opacity, is left out. Bytes
-    stay as they are, as does what lies in [0, 1]; other numbers are spread from their least to their greatest, colours
-    that are not negative from 0 to 255. Raises LabError if it has another shape.
+    Takes (H, W), (H, W, C) and (C, H, W) with C = 1, 3 or 4; of four channels the last, opacity, is left out. Bytes are
+    kept, and values in [0, 1] are scaled to bytes; other numbers are scaled from their least to their greatest,
+    non-negative colours from 0 to 255. Raises LabError if it has another shape.
     """
     array = as_array(image)
     if array.ndim == 3 and array.shape[-1] not in (1, 3, 4) and array.shape[0] in (1, 3, 4):
@@ -70,14 +70,14 @@ def smaller(image: Array) -> Array:
     edge = [(0, -image.shape[axis] % by) for axis in (0, 1)] + [(0, 0)] * (image.ndim - 2)
     padded = np.pad(image, edge, mode="edge")
     rows, columns = padded.shape[0] // by, padded.shape[1] // by
-    found: Array = padded.reshape(rows, by, columns, by, *image.shape[2:]).mean((1, 3))
-    return found
+    means: Array = padded.reshape(rows, by, columns, by, *image.shape[2:]).mean((1, 3))
+    return means
 
 
 def counts_of(values: Any, bins: int = 64) -> tuple[Array, list[float]]:
     """The counts (bins) of values in equal steps, and [from, to, how many are not finite]; computed where they are.
 
-    Raises LabError for something else than numbers, and for a number of bins outside of 1 to 512.
+    Raises LabError for anything but numbers, and for a number of bins outside 1 to 512.
     """
     if not 1 <= bins <= 512:
         raise LabError(f"a histogram has 1 to 512 bins, not {bins}")

@@ -1,8 +1,8 @@
-"""questions.jsonl and preferences.jsonl of a run: written by the run and by any number of people at once.
+"""questions.jsonl and preferences.jsonl of a run: written by the run and by any number of people concurrently.
 
-The run asks, people answer, and neither needs the other to be alive: a question is on disk before the run waits for
-it, and an answer is on disk, under the file's lock, when `give` returns. A line that a killed writer left torn is
-ended by the next writer, so it spoils no other line; readers pass over what is not a line and say how much that was.
+The run asks, people answer, and neither needs the other to be alive: a question is on disk before the run waits for it,
+and an answer is on disk, under the file's lock, when `give` returns. A torn line of a killed writer is ended by the
+next writer, so it spoils no other line; readers skip and count invalid lines.
 
 Notable: people on other machines append to the same file. flock works across hosts on NFS since Linux 2.6.12, and
 O_APPEND alone keeps whole lines apart on a local disk even where it does not.
@@ -23,13 +23,13 @@ from txlab.engine.rlhf.preferences import (
     Ranking,
     Skip,
     Undo,
-    encoded,
+    encode_line,
     line_of,
     require_bounded,
     row_of,
     standing,
 )
-from txlab.errors import LabError, refused
+from txlab.errors import LabError, convert_os_errors
 from txlab.files import closing, lock, write_whole
 from txlab.runs.directory import RunDirectory
 from txlab.runs.events import LineCursor, Replaced
@@ -41,7 +41,7 @@ QUESTIONS, PREFERENCES = "questions.jsonl", "preferences.jsonl"
 
 
 class RankedMeanwhile(LabError):
-    """Another person has ranked the question since it was shown."""
+    """Another rater has ranked the question since it was shown."""
 
 
 def append(run: RunDirectory, name: str, lines: Iterable[bytes], check: Callable[[], object] = lambda: None) -> None:
@@ -52,7 +52,7 @@ def append(run: RunDirectory, name: str, lines: Iterable[bytes], check: Callable
     check  is called under the lock; if it raises, nothing is written
     """
     with (
-        refused(f"{run.path / name} cannot be written"),
+        convert_os_errors(f"{run.path / name} cannot be written"),
         run.folder() as top,
         closing(top.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT)) as descriptor,
     ):
@@ -79,7 +79,7 @@ Read = TypeVar("Read", bound=HasId)
 
 
 class SharedLines(Generic[Read]):
-    """The lines of a file that several programs append to, each id once, as far as this reader has seen.
+    """The lines of a file that several programs append to, each id once, as far as they have been read.
 
     parse    makes one of the file's lines; LabError for anything else
     lines    in the order of the file          garbled  how many lines could not be read
@@ -97,15 +97,15 @@ class SharedLines(Generic[Read]):
         before = len(self.lines)
         try:
             self._read()
-        except Replaced:  # somebody edited the file: read it again, and pass over what is known
+        except Replaced:  # the file was edited: read it again, and skip known lines
             self._cursor = LineCursor(self.path)
             self._read()
         return self.lines[before:]
 
     def _read(self) -> None:
-        while found := self._cursor.read():
+        while lines := self._cursor.read():
             require_bounded(self.path, len(self.lines) + self.garbled, self._cursor.offset)
-            for data in found:
+            for data in lines:
                 try:
                     line = self.parse(data)
                 except LabError:
@@ -117,7 +117,7 @@ class SharedLines(Generic[Read]):
 
 
 class Answers:
-    """What people have said in a run, as far as this reader has seen: call `refresh` for more.
+    """People's answers in a run, as far as they have been read: call `refresh` for more.
 
     lines    rankings, skips and undos in the order of the file
     garbled  how many lines of both files could not be read
@@ -140,11 +140,11 @@ class Answers:
 
     @property
     def rankings(self) -> list[Ranking]:
-        """Those that stand, in the order of the file."""
+        """The rankings that were not undone, in file order."""
         return standing(self.lines)
 
     def open_for(self, by: str) -> list[Question]:
-        """The questions that nobody has ranked and this person has not skipped, in order."""
+        """The questions that are not ranked and not skipped by this rater, in order."""
         undone = {(line.undo, line.by) for line in self.lines if isinstance(line, Undo)}
         closed = {ranking.question for ranking in self.rankings}
         closed |= {
@@ -155,22 +155,22 @@ class Answers:
         return [question for question in self.questions if question.id not in closed]
 
     def last_of(self, by: str) -> Ranking | Skip | None:
-        """The last line of a person that can be taken back."""
+        """The last line of a rater that can be taken back."""
         undone = {(line.undo, line.by) for line in self.lines if isinstance(line, Undo)}
         theirs = (line for line in reversed(self.lines) if line.by == by and not isinstance(line, Undo))
         return next((line for line in theirs if (line.id, line.by) not in undone), None)  # type: ignore[return-value]
 
-    # What a person does
+    # The rater's side
 
     def rank(self, question: Question, ranks: Sequence[int], by: str) -> Ranking:
-        """Keep a ranking; it is on disk when this returns. RankedMeanwhile if another one of the question stands."""
+        """Keep a ranking; it is on disk when this returns. RankedMeanwhile if the question has another ranking."""
         ranking = Ranking(new_id(), question.id, question.prompt, question.answers, tuple(ranks), by, time.time())
 
         def check() -> None:
             self.refresh()
             before = next((each for each in self.rankings if each.question == question.id), None)
             if before is not None:
-                who = "you" if before.by == by else before.by or "another person"
+                who = "you" if before.by == by else before.by or "another user"
                 raise RankedMeanwhile(f"{question.id} was ranked by {who} meanwhile; your ranking of it is not counted")
 
         self._keep(ranking, check)
@@ -182,7 +182,7 @@ class Answers:
         return skip
 
     def undo(self, by: str) -> Ranking | Skip | None:
-        """Take back a person's last line; None if there is none."""
+        """Take back a rater's last line; None if there is none."""
         self.refresh()
         last = self.last_of(by)
         if last is not None:
@@ -190,12 +190,12 @@ class Answers:
         return last
 
     def _keep(self, line: Line, check: Callable[[], object] = lambda: None) -> None:
-        append(self.run, PREFERENCES, [encoded(line)], check)
+        append(self.run, PREFERENCES, [encode_line(line)], check)
         self.refresh()
 
 
 def shown_order(question: Question, by: str) -> list[int]:
-    """The order in which a person sees the answers: drawn from question and person, so that no place is favoured."""
+    """The order in which a rater sees the answers: drawn from question and rater, so that no position is favoured."""
     order = list(range(len(question.answers)))
     Random(f"{question.id}\0{by}").shuffle(order)
     return order
@@ -206,12 +206,12 @@ def shown_order(question: Question, by: str) -> list[int]:
 
 @runtime_checkable
 class Asking(Protocol):
-    """An experiment that may need people's judgements. It may be killed at any time and is then as it was: questions
-    are functions of (seed, number), and the checkpoint says which of the answers were taken.
+    """An experiment that may need people's judgements. It may be killed at any time and restores exactly: questions are
+    functions of (seed, number), and the checkpoint has the answers used so far.
 
     asked    every question so far, in order
-    given    rankings that the experiment made itself (a simulated labeller), to be kept beside those of people
-    waiting  what the next step waits for, in one sentence; "" = nothing. Asks what there is to ask.
+    given    rankings made by the experiment itself (a simulated labeller), kept in addition to people's
+    waiting  what the next step waits for, in one sentence; "" = nothing. Asks pending questions.
     """
 
     @property
@@ -236,18 +236,18 @@ class People:
         self._read()
 
     def exchange(self) -> str:
-        """Write what is asked, read what was answered; returns what the next step waits for, "" = nothing."""
+        """Write new questions and read answers; returns what the next step waits for, "" = nothing."""
         waiting = self.experiment.waiting
         there = {question.id for question in self.answers.questions}  # after a rewind the same ones are asked again
         if asked := [question for question in self.experiment.asked if question.id not in there]:
-            append(self.run, QUESTIONS, map(encoded, asked))
+            append(self.run, QUESTIONS, map(encode_line, asked))
         known = {line.id for line in self.answers.lines}
         if given := [ranking for ranking in self.experiment.given if ranking.id not in known]:
-            append(self.run, PREFERENCES, map(encoded, given))
+            append(self.run, PREFERENCES, map(encode_line, given))
         return self.experiment.waiting if self._read() else waiting
 
     def _read(self) -> bool:
-        """Offer the lines that are new; whether there were any."""
+        """Offer new lines; returns whether there were any."""
         self.answers.refresh()
         new = self.answers.lines[self.offered :]
         self.offered += len(new)
@@ -256,7 +256,7 @@ class People:
 
 
 def human_ranks(reader: RunReader) -> bool:
-    """Whether a person ranks: what the scenario says, or what was asked of the run since."""
+    """Whether people rank: as set in the scenario, or by a later request."""
     section = reader.scenario.get("rankings")
     human = isinstance(section, dict) and section.get("labeller") == "human"
     for row in reader.rows("control"):

@@ -1,9 +1,9 @@
 """Reading a run while another process writes it: how screens and plots see a run directory.
 
-Notable: the reader never writes, and shows a long log at once: its tail, and two thousand rows spread evenly over the
-rest, while `catch_up` reads all of it in slices in another thread; until then `complete` is False. For a million rows,
-154 MB, the sampled curve is there after 0.35 s, the whole one after 4 to 6 s. Anything torn, garbled or missing is
-tried again at the next poll and never stops the reader.
+Notable: the reader never writes, and shows a long log immediately: its tail, and two thousand rows spread evenly over
+the rest, while `catch_up` reads all of it in slices in another thread; until then `complete` is False. For a million
+rows, 154 MB, the sampled curve is there after 0.35 s, the whole one after 4 to 6 s. Anything torn, garbled or missing
+is tried again at the next poll and never stops the reader.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from txlab.errors import LabError
 from txlab.files import open_regular
 from txlab.runs.directory import RunDirectory, RunInfo, RunState, state_of, tables_of
 from txlab.runs.events import LONGEST, LineCursor, Replaced, Row, place_of
+from txlab.runs.external_logs.mirror import mirror_at
 from txlab.runs.folder import is_run
-from txlab.runs.foreign.mirror import mirror_at
 from txlab.runs.frames import FrameIndex
 from txlab.runs.live_rows import MEASURED, Branch, Series, parse
 
@@ -44,15 +44,15 @@ class RunReader:
     """One run directory, past or still growing.
 
     `light` is for lists of many runs: run.json, heartbeat, the last 64 KiB of the log and 64 rows of the rest; it is
-    never `complete` for a longer log. With `background` the first poll of a long log starts catching up in a thread of
-    its own; `catch_up` then waits for it.
+    never `complete` for a longer log. With `background` the first poll of a long log starts catching up in a background
+    thread; `catch_up` then waits for it.
 
     Arrays in a Series are read-only and do not change when the run continues. All methods are thread-safe.
 
     info     run.json as last read successfully     state  of the run, as of the last poll
     version  increases whenever the reader's answers have changed
     problem  why run.json could not be read, or which entry of the directory does not belong to a run
-    left_out  how many rows of the log are not kept, because it has too many names or too much beside its numbers
+    left_out  how many rows of the log are not kept, because it has too many names or too many other rows
 
     Raises LabError if the directory does not exist or is not a run.
     """
@@ -106,29 +106,29 @@ class RunReader:
                 changed |= self._frames.refresh()
             if changed:
                 self.version += 1
-            told, self._told = self._told, self.version
+            last_told, self._told = self._told, self.version
         far_behind = self._whole is not None or self._cursor.behind > EACH_POLL
         if self.background and far_behind and self._cursor.reachable:
             self.catch_up_in_background()
-        return told != self.version
+        return last_told != self.version
 
     def _look(self) -> bool:
         """Read run.json and heartbeat."""
         before = (self.info, self.state.status, self.state.step, self.problem)
-        if self._renewed(self.directory.run_file):
+        if self._has_changed(self.directory.run_file):
             try:
                 self.info, self._garbled = RunInfo.load(self.directory), ""
             except LabError as error:  # garbled or gone: keep what is known and try again later
                 self._garbled = str(error)
                 self._files.pop(self.directory.run_file, None)
-        if self._renewed(self.directory.path, follow=True):
-            wrong = self.directory.misplaced()
+        if self._has_changed(self.directory.path, follow=True):
+            wrong = self.directory.find_misplaced()
             self._misplaced = f"{wrong}, which no run of txlab has" if wrong else ""
         self.problem = self._garbled or self._misplaced
         self.state = state_of(self.directory, self.info)
         return before != (self.info, self.state.status, self.state.step, self.problem)
 
-    def _renewed(self, path: Path, follow: bool = False) -> bool:
+    def _has_changed(self, path: Path, follow: bool = False) -> bool:
         """Whether a directory, or a file that is replaced by renaming, has changed since the last call."""
         try:
             about = path.stat(follow_symlinks=follow)
@@ -164,7 +164,7 @@ class RunReader:
         events = self.directory.events
         how = (LIGHT_TAIL, LIGHT_SAMPLES, LIGHT_BLOCK, 0) if self.light else (TAIL, SAMPLES, BLOCK, SEARCHED)
         try:
-            self._branch, offset = sampled_branch(events, *how)
+            self._branch, offset = sample_branch(events, *how)
         except OSError:
             return False
         self._whole = Branch(), LineCursor(events)
@@ -180,7 +180,7 @@ class RunReader:
         return self._whole is None and self._cursor.behind <= self._cursor.waiting
 
     def catch_up(self, seconds: float = math.inf) -> bool:
-        """Read the log to its end, or for so many seconds, in slices of a few milliseconds. Returns `complete`.
+        """Read the log to its end, or for `seconds`, in slices of a few milliseconds. Returns `complete`.
 
         If a background thread is already catching up, this waits for it.
         """
@@ -227,7 +227,7 @@ class RunReader:
     @property
     def scenario(self) -> dict[str, Any]:
         """scenario.toml as plain tables; {} while it is absent or not TOML."""
-        if self._renewed(self.directory.scenario_file):
+        if self._has_changed(self.directory.scenario_file):
             try:
                 self._scenario = tables_of(self.directory)
             except LabError:
@@ -250,13 +250,13 @@ class RunReader:
     def series(self, name: str) -> Series:
         """A metric on the live branch, by step; empty if there is none of that name."""
         with self._lock:
-            found = self._series.get(name)
-            if found is None:
-                found = self._series[name] = self._branch.series(name)
-            return found
+            series = self._series.get(name)
+            if series is None:
+                series = self._series[name] = self._branch.series(name)
+            return series
 
     def dead_series(self, name: str) -> list[Series]:
-        """The branches of a metric that rewinds ended, oldest first; to be drawn faintly."""
+        """The branches of a metric that rewinds ended, oldest first; drawn faintly."""
         with self._lock:
             return self._branch.dead_series(name)
 
@@ -282,14 +282,14 @@ class RunReader:
 
     @property
     def omission(self) -> str:
-        """What of the log is left out, in words; "" if nothing is."""
+        """A sentence about omitted rows; "" if there are none."""
         if not self.left_out:
             return ""
         rows = f"{self.left_out:,} rows".replace(",", " ") if self.left_out > 1 else "1 row"
-        return f"{rows} of the log left out: too many names, too much beside the numbers, or too many rewinds"
+        return f"{rows} of the log left out: too many names, too much besides numbers, or too many rewinds"
 
 
-def sampled_branch(path: Path, tail: int, samples: int, block: int, searched: int) -> tuple[Branch, int]:
+def sample_branch(path: Path, tail: int, samples: int, block: int, searched: int) -> tuple[Branch, int]:
     """A branch of sampled live rows plus all of the tail, and the offset after the last complete line.
 
     Notable: sampled rows must be live, or the curve would show steps that were rewound. So the rewinds are found first,
@@ -328,7 +328,7 @@ def sampled_branch(path: Path, tail: int, samples: int, block: int, searched: in
 def find_rewinds(descriptor: int, end: int) -> list[tuple[int, int]] | None:
     """(offset, step) of every rewind before `end`, in order; None if there are too many."""
     word = b'"rewind"'
-    found: list[tuple[int, int]] = []
+    rewinds: list[tuple[int, int]] = []
     position = parsed = 0
     while position < end and (chunk := os.pread(descriptor, min(CHUNK, end - position), position)):
         complete = chunk.rfind(b"\n") + 1 or len(chunk)  # a line longer than the chunk is not a row
@@ -338,18 +338,18 @@ def find_rewinds(descriptor: int, end: int) -> list[tuple[int, int]] | None:
             line = chunk[line_start : line_end if line_end >= 0 else complete]
             row = parse(line)
             if row is not None and row["event"] == "rewind":
-                found.append((position + line_start, row["step"]))
+                rewinds.append((position + line_start, row["step"]))
             parsed += len(line)
-            if len(found) > MOST_REWINDS or parsed > PARSED:
+            if len(rewinds) > MOST_REWINDS or parsed > PARSED:
                 return None
             at = chunk.find(word, line_start + len(line), complete)
         position += complete
-    return found
+    return rewinds
 
 
 def sample(descriptor: int, end: int, samples: int, size: int) -> list[tuple[int, Row]]:
     """From evenly spaced blocks: the first row of each set of metrics, and all other rows, with their offsets."""
-    found: list[tuple[int, Row]] = []
+    rows: list[tuple[int, Row]] = []
     stride = max(end // max(samples, 1), size)
     for place in range(0, end, stride):
         block = os.pread(descriptor, min(size, end - place), place)
@@ -363,8 +363,8 @@ def sample(descriptor: int, end: int, samples: int, size: int) -> list[tuple[int
                 names = (row["event"], *row["values"])
                 if names not in seen:
                     seen.add(names)
-                    found.append((place + position, row))
+                    rows.append((place + position, row))
             elif row is not None and row["event"] != "rewind":
-                found.append((place + position, row))
+                rows.append((place + position, row))
             position = newline + 1
-    return found
+    return rows

@@ -1,8 +1,8 @@
-"""Starting a recording: a new run, or one that goes on after its program was killed.
+"""Starting a recording: a new run, or one that continues after its program was killed.
 
-Notable: a run with an id is the folder of that name, so that the same line finds it again. Where the loop goes on is
-not asked for: the first step that it logs says so, and if that step was made before, a rewind to the one before it is
-recorded. In the other processes of a training that has several, the recording is silent.
+Notable: a run with an id is the folder of that name, so that the same line finds it again. The loop does not pass the
+step at which it continues: the first logged step tells, and if it was logged before, a rewind to the step before it is
+recorded. In a training of several processes, only one records; the others are silent.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from txlab.runs.directory import RunDirectory, info_of, new_info, tables_of
 from txlab.runs.events import LineCursor
 from txlab.runs.folder import create_run_directory, is_run
 from txlab.runs.label import write_label
-from txlab.runs.loop_values import configured, listed, whole
+from txlab.runs.loop_values import flatten_config, format_scenario, whole
 from txlab.runs.origin import command_line, commit_of, program_folder
 from txlab.runs.recorder import begin_recording
 from txlab.runs.recording import Recording
@@ -52,14 +52,14 @@ def record(
             scenario.toml, as JSON or as its text
     steps   the total number of steps, if known, so that a screen can show the progress
     tags, group, notes  by which people find and sort runs
-    id      the name of its folder, so that `resume=True` goes on with the run of that id, if there is one already
+    id      the name of its folder, so that `resume=True` continues the run of that id, if there is one already
 
     Raises LabError if the directory cannot be created, if there is a run of that id and it is not to be resumed, and if
     another process still writes it.
     """
     name, title, notes = text_of(name), text_of(title), text_of(notes)
-    tags, group = _checked(tags, group)
-    given: Any = steps  # a program may well compute it as a float
+    tags, group = _check(tags, group)
+    given: Any = steps  # programs may compute it as a float
     steps = max(0, whole(int(given) if isinstance(given, float) and given.is_integer() else given or 0, -1))
     if id and not (isinstance(id, str) and re.fullmatch(r"\w[\w.-]{0,79}", id, re.ASCII)):
         raise LabError(f"id {text_of(id, 60)!r}: an id is 1 to 80 letters, digits, dots, dashes and underscores")
@@ -69,26 +69,26 @@ def record(
         return Recording(RunDirectory(folder / (id or name)), None, contextlib.ExitStack(), config)
     known = bool(id) and is_run(folder / id)
     if known and not resume:
-        raise LabError(f"there is a run {id!r} in {folder} already; record(…, resume=True) goes on with it")
+        raise LabError(f"there is a run {id!r} in {folder} already; record(…, resume=True) continues it")
     out = folder / id if id else None
-    run = (RunDirectory(folder / id) if known else create_run_directory(folder, name, out)).held()
+    run = (RunDirectory(folder / id) if known else create_run_directory(folder, name, out)).hold_open()
     recording: Recording | None = None
     try:
         with contextlib.ExitStack() as lock:
             lock.enter_context(writing(run))
             info = info_of(run) if known else new_info(run, name, "recorded", title, steps)
             if not info.recorded:
-                raise LabError(f"{run.path} was not recorded by a loop of its own; txlab resume goes on with it")
+                raise LabError(f"{run.path} was not recorded by a loop; txlab resume continues it")
             info.command, info.git = command_line(), commit_of(program_folder())
             info.title, info.steps = title or info.title, steps or info.steps
             info.tags, info.group = tags or info.tags, group or info.group
             info.facts = {key: value for key, value in info.facts.items() if key not in ("takes", "adjustable")}
             if known:
-                found = tables_of(run).get("config")
-                config = {**(found if isinstance(found, dict) else {}), **config}
+                earlier = tables_of(run).get("config")
+                config = {**(earlier if isinstance(earlier, dict) else {}), **config}
                 Inbox(run).clear()
-            info.config = listed(config)
-            run.write("scenario.toml", configured(name, config))
+            info.config = flatten_config(config)
+            run.write("scenario.toml", format_scenario(name, config))
             recorder = begin_recording(run, info, frames_mb)
             recording = Recording(run, recorder, lock.pop_all(), config)
         if known:
@@ -101,7 +101,7 @@ def record(
     except BaseException as error:
         if recording is not None:
             recording.abandon()
-        if not known:  # what is not recorded leaves nothing
+        if not known:  # a failed start leaves nothing behind
             shutil.rmtree(run.path, ignore_errors=True)
         if isinstance(error, OSError):
             raise LabError(f"{run.path} cannot be recorded: {error.strerror or error}") from None
@@ -109,7 +109,26 @@ def record(
     return recording
 
 
-def _checked(tags: Iterable[str], group: str) -> tuple[list[str], str]:
+def continue_run(before: Recording) -> Recording:
+    """Continue a run of this process that has ended, at its last step.
+
+    Raises LabError if another process writes it, or its directory cannot be written.
+    """
+    run = RunDirectory(before.path).hold_open()
+    try:
+        with contextlib.ExitStack() as lock:
+            lock.enter_context(writing(run))
+            info = info_of(run)
+            Inbox(run).clear()
+            recorder = begin_recording(run, info, before.recorder.frames.budget_bytes / 1e6)
+            recording = Recording(run, recorder, lock.pop_all(), before.config)
+        recorder.row("start", recorder.step, pid=info.pid, host=info.host, resumed_from=recorder.step)
+    except OSError as error:
+        raise LabError(f"{run.path} cannot be recorded: {error.strerror or error}") from None
+    return recording
+
+
+def _check(tags: Iterable[str], group: str) -> tuple[list[str], str]:
     given = list(tags) if isinstance(tags, Iterable) and not isinstance(tags, (str, bytes)) else [None]
     if not all(isinstance(tag, str) and 0 < len(tag) <= LONGEST_TAG for tag in given):
         raise LabError(f"tags are a list of texts of 1 to {LONGEST_TAG} characters, not {text_of(tags, 60)!r}")

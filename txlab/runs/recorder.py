@@ -1,7 +1,7 @@
 """The one writer of a run directory: rows, heartbeat, frames, checkpoints, run.json.
 
 Notable: values that are still on a GPU wait in a buffer and are fetched together (at most every quarter of a second),
-so that recording does not synchronise the device at each step; on a CPU a row is written at once. A row leaves the
+so that recording does not synchronise the device at each step; on a CPU a row is written immediately. A row leaves the
 buffer only when it has been written. fdatasync and heartbeat run in a thread, out of the loop's way. A reserve file is
 deleted on a full disk, so that the end can be written.
 """
@@ -84,7 +84,7 @@ class Recorder:
         self.alarms, self.command = Alarms(time.time()), AlertCommand()
         self._noted: set[str] = set()  # what went wrong with the command, or in the thread
         self._closing = threading.Event()
-        # Kept: a laptop's host name changes with its network, and this process is not another one then.
+        # Kept, because a laptop's host name changes with its network.
         self._us = {"pid": os.getpid(), "host": socket.gethostname()}
         self._beaten = False
         self._beat()
@@ -95,9 +95,9 @@ class Recorder:
 
     # Rows
 
-    def row(self, event: str, step: int, **said: Any) -> None:
+    def row(self, event: str, step: int, **content: Any) -> None:
         """Write one row, after any waiting rows. After an OSError it is kept and written later."""
-        self._add({"event": event, "time": time.time(), "step": step, **said})
+        self._add({"event": event, "time": time.time(), "step": step, **content})
         if len(self._waiting) == 1:
             self._write_waiting()
 
@@ -149,12 +149,12 @@ class Recorder:
         self.row("note", step, text=text)
 
     def alert(self, step: int, alert: Alert) -> None:
-        """Record an alert, count it in run.json, and tell the user's own command."""
+        """Record an alert, count it in run.json, and start the user's command."""
         self.row("alert", step, **asdict(alert))
         self._tell(step, alert)
 
     def _tell(self, step: int, alert: Alert) -> None:
-        """Count an alert in run.json and tell the command of it; whatever goes wrong there is only noted."""
+        """Count an alert in run.json and start the command for it; failures are only noted."""
         known = self.info.alerts
         worst = max((level for level in LEVELS if level in (alert.level, known.get("level"))), key=LEVELS.index)
         about = {"title": alert.title, "step": step, "time": time.time()}
@@ -166,7 +166,7 @@ class Recorder:
         )
 
     def _note_once(self, why: str) -> None:
-        """Note what went wrong, past the rows that wait: another thread may have found it."""
+        """Note a failure ahead of the waiting rows, since another thread may have found it."""
         if why and why not in self._noted:
             self._noted.add(why)
             self.events.write({"event": "note", "time": time.time(), "step": self.step, "text": why})
@@ -180,8 +180,8 @@ class Recorder:
         after: float | None = None,
         replayed: bool = False,
     ) -> None:
-        """Record a person's request and its result; `error` None = it was carried out."""
-        said = {"count": request.count} if request.request == "step" else {}
+        """Record a request and its result; `error` None = it was carried out."""
+        details = {"count": request.count} if request.request == "step" else {}
         self.row(
             "control",
             step,
@@ -194,11 +194,11 @@ class Recorder:
             applied=error is None,
             error=error,
             replayed=replayed,
-            **said,
+            **details,
         )
 
     def rewind(self, to: int, came_from: int, reason: str, explicit: bool) -> None:
-        """Rewind: only rows and frames up to step `to` still count; `explicit` = a person requested it, so the changes
+        """Rewind: only rows and frames up to step `to` still count; `explicit` = the user requested it, so the changes
         made after that step are not repeated."""
         self.row("rewind", to, **{"from": came_from}, reason=reason, explicit=explicit)
         self.frames.rewind(to)
@@ -225,14 +225,14 @@ class Recorder:
         self.info.save(self.run)
 
     def status(self, status: str) -> None:
-        """Set the status, running or paused; readers see it at once."""
+        """Set the status, running or paused; readers see it immediately."""
         self.info.status, self.info.step = status, self.step
         self.alarms.rest(time.time(), status == "paused")
         self.info.save(self.run)
         self._beat()
 
     def waiting(self, what: str) -> None:
-        """Say in run.json what the run waits for; "" = it goes on."""
+        """Record in run.json what the run waits for; "" = it continues."""
         self.info.facts = {**self.info.facts, "waiting": what}
         self.alarms.rest(time.time(), bool(what))
         self.info.step = self.step
@@ -253,7 +253,7 @@ class Recorder:
             status, reason = ("failed", lost) if status == "done" else (status, f"{reason}; {lost}".lstrip("; "))
         self.info.status, self.info.reason = status, reason
         self.info.step, self.info.ended = self.step, time.time()
-        with contextlib.ExitStack() as then:  # last first: if one raises, the others are still done
+        with contextlib.ExitStack() as then:  # last first: if a callback raises, the others still run
             then.callback(self.events.close)
             then.callback(self._beat)
             then.callback(self._write_info)
@@ -263,7 +263,7 @@ class Recorder:
                 self.events.sync()
 
     def _write_info(self) -> None:
-        data = self.info.encoded()
+        data = self.info.to_json()
         with contextlib.suppress(OSError):
             try:
                 self.run.write("run.json", data, durable=True)
@@ -362,7 +362,8 @@ class Recorder:
                         self._note_once(f"heartbeat: {type(error).__name__}: {one_line(error)}")
 
     def _look(self) -> None:
-        """Let the clock find what no row tells; written past the rows that wait, which belong to the loop's thread."""
+        """Let the clock find trouble that no row shows; written ahead of the waiting rows, which belong to the loop's
+        thread."""
         with contextlib.suppress(OSError):
             disk = os.fstatvfs(self.events.descriptor)
             free, size = disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize

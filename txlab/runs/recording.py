@@ -29,9 +29,9 @@ from txlab.runs.alerts import LEVELS, Alert
 from txlab.runs.as_json import table_of, text_of
 from txlab.runs.control import Inbox, Request
 from txlab.runs.directory import RunDirectory
-from txlab.runs.frames import FrameIndex
+from txlab.runs.frames import FrameIndex, merge_frames
 from txlab.runs.loop import write_traceback
-from txlab.runs.loop_values import configured, listed, metric, whole
+from txlab.runs.loop_values import flatten_config, format_scenario, metric, whole
 from txlab.runs.pictures import counts_of, pixels_of
 from txlab.runs.recorder import Recorder
 from txlab.runs.steering import LearningRate, Number, Parameter, Steering
@@ -53,7 +53,7 @@ class Recording:
     def __init__(
         self, run: RunDirectory, recorder: Recorder | None, lock: contextlib.ExitStack, config: Mapping[str, Any]
     ) -> None:
-        """Without a recorder it is silent: the recording of a process that does not record, where nothing happens."""
+        """Without a recorder it is silent: in a process that does not record, all calls do nothing."""
         self.path, self.config = run.path, dict(config if isinstance(config, Mapping) else table_of(config))
         self.silent = recorder is None
         self.inbox = Inbox(run)
@@ -65,8 +65,8 @@ class Recording:
         self._logger = 0  # that thread
         self._answered = time.monotonic()
         self._reached: WeakKeyDictionary[threading.Thread, dict[str, int]] = WeakKeyDictionary()
-        self._own: set[str] = set()  # metrics with steps of their own: at some point behind the run
-        self._before: dict[str, int] = {}  # of a resumed run: where the metrics were, until the loop says where it is
+        self._own: set[str] = set()  # metrics that count other steps: at some point behind the run
+        self._before: dict[str, int] = {}  # of a resumed run: its last steps, until the loop logs one
         self.framed = 0  # the step of the last frame
         self.steering = Steering(self)
         self._watched: WatchedModel | None = None
@@ -81,8 +81,8 @@ class Recording:
     ) -> None:
         """Record the numbers of a step by name: `log(3, loss=.5)`, `log(3, {"train/loss": .5}, lr=1e-3)`.
 
-        Tensors on a device are copied there and fetched later, many at once. The steps of a metric may not go back,
-        but each metric has steps of its own, and so has each thread.
+        Tensors on a device are copied there and fetched later in batches. The steps of a metric may not go back, but
+        metrics and threads may be at different steps.
 
         Raises LabError, and records nothing of this call, for a value that is not a single number, a step that goes
         back, a run that is closed, and in a fork of the recording process.
@@ -90,8 +90,8 @@ class Recording:
         self._log(step, values, named, forward=True)
 
     def add(self, step: SupportsIndex, values: Mapping[str, SupportsFloat]) -> None:
-        """Record numbers as `log` does, but let the steps of a metric come in any order: for writers and loggers of
-        other programs, which give on what they were given. Of two values of a step the later counts."""
+        """Record numbers as `log` does, but allow the steps of a metric in any order: for writers and loggers of other
+        programs, which pass on their input. Of two values at the same step the later counts."""
         self._log(step, values, {}, forward=False)
 
     def _log(
@@ -142,8 +142,8 @@ class Recording:
         texts: Mapping[str, str] | None = None,
         facts: Mapping[str, Any] | None = None,
     ) -> None:
-        """Record a frame: named arrays, rows of labels, texts, and facts that say how to read them. What is recorded of
-        the same step later is added to it."""
+        """Record a frame: named arrays, rows of labels, texts, and facts that describe them. Later frames of the same
+        step are merged into it."""
         self._frame(Frame(whole(step), tensors, tokens or {}, texts or {}, facts or {}))
 
     def _frame(self, frame: Frame) -> None:
@@ -155,18 +155,18 @@ class Recording:
             if frame.step < self.framed:
                 raise LabError(f"a frame of step {frame.step} comes after one of step {self.framed}")
             if frame.step == self.framed and frame.step in self.recorder.frames.steps:
-                frame = merged(FrameIndex(self.path / "frames").read(frame.step), frame)
+                frame = merge_frames(FrameIndex(self.path / "frames").read(frame.step), frame)
             self.recorder.frames.write(frame)
             self.framed = frame.step
 
     def image(self, step: SupportsIndex, name: str, image: Array) -> None:
-        """Record a picture: (H, W), (H, W, 3) or (3, H, W), bytes, numbers from 0 to 1, or any others, which are spread
-        from their least to their greatest. Sides beyond 512 pixels are averaged down."""
+        """Record a picture: (H, W), (H, W, 3) or (3, H, W), bytes, numbers from 0 to 1, or any others, which are scaled
+        from their least to their greatest. Sides longer than 512 pixels are averaged down."""
         pixels, span = pixels_of(image)
         self.frame(step, {f"image/{text_of(name)}": pixels}, facts={"image": {text_of(name): span}})
 
     def histogram(self, step: SupportsIndex, name: str, values: Array, bins: int = 64) -> None:
-        """Record how the values of a tensor or an array are spread; they are counted on their device."""
+        """Record the distribution of the values of a tensor or an array; they are counted on their device."""
         counts, span = counts_of(values, bins)
         self.frame(step, {f"histogram/{text_of(name)}": counts}, facts={"histogram": {text_of(name): span}})
 
@@ -175,7 +175,7 @@ class Recording:
         self._row("sample", step, prompt=prompt, text=text)
 
     def text(self, step: SupportsIndex, name: str, text: str) -> None:
-        """Record a text under a name: a translation, a table, whatever is to be read."""
+        """Record a text under a name: a translation, a table."""
         self._row("sample", step, prompt="", text=text, name=name)
 
     def note(self, step: SupportsIndex, text: str) -> None:
@@ -183,45 +183,45 @@ class Recording:
         self._row("note", step, text=text)
 
     def alert(self, title: str, text: str = "", level: str = "warning", step: SupportsIndex | None = None) -> None:
-        """Tell people: a row of the log, a sign on the screens, and the user's own command if there is one.
+        """Raise an alert: a row of the log, a sign on the screens, and the user's command if there is one.
 
         level  info, warning or error; LabError if it is another
         """
-        found = {"warn": "warning"}.get(level.lower(), level.lower()) if isinstance(level, str) else level
-        if found not in LEVELS:
+        known_level = {"warn": "warning"}.get(level.lower(), level.lower()) if isinstance(level, str) else level
+        if known_level not in LEVELS:
             raise LabError(f"level {text_of(level, 40)!r} is not allowed; allowed: {', '.join(LEVELS)}")
         with self.turn:
             if not self._ignores():
                 at = self.recorder.step if step is None else whole(step)
-                self.recorder.alert(at, Alert(text_of(title), text_of(text), found))
+                self.recorder.alert(at, Alert(text_of(title), text_of(text), known_level))
 
     def configure(self, values: Any = None, /, **named: Any) -> None:
-        """Add to the configuration that the run is described by, a mapping, a Namespace or a dataclass; what has the
-        same name is replaced."""
+        """Add entries, a mapping, a Namespace or a dataclass, to the run's configuration; entries of the same name are
+        replaced."""
         self.config |= {**(values if isinstance(values, Mapping) else table_of(values)), **named}
         with self.turn:
             if not self._ignores():
                 info = self.recorder.info
-                info.config = listed(self.config)
-                self.recorder.run.write("scenario.toml", configured(info.scenario, self.config))
+                info.config = flatten_config(self.config)
+                self.recorder.run.write("scenario.toml", format_scenario(info.scenario, self.config))
                 info.save(self.recorder.run)
 
     def checkpoint(self, step: SupportsIndex, path: str | Path = "") -> None:
         """Record that the loop has saved a checkpoint, and where."""
         self._row("checkpoint", step, **({"path": str(path)} if path else {}))
 
-    def _row(self, event: str, step: SupportsIndex, **said: str) -> None:
+    def _row(self, event: str, step: SupportsIndex, **content: str) -> None:
         step = whole(step)
         with self.turn:
             if not self._ignores():
-                self.recorder.row(event, step, **said)
+                self.recorder.row(event, step, **content)
 
     # Requests
 
     def adjustable(self, name: str, value: Number, low: float, high: float, apply: Callable[[float], object]) -> None:
-        """Declare a number that a person may change while the loop runs and polls.
+        """Declare a number that the user may change while the loop runs and polls.
 
-        value  what it is now, or a function that reads it
+        value  its current value, or a function that reads it
         apply  called with the new value, in the thread that polls, between two steps
         """
         self.steering.declare(name, Parameter(value, low, high, apply))
@@ -229,23 +229,23 @@ class Recording:
     def learning_rate(
         self, optimizer: Any, scheduler: Any = None, low: float = 1e-12, high: float = 100.0, name: str = "lr"
     ) -> None:
-        """Declare the learning rate of a torch optimizer as adjustable. With its scheduler, what is changed is the peak
-        that the schedule is a share of."""
+        """Declare the learning rate of a torch optimizer as adjustable. With its scheduler, changes apply to the peak
+        of the schedule."""
         rate = LearningRate(optimizer, scheduler)
         self.adjustable(name, rate.value, low, high, rate.set)
 
     def saves(self, save: Callable[[int], object]) -> None:
-        """Declare how the loop saves: `save(step)` is called when somebody asks for a checkpoint, and before a stop.
-        If it returns a path, that is recorded."""
+        """Declare how the loop saves: `save(step)` is called when a checkpoint is requested, and before a stop. If it
+        returns a path, that is recorded."""
         self.steering.saves(save)
 
     def poll(self, step: SupportsIndex | None = None, together: bool = False) -> bool:
-        """Carry out what people have asked for, wait while the run is paused; False = somebody asked the loop to stop.
+        """Carry out requests, and wait while the run is paused; False = the loop was asked to stop.
 
-        To be called once a step, from one thread: `if not run.poll(): break`. It looks into the inbox at most 20 times
-        a second, and else takes a microsecond.
+        To be called once per step, from one thread: `if not run.poll(): break`. It checks the inbox at most 20 times a
+        second, and otherwise takes a microsecond.
 
-        together  in a training of several processes: all of them call it, and do the same between the same two steps
+        together  in a training of several processes: all of them call it, and act between the same two steps
         """
         if self._refusal:
             raise LabError(self._refusal)
@@ -262,34 +262,34 @@ class Recording:
         tokens: Sequence[str] | None = None,
         tokenizer: Any = None,
     ) -> None:
-        """Record every so many steps what a torch module attends to on one short input, and how large its activations
-        and gradients are, layer by layer. The Attention screen opens it.
+        """Record every `every` steps the attention of a torch module on one short input, and the norms of its
+        activations and gradients, layer by layer. The Attention screen opens it.
 
-        probe      what the module is called with: a tensor of token ids (1, T), a dictionary of arguments, or a tuple;
-                   with a tokenizer, a text
-        tokens     labels of the T positions; else they are decoded by the tokenizer, else the ids themselves
+        probe      the module's input: a tensor of token ids (1, T), a dictionary of arguments, or a tuple; with a
+                   tokenizer, a text
+        tokens     labels of the T positions; else decoded by the tokenizer, else the ids themselves
 
-        The first is recorded at once, so that a probe that the module does not take is said here: LabError. Costs a
-        forward pass without gradients; the module's mode and all random numbers stay as they are.
+        The first is recorded immediately, so that a probe that does not fit the module raises LabError here. Costs a
+        forward pass without gradients; the module's mode and all random states are restored.
         """
         from txlab.runs.watched_model import WatchedModel
 
         if not self.silent:
             watched = WatchedModel(model, probe, self.recorder.step, every, tokens, tokenizer)
-            self._seen(self.recorder.step, watched.first)
+            self._record_look(self.recorder.step, watched.first)
             self._watched = watched
 
     def _look(self, watched: WatchedModel, step: int) -> None:
-        """Look into a watched model if it is time. A look that fails is noted once, and never ends the loop."""
+        """Probe a watched model if it is due. A failure is noted once, and never ends the loop."""
         try:
             if (look := watched.look(step)) is not None:
-                self._seen(step, look)
+                self._record_look(step, look)
         except Exception as error:
             if not self._blind:
                 self._blind = True
                 self.note(step, f"the model could not be looked into: {type(error).__name__}: {one_line(error)}")
 
-    def _seen(self, step: int, look: Look) -> None:
+    def _record_look(self, step: int, look: Look) -> None:
         if look.note:
             self.note(step, look.note)
         if look.frame is not None:
@@ -326,14 +326,14 @@ class Recording:
             status, reason = ("interrupted", self.signal) if self.signal else ("done", reason)
         self.end(status, reason)
 
-    # Of a run that goes on
+    # Of a resumed run
 
     def goes_on(self, before: Mapping[str, int], step: int) -> None:
-        """Take note of where an earlier process left the run, metric by metric."""
+        """Store the last step of each metric of an earlier process."""
         self._before, self.recorder.step = dict(before), step
 
     def _resumes_at(self, step: int, names: Iterable[str]) -> None:
-        """Rewind if a step that was made before is made again: the loop resumed from a checkpoint before it."""
+        """Rewind if a step is logged again: the loop resumed from a checkpoint before it."""
         known = [self._before[name] for name in names if name in self._before]
         furthest = max(known, default=-1 if names else max(self._before.values()))
         if step <= furthest:
@@ -344,15 +344,15 @@ class Recording:
     # Called by steering.py
 
     def requests(self) -> list[Request]:
-        """Take the requests from the inbox; notices, as `log` does, when the directory is gone."""
-        found: list[Request] = []
+        """Take the requests from the inbox; detects, as `log` does, that the directory is gone."""
+        requests: list[Request] = []
         with self.turn:
             self._answered = time.monotonic()
             if self.recorder.gone:
                 self.give_up()
             elif self.open:
-                found = self.inbox.take()
-        return found
+                requests = self.inbox.take()
+        return requests
 
     # Called by ending.py
 
@@ -361,7 +361,7 @@ class Recording:
         """Whether the calling thread is writing the run."""
         return self.turn.thread == threading.get_ident()
 
-    def signalled(self, name: str) -> None:
+    def note_signal(self, name: str) -> None:
         """Note a signal; the program's own handler decides what happens."""
         self.signal = self.signal or name
         with contextlib.suppress(LabError, OSError):
@@ -380,7 +380,7 @@ class Recording:
             if status == "done" and self.steering.stopping:
                 status, reason = "stopped", self.steering.stopping
             self.open, self._refusal = False, f"{self.path} is closed; nothing more can be recorded"
-            with contextlib.ExitStack() as then:  # last first: if one raises, the others are still done
+            with contextlib.ExitStack() as then:  # last first: if a callback raises, the others still run
                 then.callback(ending.forget, self)
                 then.callback(self._lock.close)
                 then.callback(self.recorder.finish, status, reason)
@@ -398,7 +398,7 @@ class Recording:
         self._lock.close()
 
     def _answer(self, ended: bool = False) -> None:
-        """Refuse the requests in the inbox, if nobody polls, and notice when the directory is gone."""
+        """Refuse the requests in the inbox if the loop does not poll, and detect that the directory is gone."""
         self._answered = time.monotonic()
         if self.recorder.gone:
             self.give_up()
@@ -426,7 +426,7 @@ class Recording:
         self.abandon()
 
     def abandon(self) -> None:
-        """Let go of the directory without writing an end."""
+        """Release the directory without writing an end."""
         self.open = False
         self.recorder.close()
         self._lock.close()
@@ -438,21 +438,6 @@ class Recording:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if self.open:
             ending.end_with(self, error)
-
-
-def merged(before: Frame, now: Frame) -> Frame:
-    """What two frames of a step say; what both name is as the later one has it. Tables among the facts are joined."""
-    facts = dict(before.facts)
-    for name, value in now.facts.items():
-        known = facts.get(name)
-        facts[name] = {**known, **value} if isinstance(known, dict) and isinstance(value, Mapping) else value
-    return Frame(
-        now.step,
-        {**before.tensors, **now.tensors},
-        {**before.tokens, **now.tokens},
-        {**before.texts, **now.texts},
-        facts,
-    )
 
 
 class _Turn:

@@ -1,4 +1,4 @@
-"""Which folder runs are in. Every command knows it before it imports anything else."""
+"""The folder of runs. Every command sets it before it imports anything else."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _chosen: Path | None = None
 
 
 def choose_root(folder: Path | None) -> None:
-    """Let the runs of this process, and of those that it starts, be in a folder; None = where `default_root` says."""
+    """Set the folder of runs of this process and of its children; None = `default_root`."""
     global _chosen
     _chosen = None if folder is None else folder.absolute()
 
@@ -20,5 +20,5 @@ def default_root() -> Path:
 
 
 def environment_of_child() -> dict[str, str]:
-    """The environment of a process that is started from here, which then has the same folder of runs."""
+    """The environment of a child process with the same folder of runs."""
     return {**os.environ, **({} if _chosen is None else {"TXLAB_RUNS": str(_chosen)})}

@@ -1,10 +1,10 @@
-"""The games that people have not finished, one file each, so that a console that dies takes no game with it.
+"""Unfinished games, one file each, so that no game is lost when a console dies.
 
     {"format": 1, "game": "backgammon", "seed": 7, "seats": {"1": "you", "-1": "random"}, "moves": ["8/5 6/5"], …}
 
 A file is written whole after each move, removed when the game ends, and named after the process that plays it. A game
-whose process is gone may be continued by any other, which takes the file over by renaming it: of two, one succeeds.
-What is read is checked: its size, its form, and every move by the rules.
+whose process is gone may be continued by any other, which takes the file over by renaming it: if two try, one succeeds.
+Files are checked when read: their size, their form, and every move by the rules.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from txlab.files import atomic_write, read_regular
 FORMAT = 1
 LARGEST = 256 * 1024
 MOST_MOVES, LONGEST_NAME = 5_000, 300
-ELSEWHERE = 86_400.0  # seconds without a move after which a game of another machine, with the same folder, is left
+ELSEWHERE = 86_400.0  # seconds without a move after which another machine's game counts as abandoned
 KEPT = 20
-"""Games that stay; of more, the oldest are removed."""
+"""Games that are kept; the oldest beyond that are removed."""
 NAME = re.compile(r"(\d{1,10})-([0-9a-f]{8})\.json", re.ASCII)  # process, a random number
 
 
@@ -43,7 +43,7 @@ def games_folder() -> Path:
 
 @dataclass(frozen=True)
 class SavedGame:
-    """seats   side → who sits there: "you", a named player, or RUN@STEP
+    """seats   side → its player: "you", a named player, or RUN@STEP
     time    of the last move, Unix seconds
     """
 
@@ -57,11 +57,11 @@ class SavedGame:
 
     def playing(self) -> Playing:
         """The game, replayed. LabError if it is not known or a move is not legal."""
-        return Playing.replayed(game_named(self.game).game, self.seed, self.moves)
+        return Playing.replay_moves(game_named(self.game).game, self.seed, self.moves)
 
 
 class GameFile:
-    """Where the game of this console is written; nothing is there before `write` and after `remove`."""
+    """The file of this console's game; it exists between `write` and `remove`."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = games_folder() if folder is None else folder
@@ -81,7 +81,7 @@ class GameFile:
             (self.folder / self.name).unlink(missing_ok=True)
 
     def take_over(self, path: Path) -> bool:
-        """Make that file this one's; False if another process was quicker, or it has gone."""
+        """Take over that file; False if another process was quicker, or it is gone."""
         try:
             path.rename(self.folder / self.name)
         except OSError:
@@ -90,9 +90,9 @@ class GameFile:
 
 
 def left_behind(folder: Path | None = None) -> Iterator[tuple[Path, SavedGame]]:
-    """The games whose process has gone, newest first; those that cannot be read are passed over, the oldest removed."""
+    """The games whose process is gone, newest first; unreadable ones are skipped, the oldest removed."""
     folder = games_folder() if folder is None else folder
-    found: list[tuple[float, Path]] = []
+    games: list[tuple[float, Path]] = []
     with suppress(OSError):
         for path in folder.iterdir():
             named = NAME.fullmatch(path.name)
@@ -100,12 +100,12 @@ def left_behind(folder: Path | None = None) -> Iterator[tuple[Path, SavedGame]]:
                 with suppress(OSError):
                     when = path.lstat().st_mtime
                     if not plays_on(int(named[1]), when):
-                        found.append((when, path))
-    found.sort(reverse=True)
-    for _, path in found[KEPT:]:
+                        games.append((when, path))
+    games.sort(reverse=True)
+    for _, path in games[KEPT:]:
         with suppress(OSError):
             path.unlink()
-    for when, path in found[:KEPT]:
+    for when, path in games[:KEPT]:
         with suppress(LabError):
             saved = read_saved(path)
             if saved.host == socket.gethostname() or time.time() - when > ELSEWHERE:
@@ -113,7 +113,7 @@ def left_behind(folder: Path | None = None) -> Iterator[tuple[Path, SavedGame]]:
 
 
 def plays_on(process: int, written: float) -> bool:
-    """Whether the process that wrote a file then is still there; not another one that has its number now."""
+    """Whether the process that wrote a file is still running, and not another one that reuses its pid."""
     import psutil
 
     try:
@@ -132,11 +132,11 @@ def read_saved(path: Path) -> SavedGame:
         raise LabError(f"{path.name}: cannot be read: {one_line(error)}") from error
     except orjson.JSONDecodeError as error:
         raise LabError(f"{path.name}: not JSON: {one_line(error)}") from error
-    return checked(value, path.name)
+    return check_game(value, path.name)
 
 
-def checked(value: Any, where: str) -> SavedGame:
-    """The game in this JSON value. LabError that names what does not fit."""
+def check_game(value: Any, where: str) -> SavedGame:
+    """The game in this JSON value. LabError that names the invalid entry."""
 
     def require(key: str, fits: bool) -> None:
         if not fits:

@@ -13,6 +13,7 @@ import os
 import re
 import stat
 import tomllib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,10 +28,20 @@ from pydantic import BaseModel, ValidationError
 from txlab.errors import LabError, nearest
 from txlab.experiments import tokenizer_store
 from txlab.experiments.kind import kind_named, kind_names
-from txlab.experiments.schema import CHAPTERS, Scenario, Start
+from txlab.experiments.schema import CATALOGUE_ORDER, Scenario, Start
 from txlab.files import open_regular, shipped_path
 from txlab.plugins import plugins
-from txlab.runs.scenario_errors import LONGEST_QUOTE, Complaint, complaints, escaped, given, quoted, table_in_list
+from txlab.runs.former_names import current_tables
+from txlab.runs.scenario_errors import (
+    LONGEST_QUOTE,
+    Complaint,
+    complaints,
+    escape,
+    format_value,
+    quote,
+    table_in_list,
+    usual_key,
+)
 
 # A scenario is a page of text. The bound keeps a wrong path (a data set, a device) from being read into memory.
 LARGEST_FILE = 256 * 1024
@@ -48,7 +59,7 @@ Key = tuple[str, ...]
 @dataclass(frozen=True)
 class LoadedScenario:
     """A validated scenario; `name` is safe in a file name; `origin` tells people where it came from; `changes` are the
-    settings (dotted key → value) that the caller gave and the file has otherwise or not at all."""
+    settings (dotted key → value) given by the caller that differ from the file."""
 
     scenario: Scenario
     name: str
@@ -65,21 +76,21 @@ class CatalogueEntry:
     scenario: Scenario
 
 
-def shipped() -> dict[str, Path]:
+def shipped_scenarios() -> dict[str, Path]:
     """Name → file of the scenarios that come with txlab, sorted by name."""
     return scenarios_in(shipped_path("scenarios"))
 
 
-def installed() -> dict[str, Path]:
-    """The same, with those of other packages: entry points of the group `txlab.scenarios` name packages such as
+def installed_scenarios() -> dict[str, Path]:
+    """The same, including those of other packages: entry points of the group `txlab.scenarios` name packages such as
     "toy.scenarios" that contain TOML files. txlab's own names take precedence."""
-    found: dict[str, Path] = {}
+    scenarios: dict[str, Path] = {}
     for point in plugins(ENTRY_POINTS).values():
         with suppress(ImportError, ValueError):
             spec = find_spec(point.value)
             for folder in (spec and spec.submodule_search_locations) or ():
-                found |= scenarios_in(Path(folder))
-    return found | shipped()
+                scenarios |= scenarios_in(Path(folder))
+    return scenarios | shipped_scenarios()
 
 
 def scenarios_in(folder: Path) -> dict[str, Path]:
@@ -87,14 +98,15 @@ def scenarios_in(folder: Path) -> dict[str, Path]:
 
 
 def catalogue() -> list[CatalogueEntry]:
-    """The scenarios that come with txlab and with other packages, by chapter of the formulas and then by duration,
-    shortest first; those of unknown duration come last."""
-    entries = [CatalogueEntry(name, path, load_scenario(str(path)).scenario) for name, path in installed().items()]
-    chapters = list(CHAPTERS)
+    """The scenarios that come with txlab and with other packages, by chapter, language models first, and then by
+    duration, shortest first, unknown durations last."""
+    entries = [
+        CatalogueEntry(name, path, load_scenario(str(path)).scenario) for name, path in installed_scenarios().items()
+    ]
 
     def place(entry: CatalogueEntry) -> tuple[int, float]:
         about = entry.scenario.about
-        return chapters.index(about.chapter), about.minutes or math.inf
+        return CATALOGUE_ORDER.index(about.chapter), about.minutes or math.inf
 
     return sorted(entries, key=place)
 
@@ -108,22 +120,23 @@ def load_scenario(
     """
     path = find_scenario(name_or_path)
     text = read_text(path)
-    table = parse(text, path)
-    said: dict[Key, str] = {}  # what the command line sets, as it was typed: for errors and for relative paths
+    table = tables_in(text, path)
+    settings: dict[Key, str] = {}  # the command line's settings as typed: for errors and for relative paths
     for override in overrides:
         key, value = parse_override(override)
+        key = schema_key(table, key)
         list_defaults(table, key)
         put(table, key, value)
-        said[key] = override
+        settings[key] = override
     if seed is not None:
         put(table, ("seed",), seed)
-        said[("seed",)] = f"--seed {seed}"
+        settings[("seed",)] = f"--seed {seed}"
     if device is not None:
         put(table, ("compute", "device"), device)
-        said[("compute", "device")] = f"--device {escaped(device)}"
-    scenario = with_absolute_paths(check(table, text, path, said), path, said)
-    written, now = parse(text, path), scenario.model_dump()
-    changes = {".".join(key): value for key in said if (value := value_at(now, key)) != value_at(written, key)}
+        settings[("compute", "device")] = f"--device {escape(device)}"
+    scenario = with_absolute_paths(check(table, text, path, settings), path, settings)
+    written, now = tables_in(text, path), scenario.model_dump()
+    changes = {".".join(key): value for key in settings if (value := value_at(now, key)) != value_at(written, key)}
     return LoadedScenario(scenario, run_name(path), str(path), changes)
 
 
@@ -148,9 +161,9 @@ def find_scenario(name_or_path: str | Path) -> Path:
     given_name = os.fspath(name_or_path)
     looks_like_path = isinstance(name_or_path, Path) or given_name.endswith(".toml") or "/" in given_name
     if not looks_like_path:
-        for known in (shipped, installed):  # other packages are searched only for names that txlab lacks
-            if given_name in (found := known()):
-                return found[given_name]
+        for known in (shipped_scenarios, installed_scenarios):  # other packages only for names that txlab lacks
+            if given_name in (names := known()):
+                return names[given_name]
     path = Path(given_name)
     with suppress(OSError):  # a name that is too long
         if given_name and "\0" not in given_name and path.is_file():
@@ -158,19 +171,19 @@ def find_scenario(name_or_path: str | Path) -> Path:
     if looks_like_path and path.name and "\0" not in given_name:
         return path  # reading it will say what is wrong
     raise LabError(
-        f"no scenario is called {quoted(given_name)}{nearest(given_name, installed())}; allowed: a file, or "
-        f"one of the {len(installed())} that txlab scenarios lists"
+        f"no scenario is called {quote(given_name)}{nearest(given_name, installed_scenarios())}; allowed: a file, or "
+        f"one of the {len(installed_scenarios())} that txlab scenarios lists"
     )
 
 
 def read_text(path: Path, follow: bool = True) -> str:
     """Return the text of a scenario file. Raises LabError if it is missing, too large, not a file, or not UTF-8."""
-    shown = escaped(str(path))
+    shown = escape(str(path))
     try:
         mode = path.stat(follow_symlinks=follow).st_mode
         if stat.S_ISDIR(mode):
             own = path / "scenario.toml"
-            nested = f" (nearest: {escaped(str(own))})" if own.is_file() else ""
+            nested = f" (nearest: {escape(str(own))})" if own.is_file() else ""
             raise LabError(f"{shown} is a folder; a scenario is a TOML file{nested}")
         if not stat.S_ISREG(mode):  # a FIFO would block for ever
             raise LabError(f"{shown} is not a regular file; a scenario is a TOML file")
@@ -190,7 +203,7 @@ def read_text(path: Path, follow: bool = True) -> str:
 
 def parse(text: str, path: Path) -> dict[str, Any]:
     """Parse a TOML text into a table. Raises LabError for anything that is not valid TOML."""
-    shown = escaped(str(path))
+    shown = escape(str(path))
     if has_deep_key(text):
         raise LabError(f"{shown} has a key of more than 32 parts; a scenario has tables of one level")
     try:
@@ -198,7 +211,16 @@ def parse(text: str, path: Path) -> dict[str, Any]:
     except RecursionError:
         raise LabError(f"{shown} is nested too deeply; a scenario has tables of one level") from None
     except ValueError as error:  # also: an integer of more digits than Python reads
-        raise LabError(f"{shown}{why_no_toml(text, escaped(str(error))[:200])}") from None
+        raise LabError(f"{shown}{why_no_toml(text, escape(str(error))[:200])}") from None
+
+
+def tables_in(text: str, path: Path) -> dict[str, Any]:
+    """Parse a scenario file. One that belongs to a run may be older than a renaming: its names are made current."""
+    table = parse(text, path)
+    of_a_run = path.name == "scenario.toml" and any(
+        (path.parent / name).exists() for name in ("run.json", "events.jsonl")
+    )
+    return current_tables(table) if of_a_run else table
 
 
 def has_deep_key(text: str) -> bool:
@@ -215,7 +237,7 @@ def why_no_toml(text: str, error: str) -> str:
     line = lines[int(place[1]) - 1].strip()
     bare = re.fullmatch(r"[\w.-]+\s*=\s*[A-Za-z~./][\w~./ -]*", line) and "invalid value" in error.lower()
     hint = "; strings need quotes" if bare else ""
-    cut = escaped(line if len(line) <= LONGEST_QUOTE else f"{line[:LONGEST_QUOTE]}…")
+    cut = escape(line if len(line) <= LONGEST_QUOTE else f"{line[:LONGEST_QUOTE]}…")
     return f", line {place[1]}: `{cut}` is not valid TOML: {error[: place.start()]} (column {place[2]}){hint}"
 
 
@@ -228,8 +250,15 @@ def parse_override(override: str) -> tuple[Key, Any]:
     key, equals, raw = override.partition("=")
     parts = tuple(part.strip() for part in key.split("."))
     if not equals or not all(parts) or len(parts) > 8:
-        raise LabError(f"--set {quoted(override)} is not of the form key=value, e.g. --set train.steps=100")
+        raise LabError(f"--set {quote(override)} is not of the form key=value, e.g. --set train.steps=100")
     return parts, parse_value(raw)
+
+
+def schema_key(table: Mapping[str, Any], key: Key) -> Key:
+    """Return the schema's key for a usual name such as train.lr; any other key as it is."""
+    kind = table.get("kind")
+    usual = usual_key(kind_named(kind).schema, key) if isinstance(kind, str) and kind in kind_names() else ""
+    return tuple(usual.split(".")) if usual else key
 
 
 def parse_value(raw: str) -> Any:
@@ -245,10 +274,10 @@ def parse_value(raw: str) -> Any:
 
 
 def put(table: dict[str, Any], key: Key, value: Any) -> None:
-    """Set a dotted key; a value in place of a table is replaced by one, and the schema reports it if that is wrong.
+    """Set a dotted key; a plain value on the way is replaced by a table, and the schema reports it if that is wrong.
 
-    In a list of tables the key goes on with the name or the number of one: learners.sarsa.alpha, learners.0.alpha.
-    LabError if there is none.
+    In a list of tables the key continues with the name or the number of a table: learners.sarsa.alpha,
+    learners.0.alpha. LabError if there is none.
     """
     here: Any = table
     for place, part in enumerate(key[:-1]):
@@ -259,9 +288,7 @@ def put(table: dict[str, Any], key: Key, value: Any) -> None:
             here[part] = {}
         here = here[part]
     if is_tables(here):
-        raise LabError(
-            f"--set: {escaped('.'.join(key))} is a table; {escaped('.'.join(key))}.KEY=VALUE sets a key of it"
-        )
+        raise LabError(f"--set: {escape('.'.join(key))} is a table; {escape('.'.join(key))}.KEY=VALUE sets a key of it")
     here[key[-1]] = value
 
 
@@ -271,7 +298,7 @@ def is_tables(value: Any) -> bool:
 
 
 def table_in(tables: list[dict[str, Any]], key: Key, wanted: str) -> dict[str, Any]:
-    """The table with this number, from 0, or this name: its label, or else its rule. LabError if it is not one."""
+    """The table with this number, from 0, or this name: its label, or else its rule. LabError if it is not unique."""
     names = table_names(tables)
     if names.count(wanted) == 1:
         return tables[names.index(wanted)]
@@ -281,18 +308,18 @@ def table_in(tables: list[dict[str, Any]], key: Key, wanted: str) -> dict[str, A
     allowed = f"allowed: 0 to {len(tables) - 1}" if len(tables) > 1 else "allowed: 0"
     listed = ", ".join(name for name in dict.fromkeys(names) if names.count(name) == 1 and not name.isdecimal())
     raise LabError(
-        f"--set: {escaped('.'.join(key))}: {several} called {quoted(wanted)}{nearest(wanted, names)}; {allowed}"
-        + (f", {escaped(listed)}" if listed else "")
+        f"--set: {escape('.'.join(key))}: {several} called {quote(wanted)}{nearest(wanted, names)}; {allowed}"
+        + (f", {escape(listed)}" if listed else "")
     )
 
 
 def table_names(tables: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What the tables of a list are called: by their label, or else by their rule, or else by their number, from 0."""
+    """The names of the tables of a list: the label, or else the rule, or else the number, from 0."""
     return [str(each.get("label") or each.get("rule") or each.get("name") or n) for n, each in enumerate(tables)]
 
 
 def list_defaults(table: dict[str, Any], key: Key) -> None:
-    """Write out the tables that a list has by default, if the file leaves it out and the key is of one of them."""
+    """Write out the default tables of a list, if the file omits it and the key belongs to one of them."""
     kind = table.get("kind")
     if len(key) > 1 and key[0] not in table and isinstance(kind, str) and kind in kind_names():
         field = kind_named(kind).schema.model_fields.get(key[0])
@@ -301,70 +328,86 @@ def list_defaults(table: dict[str, Any], key: Key) -> None:
             table[key[0]] = [each.model_dump(exclude_unset=True) for each in default]
 
 
-def check(table: dict[str, Any], text: str, path: Path, said: Mapping[Key, str]) -> Scenario:
+def check(table: dict[str, Any], text: str, path: Path, settings: Mapping[Key, str]) -> Scenario:
     """Validate the table as a scenario of its kind; LabError, one sentence, if it is invalid."""
     kind = table.get("kind")
     known = kind_names()
     if not isinstance(kind, str) or kind not in known:
-        place = "--set" if ("kind",) in said else escaped(str(path))
-        what = f"kind = {given(kind)} is not an experiment" if "kind" in table else "kind is missing"
+        place = "--set" if ("kind",) in settings else escape(str(path))
+        what = f"kind = {format_value(kind)} is not an experiment" if "kind" in table else "kind is missing"
         close = nearest(kind, known) if isinstance(kind, str) else ""
         raise LabError(f"{place}: {what}{close}; allowed: {', '.join(map(repr, known))}")
     schema = kind_named(kind).schema
     try:
         return schema.model_validate(table)
     except ValidationError as error:
-        found = complaints(schema, error)
+        mistakes = complaints(schema, error)
     # A text of digits from the command line was read as a number: `--set data.text=2024` means the file "2024".
-    again = [c.key for c in found if c.expects_text and c.key in said]
+    again = [c.key for c in mistakes if c.expects_text and c.key in settings]
     if again:
         for key in again:
-            put(table, key, said[key].partition("=")[2])
+            put(table, key, settings[key].partition("=")[2])
         return check(
             table,
             text,
             path,
-            {key: words for key, words in said.items() if key not in again} | dict.fromkeys(again, ""),
+            {key: words for key, words in settings.items() if key not in again} | dict.fromkeys(again, ""),
         )
-    raise LabError(sentence(found, text, path, said))
+    raise LabError(sentence(mistakes, text, path, settings))
 
 
-def sentence(found: Sequence[Complaint], text: str, path: Path, said: Mapping[Key, str]) -> str:
+def sentence(mistakes: Sequence[Complaint], text: str, path: Path, settings: Mapping[Key, str]) -> str:
     """One sentence for all mistakes: the first complaint, and how many more there are.
 
-    Those from the command line come first, then those in the file, in order of their lines.
+    Those from the command line come first, then those in the file, in order of their lines; a key that is missing
+    comes last, as it may be one that is misspelt.
     """
 
     lines = lines_of(text)
 
     def place(complaint: Complaint) -> tuple[int, str]:
         key = complaint.key
-        words = next((w for other, w in said.items() if other[: len(key)] == key[: len(other)]), None)
+        words = next((w for other, w in settings.items() if other[: len(key)] == key[: len(other)]), None)
         if words is not None:
             return 0, words.split()[0] if words.startswith("--") else "--set"
-        line = lines.get(key)
-        return (line, f"{escaped(str(path))}, line {line}") if line else (LARGEST_FILE, escaped(str(path)))
+        line = line_of(lines, key, complaint.entry)
+        return (line, f"{escape(str(path))}, line {line}") if line else (LARGEST_FILE, escape(str(path)))
 
-    (_, where), first = min(((place(c), c) for c in found), key=lambda pair: pair[0][0])
-    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    (_, where), first = min(((place(c), c) for c in mistakes), key=lambda pair: (pair[1].kind == "missing", pair[0][0]))
+    more = f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else ""
     return f"{where}: {first.text}{more}"
 
 
+def line_of(lines: Mapping[Key, int], key: Key, entry: str = "") -> int | None:
+    """The line of a key, or of an entry "[2].weight" in a list of tables: of the key in it, else of the table."""
+    place = tuple(re.findall(r"\w+", entry))
+    longest = (lines.get((*key, *place[:length])) for length in range(min(2, len(place)), -1, -1))
+    return next((line for line in longest if line), None)
+
+
 def lines_of(text: str) -> dict[Key, int]:
-    """The line (from 1) on which each key and table of a plainly written file first appears."""
-    found: dict[Key, int] = {}
+    """The line (from 1) on which each key and table of a plainly written file first appears; the tables of a list are
+    also numbered, from 0: ("learners", "1", "alpha")."""
+    lines: dict[Key, int] = {}
+    counts: Counter[Key] = Counter()
     table: Key = ()
+    numbered: Key = ()
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
         if stripped.startswith("["):
             name, closed, _ = stripped.lstrip("[").partition("]")
             if closed:
-                table = tuple(part.strip(" \"'") for part in name.split("."))
-                found.setdefault(table, number)
+                table = numbered = tuple(part.strip(" \"'") for part in name.split("."))
+                lines.setdefault(table, number)
+                if stripped.startswith("[["):
+                    numbered = (*table, str(counts[table]))
+                    counts[table] += 1
+                    lines.setdefault(numbered, number)
         elif assignment := re.match(r"([\w.\-\"']+)\s*=", stripped):
-            key = (*table, *(part.strip("\"'") for part in assignment[1].split(".")))
-            found.setdefault(key, number)
-    return found
+            key = tuple(part.strip("\"'") for part in assignment[1].split("."))
+            lines.setdefault((*table, *key), number)
+            lines.setdefault((*numbered, *key), number)
+    return lines
 
 
 def run_name(path: Path) -> str:
@@ -381,13 +424,13 @@ def neighbour(path: Path) -> str:
     except OSError:
         return ""
     close = nearest(path.stem, stems)
-    return escaped(close.replace(")", ".toml)")) if close else escaped(nearest(path.stem, shipped()))
+    return escape(close.replace(")", ".toml)")) if close else escape(nearest(path.stem, shipped_scenarios()))
 
 
 # Paths
 
 
-def with_absolute_paths(scenario: Scenario, path: Path, said: Mapping[Key, str]) -> Scenario:
+def with_absolute_paths(scenario: Scenario, path: Path, settings: Mapping[Key, str]) -> Scenario:
     """Make `data.text`, `data.tokenizer`, `start.run` and `world.file` absolute paths that exist, unless they name
     something other than a file.
 
@@ -395,7 +438,7 @@ def with_absolute_paths(scenario: Scenario, path: Path, said: Mapping[Key, str])
     """
 
     def base(*key: str) -> Path:
-        return Path.cwd() if key in said else path.resolve().parent
+        return Path.cwd() if key in settings else path.resolve().parent
 
     changes: dict[str, BaseModel] = {}
     start, world = getattr(scenario, "start", None), getattr(scenario, "world", None)
@@ -410,56 +453,56 @@ def with_absolute_paths(scenario: Scenario, path: Path, said: Mapping[Key, str])
 
         def absolute(key: str, value: str) -> str:
             name = re.split(r"\W", key)[0]
-            place = f"--set data.{key}" if ("data", name) in said else f"{escaped(str(path))}: data.{key}"
+            place = f"--set data.{key}" if ("data", name) in settings else f"{escape(str(path))}: data.{key}"
             absolute_of = absolute_tokenizer if name == "tokenizer" else absolute_text
-            return absolute_of(value, base("data", name), f"{place} = {quoted(value)}")
+            return absolute_of(value, base("data", name), f"{place} = {quote(value)}")
 
         mixture = getattr(data, "mixture", None) or []
-        found: dict[str, object] = {
+        paths: dict[str, object] = {
             name: absolute(name, value)
             for name in ("text", "tokenizer")
             if isinstance(value := getattr(data, name, None), str)
             and not (name == "text" and mixture)  # a text unused because of a mixture need not exist
         }
         if mixture:
-            found["mixture"] = [
+            paths["mixture"] = [
                 part.model_copy(update={"text": absolute(f"mixture[{number}].text", part.text)})
                 for number, part in enumerate(mixture)
             ]
-        # Set only what has changed, so that model_fields_set still tells which keys a person gave.
-        if found := {name: value for name, value in found.items() if value != getattr(data, name)}:
-            changes["data"] = data.model_copy(update=found)
+        # Set only what has changed, so that model_fields_set still tells which keys the user gave.
+        if paths := {name: value for name, value in paths.items() if value != getattr(data, name)}:
+            changes["data"] = data.model_copy(update=paths)
     return scenario.model_copy(update=changes) if changes else scenario
 
 
-def absolute_text(text: str, base: Path, said: str) -> str:
-    """The name of a corpus, `-`, or the absolute path of a file or folder; LabErrors begin with `said`."""
+def absolute_text(text: str, base: Path, place: str) -> str:
+    """The name of a corpus, `-`, or the absolute path of a file or folder; LabErrors begin with `place`."""
     if text in NAMED_TEXTS:
         return text
     allowed = "allowed: python-docs, python-source, a file, a folder, or -"
     if not text or "\0" in text:
-        raise LabError(f"{said} is not a path; {allowed}")
-    found = existing(text, base)
-    if found is None:
-        raise LabError(f"{said} is neither a corpus nor a file or folder{nearest(text, NAMED_TEXTS[:2])}; {allowed}")
-    return found
+        raise LabError(f"{place} is not a path; {allowed}")
+    path = existing(text, base)
+    if path is None:
+        raise LabError(f"{place} is neither a corpus nor a file or folder{nearest(text, NAMED_TEXTS[:2])}; {allowed}")
+    return path
 
 
-def absolute_tokenizer(tokenizer: str, base: Path, said: str) -> str:
-    """A kind of tokenizer, or the absolute path of a saved tokenizer or a file; LabErrors begin with `said`."""
+def absolute_tokenizer(tokenizer: str, base: Path, place: str) -> str:
+    """A kind of tokenizer, or the absolute path of a saved tokenizer or a file; LabErrors begin with `place`."""
     always = dict.fromkeys([*tokenizer_store.KINDS, *tokenizer_store.BUILT_IN])
     if tokenizer in always:
         return tokenizer
     saved = tokenizer_store.files_by_name()
-    found = existing(str(saved[tokenizer].absolute()) if tokenizer in saved else tokenizer, base)
-    if found is None:
-        names = f" ({', '.join(map(escaped, saved))})" if saved else ""
+    path = existing(str(saved[tokenizer].absolute()) if tokenizer in saved else tokenizer, base)
+    if path is None:
+        names = f" ({', '.join(map(escape, saved))})" if saved else ""
         raise LabError(
-            f"{said} is neither a kind of tokenizer, nor a saved one, nor a file"
-            f"{escaped(nearest(tokenizer, [*always, *saved]))}; allowed: {', '.join(map(quoted, always))}, "
+            f"{place} is neither a kind of tokenizer, nor a saved one, nor a file"
+            f"{escape(nearest(tokenizer, [*always, *saved]))}; allowed: {', '.join(map(quote, always))}, "
             f"a saved tokenizer{names}, or a file"
         )
-    return found
+    return path
 
 
 def existing(given_path: str, base: Path) -> str | None:
@@ -467,8 +510,8 @@ def existing(given_path: str, base: Path) -> str | None:
     if not given_path or "\0" in given_path:
         return None
     expanded = Path(given_path).expanduser() if given_path.startswith("~/") else Path(given_path)
-    found = os.path.abspath(base / expanded)  # noqa: PTH100 - keeps symbolic links as the person wrote them
+    path = os.path.abspath(base / expanded)  # noqa: PTH100 - keeps symbolic links as the user wrote them
     try:
-        return found if Path(found).exists() else None
+        return path if Path(path).exists() else None
     except OSError:  # a name that is too long, a folder that may not be entered
         return None

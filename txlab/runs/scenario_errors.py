@@ -1,6 +1,6 @@
 """Why a table does not fit its schema, in plain sentences: key, given, allowed, nearest.
 
-The allowed values are read from the schema's own annotations and bounds, so a new setting needs no new text.
+The allowed values are read from the schema's own annotations and bounds, so new settings do not require new texts.
 Everything quoted is escaped and shortened: it may come from a hostile file. A file of 256 KiB has room for 20 000
 mistakes, of which one is shown, so the text of a complaint is made only on request (making all of them took minutes).
 """
@@ -18,6 +18,31 @@ from pydantic.fields import FieldInfo
 from txlab.errors import LONG_LIST, nearest
 
 LONGEST_QUOTE = 60
+# Names of other libraries (PyTorch, transformers, nanoGPT) for settings; the first one that a kind has is meant.
+USUAL_NAMES = {
+    "lr": ("learning_rate", "alpha"),
+    "learning_rate": ("learning_rate", "alpha"),
+    "batch_size": ("batch",),
+    "max_steps": ("steps",),
+    "num_steps": ("steps",),
+    "max_iters": ("steps",),
+    "warmup_steps": ("warmup",),
+    "grad_clip": ("clip",),
+    "max_grad_norm": ("clip",),
+    "gradient_accumulation_steps": ("accumulate",),
+    "num_epochs": ("epochs",),
+    "num_train_epochs": ("epochs",),
+    "epochs": ("epochs",),
+    "n_layer": ("layers",),
+    "num_layers": ("layers",),
+    "n_head": ("heads",),
+    "num_heads": ("heads",),
+    "n_embd": ("width",),
+    "d_model": ("width",),
+    "hidden_size": ("width",),
+    "block_size": ("context",),
+    "vocab_size": ("vocabulary",),
+}
 
 
 @dataclass(frozen=True)
@@ -41,26 +66,26 @@ class Complaint:
     def text(self) -> str:
         """The sentence, without the place in the file."""
         field, key, entry = self.field, self.key, self.entry
-        name = escaped(".".join(key)[:LONGEST_QUOTE]) + escaped(entry[:LONGEST_QUOTE])
+        name = escape(".".join(key)[:LONGEST_QUOTE]) + escape(entry[:LONGEST_QUOTE])
         if self.kind == "extra_forbidden":
             known = self.owner.model_fields
             close = nearest(entry.rpartition(".")[2], known) if entry else nearest_key(self.schema, self.owner, key)
-            table = f" in [{escaped('.'.join(key[:-1]))}]" if len(key) > 1 and not entry else ""
+            table = f" in [{escape('.'.join(key[:-1]))}]" if len(key) > 1 and not entry else ""
             listed = "" if close and len(known) > LONG_LIST else f"; allowed{table}: {', '.join(known)}"
             return f"{name} is not a key{close}{listed}"
         if self.kind == "missing":
-            return f"{name} is missing; allowed: {allowed(field)}"
+            return f"{name} is missing; allowed: {describe_allowed(field)}"
         if self.kind == "value_error":  # a rule between several keys, in the schema's own words
-            return f"{name}: {escaped(self.why)}" if name else escaped(self.why)
+            return f"{name}: {escape(self.why)}" if name else escape(self.why)
         value = self.value
         close = nearest(value, choices(field.annotation)) if isinstance(value, str) and field else ""
-        return f"{name} = {given(value)} is not allowed{close}; allowed: {allowed(field)}"
+        return f"{name} = {format_value(value)} is not allowed{close}; allowed: {describe_allowed(field)}"
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     r"""The text with everything that a terminal would interpret made visible.
 
-    >>> escaped("a\x1b[31mb")
+    >>> escape("a\x1b[31mb")
     'a\\x1b[31mb'
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
@@ -69,22 +94,22 @@ def escaped(text: str) -> str:
 def quiet(text: str, longest: int) -> str:
     """The text, escaped where a terminal would act upon it, and cut where it is longer."""
     cut = text if len(text) <= longest else f"{text[: longest - 1]}…"
-    return cut if cut.isprintable() else escaped(cut)
+    return cut if cut.isprintable() else escape(cut)
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """The text in quotes, escaped, and no longer than a line."""
-    shown = escaped(text[: LONGEST_QUOTE + 1])
+    shown = escape(text[: LONGEST_QUOTE + 1])
     return f'"{shown[:LONGEST_QUOTE]}…"' if len(shown) > LONGEST_QUOTE else f'"{shown}"'
 
 
-def given(value: Any) -> str:
-    """A value of a TOML file as a person would write it, shortened."""
+def format_value(value: Any) -> str:
+    """A value as written in a TOML file, shortened."""
     match value:
         case bool():
             return str(value).lower()
         case str():
-            return quoted(value)
+            return quote(value)
         case int() if value.bit_length() > 200:  # str() of a huge integer is slow or refused
             return f"a number of {value.bit_length()} bits"
         case int() | float():
@@ -96,18 +121,18 @@ def given(value: Any) -> str:
         case None:
             return "nothing"
         case _:
-            return quoted(str(value))
+            return quote(str(value))
 
 
 def complaints(schema: type[BaseModel], error: ValidationError) -> list[Complaint]:
-    """The complaints of a validation, one per key, in pydantic's order."""
-    found: dict[tuple[str, ...], Complaint] = {}
+    """The complaints of a validation, one per key or entry of a list, in pydantic's order."""
+    by_key: dict[tuple[tuple[str, ...], str], Complaint] = {}
     for row in error.errors(include_url=False):
         owner, field, key, entry = locate(schema, row["loc"])
         why = str(row.get("ctx", {}).get("error", ""))
         # a union reports an error for each of its branches
-        found.setdefault(key, Complaint(schema, owner, field, key, entry, row["type"], row["input"], why))
-    return list(found.values())
+        by_key.setdefault((key, entry), Complaint(schema, owner, field, key, entry, row["type"], row["input"], why))
+    return list(by_key.values())
 
 
 def locate(
@@ -116,13 +141,13 @@ def locate(
     """Follow a location through the tables: (the table it is in, its field, its dotted key, where inside a list).
 
     What pydantic adds after a field (the branch of a union) is not part of the key. Inside a list of tables the place
-    continues, "[0].weight", and the key remains that of the list, which is what appears in the file.
+    continues, "[0].weight" or "[0].sizes[1]", and the key remains that of the list.
     """
     owner, field, key = schema, None, []
     entry = ""
     for part in loc:
         if isinstance(part, int):
-            entry = f"[{part}]"
+            entry = f"{entry}[{part}]"
         elif entry and field is not None and (inner := table_in_list(field.annotation)) is not None:
             owner, field, entry = inner, inner.model_fields.get(part), f"{entry}.{part}"
         elif field is not None and not is_table(field.annotation):
@@ -149,6 +174,11 @@ def table_in_list(annotation: Any) -> type[BaseModel] | None:
 
 def nearest_key(schema: type[BaseModel], owner: type[BaseModel], key: tuple[str, ...]) -> str:
     """The key that was probably meant: from the same table, or of the same name in another table."""
+    # Most kinds count their steps and have no epochs: a number of epochs is no number of steps, so this is only advice.
+    if usual := usual_key(schema, key) or usual_key(
+        schema, (*key[:-1], "max_steps" if "epochs" in key[-1] else key[-1])
+    ):
+        return f" (nearest: {usual})"
     prefix = ".".join(key[:-1])
     siblings = [f"{prefix}.{name}" if prefix else name for name in owner.model_fields]
     everywhere = list(every_key(schema))
@@ -157,6 +187,25 @@ def nearest_key(schema: type[BaseModel], owner: type[BaseModel], key: tuple[str,
             return f" (nearest: {candidate})"
     wanted = ".".join(key)[:LONGEST_QUOTE]
     return nearest(wanted, siblings) or nearest(wanted, everywhere)
+
+
+def usual_key(schema: type[BaseModel], key: tuple[str, ...]) -> str:
+    """The schema's key for a name that other libraries use, with or without its table; "" if there is none.
+
+    `lr` is `train.learning_rate`, `batch_size` is `train.batch`. Of several tables that have the setting, the name
+    must say which: `policy.lr`.
+    """
+    known = list(every_key(schema))
+    ours = USUAL_NAMES.get(key[-1], ())
+    if ".".join(key) in known:
+        return ""
+    for name in ours:
+        there = [candidate for candidate in known if candidate.rpartition(".")[2] == name]
+        if len(key) > 1:
+            there = [candidate for candidate in there if candidate == ".".join((*key[:-1], name))]
+        if len(there) == 1:
+            return there[0]
+    return ""
 
 
 def every_key(schema: type[BaseModel], prefix: str = "") -> Iterator[str]:
@@ -179,7 +228,7 @@ def is_union(annotation: Any) -> bool:
     return get_origin(annotation) in (Union, types.UnionType)
 
 
-def allowed(field: FieldInfo | None) -> str:
+def describe_allowed(field: FieldInfo | None) -> str:
     """What a field accepts, in words: its type and its bounds."""
     if field is None:
         return "a table"
@@ -195,7 +244,7 @@ def words(annotation: Any) -> str:
         inner, *rules = get_args(annotation)
         return words(inner) + bounds([r for rule in rules for r in (getattr(rule, "metadata", None) or [rule])])
     if origin is Literal:
-        return either([f'"{c}"' if isinstance(c, str) else given(c) for c in get_args(annotation)])
+        return either([f'"{c}"' if isinstance(c, str) else format_value(c) for c in get_args(annotation)])
     if is_union(annotation):
         return either([words(branch) for branch in get_args(annotation) if branch is not types.NoneType])
     if origin is list:
@@ -212,7 +261,7 @@ def words(annotation: Any) -> str:
 def bounds(rules: list[Any]) -> str:
     """The bounds among the rules of a field, e.g. " from 2 to 65536"."""
     limits = {
-        name: bound(getattr(rule, name))
+        name: format_bound(getattr(rule, name))
         for rule in rules
         for name in ("ge", "gt", "le", "lt", "max_length")
         if getattr(rule, name, None) is not None
@@ -230,8 +279,8 @@ def bounds(rules: list[Any]) -> str:
     return f", {' and '.join(parts)}" if parts else ""
 
 
-def bound(limit: Any) -> Any:
-    """A bound as one writes it: 1000000, not 1000000.0."""
+def format_bound(limit: Any) -> Any:
+    """A bound without superfluous digits: 1000000, not 1000000.0."""
     return int(limit) if isinstance(limit, float) and limit.is_integer() else limit
 
 

@@ -1,8 +1,8 @@
 """Initial weights of a run: found, checked and copied when the run is prepared (MATH T12).
 
-Weights and tokenizer are copied into the new run, so that it never needs the old one again and can be resumed
-anywhere, even after the old one has been deleted. Its scenario.toml records which run and step they came from, and a
-digest of the weights, which is checked when they are read.
+Weights and tokenizer are copied into the new run, so that it no longer needs the old one and can be resumed anywhere,
+even after the old one was deleted. Its scenario.toml records which run and step they came from, and a digest of the
+weights, which is checked when they are read.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from txlab.errors import LabError, located, one_line
+from txlab.errors import LabError, one_line, prefix_errors
 from txlab.experiments.schema import Scenario, Start
 from txlab.files import closing
 from txlab.runs.directory import RunDirectory
@@ -47,19 +47,19 @@ def start_of(scenario: Scenario) -> Start:
 
 
 def find_start(scenario: Scenario, root: Path | None = None) -> Found | None:
-    """Find what `start.run` names and fit the scenario to it; None if it is empty.
+    """Find the weights named by `start.run` and fit the scenario to them; None if it is empty.
 
     Raises LabError, one sentence, if there is no such run, it has no checkpoint or another kind of model, or its shape
     or tokenizer does not agree.
     """
     from txlab.experiments.kind import kind_named
-    from txlab.experiments.loaded_model import LoadedModel, kept_tokenizer
+    from txlab.experiments.loaded_model import LoadedModel, encode_tokenizer
     from txlab.experiments.tokenizer_store import kind_of
 
     start = start_of(scenario)
     if not start.run:
         return None
-    model = opened_start(start, root)
+    model = open_start(start, root)
     if start.fingerprint and start.fingerprint != model.fingerprint:
         raise LabError(
             f"start.run = {start.run!r} has other weights now (fingerprint {model.fingerprint[:12]}) than start."
@@ -80,27 +80,27 @@ def find_start(scenario: Scenario, root: Path | None = None) -> Found | None:
         if kind_of(model.tokenizer) == "bytes":
             changes["data"] = data.model_copy(update={"tokenizer": "bytes"})
         else:
-            kept = kept_tokenizer(model.tokenizer)
+            kept = encode_tokenizer(model.tokenizer)
             changes["data"] = data.model_copy(update={"tokenizer": TOKENIZER})
     weights = {name: tensor.detach().clone() for name, tensor in model.weights.items()}
     return Found(adopted.model_copy(update=changes), weights if start.weights else None, kept)
 
 
-def opened_start(start: Start, root: Path | None) -> OpenModel:
+def open_start(start: Start, root: Path | None) -> OpenModel:
     """The model that [start] names."""
     from txlab.runs.models import find_model, open_model
     from txlab.runs.root import default_root
-    from txlab.runs.scenario import shipped
+    from txlab.runs.scenario import shipped_scenarios
 
-    said = f"start.run = {start.run!r}"
+    place = f"start.run = {start.run!r}"
     try:
         find_model(start.run, root)
     except LabError as error:
-        if start.run not in shipped():
-            raise LabError(f"{said}: {error}") from None
+        if start.run not in shipped_scenarios():
+            raise LabError(f"{place}: {error}") from None
         where = Path(root or default_root()).absolute()
-        raise LabError(f"{said}: no run of it is in {where} yet; first run it: txlab run {start.run}") from None
-    with located(said):
+        raise LabError(f"{place}: no run of it is in {where} yet; first run it: txlab run {start.run}") from None
+    with prefix_errors(place):
         model = open_model(start.run, root, start.step or None)
     if start.step and model.step != start.step:
         there = ", ".join(map(str, model.steps)) or "none; it is not a run"
@@ -108,20 +108,20 @@ def opened_start(start: Start, root: Path | None) -> OpenModel:
     return model
 
 
-def told(start: Start) -> str:
+def describe_start(start: Start) -> str:
     """ "2026-11-20_143012_gpt-docs@1800" """
     return Path(start.run).name + (f"@{start.step}" if start.step else "")
 
 
-def write_start(run: RunDirectory, found: Found) -> None:
+def write_start(run: RunDirectory, model: Found) -> None:
     """Write weights and tokenizer into the new run. Raises OSError."""
-    if found.tokenizer is not None:
-        run.write(TOKENIZER, found.tokenizer.encode(), durable=True)
-    if found.weights is not None:
+    if model.tokenizer is not None:
+        run.write(TOKENIZER, model.tokenizer.encode(), durable=True)
+    if model.weights is not None:
         from safetensors.torch import save
 
         # Names that share memory (a tied table) would be refused, so each is stored separately.
-        tensors = {name: tensor.contiguous() for name, tensor in found.weights.items()}
+        tensors = {name: tensor.contiguous() for name, tensor in model.weights.items()}
         run.write(WEIGHTS, save(tensors), durable=True)
 
 

@@ -1,8 +1,8 @@
-"""Requests to the loop of another program, which asks for them once a step: `if not run.poll(): break`.
+"""Requests to another program's loop, which polls for them once per step: `if not run.poll(): break`.
 
-Notable: a loop that never polls takes no requests, and is not said to; from the first poll on run.json names what the
-loop takes, so that screens offer these keys. A pause is a poll that does not return. Whatever a request makes the loop
-do (apply a value, save) happens inside `poll`, in the loop's own thread, between two steps.
+Notable: from the first poll on, run.json lists the requests that the loop accepts, so that screens offer these keys; a
+loop that never polls accepts none. A pause is a poll that does not return. All effects of a request (apply a value,
+save) happen inside `poll`, in the loop's own thread, between two steps.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from txlab.runs.loop import POLL_EVERY
 from txlab.runs.recorder import Recorder
 
 Number = SupportsFloat | Callable[[], SupportsFloat]
-ALONE = "this loop runs in several processes, of which only one asks; run.poll(together=True) in all of them takes this"
+ALONE = "this loop runs in several processes, and only one polls; run.poll(together=True) in all of them takes this"
 
 
 @dataclass
 class Parameter:
-    """What a person may change: `value` is a number, or a function that reads it."""
+    """A parameter that the user may change: `value` is a number, or a function that reads it."""
 
     value: Number
     low: float
@@ -40,10 +40,10 @@ class Parameter:
 
 
 class Steered(Protocol):
-    """The recording of a loop that takes requests.
+    """The recording of a loop that accepts requests.
 
     silent  whether another process records
-    open    whether it is recorded still; only then is there a recorder, which is used within `turn`
+    open    whether it is still recording; only then is there a recorder, to be used within `turn`
     """
 
     silent: bool
@@ -63,9 +63,9 @@ class Steered(Protocol):
 class Steering:
     """The requests of one recorded run, and whether it is paused.
 
-    granted   single steps that a person requested, still to be made before pausing again
-    stopping  who asked for the stop, and when; "" = nobody did
-    news      what the other processes have not been told yet
+    granted   single steps that the user requested, still to be taken before pausing again
+    stopping  who requested the stop, and when; "" = none
+    news      changes not sent to the other processes yet
     """
 
     def __init__(self, run: Steered) -> None:
@@ -78,7 +78,7 @@ class Steering:
         self.news: list[agreement.News] = []
         self.looked = -math.inf
 
-    # What the loop declares
+    # Declarations of the loop
 
     def declare(self, name: str, parameter: Parameter) -> None:
         """Add a parameter, or replace it. Raises LabError if its value is outside its bounds."""
@@ -92,7 +92,7 @@ class Steering:
             self.say()
 
     def say(self) -> None:
-        """Name in run.json what the loop takes."""
+        """List in run.json the requests that the loop accepts."""
         self.polled = True
         adjustable = {n: {"value": p.now(), "low": p.low, "high": p.high} for n, p in self.parameters.items()}
         takes = ["pause", "resume", "step", "stop"] + ["checkpoint"] * bool(self.save)
@@ -110,10 +110,10 @@ class Steering:
         if self.polled:
             self.say()
 
-    # Once a step
+    # Once per step
 
     def poll(self, step: int, together: bool) -> bool:
-        """Carry out what was requested, wait while the run is paused, and return whether the loop should go on."""
+        """Carry out requests, wait while the run is paused, and return whether the loop should continue."""
         self.alone = not together and agreement.several()
         while True:
             verdict = self._verdict(step) if not self.run.silent else agreement.GO
@@ -132,7 +132,8 @@ class Steering:
         return True
 
     def _verdict(self, step: int) -> int:
-        """Take the requests, and return whether to go on, wait or stop. If the directory is gone the loop goes on."""
+        """Take the requests, and return whether to continue, wait or stop. If the directory is gone the loop
+        continues."""
         if not self.run.open:
             return agreement.GO
         if not self.polled:
@@ -152,7 +153,7 @@ class Steering:
         return agreement.WAIT
 
     def _follow(self, news: list[agreement.News]) -> None:
-        """Do what the process that records has done."""
+        """Repeat the actions of the recording process."""
         for name, value in news:
             if not name and self.save is not None:
                 self.save(int(value))
@@ -160,7 +161,7 @@ class Steering:
                 self._apply(name, value)
 
     def _do(self, step: int, request: Request) -> None:
-        """Carry out a request, and answer it."""
+        """Carry out and answer a request."""
         error = request.error or (self.alone and ALONE) or (self.stopping and "the run was stopped before this") or None
         before = after = unsaved = None
         if not error:
@@ -175,10 +176,10 @@ class Steering:
                 case "sample":
                     error = "this loop takes no requests for samples"
                 case "checkpoint":
-                    error = self._saved(step)
+                    error = self._save(step)
                 case "stop":
-                    unsaved = self._saved(step) if self.save is not None else None
-                    self.stopping = f"{request.by or 'somebody'} asked for it at step {step}"
+                    unsaved = self._save(step) if self.save is not None else None
+                    self.stopping = f"{request.by or 'a user'} asked for it at step {step}"
                 case _:  # pause, resume, step
                     self.granted = request.count if request.request == "step" else 0
                     self._pause(request.request != "resume")
@@ -194,8 +195,8 @@ class Steering:
         if not callable(parameter.value):
             parameter.value = value
 
-    def _saved(self, step: int) -> str | None:
-        """Let the loop save, and record where if it says so; else why it was not saved."""
+    def _save(self, step: int) -> str | None:
+        """Let the loop save, and record the path if it returns one; else why it was not saved."""
         if self.save is None:
             return "this loop has not said how it saves: run.saves(function)"
         self.news.append(("", step))
@@ -214,18 +215,18 @@ class Steering:
                 self.run.recorder.status("paused" if paused else "running")
 
 
-# The parameter that most loops have
+# The parameter of most loops
 
 KEYS = ("lr", "initial_lr", "max_lr", "min_lr")  # of a group; the last two are OneCycleLR's
 
 
 class LearningRate:
-    """The learning rate of a torch optimizer as one number: the peak rate of its first group, and with a scheduler what
-    the schedule is a share of.
+    """The learning rate of a torch optimizer as one number: the peak rate of its first group, and with a scheduler the
+    peak of the schedule.
 
-    Notable: a scheduler computes each rate from what it keeps of its own, so a value written into the optimizer's
-    groups is undone by its next step. A change is therefore a factor that everything is multiplied by: the groups,
-    their peaks, and the base rates of the scheduler and of those inside it. Groups keep their ratios to each other.
+    Notable: a scheduler computes each rate from its own state, so a value written into the optimizer's groups is undone
+    by its next step. A change is therefore a factor that everything is multiplied by: the groups, their peaks, and the
+    base rates of the scheduler and of those inside it. Groups keep their ratios to each other.
     """
 
     def __init__(self, optimizer: Any, scheduler: Any = None) -> None:
@@ -240,14 +241,14 @@ class LearningRate:
         return float(self.optimizer.param_groups[0]["lr"])
 
     def set(self, value: float) -> None:
-        """Multiply everything so that the peak becomes `value`; takes effect at once. LabError if the peak is 0."""
+        """Multiply everything so that the peak becomes `value`; takes effect immediately. LabError if the peak is 0."""
         now = self.value()
         if now == 0:
             raise LabError("the learning rate is 0, and no factor changes that")
         factor = value / now
         changed: set[int] = set()  # tensors, which a group and its scheduler may share
 
-        def scaled(rate: Any) -> Any:
+        def scale(rate: Any) -> Any:
             if not hasattr(rate, "mul_"):
                 return rate * factor
             if id(rate) not in changed:  # of a capturable optimizer: changed in place, since a graph may read it
@@ -258,12 +259,12 @@ class LearningRate:
         for group in self.optimizer.param_groups:
             for key in KEYS:
                 if key in group:
-                    group[key] = scaled(group[key])
+                    group[key] = scale(group[key])
         for scheduler in self._schedulers():
             for name in ("base_lrs", "min_lrs", "_last_lr"):
                 held = getattr(scheduler, name, None)
                 if isinstance(held, list):
-                    setattr(scheduler, name, [scaled(rate) for rate in held])
+                    setattr(scheduler, name, [scale(rate) for rate in held])
             if isinstance(getattr(scheduler, "eta_min", None), float):  # the floor of a cosine
                 scheduler.eta_min *= factor
 

@@ -1,8 +1,8 @@
 """A run in a list: its state, its progress, its settings, its primary metric as a small curve.
 
-Notable: no run is read in full (a light reader takes the tail and some samples of the log, .8 ms); one that has ended
-is read once, and of the running ones only those on the screen are. Runs are read several at once, because on a network
-disk a call of the file system takes tens of milliseconds and most of the time is waiting.
+Notable: runs are not read in full (a light reader takes the tail and some samples of the log, .8 ms); an ended run is
+read once, and running ones only while they are on the screen. Several runs are read in parallel, because on a network
+disk a file system call takes tens of milliseconds, mostly waiting.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ import numpy as np
 from txlab.errors import LabError
 from txlab.experiments.kind import kind_of_run
 from txlab.experiments.metric import primary_metrics
-from txlab.runs.directory import RunDirectory
+from txlab.runs.directory import RunDirectory, RunInfo
+from txlab.runs.external_logs.finding import find_logs, with_logs
+from txlab.runs.external_logs.mirror import TITLES, Mirror, mirror_path
 from txlab.runs.folder import each_at_once
-from txlab.runs.foreign.finding import found_logs, with_logs
-from txlab.runs.foreign.mirror import TITLES, Mirror, mirror_path
-from txlab.runs.label import Label, handle_of, read_label, told_changes
+from txlab.runs.label import Label, format_changes, handle_of, read_label
 from txlab.runs.reader import RunReader
 
 SEARCH_EVERY = 10.0  # seconds between searches for other programs' logs
 POINTS = 64  # of the small curve
-FIRST_LOOK = 24  # runs read before the list has said which ones are on the screen
-FURTHER = 250  # runs read in one look when all are asked for: a fifth of a second
+FIRST_LOOK = 24  # runs read before the list knows which ones are on the screen
+FURTHER = 250  # runs read per scan when all are requested: a fifth of a second
 ENDED = ("done", "stopped", "interrupted", "failed", "unreadable")
 GOING = ("created", "running", "paused")
 
@@ -62,9 +62,9 @@ class RunSummary:
     machine: str = ""
     """The other machine that the run is on."""
     stale: str = ""
-    """Why what is shown may be old: the line to its machine is lost."""
+    """Why what is shown may be old: the connection to its machine is lost."""
     handle: str = ""
-    """What the run is called: its given name, or its scenario and what was changed."""
+    """The name of the run: its label, or its scenario and the changed settings."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Dotted key → value: what was changed against the scenario, or the configuration of a recorded run."""
     values: dict[str, float] = field(default_factory=dict)
@@ -83,9 +83,9 @@ class RunSummary:
 
     @property
     def source(self) -> str:
-        """The program whose log this is, as people write it; "" = a run of our own."""
-        told = self.facts.get("source")
-        return TITLES.get(str(told.get("program")), "") if isinstance(told, dict) else ""
+        """The display name of the program whose log this is; "" = a run of txlab."""
+        source = self.facts.get("source")
+        return TITLES.get(str(source.get("program")), "") if isinstance(source, dict) else ""
 
     @property
     def going(self) -> bool:
@@ -93,7 +93,7 @@ class RunSummary:
 
 
 def summary_of(reader: RunReader) -> RunSummary:
-    """Summarize what a reader knows after a poll."""
+    """Summarise the state of a reader after a poll."""
     path, info, state = reader.directory.path, reader.info, reader.state
     names = reader.names("metrics")
     metric = next(iter(primary_metrics(names, kind_of_run(info.kind).METRICS, info.facts.get("headline"))), "")
@@ -110,17 +110,17 @@ def summary_of(reader: RunReader) -> RunSummary:
         state.steps,
         metric,
         float(series.values[-1]) if series is not None and len(series) else None,
-        resampled(series.steps, series.values) if series is not None else (),
+        resample(series.steps, series.values) if series is not None else (),
         int(series.steps[0]) if series is not None and len(series) else 0,
         info.created,
         int(info.seconds(until=time.time())),
         left if left is not None and math.isfinite(left) else None,
         info.facts,
         info.kind,
-        told_changes(info.changes),
+        format_changes(info.changes),
         label := read_label(path),
-        state.far.host if state.far is not None else "",
-        state.far.sentence if state.far is not None else "",
+        state.remote.host if state.remote is not None else "",
+        state.remote.sentence if state.remote is not None else "",
         handle_of(info, label, scenario_name(path, info.scenario)),
         {**info.config, **info.changes},
         {name: value for name in names if (value := reader.latest(name)) is not None and math.isfinite(value)},
@@ -132,12 +132,12 @@ def summary_of(reader: RunReader) -> RunSummary:
 
 
 def unreadable(path: Path, reason: str) -> RunSummary:
-    """Return what can be said of a run that cannot be read."""
+    """Return the summary of an unreadable run."""
     name = scenario_name(path, "")
     return RunSummary(path, path.name, name, status="unreadable", reason=reason, handle=name)
 
 
-def resampled(steps: np.ndarray[Any, Any], values: np.ndarray[Any, Any], points: int = POINTS) -> tuple[float, ...]:
+def resample(steps: np.ndarray[Any, Any], values: np.ndarray[Any, Any], points: int = POINTS) -> tuple[float, ...]:
     """Return the curve at evenly spaced steps: a light reader's values are dense at the end and sparse before."""
     keep = np.isfinite(values)
     steps, values = steps[keep], values[keep]
@@ -153,6 +153,11 @@ def scenario_name(path: Path, scenario: str) -> str:
         return scenario
     head, _, rest = path.name.partition("_")
     return rest.partition("_")[2] or rest if head[:2] == "20" and rest else path.name
+
+
+def handle_in(path: Path, info: RunInfo) -> str:
+    """Return what a run is called on screens; see `label.handle_of`."""
+    return handle_of(info, read_label(path), scenario_name(path, info.scenario))
 
 
 class RunsUnder:
@@ -174,7 +179,7 @@ class RunsUnder:
     ) -> tuple[list[Path], dict[Path, RunSummary]]:
         """Return (runs, newest first; new or changed summaries); `seen` names the runs on the screen.
 
-        With `everything`, some of the runs that were never read are read as well; look again until there are none.
+        With `everything`, some of the runs not read before are read as well; repeat until there are none.
         """
         now = time.monotonic()
         try:
@@ -187,7 +192,7 @@ class RunsUnder:
         due = now - self.scanned > 10 or (now - self.changed < 3 and now - self.scanned > 0.5)
         if force or due or not self.scanned:
             if self.scanned and now - self.searched > SEARCH_EVERY:  # our own runs are shown first
-                logs = {mirror_path(log): log for log in found_logs(self.root)}
+                logs = {mirror_path(log): log for log in find_logs(self.root)}
                 self.mirrors = {path: self.mirrors.get(path) or Mirror(log) for path, log in logs.items()}
                 self.searched = time.monotonic()
             logs_now = [mirror.log for mirror in self.mirrors.values()]
@@ -205,13 +210,13 @@ class RunsUnder:
         return list(self.paths), news
 
     def fresh(self, path: Path) -> RunSummary | None:
-        """Return the summary of a run if anything is new; a run that cannot be read gets a summary that says so."""
+        """Return the summary of a run if anything is new; an unreadable run gets a summary that says so."""
         known = self.known.get(path)
         if (mirror := self.mirrors.get(path)) is not None:
             mirror.look()
             if not (path / "run.json").exists():
                 return None  # it is being made
-        if known is not None and path not in self.readers and not self.restarted(path, known):
+        if known is not None and path not in self.readers and not self.was_restarted(path, known):
             return None
         try:
             reader = self.readers.get(path) or RunReader(path, light=True)
@@ -225,8 +230,8 @@ class RunsUnder:
             self.readers.pop(path, None)
         return now if now != known else None
 
-    def restarted(self, path: Path, known: RunSummary) -> bool:
-        """Return whether one of the files was replaced by which a run that had ended goes on or is labelled."""
+    def was_restarted(self, path: Path, known: RunSummary) -> bool:
+        """Return whether a file was replaced that shows that an ended run was continued or labelled."""
         run = RunDirectory(path)
         newest = 0
         for file in (run.run_file, run.heartbeat, run.path / "label.json"):

@@ -1,5 +1,5 @@
-"""Tensors in the safetensors format, written to and read from descriptors: those of checkpoints, and frames, each in a
-file of its own or many in a pack, where each name is prefixed by its step.
+"""Tensors in the safetensors format, written to and read from descriptors: checkpoints, and frames, each in a single
+file or many in a pack, where each name is prefixed by its step.
 
 Notable: the safetensors library takes a path, which may lead out of a run's directory. Here the header is checked
 against the size of the file before any tensor is trusted, and one tensor of one frame is read with one pread. Format: 8
@@ -26,7 +26,7 @@ import orjson
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
 from txlab.files import OpenFolder, closing, write_whole
-from txlab.runs.as_json import encoded
+from txlab.runs.as_json import encode_json
 
 if TYPE_CHECKING:
     import torch
@@ -58,12 +58,12 @@ DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 
 def encode_header(entries: Mapping[str, Any]) -> bytes:
     """Encode the header of a file, padded so that the tensors are aligned, as the format recommends."""
-    said = orjson.dumps(entries)
-    said += b" " * (-len(said) % 8)
-    return len(said).to_bytes(8, "little") + said
+    header = orjson.dumps(entries)
+    header += b" " * (-len(header) % 8)
+    return len(header).to_bytes(8, "little") + header
 
 
-def laid_out(tensors: Named, entries: dict[str, Any]) -> tuple[bytes, list[memoryview], int]:
+def lay_out(tensors: Named, entries: dict[str, Any]) -> tuple[bytes, list[memoryview], int]:
     """(header of a file of these tensors, after other `entries`; their bytes in its order; the number of those bytes).
 
     The widest types come first, so that each is aligned. TypeError or KeyError for a tensor that cannot be stored.
@@ -124,7 +124,7 @@ def read_places(descriptor: int) -> tuple[dict[str, str], dict[str, TensorPlace]
 
 def save_tensors(folder: OpenFolder, name: str, tensors: Named) -> tuple[int, int]:
     """Write a new file, wait until it is on disk, and return (size, crc32). Raises OSError."""
-    head, pieces, size = laid_out(tensors, {})
+    head, pieces, size = lay_out(tensors, {})
     if len(head) > LARGEST_HEADER:
         raise ValueError(f"{len(tensors)} tensors are too many for one file")
     checksum = 0
@@ -147,7 +147,7 @@ def load_tensors(descriptor: int, checksum: int | None, as_torch: bool) -> dict[
 
     if size > psutil.virtual_memory().available:
         raise ValueError(f"it has {size >> 20} MiB, which is more than the available memory")
-    found: dict[str, Any] = {}
+    loaded: dict[str, Any] = {}
     order = sorted(places, key=lambda name: places[name][2:])
     with os.fdopen(os.dup(descriptor), "rb", buffering=0) as file:
         file.seek(0)
@@ -161,10 +161,10 @@ def load_tensors(descriptor: int, checksum: int | None, as_torch: bool) -> dict[
                 import torch
 
                 tensor = torch.empty(shape, dtype=getattr(torch, OF_TORCH[kind]))  # aligned as torch's kernels require
-                found[name], data = tensor, tensor.reshape(-1).view(torch.uint8).numpy()
+                loaded[name], data = tensor, tensor.reshape(-1).view(torch.uint8).numpy()
             else:
                 data = np.empty(end - begin, np.uint8)
-                found[name] = data.view(TYPES[kind]).reshape(shape)
+                loaded[name] = data.view(TYPES[kind]).reshape(shape)
             rest = data.data
             while rest:
                 taken = file.readinto(rest)
@@ -177,7 +177,7 @@ def load_tensors(descriptor: int, checksum: int | None, as_torch: bool) -> dict[
         raise ValueError("there is extra data after the last tensor")
     if checksum not in (None, crc):
         raise ValueError("the checksum is wrong")
-    return found
+    return loaded
 
 
 # Frames
@@ -236,14 +236,14 @@ def numbers_of(kind: str, data: bytes) -> np.ndarray[Any, Any]:
 def steps_in(folder: OpenFolder, name: str) -> list[int]:
     """The steps of the frames in a file, from its header alone; none if it is damaged."""
     try:
-        with opened(folder, name) as (_, header):
+        with open_frames(folder, name) as (_, header):
             return sorted(header.texts)
     except DAMAGE:
         return []
 
 
 @contextlib.contextmanager
-def opened(
+def open_frames(
     folder: OpenFolder, name: str, known: OrderedDict[tuple[str, Identity], Stored] | None = None
 ) -> Iterator[tuple[int, Stored]]:
     """The descriptor and the header of a file of frames; the header is looked up in `known`, and added to it.
@@ -276,16 +276,16 @@ def encode_frame(frame: Frame) -> bytes:
         arrays[name] = array = np.asarray(tensor)
         if array.dtype.newbyteorder("<") not in NAMES:
             raise LabError(f"the tensor {name} of a frame is of {array.dtype}; allowed: {', '.join(map(str, NAMES))}")
-    said = {
+    header = {
         "tokens": {name: [_valid(label) for label in labels] for name, labels in frame.tokens.items()},
         "texts": {name: _valid(text) for name, text in frame.texts.items()},
         "facts": dict(frame.facts),
     }
     try:
-        text = orjson.dumps(said, default=str, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS).decode()
+        text = orjson.dumps(header, default=str, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS).decode()
     except TypeError:  # an integer of more than 64 bits, what refers to itself
-        text = encoded(said).decode()
-    head, pieces, size = laid_out(arrays, {"__metadata__": {f"{frame.step:08d}": text}})
+        text = encode_json(header).decode()
+    head, pieces, size = lay_out(arrays, {"__metadata__": {f"{frame.step:08d}": text}})
     for has, most, what in ((size, LARGEST_FRAME, "tensors"), (len(head), LARGEST_HEADER, "texts and facts")):
         if has > most:
             raise LabError(f"the {what} of a frame have at most {most >> 20} MiB, not {has >> 20} MiB")
@@ -315,7 +315,7 @@ def write_pack(
     with contextlib.ExitStack() as stack:
         for source in sources:
             try:
-                descriptor, header = stack.enter_context(opened(folder, source))
+                descriptor, header = stack.enter_context(open_frames(folder, source))
             except DAMAGE:
                 continue
             for step, places in header.tensors.items():

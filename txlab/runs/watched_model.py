@@ -1,7 +1,7 @@
-"""A module of somebody's loop that is looked into every so many steps, on one short input.
+"""A module of a user's loop that is probed at regular steps, on one short input.
 
 Notable: gradients are gone when a loop logs (it zeroes them first, or last), but they are complete whenever an
-optimizer steps; so their norms are taken there, by a hook that does nothing at any step but the one before a look.
+optimizer steps; so their norms are taken there, by a hook that is active only at the step before a probe.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SITES = {
 
 @dataclass(frozen=True)
 class Look:
-    """What a look has found: patterns as a frame, norms as metrics, and what a person should know."""
+    """The result of a probe: patterns as a frame, norms as metrics, and notes for the user."""
 
     frame: Frame | None
     values: Mapping[str, Any]
@@ -41,7 +41,7 @@ class Look:
 
 
 class WatchedModel:
-    """Looks into `model` when `look(step)` says that it is time, and once at `step`; see Recording.watch."""
+    """Probes `model` when `look(step)` finds it due, and once at `step`; see Recording.watch."""
 
     def __init__(
         self, model: Any, probe: Any, step: int, every: int, tokens: Sequence[str] | None, tokenizer: Any
@@ -54,16 +54,16 @@ class WatchedModel:
         if not isinstance(model, torch.nn.Module):
             raise LabError(f"watch takes a torch module, not {type(model).__name__}")
         if isinstance(every, bool) or not isinstance(every, int) or every < 1:
-            raise LabError(f"watch looks every so many steps, from 1 on, not {every!r}")
+            raise LabError(f"watch takes a number of steps from 1 on, not {every!r}")
         self.model, self.every, self.tokenizer = plain(model), every, tokenizer
-        self.args, self.kwargs = called_with(probe, tokenizer)
+        self.args, self.kwargs = arguments_of(probe, tokenizer)
         self.tokens = list(tokens) if tokens is not None else None
         self.thread = threading.get_ident()
         self.norms: dict[str, Tensor] = {}  # of the gradients, by the layers, as of the last update before a look
         self.armed = False
         self.seen_at, self.due = step, step - step % every + every
         try:
-            seen = self._seen()
+            seen = self._look_into()
         except LabError:
             raise
         except Exception as error:
@@ -79,13 +79,13 @@ class WatchedModel:
         self.optimizers: dict[int, bool] = {}  # id → whether it updates this model
         self.hook = register_optimizer_step_pre_hook(self._before_update)
         none = "no attention was seen in the model: norms of activations and gradients alone are recorded"
-        self.first = self._found(step, seen, seen.left_out if seen.patterns else none)
+        self.first = self._make_look(step, seen, seen.left_out if seen.patterns else none)
 
     def leave(self) -> None:
         self.hook.remove()
 
     def look(self, step: int) -> Look | None:
-        """Look into the model if it is time; called for each step, from any thread. What the model raises is raised."""
+        """Probe the model if it is due; called for each step, from any thread. Exceptions of the model propagate."""
         if step <= self.seen_at or threading.get_ident() != self.thread:
             return None
         stride, self.seen_at = step - self.seen_at, step
@@ -96,17 +96,17 @@ class WatchedModel:
         if not due:
             return None
         try:
-            return self._found(step, self._seen())
+            return self._make_look(step, self._look_into())
         finally:
             self.norms = {}
 
-    def _seen(self) -> Seen:
+    def _look_into(self) -> Seen:
         import torch
 
         from txlab.engine.interpret.any_module import look_into
 
         device = next((each.device for each in self.model.parameters()), torch.device("cpu"))
-        return look_into(self.model, *moved(self.args, device), **moved(self.kwargs, device))
+        return look_into(self.model, *move_to(self.args, device), **move_to(self.kwargs, device))
 
     def _before_update(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """Take the norms of the gradients, ‖∇‖₂ over the parameters of each layer."""
@@ -128,14 +128,14 @@ class WatchedModel:
                 if grads := [each.grad for each in parameters if each.grad is not None and not each.grad.is_sparse]:
                     self.norms[layer] = torch.stack([norm.float() for norm in norms(grads)]).norm()
 
-    def _found(self, step: int, seen: Seen, note: str = "") -> Look:
+    def _make_look(self, step: int, seen: Seen, note: str = "") -> Look:
         frame = None
         if seen.patterns:
             tensors, tokens, facts = self._frame(seen)
             texts = {"probe": "".join(tokens["probe"])} if "probe" in tokens else {}
             frame = Frame(step, tensors, tokens, texts, facts)
         values: dict[str, Any] = {f"gradient_norm/{self.names[layer]}": norm for layer, norm in self.norms.items()}
-        if step:  # a metric of step 0 would come before those that the loop itself names
+        if step:  # a metric of step 0 would precede the loop's own metrics
             values |= {f"activation_norm/{self.names[layer]}": norm for layer, norm in seen.norms.items()}
         return Look(frame, values, note)
 
@@ -195,7 +195,7 @@ class WatchedModel:
         return str(token)
 
 
-def called_with(probe: Any, tokenizer: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def arguments_of(probe: Any, tokenizer: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments with which a probe calls the module. LabError for a text without a tokenizer."""
     import torch
 
@@ -208,8 +208,8 @@ def called_with(probe: Any, tokenizer: Any) -> tuple[tuple[Any, ...], dict[str, 
             raise LabError(
                 f"a tokenizer has encode(text) and decode(ids), and {type(tokenizer).__name__} has no encode"
             )
-        found = tokenizer.encode(probe)
-        probe = torch.tensor([list(getattr(found, "ids", found))])
+        encoded = tokenizer.encode(probe)
+        probe = torch.tensor([list(getattr(encoded, "ids", encoded))])
     if isinstance(probe, Mapping):
         return (), dict(probe)
     if isinstance(probe, torch.Tensor):
@@ -219,12 +219,12 @@ def called_with(probe: Any, tokenizer: Any) -> tuple[tuple[Any, ...], dict[str, 
     raise LabError(f"a probe is a tensor, a dictionary, a tuple or a text, not {type(probe).__name__}")
 
 
-def moved(value: Any, device: torch.device) -> Any:
+def move_to(value: Any, device: torch.device) -> Any:
     """The same arguments with their tensors on a device."""
     if isinstance(value, Mapping):
-        return {name: moved(each, device) for name, each in value.items()}
+        return {name: move_to(each, device) for name, each in value.items()}
     if isinstance(value, (tuple, list)):
-        return type(value)(moved(each, device) for each in value)
+        return type(value)(move_to(each, device) for each in value)
     return value.to(device) if hasattr(value, "to") and hasattr(value, "device") else value
 
 
@@ -237,7 +237,7 @@ def shortest(paths: Sequence[str]) -> dict[str, str]:
     'h.1'
     """
     for count in range(2, 20):
-        found = {path: ".".join(path.split(".")[-count:]) for path in paths}
-        if len(set(found.values())) == len(paths):
-            return found
+        ends = {path: ".".join(path.split(".")[-count:]) for path in paths}
+        if len(set(ends.values())) == len(paths):
+            return ends
     return {path: path for path in paths}

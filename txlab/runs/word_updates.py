@@ -1,6 +1,6 @@
-"""Why two words of a run of word2vec stand as they do: the update that moved them last, computed again (MATH K4, K5).
+"""Explains the relation of two words in a run of word2vec: the update that last moved them, recomputed (MATH K4, K5).
 
-Windows and noise are functions of seed and step, so the step in which a pair last met is found without computing any
+Windows and noise are functions of seed and step, so the step in which a pair last met is found without computing
 vectors. The checkpoint before it is then restored, and the run repeated up to this step, bit for bit.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def open_updates(what: str, root: Path | None = None) -> tuple[WordUpdates, int | None]:
-    """The updates of a run, and the step that its name asks for: "RUN", "latest", "RUN@1200", see `open_model`."""
+    """The updates of a run, and the step given in its name: "RUN", "latest", "RUN@1200", see `open_model`."""
     place, step = find_model(what, root)
     if not is_run(place):
         raise LabError(f"{what} is not a run, so it has no updates")
@@ -35,7 +35,7 @@ def open_updates(what: str, root: Path | None = None) -> tuple[WordUpdates, int 
 
 
 class WordUpdates:
-    """The updates of a run; `experiment` stands wherever the last question left it.
+    """The updates of a run; `experiment` is at the step of the last query.
 
     LabError if the run is of another kind, or its text cannot be read any more.
     """
@@ -48,16 +48,16 @@ class WordUpdates:
         scenario: Any = scenario_of(run)
         self.run, self.experiment = run, WordVectors(KIND.resolve(scenario))
         self.start = self.experiment.state_dict()
-        self.lock = Lock()  # the console asks in a thread, and again before it has answered
+        self.lock = Lock()  # the console queries in a thread, and again before the answer
         self.words = self.experiment.text.vocabulary.words
 
     def last(self, centre: str, context: str, step: int | None = None, objective: str = "") -> Explanation:
         """Explain the update that moved a centre and a context last, up to `step` (None = up to now), by the first
-        objective of the run or by one that it learns by beside it.
+        objective of the run or by another one of it.
 
-        With CBOW the first word has stood in the window, and the second was to be found. With skip-gram and a full
-        softmax every step moves every pair: explained is where the prediction of that step moves it.
-        LabError if a word is unknown, they never met, or the run does not learn by this objective.
+        With CBOW the first word was in the window, and the second was predicted. With skip-gram and a full softmax
+        every step moves every pair: the explanation is of the prediction of that step. LabError if a word is unknown,
+        they never met, or the run does not learn by this objective.
         """
         models = self.experiment.models
         if objective and objective not in models:
@@ -86,10 +86,10 @@ class WordUpdates:
             )
         self._go_to(before)
         start = self.experiment.state_dict()
-        explain = self._moved_in_block if model.in_blocks else self._moved_by_prediction
-        told = explain(model, before, place, v, u)
+        explain = self._explain_in_block if model.in_blocks else self._explain_by_prediction
+        explanation = explain(model, before, place, v, u)
         self.experiment.load_state_dict(start)
-        return told
+        return explanation
 
     # Skip-gram with shared noise: blocks.
 
@@ -103,7 +103,7 @@ class WordUpdates:
         met = [place for place, block in enumerate(self._blocks(model, step)) if meetings(block, v, u).any()]
         return met[-1] if met else None
 
-    def _moved_in_block(self, model: Word2Vec, step: int, place: int, v: int, u: int) -> Explanation:
+    def _explain_in_block(self, model: Word2Vec, step: int, place: int, v: int, u: int) -> Explanation:
         from txlab.engine.embeddings.why import learn_and_trace, why_pair_moved
 
         parts, alpha = self._blocks(model, step), self.experiment.rate(step)
@@ -121,7 +121,7 @@ class WordUpdates:
         met = [place for place, each in enumerate(stretches) if takes_part(each, model.method, v, u)]
         return met[-1] if met else None
 
-    def _moved_by_prediction(self, model: Word2Vec, step: int, place: int, v: int, u: int) -> Explanation:
+    def _explain_by_prediction(self, model: Word2Vec, step: int, place: int, v: int, u: int) -> Explanation:
         from txlab.engine.embeddings.why_prediction import learn_and_trace, why_prediction_moved
 
         alpha, draws = self.experiment.rate(step), self.experiment.noise_draws(step)
@@ -129,10 +129,10 @@ class WordUpdates:
             if number == place:
                 break
             model.learn_examples(stretch, alpha, draws)
-        found = learn_and_trace(model, stretch, draws, alpha, v, u)
+        prediction = learn_and_trace(model, stretch, draws, alpha, v, u)
         tree = model.method.objective == "hierarchical"
         turns = [int(each) for each in model.turns[u].tolist() if each] if tree else []
-        return why_prediction_moved(found, model.method, step + 1, v, self.words, turns)
+        return why_prediction_moved(prediction, model.method, step + 1, v, self.words, turns)
 
     def _row(self, word: str) -> int:
         ids = self.experiment.text.vocabulary.ids
@@ -141,13 +141,13 @@ class WordUpdates:
         return ids[word]
 
     def _text(self, step: int) -> np.ndarray:
-        """The words of a step, before any are thinned out: far cheaper to look through than its blocks."""
+        """The words of a step, before subsampling: far cheaper to search than its blocks."""
         words = self.experiment.scenario.train.words
         start = step % self.experiment.steps_an_epoch * words
         return np.asarray(self.experiment.text.ids[start : start + words])
 
     def _go_to(self, step: int) -> None:
-        """Restore the newest checkpoint up to `step`, and repeat what follows, changes by a person included."""
+        """Restore the newest checkpoint up to `step`, and repeat the following steps, including the user's changes."""
         checkpoint, _ = checkpoints.read_newest(self.run, step)
         self.experiment.load_state_dict(checkpoint.state if checkpoint else self.start)
         rows, _ = rows_behind(self.run, checkpoint.about.log_bytes if checkpoint else 0)

@@ -1,4 +1,4 @@
-"""What a process does before it writes a run, whether it computes or records it: lock, signals, threads and memory."""
+"""Preparations of a process before it writes a run, computed or recorded: lock, signals, threads and memory."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from typing import Any, Self
 
 import orjson
 
-from txlab.errors import LabError, refused
+from txlab.errors import LabError, convert_os_errors
 from txlab.files import closing, lock
 from txlab.runs.directory import ALIVE, RunDirectory, RunInfo, read_heartbeat, state_of, user_name
-from txlab.runs.ranks import place
+from txlab.runs.ranks import rank_info
 from txlab.runs.root import environment_of_child
 
 SILENT_FOR = 6.0  # seconds, three heartbeats: how long to watch a run that another host claims to compute
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 WAKE = signal.SIGUSR2  # from a thread of this process to its main one
 LOOK_EVERY = 0.25  # seconds
-OF_CLUSTERS = (signal.SIGUSR1,)  # what Slurm is usually asked to send before the time is over
+OF_CLUSTERS = (signal.SIGUSR1,)  # usually requested from Slurm shortly before the time limit
 PACKAGES = ("txlab", "torch", "numpy", "safetensors")
 
 
@@ -49,7 +49,7 @@ def writing(run: RunDirectory) -> Iterator[None]:
     """
     run.require_own()
     run.require_here()
-    with refused(f"{run.lock} cannot be opened"), run.folder() as top:
+    with convert_os_errors(f"{run.lock} cannot be opened"), run.folder() as top:
         descriptor = top.open("lock", os.O_RDWR | os.O_CREAT)
     with closing(descriptor):
         try:
@@ -57,8 +57,8 @@ def writing(run: RunDirectory) -> Iterator[None]:
         except BlockingIOError:
             holder = "another process"
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-                said = orjson.loads(os.pread(descriptor, 1024, 0))
-                holder = f"process {said['pid']} on {said['host']}"
+                writer = orjson.loads(os.pread(descriptor, 1024, 0))
+                holder = f"process {writer['pid']} on {writer['host']}"
             raise LabError(f"{run.path} is being written by {holder}") from None
         except OSError as error:
             raise LabError(f"{run.lock} cannot be locked: {error.strerror}") from None
@@ -70,8 +70,8 @@ def writing(run: RunDirectory) -> Iterator[None]:
 
 
 def require_silence(run: RunDirectory, locked: bool = True) -> None:
-    """Raise LabError if another host computes the run; if one claims to, watch the run for three heartbeats. Without a
-    lock, raise it also if another process of this host does.
+    """Raise LabError if another host computes the run; if a host claims to, watch the run for three heartbeats. Without
+    a lock, raise it also if another process of this host does.
 
     Its clock or ours may be wrong, so an old heartbeat proves nothing; the absence of a new one does.
     """
@@ -89,7 +89,7 @@ def require_silence(run: RunDirectory, locked: bool = True) -> None:
     while time.monotonic() < end:
         time.sleep(min(0.5, SILENT_FOR))
         if (beat := read_heartbeat(run)) and beat != before:
-            raise LabError(f"{run.path} is being written by process {beat['pid']} on {host}: its heartbeat goes on")
+            raise LabError(f"{run.path} is being written by process {beat['pid']} on {host}: its heartbeat continues")
 
 
 def begin(run: RunDirectory, info: RunInfo) -> None:
@@ -100,17 +100,17 @@ def begin(run: RunDirectory, info: RunInfo) -> None:
     info.host, info.user = socket.gethostname(), user_name()
     info.started, info.ended = time.time(), None
     info.versions = versions()
-    with refused(f"{run.run_file} cannot be written"):
+    with convert_os_errors(f"{run.run_file} cannot be written"):
         info.save(run)
 
 
 def versions() -> dict[str, str]:
     """The versions of the software that the numbers depend on."""
-    found = {"python": platform.python_version()}
+    by_package = {"python": platform.python_version()}
     for package in PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[package] = importlib.metadata.version(package)
-    return found
+            by_package[package] = importlib.metadata.version(package)
+    return by_package
 
 
 class Signals:
@@ -130,13 +130,13 @@ class Signals:
     @contextlib.contextmanager
     def at_once(self, asked: Callable[[], bool] = lambda: False) -> Iterator[None]:
         """Raise KeyboardInterrupt for a signal: while a run is prepared (read, probed, compiled) nothing can be lost,
-        and no step boundary comes for a long time. So also once `asked()` is true, which another thread looks at."""
+        and no step boundary comes for a long time. Likewise once `asked()` is true, which another thread checks."""
         left = threading.Event()
         main = threading.get_ident()
 
         def watch() -> None:
             while not left.wait(LOOK_EVERY):
-                if self.received or asked():  # again and again: what is raised in a finaliser is lost
+                if self.received or asked():  # repeatedly: an exception raised in a finaliser is lost
                     signal.pthread_kill(main, WAKE)
 
         self.raising = True
@@ -155,7 +155,7 @@ class Signals:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            for number in SIGNALS if place() is None else SIGNALS + OF_CLUSTERS:
+            for number in SIGNALS if rank_info() is None else SIGNALS + OF_CLUSTERS:
                 if signal.getsignal(number) is not signal.SIG_IGN:
                     self._before[number] = signal.signal(number, self._note)
             self._before[WAKE] = signal.signal(WAKE, self._wake)
@@ -181,8 +181,8 @@ def set_thread_environment() -> None:
 
     GOMP_SPINCOUNT: how many iterations waiting threads spin before they sleep. Long spinning is best on an idle machine
     and ruinous on a busy one, where it burns the time of others. A bfloat16 step of a GPT of 809 k parameters, 2
-    threads on 2 cores, in ms, alone and beside three busy processes: default (about 300 000) 23.6 and 166; 10 000 23.6
-    and 126; 1 000 26.1 and 94.
+    threads on 2 cores, in ms, alone and together with three busy processes: default (about 300 000) 23.6 and 166; 10
+    000 23.6 and 126; 1 000 26.1 and 94.
     """
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
@@ -204,8 +204,8 @@ def keep_freed_memory() -> None:
 
 
 def set_up_process() -> None:
-    """The settings of a process that does nothing but compute a run. They hold for the whole process, so that only the
-    commands make them, before torch is imported; a program that calls `execute` keeps its own."""
+    """The settings of a process that does nothing but compute a run. They affect the whole process, so only the
+    commands apply them, before torch is imported; a program that calls `execute` keeps its own."""
     set_thread_environment()
     keep_freed_memory()
 
@@ -213,8 +213,8 @@ def set_up_process() -> None:
 def python_module(module: str, *words: str) -> list[str]:
     """The command that runs a module of txlab, with `search_path` as its PYTHONPATH.
 
-    Without -P, Python would look for modules in the current folder first, so that a txlab/, a torch.py or a json.py
-    lying there would run.
+    Without -P, Python would look for modules in the current folder first, and would run a txlab/, a torch.py or a
+    json.py there.
     """
     return [sys.executable, "-P", "-m", module, *words]
 
@@ -223,8 +223,8 @@ def search_path() -> str:
     """The PYTHONPATH with which another process finds the package where this one found it.
 
     The folder of an installed package is left out: it is searched anyway, and a program that the process starts in turn
-    (an alert command) may run in another Python, with other packages. Relative folders are those of this process; empty
-    entries, which stand for the current folder, are dropped.
+    (an alert command) may run in another Python, with other packages. Relative folders are resolved from this process's
+    current folder; empty entries, which stand for the current folder, are dropped.
     """
     package = Path(__file__).resolve().parents[2]
     installed = {Path(folder).resolve() for folder in (sysconfig.get_path("purelib"), site.getusersitepackages())}
@@ -232,10 +232,10 @@ def search_path() -> str:
     return os.pathsep.join([*([] if package in installed else [str(package)]), *given])
 
 
-def started(run: RunDirectory, module: str, *words: str, **environment: str) -> subprocess.Popen[bytes]:
+def start_module(run: RunDirectory, module: str, *words: str, **environment: str) -> subprocess.Popen[bytes]:
     """Start a module of txlab as a process that outlives terminal, session and parent, and writes into the run's
     log.txt. Raises LabError."""
-    with refused(f"no process can be started for {run.path}"), run.log_file() as log:
+    with convert_os_errors(f"no process can be started for {run.path}"), run.log_file() as log:
         return subprocess.Popen(
             python_module(module, *words),
             stdin=subprocess.DEVNULL,

@@ -1,1 +1,1 @@
-"""Where the frames of a screen come from: an experiment stepped here (`live`), or a run directory (`recorded`)."""
+"""Sources of frames for screens: an experiment stepped here (`live`), or a run directory (`recorded`)."""

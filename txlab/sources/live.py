@@ -1,9 +1,9 @@
 """A live source: a thread that steps an experiment and carries out orders between two updates.
 
-Notable: Python runs one thread at a time, so this one works in slices of a few milliseconds, yields for a moment when a
-key has come, and has at most one picture on its way to the screen. The thread ends when there is nothing to do, and a
-new one starts with the next order. `Live` needs no terminal and runs in a plain thread; `txlab.tui.session.Session`
-overrides the methods under "Where it runs" for the console.
+Notable: Python runs one thread at a time, so this one works in slices of a few milliseconds, yields for a moment after
+a key, and has at most one picture in transit to the screen. The thread ends when there is nothing to do, and a new one
+starts with the next order. `Live` needs no terminal and runs in a plain thread; `txlab.tui.session.Session` overrides
+the methods under "Where it runs" for the console.
 """
 
 from __future__ import annotations
@@ -13,37 +13,46 @@ import sys
 import threading
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from types import MappingProxyType
-from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
 from txlab.errors import LabError
-from txlab.experiments.protocol import Frame, Metrics
+from txlab.experiments.protocol import Adjustable, Frame, Metrics
 from txlab.runs.live_rows import Series
 from txlab.sources.source import Status
 
 SLICE = 0.004  # seconds of updates between two checks for orders
-STAND_BACK = 0.04  # seconds for which a key has the processor nearly to itself
+STAND_BACK = 0.04  # seconds after a key in which updates are nearly suspended
 SLOW = 60.0  # updates a second slow enough not to delay keys
 SEEN = 15.0  # updates a second up to which each one is shown
 PICTURES = 18.0  # a second, at most
 MOST_UPDATES = 200_000  # in one slice
 PACES = (0.0, 2.0, 5.0, 15.0, 60.0, 1000.0, 20_000.0, float("inf"))
-"""Paces to choose from, in updates a second: 0 is one update for each key, the last one is unlimited."""
+"""Selectable paces, in updates per second: 0 is one update for each key, the last one is unlimited."""
 
 MOST_FRAMES = 600
 MOST_BYTES = 48_000_000
 MOST_POINTS = 2000  # of a metric
 
 
-class Steppable(Protocol):
-    """What a live source requires of an experiment. Every `Experiment` qualifies.
+def next_pace(pace: float, by: int, paces: Sequence[float] = PACES) -> float:
+    """Return the pace `by` places further in `paces`, or the first or last one.
 
-    What is used besides, if it is there, is in the protocols below it; `adjustable()` and `adjust(name, value)`, as an
-    `Experiment` has them, serve `Live.adjust`; `back()` takes an update back. What a frame has as the fact "measured"
+    >>> next_pace(2.0, 2), next_pace(2.0, -5)
+    (15.0, 0.0)
+    """
+    return paces[max(0, min(paces.index(pace) + by, len(paces) - 1))]
+
+
+class Steppable(Protocol):
+    """The requirements of a live source on an experiment; every `Experiment` meets them.
+
+    What is used besides, if it is there, is in the protocols below it. What a frame has as the fact "measured"
     (name → number) are the metrics of `Live.series`.
     """
 
@@ -58,7 +67,7 @@ class Steppable(Protocol):
 @runtime_checkable
 class MakesMany(Protocol):
     def run(self, updates: int) -> object:
-        """Make several updates at once."""
+        """Make several updates in one call."""
 
 
 @runtime_checkable
@@ -68,37 +77,61 @@ class Finite(Protocol):
         """The number of updates after which the source pauses by itself."""
 
 
+@runtime_checkable
+class Undoes(Protocol):
+    def back(self) -> None:
+        """Take the last update back. LabError if there is none."""
+
+
+@runtime_checkable
+class Adjusts(Protocol):
+    """Its parameters can be changed between two updates; every `Experiment` has this."""
+
+    def adjustable(self) -> Mapping[str, Adjustable]: ...
+
+    def adjust(self, name: str, value: float) -> None: ...
+
+
 E = TypeVar("E", bound=Steppable)
 
 
 class FrameMemory:
-    """The frames by step, for the time line. When there are too many, every second one is dropped."""
+    """The frames by step, for the time line. When there are too many, every second one is dropped.
+
+    One thread adds while others read: a reader takes the list once, and it is only appended to or replaced.
+    """
 
     def __init__(self) -> None:
         self.frames: list[Frame] = []
-        self.steps: list[int] = []
         self.gap = 1  # updates between two frames, at least
         self.bytes = 0
 
+    @property
+    def steps(self) -> list[int]:
+        return [frame.step for frame in self.frames]
+
     def add(self, frame: Frame) -> None:
-        """Keep a frame. One of an earlier step than the last (updates were undone) replaces all that follow it."""
-        if self.steps and frame.step < self.steps[-1]:
-            kept = bisect_left(self.steps, frame.step)
-            self.frames, self.steps = self.frames[:kept], self.steps[:kept]
+        """Keep a frame. A frame of an earlier step than the last (updates were undone) replaces all that follow it."""
+        last = self.frames[-1].step if self.frames else frame.step - self.gap
+        if frame.step < last:
+            self.frames = self.frames[: bisect_left(self.frames, frame.step, key=step_of)]
             self.bytes = sum(size_of(each) for each in self.frames)
-        elif self.steps and frame.step < self.steps[-1] + self.gap:
+        elif frame.step < last + self.gap:
             return
         self.frames.append(frame)
-        self.steps.append(frame.step)
         self.bytes += size_of(frame)
         if len(self.frames) > MOST_FRAMES or (self.bytes > MOST_BYTES and len(self.frames) > 2):
-            self.frames, self.steps = self.frames[::2], self.steps[::2]
+            self.frames = self.frames[::2]
             self.bytes = sum(size_of(each) for each in self.frames)
-            self.gap = max(self.gap, (self.steps[-1] - self.steps[0]) // len(self.steps))
+            self.gap = max(self.gap, (self.frames[-1].step - self.frames[0].step) // len(self.frames))
 
     def at(self, step: int) -> Frame | None:
         """Return the frame at a step, or the last one before it."""
-        return self.frames[max(0, bisect_right(self.steps, step) - 1)] if self.frames else None
+        frames = self.frames
+        return frames[max(0, bisect_right(frames, step, key=step_of) - 1)] if frames else None
+
+
+step_of = attrgetter("step")
 
 
 def size_of(frame: Frame) -> int:
@@ -110,8 +143,8 @@ def size_of(frame: Frame) -> int:
 class Picture(Generic[E]):
     """The state to show now.
 
-    experiment  the experiment of the frame: another one after `begin`; only its frozen parts may be read here
-    steps       those of the recorded frames     speed   updates a second
+    experiment  the experiment of the frame, replaced by `begin`; only its frozen parts may be read here
+    steps       of the recorded frames     speed   updates a second
     """
 
     experiment: E
@@ -122,7 +155,7 @@ class Picture(Generic[E]):
 
 
 class MetricMemory:
-    """What frames have measured, by metric. A frame of an earlier step replaces all from there on."""
+    """The measurements of frames, by metric. A frame of an earlier step replaces all later ones."""
 
     def __init__(self) -> None:
         self.points: list[tuple[int, float, Mapping[str, float]]] = []  # step, when, name → value
@@ -173,7 +206,7 @@ class Live(Generic[E]):
         self.alive = False  # a thread exists
         self.awake = threading.Condition()
         self.orders: dict[object, Callable[[], object]] = {}
-        self.shown_first: list[object] = []  # what keeps keys waiting for the first picture
+        self.awaited: set[object] = set()  # the names of the orders whose picture keys wait for
         self.taken = True  # the last picture has been drawn
         self.shown_at = 0.0
         self.due = 0.0  # when the next update is due, at a limited pace
@@ -193,7 +226,7 @@ class Live(Generic[E]):
 
     @property
     def wanted(self) -> bool:
-        """Whether there is still somewhere to show pictures."""
+        """Whether pictures can still be shown."""
         return True
 
     @property
@@ -202,7 +235,7 @@ class Live(Generic[E]):
         return 0.0
 
     def say(self, show: Callable[..., object], *values: object) -> None:
-        """Call where pictures are shown."""
+        """Call a function in the thread that shows pictures."""
         show(*values)
 
     def start(self) -> None:
@@ -210,11 +243,11 @@ class Live(Generic[E]):
         threading.Thread(target=self.work, args=(lambda: not self.wanted,), daemon=True).start()
 
     def hold_keys(self, what: object) -> None:
-        """Keep keys waiting until `what` is released."""
+        """Hold back keys until `what` is released."""
 
     def release_keys(self, what: object) -> None: ...
 
-    def arrived(self, picture: Picture[E]) -> None:
+    def receive(self, picture: Picture[E]) -> None:
         """Show a picture, and allow the next one."""
         self.picture, self.taken = picture, True
         self.show(picture)
@@ -223,7 +256,7 @@ class Live(Generic[E]):
 
     @property
     def can_undo(self) -> bool:
-        return hasattr(self.experiment, "back")
+        return isinstance(self.experiment, Undoes)
 
     @property
     def can_replay(self) -> bool:
@@ -250,7 +283,7 @@ class Live(Generic[E]):
     def undo(self) -> None:
         """Take an update back, and pause."""
         self.pause()
-        self.edit(lambda experiment: cast(Any, experiment).back())
+        self.edit(lambda experiment: experiment.back() if isinstance(experiment, Undoes) else None)
 
     def stop(self) -> None:
         self.pause()
@@ -259,27 +292,23 @@ class Live(Generic[E]):
 
     def begin(self, make: Callable[[E | None], E], run: bool = False) -> None:
         """Replace the experiment by one that the thread makes from the present one; its recording starts empty. With
-        `run` it runs at once; otherwise it runs if the present one does. Keys wait for its first picture."""
-
-        hold = object()
+        `run` it runs immediately; otherwise it runs if the present one is running. Keys wait for its first picture."""
 
         def work() -> None:
-            self.shown_first.append(hold)
             self.experiment = make(self.experiment)
             self.running = self.running or run
             self.recording, self.measured = FrameMemory(), MetricMemory()
             self.speed, self.counted, self.chunk = 0.0, (0.0, 0), 1
 
         self.running = self.running or run
-        self.hold_keys(hold)
-        self._order(work)
+        self._order(work, keys_wait=True)
 
-    def edit(self, work: Callable[[E], object], name: object = None) -> None:
+    def edit(self, work: Callable[[E], object], name: object = None, keys_wait: bool = False) -> None:
         """Change the experiment between two updates, then show it; dropped if there is none.
 
-        A named change replaces a waiting one of the same name.
+        A named change replaces a waiting one of the same name. With `keys_wait`, keys wait until it is shown.
         """
-        self._order(lambda: work(self.experiment) if self.experiment is not None else None, name)
+        self._order(lambda: work(self.experiment) if self.experiment is not None else None, name, keys_wait)
 
     def run(self, running: bool = True) -> None:
         """Run or pause."""
@@ -290,27 +319,27 @@ class Live(Generic[E]):
     def pause(self) -> None:
         self.run(False)
 
-    def step(self, updates: int = 1) -> None:
-        """Make that many updates and pause, even beyond the experiment's own number of steps."""
+    def step(self, updates: int = 1, keys_wait: bool = False) -> None:
+        """Make that many updates and pause, even beyond the experiment's own number of steps. With `keys_wait`, keys
+        wait until they are shown."""
         self.running = False
-        self.edit(lambda experiment: self._advance(experiment, updates, float("inf")))
+        self.edit(lambda experiment: self._advance(experiment, updates, float("inf")), keys_wait=keys_wait)
 
     def look(self) -> None:
         """Show the present state."""
         self._order(lambda: None, "look")
 
     def adjust(self, name: str, value: float) -> None:
-        """Set an adjustable parameter; `failed` is told the allowed range if the value is outside it."""
+        """Set an adjustable parameter; `failed` gets the allowed range if the value is outside it."""
 
         def work(experiment: E) -> None:
-            adjusted = cast(Any, experiment)
-            bounds = adjusted.adjustable().get(name)
-            if bounds is None:
-                known = ", ".join(adjusted.adjustable()) or "none"
-                raise LabError(f"{name} cannot be adjusted here; adjustable: {known}")
+            known: Mapping[str, Adjustable] = experiment.adjustable() if isinstance(experiment, Adjusts) else {}
+            if not isinstance(experiment, Adjusts) or name not in known:
+                raise LabError(f"{name} cannot be adjusted here; adjustable: {', '.join(known) or 'none'}")
+            bounds = known[name]
             if not bounds.low <= value <= bounds.high:
                 raise LabError(f"{name} = {value:g} is not allowed; allowed: {bounds.low:g} … {bounds.high:g}")
-            adjusted.adjust(name, value)
+            experiment.adjust(name, value)
 
         self.edit(work, ("adjust", name))
 
@@ -329,21 +358,25 @@ class Live(Generic[E]):
 
         self._order(work)
         while not there.wait(0.05):
-            if self.abandoned():
+            if self.is_abandoned():
                 return None
         if isinstance(answer[0], Exception):
             raise answer[0]
         return answer[0]
 
-    def abandoned(self) -> bool:
+    def is_abandoned(self) -> bool:
         """Whether the asking thread no longer needs the answer."""
         return not self.wanted
 
-    def _order(self, work: Callable[[], object], name: object = None) -> None:
+    def _order(self, work: Callable[[], object], name: object = None, keys_wait: bool = False) -> None:
         """Leave an order and wake the thread, or have one started where pictures are shown: without holding the lock,
-        which that may be waiting for."""
+        which that may be waiting for. With `keys_wait`, only where pictures are shown, keys wait for the picture that
+        follows the order."""
+        key = name if name is not None else object()
+        if keys_wait:
+            self.hold_keys(key)
+            self.awaited.add(key)
         with self.awake:
-            key = name if name is not None else object()
             self.orders.pop(key, None)
             self.orders[key] = work
             asleep = not self.alive
@@ -351,7 +384,7 @@ class Live(Generic[E]):
         if asleep:
             try:
                 asyncio.get_running_loop()
-            except RuntimeError:  # another thread than that of the pictures
+            except RuntimeError:  # a thread other than that of the pictures
                 self.say(self._start)
             else:
                 self._start()
@@ -370,18 +403,18 @@ class Live(Generic[E]):
         try:
             while True:
                 with self.awake:
-                    orders, self.orders = list(self.orders.values()), {}
+                    orders, self.orders = self.orders, {}
                     if over() or (not orders and not (self.running and self.experiment is not None)):
                         self.alive = False  # set under the lock, so that the next order starts another thread
                         return
-                for order in orders:
+                for order in orders.values():
                     try:
                         order()
                     except LabError as error:
                         self.say(self.failed, str(error))
                 if orders:
                     self._publish()
-                    self._let_keys_go_on()
+                    self._let_keys_go_on(orders)
                 if self.running and self.experiment is not None:
                     try:
                         self._slice(self.experiment)
@@ -390,7 +423,7 @@ class Live(Generic[E]):
                         self.say(self.failed, str(error))
         except BaseException:
             self.running = self.alive = False
-            self._let_keys_go_on()
+            self._let_keys_go_on([*self.awaited])
             raise
 
     def _slice(self, experiment: E) -> None:
@@ -406,7 +439,7 @@ class Live(Generic[E]):
             self.counted = (now, experiment.step_count)
             self.due = now
         if pace > SLOW and now - self.last_key < STAND_BACK:
-            time.sleep(STAND_BACK / 2)  # then work all the same, for keys that are held down
+            time.sleep(STAND_BACK / 2)  # then work anyway, for keys that are held down
         begun, updates = time.monotonic(), self.chunk
         if pace != float("inf"):
             owed = int((now - self.due) * pace)
@@ -429,7 +462,7 @@ class Live(Generic[E]):
             time.sleep(0)
 
     def _advance(self, experiment: E, updates: int, until: float) -> None:
-        """Make that many updates at once; an experiment that makes them one by one stops when the time is up."""
+        """Make that many updates in one call; an experiment that makes them one by one stops when the time is up."""
         if isinstance(experiment, MakesMany):
             experiment.run(updates)
             return
@@ -438,9 +471,10 @@ class Live(Generic[E]):
             if time.monotonic() > until:
                 return
 
-    def _let_keys_go_on(self) -> None:
-        while self.shown_first:
-            self.say(self.release_keys, self.shown_first.pop())
+    def _let_keys_go_on(self, orders: Iterable[object]) -> None:
+        for order in self.awaited.intersection(orders):
+            self.awaited.remove(order)
+            self.say(self.release_keys, order)
 
     def _publish(self) -> None:
         """Hand on a picture of the present state."""
@@ -457,4 +491,4 @@ class Live(Generic[E]):
         self.measured.add(frame)
         self.shown_at, self.taken = now, False
         picture = Picture(experiment, frame, tuple(self.recording.steps), self.speed, self.running)
-        self.say(self.arrived, picture)
+        self.say(self.receive, picture)

@@ -1,7 +1,7 @@
-"""A run directory as a source: what its reader knows, and requests left in its inbox.
+"""A run directory as a source: the state of its reader, and requests to its inbox.
 
 Reading and asking touch the disk, so both are called in worker threads; what a reader already knows (`status`, `steps`,
-`can_…`) may be asked anywhere.
+`can_…`) may be read in any thread.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from txlab.sources.source import Status
 
 
 class Recorded:
-    """A run. `open` makes its reader at the first `poll`; `asked` hears of each request, with the id of its answer."""
+    """A run. `open` creates its reader at the first `poll`; `asked` is called for each request, with the id of its
+    answer."""
 
     can_edit = can_undo = can_pace = False
     can_replay = can_branch = True
@@ -46,13 +47,13 @@ class Recorded:
     def poll(self) -> bool:
         """Look for changes; True if there are any. LabError if the run cannot be read."""
         reader = self.reader
-        _ = reader.frames  # opened here, because `steps` may be asked where nothing must be read
+        _ = reader.frames  # opened here, because `steps` may be called where reading is not allowed
         changed = reader.poll()
-        if not self.path.exists():  # a reader keeps what it knows
+        if not self.path.exists():  # a reader keeps its state
             raise LabError(f"{self.path.name} is gone: its folder was deleted or moved")
         return changed
 
-    # What is known of it.
+    # The known state.
 
     @property
     def name(self) -> str:
@@ -91,7 +92,8 @@ class Recorded:
     # Requests.
 
     def takes(self, request: str) -> bool:
-        """Whether the run takes a request now: one that has ended takes none, another program's those it names."""
+        """Whether the run accepts a request now: an ended run accepts none, another program's run those that it
+        lists."""
         if self._reader is None:
             return True
         info, status = self._reader.info, self._reader.state.status

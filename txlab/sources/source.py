@@ -1,4 +1,4 @@
-"""What a screen with time shows: frames by step, and what can be done to the experiment behind them.
+"""The source of a screen with time: frames by step, and the operations on their experiment.
 
 A screen asks what its source can do (`can_edit`, `can_step` …), never which one it is. There are two: `live` steps an
 experiment in a thread of this process; `recorded` reads a run directory, past or still growing, and leaves requests in
@@ -19,12 +19,12 @@ from txlab.runs.live_rows import Series
 
 @dataclass(frozen=True)
 class Status:
-    """How far a source has come.
+    """The progress of a source.
 
     word   as in run.json: running, paused, done …; "" = not known yet
-    step   reached        total  the last step; 0 = there is none, or it is not known
-    ended  nothing more comes by itself
-    speed  updates a second, as far as they are measured here
+    step   reached        total  the last step; 0 = none or unknown
+    ended  no further frames will follow
+    speed  updates per second, where they are measured here
     """
 
     word: str = ""
@@ -38,11 +38,11 @@ class Source(Protocol):
     """Frames over time.
 
     can_edit    the experiment is here: `edit` changes it between two updates, and `ask` questions it
-    can_step    it takes `step` now        can_pause  … `pause` and `run`        can_stop  … `stop`
+    can_step    it accepts `step` now        can_pause  … `pause` and `run`        can_stop  … `stop`
     can_undo    `undo` takes an update back
     can_pace    its `pace` can be chosen
     can_replay  frames of earlier steps are kept
-    can_branch  an experiment can be made of a frame, to be continued by hand
+    can_branch  a frame can become an experiment that is continued by hand
     """
 
     @property

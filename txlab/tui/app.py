@@ -1,7 +1,7 @@
 """The app: screens as modes, the current run, cached readers, settings, and a clean exit.
 
 Notable: nothing here imports torch. It is imported in a thread by the first `w` that needs the engine; an idle console
-would only pay 300 MB and a second of start-up for it.
+does not pay 300 MB and a second of start-up for it.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import threading
 import time
 import traceback
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
 from textual.await_complete import AwaitComplete
@@ -24,26 +24,40 @@ from textual.binding import Binding, BindingType
 from textual.color import Color
 from textual.filter import ANSIToTruecolor, LineFilter
 from textual.reactive import reactive
+from textual.screen import ModalScreen, Screen
 from textual.scrollbar import ScrollBar, ScrollBarRender
 
 from txlab.drawing.text import visible
 from txlab.errors import LabError
 from txlab.tui import idle_gc
+from txlab.tui.bindings import EVERYWHERE, bind
+from txlab.tui.console import Console
 from txlab.tui.key_order import KeyOrder
+from txlab.tui.lecture.keys import BACK, BETWEEN, FORWARD, LEAVE, NOTES
 from txlab.tui.screen_registry import SCREENS, ScreenEntry, screen_of
+from txlab.tui.screens.base_screens import BenchScreen
 from txlab.tui.settings import Settings, load_settings, log_file
-from txlab.tui.textual_internals import QuietApp, quick_driver
-from txlab.tui.theme import DARK, THEMES
+from txlab.tui.textual_internals import quick_driver
+from txlab.tui.theme import DARK, THEMES, SignsInAscii
 
 if TYPE_CHECKING:
     from rich.text import Text
     from textual.driver import Driver
 
-    from txlab.runs.far.state import FarState
     from txlab.runs.reader import RunReader
+    from txlab.runs.remote.state import RemoteState
 
+FADED = ("quiet", "text-muted", "footer-description-foreground")  # colours of what is less important
 TAKE_TURNS = 0.001  # seconds for which a thread keeps the interpreter while another wants it
 READERS_KEPT = 8  # an open reader of a 10-million-value run holds some 100 MB of curves
+
+
+LECTURE_KEYS = (
+    (FORWARD, "forward", "forward", "go to the next step of the lecture"),
+    (BACK, "back", "back", "go back a step of the lecture"),
+    (NOTES, "toggle_notes", "notes", "show or hide the notes of the lecture"),
+    (LEAVE, "leave", "leave", "leave the lecture"),
+)
 
 
 class WholeCells(ScrollBarRender):
@@ -56,37 +70,63 @@ class WholeCells(ScrollBarRender):
 ScrollBar.renderer = WholeCells
 
 
-class TxlabApp(QuietApp):
-    """The console. `root` is the folder of runs; `run`, if given, is the first current run."""
+class TxlabApp(Console):
+    """The console. `root` is the folder of runs; `run`, if given, is the first current run. It opens with `screen`, by
+    default the run's, or the Lab, and builds no other before that."""
 
     TITLE = "txlab"
     CSS_PATH = Path(__file__).with_name("app.tcss")
-    MODES: ClassVar = {entry.name: entry.open for entry in SCREENS}
+    MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {
+        BETWEEN: Screen,
+        **{entry.name: entry.open for entry in SCREENS},
+    }
     DEFAULT_MODE = "lab"
-    ENABLE_COMMAND_PALETTE = False  # replaced by a dialog like the others, which keeps up with fast typing
+    ENABLE_COMMAND_PALETTE = False  # replaced by a dialog that keeps up with fast typing
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (100, "-wide"), (160, "-huge")]
+    HALL_BREAKPOINTS: ClassVar = [(0, "-tiny"), (160, "-narrow"), (240, "-wide")]  # in hall mode
     VERTICAL_BREAKPOINTS = [(0, "-low"), (20, "-medium"), (34, "-tall")]
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
-            Binding(
-                entry.keys,
-                f"open_screen('{entry.name}')",
-                entry.title,
-                id=f"room.{entry.name}",
-                show=False,
-            )
+            bind(entry.keys, f"open_screen('{entry.name}')", entry.title, id=f"room.{entry.name}", heading=EVERYWHERE)
             for entry in SCREENS
             if entry.key
         ),
-        Binding("ctrl+p", "command_palette", "commands", id="app.palette", show=False),
-        Binding("ctrl+q", "quit", "quit", id="app.quit", key_display="^q", priority=True),
+        bind("ctrl+p", "command_palette", "find a command by its name", id="app.palette", heading=EVERYWHERE),
+        bind(
+            "ctrl+q",
+            "quit",
+            "quit txlab; runs keep running",
+            "quit",
+            id="app.quit",
+            heading=EVERYWHERE,
+            synonyms="exit leave close end",
+            priority=True,
+        ),
+        bind(
+            "H",
+            "toggle_hall",
+            "hall mode, for readers in the back row: on, off",
+            id="app.hall",
+            heading=EVERYWHERE,
+            synonyms="lecture projector large thick big presentation beamer legible",
+        ),
+        *(
+            bind(keys, f"lecture('{verb}')", f"{sentence}", id=f"lecture.{name}", heading=EVERYWHERE, priority=True)
+            for keys, verb, name, sentence in LECTURE_KEYS
+        ),
     ]
 
     current_run: reactive[Path | None] = reactive(None)
-    """The run that Train and Attention show."""
+    """The run shown by Train and Attention."""
 
-    far: reactive[FarState | None] = reactive(None)
-    """The machine that the run shown is on, None for this one."""
+    current_formula: reactive[str] = reactive("F1")
+    """The number of the formula shown by Formulas."""
+
+    hall: reactive[bool] = reactive(False, init=False)
+    """Whether screens are drawn for readers in the back row of a lecture hall."""
+
+    far: reactive[RemoteState | None] = reactive(None)
+    """The machine of the run shown; None = this one."""
 
     def __init__(
         self,
@@ -94,8 +134,14 @@ class TxlabApp(QuietApp):
         root: Path | None = None,
         ascii: bool = False,
         settings: Settings | None = None,
+        screen: str = "",
     ) -> None:
+        self.first = screen or ("lab" if run is None else screen_of(run))
+        # Textual reads it only now. A screen of another package opens once it is found.
+        self.DEFAULT_MODE = self.first if self.first in self.MODES else "lab"  # type: ignore[misc]
         super().__init__()
+        if run is not None:
+            self.set_reactive(TxlabApp.current_run, run.absolute())
         self.complaint = ""
         if settings is None:
             try:
@@ -103,15 +149,18 @@ class TxlabApp(QuietApp):
             except LabError as error:
                 settings, self.complaint = Settings(), str(error)
         self.settings = settings
-        self.ascii = ascii or settings.ascii
+        self.begins_in_hall = settings.hall
+        self.set_reactive(TxlabApp.hall, settings.hall)
+        self.ascii, self.signs_in_ascii = ascii or settings.ascii, SignsInAscii()
         self.refresh_rate = settings.refresh
-        self.given_root, self.first_run = root, run
+        self.given_root = root
         self._readers: OrderedDict[Path, RunReader] = OrderedDict()
         self._readers_lock = threading.Lock()
         self.last_input = 0.0
         self.key_order = KeyOrder(self, super().on_event)
         self.key_order.hold(self)  # until the first screen can be typed into
         self.entries = [*SCREENS]
+        self.begin: Callable[[TxlabApp], object] | None = None
         for theme in THEMES:
             self.register_theme(theme)
         if settings.theme in self.available_themes:
@@ -131,8 +180,17 @@ class TxlabApp(QuietApp):
         ground, text = Color.parse(colours["background"]), Color.parse(colours["foreground"])
         return {"quiet": ground.blend(text, 0.6).hex, "rule": ground.blend(text, 0.25).hex}
 
+    def get_css_variables(self) -> dict[str, str]:
+        """In hall mode, what is usually quiet is nearly as bright as everything else."""
+        variables = super().get_css_variables()
+        if self.hall:
+            ground, text = (Color.parse(variables[name]) for name in ("background", "foreground"))
+            variables |= dict.fromkeys(FADED, ground.blend(text, 0.85).hex) | {"rule": ground.blend(text, 0.45).hex}
+            self.theme_variables = variables
+        return variables
+
     def get_key_display(self, binding: Binding) -> str:
-        """Return how a key is written: by its name if its symbol is not ASCII and only ASCII can be drawn."""
+        """Return the display text of a key: its name if its symbol is not ASCII and only ASCII can be drawn."""
         shown = super().get_key_display(binding)
         return shown if shown.isascii() or not self.ascii else binding.key
 
@@ -141,20 +199,21 @@ class TxlabApp(QuietApp):
         """The folder of runs."""
         from txlab.runs.root import default_root
 
-        return self.given_root or default_root()
+        return (self.given_root or default_root()).absolute()  # as the paths of runs that are started are
 
     def on_mount(self) -> None:
         self.set_class(self.ascii, "-ascii")
+        self.set_class(self.hall, "-hall")
         self.animation_level = "none"
         loop = asyncio.get_running_loop()
         for name in ("SIGTERM", "SIGHUP"):
             # Without this the terminal stays in mouse mode. Not every platform or thread supports the signals.
             with suppress(AttributeError, NotImplementedError, RuntimeError, ValueError):
                 loop.add_signal_handler(getattr(signal, name), self.exit)
-        if self.first_run is not None:
-            self.look_at(self.first_run)
         self.screen.call_after_refresh(self.key_order.release, self)
         self.call_after_refresh(self.warm_up)
+        if self.begin is not None:
+            self.call_after_refresh(self.begin, self)
         if self.complaint:
             self.notify(visible(self.complaint), severity="warning", markup=False, timeout=10)
 
@@ -173,6 +232,8 @@ class TxlabApp(QuietApp):
     async def on_event(self, event: events.Event) -> None:
         if isinstance(event, events.InputEvent):
             self.last_input = time.monotonic()
+            if self.lecture is not None and not event.is_forwarded and not self.lecture.admits(event):
+                return
             if isinstance(event, (events.Key, events.Paste)) and not event.is_forwarded:
                 await self.key_order.take(event)
                 return
@@ -187,6 +248,8 @@ class TxlabApp(QuietApp):
             self.entries.append(entry)
         if entries:
             self.screen.query("NavigationLine").refresh()
+        if self.first in [entry.name for entry in entries] and self.current_mode == "lab":
+            self.action_open_screen(self.first)
 
     def look_at(self, run: Path, screen: str = "") -> None:
         """Make `run` the current run, and open `screen`, or the one that suits its kind best."""
@@ -202,23 +265,32 @@ class TxlabApp(QuietApp):
         except LabError as error:
             self.report(error)
 
+    def action_open_formula(self, number: str) -> None:
+        """Show a formula on the Formulas screen; an answer or a help text in front is closed."""
+        self.current_formula = number
+        if isinstance(self.screen, ModalScreen):
+            self.screen.dismiss()
+        self.call_later(self.action_open_screen, "formulas")
+
     def delay_update(self, delay: float = 0.05) -> None:
-        """Do nothing: Textual hides every change of screens for 50 ms against flicker and then repaints it all, but our
-        screens are complete when they appear."""
+        """Do nothing: against flicker Textual hides every change of screens for 50 ms and then repaints everything, but
+        our screens are complete when they appear."""
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Leave out the conversion of ANSI colours and dim text, unused here: it takes a sixth of all painting."""
-        return [each for each in super().get_line_filters() if not isinstance(each, ANSIToTruecolor)]
+        """Skip the conversion of ANSI colours and dim text, unused here: it takes a sixth of all painting. In ASCII,
+        add that of signs."""
+        kept = [each for each in super().get_line_filters() if not isinstance(each, ANSIToTruecolor)]
+        return [*kept, *([self.pointed] if self.pointed else []), *([self.signs_in_ascii] if self.ascii else [])]
 
     def pop_screen(self) -> AwaitComplete:
-        """Pop the screen; fast typing may dismiss one of Textual's dialogs twice, when nothing is left to pop."""
+        """Pop the screen; fast typing may dismiss one of Textual's dialogs twice, with nothing left to pop."""
         return super().pop_screen() if len(self.screen_stack) > 1 else AwaitComplete()
 
     def reader_for(self, path: Path) -> RunReader:
         """Return the cached reader of a run, opening it if needed; a mirror is kept fresh from then on. Safe to call
         from any thread."""
-        from txlab.runs.far.mirroring import follow
         from txlab.runs.reader import RunReader
+        from txlab.runs.remote.mirroring import follow
 
         follow(path)
         with self._readers_lock:
@@ -230,18 +302,62 @@ class TxlabApp(QuietApp):
 
     def report(self, error: BaseException) -> None:
         """Show an error in one line; anything that the user cannot fix is also logged."""
-        said = str(error)
+        message = str(error)
         if not isinstance(error, LabError):
-            said = f"{type(error).__name__}: {said} (details in {write_traceback(error)})"
-        self.notify(visible(said), severity="error", markup=False, timeout=8)
+            message = f"{type(error).__name__}: {message} (details in {write_traceback(error)})"
+        self.notify(visible(message), severity="error", markup=False, timeout=8)
 
-    def said_of_bug(self, error: BaseException | None) -> Text:
+    def describe_bug(self, error: BaseException | None) -> Text:
         """Return one line about a bug and write its traceback to the log."""
         from rich.text import Text
 
         where = write_traceback(error) if error is not None else log_file()
-        said = visible(f"txlab has met a bug: {type(error).__name__}: {error}")
-        return Text(f"{said}\nThe traceback is in {where}")
+        message = visible(f"txlab has met a bug: {type(error).__name__}: {error}")
+        return Text(f"{message}\nThe traceback is in {where}")
+
+    def action_toggle_hall(self) -> None:
+        self.hall = not self.hall
+
+    def watch_hall(self) -> None:
+        self.set_class(self.hall, "-hall")
+        self.refresh_css(animate=False)
+        if isinstance(self.screen, BenchScreen):
+            self.screen.draw_again()
+
+    # Lectures.
+
+    def play_lecture(
+        self, name: str, folder: Path | None = None, number: int | None = None, notes: bool = False
+    ) -> None:
+        """Play a lecture by its name or file, with its runs in `folder`, from step `number` (from 0), by default from
+        where it was left."""
+        from txlab.runs.lecture import load_lecture
+        from txlab.runs.lecture_progress import read_progress
+        from txlab.runs.lecture_runs import runs_folder
+        from txlab.tui.lecture.player import Player
+
+        try:
+            lecture = load_lecture(name, [entry.name for entry in self.entries])
+        except LabError as error:
+            self.report(error)
+            return
+        first = read_progress(lecture) if number is None else number
+        player = self.lecture = Player(self, lecture, folder or runs_folder(lecture), notes)
+        player.begin(min(first, len(lecture.steps) - 1), again=number is None)
+
+    def record_lecture(self, file: Path) -> None:
+        """Write what is done from now on as a lecture into a new file."""
+        from txlab.tui.lecture.recorder import Recorder
+
+        recorder = self.lecture = Recorder(self, file)
+        recorder.begin()
+
+    def action_lecture(self, verb: str) -> None:
+        if self.lecture is not None:
+            getattr(self.lecture, verb)()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return self.lecture is not None if action == "lecture" else super().check_action(action, parameters)
 
     def action_command_palette(self) -> None:
         """List every action by its name."""
@@ -261,9 +377,15 @@ def write_traceback(error: BaseException) -> Path:
     return path
 
 
-def launch(run: Path | None = None, root: Path | None = None, ascii: bool = False) -> int:
-    """Run the console until the user leaves, and return the exit status."""
+def launch(
+    run: Path | None = None,
+    root: Path | None = None,
+    ascii: bool = False,
+    begin: Callable[[TxlabApp], object] | None = None,
+) -> int:
+    """Run the console until the user leaves, and return the exit status; `begin` is called once it can be used."""
     app = TxlabApp(run=run, root=root, ascii=ascii)
+    app.begin = begin
     before = sys.getswitchinterval()
     sys.setswitchinterval(min(before, TAKE_TURNS))
     try:

@@ -1,4 +1,4 @@
-"""What happened to a run, in words: who changed what, what was saved, when it was rewound, why it ended.
+"""The history of a run in words: changes and their authors, checkpoints, rewinds, and the reason of its end.
 
 14:33:02  lr 3.0e-4 → 2.9e-4 by you, at step 1 180
 """
@@ -16,7 +16,7 @@ from txlab.drawing.formatting import count, megabytes, number, significant
 from txlab.drawing.text import visible
 from txlab.runs.control import asker
 from txlab.runs.events import Row
-from txlab.runs.foreign.mirror import TITLES
+from txlab.runs.external_logs.mirror import TITLES
 from txlab.runs.reader import RunReader
 
 Level = Literal["plain", "quiet", "warning", "bad", "accent"]
@@ -25,7 +25,7 @@ BEST_KEPT = 40  # evaluations in the log; the curve has all of them
 
 @dataclass(frozen=True)
 class Entry:
-    """One line: when (Unix seconds), at which step, what, how loud.
+    """One line: time (Unix seconds), step, text, emphasis.
 
     ident    the id of the request it answers
     regular  the kind of event, if it recurs
@@ -74,9 +74,9 @@ def control_entry(row: Row, me: str) -> Entry:
 def alert_entry(row: Row) -> Entry:
     """Return the entry for an alert: `! loss jumped: 4.1, and 2.0 ± .1 before`."""
     title, text, level = text_of(row, "title"), text_of(row, "text"), text_of(row, "level")
-    said = f"! {title}: {text}" if text else f"! {title}"
+    words = f"! {title}: {text}" if text else f"! {title}"
     loud: Level = "bad" if level == "error" else "plain" if level == "info" else "warning"
-    return Entry(row["time"], row["step"], said, loud)
+    return Entry(row["time"], row["step"], words, loud)
 
 
 def history(reader: RunReader) -> tuple[Entry, ...]:
@@ -84,13 +84,15 @@ def history(reader: RunReader) -> tuple[Entry, ...]:
     me = asker()
     entries = [control_entry(row, me) for row in reader.rows("control")]
     if source := reader.info.source:
-        said = f"{TITLES.get(source['program'], '')}'s log, only read here: {visible(source['path'])}"
-        entries.append(Entry(reader.info.created, 0, said, "quiet"))
+        words = f"{TITLES.get(source['program'], '')}'s log, only read here: {visible(source['path'])}"
+        entries.append(Entry(reader.info.created, 0, words, "quiet"))
     for row in reader.rows("checkpoint"):
         size = row.get("bytes")
-        told = f" ({megabytes(size)})" if isinstance(size, (int, float)) else ""
+        size_words = f" ({megabytes(size)})" if isinstance(size, (int, float)) else ""
         entries.append(
-            Entry(row["time"], row["step"], f"checkpoint {count(row['step'])}{told}", "quiet", regular="checkpoint")
+            Entry(
+                row["time"], row["step"], f"checkpoint {count(row['step'])}{size_words}", "quiet", regular="checkpoint"
+            )
         )
     entries += [Entry(row["time"], row["step"], text_of(row, "text")) for row in reader.rows("note")]
     entries += [alert_entry(row) for row in reader.rows("alert")]
@@ -124,11 +126,11 @@ def evaluations(reader: RunReader) -> list[Entry]:
     ]
     last = len(series) - 1
     if last not in best and math.isfinite(float(series.values[last])):
-        said = f"val {number(float(series.values[last]))}"
-        entries.append(Entry(float(series.times[last]), int(series.steps[last]), said, "quiet", regular="val"))
+        words = f"val {number(float(series.values[last]))}"
+        entries.append(Entry(float(series.times[last]), int(series.steps[last]), words, "quiet", regular="val"))
     return entries
 
 
-def answered(entries: Sequence[Entry]) -> set[str]:
+def answered_requests(entries: Sequence[Entry]) -> set[str]:
     """Return the ids of the requests that the run has answered."""
     return {entry.ident for entry in entries if entry.ident}

@@ -1,7 +1,8 @@
 """Python's full garbage collection, moved to moments in which no key is pressed.
 
 A full collection takes 50 ms at start-up and 150 ms once torch is imported, and Python runs it while something is
-painted. The two smaller generations (5 ms at most) stay automatic; what survives a full one is frozen until the next.
+painted. The two smaller generations (5 ms at most) stay automatic; objects that survive a full one are frozen until the
+next.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import gc
 LOOK = 5.0  # seconds between two checks
 PAUSE = 10.0  # seconds without a key or the mouse that count as a pause
 DUE = 40  # generation-1 collections since the last full one, of 7 000 objects each, that make one worthwhile
-AT_LAST = 1000  # after this many it runs regardless of what goes on, so that memory stays bounded
+AT_LAST = 1000  # after this many it runs in any case, so that memory stays bounded
 
 
 def take_over() -> None:

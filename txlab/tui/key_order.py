@@ -1,10 +1,10 @@
-"""Keys are handed on one at a time, each after everything that the one before it did, whatever that took.
+"""Keys are handled one at a time, each after all effects of the key before it.
 
 Notable: Textual sends a key to the widget that has the focus when the key is read. Of a burst (a fast hand, a slow
 line, a console that is still starting) all keys are read before the first has moved the focus or opened a dialog: the
-letters of "/cliff" would be commands to the list, and enter would start what happens to be selected. Nor is a key done
-when its handlers are: it may have begun a check, a search or an import in a thread, and what the next key means may
-depend on the answer. Such work holds the keys of its screen (`keys_wait`).
+letters of "/cliff" would be commands to the list, and enter would start the current selection. Nor is a key done when
+its handlers are: it may have started a check, a search or an import in a thread, and the meaning of the next key may
+depend on the result. Such work holds the keys of its screen (`keys_wait`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from textual import events
 from textual.app import App
@@ -28,15 +28,23 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-PATIENCE = 2.0  # seconds of waiting after which escape and ctrl+q are obeyed at once, and what waits is dropped
+PATIENCE = 2.0  # seconds of waiting after which escape and ctrl+q are handled immediately, and waiting keys are dropped
 WAYS_OUT = ("escape", "ctrl+q")
 WRITING = ("backspace", "delete", "left", "right", "home", "end")
 ROUNDS = 20  # through the queues, at most: timers and pictures fill them as well
 
 
+@runtime_checkable
+class HearsKeys(Protocol):
+    """An app whose keys wait. last_input   when the last one came, by the monotonic clock"""
+
+    key_order: KeyOrder
+    last_input: float
+
+
 class KeyOrder:
-    """The keys that wait. A key is done when a callback that follows it has gone the same way, through the queues of
-    the focused widget, of those around it, and of the app, until they are empty; and when nothing holds the keys."""
+    """The waiting keys. A key is done when a callback posted after it has passed through the queues of the focused
+    widget, of its ancestors, and of the app, until they are empty; and when nothing holds the keys."""
 
     def __init__(self, app: App[Any], handle: Callable[[events.Event], Awaitable[None]]) -> None:
         self.app, self.handle = app, handle
@@ -53,11 +61,11 @@ class KeyOrder:
 
     @property
     def held(self) -> bool:
-        """Whether anything holds the keys on the screens that are in front now; others may still be loading."""
+        """Whether anything holds the keys on the screens in front; others may still be loading."""
         return any(screen is None or screen in self.app.screen_stack for screen in self.holds.values())
 
     async def take(self, event: events.Event) -> None:
-        """Handle a key now, or after those before it."""
+        """Handle a key now, or after the keys before it."""
         late = not self.idle and time.monotonic() - self.since > PATIENCE
         if late and isinstance(event, events.Key) and event.key in WAYS_OUT:
             self.waiting.clear()
@@ -69,8 +77,8 @@ class KeyOrder:
             self.waiting.append(event)
 
     def may_begin(self, event: events.Event) -> bool:
-        """Whether nothing holds this key: one that writes into a line or leaves a dialog does the same whatever is
-        found meanwhile."""
+        """Whether nothing holds this key: keys that type into a line or leave a dialog do not depend on pending
+        results."""
         if not self.held:
             return True
         if not isinstance(event, events.Key):
@@ -90,13 +98,13 @@ class KeyOrder:
         return list((self.app.focused or self.app.screen).ancestors_with_self)
 
     async def follow(self, event: events.Event | None, pumps: Sequence[MessagePump], rounds: int = 0) -> None:
-        """Go on to the first of these queues that is still open, and so to the last, until all are empty."""
+        """Post to the first of these queues that is still open, then to the next ones, until all are empty."""
         for place, pump in enumerate(pumps):
             if pump.call_later(self.follow, event, pumps[place + 1 :], rounds):
                 return
         if self.current is not event or self.done or not self.app.is_running:
             return
-        around = self.around()  # a screen that is now in front may be new, and must find its focus
+        around = self.around()  # a new screen in front must first find its focus
         if rounds == 0 or (rounds < ROUNDS and any(pump.message_queue_size for pump in around)):
             await self.follow(event, around, rounds + 1)
             return
@@ -114,7 +122,7 @@ class KeyOrder:
         self.holds[what] = screen
 
     def release(self, what: object) -> None:
-        """Let the keys go on, after whatever has been posted by now; on the event loop."""
+        """Release the keys, after everything posted so far; on the event loop."""
         if what not in self.holds:
             return
         del self.holds[what]
@@ -129,17 +137,17 @@ class KeyOrder:
             with suppress(WorkerError):
                 await worker.wait()
 
-        def ended(end: asyncio.Task[None]) -> None:
+        def release(end: asyncio.Task[None]) -> None:
             self.ends.discard(end)
             self.release(what)
 
         end = asyncio.create_task(wait())
         self.ends.add(end)
-        end.add_done_callback(ended)
+        end.add_done_callback(release)
 
 
 def keys_wait(node: DOMNode, worker: Worker[Result]) -> Worker[Result]:
-    """Keep the next key waiting until a worker has finished, and what it posted has been handled."""
+    """Keep the next key waiting until a worker has finished, and its messages have been handled."""
     hold_keys(node, worker)
     release_after(node, worker, worker)
     return worker
@@ -147,16 +155,16 @@ def keys_wait(node: DOMNode, worker: Worker[Result]) -> Worker[Result]:
 
 def hold_keys(node: DOMNode, what: object) -> None:
     """Keep the next key of the node's screen waiting until `what` is released; on the event loop."""
-    if (order := getattr(node.app, "key_order", None)) is not None:
-        order.hold(what, node.screen if node.is_attached else None)
+    if isinstance(app := node.app, HearsKeys):
+        app.key_order.hold(what, node.screen if node.is_attached else None)
 
 
 def release_keys(node: DOMNode, what: object) -> None:
-    if (order := getattr(node.app, "key_order", None)) is not None:
-        order.release(what)
+    if isinstance(app := node.app, HearsKeys):
+        app.key_order.release(what)
 
 
 def release_after(node: DOMNode, worker: Worker[Any], what: object) -> None:
     """Release `what` when the worker has finished, or was cancelled."""
-    if (order := getattr(node.app, "key_order", None)) is not None:
-        order.release_after(worker, what)
+    if isinstance(app := node.app, HearsKeys):
+        app.key_order.release_after(worker, what)

@@ -1,7 +1,7 @@
 """One thread at a time for one kind of work, where a newer request replaces an older one.
 
 A request that comes while the thread is busy replaces the one that waits; a result is shown unless the task was
-forgotten or replaced meanwhile. So keys may come as fast as they like, and the last one is answered.
+forgotten or replaced meanwhile. So keys may come at any speed, and the last one is answered.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class LatestTask:
         self.waiting: tuple[Work, Callable[[Any], None]] | None = None
         self.generation = 0
         self.running = 0  # the generation that the thread works for
-        self.hold: object | None = None  # what keeps keys waiting for the newest result
+        self.hold: object | None = None  # holds back keys until the newest result
 
     @property
     def idle(self) -> bool:
         return not self.busy and self.waiting is None
 
     def want(self, work: Work, show: Callable[[Any], None], holds_keys: bool = False) -> None:
-        """`holds_keys`: what the next key means depends on the result, so it waits for it."""
+        """`holds_keys`: the meaning of the next key depends on the result, so it waits."""
         self.generation += 1
         self.waiting = work, show
         self.let_keys_go_on()
@@ -83,11 +83,11 @@ class LatestTask:
         except LabError as error:
             result, done = str(error), self.failed
         except BaseException:
-            self.ended(None)
+            self.finish(None)
             raise
-        self.ended(lambda: done(result) if generation == self.generation else None)
+        self.finish(lambda: done(result) if generation == self.generation else None)
 
-    def ended(self, after: Callable[[], None] | None) -> None:
+    def finish(self, after: Callable[[], None] | None) -> None:
         app = self.screen.app
         if not app.is_running:
             self.busy = False

@@ -28,14 +28,14 @@ def _cpu() -> tuple[str, set[str]]:
 def _gpus() -> list[str]:
     names = []
     for file in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information")):
-        found = re.search(r"Model:\s*(.+)", file.read_text(encoding="utf-8", errors="replace"))
-        names.append(found.group(1).strip() if found else "NVIDIA")
+        match = re.search(r"Model:\s*(.+)", file.read_text(encoding="utf-8", errors="replace"))
+        names.append(match.group(1).strip() if match else "NVIDIA")
     return names
 
 
 @cache
 def machine_line() -> str:
-    """host (over SSH) · 2 × EPYC · bf16 · 24 GB; a GPU takes the place of the CPU."""
+    """host (over SSH) · 2 × EPYC · bf16 · 24 GB; a GPU replaces the CPU."""
     import psutil
 
     try:

@@ -10,14 +10,15 @@ from typing import Any
 from textual.app import App
 
 from txlab.errors import LabError
+from txlab.runs.lecture import shipped_lectures
+from txlab.tui.bindings import HEADINGS, active_keys
 from txlab.tui.dialog_cache import put_in_front
-from txlab.tui.phrases import GROUPS, SYNONYMS, group_of, phrase_of
 from txlab.tui.screen_registry import ScreenEntry
 from txlab.tui.settings import save_theme
 
 Report = Callable[[LabError], None]
 
-LISTED_OTHERWISE = ("room.", "list.", "app.", "screen.palette")
+LISTED_OTHERWISE = ("room.", "list.", "app.palette", "screen.palette")
 
 
 @dataclass(frozen=True)
@@ -32,22 +33,13 @@ class Command:
 
 def commands_of(app: App[None], entries: Sequence[ScreenEntry], report: Report) -> list[Command]:
     """The possible actions of the screen in front, as the help groups them; then the screens, themes, and quitting."""
-    screen = app.screen
-    word_for = getattr(screen, "word_for", lambda binding: binding.description)
-    own = [binding.id for binding in type(screen).__dict__.get("BINDINGS", [])]
-    actives = [active for active in screen.active_bindings.values() if active.enabled and active.binding.description]
-    actives.sort(key=lambda active: own.index(active.binding.id) if active.binding.id in own else len(own))
-    actives.sort(key=lambda active: GROUPS.index(group_of(active.binding)))
-    found: dict[str, Command] = {}
-    for active in actives:
-        binding, node = active.binding, active.node
-        if not binding.id or binding.id.startswith(LISTED_OTHERWISE):
-            continue
-        key = binding.key_display or app.get_key_display(binding)
-        run = partial(app.run_action, binding.action, node)
-        synonyms = f"{binding.description} {SYNONYMS.get(binding.id, '')}"
-        phrase = phrase_of(binding, word_for(binding))
-        found.setdefault(binding.action, Command(phrase, f"key {key}", run, synonyms))
+    commands: dict[str, Command] = {}
+    for key in sorted(active_keys(app.screen), key=lambda key: HEADINGS.index(key.heading)):
+        binding = key.binding
+        if binding.id and not binding.id.startswith(LISTED_OTHERWISE):
+            run = partial(app.run_action, binding.action, key.node)
+            synonyms = f"{binding.description} {key.synonyms}"
+            commands.setdefault(binding.action, Command(key.sentence, f"key {key.display}", run, synonyms))
     screens = [
         Command(
             entry.title,
@@ -56,13 +48,14 @@ def commands_of(app: App[None], entries: Sequence[ScreenEntry], report: Report) 
         )
         for entry in entries
     ]
-    last = [
-        Command("change the colours (theme)", "", partial(choose_theme, app, report), SYNONYMS["theme"]),
-        Command(
-            "quit txlab; runs go on without it", "key ^q", partial(app.run_action, "app.quit"), SYNONYMS["app.quit"]
-        ),
+    manual = Command("the manual about this screen", "", partial(read_manual, app), "documentation pages guide")
+    lectures = [
+        Command(f"lecture: {name}", "", partial(app.play_lecture, name), "tour talk lesson")  # type: ignore[attr-defined]
+        for name in shipped_lectures()
     ]
-    return [*found.values(), *screens, *last]
+    theme = Command("change the colours (theme)", "", partial(choose_theme, app, report), "colours colors dark light")
+    quit = commands.pop("quit")
+    return [*commands.values(), *screens, *lectures, manual, theme, quit]
 
 
 def open_palette(app: App[None], entries: Sequence[ScreenEntry], report: Report) -> None:
@@ -82,6 +75,13 @@ def open_palette(app: App[None], entries: Sequence[ScreenEntry], report: Report)
         choose.begin([(command.title, command.about, False) for command in commands.values()])
 
     put_in_front(app, "palette", lambda: Choose("Commands", []), begin, run)
+
+
+def read_manual(app: App[None]) -> None:
+    """Open the page of the manual about the screen."""
+    from txlab.tui.screens.manual import open_manual
+
+    open_manual(app)
 
 
 def choose_theme(app: App[None], report: Report) -> None:

@@ -1,7 +1,7 @@
-"""What every screen with time has: the time line, the keys that run, step and go through it, and the header.
+"""The common part of screens with time: the time line, the keys that run, step and move through it, and the header.
 
-A screen gives its `Playback` a function that reads what it draws from a source, and one that draws it. The panel shows
-the app's current run, if it is of a kind that the screen shows, else the live source of the screen, if it has one.
+A screen gives its `Playback` a function that reads its data from a source, and one that draws them. The panel shows the
+app's current run, if the screen shows runs of its kind, else the screen's live source, if it has one.
 """
 
 from __future__ import annotations
@@ -19,47 +19,98 @@ from textual.message import Message
 from txlab.drawing.formatting import STATES, count
 from txlab.drawing.spark import BARS, RISING
 from txlab.drawing.text import visible, width
-from txlab.sources.live import PACES, Picture
+from txlab.experiments.kind import kind_of_run
+from txlab.runs.summary import handle_in
+from txlab.sources.live import PACES, Picture, next_pace
 from txlab.sources.recorded import Recorded
 from txlab.sources.source import Source, Status
+from txlab.tui.bindings import MOVING, bind
 from txlab.tui.panel import Panel
 from txlab.tui.run_watch import RunWatch, View
-from txlab.tui.screens.words import Parts, Words, spread
+from txlab.tui.screen_registry import SCREENS
+from txlab.tui.screens.base_screens import BenchScreen
+from txlab.tui.screens.plain_text import Parts, Words, spread
 from txlab.tui.session import Session
-from txlab.tui.theme import glyphs
+from txlab.tui.theme import Signs
+from txlab.tui.widgets.terminal import is_ascii
 from txlab.tui.widgets.timeline import TimeLine
 
 if TYPE_CHECKING:
     from txlab.experiments.kind import Kind
     from txlab.runs.control import Request
 
-NO_RUN = "No run is chosen"
-OF_LIVE = {"run.pause", "run.step", "run.back", "run.slower"}  # keys that only explain what a recording is
+NO_RUN = "No run is chosen."
+OF_LIVE = {"run.pause", "run.step", "run.back", "run.slower"}  # keys that only explain recordings
 
 
 class Playback(Panel):
     """`source` is what is shown; `at` the selected step, None follows the newest frame.
 
-    opens   which kinds of runs the screen shows. Without a live source, the newest of these is opened if none is chosen
-    live    an experiment of this screen; `unit` is what its updates are called
-    hint    what to say when a key would change a recording
-    title   of the header: as many parts as have room; it is told how many cells are left beside all that the panel
-            says there, and beside the least of it
-    branch  makes the live source go on from the recorded frame on the screen
+    opens   the kinds of runs that the screen shows. Without a live source, the newest of these is opened if none is
+            chosen
+    live    an experiment of this screen; `unit` is the name of its updates
+    hint    the message when a key would change a recording
+    title   of the header, as many parts as fit; its arguments are the cells left by the panel's full text there, and by
+            the shortest one
+    branch  makes the live source continue from the recorded frame on the screen
     """
 
     KEYS: ClassVar = (
-        Binding("space", "pause", "pause", id="run.pause", key_display="space"),
-        Binding("full_stop", "step", "step", id="run.step", key_display="."),
-        Binding("comma,backspace", "undo", "step back", id="run.back", key_display=","),
-        Binding("x", "stop", "stop", id="run.stop"),
-        Binding("minus", "pace(-1)", "speed", id="run.slower", key_display="- +"),
-        Binding("plus,equals_sign", "pace(1)", "faster", id="run.faster", key_display="+", show=False),
-        Binding("l", "branch", "go on by hand", id="run.branch"),
-        Binding("left_square_bracket", "earlier", "earlier, later", id="time.earlier", key_display="[ ]"),
-        Binding("right_square_bracket", "later", "later", id="time.later", key_display="]", show=False),
-        Binding("left_curly_bracket", "first", "first frame", id="time.first", key_display="{", show=False),
-        Binding("right_curly_bracket", "last", "live", id="time.last", key_display="}", show=False),
+        bind(
+            "space",
+            "pause",
+            "pause or continue the run",
+            "pause",
+            id="run.pause",
+            synonyms="resume continue space",
+        ),
+        bind("full_stop", "step", "make one step and pause again", "step", id="run.step"),
+        bind("comma,backspace", "undo", "take the last step back", "step back", id="run.back", key_display=","),
+        bind(
+            "x",
+            "stop",
+            "stop the run; it saves a checkpoint first",
+            "stop",
+            id="run.stop",
+            synonyms="kill cancel abort end",
+        ),
+        bind("minus", "pace(-1)", "go slower or faster", "speed", id="run.slower", key_display="- +"),
+        bind("plus,equals_sign", "pace(1)", "go faster", id="run.faster", key_display="+"),
+        bind("l", "branch", "continue from the recorded run by hand", "continue by hand", id="run.branch"),
+        bind(
+            "left_square_bracket",
+            "earlier",
+            "go back and forth through what was recorded",
+            "earlier, later",
+            id="time.earlier",
+            heading=MOVING,
+            key_display="[ ]",
+            synonyms="rewind timeline scrub history previous",
+        ),
+        bind(
+            "right_square_bracket",
+            "later",
+            "go to the next recorded step",
+            id="time.later",
+            synonyms="later",
+            heading=MOVING,
+        ),
+        bind(
+            "left_curly_bracket",
+            "first",
+            "go to the first recorded step",
+            id="time.first",
+            synonyms="frame",
+            heading=MOVING,
+        ),
+        bind(
+            "right_curly_bracket",
+            "last",
+            "go back to the newest step, and follow it",
+            id="time.last",
+            synonyms="live",
+            heading=MOVING,
+        ),
     )
     DEFAULT_CSS = "Playback { height: 1; width: 1fr; } Playback.-timeless { display: none; }"
 
@@ -90,12 +141,12 @@ class Playback(Panel):
         self.unit, self.hint, self.title, self.branch = unit, hint, title, branch
         self.paces = PACES if fastest == PACES[-1] else (*(pace for pace in PACES if 0 < pace < fastest), fastest)
         self.source: Source | None = live
-        self.recorded: Recorded | None = None  # the current run, which may not be shown yet
+        self.recorded: Recorded | None = None  # the current run, possibly not shown yet
         self.now = Status()
         self.at: int | None = None
         self.trouble = ""  # why there is no frame
-        self.gone = ""  # the name of the run that was shown until its folder was deleted or moved
-        self.pace_chosen: bool | None = None  # whether - and + change the pace, where they may change something else
+        self.gone = ""  # the name of a shown run whose folder was deleted or moved
+        self.pace_chosen: bool | None = None  # whether - and + change the pace, if they can change something else too
         self.of_run = True  # whether the time line has the frames of the run
         self.checkpoints: np.ndarray[Any, Any] | None = None  # to be marked on it; the view sets them in `show`
         self.drawn: Picture[Any] | None = None  # of the live source
@@ -112,8 +163,10 @@ class Playback(Panel):
         self.watch(self.app, "current_run", self.run_changed)
         self.set_interval(1 / float(getattr(self.app, "refresh_rate", 4.0)), self.watch_run.look_again)
         self.show_header()
+        if self.source is None:
+            self.invite()
 
-    # Which source.
+    # The source.
 
     @property
     def path(self) -> Path | None:
@@ -137,13 +190,14 @@ class Playback(Panel):
 
     @property
     def present(self) -> bool:
-        """Whether what is shown is the present state of an experiment that can be asked."""
+        """Whether the screen shows the present state of an experiment that can be queried."""
         return self.can_edit and self.at is None
 
     def shows(self, kind: Kind) -> bool:
-        return self.live is None or self.opens(kind)
+        """Whether the screen shows runs of a kind; those of other programs may record anything."""
+        return (self.live is None and not kind.name) or self.opens(kind)
 
-    def seen(self) -> None:
+    def come_to_front(self) -> None:
         self.watch_run.visible = True
         self.wants_read()
         if self.live is None and self.app.current_run is None:  # type: ignore[attr-defined]
@@ -158,7 +212,7 @@ class Playback(Panel):
             return
         before = self.path
         self.gone = before.name if path is None and before is not None and not before.exists() else ""
-        self.recorded = Recorded(path, self.app.reader_for, self.asked) if path is not None else None  # type: ignore[attr-defined]
+        self.recorded = Recorded(path, self.app.reader_for, self.note_request) if path is not None else None  # type: ignore[attr-defined]
         self.app.far = None  # type: ignore[attr-defined]
         self.watch_run.follow()
         if self.live is None:
@@ -169,14 +223,19 @@ class Playback(Panel):
         self.wants_read()
 
     def look_at_run(self, path: Path) -> None:
-        """Show a run that was chosen on this screen, even if it was left before."""
+        """Show a run chosen on this screen, even if it was left before."""
         self.watch_run.watching = True
         self.app.current_run = path  # type: ignore[attr-defined]
         self.wants_read()
 
     def go_live(self) -> None:
-        """Leave the run, and show the experiment of this screen as it was left."""
+        """Leave the run, and show the experiment of this screen as it was left; without one, say what it shows."""
         self.watch_run.watching = False
+        if self.live is None and self.recorded is not None:
+            run = self.recorded
+            self.turn_to(None)
+            called = handle_in(run.path, run.reader.info)
+            self.invite(describe_other_kind(called, kind_of_run(run.reader.info.kind)))
         if self.live is not None and not self.can_edit:
             self.turn_to(self.live)
             self.show_present()
@@ -189,16 +248,23 @@ class Playback(Panel):
         self.at = self.timeline.at = None
         self.set_class(source is not None and not source.can_replay, "-timeless")
         self.view.source_changed()
+        if source is None:
+            self.invite()
+        elif isinstance(self.screen, BenchScreen):
+            self.screen.occupy()
         self.call_after_refresh(self.screen.refresh_bindings)
 
-    def no_run(self, words: str) -> str:
-        """What to say while no run is chosen, or that the one before is gone: `words` begin "No run is chosen"."""
-        return words.replace(NO_RUN, f"{self.gone} was deleted or moved", 1) if self.gone else words
+    def invite(self, reason: str = "") -> None:
+        """Offer a run or a scenario in place of the screen's body; without a reason because no run is chosen, or
+        because it is gone."""
+        reason = reason or (f"{self.gone} was deleted or moved." if self.gone else NO_RUN)
+        if isinstance(self.screen, BenchScreen):
+            self.screen.invite(reason, self.opens)
 
-    # What is shown of it.
+    # The shown frame.
 
     def show_live(self, picture: Picture[Any]) -> None:
-        """A picture of the live source has come."""
+        """Called for each picture of the live source."""
         known, self.drawn = self.drawn, picture
         if self.can_edit:
             if known is not None and known.experiment is not picture.experiment:
@@ -213,7 +279,7 @@ class Playback(Panel):
             self.take(live, live.status, live.steps, self.view.read(live, self.at, True), "")
 
     def take(self, source: Source, status: Status, steps: np.ndarray[Any, Any], picture: Any, trouble: str) -> None:
-        """Show what was read of a source."""
+        """Show data read from a source."""
         if source is not self.source:
             self.turn_to(source)
         before, self.now = self.now, status
@@ -234,7 +300,7 @@ class Playback(Panel):
 
     @on(TimeLine.Moved)
     def time_moved(self, event: TimeLine.Moved) -> None:
-        """Show another frame; the screen hears of it too."""
+        """Show another frame, and notify the screen."""
         self.at = None if event.live else event.step
         if self.can_edit:
             self.show_present()
@@ -259,19 +325,19 @@ class Playback(Panel):
 
     @property
     def ascii(self) -> bool:
-        return bool(getattr(self.app, "ascii", False))
+        return is_ascii(self)
 
     def state(self) -> str:
         """`● 60 updates/s`, `‖ paused`, or the status of a run: `✓ done`"""
-        signs, word = glyphs(self.ascii), self.status
+        word = self.status
         if self.can_edit and word == "running" and self.now.speed:
-            return f"{signs.live} {count(self.now.speed)} {self.unit}s/s"
-        sign = {"running": signs.live, "paused": signs.paused, "done": signs.done, "failed": signs.failed}.get(word, "")
+            return f"{Signs.live} {count(self.now.speed)} {self.unit}s/s"
+        sign = {"running": Signs.live, "paused": Signs.paused, "done": Signs.done, "failed": Signs.failed}.get(word, "")
         return f"{sign} {STATES.get(word, word)}".strip()
 
     def groups(self) -> list[Parts]:
-        """What it says at the right of the header, the least important first: the pace in words, the pace to choose,
-        and whether it runs; or the name of the run, and its status. Without a time line also the step."""
+        """The right part of the header, the least important text first: the pace in words, the selectable pace, and
+        whether it runs; or the name of the run, and its status. Without a time line also the step."""
         style = "bold $accent" if self.status == "running" else "$quiet" if self.can_edit else ""
         state: Parts = [(f"   {self.state()}", style)]
         step = count(self.timeline.step or 0)
@@ -281,11 +347,11 @@ class Playback(Panel):
             return [[(f"  {name}", "$quiet")], [*state, (f"  step {step}{of}", "")]]
         if not self.source.can_replay:
             state.append((f"  step {count(self.now.step)}", ""))
-        pace, signs, chosen = self.live.pace, glyphs(self.ascii), self.pace_chosen
+        pace, chosen = self.live.pace, self.pace_chosen
         words = f"{count(pace)} {self.unit}s/s" if pace else f"one {self.unit} a key"
         words = "as fast as it goes" if pace == float("inf") else words
         style = "bold $accent" if chosen else "$quiet"
-        before, after = ("", "") if chosen is None else (signs.left, signs.right) if chosen else (" ", " ")
+        before, after = ("", "") if chosen is None else (Signs.left, Signs.right) if chosen else (" ", " ")
         at, bars = self.paces.index(pace), pace_bars(len(self.paces), self.ascii)
         speed: Parts = [
             (f"  {before}speed ", style),
@@ -325,8 +391,8 @@ class Playback(Panel):
         return "" if ident == "time.earlier" and not len(self.timeline.steps) else binding.description
 
     def ready(self) -> bool:
-        """Whether there is an experiment to change: of a recorded run, say how to get one; from an earlier frame,
-        return to the present, because that is what changes."""
+        """Whether there is an experiment to change. For a recorded run, say how to get one; from an earlier frame,
+        return to the present, to which changes apply."""
         if not self.can_edit:
             self.tell(self.hint)
             return False
@@ -341,7 +407,7 @@ class Playback(Panel):
             return
         self.run_worker(lambda: run.request(request, key, value, count), thread=True, group="ask", exit_on_error=False)
 
-    def asked(self, ident: str, request: Request) -> None:
+    def note_request(self, ident: str, request: Request) -> None:
         self.post_message(self.Asked(ident, request))
 
     def action_pause(self) -> None:
@@ -372,7 +438,7 @@ class Playback(Panel):
         """Go slower or faster."""
         live = self.live
         if self.ready() and live is not None:
-            live.pace = self.paces[max(0, min(self.paces.index(live.pace) + by, len(self.paces) - 1))]
+            live.pace = next_pace(live.pace, by, self.paces)
             if live.running:
                 live.run(live.pace > 0)
             self.show_header()
@@ -391,7 +457,7 @@ class Playback(Panel):
         )
 
     def action_branch(self) -> None:
-        """Go on by hand from the frame that is shown."""
+        """Continue by hand from the frame that is shown."""
         if self.branch is not None and (run := self.run) is not None:
             self.branch(run)
 
@@ -406,6 +472,14 @@ class Playback(Panel):
 
     def action_last(self) -> None:
         self.timeline.last()
+
+
+def describe_other_kind(run: str, kind: Kind) -> str:
+    """Return why a screen does not show a run, and which one does."""
+    entry = next((each for each in SCREENS if each.name == kind.screen), None)
+    where = f" {entry.title}{f' ({entry.key})' if entry.key else ''} shows it." if entry is not None else ""
+    what = f" ({kind.title.partition(':')[0].lower()})" if kind.title else ""
+    return f"{run}{what} records nothing that this screen shows.{where}"
 
 
 def pace_bars(paces: int, ascii: bool) -> str:

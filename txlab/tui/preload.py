@@ -1,6 +1,6 @@
 """Work that would slow down the first switch to a screen or the first dialog, done in idle moments after start-up.
 
-Notable: modules are imported in a thread. Style sheets are read all at once, since Textual parses all of them again,
+Notable: modules are imported in a thread. Style sheets are read in one batch, since Textual parses all of them again,
 and matches every style, whenever one is added (20 ms each). Screens are built one at a time, with pauses in which keys
 are answered. A key that comes before its screen is ready waits once, as it would without preloading.
 """
@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from pathlib import Path
 
 from textual.app import App
 
 from txlab.errors import LabError
+from txlab.plugins import import_in_turn
 from txlab.tui.screen_registry import SCREENS, ScreenEntry, installed_screens
 from txlab.tui.textual_internals import make_ready, read_style_sheets
 
@@ -27,13 +27,13 @@ def import_all() -> None:
     for screen in SCREENS:
         screen.load()
     for module in DIALOGS:
-        import_module(f"txlab.tui.{module}")
+        import_in_turn(f"txlab.tui.{module}")
 
 
 async def prepare_screens(
     app: App[None], add: Callable[[Sequence[ScreenEntry]], None], report: Callable[[LabError], None]
 ) -> None:
-    """Prepare what the next keys may ask for; `add` takes the screens of other packages."""
+    """Prepare screens and dialogs for the next keys; `add` takes the screens of other packages."""
     await asyncio.sleep(BEGIN)
     try:
         add(await asyncio.to_thread(lambda: list(installed_screens())))

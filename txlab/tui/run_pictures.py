@@ -1,4 +1,4 @@
-"""The images and histograms that a loop recorded, as of a step: which there are, and the one that is looked at."""
+"""The images and histograms that a loop recorded, at a step: their names, and the selected one."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from txlab.runs.frames import FrameIndex
 
 Array = np.ndarray[Any, Any]
 IMAGE, HISTOGRAM = "image/", "histogram/"
-BACK = 64  # frames that are searched, from the step that is looked at
+BACK = 64  # frames that are searched, from the selected step
 EARLIER = 12  # histograms shown below the one of the step
-LARGEST = 1 << 20  # pixels; a frame may come from anybody
+LARGEST = 1 << 20  # pixels; frames are untrusted
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,10 @@ def pictures_of(frames: FrameIndex, at: int | None, wanted: str) -> Pictures:
     try:
         if wanted.startswith(IMAGE):
             return image_of(frames.read(where[wanted][0], [wanted]), names, wanted)
-        found = [counted(frames.read(step, [wanted]), wanted) for step in where[wanted][: 1 + EARLIER]]
+        counts = [read_counted(frames.read(step, [wanted]), wanted) for step in where[wanted][: 1 + EARLIER]]
     except LabError:  # the frame was thinned out since
         return Pictures(names)
-    known = tuple(each for each in found if each is not None)
+    known = tuple(each for each in counts if each is not None)
     return Pictures(names, wanted, known[0].step if known else 0, histograms=known)
 
 
@@ -72,7 +72,7 @@ def image_of(frame: Frame, names: tuple[str, ...], wanted: str) -> Pictures:
     return Pictures(names, wanted, frame.step, image, (span[0], span[1]))
 
 
-def counted(frame: Frame, wanted: str) -> Counted | None:
+def read_counted(frame: Frame, wanted: str) -> Counted | None:
     counts = np.asarray(frame.tensors.get(wanted, ()))
     span = numbers(frame.facts.get("histogram"), wanted.removeprefix(HISTOGRAM), 3)
     if counts.ndim != 1 or not 0 < counts.size <= 512 or counts.dtype.kind not in "iuf" or span is None:
@@ -83,9 +83,9 @@ def counted(frame: Frame, wanted: str) -> Counted | None:
 
 def numbers(facts: object, name: str, count: int) -> list[float] | None:
     """The finite numbers that a frame's facts hold for a name; None if they are something else."""
-    found = facts.get(name) if isinstance(facts, Mapping) else None
-    if not isinstance(found, list) or len(found) != count:
+    values = facts.get(name) if isinstance(facts, Mapping) else None
+    if not isinstance(values, list) or len(values) != count:
         return None
-    if not all(isinstance(each, (int, float)) and np.isfinite(each) and abs(each) < 1e300 for each in found):
+    if not all(isinstance(each, (int, float)) and np.isfinite(each) and abs(each) < 1e300 for each in values):
         return None
-    return [float(each) for each in found]
+    return [float(each) for each in values]

@@ -1,7 +1,7 @@
 """Reading the current run as it grows, for the screen in front.
 
 Notable: it reads in a worker thread and shows on the event loop, at most `refresh` times a second and no more often
-than is cheap (`LookBudget`), only while its screen is in front, and one read at a time: whatever arrives meanwhile is
+than is cheap (`LookBudget`), only while its screen is in front, and one read at a time; data that arrives meanwhile is
 left to the next one.
 """
 
@@ -22,7 +22,7 @@ from txlab.tui.key_order import keys_wait
 
 if TYPE_CHECKING:
     from txlab.experiments.kind import Kind
-    from txlab.runs.far.state import FarState
+    from txlab.runs.remote.state import RemoteState
     from txlab.sources.recorded import Recorded
     from txlab.sources.source import Source, Status
     from txlab.tui.panel import Panel
@@ -30,24 +30,24 @@ if TYPE_CHECKING:
 
 Questions: TypeAlias = list[Callable[[], object]]
 
-CATCH_UP = 0.25  # seconds between two checks whether the user has gone elsewhere
+CATCH_UP = 0.25  # seconds between two checks whether the user has left
 SHARE = 0.008  # of each core, at most, for the console as a whole
-LONGEST = 2.0  # seconds between two reads, whatever they cost
+LONGEST = 2.0  # seconds between two reads, regardless of their cost
 
 
 class LookBudget:
-    """How often a live run is read: as often as requested, as long as it takes only a small share of this machine.
+    """Limits how often a live run is read: as often as requested, but within a small share of this machine.
 
     The cost of a read depends on the terminal's size, the curves and the processor, so the budget counts the processor
-    time that the console has really used since the last one. On two cores, where training waits for the slower of its
+    time that the console has actually used since the last one. On two cores, where training waits for the slower of its
     two threads, a console that used 3 % of one took 8 % of the run's speed (benchmarks/watching.py).
     """
 
     def __init__(self) -> None:
         self.share = SHARE * cores()
-        self.looked()
+        self.note_read()
 
-    def looked(self) -> None:
+    def note_read(self) -> None:
         """Note that a read begins."""
         self.began, self.used = time.monotonic(), time.process_time()
 
@@ -60,18 +60,19 @@ class View(Protocol):
     """What a Playback requires of its screen."""
 
     def source_changed(self) -> None:
-        """Another source is shown from now on (`playback.source`, possibly None): forget what belongs to the old."""
+        """Another source is shown from now on (`playback.source`, possibly None): forget the state of the old one."""
 
     def read(self, source: Any, at: int | None, changed: bool) -> Any:
-        """Return what `show` draws of the frame at a step (None: the newest), or None if that is nothing new; of a run
-        in a worker thread. `changed` is False if the run has not changed. LabError says why there is nothing to see."""
+        """Return the argument of `show` for the frame at a step (None: the newest), or None if nothing is new; called
+        in a worker thread for runs. `changed` is False if the run has not changed. LabError if there is nothing to
+        show."""
 
     def show(self, picture: Any) -> None:
         """Draw it; called on the event loop."""
 
 
 class Owner(Protocol):
-    """Whose run is read, and who shows it; Playback documents it."""
+    """The owner of the run that is read, which shows it; documented in Playback."""
 
     view: View
     recorded: Recorded | None
@@ -85,9 +86,9 @@ class Owner(Protocol):
 
 
 class RunWatch:
-    """Reads the run of `owner`, and hands on what its view makes of it; `panel` is the same as a widget.
+    """Reads the run of `owner`, and passes on the result of its view; `panel` is the same object as a widget.
 
-    watching  whether this run is read at all: not one of a kind that the screen does not show, nor one that was left
+    watching  whether this run is read at all: not if it was left, or the screen does not show its kind
     anew      whether the frame on the screen is read again because its numbers have become exact
     """
 
@@ -101,10 +102,10 @@ class RunWatch:
     def follow(self) -> None:
         """Read another run, or none, from now on."""
         self.watching, self.anew = True, False
-        self._shown = False  # anything of this run; until then keys wait, which act on what is shown
+        self._shown = False  # anything of this run; until then keys wait, as they act on the shown state
         self._failure = ""
         self._asking_again: Questions = []
-        self._line_lost: bool | None = None  # None: not known yet, or no line is needed
+        self._line_lost: bool | None = None  # None: not known yet, or no connection is needed
 
     @property
     def app(self) -> Any:
@@ -118,7 +119,7 @@ class RunWatch:
         return run is not None and run is self.owner.recorded and self.panel.is_attached
 
     def open_newest(self, opens: Callable[[Any], bool]) -> None:
-        """Choose the newest run of a kind that the screen shows, if none is chosen by then."""
+        """Choose the newest run of the screen's kinds, if none is chosen by then."""
         from txlab.runs.directory import RunDirectory, RunInfo
         from txlab.runs.folder import list_runs
 
@@ -149,10 +150,10 @@ class RunWatch:
         if self.reading or run is None or not (self.watching and self.visible and self.panel.is_attached):
             return
         self.reading = True
-        self.budget.looked()
+        self.budget.note_read()
         forced, self.again = self.again, False
         at = self.owner.at if self.owner.source is run else None
-        asking = self._asking_again if self.anew else None  # those of a read that begins after the digits have come
+        asking = self._asking_again if self.anew else None  # of a read that begins after the digits arrived
         read = self.in_thread(lambda: self._read(run, at, forced, asking), "read")
         if not self._shown:
             keys_wait(self.panel, read)
@@ -162,7 +163,7 @@ class RunWatch:
         picture, trouble = None, ""
         try:
             changed = run.poll() or forced
-            if not owner.shows(kind_of_run(run.reader.scenario.get("kind"))):
+            if not owner.shows(kind_of_run(run.reader.info.kind)):
                 self.app.call_later(self._not_for_here, run)
                 return
             try:
@@ -174,7 +175,7 @@ class RunWatch:
             known = run.status, run.steps
         except LabError as error:  # the folder is gone, or no longer a run: reported once, tried again
             if not worker.is_cancelled and self.panel.is_attached:
-                self.app.call_later(self._failed, run, str(error))
+                self.app.call_later(self._report_failure, run, str(error))
             return
         finally:
             self.reading = False
@@ -183,13 +184,13 @@ class RunWatch:
         self.app.call_later(
             self._show, run, known if changed or picture is not None else None, picture, trouble, asking
         )
-        self.app.call_later(self._say_far, run, run.reader.state.far)
+        self.app.call_later(self._say_far, run, run.reader.state.remote)
         if not run.reader.complete and not self._catching_up:
             self._catching_up = True
             self.app.call_later(self._catch_up, run)
 
     def _not_for_here(self, run: Recorded) -> None:
-        """The run is of a kind that the screen does not show; what belongs to the run before is not shown either."""
+        """The screen does not show this kind of run; the previous run is removed from it too."""
         if self.follows(run):
             self.owner.go_live()
 
@@ -203,16 +204,16 @@ class RunWatch:
                     continue
             finally:
                 self._catching_up = False
-            self.again = True  # more is known now than is shown
+            self.again = True  # the shown data is out of date
 
         self.in_thread(read_on, "catch up")
 
-    def _failed(self, run: Recorded, sentence: str) -> None:
-        """Report once that the run cannot be read, however often that is tried; one that is gone is let go."""
+    def _report_failure(self, run: Recorded, sentence: str) -> None:
+        """Report only once that the run cannot be read; a run that is gone is closed."""
         if self.follows(run) and sentence != self._failure:
             self._failure = sentence
             self.panel.tell(sentence, "error")
-            if not run.path.exists():  # what was read of it would be shown as if it still existed
+            if not run.path.exists():  # its data would be shown as if it still existed
                 self.app.current_run = None
 
     def _show(
@@ -232,11 +233,11 @@ class RunWatch:
     def exactly(self, again: Callable[[], object]) -> bool:
         """If the frame on the screen is a mirrored one of 253 levels, fetch its digits, show it, and then call `again`.
 
-        Returns whether that is under way. At the live edge the time line stays at this frame: the next ones would come
-        while its digits are on their way.
+        Returns whether that is in progress. At the live edge the time line stays at this frame, since new frames would
+        arrive before its digits.
         """
-        from txlab.runs.far.address import mirror_of
-        from txlab.runs.far.mirroring import exact_frame, is_approximate
+        from txlab.runs.remote.address import mirror_of
+        from txlab.runs.remote.mirroring import exact_frame, is_approximate
 
         run, line = self.owner.recorded, self.owner.timeline
         step = line.step
@@ -265,8 +266,8 @@ class RunWatch:
         self.in_thread(fetch, "exact", exclusive=True)
         return True
 
-    def _say_far(self, run: Recorded, far: FarState | None) -> None:
-        """Say in the corner which machine the run is on, and once what has become of the line to it."""
+    def _say_far(self, run: Recorded, far: RemoteState | None) -> None:
+        """Show the machine of the run in the corner, and report changes of its connection once."""
         if not (self.follows(run) and self.visible):
             return
         self.app.far = far

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from txlab.errors import LabError, nearest
 from txlab.files import atomic_write, read_regular
-from txlab.runs.scenario_errors import given
+from txlab.runs.scenario_errors import format_value
 
 LARGEST_FILE = 64 * 1024
 
@@ -31,8 +31,12 @@ class Settings(BaseModel):
 
     theme: str = Field("txlab-dark", description="txlab-dark, txlab-light, or any theme that the palette offers")
     ascii: bool = Field(False, description="draw with ASCII alone: no box drawing, blocks or bullets")
+    hall: bool = Field(False, description="begin in hall mode (key H): thick lines and bright labels for the back row")
     refresh: float = Field(4.0, ge=0.2, le=5.0, description="how often a second a watched run may change the screen")
-    alert_command: str = Field("", description="a command that is told of each alert of a run, as JSON on its input")
+    alert_command: str = Field("", description="a command that receives a run's alerts, as JSON on its standard input")
+    machines: list[str] = Field(
+        default_factory=list, max_length=64, description="machines that the screen Machines shows, as ssh names them"
+    )
     keys: dict[str, str] = Field(
         default_factory=dict,
         description='binding id = "key,key"; ? and then i lists the ids, e.g. "run.pause"',
@@ -71,8 +75,8 @@ def load_settings(path: Path | None = None) -> Settings:
             hint = f"{nearest(key, allowed)}; allowed: {', '.join(allowed)}"
             raise LabError(f"{path}: {key} is not a setting{hint}") from error
         value = first["input"]
-        told = given(value) if isinstance(value, int) else repr(value)[:80]
-        raise LabError(f"{path}: {key} = {told}: {first['msg'].lower()}") from error
+        shown = format_value(value) if isinstance(value, int) else repr(value)[:80]
+        raise LabError(f"{path}: {key} = {shown}: {first['msg'].lower()}") from error
     except ValueError as error:  # also: an integer of more digits than Python reads
         raise LabError(f"{path}: not valid TOML: {error}") from error
 
@@ -80,14 +84,14 @@ def load_settings(path: Path | None = None) -> Settings:
 def save_theme(name: str, path: Path | None = None) -> Path:
     """Write `theme = "name"` into the settings file, leaving the rest as it is; return the file.
 
-    LabError if the file cannot be written, or holds what is not understood.
+    LabError if the file cannot be written or parsed.
     """
     path = settings_file() if path is None else path
     before = load_settings(path)
     text = read_regular(path, LARGEST_FILE).decode() if path.exists() else ""
     line = f'theme = "{name}"'
-    text, found = re.subn(r"^theme\s*=.*$", line, text, count=1, flags=re.MULTILINE)
-    text = text if found else f"{line}\n{text}"
+    text, replaced = re.subn(r"^theme\s*=.*$", line, text, count=1, flags=re.MULTILINE)
+    text = text if replaced else f"{line}\n{text}"
     if Settings.model_validate(tomllib.loads(text)) != before.model_copy(update={"theme": name}):
         raise LabError(f"{path}: write {line} there yourself: the file is not simple enough to change")
     try:

@@ -1,17 +1,17 @@
 """Everything that the console uses of Textual's private API: each private name, its reason, and the effect of its
 absence. Nothing else in txlab uses any (tests/tui/test_textual_internals.py).
 
-Each is asked for before it is used; where a later Textual lacks it the console is slower, and otherwise the same.
+Each is looked up before use; where a later Textual lacks it the console is slower, and otherwise the same.
 Gains are processor time at 120 × 40 on two cores with Textual 8.2.8: medians of twelve keys.
 
 | what                 | without it                                        | private names                                    |
 |----------------------|---------------------------------------------------|--------------------------------------------------|
-| SteadyScreen         | a switch of screens takes 66 ms in place of 27    | Screen._refresh_layout, ._screen_resized         |
-| picture_behind       | a dialog opens in 51 ms in place of 36            | Screen._compositor                               |
+| SteadyScreen         | a switch of screens takes 66 ms instead of 27     | Screen._refresh_layout, ._screen_resized         |
+| picture_behind       | a dialog opens in 51 ms instead of 36             | Screen._compositor                               |
 | forget_painted       | 5 000 objects are kept for each dialog            | Widget._styles_cache, ._get_virtual_dom          |
 | make_ready           | the first switch to a screen waits 0.2 s          | App._screen_stacks, ._get_screen, ._load_screen_css, Screen._css_update_count |
 | QuietApp             | a bug fills the terminal with local variables     | App._shutdown, ._handle_exception, ._fatal_error |
-| quick_driver         | Esc is known after 100 to 200 ms in place of 25   | XTermParser._timeout_time, LinuxDriver._file, ._sigcont_application, ._debug |
+| quick_driver         | Esc is known after 100 to 200 ms instead of 25    | XTermParser._timeout_time, LinuxDriver._file, ._sigcont_application, ._debug |
 """  # noqa: E501
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ Answer = TypeVar("Answer")
 class SteadyScreen(Screen[Answer]):
     """A screen that lays itself out once for each size, and repaints as a whole only when it has to.
 
-    Textual lays a new screen out when it comes to the front, again when it hears the size it has just been given (with
-    every screen behind it), and again when it comes back; it repaints all of it each time, and at every move of the
-    focus too. At 120 × 40 each of these takes 3 to 15 ms.
+    Textual lays a new screen out when it comes to the front, again on the event of its own new size (with every screen
+    behind it), and again when it comes back; it repaints everything each time, and at every move of the focus too. At
+    120 × 40 each of these takes 3 to 15 ms.
     """
 
     # The widgets that lose and get the focus repaint themselves; the rest of the screen stays as it is.
@@ -78,8 +78,8 @@ class SteadyScreen(Screen[Answer]):
         """Return what a press or drag of the mouse selects from; nothing if the widget was removed since the last
         layout.
 
-        Textual 8.2.8 takes the parent of what it finds here for granted (Screen._forward_event), so a press on a widget
-        that had just been removed ended the program. Where a later version does not ask here, this does nothing.
+        Textual 8.2.8 assumes that the widget found here has a parent (Screen._forward_event), so a press on a widget
+        that had just been removed ended the program. Where a later version does not call this, it has no effect.
         """
         widget, offset = super().get_widget_and_offset_at(x, y)
         return (widget, offset) if widget is None or widget is self or widget.is_attached else (None, None)
@@ -93,7 +93,7 @@ def picture_behind(screen: Screen[Any]) -> list[Strip] | None:
 
 
 def forget_painted(screen: Screen[Any]) -> None:
-    """Release what was painted of a screen that will not come back: Textual keeps the style caches of up to a thousand
+    """Release the painted lines of a screen that will not come back: Textual keeps the style caches of up to a thousand
     removed widgets (it caches a method's results, and with them the widgets)."""
     for widget in screen.walk_children(Widget, with_self=True):
         bars = widget._get_virtual_dom() if hasattr(widget, "_get_virtual_dom") else ()
@@ -106,7 +106,7 @@ def forget_painted(screen: Screen[Any]) -> None:
 
 
 def read_style_sheets(app: App[Any], sheets: Iterable[Path]) -> None:
-    """Read all sheets at once, and match the styles of the existing screens: Textual parses all of them again, and
+    """Read all sheets in one batch, and match the styles of the existing screens: Textual parses all of them again, and
     matches every style, whenever one is added (20 ms each)."""
     for path in sheets:
         if not app.stylesheet.has_source(str(path), ""):
@@ -118,8 +118,8 @@ def read_style_sheets(app: App[Any], sheets: Iterable[Path]) -> None:
 
 
 def match_styles(app: App[Any], screen: Screen[Any]) -> None:
-    """Match the styles unless they are up to date; otherwise the next switch to the screen would match those of all
-    screens."""
+    """Match the styles unless they are up to date; otherwise the next switch to the screen would match all screens'
+    styles."""
     count = getattr(app, "_css_update_count", None)
     if count is not None and getattr(screen, "_css_update_count", count) != count:
         app.stylesheet.update(screen, animate=False)
@@ -148,22 +148,29 @@ class QuietApp(App[None]):
 
     leaving = False
 
-    def said_of_bug(self, error: BaseException | None) -> Any:
-        """Return what the terminal shows when a bug has ended the program."""
+    def describe_bug(self, error: BaseException | None) -> Any:
+        """Return the terminal output when a bug has ended the program."""
         raise NotImplementedError
+
+    def exit(self, *args: Any, **how: Any) -> None:
+        self.leaving = True
+        super().exit(*args, **how)
 
     async def _shutdown(self) -> None:
         self.leaving = True
         await super()._shutdown()
 
     def _handle_exception(self, error: Exception) -> None:
-        """Ignore errors during exit: timers still run while screens are removed, and fail to find their widgets."""
-        if not (self.leaving and isinstance(error, (NoMatches, ScreenStackError))):
+        """During exit an error does not change the status: timers still run while screens are removed, and fail to find
+        their widgets. Any other is written to the log."""
+        if not self.leaving:
             super()._handle_exception(error)
+        elif not isinstance(error, (NoMatches, ScreenStackError)):
+            self.describe_bug(error)
 
     def _fatal_error(self) -> None:
         """Write Textual's own page of local variables to the log instead."""
-        self.panic(self.said_of_bug(getattr(self, "_exception", None)))
+        self.panic(self.describe_bug(getattr(self, "_exception", None)))
 
 
 # Keys as they come from the terminal.
@@ -216,7 +223,7 @@ class Output:
     """The terminal as Textual's writing thread sees it; once it is gone, output is discarded.
 
     That thread ends at the first OSError, its queue holds thirty pieces, and then the event loop waits forever for a
-    place in it: a console whose window was closed would stay, and keep on training, until somebody kills it.
+    place in it: a console whose window was closed would stay, and continue training, until it is killed.
     """
 
     def __init__(self, terminal: TextIO) -> None:
@@ -264,7 +271,7 @@ class KeyDriver(LinuxDriver):
                     data = os.read(self.fileno, 4096)
                 except OSError:
                     data = b""
-                if not data:  # the other end is closed; the signal that says so is on its way
+                if not data:  # the other end is closed; its signal will follow
                     self.exit_event.wait(POLL)
                 for event in keys.feed(text) if (text := decode(data)) else ():
                     self.process_message(event)
@@ -278,6 +285,6 @@ def get_time() -> float:
 
 
 def quick_driver(chosen: type[Driver]) -> type[Driver]:
-    """Return `KeyDriver` in place of Textual's driver for Unix terminals, if that one is built as expected."""
+    """Return `KeyDriver` instead of Textual's driver for Unix terminals, if that one is built as expected."""
     alike = hasattr(XTermParser, "tick") and hasattr(LinuxDriver, "_sigcont_application")
     return KeyDriver if chosen is LinuxDriver and alike else chosen

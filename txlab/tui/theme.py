@@ -8,8 +8,9 @@ or a lighter grey would both become white there (checked by tests/tui/test_theme
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from rich.segment import Segment
+from textual.color import Color
+from textual.filter import LineFilter
 from textual.theme import Theme
 
 
@@ -77,50 +78,36 @@ LIGHT = Theme(
 THEMES = [DARK, LIGHT]
 
 
-@dataclass(frozen=True)
-class Glyphs:
-    """The signs that carry meaning besides colour."""
+class Signs:
+    """The signs that carry meaning in addition to colour."""
 
-    rule: str = "─"
-    wall: str = "│"
-    cursor: str = "▸"
-    live: str = "●"
-    paused: str = "‖"
-    done: str = "✓"
-    failed: str = "✗"
-    stopped: str = "■"
-    lost: str = "?"
-    waiting: str = "○"
-    arrow: str = "→"
-    dot: str = "·"
-    times: str = "×"
-    left: str = "‹"
-    right: str = "›"
-    prompt: str = "›"
-    ellipsis: str = "…"
-    rising: str = "↑"
-    falling: str = "↓"
-    thin: str = "\N{NO-BREAK SPACE}"
-    minus: str = "−"
-    norm: str = "‖grad‖"
-
-
-UNICODE = Glyphs()
-ASCII = Glyphs(
-    rule="-", wall="|", cursor=">", live="*", paused="=", done="+", failed="x", stopped="#", lost="?", waiting="o",
-    arrow="->", dot="-", times="x", left="<", right=">", prompt="|", ellipsis="...",
-    rising="^", falling="v", thin=" ", minus="-", norm="|grad|",
-)  # fmt: skip
-
-
-def glyphs(ascii: bool) -> Glyphs:
-    return ASCII if ascii else UNICODE
+    wall = "│"
+    cursor = "▸"
+    live = "●"
+    paused = "‖"
+    done = "✓"
+    failed = "✗"
+    stopped = "■"
+    lost = "?"
+    waiting = "○"
+    arrow = "→"
+    dot = "·"
+    left, right = "‹›"
+    prompt = "›"
+    ellipsis = "…"
+    rising, falling = "↑↓"
 
 
 # One sign for one sign, so that alignment and styles stay valid.
-IN_ASCII = str.maketrans("…·→←−‖×‹›↑↓●✓✗■▸○—–✻∞", "~-><-|x<>^v*+x#>o--*8")
+IN_ASCII = str.maketrans("…·→←−‖×‹›↑↓●✓✗■▸○—–✻∞─│", "~-><-|x<>^v*+x#>o--*8-|")
 
 
-def plain_signs(text: str, ascii: bool) -> str:
-    """Return a text with the signs that our own sentences use in ASCII, if asked; letters of other alphabets stay."""
-    return text.translate(IN_ASCII) if ascii else text
+class SignsInAscii(LineFilter):
+    """Writes the signs that our own sentences use in ASCII wherever they are painted; letters of other alphabets
+    stay."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        return [
+            each if each.text.isascii() else Segment(each.text.translate(IN_ASCII), each.style, each.control)
+            for each in segments
+        ]

@@ -1,7 +1,7 @@
-"""What the Train screen shows of a run, gathered in a worker thread into one frozen snapshot.
+"""The data of the Train screen for a run, gathered in a worker thread into one frozen snapshot.
 
 Curves are passed on as the reader's own read-only arrays, however long; the chart thins them. Facts at an earlier step
-are those of the last row at or before it.
+are from the last row at or before it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from txlab.drawing.formatting import count, megabytes, number, significant
+from txlab.drawing.run_names import name_apart
 from txlab.drawing.text import visible
-from txlab.engine.card import slowed
+from txlab.engine.card import describe_slowdown
 from txlab.experiments.kind import Kind, kind_of_run
 from txlab.experiments.metric import (
     band_of,
@@ -31,16 +32,17 @@ from txlab.experiments.metric import (
 )
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunState
-from txlab.runs.label import handle_of, read_label
+from txlab.runs.label import find_shared_handles
 from txlab.runs.live_rows import Series
 from txlab.runs.reader import RunReader
-from txlab.runs.summary import scenario_name
+from txlab.runs.summary import handle_in
 from txlab.tui.history import Entry, history
 from txlab.tui.run_pictures import Pictures, pictures_of
 from txlab.tui.widgets.facts import Fact
 
-OTHERS_SHOWN = 8  # metrics that a recorded run named itself
-DEAD_SHOWN = 8  # newest of the branches that rewinds ended
+OTHERS_SHOWN = 8  # metrics of a recorded run
+DEAD_SHOWN = 8  # newest dead branches
+LONGEST_LEGEND = 24  # cells of the name of a run in the legend
 SPARK = 64  # values behind a small curve
 
 
@@ -67,7 +69,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Everything that the screen shows, as of one read."""
+    """All data of the screen, from one read."""
 
     called: str
     state: RunState
@@ -89,13 +91,13 @@ class Snapshot:
     values: Mapping[str, float] = field(default_factory=dict)
     scenario: Mapping[str, Any] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
-    recorded: bool = False  # by another program, which takes no requests
+    recorded: bool = False  # by another program that accepts no requests
     created: float = 0.0
-    takes: tuple[str, ...] = ()  # the requests that the loop of another program takes
+    takes: tuple[str, ...] = ()  # the requests accepted by another program's loop
     alerts: Mapping[str, Any] = field(default_factory=dict)  # RunInfo.alerts
     pictures: Pictures = field(default_factory=Pictures)
-    events: tuple[tuple[int, str], ...] = ()  # (step, words) of what was done to the run, for the chart
-    omission: str = ""  # what of the log is left out
+    events: tuple[tuple[int, str], ...] = ()  # (step, words) of the run's events, for the chart
+    omission: str = ""  # omitted rows of the log
 
 
 def value_at(series: Series, at: int | None) -> float | None:
@@ -133,7 +135,7 @@ def snapshot(reader: RunReader, look: Look, other: Callable[[Path], RunReader]) 
     steps = reader.frames.steps
     left = values.get("seconds_left") if look.at is None else None
     return Snapshot(
-        handle_of(info, read_label(path), scenario_name(path, info.scenario)),
+        handle_in(path, info),
         state,
         info.title,
         metric,
@@ -165,7 +167,7 @@ def snapshot(reader: RunReader, look: Look, other: Callable[[Path], RunReader]) 
 
 def interventions(reader: RunReader) -> tuple[tuple[int, str], ...]:
     """Return (step, words) of the changes of parameters and the restarts of the live branch, in order of the steps."""
-    found = [
+    events = [
         (row["step"], visible(f"{row.get('key')} {significant(row['to'])}"))
         for row in reader.rows("control")
         if row.get("applied") is True and isinstance(row.get("to"), float | int) and not row.get("replayed")
@@ -173,8 +175,8 @@ def interventions(reader: RunReader) -> tuple[tuple[int, str], ...]:
     for row in reader.rows("rewind"):
         begun = "branched" if row["step"] == reader.info.branched.get("step") else "resumed"
         if row["step"] > 0:
-            found.append((row["step"], "rewound" if row.get("explicit") else begun))
-    return tuple(sorted(found, key=lambda event: event[0]))
+            events.append((row["step"], "rewound" if row.get("explicit") else begun))
+    return tuple(sorted(events, key=lambda event: event[0]))
 
 
 def lines_of(
@@ -192,27 +194,36 @@ def lines_of(
         )
     validation = validation_of(metric, reader.names())
     has_validation = bool(validation) and len(reader.series(validation)) > 0
-    found = [line("train" if has_validation else metric, "train", reader.series(metric))]
+    beside = [each for path in look.overlays if len((each := polled(other(path))).series(metric))]
+    own, *others = name_runs([reader, *beside])
+    lines = [line(own if beside else "train" if has_validation else metric, "train", reader.series(metric))]
     if has_validation:
         called = re.split(r"[/_]", validation)[0]  # val, eval, …: the recorder's own word
-        found.append(line(called, "val", reader.series(validation)))
-    for path in look.overlays:
-        beside = other(path)
-        beside.poll()
-        series = beside.series(metric)
-        if len(series):
-            found.append(line(legend_of(beside), "other", series))
-    found += [line("", "dead", dead) for dead in reader.dead_series(metric)[-DEAD_SHOWN:]]
-    return tuple(found)
+        lines.append(line(called, "val", reader.series(validation)))
+    lines += [line(name, "other", each.series(metric)) for name, each in zip(others, beside, strict=True)]
+    lines += [line("", "dead", dead) for dead in reader.dead_series(metric)[-DEAD_SHOWN:]]
+    return tuple(lines)
 
 
-def legend_of(reader: RunReader) -> str:
-    """Return what a run is called beside another one: its name, or scenario and changes, or the time of its start."""
+def polled(reader: RunReader) -> RunReader:
+    reader.poll()
+    return reader
+
+
+def name_runs(readers: Sequence[RunReader]) -> list[str]:
+    """Return short names of runs that are drawn together, which say what differs between them."""
+    handles = [handle_in(reader.directory.path, reader.info) for reader in readers]
+    shared = find_shared_handles(handles)
+    return name_apart([legend_of(reader, shared) for reader in readers], LONGEST_LEGEND)
+
+
+def legend_of(reader: RunReader, shared: Container[str]) -> str:
+    """Return the name of a run next to others, with its start time if another one has the same name."""
     path, info = reader.directory.path, reader.info
-    label, scenario = read_label(path), scenario_name(path, info.scenario)
-    if label.name or info.changes or not info.created:
-        return handle_of(info, label, scenario)
-    return f"{scenario} {time.strftime('%d %b %H:%M:%S', time.localtime(info.created))}"
+    handle = handle_in(path, info)
+    if handle not in shared or not info.created:
+        return handle
+    return f"{handle} {time.strftime('%d %b %H:%M:%S', time.localtime(info.created))}"
 
 
 def line(label: str, role: str, series: Series) -> Line:
@@ -221,22 +232,22 @@ def line(label: str, role: str, series: Series) -> Line:
 
 def samples_of(reader: RunReader) -> dict[int, tuple[tuple[str, str], ...]]:
     """Return step → (prompt, text) of the texts that the model wrote, in order of the steps."""
-    found: dict[int, list[tuple[str, str]]] = {}
+    samples: dict[int, list[tuple[str, str]]] = {}
     for row in reader.rows("sample"):
         prompt, text = row.get("prompt"), row.get("text")
         if isinstance(text, str):
             name = row.get("name")
-            said = f"{name}: {text}" if isinstance(name, str) and name else text
-            found.setdefault(row["step"], []).append((prompt if isinstance(prompt, str) else "", said))
-    return {step: tuple(found[step]) for step in sorted(found)}
+            written = f"{name}: {text}" if isinstance(name, str) and name else text
+            samples.setdefault(row["step"], []).append((prompt if isinstance(prompt, str) else "", written))
+    return {step: tuple(samples[step]) for step in sorted(samples)}
 
 
 def facts_of(reader: RunReader, at: int | None, values: Mapping[str, float]) -> tuple[Fact, ...]:
-    """Return the column of numbers beside the curve, most important first; absent metrics are left out."""
+    """Return the column of numbers next to the curve, most important first; absent metrics are left out."""
     facts: list[Fact] = []
     about, scenario = reader.info.facts, reader.scenario
-    told, named = about.get("compute"), about.get("unit")
-    compute: Mapping[str, Any] = told if isinstance(told, dict) else {}
+    compute_facts, named = about.get("compute"), about.get("unit")
+    compute: Mapping[str, Any] = compute_facts if isinstance(compute_facts, dict) else {}
     unit = named if isinstance(named, str) else "tokens"
     kind = kind_of_run(reader.info.kind)
     nats = kind.metric("loss").unit
@@ -281,9 +292,9 @@ def facts_of(reader: RunReader, at: int | None, values: Mapping[str, float]) -> 
     rates = (f"{unit}_per_second", "tokens_per_second")
     add(f"{visible(unit)}/s", next((rate for rate in rates if rate in values), ""), spark=True)
     if "share_of_peak" in values:
-        add("of peak", "share_of_peak", machine_note(compute), text=f"{100 * values['share_of_peak']:.0f} %")
+        add("of peak", "share_of_peak", machine_note(compute, kind), text=f"{100 * values['share_of_peak']:.0f} %")
     elif compute:
-        facts.append(Fact("computes", visible(str(compute.get("device", ""))), machine_note(compute), "compute"))
+        facts.append(Fact("computes", visible(str(compute.get("device", ""))), machine_note(compute, kind), "compute"))
     if "share_of_data_sheet" in values:
         add(
             "of sheet",
@@ -297,7 +308,7 @@ def facts_of(reader: RunReader, at: int | None, values: Mapping[str, float]) -> 
     limit = f"W of {values['gpu_watts_limit']:.0f}" if "gpu_watts_limit" in values else "W"
     add("power", "gpu_watts", limit, text=f"{values.get('gpu_watts', 0):.0f}")
     add("temperature", "gpu_celsius", "°C", text=f"{values.get('gpu_celsius', 0):.0f}")
-    if reasons := slowed(values.get("gpu_slowed", 0)):
+    if reasons := describe_slowdown(values.get("gpu_slowed", 0)):
         add("slowed", "gpu_slowed", "", text=reasons)
     frames = len(reader.frames)
     if frames:
@@ -308,7 +319,7 @@ def facts_of(reader: RunReader, at: int | None, values: Mapping[str, float]) -> 
 
 
 def memory_note(values: Mapping[str, float]) -> str:
-    """Return "MB", on a GPU with what it has and what all programs use of it."""
+    """Return "MB", on a GPU with its total and the use by all programs."""
     if "gpu_total_mb" not in values or "gpu_used_mb" not in values:
         return "MB"
     return f"MB; in use {values['gpu_used_mb'] / 1e3:.1f} of {values['gpu_total_mb'] / 1e3:.1f} GB"
@@ -326,12 +337,12 @@ def best_note(reader: RunReader, at: int | None, unit: str) -> str:
     if finite.sum() < 2:
         return unit
     best = int(np.where(finite, series.values[:end], np.inf).argmin())
-    said = "best so far" if best == end - 1 else f"best {number(float(series.values[best]))}"
-    return f"{unit}, {said}" if unit else said
+    rank = "best so far" if best == end - 1 else f"best {number(float(series.values[best]))}"
+    return f"{unit}, {rank}" if unit else rank
 
 
 def schedule(scenario: Mapping[str, Any], values: Mapping[str, float], step: int) -> str:
-    """Return what the learning rate is doing: "warm-up to step 100", "cosine, warm-up done"."""
+    """Return the phase of the learning rate: "warm-up to step 100", "cosine, warm-up done"."""
     train = scenario.get("train")
     if not isinstance(train, dict):
         return ""
@@ -343,15 +354,15 @@ def schedule(scenario: Mapping[str, Any], values: Mapping[str, float], step: int
     return f"{visible(decay)}, warm-up done" if warmup else visible(decay)
 
 
-def machine_note(compute: Mapping[str, Any]) -> str:
-    """Return a note such as "bf16, 2 threads, matmul attention"."""
+def machine_note(compute: Mapping[str, Any], kind: Kind) -> str:
+    """Return a note such as "bf16, 2 threads, matmul attention", the last of a network with attention."""
     dtype = {"bfloat16": "bf16", "float32": "fp32"}.get(str(compute.get("dtype", "")), str(compute.get("dtype", "")))
     threads = compute.get("threads")
     parts = [dtype]
     if isinstance(threads, int) and threads > 0:
         parts.append(f"{threads} thread{'s' if threads > 1 else ''}")
-    if compute.get("attention"):
+    if compute.get("attention") and (kind.attends or not kind.name):
         parts.append(f"{compute['attention']} attention")
-    if compute.get("graphs") is True:
+    if compute.get("cuda_graphs") is True:
         parts.append("graphs")
     return visible(", ".join(part for part in parts if part))

@@ -88,7 +88,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_is_no_formula_is_refused_in_a_sentence_at_once(seed: int) -> None:
+def test_an_invalid_formula_is_refused_immediately_with_an_error(seed: int) -> None:
     choice, refused = random.Random(seed), 0
     for number in range(250):
         text = HOSTILE[number % len(HOSTILE)]
@@ -133,7 +133,7 @@ def test_huge_powers_cost_nothing() -> None:
     assert float(expression("9**9**9**9")(torch.zeros(1, dtype=torch.float64))) == math.inf
 
 
-def test_the_nearest_name_is_said() -> None:
+def test_the_nearest_name_is_suggested() -> None:
     with pytest.raises(LabError, match="nearest: sqrt"):
         expression("sqr(x)")
     with pytest.raises(LabError, match="products need a"):
@@ -152,8 +152,8 @@ def test_bars_are_answered_with_abs(text: str) -> None:
         expression(text)
 
 
-def test_trees_made_in_many_threads_at_once_are_all_read() -> None:
-    """CPython's parser raises SystemError if two threads make trees at once and one gives way to the other."""
+def test_trees_built_in_many_threads_concurrently_are_all_read() -> None:
+    """CPython's parser raises SystemError if two threads build trees concurrently and are switched in between."""
     lines = ["h = " + "-" * 90 + "x", "h = " + " + ".join(["x"] * 90)]
     with ThreadPoolExecutor(8) as pool:
         depths = list(pool.map(lambda place: depth(syntax_tree(lines[place % 2], 100)), range(400)))

@@ -14,7 +14,7 @@ from txlab.engine.descent.tangent import Tangent
 
 
 @pytest.mark.parametrize("known", [each for each in KNOWN if each.data is None], ids=lambda each: each.name)
-def test_each_known_function_is_defined_at_its_start_which_lies_in_its_region(known: Known) -> None:
+def test_each_known_function_is_defined_at_its_start_which_is_in_its_region(known: Known) -> None:
     f = expression(known.f)
     assert isfinite(float(f(torch.tensor(known.start, dtype=torch.float64))))
     assert ("y" in f.variables) == (len(known.start) == 2)

@@ -115,7 +115,7 @@ def test_derivatives_are_exact() -> None:
         ("gradient", "sqrt(x)", [0.0], "has no gradient at x = 0"),
     ],
 )
-def test_what_stops_a_method_is_said(name: str, text: str, start: list[float], said: str) -> None:
+def test_the_reason_why_a_method_stops_is_reported(name: str, text: str, start: list[float], said: str) -> None:
     path, trouble = walked(name, text, start, 200, Settings(rate=0.5))
     assert said in trouble
     assert all(bool(x.isfinite().all()) for x in path)

@@ -85,7 +85,7 @@ def test_the_mean_of_the_samples_gradients_is_the_gradient() -> None:
     assert torch.allclose(each.mean(0), gradient_of(data, x)[1], rtol=1e-13)
 
 
-def test_stochastic_descent_resumed_within_an_epoch_goes_on_bit_for_bit() -> None:
+def test_stochastic_descent_resumed_within_an_epoch_continues_bit_for_bit() -> None:
     whole, first, resumed = (made({"method": "sgd", "rate": 0.05}) for _ in range(3))
     for _ in range(47):
         whole.step()
@@ -104,7 +104,7 @@ def test_stochastic_descent_resumed_within_an_epoch_goes_on_bit_for_bit() -> Non
         ({"data": {"points": 1}}, "a line needs two points at least"),
     ],
 )
-def test_what_is_no_regression_is_refused(change: dict[str, Any], said: str) -> None:
+def test_an_invalid_regression_is_refused(change: dict[str, Any], said: str) -> None:
     asked = {"function": {"start": [0.0, 0.0]}, "data": {"points": 5}, "methods": [{"method": "sgd"}]}
     with pytest.raises(ValueError, match=said):
         DescentScenario.model_validate(asked | change)

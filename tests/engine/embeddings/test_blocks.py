@@ -173,11 +173,13 @@ def test_noise_is_drawn_in_proportion_to_counts_to_the_three_quarters() -> None:
 def test_subsampling_keeps_what_the_program_and_the_paper_say() -> None:
     vocabulary = count_words(["the"] * 900 + ["of"] * 99 + ["rare"])
     share = np.array([0.9, 0.099, 0.001])
-    np.testing.assert_allclose(vocabulary.kept(1e-3, "paper"), np.minimum(np.sqrt(1e-3 / share), 1))
+    np.testing.assert_allclose(vocabulary.keep_probability(1e-3, "paper"), np.minimum(np.sqrt(1e-3 / share), 1))
     wanted = np.minimum((np.sqrt(share / 1e-3) + 1) * 1e-3 / share, 1)  # word2vec.c
-    np.testing.assert_allclose(vocabulary.kept(1e-3, "program"), wanted)
-    assert vocabulary.kept(0.0, "program").tolist() == [1, 1, 1]
-    seen = windows(np.zeros(100_000, dtype=np.int64), 5, vocabulary.kept(1e-3, "paper"), np.random.default_rng(0))
+    np.testing.assert_allclose(vocabulary.keep_probability(1e-3, "program"), wanted)
+    assert vocabulary.keep_probability(0.0, "program").tolist() == [1, 1, 1]
+    seen = windows(
+        np.zeros(100_000, dtype=np.int64), 5, vocabulary.keep_probability(1e-3, "paper"), np.random.default_rng(0)
+    )
     assert len(seen.tokens) / 100_000 == pytest.approx(np.sqrt(1e-3 / 0.9), abs=2e-3)
 
 
@@ -185,7 +187,7 @@ def test_the_share_of_a_word_is_of_the_words_that_are_left() -> None:
     """As in word2vec.c, whose train_words are counted after rare words are left out."""
     vocabulary = count_words(["the"] * 900 + ["of"] * 99 + ["rare"] * 3 + [f"once{i}" for i in range(998)], minimum=4)
     assert (vocabulary.tokens, vocabulary.known) == (2000, 999)
-    np.testing.assert_allclose(vocabulary.kept(1e-3, "paper"), np.sqrt(1e-3 * 999 / np.array([900, 99])))
+    np.testing.assert_allclose(vocabulary.keep_probability(1e-3, "paper"), np.sqrt(1e-3 * 999 / np.array([900, 99])))
 
 
 def test_no_window_crosses_a_boundary() -> None:

@@ -63,7 +63,7 @@ def test_both_forms_are_known_by_their_contents(tmp_path: Path) -> None:
         ("a b 1\nc\t\t2\n", "line 2 is not two words and a number"),
     ],
 )
-def test_a_file_of_neither_form_is_refused_in_one_sentence(tmp_path: Path, text: str, said: str) -> None:
+def test_a_file_of_neither_form_is_refused_with_an_error(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(LabError, match=said):
         read_evaluation(file(tmp_path, text))
     (tmp_path / "bytes").write_bytes(b"a b \xff\n")

@@ -108,7 +108,7 @@ def test_other_spellings_of_numbers_are_read_too(tmp_path: Path) -> None:
         (b"0 3\n", "its header says 0 words of 3 numbers"),
         (b"3 0\na\nb\nc\n", "its header says 3 words of 0 numbers"),
         (b"4 3\n" + LINES, "it ends after 3 of 4 words"),
-        (b"2 3\n" + LINES, r"it goes on after the 2 words of its header, with b'a.b 0.33333334 7.0 -'"),
+        (b"2 3\n" + LINES, r"it continues after the 2 words of its header, with b'a.b 0.33333334 7.0 -'"),
         (b"3 2\n" + LINES, "line 2: it has 3 numbers, and the vectors have 2"),
         (b"3 4\n" + LINES, "line 2: it has 3 numbers, and the vectors have 4"),
         (LINES.replace(b" 7.0", b""), "line 3: it has 2 numbers, and the vectors have 3"),
@@ -126,7 +126,7 @@ def test_other_spellings_of_numbers_are_read_too(tmp_path: Path) -> None:
         (LINES.replace(b"7.0", b"-inf"), "the vector of 'a.b' has a number that is not finite"),
         (LINES.replace(b"7.0", b"1e39"), "the vector of 'a.b' has a number that is not finite"),
         (b"3 3\n" + GENSIM_BINARY[4:-1], "it ends after 2 of 3 words"),
-        (b"2 3\n" + GENSIM_BINARY[4:], "it goes on after the 2 words of its header"),
+        (b"2 3\n" + GENSIM_BINARY[4:], "it continues after the 2 words of its header"),
         (
             b"3 3\n" + GENSIM_BINARY[4:].replace(FLOATS[2], struct.pack("<fff", 1, float("nan"), 1)),
             "'a.b' has a number",
@@ -134,7 +134,7 @@ def test_other_spellings_of_numbers_are_read_too(tmp_path: Path) -> None:
         (b"3 3\n" + GENSIM_BINARY[4:].replace(b"a.b ", b"x" * 5000), "word 3 has no end within 1,000 bytes"),
     ],
 )
-def test_a_file_that_contradicts_itself_is_refused_in_one_sentence(tmp_path: Path, data: bytes, said: str) -> None:
+def test_a_file_that_contradicts_itself_is_refused_with_an_error(tmp_path: Path, data: bytes, said: str) -> None:
     path = tmp_path / "vectors"
     with pytest.raises(LabError, match=said) as error:
         read(path, data)
@@ -184,7 +184,7 @@ def test_an_unknown_format_is_answered_with_the_nearest(tmp_path: Path) -> None:
         write_vectors(Embedding(WORDS, VECTORS), tmp_path / "file", "glvoe")
 
 
-def test_a_folder_and_a_missing_file_are_said(tmp_path: Path) -> None:
+def test_a_folder_and_a_missing_file_are_reported(tmp_path: Path) -> None:
     with pytest.raises(LabError, match="it is a folder"):
         read_vectors(tmp_path)
     with pytest.raises(LabError, match="No such file"):

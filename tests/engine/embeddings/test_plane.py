@@ -37,7 +37,7 @@ def test_the_first_picture_is_that_of_the_principal_axes() -> None:
     assert (plane.points**2).sum() == pytest.approx(strengths[:2].sum())
 
 
-def test_vectors_that_turn_as_a_whole_stand_still_in_the_picture() -> None:
+def test_vectors_that_rotate_as_a_whole_do_not_move_in_the_picture() -> None:
     vectors, projection = cloud(), Projection()
     before = projection.lay(embedding(vectors), vectors).points
     for seed in range(5):
@@ -77,7 +77,7 @@ def test_pictures_of_other_words_are_aligned_by_those_they_share() -> None:
     assert points == pytest.approx(before[10:50][::-1], abs=1e-9)
 
 
-def test_another_width_begins_anew() -> None:
+def test_another_width_restarts() -> None:
     projection, wide = Projection(), unit(np.random.default_rng(4).standard_normal((60, 11)))
     vectors = cloud()
     projection.lay(embedding(vectors), vectors)

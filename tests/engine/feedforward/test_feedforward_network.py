@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from txlab.engine.feedforward.graph import ACTIVATIONS, Graph, Neuron, read, written
+from txlab.engine.feedforward.graph import ACTIVATIONS, Graph, Neuron, format_graph, read
 from txlab.engine.feedforward.network import MLP, FeedForward, explain_neuron, mlp_as_dag
 from txlab.errors import LabError
 
@@ -68,7 +68,7 @@ def graphs(draw: st.DrawFn) -> Graph:
         weights = {source: draw(numbers) for source in sources}
         neurons.append(Neuron(f"h{place}", weights, draw(numbers), draw(st.sampled_from(ACTIVATIONS))))
         known.append(f"h{place}")
-    text = "\n".join(reversed(written(Graph(("x", "y"), tuple(neurons))).splitlines()))  # in any order
+    text = "\n".join(reversed(format_graph(Graph(("x", "y"), tuple(neurons))).splitlines()))  # in any order
     return read(text, ["x", "y"])
 
 
@@ -80,7 +80,7 @@ def test_any_graph_answers_what_its_neurons_answer_one_by_one(graph: Graph, x: f
     z, _ = network(torch.tensor([[point[name] for name in graph.inputs]], dtype=torch.float64))
     wanted = by_hand(graph, point)
     assert z[0].tolist() == pytest.approx([wanted[neuron.name] for neuron in graph.neurons], rel=1e-9, abs=1e-9)
-    assert read(written(network.present()), ["x", "y"]) == graph  # written exactly, and read again
+    assert read(format_graph(network.present()), ["x", "y"]) == graph  # written exactly, and read again
 
 
 @settings(max_examples=30, deadline=None)
@@ -124,14 +124,14 @@ def test_a_neuron_that_is_off_answers_nothing_and_the_gradient_passes_it_by() ->
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("h = tanh(h)", "h ← h is a circle"),
-        ("a = b\nc = x\nb = 2*a + c", "a ← b ← a is a circle"),
+        ("h = tanh(h)", "h ← h is a cycle"),
+        ("a = b\nc = x\nb = 2*a + c", "a ← b ← a is a cycle"),
         ("a = x\na = y", "line 2: a is given twice"),
         ("x = y", "line 1: x is an input"),
         ("a = 2*z", "a takes from 'z', which is nowhere"),
         ("a = foo(x)", "line 1: 'foo' is not an activation"),
         ("a = tanh(x, y)", "line 1: tanh takes one sum"),
-        ("a = x + 2*x", "line 1: x stands twice in the sum of a"),
+        ("a = x + 2*x", "line 1: x occurs twice in the sum of a"),
         ("a = 3", "line 1: a takes from nothing"),
         ("a = x*y", "BinOp is none of them"),
         ("a = x if y else 2", "IfExp is none of them"),
@@ -153,7 +153,7 @@ def test_a_neuron_that_is_off_answers_nothing_and_the_gradient_passes_it_by() ->
         ("a = " + "(" * 900 + "x" + ")" * 900, "is not a neuron"),
     ],
 )
-def test_what_is_no_network_is_refused_in_a_sentence(text: str, said: str) -> None:
+def test_an_invalid_network_is_refused_with_an_error(text: str, said: str) -> None:
     with pytest.raises(LabError) as error:
         read(text, ["x", "y"])
     assert said in str(error.value)

@@ -10,7 +10,7 @@ from txlab.engine.feedforward.plane import CLASSES, EDGE, FEATURES, REGRESSIONS,
 
 @pytest.mark.parametrize("name", [*CLASSES, *REGRESSIONS])
 @pytest.mark.parametrize("noise", [0.0, 0.5])
-def test_points_lie_in_the_plane_and_depend_on_the_seed_alone(name: str, noise: float) -> None:
+def test_points_are_in_the_plane_and_depend_on_the_seed_alone(name: str, noise: float) -> None:
     one, same, other = (draw(name, 301, noise, np.random.default_rng(seed)) for seed in (1, 1, 2))
     assert one.shape == (301, 3)
     assert np.array_equal(one, same)

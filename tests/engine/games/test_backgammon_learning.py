@@ -22,15 +22,15 @@ from txlab.engine.games.backgammon.network import (
     gradient,
     no_trace,
     sigmoid,
-    turned_target,
+    turn_target,
     update,
 )
-from txlab.engine.games.backgammon.rules import START, after_states, points_won, turned
+from txlab.engine.games.backgammon.rules import START, after_states, points_won, swap_sides
 
 
 @pytest.fixture
 def without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "compiled", lambda: None)
+    monkeypatch.setattr(choice, "load_compiled", lambda: None)
 
 
 def same_bits(one: Any, other: Any) -> bool:
@@ -38,7 +38,7 @@ def same_bits(one: Any, other: Any) -> bool:
 
 
 def test_the_gradient_is_autograds() -> None:
-    net = Network.drawn(7, seed=3, scale=2.0)
+    net = Network.initialize(7, seed=3, scale=2.0)
     x = inputs_of(after_states(START, (6, 4))[3])
     h, y = forward(net, x)
     weights = [torch.tensor(each, dtype=torch.float64, requires_grad=True) for each in net.weights()]
@@ -54,11 +54,11 @@ def test_the_gradient_is_autograds() -> None:
 def test_a_game_of_updates_recomputed_in_the_view_of_one_player() -> None:
     """TD(λ) with all outputs from one player's view, in fp64, with autograd: nothing is ever turned."""
     alpha, lam, plies = 0.3, 0.6, 12
-    net = Network.drawn(6, seed=5, scale=2.0)
+    net = Network.initialize(6, seed=5, scale=2.0)
     weights = [torch.tensor(each, dtype=torch.float64, requires_grad=True) for each in net.weights()]
     boards = [START]
     for ply in range(plies):
-        boards.append(turned(after_states(boards[-1], roll(11, ply))[-1]))
+        boards.append(swap_sides(after_states(boards[-1], roll(11, ply))[-1]))
 
     def outputs(board: Any, own_view: bool) -> torch.Tensor:
         """The three outputs as the player who rolled first sees them."""
@@ -81,7 +81,7 @@ def test_a_game_of_updates_recomputed_in_the_view_of_one_player() -> None:
             delta = after - now
             for n, weight in enumerate(weights):
                 weight += alpha * sum(delta[k] * traces[k][n] for k in range(3))
-        target = turned_target(forward(net, inputs_of(boards[ply + 1]))[1])
+        target = turn_target(forward(net, inputs_of(boards[ply + 1]))[1])
         trace, found = update(net, trace, inputs_of(boards[ply]), target, alpha, lam)
         seen = delta if own_view else torch.stack([-delta[0], delta[2], delta[1]])
         assert found == pytest.approx(seen.numpy(), abs=1e-5)
@@ -89,6 +89,7 @@ def test_a_game_of_updates_recomputed_in_the_view_of_one_player() -> None:
         assert ours == pytest.approx(theirs.detach().numpy(), abs=1e-5)
 
 
+@pytest.mark.evidence
 def test_the_compiled_loop_is_the_plain_one_bit_for_bit() -> None:
     pytest.importorskip("numba")
     plain, fast = TDGammon(5, seed=8, fast=False), TDGammon(5, seed=8)
@@ -115,15 +116,15 @@ def test_the_compiled_rules_are_the_plain_ones() -> None:
         ours = [tuple(map(tuple, each)) for each in found[:count].tolist()]
         assert ours == after_states(board, dice)  # in the same order too: ties are broken by it
         for each in ours[:2]:
-            ended += bool(points_won(turned(each)))
-            assert compiled.points_won(np.array(turned(each), dtype=np.int8)) == points_won(turned(each))
+            ended += bool(points_won(swap_sides(each)))
+            assert compiled.points_won(np.array(swap_sides(each), dtype=np.int8)) == points_won(swap_sides(each))
     assert ended > 20
 
 
 @pytest.mark.parametrize("plies", [1, 2])
 def test_matches_are_the_same_with_numba_and_without(plies: int, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba")
-    one, other = Network.drawn(4, 1, 3.0), Network.drawn(3, 2, 3.0)
+    one, other = Network.initialize(4, 1, 3.0), Network.initialize(3, 2, 3.0)
     late = after_states(START, (6, 5))[0]
     for dice in ((3, 1), (4, 4)):
         fast = compiled_choice(one, late, dice, plies)
@@ -132,7 +133,7 @@ def test_matches_are_the_same_with_numba_and_without(plies: int, monkeypatch: py
     if plies == 1:
         seeds = np.arange(2)
         fast = choice.match(one, other, seeds)
-        monkeypatch.setattr(choice, "compiled", lambda: None)
+        monkeypatch.setattr(choice, "load_compiled", lambda: None)
         assert choice.match(one, other, seeds).tolist() == fast.tolist()
 
 
@@ -148,28 +149,30 @@ def compiled_choice(net: Network, board: Any, dice: tuple[int, int], plies: int)
 
 
 def test_two_plies_are_the_mean_over_the_opponents_best_replies() -> None:
-    net = Network.drawn(4, 9, 3.0)
+    net = Network.initialize(4, 9, 3.0)
     dice = (6, 5)
     board, expected = choice.best_after_state(net, START, dice, plies=2)
     by_hand = 0.0
     for first in range(1, 7):
         for second in range(1, 7):
-            values = [equity(forward(net, inputs_of(turned(each)))[1]) for each in after_states(board, (first, second))]
+            values = [
+                equity(forward(net, inputs_of(swap_sides(each)))[1]) for each in after_states(board, (first, second))
+            ]
             by_hand -= min(values) / 36
     assert expected == pytest.approx(by_hand, abs=1e-9)
-    ranked = choice.valued(net, START, dice, plies=2)
+    ranked = choice.value_moves(net, START, dice, plies=2)
     assert list(ranked.values()) == sorted(ranked.values())
 
 
 def test_a_network_against_itself_wins_nothing_when_the_dice_are_shared() -> None:
     pytest.importorskip("numba")
-    net = Network.drawn(4, 1, 3.0)
+    net = Network.initialize(4, 1, 3.0)
     points = choice.match(net, net, np.repeat(np.arange(10), 2)).reshape(-1, 2)
     assert (points.sum(axis=1) == 0).all()
 
 
-def test_a_learner_put_back_in_the_middle_of_a_game_goes_on_bit_for_bit() -> None:
-    fast = choice.compiled() is not None
+def test_a_learner_restored_in_the_middle_of_a_game_continues_bit_for_bit() -> None:
+    fast = choice.load_compiled() is not None
     whole, half = TDGammon(5, seed=8, fast=fast), TDGammon(5, seed=8, fast=fast)
     half.run(99, 70)
     after = TDGammon(5, seed=8, fast=fast)

@@ -26,7 +26,7 @@ from txlab.engine.games.backgammon.rules import (
     pips,
     play,
     points_won,
-    turned,
+    swap_sides,
 )
 from txlab.errors import LabError
 
@@ -69,7 +69,7 @@ def positions(count: int, seed: int) -> list[tuple[Board, Dice]]:
     while len(found) < count:
         dice = chance.randint(1, 6), chance.randint(1, 6)
         found += [(board, dice), (scattered(chance), dice)]
-        board = turned(chance.choice(after_states(board, dice)))
+        board = swap_sides(chance.choice(after_states(board, dice)))
         if points_won(board):
             board = START
     return found[:count]
@@ -104,7 +104,7 @@ def test_final_scores_are_those_of_gnubg(gnubg: ModuleType) -> None:
     for game in range(2_000 if MANY else 100):
         board, ply = START, 0
         while not points_won(board):
-            board = turned(chance.choice(after_states(board, roll(game, ply))))
+            board = swap_sides(chance.choice(after_states(board, roll(game, ply))))
             ply += 1
         _, _, _, lost_gammon, lost_backgammon = gnubg.probabilities([list(board[1]), list(board[0])], 0)
         assert points_won(board) == -(1 + lost_gammon + lost_backgammon)
@@ -159,7 +159,7 @@ def test_points_of_a_finished_game(loser: Side, points: int) -> None:
     assert points_won(START) == 0
 
 
-def test_a_move_that_the_roll_does_not_allow_is_refused_in_a_sentence() -> None:
+def test_a_move_that_the_roll_does_not_allow_is_refused_with_an_error() -> None:
     with pytest.raises(LabError, match="no checker can go from 7 by 3"):
         play(START, (3, 1), ((6, 3), (5, 1)))
     with pytest.raises(LabError, match="8/5 does not play 3-1 in full"):
@@ -171,7 +171,7 @@ def test_every_roll_is_counted_once() -> None:
     assert sum(weight for _, weight in ROLLS) == 36
 
 
-def test_dice_are_fair_and_the_opening_roll_is_no_double() -> None:
+def test_dice_are_fair_and_the_opening_roll_is_never_a_double() -> None:
     openings = Counter(roll(seed, 0) for seed in range(6_000))
     assert len(openings) == 30
     assert all(a != b for a, b in openings)

@@ -119,7 +119,7 @@ def test_texts_are_read_back_and_a_mirror_image_is_the_mirrored_game() -> None:
         "/".join(["......."] * 4 + ["OOOO...", "XXXX..."]),  # played on
     ],
 )
-def test_a_text_that_is_no_position_is_refused(text: str) -> None:
+def test_a_text_that_is_not_a_position_is_refused(text: str) -> None:
     with pytest.raises(LabError):
         rules.read(text)
 
@@ -137,7 +137,7 @@ def test_functions_of_stones_take_arrays() -> None:
     positions = [rules.play(moves[:ply]) for moves in random_games(40, seed=3) for ply in range(len(moves) + 1)]
     stones = np.array([first for first, _ in positions])
     assert rules.has_four(stones).astype(bool).tolist() == [bool(rules.has_four(first)) for first, _ in positions]
-    assert rules.mirrored(stones).tolist() == [rules.mirrored(first) for first, _ in positions]
+    assert rules.mirror(stones).tolist() == [rules.mirror(first) for first, _ in positions]
 
 
 # The solver
@@ -191,7 +191,7 @@ def test_scores_and_best_moves_are_bitbullys(bitbully: ModuleType, count: int, e
         assert set(solver.optimal_moves(scores)) == same
 
 
-def test_a_win_at_once_a_loss_at_once_and_the_last_square() -> None:
+def test_an_immediate_win_an_immediate_loss_and_the_last_square() -> None:
     judge = solver.solver()
     assert judge.scores(rules.read("121212"))[0] == 18  # the fourth stone wins: 22 − 4
     full = rules.play(next(moves for moves in random_games(4000, seed=7) if len(moves) == 42)[:41])

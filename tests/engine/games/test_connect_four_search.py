@@ -19,7 +19,7 @@ from txlab.engine.games.connect_four.network import (
     planes,
 )
 from txlab.engine.games.connect_four.search import Rollouts, Search, explain_selection, selection, sensible
-from txlab.engine.games.connect_four.self_play import Exploring, Replay, SelfPlay, drawn, name_of
+from txlab.engine.games.connect_four.self_play import Exploring, Replay, SelfPlay, draw_moves, name_of
 from txlab.engine.games.game import Position
 
 C = 1.7
@@ -70,7 +70,7 @@ def random_positions(games: int, seed: int) -> list[Position]:
     return found
 
 
-def test_the_columns_that_deserve_a_visit_are_those_that_win_at_once_or_do_not_let_the_other_win() -> None:
+def test_the_columns_worth_a_visit_win_immediately_or_prevent_a_loss() -> None:
     positions = random_positions(60, seed=8)
     own, both = np.array([rules.own_and_both(position) for position in positions]).T
     columns, decided = sensible(own, both)
@@ -112,7 +112,7 @@ def test_a_search_with_tactics_asks_about_nothing_that_is_decided() -> None:
     assert search.visits()[-1].sum() == 100
 
 
-def test_many_games_at_once_are_each_game_alone() -> None:
+def test_games_in_a_batch_equal_each_game_alone() -> None:
     together = side_by_side(OPENINGS)
     together.run(guess, 80, C)
     for game, text in enumerate(OPENINGS):
@@ -240,7 +240,7 @@ def test_a_remembered_position_is_asked_about_once_and_mirrored_rightly() -> Non
     again, _ = remembered(own[::-1], both[::-1])
     assert np.array_equal(again, priors[::-1])
     assert asked == [2]
-    least = np.minimum(own + both, rules.mirrored(own) + rules.mirrored(both)) == own + both
+    least = np.minimum(own + both, rules.mirror(own) + rules.mirror(both)) == own + both
     expected, _ = guess(own[least], both[least])
     assert np.array_equal(priors[least], expected)
 
@@ -357,7 +357,7 @@ def test_the_oldest_positions_of_a_replay_are_overwritten() -> None:
 def test_moves_are_drawn_by_their_visits_and_temperature() -> None:
     policy = np.tile(np.array([0.1, 0.0, 0.4, 0.5, 0.0, 0.0, 0.0]), (200_000, 1))
     chance = np.random.default_rng(7).random(len(policy))
-    shares = np.bincount(drawn(policy, 0.5, chance), minlength=7) / len(policy)
+    shares = np.bincount(draw_moves(policy, 0.5, chance), minlength=7) / len(policy)
     assert shares == pytest.approx(np.array([0.01, 0, 0.16, 0.25, 0, 0, 0]) / 0.42, abs=0.005)
-    assert set(drawn(policy, 0.0, chance)) == {3}
-    assert drawn(policy[:2], 1.0, np.array([0.0, np.nextafter(1.0, 0.0)])).tolist() == [0, 3]
+    assert set(draw_moves(policy, 0.0, chance)) == {3}
+    assert draw_moves(policy[:2], 1.0, np.array([0.0, np.nextafter(1.0, 0.0)])).tolist() == [0, 3]

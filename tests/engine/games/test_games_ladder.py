@@ -40,7 +40,7 @@ def ladder_of(rungs: list[tuple[int, TabularPlayer]], at_once: int, before: int,
     return ladder
 
 
-def test_the_results_depend_neither_on_when_games_are_played_nor_on_how_many_at_once() -> None:
+def test_the_results_depend_neither_on_the_order_nor_on_the_batch_of_games() -> None:
     rungs = learnt(0, 100, 3_000, 20_000)
     at_the_end, meanwhile = ladder_of(rungs, 1, 0), ladder_of(rungs, 5, 2)
     assert np.array_equal(at_the_end.results, meanwhile.results)
@@ -64,7 +64,7 @@ def test_a_new_rung_plays_before_the_others_play_on() -> None:
 
 def test_games_that_are_given_up_leave_no_trace() -> None:
     ladder = Ladder(backgammon, [RandomPlayer(backgammon)])
-    ladder.add(0, NetworkPlayer("drawn", Network.drawn(4, 1)))
+    ladder.add(0, NetworkPlayer("drawn", Network.initialize(4, 1)))
     asked: list[None] = []
 
     def late() -> bool:
@@ -134,7 +134,7 @@ def ends(points: np.ndarray, i: int, zero: int) -> tuple[float, float]:
 
 def test_ratings_and_points_are_recomputed_from_the_counts_of_the_games() -> None:
     """Backgammon, where no game is drawn."""
-    players = [NetworkPlayer(str(seed), Network.drawn(4, seed)) for seed in (1, 2, 3)]
+    players = [NetworkPlayer(str(seed), Network.initialize(4, seed)) for seed in (1, 2, 3)]
     ladder = Ladder(backgammon, [RandomPlayer(backgammon)], openings=6)
     for age, player in enumerate(players):
         ladder.add(100 * age, player)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from txlab.engine.games import tictactoe
-from txlab.engine.games.graph import compiled
-from txlab.engine.games.learner import RULES, SelfPlaySettings, changed, make_learner
+from txlab.engine.games.graph import compile_graph
+from txlab.engine.games.learner import RULES, SelfPlaySettings, change_settings, make_learner
 from txlab.engine.games.perfect_play import both_seats
 from txlab.engine.games.players import perfect_player, random_player
 from txlab.engine.games.population import LearnerBatch
@@ -18,7 +18,7 @@ from txlab.engine.games.self_play_why import cell_of, explain, explain_cell, rec
 from txlab.engine.rl.draws import uniforms
 from txlab.errors import LabError
 
-GRAPH = compiled(tictactoe)
+GRAPH = compile_graph(tictactoe)
 RANDOM, PERFECT = random_player(tictactoe), perfect_player(tictactoe)
 
 EACH = [
@@ -137,7 +137,7 @@ def test_it_does_not_matter_in_how_many_pieces_it_learns(settings: SelfPlaySetti
 
 
 @named
-def test_a_batch_put_back_goes_on_as_it_was(settings: SelfPlaySettings) -> None:
+def test_a_restored_batch_continues_unchanged(settings: SelfPlaySettings) -> None:
     whole, before = LearnerBatch(GRAPH, settings, [1, 2]), LearnerBatch(GRAPH, settings, [1, 2])
     whole.run(30)
     whole.run(30)
@@ -225,7 +225,7 @@ def test_numbers_may_be_turned_and_rules_may_not() -> None:
     with pytest.raises(LabError, match=r"alpha must be from 0 to 1; it is 1\.5"):
         learner.set(alpha=1.5)
     with pytest.raises(LabError, match="rule cannot be changed"):
-        changed(SelfPlaySettings(), rule="sarsa")
+        change_settings(SelfPlaySettings(), rule="sarsa")
     with pytest.raises(LabError, match="nearest: q-learning"):
         SelfPlaySettings(rule="q-lerning")  # type: ignore[arg-type]
 

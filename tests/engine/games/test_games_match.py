@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from txlab.engine.games import tictactoe
-from txlab.engine.games.analysis import BLUNDER, Total, judged_moves
+from txlab.engine.games.analysis import BLUNDER, Total, judge_moves
 from txlab.engine.games.backgammon import game as backgammon
 from txlab.engine.games.backgammon.network import Network
 from txlab.engine.games.backgammon.player import NetworkPlayer
@@ -52,7 +52,7 @@ def test_whole_games_end_as_the_same_games_move_by_move(plies: tuple[int, int], 
     """plies: of each player; 0: it plays at random."""
     pytest.importorskip("numba")
     a, b = (
-        NetworkPlayer(name, Network.drawn(units, units), ahead) if ahead else RandomPlayer(backgammon, name)
+        NetworkPlayer(name, Network.initialize(units, units), ahead) if ahead else RandomPlayer(backgammon, name)
         for name, units, ahead in zip("AB", (6, 9), plies, strict=True)
     )
     assert can_play_whole(a, b)
@@ -97,7 +97,7 @@ def test_a_match_needs_pairs(games: int) -> None:
 
 
 def test_players_of_a_match_differ_in_name_and_not_in_game() -> None:
-    with pytest.raises(LabError, match="names of their own"):
+    with pytest.raises(LabError, match="need different names"):
         next(play_match(RandomPlayer(tictactoe), RandomPlayer(tictactoe), 2, 0))
     with pytest.raises(LabError, match="plays Tic-tac-toe, B Connect Four"):
         next(play_match(RandomPlayer(tictactoe, "A"), RandomPlayer(connect_four, "B"), 2, 0))
@@ -167,7 +167,7 @@ def test_the_loss_of_a_move_is_what_the_best_would_have_brought_more() -> None:
     for move in (0, 1, 3, 5, 8):
         turns.append(Turn(position, move))
         position = tictactoe.after(position, move)
-    judged = list(judged_moves(PlayedGame(("Ann", "Bob"), tuple(turns), None), Shifted()))
+    judged = list(judge_moves(PlayedGame(("Ann", "Bob"), tuple(turns), None), Shifted()))
     values = perfect_player(tictactoe).values
     expected = [None, *(max(values(p).values()) - values(p)[m] for p, m in turns[1:])]
     assert [each.loss for each in judged] == expected
@@ -187,5 +187,5 @@ def test_the_loss_of_a_move_is_what_the_best_would_have_brought_more() -> None:
 def test_a_move_without_a_choice_is_not_judged() -> None:
     position = tictactoe.read("XOX/XOO/OX.")
     played = PlayedGame(("A", "B"), ((position, 8),), 0)  # type: ignore[arg-type]
-    (only,) = judged_moves(played, Shifted())
+    (only,) = judge_moves(played, Shifted())
     assert (only.choices, only.loss) == (1, None)

@@ -11,9 +11,9 @@ import pytest
 
 from txlab.engine.games import graph as graphs
 from txlab.engine.games.game import no_chances
-from txlab.engine.games.graph import compiled
+from txlab.engine.games.graph import compile_graph
 from txlab.engine.games.learner import RULES, SelfPlaySettings, make_learner
-from txlab.engine.games.perfect_play import both_seats, fractions, solved
+from txlab.engine.games.perfect_play import both_seats, fractions, solve_game
 from txlab.engine.games.players import perfect_player, random_player
 from txlab.engine.games.population import LearnerBatch
 from txlab.engine.games.tournament import tournament
@@ -72,7 +72,7 @@ GAME = sys.modules[__name__]
 
 def test_search_finds_the_theory_of_the_game() -> None:
     """Who must move at a multiple of four has lost; else the move that leaves one wins."""
-    solution = solved(GAME)
+    solution = solve_game(GAME)
     graph = solution.graph
     for n in graph.open.tolist():
         stones = graph.positions[n][0]
@@ -93,12 +93,12 @@ def test_exact_matches_are_those_of_a_recursion() -> None:
         return sum((1 - won(stones - move) for move in moves), Fraction(0)) / len(moves)
 
     everything = random_player(GAME).kept
-    assert fractions(compiled(GAME), everything, everything) == (won(STONES), 0, 1 - won(STONES))
+    assert fractions(compile_graph(GAME), everything, everything) == (won(STONES), 0, 1 - won(STONES))
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_every_rule_learns_to_win_it(rule: str) -> None:
-    graph = compiled(GAME)
+    graph = compile_graph(GAME)
     settings = SelfPlaySettings(rule=rule, epsilon=1.0, decay=0.998)  # type: ignore[arg-type]
     learner, batch = make_learner(graph, settings, 1), LearnerBatch(graph, settings, [1])
     learner.run(200)
@@ -121,8 +121,8 @@ def test_a_game_too_large_is_refused_and_so_are_rules_whose_positions_come_again
 ) -> None:
     monkeypatch.setattr(graphs, "MOST_POSITIONS", 20)
     with pytest.raises(LabError, match="Stones has more than 20 positions"):
-        compiled.__wrapped__(GAME)
+        compile_graph.__wrapped__(GAME)
     monkeypatch.undo()
     monkeypatch.setattr(GAME, "after", lambda position, move: (position[0] - move - 1, 1 - position[1]))
     with pytest.raises(ValueError, match="comes up after"):
-        compiled.__wrapped__(GAME)
+        compile_graph.__wrapped__(GAME)

@@ -14,15 +14,15 @@ from txlab.engine.games.backgammon.network import Network, equity, forward
 from txlab.engine.games.backgammon.player import NetworkPlayer
 from txlab.engine.games.catalogue import game_named
 from txlab.engine.games.connect_four import rules
-from txlab.engine.games.connect_four.judged import judged
+from txlab.engine.games.connect_four.judged import load_judged
 from txlab.engine.games.connect_four.players import FreshRollouts, SearchPlayer, SolverPlayer
 from txlab.engine.games.connect_four.search import selection
 from txlab.engine.games.connect_four.solver import solver
-from txlab.engine.games.game import Game, Position, thrown
+from txlab.engine.games.game import Game, Position, throw_dice
 from txlab.engine.games.players import Player, RandomPlayer, perfect_player
 from txlab.engine.games.tournament import play, tournament
 
-NET = Network.drawn(10, 3, scale=8.0)
+NET = Network.initialize(10, 3, scale=8.0)
 
 
 def played(game: Game, seed: int, most: int) -> list[Position]:
@@ -34,7 +34,7 @@ def played(game: Game, seed: int, most: int) -> list[Position]:
         if game.outcome(position) is not None:
             position = game.start()
         elif game.mover(position) == 0:
-            position = thrown(game, position, chance.random())
+            position = throw_dice(game, position, chance.random())
         else:
             found.append(position)
             position = game.after(position, chance.choice(game.legal(position)))
@@ -50,11 +50,11 @@ def test_a_network_values_moves_as_the_plain_search_does(
     plies: int, compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not compiled:
-        monkeypatch.setattr(choice, "compiled", lambda: None)
+        monkeypatch.setattr(choice, "load_compiled", lambda: None)
     player = NetworkPlayer("net", NET, plies)
     for position in played(backgammon, plies, 40 if plies == 1 else 2):
         values = player.values(position)
-        plain = choice.valued(NET, position[2:], position[1], plies)
+        plain = choice.value_moves(NET, position[2:], position[1], plies)
         for after, expected in plain.items():
             move = next(each for each in values if backgammon.after(position, each)[2:] == after)
             assert values[move] == pytest.approx(-expected, abs=1e-12)
@@ -158,7 +158,7 @@ def test_points_agree_with_games_that_are_replayed_from_their_draws() -> None:
     position = backgammon.start()
     for move in [*moves, None]:
         while backgammon.outcome(position) is None and backgammon.mover(position) == 0:
-            position = thrown(backgammon, position, next(throws))
+            position = throw_dice(backgammon, position, next(throws))
         if move is not None:
             position = backgammon.after(position, move)
     assert backgammon.outcome(position) == points[0]
@@ -177,8 +177,10 @@ def test_a_search_says_the_same_of_a_position_whenever_it_is_asked() -> None:
             why = player.explain(position, move)
             assert why is not None
             Q, U = selection(N, W, P, player.c)
-            assert why.result == pytest.approx(Q[move] + U[move])
-            assert move not in values or values[move] == pytest.approx(W[move] / N[move])
+            told = {step.name: step.result for step in why.meaning}
+            assert why.result == pytest.approx(Q[move])
+            assert told["Q + U"] == pytest.approx(Q[move] + U[move])
+            assert move not in values or values[move] == why.result == pytest.approx(W[move] / N[move])
             assert player.shares(position)[move] == N[move] / player.visits
             visits, _, prior = player.notes(position)[move].partition(" visits, P ")
             assert (int(visits), float(prior)) == (N[move], pytest.approx(P[move], abs=0.005))
@@ -198,7 +200,7 @@ def test_a_network_makes_the_same_moves_alone_and_in_many_games() -> None:
 
 def test_the_solver_is_right_wherever_it_has_a_value_and_has_none_elsewhere() -> None:
     player = SolverPlayer()
-    known = judged()
+    known = load_judged()
     late = [n for n in range(len(known)) if len(known.moves[n]) >= max(18, solver().quick_from)][:25]
     for n in late:
         position = rules.read(known.moves[n])
@@ -223,7 +225,7 @@ def test_the_solver_is_right_wherever_it_has_a_value_and_has_none_elsewhere() ->
 def test_notes_count_the_moves_to_the_end_as_they_are_played() -> None:
     """Both play the solver's best from a position that is decided: the game ends when its note said."""
     player = SolverPlayer()
-    known = judged()
+    known = load_judged()
     late = [rules.read(known.moves[n]) for n in range(len(known)) if len(known.moves[n]) >= 22]
     position = next(each for each in late if max(solver().scores(each).values()) in (2, 3))
     move = player.move(position, 0.0)

@@ -6,13 +6,14 @@ import random
 from math import isclose
 
 import pytest
+from calculator import contradictions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from txlab.engine.games.backgammon import game as backgammon
-from txlab.engine.games.backgammon.rules import START, turned
+from txlab.engine.games.backgammon.rules import START, swap_sides
 from txlab.engine.games.catalogue import game_named, games
-from txlab.engine.games.game import CHANCE, FIRST, SECOND, Game, Position, read_move, thrown
+from txlab.engine.games.game import CHANCE, FIRST, SECOND, Game, Position, read_move, throw_dice
 from txlab.engine.games.players import Player, RandomPlayer
 from txlab.errors import LabError
 
@@ -27,7 +28,7 @@ def game_of(game: Game, seed: int) -> list[Position]:
     while game.outcome(found[-1]) is None:
         position = found[-1]
         if game.mover(position) == CHANCE:
-            found.append(thrown(game, position, chance.random()))
+            found.append(throw_dice(game, position, chance.random()))
         else:
             found.append(game.after(position, chance.choice(game.legal(position))))
     return found
@@ -70,7 +71,7 @@ def test_every_position_of_a_game_keeps_the_promises_of_the_protocol(name: str, 
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=5, deadline=None)
 @given(seed=seeds)
-def test_no_way_of_a_person_ends_within_another(name: str, seed: int) -> None:
+def test_no_way_of_a_move_is_a_prefix_of_another(name: str, seed: int) -> None:
     """So a move is complete when its places are chosen, and none is needed to say so."""
     game = game_named(name).game
     for position in game_of(game, seed)[:40]:
@@ -79,7 +80,7 @@ def test_no_way_of_a_person_ends_within_another(name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_not_a_move_or_a_position_is_refused_in_a_sentence(name: str) -> None:
+def test_what_is_not_a_move_or_a_position_is_refused_with_an_error(name: str) -> None:
     game = game_named(name).game
     position = game_of(game, 1)[3]
     for text in ("", "  ", "99", "bar/off", "x" * 500, "[red]1[/]", "8/5 8/5 8/5 8/5 8/5", "\x00", "²"):
@@ -102,11 +103,16 @@ def test_the_players_of_the_catalogue_that_need_no_run_make_legal_moves_and_valu
         player = entry.player(named.name)
         assert isinstance(player, Player)
         while entry.game.mover(position) == CHANCE:
-            position = thrown(entry.game, position, 0.5)
+            position = throw_dice(entry.game, position, 0.5)
         assert player.move(position, 0.999) in entry.game.legal(position)
         values = player.values(position)
         assert not values or set(values) == set(entry.game.legal(position))
         assert (player.explain(position, entry.game.legal(position)[0]) is None) == (not values)
+        for move, value in values.items():
+            why = player.explain(position, move)
+            assert why is not None
+            assert contradictions(why) == []
+            assert why.result == pytest.approx(value), named.name
 
 
 def test_a_random_player_chooses_each_move_equally_often() -> None:
@@ -147,15 +153,15 @@ def test_the_points_of_a_position_are_those_of_its_mirror_negated(seed: int) -> 
 
 @settings(max_examples=10, deadline=None)
 @given(seed=seeds)
-def test_a_persons_ways_are_all_orders_of_single_steps_that_lead_to_the_move(seed: int) -> None:
+def test_the_ways_of_a_move_are_all_orders_of_its_single_steps(seed: int) -> None:
     chance = random.Random(seed)
     for position in game_of(backgammon, seed):
         ways = backgammon.ways(position)
         for places in chance.sample(sorted(ways), min(len(ways), 20)):
             hops = list(zip(places[::2], places[1::2], strict=True))
-            reached = backgammon.moved_along(backgammon.board_of(position), hops)
+            reached = backgammon.move_along(backgammon.board_of(position), hops)
             assert reached is not None
-            assert turned(reached) == backgammon.after(position, ways[places])[2:]
+            assert swap_sides(reached) == backgammon.after(position, ways[places])[2:]
 
 
 @pytest.mark.parametrize(

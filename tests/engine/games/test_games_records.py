@@ -153,7 +153,7 @@ def test_a_move_may_be_written_in_other_ways(usual: str, other: str) -> None:
         ("24/13", "24/٣", "line 19: '24/٣' is not a move here"),
     ],
 )
-def test_what_is_wrong_in_a_match_is_one_sentence_with_its_line(old: str, new: str, sentence: str) -> None:
+def test_a_mistake_in_a_match_is_a_readable_error_with_its_line(old: str, new: str, sentence: str) -> None:
     assert old in SAMPLE
     with pytest.raises(LabError) as refusal:
         mat.read(backgammon, SAMPLE.replace(old, new, 1))
@@ -230,7 +230,7 @@ def test_positions_for_solvers_are_read_without_their_scores() -> None:
         ("٤", "line 1: move 1: '٤' is not a column"),
     ],
 )
-def test_what_is_wrong_in_a_string_of_moves_is_one_sentence(text: str, sentence: str) -> None:
+def test_a_mistake_in_a_string_of_moves_is_a_readable_error(text: str, sentence: str) -> None:
     with pytest.raises(LabError) as refusal:
         moves.read(connect_four, text)
     assert sentence in str(refusal.value)

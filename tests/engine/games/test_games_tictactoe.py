@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from txlab.engine.games import tictactoe
-from txlab.engine.games.graph import compiled
-from txlab.engine.games.perfect_play import best_response, both_seats, chances, explain, fractions, solved, verdict
+from txlab.engine.games.graph import compile_graph
+from txlab.engine.games.perfect_play import best_response, both_seats, chances, explain, fractions, solve_game, verdict
 from txlab.engine.games.players import Player, TabularPlayer, perfect_player, random_player, table_player
 from txlab.errors import LabError
 
-GRAPH = compiled(tictactoe)
-SOLUTION = solved(tictactoe)
+GRAPH = compile_graph(tictactoe)
+SOLUTION = solve_game(tictactoe)
 RANDOM, PERFECT = random_player(tictactoe), perfect_player(tictactoe)
 
 
@@ -119,7 +119,7 @@ def test_the_best_response_to_random_is_as_derived() -> None:
     assert first.won == pytest.approx(191 / 192, abs=1e-12)
     assert first.mean == pytest.approx(earned[0], abs=1e-12)
     policy, earned = best_response(GRAPH, RANDOM.policy(), -1)
-    second = chances(GRAPH, RANDOM.policy(), policy).turned()
+    second = chances(GRAPH, RANDOM.policy(), policy).swap_sides()
     assert round(second.won, 6) == 0.934392
     assert second.lost == pytest.approx(1 / 105, abs=1e-12)
     assert second.mean == pytest.approx(earned[0], abs=1e-12)
@@ -141,7 +141,7 @@ def test_a_match_computed_is_a_match_played() -> None:
     assert abs(ends.count(-1) / len(ends) - expected.lost) < 4 * error
 
 
-def test_what_a_player_sees_is_told_from_the_view_of_who_moves() -> None:
+def test_values_are_shown_from_the_movers_view() -> None:
     assert isinstance(PERFECT, Player)
     assert isinstance(PERFECT, TabularPlayer)
     wins_for_x = tictactoe.read("XX./OO./...")
@@ -162,7 +162,7 @@ def test_a_table_of_after_states_and_one_of_moves_are_the_same_player() -> None:
         table_player(GRAPH, np.zeros(9), "neither")
 
 
-def test_every_position_is_said_in_words_and_explained() -> None:
+def test_every_position_is_described_in_words_and_explained() -> None:
     assert verdict(SOLUTION, tictactoe.start()) == "a draw with best play"
     assert verdict(SOLUTION, tictactoe.read("XO./.../...")) == "X wins in 3 moves"
     assert verdict(SOLUTION, tictactoe.read("XX./OO./...")) == "X wins in 1 move"
@@ -183,7 +183,7 @@ def test_every_position_is_said_in_words_and_explained() -> None:
     [("XO", "write nine of X, O and"), ("XXXXXXXXY", "write nine of X, O and"), ("XXX/.../...", "cannot come up"),
      ("XXX/OOO/...", "cannot come up"), ("XX./OO./O..", "cannot come up"), ("OOO/XX./XX.", "cannot come up")],
 )  # fmt: skip
-def test_what_is_no_position_is_refused_in_one_sentence(text: str, why: str) -> None:
+def test_an_invalid_position_is_refused_with_an_error(text: str, why: str) -> None:
     with pytest.raises(LabError, match=why):
         tictactoe.read(text)
 
@@ -199,4 +199,4 @@ def test_a_sign_cannot_be_set_twice_nor_after_the_end() -> None:
     with pytest.raises(LabError, match="free are: none"):
         tictactoe.after(tictactoe.read("XXX/OO./..."), 8)
     with pytest.raises(LabError, match="leads to"):
-        GRAPH.numbered((1, 1, 1, 1, 0, 0, 0, 0, 0))
+        GRAPH.number_of((1, 1, 1, 1, 0, 0, 0, 0, 0))

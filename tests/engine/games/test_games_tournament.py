@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from txlab.engine.games import tictactoe
-from txlab.engine.games.graph import compiled
+from txlab.engine.games.graph import compile_graph
 from txlab.engine.games.perfect_play import chances
 from txlab.engine.games.players import MaskPlayer, Player, perfect_player, random_player, table_player
 from txlab.engine.games.tournament import play, ratings, tournament
 from txlab.engine.intervals import difference_interval
 from txlab.errors import LabError
 
-GRAPH = compiled(tictactoe)
+GRAPH = compile_graph(tictactoe)
 RANDOM, PERFECT = random_player(tictactoe), perfect_player(tictactoe)
 
 
@@ -153,8 +153,8 @@ def test_a_tournament_stops_when_it_is_told_to() -> None:
 
 @pytest.mark.parametrize(
     ("players", "games", "why"),
-    [([RANDOM], 10, "two players"), ([RANDOM, RANDOM], 10, "names of their own"), ([RANDOM, PERFECT], 7, "even")],
+    [([RANDOM], 10, "two players"), ([RANDOM, RANDOM], 10, "need different names"), ([RANDOM, PERFECT], 7, "even")],
 )
-def test_what_is_no_tournament_is_refused(players: list[Player], games: int, why: str) -> None:
+def test_an_invalid_tournament_is_refused(players: list[Player], games: int, why: str) -> None:
     with pytest.raises(LabError, match=why):
         tournament(players, games, 1)

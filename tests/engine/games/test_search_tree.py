@@ -76,7 +76,7 @@ def walked(tree: PuctTree, plain: puct.Node, path: Path = ()) -> int:
     return 1 + sum(walked(tree, below, (*path, move)) for move, below in plain.below.items())
 
 
-def test_a_tree_is_that_of_a_plain_search_and_stays_as_it_was_while_the_search_goes_on() -> None:
+def test_a_tree_equals_a_plain_searchs_and_stays_fixed_while_the_search_continues() -> None:
     position = rules.read("4444441")
     search = PuctSearch("search", position, guess, C)
     for _ in range(90):
@@ -93,7 +93,7 @@ def test_a_tree_is_that_of_a_plain_search_and_stays_as_it_was_while_the_search_g
         assert node.favourite.move == line[at]
 
 
-def test_a_tree_goes_on_from_the_search_of_the_player_which_stays_as_it_is() -> None:
+def test_a_tree_continues_from_the_players_search_which_stays_unchanged() -> None:
     player = SearchPlayer("search", guess, visits=50, c=C)
     position = rules.read("44")
     fresh = player.tree(position)
@@ -127,7 +127,7 @@ def test_what_is_explained_of_a_move_is_its_score_and_of_the_root_its_value() ->
 
 def test_a_player_has_a_tree_exactly_where_it_searches() -> None:
     for entry in OURS:
-        trees = {each.name: each.made(entry.game).tree(entry.game.start()) is not None for each in entry.players}
+        trees = {each.name: each.make_player(entry.game).tree(entry.game.start()) is not None for each in entry.players}
         searching = {"perfect", "search"} if entry.name == "connect-four" else set()
         assert {name for name, has in trees.items() if has} == searching
     solved = rules.play(rules.read_moves("4444433355522277117711"))
@@ -137,7 +137,7 @@ def test_a_player_has_a_tree_exactly_where_it_searches() -> None:
     assert rollout_player(rules).tree(rules.read("1212121")) is None  # type: ignore[arg-type]  # X has won
 
 
-def test_a_network_asked_by_two_threads_at_once_answers_each() -> None:
+def test_a_network_queried_by_two_threads_concurrently_answers_each() -> None:
     """The second of two threads that ask about a position waits until the first has its answer."""
     asking, go_on = threading.Event(), threading.Event()
 
@@ -158,7 +158,7 @@ def test_a_network_asked_by_two_threads_at_once_answers_each() -> None:
     for thread in threads:
         thread.join(60)
     expected = guess(own, both)
-    mirrored = guess(rules.mirrored(own), rules.mirrored(both))
+    mirrored = guess(rules.mirror(own), rules.mirror(both))
     assert len(answers) == 2
     for priors, values in answers:
         assert values[0] in (expected[1][0], mirrored[1][0])

@@ -89,7 +89,7 @@ def test_a_gpt_of_ones_own(ids: Tensor, by_hand: bool) -> None:
     assert seen.layers == ("attention.0", "attention.1")
 
 
-def test_heads_that_are_modules_of_their_own_are_one_layer() -> None:
+def test_heads_that_are_separate_modules_are_one_layer() -> None:
     class Head(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -247,7 +247,7 @@ def test_layers_without_attention_are_still_layers() -> None:
     assert (seen.patterns, seen.layers) == ({}, ("0", "1", "2"))
 
 
-def test_sharded_weights_are_refused_in_a_sentence() -> None:
+def test_sharded_weights_are_refused_with_an_error() -> None:
     class FSDPLinear(nn.Linear):
         pass
 

@@ -63,7 +63,7 @@ def test_patterns_windows_and_sums_are_those_of_the_model(name: str) -> None:
         torch.testing.assert_close(
             seen.row_sums(site, 0, 0, without_first=True), patterns[0, 0, :, 1:].sum(-1), **CLOSE
         )
-        torch.testing.assert_close(seen.received(site, 0, 1), patterns[0, 1].mean(0), **CLOSE)
+        torch.testing.assert_close(seen.attention_received(site, 0, 1), patterns[0, 1].mean(0), **CLOSE)
 
 
 @pytest.mark.parametrize("pool", ["max", "mean"])
@@ -120,7 +120,7 @@ PATCHED = [Patch("blocks.0.attention.pattern", 4, head=1), Patch("blocks.1.atten
     [
         [ScaleHead("self", 0, 1, 0.0)],
         [Edge("self", None, None, 5, 2), Edge("self", 1, 0, 3, 7, True)],
-        [*PATCHED, Patch("blocks.1.enter", 2)],
+        [*PATCHED, Patch("blocks.1.resid_pre", 2)],
         [Erratum("softmax-over-matrix")],
         [Erratum("scaled-output"), Edge("self", 1, 1, 4, 4), ScaleHead("self", 0, 0, 2.0)],
         [Erratum("batch-statistics")],
@@ -150,11 +150,11 @@ def test_patterns_under_interventions_are_those_of_the_changed_model(interventio
     [("bert", "unscaled-scores"), ("translator", "unscaled-scores"), ("translator", "query-from-encoder")],
 )
 def test_errata_of_encoders_are_seen_as_they_act(name: str, erratum: str) -> None:
-    from txlab.engine.transformer.variants import switched_on
+    from txlab.engine.transformer.variants import switch_on
 
     model, keep = model_named(name), keeping("*.pattern", "logits")
     text = Text(PAIR.ids[:5], PAIR.target) if name == "translator" else TEXT
-    with switched_on(erratum, model, keep[0]) as hooks:
+    with switch_on(erratum, model, keep[0]) as hooks:
         run(model, text, hooks)
     before = run(model, text)
     seen, kept = run_with_cache(model, text, [Erratum(erratum)]), keep[1]
@@ -181,7 +181,7 @@ def test_the_likeliest_next_tokens_come_first() -> None:
     assert math.isclose(float(seen.probabilities().sum()), 1.0, rel_tol=1e-9)
 
 
-def test_what_cannot_be_seen_is_said_in_a_sentence() -> None:
+def test_what_cannot_be_shown_is_reported() -> None:
     model, pair = model_named("gpt"), model_named("translator")
     for wrong, part in [
         (Text(()), "no tokens"),

@@ -127,9 +127,9 @@ def test_a_virtual_head_of_is_the_path_through_both_heads() -> None:
     assert isinstance(model, GPT)
     seen = run_with_cache(model, TEXT)
     found = virtual_head_of(model, seen, (0, 0), (1, 1))
-    hooks, kept = keeping("blocks.0.enter", "blocks.0.attention.heads")
+    hooks, kept = keeping("blocks.0.resid_pre", "blocks.0.attention.heads")
     run(model, TEXT, hooks)
-    read = model.blocks[0].attention_norm(kept["blocks.0.enter"][0]).detach()  # what both circuits are applied to
+    read = model.blocks[0].attention_norm(kept["blocks.0.resid_pre"][0]).detach()  # what both circuits are applied to
     # The ordinary computation, with the bias of W_V taken off: heads → their columns of W_O → W_V, pattern, W_O.
     first, second = model.blocks[0].attention, model.blocks[1].attention
     bias = first.qkv_proj.bias.detach()[16:20]

@@ -8,7 +8,7 @@ import pytest
 import torch
 from interpret_models import model_named, text_for
 
-from txlab.engine.interpret.continuations import continuations, extended, why_path
+from txlab.engine.interpret.continuations import continuations, extend_text, why_path
 from txlab.engine.interpret.interventions import ScaleHead
 from txlab.engine.interpret.sites import attention_at, sites
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
@@ -28,7 +28,7 @@ def test_a_path_has_the_probability_that_the_model_gives_its_tokens(name: str) -
         assert list(found.logp) == sorted(found.logp, reverse=True)
         total += found.logp[rank]
         path.append(found.tokens[rank])
-    whole = extended(text, path)
+    whole = extend_text(text, path)
     if isinstance(model, EncoderDecoder):
         scores = score_target(model, whole.ids, whole.target).tokens
     else:
@@ -69,7 +69,7 @@ def test_a_head_that_is_off_is_off_along_the_path() -> None:
     assert edited.logp != pytest.approx(continuations(model, text, path, 11).logp, abs=1e-4)
 
 
-def test_a_model_that_does_not_write_and_a_path_that_is_too_long_are_refused_in_a_sentence() -> None:
+def test_a_model_that_does_not_write_and_a_path_that_is_too_long_are_refused_with_an_error() -> None:
     model = model_named("bert")
     with pytest.raises(LabError, match="fills masks"):
         continuations(model, text_for(model))

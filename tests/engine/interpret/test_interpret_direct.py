@@ -63,9 +63,9 @@ class HeldNorm(nn.Module):
 def test_a_heads_part_is_what_the_logit_loses_without_it_when_the_scale_is_held(name: str) -> None:
     model = model_named(name)
     assert isinstance(model, GPT)
-    hooks, kept = keeping("blocks.1.leave")
+    hooks, kept = keeping("blocks.1.resid_post")
     before = run(model, TEXT, hooks)
-    sigma = (kept["blocks.1.leave"].var(-1, correction=0, keepdim=True) + model.shape.epsilon).sqrt()
+    sigma = (kept["blocks.1.resid_post"].var(-1, correction=0, keepdim=True) + model.shape.epsilon).sqrt()
     model.final_norm = HeldNorm(model.final_norm, sigma)  # type: ignore[assignment]
     found = {part.name: part.value for part in direct_effects(model_named(name), TEXT, 7).parts}
     # The parallel block's feed-forward does not read its attention; the sequential one does, so what comes after the
@@ -97,7 +97,7 @@ def test_neurons_and_their_bias_sum_to_the_feed_forwards_part(name: str) -> None
     "wishes",
     [
         [ScaleHead("self", 0, 1, 0.0)],
-        [ScaleBlock("self", 1, "attention", 3.0), Patch("blocks.1.enter", 9, 2)],
+        [ScaleBlock("self", 1, "attention", 3.0), Patch("blocks.1.resid_pre", 9, 2)],
         [Erratum("softmax-over-matrix")],
         [Patch("logits", 9, 1)],
     ],
@@ -166,7 +166,7 @@ def test_the_lens_of_a_pass_already_seen_is_that_of_a_new_one() -> None:
     model, second = model_named("pre-translator"), Text((5, 1, 4, 1, 5, 9, 6), (0, 3, 3, 8, 2))
     wishes = [
         EditWeight("embed_target.weight", (3, 1), 2.0),
-        Patch("decoder.blocks.1.leave", 1),
+        Patch("decoder.blocks.1.resid_post", 1),
         Erratum("scalar-gain"),
     ]
     seen = run_with_cache(model, PAIR, wishes, second)

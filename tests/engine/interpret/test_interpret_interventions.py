@@ -20,7 +20,7 @@ from txlab.engine.interpret.interventions import (
     Patch,
     ScaleBlock,
     ScaleHead,
-    edited,
+    edit_weights,
     from_json,
     intervening,
     parts_of,
@@ -132,7 +132,8 @@ def test_patching_from_the_same_text_changes_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "place"), [("gpt", "blocks.1.enter"), ("post", "blocks.0.leave"), ("bert", "encoder.blocks.0.leave")]
+    ("name", "place"),
+    [("gpt", "blocks.1.resid_pre"), ("post", "blocks.0.resid_post"), ("bert", "encoder.blocks.0.resid_post")],
 )
 def test_patching_the_whole_stream_gives_the_second_texts_logits(name: str, place: str) -> None:
     model = model_named(name)
@@ -144,18 +145,18 @@ def test_patching_the_whole_stream_gives_the_second_texts_logits(name: str, plac
 
 def test_patching_memory_and_stream_of_a_decoder_gives_the_second_pairs_logits() -> None:
     model = model_named("translator")
-    wishes = [Patch("memory", None), Patch("decoder.blocks.0.enter", None)]
+    wishes = [Patch("memory", None), Patch("decoder.blocks.0.resid_pre", None)]
     torch.testing.assert_close(changed(model, PAIR, *wishes, second=SECOND_PAIR), run(model, SECOND_PAIR), **CLOSE)
 
 
 def test_a_patch_reaches_one_position_and_what_comes_after_it() -> None:
     model = model_named("gpt")
-    moved = (changed(model, TEXT, Patch("blocks.0.leave", 4, 9), second=SECOND) - run(model, TEXT)).abs().amax(-1)
+    moved = (changed(model, TEXT, Patch("blocks.0.resid_post", 4, 9), second=SECOND) - run(model, TEXT)).abs().amax(-1)
     assert moved[:4].max() < 1e-12
     assert moved[4:].min() > 1e-6
 
 
-@pytest.mark.parametrize("place", ["blocks.0.leave", "blocks.1.attention.heads", "blocks.0.attention.key"])
+@pytest.mark.parametrize("place", ["blocks.0.resid_post", "blocks.1.attention.heads", "blocks.0.attention.key"])
 def test_a_patch_brings_what_the_second_text_has_at_the_place_it_names(place: str) -> None:
     model = model_named("gpt")
     own, kept = keeping(place)
@@ -198,7 +199,7 @@ def test_a_weight_is_edited_and_put_back_bit_for_bit() -> None:
     inside = []
 
     def fail() -> None:
-        with edited(model, wishes):
+        with edit_weights(model, wishes):
             inside.append(model.embed.weight[4, 2].item())
             raise ZeroDivisionError
 
@@ -207,7 +208,7 @@ def test_a_weight_is_edited_and_put_back_bit_for_bit() -> None:
     assert inside == [1.5]
     with (
         pytest.raises(LabError, match=r"nearest: embed.weight"),
-        edited(model, [*wishes, EditWeight("embed.weigh", (0,), 1)]),
+        edit_weights(model, [*wishes, EditWeight("embed.weigh", (0,), 1)]),
     ):
         pass
     assert all(torch.equal(before[name], parameter) for name, parameter in model.named_parameters())
@@ -215,7 +216,7 @@ def test_a_weight_is_edited_and_put_back_bit_for_bit() -> None:
     assert remarks(model, wishes[1:2]) == []
 
 
-def test_all_interventions_at_once_are_all_of_them() -> None:
+def test_all_interventions_apply_together() -> None:
     model, other = model_named("gpt"), model_named("gpt")
     with torch.no_grad():
         other.blocks[0].attention.out_proj.weight[:, :4] = 0
@@ -256,7 +257,7 @@ EVERY = [
     ScaleBlock("decoder", 0, "cross", 0.0),
     Edge("cross", None, 1, 3, 4, True),
     Edge("self", 1, None, 0, 0),
-    Patch("blocks.1.leave", 4, None, 1),
+    Patch("blocks.1.resid_post", 4, None, 1),
     EditWeight("embed.weight", (4, 2), -1.0),
     Erratum("scaled-output"),
 ]
@@ -274,7 +275,7 @@ def test_sentences_count_heads_from_one() -> None:
         "the cross-attention of decoder block 1 is switched off",
         "in cross head 2 of any layer, position 3 may look at position 4",
         "in any head of layer 2, position 0 may not look at position 0",
-        "at blocks.1.leave (head 2), position 4 has what the second text has there",
+        "at blocks.1.resid_post (head 2), position 4 has what the second text has there",
         "embed.weight[4, 2] is -1",
     ]
 
@@ -291,7 +292,7 @@ def test_sentences_count_heads_from_one() -> None:
         ({"kind": "edit-weight", "parameter": "x", "index": [0.5], "value": 1}, "list of whole numbers"),
     ],
 )
-def test_json_that_is_no_intervention_is_refused_in_a_sentence(data: dict[str, object], part: str) -> None:
+def test_json_that_is_not_an_intervention_is_refused_with_an_error(data: dict[str, object], part: str) -> None:
     with pytest.raises(LabError, match=part):
         from_json(data)
 
@@ -318,16 +319,16 @@ def test_any_json_is_an_intervention_or_a_sentence(data: dict[str, object]) -> N
         (ScaleHead("cross", 0, 0), "there is: self"),
         (ScaleBlock("self", 0, "cross"), "it has: attention, feed_forward"),
         (Edge("self", 0, 0, 10, 0), "rows 0 to 9"),
-        (Patch("blocks.0.leaf", 0), "nearest: blocks.0.leave"),
-        (Patch("blocks.0.leave", 10), "no position 10"),
-        (Patch("blocks.0.leave", 0, 0, 1), "no heads"),
+        (Patch("blocks.0.resid_pots", 0), "nearest: blocks.0.resid_post"),
+        (Patch("blocks.0.resid_post", 10), "no position 10"),
+        (Patch("blocks.0.resid_post", 0, 0, 1), "no heads"),
         (Patch("blocks.0.attention.heads", 0, 0, 2), "no head 3; allowed: 1 to 2"),
         (EditWeight("embed.weight", (11, 0), 1.0), r"11 × 8; \[11, 0\]"),
         (EditWeight("embed.weight", (1,), 1.0), "11 × 8"),
         (Erratum("causal-encoder"), "only the word is wrong"),
     ],
 )
-def test_what_cannot_be_done_here_is_said_in_a_sentence(wish: Intervention, part: str) -> None:
+def test_an_impossible_action_is_reported(wish: Intervention, part: str) -> None:
     with pytest.raises(LabError, match=part):
         run_with_cache(model_named("gpt"), TEXT, [wish], SECOND)
 
@@ -343,10 +344,10 @@ def test_a_block_of_attention_alone_has_no_other_part() -> None:
 def test_patches_say_what_they_need() -> None:
     model, short = model_named("gpt"), Text((1, 2, 3))
     for wish, second, part in [
-        (Patch("blocks.0.leave", 0), None, "second text"),
-        (Patch("blocks.0.leave", None), short, "same number of tokens"),
+        (Patch("blocks.0.resid_post", 0), None, "second text"),
+        (Patch("blocks.0.resid_post", None), short, "same number of tokens"),
         (Patch("blocks.0.attention.pattern", 0), short, "one length"),
-        (Patch("blocks.0.leave", 5), short, "second text has 3 tokens"),
+        (Patch("blocks.0.resid_post", 5), short, "second text has 3 tokens"),
     ]:
         with pytest.raises(LabError, match=part):
             run_with_cache(model, TEXT, [wish], second)

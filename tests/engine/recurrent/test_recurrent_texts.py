@@ -51,7 +51,7 @@ def test_with_and_without_the_state_the_same_is_written() -> None:
     assert best.logp >= beam_search(lm, PROMPTS[0], 6, beams=1)[0].logp
 
 
-def test_a_text_of_any_length_is_scored_at_once() -> None:
+def test_a_text_of_any_length_is_scored_in_one_pass() -> None:
     lm = model()
     ids = [each % 11 for each in range(3, 60, 4)]
     found = score_text(lm, ids)
@@ -59,7 +59,7 @@ def test_a_text_of_any_length_is_scored_at_once() -> None:
     wanted = logp[torch.arange(len(ids) - 1), torch.tensor(ids[1:])]
     assert found.total == pytest.approx(float(wanted.detach().sum()), abs=1e-12)
     assert found.stride == 0
-    assert score_text(lm, []).scored == 0
+    assert score_text(lm, []).score_tokens == 0
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -77,7 +77,7 @@ def test_training_is_truncated_and_looking_is_not() -> None:
     ids = torch.tensor([[1, 2, 3, 4, 5, 6, 7]])
 
     def reached() -> torch.Tensor:
-        x = lm.embedded(ids).detach().requires_grad_()
+        x = lm.embed_ids(ids).detach().requires_grad_()
         h, _ = lm.recurrent(x, truncate=lm.shape.truncate if lm.training else 0)
         (gradient,) = torch.autograd.grad(h[0, 5].sum(), x)
         return gradient[0].abs().sum(-1)
@@ -89,6 +89,6 @@ def test_training_is_truncated_and_looking_is_not() -> None:
     torch.testing.assert_close(before, lm.eval()(ids))
 
 
-def test_what_needs_attention_is_refused_in_a_sentence() -> None:
+def test_a_request_that_needs_attention_is_refused_with_an_error() -> None:
     with pytest.raises(LabError, match="no attention"):
         run_with_cache(model(), Text((1, 2, 3)))  # type: ignore[arg-type]

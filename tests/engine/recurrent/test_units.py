@@ -47,7 +47,7 @@ def test_a_token_has_the_property_of_its_last_byte() -> None:
     assert of_tokens("line", [b"ab", b"\nc", b"", b"de"]).tolist() == [2, 1, 1, 3]
 
 
-def test_correlations_are_numpy_s_and_a_unit_that_stands_still_has_none() -> None:
+def test_correlations_are_numpys_and_a_constant_unit_has_none() -> None:
     draws = np.random.default_rng(3)
     states, values = draws.normal(size=(200, 7)), draws.normal(size=200)
     states[:, 2] = 3.0

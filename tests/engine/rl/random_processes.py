@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from txlab.engine.rl.process import Outcome, Process, compiled
+from txlab.engine.rl.process import Outcome, Process, compile_process
 
 
 def random_process(seed: int, ends: float = 0.2, forbidden: float = 0.2, discount: float = 0.9) -> Process:
@@ -24,7 +24,7 @@ def random_process(seed: int, ends: float = 0.2, forbidden: float = 0.2, discoun
                 for p in shares
             ]
     names = [f"a{a}" for a in range(actions)], [f"s{s}" for s in range(states)]
-    return compiled(*names, outcomes, 0, discount)
+    return compile_process(*names, outcomes, 0, discount)
 
 
 def plain_backup(process: Process, v: np.ndarray, gamma: float) -> np.ndarray:
@@ -49,7 +49,7 @@ def corners(discount: float = 1.0) -> Process:
             to = min(3, max(0, row + down)) * 4 + min(3, max(0, column + right))
             outcomes[s, a] = [Outcome(1.0, to, -1.0, to in (0, 15))]
     start = np.r_[0, np.ones(14) / 14, 0]
-    return compiled(["up", "down", "left", "right"], [f"cell {s}" for s in range(16)], outcomes, start, discount)
+    return compile_process(["up", "down", "left", "right"], [f"cell {s}" for s in range(16)], outcomes, start, discount)
 
 
 def chain(rewards: tuple[float, float, float], discount: float = 1.0) -> Process:
@@ -59,4 +59,4 @@ def chain(rewards: tuple[float, float, float], discount: float = 1.0) -> Process
         (0, 1): [Outcome(1.0, 1, rewards[1])],
         (1, 1): [Outcome(1.0, 0, rewards[2], done=True)],
     }
-    return compiled(["stay", "go"], ["here", "there"], outcomes, 0, discount)
+    return compile_process(["stay", "go"], ["here", "there"], outcomes, 0, discount)

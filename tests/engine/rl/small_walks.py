@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from txlab.engine.rl.process import Outcome, Process, compiled
+from txlab.engine.rl.process import Outcome, Process, compile_process
 from txlab.engine.rl.rollouts import Episode, Rollouts
 
 
@@ -13,7 +13,7 @@ def walk(states: int, left: float, right: float, limit: int = 0, discount: float
         outcomes[s, 0] = [Outcome(1, s - 1, left if s == 1 else 0.0, s == 1)]
         outcomes[s, 1] = [Outcome(1, s + 1, right if s == states else 0.0, s == states)]
     names = [str(s) for s in range(states + 2)]
-    return compiled(["left", "right"], names, outcomes, (states + 1) // 2, discount, limit)
+    return compile_process(["left", "right"], names, outcomes, (states + 1) // 2, discount, limit)
 
 
 def some_episodes(process: Process, many: int, seed: int = 1) -> list[Episode]:

@@ -11,9 +11,9 @@ import torch
 from sampled_process import SampledProcess
 
 from txlab.engine.rl.agent import Agent
-from txlab.engine.rl.maps.compiling import carried, compile_map
+from txlab.engine.rl.maps.compiling import compile_map, match_states
 from txlab.engine.rl.plain import Plain
-from txlab.engine.rl.process import Outcome, Process, compiled
+from txlab.engine.rl.process import Outcome, Process, compile_process
 from txlab.engine.rl.rules import make_agent, rule_named, rule_names
 from txlab.engine.rl.rules.reinforce import Reinforce
 from txlab.engine.rl.settings import Settings
@@ -57,7 +57,7 @@ def test_replacing_traces_are_those_of_the_plain_lines() -> None:
 
 
 @pytest.mark.parametrize("rule", rule_names())
-def test_one_at_a_time_and_all_at_once_are_one_life(rule: str) -> None:
+def test_steps_one_by_one_and_in_one_call_are_the_same(rule: str) -> None:
     together, single = (make_agent(world("four-by-three"), Settings(rule=rule, alpha=0.2), 3) for _ in range(2))
     together.run(5000)
     for _ in range(5000):
@@ -90,7 +90,7 @@ def test_a_learner_is_put_back_in_the_middle_of_an_episode(rule: str) -> None:
 
 @pytest.mark.parametrize("rule", rule_names())
 def test_what_an_update_tells_is_what_it_did(rule: str) -> None:
-    """The last update of every cell, at any time, ends with the number that stands in the table: bit for bit."""
+    """At any time the last update of every cell ends with the number in the table: bit for bit."""
     agent = make_agent(world("four-by-three"), Settings(rule=rule, alpha=0.2, traces="replacing"), 1)
     agent.run(3001)
     told = 0
@@ -129,7 +129,7 @@ def test_the_terms_of_an_update_make_its_number(rule: str) -> None:
             assert value == 0.0
 
 
-def test_an_update_is_told_with_the_numbers_of_its_time() -> None:
+def test_an_update_is_described_with_the_numbers_of_its_time() -> None:
     """Turning α afterwards does not change what was done before."""
     agent = make_agent(world("cliff"), Settings(rule="q-learning", alpha=0.5), 4)
     agent.run(50)
@@ -147,7 +147,7 @@ class TestTraps:
     def chain(self, limit: int = 0) -> Process:
         """a → b → c, a reward of 1 at the end; there is one action."""
         outcomes = {(s, 0): [Outcome(1.0, s + 1, float(s == 1), s == 1)] for s in range(2)}
-        return compiled(["on"], ["a", "b", "c"], outcomes, 0, limit=limit)
+        return compile_process(["on"], ["a", "b", "c"], outcomes, 0, limit=limit)
 
     def test_traces_are_cleared_at_each_episode(self) -> None:
         agent = make_agent(self.chain(), Settings(rule="sarsa-lambda", alpha=0.5, lam=1.0), 0)
@@ -188,7 +188,7 @@ class TestTraps:
             assert agent.v()[0] == expected
             assert agent.last is not None
             assert agent.last.truncated == (limit == 1)
-        ends = compiled(["on"], ["a", "b"], {(0, 0): [Outcome(1.0, 1, 3.0, True)]}, 0)
+        ends = compile_process(["on"], ["a", "b"], {(0, 0): [Outcome(1.0, 1, 3.0, True)]}, 0)
         agent = make_agent(ends, Settings(rule="q-learning", alpha=1.0, initial=7.0), 0)
         agent.run(1)
         assert agent.v()[0] == 3.0
@@ -293,7 +293,7 @@ def test_an_edited_world_keeps_what_was_learnt_where_it_still_is() -> None:
     new = compile_map(old.map.with_cell(1, 4, "#"))
     agent = make_agent(old.process, Settings(rule="sarsa"), 1)
     agent.run(20_000)
-    before, states = agent.v(), carried(old, new)
+    before, states = agent.v(), match_states(old, new)
     agent.adopt(new.process, states)
     after = agent.v()
     for s, place in enumerate(states):
@@ -306,7 +306,7 @@ def test_an_edited_world_keeps_what_was_learnt_where_it_still_is() -> None:
     assert len(path) > 13
 
 
-def test_wrong_numbers_are_refused_in_a_sentence() -> None:
+def test_wrong_numbers_are_refused_with_an_error() -> None:
     agent = make_agent(world("cliff"), Settings(), 0)
     with pytest.raises(LabError, match=r"alpha must be from 0 to 1; it is 1\.5"):
         agent.set(alpha=1.5)

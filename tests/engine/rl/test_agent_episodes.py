@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from txlab.engine.rl.process import Outcome, Process, compiled
+from txlab.engine.rl.process import Outcome, Process, compile_process
 from txlab.engine.rl.rules import make_agent
 from txlab.engine.rl.rules.one_step import OneStep
 from txlab.engine.rl.settings import Settings
@@ -21,12 +21,12 @@ TRACED: tuple[str, ...] = ("sarsa-lambda", "watkins-q-lambda", "td-lambda")
 
 def ends_where_it_began() -> Process:
     """One state, one action that pays 1 and ends the episode in the very state it began in."""
-    return compiled(["stay"], ["here"], {(0, 0): [Outcome(1.0, 0, 1.0, True)]}, 0)
+    return compile_process(["stay"], ["here"], {(0, 0): [Outcome(1.0, 0, 1.0, True)]}, 0)
 
 
 def ends_unsaid() -> Process:
     """The outcome does not say that it ends; but nothing can be done where it leads."""
-    return compiled(["go"], ["here", "end"], {(0, 0): [Outcome(1.0, 1, 1.0, False)]}, 0)
+    return compile_process(["go"], ["here", "end"], {(0, 0): [Outcome(1.0, 1, 1.0, False)]}, 0)
 
 
 @pytest.mark.parametrize("rule", [*CONTROL, "td-lambda"])
@@ -89,7 +89,7 @@ def test_who_learns_from_whole_episodes_begins_again_in_an_edited_world(rule: st
     assert (agent.state, agent.began, agent.total) == (start, agent.updates, 0.0)
 
 
-def test_true_online_td_goes_on_in_an_edited_world_with_the_value_of_where_it_stands() -> None:
+def test_true_online_td_continues_in_an_edited_world_with_the_value_of_its_state() -> None:
     """The world is edited into itself, and V(s) is not late: nothing changed it."""
     process = world_named("walk-5").process
     agent = make_agent(process, Settings(rule="td-lambda", traces="true-online", alpha=0.5, initial=0.5), 4)
@@ -104,7 +104,9 @@ def test_true_online_td_goes_on_in_an_edited_world_with_the_value_of_where_it_st
 @pytest.mark.parametrize("rule", [*CONTROL, "td-lambda"])
 def test_what_is_cut_off_still_counts_on_what_would_have_followed(rule: str) -> None:
     """Two rooms, nothing ends, cut off after every step: with 10 everywhere δ is −1 + .5 · 10 − 10."""
-    rooms = compiled(["go"], ["one", "two"], {(0, 0): [Outcome(1.0, 1, -1.0)], (1, 0): [Outcome(1.0, 0, -1.0)]}, 0)
+    rooms = compile_process(
+        ["go"], ["one", "two"], {(0, 0): [Outcome(1.0, 1, -1.0)], (1, 0): [Outcome(1.0, 0, -1.0)]}, 0
+    )
     agent = make_agent(replace(rooms, limit=1), Settings(rule=rule, alpha=1.0, initial=10.0, gamma=0.5, planning=0), 0)
     agent.run(1)
     assert agent.last is not None

@@ -26,7 +26,7 @@ def test_the_draws_are_those_of_split_mix(seed: int, step: int) -> None:
 
 
 @given(st.lists(st.integers(0, 2**63 - 1), min_size=1, max_size=5), st.integers(0, 1000), st.integers(1, 40))
-def test_a_step_has_its_draws_whoever_asks_and_however_many(seeds: list[int], begin: int, steps: int) -> None:
+def test_a_step_has_the_same_draws_for_any_caller_and_count(seeds: list[int], begin: int, steps: int) -> None:
     together = uniforms(np.array(seeds), begin, steps)
     assert together.shape == (len(seeds), steps, EACH)
     for m, seed in enumerate(seeds):

@@ -18,21 +18,21 @@ from txlab.engine.rl.dynamic_programming import (
     backup,
     backup_of,
     best_policy,
-    changed,
     constant,
+    count_changed,
     even,
+    find_converged_sweep,
     from_start,
     greedy,
     policies,
-    settled,
     success_within,
     sweep,
     sweeps,
     value_within,
     values,
 )
-from txlab.engine.rl.exact_values import check_values_exist, solved
-from txlab.engine.rl.process import Outcome, Process, compiled
+from txlab.engine.rl.exact_values import check_values_exist, solve_values
+from txlab.engine.rl.process import Outcome, Process, compile_process
 from txlab.engine.rl.worlds import world_named
 from txlab.errors import LabError, RunFailed
 
@@ -74,7 +74,7 @@ def test_where_an_episode_ends_there_is_no_bootstrap() -> None:
     """Trap 2: an outcome that ends it may name any state; what that state is worth does not count."""
     for done, worth in ((True, 2.0), (False, 902.0)):
         outcomes = {(0, 0): [Outcome(1.0, 1, 2.0, done)], (1, 0): [Outcome(1.0, 1, 5.0)]}
-        process = compiled(["go"], ["here", "there"], outcomes, 0)
+        process = compile_process(["go"], ["here", "there"], outcomes, 0)
         assert backup(process, np.array([0.0, 1000.0]), 0.9)[0, 0] == worth
 
 
@@ -104,7 +104,7 @@ def test_the_backup_brings_any_two_tables_nearer_by_the_discount(seed: int) -> N
 @given(seeds)
 def test_what_settles_solves_the_bellman_equation_in_either_order(seed: int) -> None:
     process = random_process(seed)
-    found = [settled(sweeps(process, 0.9, order=order)).v for order in ORDERS]
+    found = [find_converged_sweep(sweeps(process, 0.9, order=order)).v for order in ORDERS]
     for v in found:
         q = plain_backup(process, v, 0.9)
         best = np.where(process.terminal, 0.0, np.nanmax(np.where(process.terminal[:, None], 0.0, q), axis=1))
@@ -116,27 +116,27 @@ def test_what_settles_solves_the_bellman_equation_in_either_order(seed: int) -> 
 @given(seeds)
 def test_no_policy_is_better_than_the_best_value(seed: int) -> None:
     process = random_process(seed)
-    best = settled(sweeps(process, 0.9)).v
-    assert (solved(process, some_policy(process, seed), 0.9) <= best + 1e-9).all()
-    np.testing.assert_allclose(solved(process, greedy(backup(process, best, 0.9)), 0.9), best, atol=1e-6)
+    best = find_converged_sweep(sweeps(process, 0.9)).v
+    assert (solve_values(process, some_policy(process, seed), 0.9) <= best + 1e-9).all()
+    np.testing.assert_allclose(solve_values(process, greedy(backup(process, best, 0.9)), 0.9), best, atol=1e-6)
 
 
 @quickly
 @given(seeds)
 def test_the_best_soft_policy_has_the_value_that_its_sweeps_say(seed: int) -> None:
     process = random_process(seed)
-    best = settled(sweeps(process, 0.9, epsilon=0.3)).v
+    best = find_converged_sweep(sweeps(process, 0.9, epsilon=0.3)).v
     policy = greedy(backup(process, best, 0.9), epsilon=0.3)
     assert policy[process.allowed].min() >= 0.3 / process.choices - 1e-12
-    np.testing.assert_allclose(solved(process, policy, 0.9), best, atol=1e-6)
-    assert (best <= settled(sweeps(process, 0.9)).v + 1e-9).all()
+    np.testing.assert_allclose(solve_values(process, policy, 0.9), best, atol=1e-6)
+    assert (best <= find_converged_sweep(sweeps(process, 0.9)).v + 1e-9).all()
 
 
 def test_prioritised_backups_go_where_something_is_to_be_gained() -> None:
     """A corridor of 40 cells with its end at the right: from the left a sweep carries the news one cell, and by
     priority it comes all the way; where nothing is to be gained nothing is touched."""
     outcomes = {(s, 0): [Outcome(1.0, s + 1, float(s == 39), s == 39)] for s in range(40)}
-    process = compiled(["right"], [str(s) for s in range(41)], outcomes, 0, 0.9)
+    process = compile_process(["right"], [str(s) for s in range(41)], outcomes, 0, 0.9)
     zero = np.zeros(41)
     assert np.flatnonzero(sweep(process, zero, 0.9, order="in-place")).tolist() == [39]
     once = sweep(process, zero, 0.9, order="prioritised")
@@ -153,7 +153,9 @@ def test_sweeps_come_to_the_solution_of_the_linear_equations(seed: int, order: s
     process = random_process(seed)
     policy = some_policy(process, seed)
     np.testing.assert_allclose(
-        settled(sweeps(process, 0.95, policy, order=order), 1e-13).v, solved(process, policy, 0.95), atol=1e-9
+        find_converged_sweep(sweeps(process, 0.95, policy, order=order), 1e-13).v,
+        solve_values(process, policy, 0.95),
+        atol=1e-9,
     )
 
 
@@ -164,9 +166,9 @@ def test_policy_iteration_never_makes_a_state_worse_and_comes_to_value_iteration
     found = list(policies(process, 0.9))
     for worse, better in pairwise(found):
         assert (better.v >= worse.v - 1e-9).all()
-        assert worse.changes == changed(better.policy, worse.policy) > 0
+        assert worse.changes == count_changed(better.policy, worse.policy) > 0
     assert found[-1].changes == 0
-    np.testing.assert_allclose(found[-1].v, settled(sweeps(process, 0.9)).v, atol=1e-7)
+    np.testing.assert_allclose(found[-1].v, find_converged_sweep(sweeps(process, 0.9)).v, atol=1e-7)
     assert len(found) <= 12
 
 
@@ -175,8 +177,8 @@ def test_a_better_policy_is_made_with_its_own_value_and_not_with_the_best() -> N
     process = chain((0.0, -1.0, 3.0), 0.9)
     lazy = constant(process, 0)
     first, second, *_ = policies(process, 0.9, lazy)
-    np.testing.assert_allclose(first.v, solved(process, lazy, 0.9), atol=1e-9)
-    assert changed(second.policy, greedy(backup(process, first.v, 0.9))) == 0
+    np.testing.assert_allclose(first.v, solve_values(process, lazy, 0.9), atol=1e-9)
+    assert count_changed(second.policy, greedy(backup(process, first.v, 0.9))) == 0
 
 
 def test_policies_are_compared_after_rounding_and_equals_share() -> None:
@@ -185,13 +187,13 @@ def test_policies_are_compared_after_rounding_and_equals_share() -> None:
         noisy = np.array([[1.0, 1.0 + noise, 0.5], [np.nan, 2.0, 2.0 - 3 * noise]])
         other = noisy + np.array([[noise / 3, 0, 0], [0, 0, noise / 3]])
         assert greedy(noisy, equal=equal).tolist() == [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]]
-        assert changed(greedy(noisy, equal=equal), greedy(other, equal=equal)) == 0
+        assert count_changed(greedy(noisy, equal=equal), greedy(other, equal=equal)) == 0
     assert greedy(np.array([[1.0, 1.001]])).tolist() == [[0.0, 1.0]]
 
 
 def test_which_actions_are_best_does_not_depend_on_the_unit_of_rewards() -> None:
     process = world_named("gridworld").process
-    best = settled(sweeps(process, 0.9)).v
+    best = find_converged_sweep(sweeps(process, 0.9)).v
     small = replace(process, reward=process.reward * 1e-12)
     assert greedy(backup(small, best * 1e-12, 0.9)).tolist() == greedy(backup(process, best, 0.9)).tolist()
 
@@ -226,10 +228,10 @@ def exact_stakes(heads: Fraction) -> dict[int, set[int]]:
 @pytest.mark.parametrize("heads", ["0.25", "0.4", "0.5", "0.55"])
 def test_stakes_are_equally_good_exactly_where_they_are_in_rational_numbers(heads: str) -> None:
     process = world_named("gambler", heads=float(heads)).process
-    near = settled(sweeps(process, 1.0), 1e-7).v
+    near = find_converged_sweep(sweeps(process, 1.0), 1e-7).v
     policies_found = [best_policy(process, near, 1.0)]
     if heads != "0.5":  # there V(s) = s / 100 and every stake is best, which only settled values show
-        policies_found.append(greedy(backup(process, settled(sweeps(process, 1.0)).v, 1.0)))
+        policies_found.append(greedy(backup(process, find_converged_sweep(sweeps(process, 1.0)).v, 1.0)))
     wanted = exact_stakes(Fraction(heads))
     for policy in policies_found:
         for s, stakes in wanted.items():
@@ -240,46 +242,50 @@ def test_stakes_are_equally_good_exactly_where_they_are_in_rational_numbers(head
 @given(seeds)
 def test_the_best_policy_is_that_of_settled_values_already_where_sweeps_have_only_come_near(seed: int) -> None:
     process = random_process(seed)
-    best = settled(sweeps(process, 0.9)).v
+    best = find_converged_sweep(sweeps(process, 0.9)).v
     near = best + 1e-4 * some_values(process, seed) * ~process.terminal
     for epsilon in (0.0, 0.3):
         found = best_policy(process, near, 0.9, epsilon)
-        np.testing.assert_allclose(solved(process, found, 0.9), settled(sweeps(process, 0.9, epsilon=epsilon)).v)
+        np.testing.assert_allclose(
+            solve_values(process, found, 0.9), find_converged_sweep(sweeps(process, 0.9, epsilon=epsilon)).v
+        )
 
 
 def test_ties_are_shared_where_the_first_of_the_best_would_never_arrive() -> None:
     """Trap 3 in four cells: staying is as good as going as long as nothing is lost by it, and only going arrives."""
     process = chain((0.0, 0.0, 1.0))
-    v = settled(sweeps(process, 1.0)).v
+    v = find_converged_sweep(sweeps(process, 1.0)).v
     q = backup(process, v, 1.0)
     assert v[0] == v[1] == 1.0
     first = np.eye(2)[np.nanargmax(q, axis=1)]
-    assert solved(process, first, 1.0)[0] == 0.0
-    assert solved(process, greedy(q), 1.0)[0] == pytest.approx(1.0)
+    assert solve_values(process, first, 1.0)[0] == 0.0
+    assert solve_values(process, greedy(q), 1.0)[0] == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("name", ["frozen-lake", "frozen-lake-8"])
 def test_on_the_frozen_lake_the_first_of_the_best_actions_never_arrives(name: str) -> None:
     """Trap 3, as it is met: without discount, after rounding."""
     process = world_named(name).process
-    q = backup(process, settled(sweeps(process, 1.0), 1e-14).v, 1.0)
+    q = backup(process, find_converged_sweep(sweeps(process, 1.0), 1e-14).v, 1.0)
     first = np.eye(4)[np.round(np.nan_to_num(q, nan=-1.0), 9).argmax(axis=1)] * process.allowed
     assert from_start(process, success_within(process, first, 1000)) == 0.0
     shared = greedy(q)
-    assert from_start(process, solved(process, shared, 1.0)) == pytest.approx({16: 14 / 17, 64: 1.0}[process.size])
+    assert from_start(process, solve_values(process, shared, 1.0)) == pytest.approx(
+        {16: 14 / 17, 64: 1.0}[process.size]
+    )
 
 
 @pytest.mark.parametrize("name", ["gridworld", "four-by-three", "frozen-lake-8", "windy", "taxi", "walk-19"])
 def test_in_known_worlds_the_equations_and_the_sweeps_agree(name: str) -> None:
     process = world_named(name).process
     policy, gamma = even(process), min(process.discount, 0.99)
-    v = settled(sweeps(process, gamma, policy), 1e-14).v
-    np.testing.assert_allclose(solved(process, policy, gamma), v, rtol=1e-9, atol=1e-9)
+    v = find_converged_sweep(sweeps(process, gamma, policy), 1e-14).v
+    np.testing.assert_allclose(solve_values(process, policy, gamma), v, rtol=1e-9, atol=1e-9)
 
 
-def test_sweeps_that_do_not_settle_are_given_up_in_one_sentence() -> None:
+def test_sweeps_that_do_not_settle_are_given_up_with_an_error() -> None:
     with pytest.raises(RunFailed, match="after 50 sweeps a value still changed by 1"):
-        settled(sweeps(chain((1.0, 0.0, 0.0)), 1.0), most=50)
+        find_converged_sweep(sweeps(chain((1.0, 0.0, 0.0)), 1.0), most=50)
 
 
 def test_even_and_constant_policies_know_what_is_allowed() -> None:
@@ -312,7 +318,7 @@ def test_a_policy_that_never_ends_is_refused_where_that_costs() -> None:
         check_values_exist(process, 1.0, constant(process, 0))
     check_values_exist(process, 0.99, constant(process, 0))
     with pytest.raises(LabError, match="never ends"):
-        solved(process, constant(process, 0), 1.0)
+        solve_values(process, constant(process, 0), 1.0)
 
 
 @pytest.mark.parametrize(
@@ -327,7 +333,9 @@ def test_best_values_without_discount_exist_unless_a_cycle_pays(rewards: tuple[f
     process = chain(rewards)
     if words is None:
         check_values_exist(process, 1.0)
-        assert settled(sweeps(process, 1.0)).v[0] == max(0.0 if rewards[0] == 0 else -np.inf, sum(rewards[1:]))
+        assert find_converged_sweep(sweeps(process, 1.0)).v[0] == max(
+            0.0 if rewards[0] == 0 else -np.inf, sum(rewards[1:])
+        )
     else:
         with pytest.raises(LabError, match=words):
             check_values_exist(process, 1.0)
@@ -339,7 +347,7 @@ def walk(there: float, back: float, leave: float) -> Process:
         (1, 0): [Outcome(1.0, 0, back)],
         (0, 1): [Outcome(1.0, 2, leave, True)],
     }
-    return compiled(["on", "out"], ["a", "b", "c"], outcomes, 0)
+    return compile_process(["on", "out"], ["a", "b", "c"], outcomes, 0)
 
 
 @pytest.mark.parametrize(("there", "back", "fine"), [(3.0, -4.0, True), (3.0, -3.0, False), (3.0, -2.0, False)])
@@ -347,7 +355,7 @@ def test_a_cycle_that_pays_here_and_costs_there_is_judged_as_a_whole(there: floa
     process = walk(there, back, 1.0)
     if fine:
         check_values_exist(process, 1.0)
-        assert settled(sweeps(process, 1.0)).v.tolist() == [1.0, -3.0, 0.0]
+        assert find_converged_sweep(sweeps(process, 1.0)).v.tolist() == [1.0, -3.0, 0.0]
     else:
         with pytest.raises(LabError, match="for ever"):
             check_values_exist(process, 1.0)
@@ -355,7 +363,7 @@ def test_a_cycle_that_pays_here_and_costs_there_is_judged_as_a_whole(there: floa
 
 def test_a_world_without_a_way_out_is_refused_and_the_state_named() -> None:
     outcomes = {(0, 0): [Outcome(0.5, 1, -1.0, True), Outcome(0.5, 2, -1.0)], (2, 0): [Outcome(1.0, 2, -1.0)]}
-    process = compiled(["go"], ["a", "b", "pit"], outcomes, 0)
+    process = compile_process(["go"], ["a", "b", "pit"], outcomes, 0)
     with pytest.raises(LabError, match=r"from a \(and 1 other state\) no policy ends for certain"):
         check_values_exist(process, 1.0)
     check_values_exist(process, 1 - 1e-9)
@@ -373,7 +381,7 @@ def test_with_chance_in_every_choice_a_soft_policy_ends_where_a_hard_one_might_n
 
 @quickly
 @given(seeds)
-def test_values_within_so_many_steps_are_sums_over_all_ways(seed: int) -> None:
+def test_values_within_n_steps_are_sums_over_all_ways(seed: int) -> None:
     process = random_process(seed)
     policy = some_policy(process, seed)
 

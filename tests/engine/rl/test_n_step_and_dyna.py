@@ -9,7 +9,7 @@ import pytest
 
 from txlab.engine.rl.agent import Agent
 from txlab.engine.rl.draws import uniforms
-from txlab.engine.rl.maps.compiling import carried, compile_map
+from txlab.engine.rl.maps.compiling import compile_map, match_states
 from txlab.engine.rl.maps.drawn import parse_map
 from txlab.engine.rl.plain import Plain
 from txlab.engine.rl.process import Process
@@ -134,7 +134,7 @@ def test_in_an_edited_world_what_is_remembered_is_believed_until_it_is_tried() -
     agent = make_agent(before.process, Settings(rule="dyna-q", alpha=0.5, planning=5), 0)
     agent.run(200)
     known = len(agent.remembered)  # type: ignore[attr-defined]
-    agent.adopt(after.process, carried(before, after))
+    agent.adopt(after.process, match_states(before, after))
     assert 0 < len(agent.remembered) < known + 1  # type: ignore[attr-defined]
     agent.run(600)
     assert agent.greedy_path()[1] == 1.0

@@ -12,11 +12,11 @@ from txlab.engine.rl.off_policy import (
     Weights,
     off_policy,
     projected_error,
-    sampled_td,
+    sample_td,
     semi_gradient_dp,
     value_error,
 )
-from txlab.engine.rl.process import Outcome, compiled
+from txlab.engine.rl.process import Outcome, compile_process
 
 
 def baird() -> OffPolicy:
@@ -25,7 +25,7 @@ def baird() -> OffPolicy:
     for s in range(7):
         outcomes[s, 0] = [Outcome(1 / 6, other, 0.0) for other in range(6)]
         outcomes[s, 1] = [Outcome(1.0, 6, 0.0)]
-    process = compiled(["dashed", "solid"], [str(s) for s in range(7)], outcomes, np.full(7, 1 / 7), 0.99)
+    process = compile_process(["dashed", "solid"], [str(s) for s in range(7)], outcomes, np.full(7, 1 / 7), 0.99)
     features = np.zeros((7, 8))
     features[:6, :6], features[:6, 7] = 2 * np.eye(6), 1
     features[6, 6], features[6, 7] = 1, 2
@@ -87,7 +87,7 @@ def test_an_expected_update_is_the_mean_of_the_sampled_ones(rule: str) -> None:
 
 def test_a_sampled_life_goes_by_the_documented_draws_and_runs_away_too() -> None:
     problem = baird()
-    w, state = sampled_td(problem, first().w, 2, seed=5, begin=0, steps=3, alpha=0.01)
+    w, state = sample_td(problem, first().w, 2, seed=5, begin=0, steps=3, alpha=0.01)
     plain, s = first().w.copy(), 2
     for u in uniforms(5, 0, 3)[0]:
         a = 0 if u[1] < 6 / 7 else 1
@@ -97,11 +97,11 @@ def test_a_sampled_life_goes_by_the_documented_draws_and_runs_away_too() -> None
         s = following
     assert state == s
     assert w == pytest.approx(plain)
-    later, _ = sampled_td(problem, first().w, 2, seed=5, begin=0, steps=3000, alpha=0.01)
+    later, _ = sample_td(problem, first().w, 2, seed=5, begin=0, steps=3000, alpha=0.01)
     assert abs(later).max() > 50
     # The same in two stretches: nothing of chance has to be saved.
-    half, state = sampled_td(problem, first().w, 2, seed=5, begin=0, steps=1000, alpha=0.01)
-    assert np.array_equal(sampled_td(problem, half, state, seed=5, begin=1000, steps=2000, alpha=0.01)[0], later)
+    half, state = sample_td(problem, first().w, 2, seed=5, begin=0, steps=1000, alpha=0.01)
+    assert np.array_equal(sample_td(problem, half, state, seed=5, begin=1000, steps=2000, alpha=0.01)[0], later)
 
 
 def test_the_projected_error_is_the_length_of_what_the_features_can_express_of_the_error() -> None:

@@ -73,7 +73,7 @@ def by_autograd(module: nn.Module, alpha: float, lam: float, x: Tensor, rewards:
                 p.add_(alpha * delta * e)
 
 
-def test_many_networks_at_once_are_each_what_it_would_be_alone() -> None:
+def test_networks_in_a_batch_equal_each_network_alone() -> None:
     features, runs = tabular(7), 3
     sweep = NetworkSweep(features, np.arange(runs), SETTINGS, hidden=6)
     rollouts = Rollouts(walk(5, 0, 1), np.arange(runs))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from small_walks import some_episodes, walk
 
-from txlab.engine.rl.features import Features, aggregated, radial, tabular, tiled
+from txlab.engine.rl.features import Features, aggregate, radial, tabular, tile
 from txlab.engine.rl.prediction import (
     METHODS,
     OnlineTD,
@@ -25,7 +25,7 @@ PROCESS = walk(7, -1, 1)
 EPISODES = some_episodes(PROCESS, 4)
 CUT = Episode(np.array([4, 5, 4, 5, 6]), np.array([0.0, 0.5, -0.25, 0.0]), ended=False)
 DENSE = Features(np.random.default_rng(5).normal(size=(9, 4)))
-SEEN = [tabular(9), aggregated(9, 3), radial(9, 4), tiled(9, 3, 2), DENSE]
+SEEN = [tabular(9), aggregate(9, 3), radial(9, 4), tile(9, 3, 2), DENSE]
 BY_NAME = pytest.mark.parametrize("features", SEEN, ids=["tabular", "aggregated", "radial", "tiled", "dense"])
 
 

@@ -9,8 +9,8 @@ from small_walks import walk
 
 from txlab.engine.rl import prediction_sweep
 from txlab.engine.rl.dynamic_programming import even
-from txlab.engine.rl.exact_values import solved
-from txlab.engine.rl.features import Features, aggregated, radial, tabular
+from txlab.engine.rl.exact_values import solve_values
+from txlab.engine.rl.features import Features, aggregate, radial, tabular
 from txlab.engine.rl.prediction import METHODS
 from txlab.engine.rl.prediction_sweep import PredictionSettings, PredictionSweep, rms_error
 from txlab.engine.rl.rollouts import Rollouts
@@ -52,7 +52,7 @@ def test_a_sweep_over_a_table_is_the_plain_loop_bit_for_bit(
 
 
 @pytest.mark.parametrize("method", list(METHODS))
-@pytest.mark.parametrize("features", [aggregated(9, 3), radial(9, 5)], ids=["aggregated", "radial"])
+@pytest.mark.parametrize("features", [aggregate(9, 3), radial(9, 5)], ids=["aggregated", "radial"])
 def test_a_sweep_over_features_is_the_plain_loop(method: str, features: Features) -> None:
     sweep, plain = both_ways(method, features, 0)
     assert sweep == pytest.approx(plain, rel=1e-9, abs=1e-11)
@@ -60,7 +60,7 @@ def test_a_sweep_over_features_is_the_plain_loop(method: str, features: Features
 
 def test_before_anything_is_learnt_the_error_is_the_spread_of_the_values() -> None:
     process = walk(19, -1, 1)
-    true = solved(process, even(process), 1.0)
+    true = solve_values(process, even(process), 1.0)
     sweep = PredictionSweep("accumulating", tabular(21), 2, SETTINGS)
     open_states = np.arange(1, 20)
     assert sweep.rms_error(true, open_states) == pytest.approx(np.sqrt(0.3) * np.ones((2, 4)))
@@ -77,7 +77,7 @@ def test_accumulating_traces_explode_without_a_warning() -> None:
         warnings.simplefilter("error")
         for _ in range(30):
             sweep.learn(rollouts.episodes())
-        found = sweep.rms_error(solved(process, even(process), 1.0), np.arange(1, 20))
+        found = sweep.rms_error(solve_values(process, even(process), 1.0), np.arange(1, 20))
     assert found.max(axis=0)[0] > 1e6
     assert np.isinf(found[:, 1]).any()
     assert not np.isnan(found).any()
@@ -87,7 +87,7 @@ def test_accumulating_traces_explode_without_a_warning() -> None:
 def test_the_best_settings_of_the_19_state_walk_are_about_where_the_books_curves_are_lowest() -> None:
     """A tenth of the runs of `txlab verify`; replacing traces are best, Mehlig's off-line sum runs away."""
     process, runs = walk(19, -1, 1), 30
-    true, rollouts = solved(process, even(process), 1.0), Rollouts(process, np.arange(runs))
+    true, rollouts = solve_values(process, even(process), 1.0), Rollouts(process, np.arange(runs))
     at = {"offline-lambda-return": 0.35, "accumulating": 0.3, "true-online": 0.4, "replacing": 0.5, "offline-sum": 0.35}
     sweeps = {
         name: PredictionSweep(name, tabular(21), runs, PredictionSettings(np.array([alpha]), np.array([0.8]), 1.0))

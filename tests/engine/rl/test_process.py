@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txlab.engine.rl.process import Outcome, Process, check, compiled
+from txlab.engine.rl.process import Outcome, Process, check, compile_process
 from txlab.errors import LabError
 
 
 def coin(heads: float = 0.25) -> Process:
     """From `start`, a toss: heads ends with 1, tails stays; or leave at once. `end` is terminal."""
     toss = [Outcome(heads, 1, 1.0, True), Outcome(1 - heads, 0, -1.0)]
-    return compiled(["toss", "leave"], ["start", "end"], {(0, 0): toss, (0, 1): [Outcome(1.0, 1, 0.0, True)]}, 0)
+    return compile_process(["toss", "leave"], ["start", "end"], {(0, 0): toss, (0, 1): [Outcome(1.0, 1, 0.0, True)]}, 0)
 
 
 def test_the_arrays_say_what_was_given() -> None:
@@ -34,7 +34,7 @@ def test_one_search_draws_from_any_pair(weights: list[list[int]], bits: int) -> 
         (state, 0): [Outcome(w / sum(row), place % len(weights), 0.0) for place, w in enumerate(row)]
         for state, row in enumerate(weights)
     }
-    process = compiled(["go"], [str(s) for s in range(len(weights))], outcomes, 0)
+    process = compile_process(["go"], [str(s) for s in range(len(weights))], outcomes, 0)
     for state, row in enumerate(weights):
         found = int(np.searchsorted(process.cumulative, state + u, side="right")) - int(process.first[state])
         edges = np.cumsum([each.probability for each in process.outcomes(state, 0)])
@@ -55,6 +55,6 @@ def test_one_search_draws_from_any_pair(weights: list[list[int]], bits: int) -> 
         ({"first": np.array([0, 3])}, "2 states and 2 actions need as many stretches"),
     ],
 )
-def test_what_is_no_process_is_refused_in_a_sentence(broken: dict[str, np.ndarray], sentence: str) -> None:
+def test_an_invalid_process_is_refused_with_an_error(broken: dict[str, np.ndarray], sentence: str) -> None:
     with pytest.raises(LabError, match=sentence.replace(".", r"\.")):
         check(replace(coin(), **broken))

@@ -7,8 +7,8 @@ from small_walks import walk
 from txlab.engine.rl import rollouts as lives_module
 from txlab.engine.rl.draws import uniforms
 from txlab.engine.rl.dynamic_programming import even
-from txlab.engine.rl.exact_values import solved
-from txlab.engine.rl.process import Outcome, Process, compiled
+from txlab.engine.rl.exact_values import solve_values
+from txlab.engine.rl.process import Outcome, Process, compile_process
 from txlab.engine.rl.rollouts import Rollouts
 from txlab.errors import LabError
 
@@ -39,7 +39,7 @@ def plain_life(process: Process, seed: int, start: int, many: int) -> list[tuple
 
 def slippery() -> Process:
     """Chance in everything: what follows, which actions there are, where an episode begins."""
-    return compiled(
+    return compile_process(
         ["a", "b"],
         ["0", "1", "2", "end"],
         {
@@ -70,7 +70,7 @@ def test_a_run_among_many_lives_as_it_would_alone(process: Process) -> None:
 
 
 def test_noisy_rewards_have_the_mean_and_the_deviation_that_the_process_says() -> None:
-    noisy = compiled(["on"], ["0", "end"], {(0, 0): [Outcome(1, 1, -0.5, True, noise=2.0)]}, 0)
+    noisy = compile_process(["on"], ["0", "end"], {(0, 0): [Outcome(1, 1, -0.5, True, noise=2.0)]}, 0)
     rewards = Rollouts(noisy, np.arange(20_000)).episodes().rewards[:, 0]
     assert abs(rewards.mean() + 0.5) < 4 * 2 / np.sqrt(20_000)
     assert abs(rewards.std() - 2) < 4 * 2 / np.sqrt(40_000)
@@ -78,7 +78,7 @@ def test_noisy_rewards_have_the_mean_and_the_deviation_that_the_process_says() -
     assert rewards[9] == pytest.approx(-0.5 + 2 * np.sqrt(-2 * np.log(1 - u[2])) * np.cos(2 * np.pi * u[3]))
 
 
-def test_a_life_goes_on_where_it_was_put_down() -> None:
+def test_a_rollout_continues_where_it_stopped() -> None:
     rollouts = Rollouts(slippery(), np.arange(5))
     rollouts.episodes()
     kept = rollouts.state()
@@ -96,11 +96,11 @@ def test_what_is_earned_is_worth_what_the_even_policy_is_worth() -> None:
     episodes = Rollouts(process, np.arange(4000)).episodes()
     earned = [episodes.rewards[run] @ 0.9 ** np.arange(episodes.rewards.shape[1]) for run in range(4000)]
     error = np.std(earned) / np.sqrt(4000)
-    assert abs(np.mean(earned) - solved(process, even(process), 0.9)[3]) < 4 * error
+    assert abs(np.mean(earned) - solve_values(process, even(process), 0.9)[3]) < 4 * error
 
 
-def test_an_episode_without_end_is_said_to_be_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_episode_without_end_is_reported_as_endless(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lives_module, "LONGEST", 300)
-    ring = compiled(["on"], ["0", "1"], {(0, 0): [Outcome(1, 1, 1)], (1, 0): [Outcome(1, 0, 1)]}, 0)
+    ring = compile_process(["on"], ["0", "1"], {(0, 0): [Outcome(1, 1, 1)], (1, 0): [Outcome(1, 0, 1)]}, 0)
     with pytest.raises(LabError, match="set a limit"):
         Rollouts(ring, np.arange(3)).episodes()

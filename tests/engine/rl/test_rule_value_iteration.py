@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_processes import random_process
 
-from txlab.engine.rl.dynamic_programming import backup_of, even, settled, sweep, sweeps
+from txlab.engine.rl.dynamic_programming import backup_of, even, find_converged_sweep, sweep, sweeps
 from txlab.engine.rl.maps.compiling import compile_map
 from txlab.engine.rl.process import Process
 from txlab.engine.rl.rules import make_agent
@@ -44,7 +44,7 @@ def test_it_comes_to_the_best_values_and_stays() -> None:
     process = world_named("cliff").process
     agent = planner(process, PLAN, 1)
     agent.run(40 * process.size)
-    np.testing.assert_allclose(agent.v(), settled(sweeps(process, 1.0)).v)
+    np.testing.assert_allclose(agent.v(), find_converged_sweep(sweeps(process, 1.0)).v)
     assert agent.v()[process.start.argmax()] == -13
     assert agent.last is not None
     assert agent.last.delta == 0.0
@@ -99,7 +99,7 @@ def test_values_that_would_grow_without_end_are_refused() -> None:
     assert agent.gamma == 0.9
 
 
-def test_in_a_match_it_stands_beside_a_learner_and_goes_on_in_an_edited_world() -> None:
+def test_in_a_match_it_is_next_to_a_learner_and_continues_in_an_edited_world() -> None:
     world = world_named("cliff")
     match = Match(world, [PLAN, Settings(rule="q-learning")], 1)
     match.run(800)
@@ -107,15 +107,15 @@ def test_in_a_match_it_stands_beside_a_learner_and_goes_on_in_an_edited_world() 
     assert told.result == -13
     assert match.greedy(0)[1] == -13
     assert world.map is not None
-    match.edited(compile_map(world.map.with_cell(2, 5, "#")))
+    match.edit_world(compile_map(world.map.with_cell(2, 5, "#")))
     assert match.agents[0].last_at(0, 0) is None
     match.run(800)
     process = match.world.process
-    np.testing.assert_allclose(match.agents[0].v(), settled(sweeps(process, 1.0)).v)
+    np.testing.assert_allclose(match.agents[0].v(), find_converged_sweep(sweeps(process, 1.0)).v)
     assert match.frame().facts["sides"][0]["rule"] == "value-iteration"
 
 
-def test_put_back_it_goes_on_bit_for_bit() -> None:
+def test_a_restored_state_continues_bit_for_bit() -> None:
     process = world_named("frozen-lake").process
     whole, half = planner(process, PLAN, 1), planner(process, PLAN, 1)
     whole.run(100)
@@ -134,7 +134,7 @@ def test_policy_iteration_comes_to_the_values_of_value_iteration_in_few_improvem
     process = random_process(seed)
     agent = planner(process, replace(ITERATE, gamma=0.7), 1)
     agent.run(300 * agent.turn)
-    np.testing.assert_allclose(agent.v(), settled(sweeps(process, 0.7)).v, atol=1e-6)
+    np.testing.assert_allclose(agent.v(), find_converged_sweep(sweeps(process, 0.7)).v, atol=1e-6)
     assert agent.progress()["improvements"] <= process.size + 2
     np.testing.assert_allclose(agent.policy().sum(axis=1), ~process.terminal)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from txlab.engine.rl.draws import uniforms
-from txlab.engine.rl.process import Outcome, Process, compiled
+from txlab.engine.rl.process import Outcome, Process, compile_process
 from txlab.engine.rl.rules import make_agent
 from txlab.engine.rl.settings import PolicyName, Settings
 from txlab.engine.rl.sweeps.arrays import Numpy
@@ -36,7 +36,7 @@ def ends_where_it_began() -> Process:
     cuts it off."""
     again = {(s, 0): [Outcome(0.7, (s + 1) % 3, -1.0), Outcome(0.3, (s + 2) % 3, 2.0, s == 1)] for s in range(3)}
     back = {(s, 1): [Outcome(0.9, s, 0.5), Outcome(0.1, 0, 5.0, True)] for s in range(3)}
-    return compiled(["on", "stay"], ["a", "b", "c"], again | back, 0, discount=0.9, limit=4)
+    return compile_process(["on", "stay"], ["a", "b", "c"], again | back, 0, discount=0.9, limit=4)
 
 
 WORLDS = worlds()

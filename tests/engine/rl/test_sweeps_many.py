@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from txlab.engine.rl.dynamic_programming import likely_path
-from txlab.engine.rl.process import Outcome, Process, compiled
+from txlab.engine.rl.process import Outcome, Process, compile_process
 from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.sweeps.arrays import Numpy
 from txlab.engine.rl.sweeps.sweep import Cancelled, Sweep, greedy_returns, policies, sweep_in
@@ -51,7 +51,7 @@ def test_the_agents_do_not_depend_on_their_neighbours_nor_on_the_blocks_they_are
         assert same(whole.q(np.array([m, 3])), whole.q()[[m, 3]])
 
 
-def test_those_that_stand_still_are_left_without_a_trace() -> None:
+def test_stationary_agents_are_left_without_a_trace() -> None:
     told = [Settings(rule="sarsa-lambda", alpha=0.1, epsilon=e) for e in (0.0, 0.6)] * 6  # too few to part
     sweep = Sweep(LAKE, told, range(12))
     sweep.run_episodes(3)
@@ -59,7 +59,7 @@ def test_those_that_stand_still_are_left_without_a_trace() -> None:
 
 
 @pytest.mark.parametrize("rule", ["sarsa", "double-q", "watkins-q-lambda"])
-def test_it_goes_on_from_its_state_bit_for_bit_in_the_middle_of_episodes(rule: Any) -> None:
+def test_it_continues_from_its_state_bit_for_bit_in_the_middle_of_episodes(rule: Any) -> None:
     told = [Settings(rule=rule, decay=0.9, epsilon=e) for e in (0.2, 0.8)]
     sweep = Sweep(CLIFF, told, [1, 2])
     sweep.advance(333)
@@ -72,7 +72,7 @@ def test_it_goes_on_from_its_state_bit_for_bit_in_the_middle_of_episodes(rule: A
     assert same(sweep.states, again.states)
 
 
-def test_what_is_asked_wrongly_is_refused_in_a_sentence() -> None:
+def test_a_wrong_question_is_refused_with_an_error() -> None:
     with pytest.raises(LabError, match="a seed for each agent"):
         Sweep(CLIFF, [Settings()], [1, 2])
     with pytest.raises(LabError, match="value iteration cannot be swept"):
@@ -88,7 +88,7 @@ def test_it_can_be_cancelled() -> None:
         Sweep(CLIFF, [Settings()], [1]).run_episodes(5, lambda: True)
 
 
-def test_an_episode_that_never_ends_is_told_to_whoever_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_an_episode_that_never_ends_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("txlab.engine.rl.sweeps.tables.MOST_STEPS", 50)
     with pytest.raises(RunFailed, match="more than 50 steps"):
         Sweep(CLIFF, [Settings(rule="reinforce")], [1]).run_episodes(1)
@@ -100,7 +100,7 @@ def test_an_episode_that_never_ends_is_told_to_whoever_waits_for_it(monkeypatch:
 def two_ways(limit: int = 0, done: bool = True) -> Process:
     """From a one goes to b for 1, and from there to the end for 10."""
     outcomes = {(0, 0): [Outcome(1.0, 1, 1.0)], (1, 0): [Outcome(1.0, 2 if done else 0, 10.0, done)]}
-    return compiled(["on"], ["a", "b", "end"], outcomes, start=0, limit=limit)
+    return compile_process(["on"], ["a", "b", "end"], outcomes, start=0, limit=limit)
 
 
 @pytest.mark.parametrize("rule", ["q-learning", "sarsa", "expected-sarsa", "sarsa-lambda"])
@@ -115,16 +115,16 @@ def test_an_end_has_no_bootstrap_and_a_cut_has(rule: Any) -> None:
     assert cut.states[0] == 0
 
 
-def test_an_end_that_leads_to_a_state_in_which_one_could_go_on_has_no_bootstrap_either() -> None:
+def test_an_end_that_leads_to_a_nonterminal_state_has_no_bootstrap_either() -> None:
     outcomes = {(0, 0): [Outcome(1.0, 0, 3.0, True)]}
-    process = compiled(["on"], ["a"], outcomes, start=0)
+    process = compile_process(["on"], ["a"], outcomes, start=0)
     sweep = Sweep(process, [Settings(alpha=1.0, gamma=0.5, initial=100.0)], [1])
     sweep.run_episodes(1)
     assert sweep.q()[0, 0, 0] == 3.0
 
 
 def test_where_nothing_can_be_done_an_episode_has_ended_though_the_outcome_does_not_say_so() -> None:
-    process = compiled(["on"], ["a", "end"], {(0, 0): [Outcome(1.0, 1, 3.0)]}, start=0)
+    process = compile_process(["on"], ["a", "end"], {(0, 0): [Outcome(1.0, 1, 3.0)]}, start=0)
     sweep = Sweep(process, [Settings(alpha=1.0, initial=100.0)], [1])
     assert sweep.run_episodes(2)[1].tolist() == [[1, 1]]
     assert sweep.q()[0, 0, 0] == 3.0

@@ -1,4 +1,4 @@
-"""A world in one file of somebody else's package is found, learnt in and offered like one of ours."""
+"""A world in one file of another package is found, learnt in and offered like one of ours."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def package(folder: Path, value: str = "toy_world:WORLD") -> Path:
 
 
 def test_a_world_of_another_package_runs_by_its_name_and_its_options(tmp_path: Path) -> None:
-    few = ["control.runs=2", "control.episodes=3", "control.together=1", "control.score=1"]
+    few = ["control.runs=2", "control.episodes=3", "control.sync_every=1", "control.score=1"]
     sets = ["world.name=toy", "world.paces=5", *few]
     words = ["run", "cliff", "--out", str(tmp_path / "run"), *(word for each in sets for word in ("--set", each))]
     environment = os.environ | {"PYTHONPATH": str(package(tmp_path)), "OMP_NUM_THREADS": "1"}
@@ -66,7 +66,7 @@ def test_it_is_offered_with_the_others(tmp_path: Path, monkeypatch: pytest.Monke
     ("value", "said"),
     [("toy_world:toy", "is not a NamedWorld"), ("nothing_here:WORLD", "cannot be imported"), ("toy_world:X", "X")],
 )
-def test_an_entry_point_that_gives_no_world_is_said_in_a_sentence(
+def test_an_entry_point_that_gives_no_world_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str, said: str
 ) -> None:
     monkeypatch.syspath_prepend(str(package(tmp_path, value)))

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from txlab.engine.rl.dynamic_programming import settled, sweep, sweeps
-from txlab.engine.rl.exact_values import check_values_exist, solved
-from txlab.engine.rl.process import Outcome, Process, compiled
+from txlab.engine.rl.dynamic_programming import find_converged_sweep, sweep, sweeps
+from txlab.engine.rl.exact_values import check_values_exist, solve_values
+from txlab.engine.rl.process import Outcome, Process, compile_process
 from txlab.errors import LabError
 
 LONG = 3000
@@ -33,7 +33,7 @@ def small(seed: int) -> Process:
                 )
                 for p in shares
             ]
-    return compiled([f"a{a}" for a in range(actions)], [f"s{s}" for s in range(states)], outcomes, 0)
+    return compile_process([f"a{a}" for a in range(actions)], [f"s{s}" for s in range(states)], outcomes, 0)
 
 
 def gains(process: Process) -> np.ndarray:
@@ -67,7 +67,7 @@ def test_best_values_are_refused_where_a_policy_gains_for_ever_or_all_lose_for_e
             check_values_exist(process, 1.0)
     else:
         check_values_exist(process, 1.0)
-        v = settled(sweeps(process, 1.0), 1e-10, 100_000).v
+        v = find_converged_sweep(sweeps(process, 1.0), 1e-10, 100_000).v
         np.testing.assert_allclose(sweep(process, v, 1.0), v, atol=1e-8)
 
 
@@ -83,7 +83,7 @@ def totals(process: Process, policy: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32 - 1))
-def test_a_policy_is_refused_where_it_goes_on_for_ever_and_that_is_not_free(seed: int) -> None:
+def test_a_policy_with_an_endless_costly_loop_is_refused(seed: int) -> None:
     process = small(seed)
     random = np.random.default_rng(seed + 1)
     policy = np.zeros(process.allowed.shape)
@@ -97,4 +97,4 @@ def test_a_policy_is_refused_where_it_goes_on_for_ever_and_that_is_not_free(seed
             check_values_exist(process, 1.0, policy)
     else:
         check_values_exist(process, 1.0, policy)
-        np.testing.assert_allclose(solved(process, policy, 1.0), late, atol=1e-6)
+        np.testing.assert_allclose(solve_values(process, policy, 1.0), late, atol=1e-6)

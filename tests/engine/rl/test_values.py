@@ -83,7 +83,7 @@ def test_states_that_cannot_be_enumerated_are_learnt_by_their_features() -> None
     assert down > up + 0.5
 
 
-def test_rules_with_tables_of_their_own_are_refused_in_a_sentence() -> None:
+def test_rules_with_their_own_tables_are_refused_with_an_error() -> None:
     for rule in ("double-q", "dyna-q", "monte-carlo"):
         with pytest.raises(LabError, match="keeps tables of its own"):
             ValueLearner(environment(), Table(4), int, settings(rule), 1)

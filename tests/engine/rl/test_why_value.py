@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from random_processes import chain, plain_backup, random_process
 
 from txlab.engine.explain import Explanation
-from txlab.engine.rl.dynamic_programming import even, settled, sweeps
-from txlab.engine.rl.process import Outcome, compiled
+from txlab.engine.rl.dynamic_programming import even, find_converged_sweep, sweeps
+from txlab.engine.rl.process import Outcome, compile_process
 from txlab.engine.rl.why import MOST_LINES, why_value
 from txlab.errors import LabError
 
@@ -37,12 +37,12 @@ def test_the_outcomes_add_up_to_the_backup_and_the_residual_is_what_is_missing(s
 def test_of_settled_values_the_equation_holds_for_the_best_and_for_a_policy() -> None:
     process = random_process(5)
     for policy in (None, even(process)):
-        v = settled(sweeps(process, 0.9, policy), 1e-15).v
+        v = find_converged_sweep(sweeps(process, 0.9, policy), 1e-15).v
         told = why_value(process, v, 0, gamma=0.9, rule="optimal" if policy is None else policy)
         assert told.meaning[-1].note == "the equation holds"
         assert told.result == v[0]
         moved = why_value(process, v + 1.0, 0, gamma=0.9, rule="optimal" if policy is None else policy)
-        assert moved.meaning[-1].note.startswith("what the number shown still has to move")
+        assert moved.meaning[-1].note.startswith("how far the number shown is from")
 
 
 def test_an_end_has_no_value_of_what_follows() -> None:
@@ -57,7 +57,7 @@ def test_an_end_has_no_value_of_what_follows() -> None:
 def test_of_many_outcomes_the_likeliest_have_a_line_and_the_rest_one() -> None:
     shares = np.arange(1, 41) / np.arange(1, 41).sum()
     outcomes = [Outcome(float(p), place, 1.0) for place, p in enumerate(shares)]
-    process = compiled(["go"], [f"s{n}" for n in range(40)], {(0, 0): outcomes}, 0, 0.5)
+    process = compile_process(["go"], [f"s{n}" for n in range(40)], {(0, 0): outcomes}, 0, 0.5)
     told = why_value(process, np.linspace(0, 1, 40), 0, 0)
     assert [step.name for step in told.steps[:MOST_LINES]] == [f"w{n}" for n in (*"₁₂₃₄₅₆₇₈₉", "₁₀", "₁₁", "₁₂")]
     assert told.steps[0].note == "the episode ends: no V(s′)"
@@ -65,7 +65,7 @@ def test_of_many_outcomes_the_likeliest_have_a_line_and_the_rest_one() -> None:
     assert sum(float(step.result) for step in told.steps[: MOST_LINES + 1]) == pytest.approx(told.result)  # type: ignore[arg-type]
 
 
-def test_what_is_not_there_is_said_in_one_sentence() -> None:
+def test_what_is_not_there_is_reported() -> None:
     process = chain((0.0, -1.0, 3.0), 0.9)
     for state, action, words in ((7, None, "state 7"), (0, 5, "action 5"), (1, 0, "stay is not allowed in there")):
         with pytest.raises(LabError, match=words):

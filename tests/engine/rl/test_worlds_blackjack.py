@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from txlab.engine.rl.draws import uniforms
-from txlab.engine.rl.dynamic_programming import best_policy, settled, sweeps
-from txlab.engine.rl.exact_values import solved
+from txlab.engine.rl.dynamic_programming import best_policy, find_converged_sweep, sweeps
+from txlab.engine.rl.exact_values import solve_values
 from txlab.engine.rl.plain import Plain
 from txlab.engine.rl.rules import make_agent
 from txlab.engine.rl.settings import Settings
@@ -49,7 +49,7 @@ def test_what_the_dealer_comes_to_is_exact(shown: int) -> None:
 
 def test_the_best_policy_is_figure_5_2() -> None:
     world = world_named("blackjack")
-    policy = best_policy(world.process, settled(sweeps(world.process, 1.0)).v, 1.0)
+    policy = best_policy(world.process, find_converged_sweep(sweeps(world.process, 1.0)).v, 1.0)
     for layer, drawn in FIGURE_5_2.items():
         for row, line in enumerate(drawn, 2):
             states = [world.layout.state_at(row, column, layer) for column in range(1, 11)]
@@ -61,7 +61,7 @@ def test_sticking_on_20_and_21_is_worth_what_the_book_s_hundred_million_games_ca
     """Example 5.4: −.27726 from a deuce against 13 with an ace; the standard error of that is about 1e-4."""
     process = world_named("blackjack").process
     sticks = [name.startswith("natural") or name.split(" v ")[0].split()[-1] in ("20", "21") for name in process.states]
-    v = solved(process, np.eye(2)[np.where(sticks, 0, 1)], 1.0)
+    v = solve_values(process, np.eye(2)[np.where(sticks, 0, 1)], 1.0)
     assert v[process.states.index("soft 13 v 2")] == pytest.approx(-0.27726, abs=3e-4)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from txlab.engine.rl.process import Process, check
-from txlab.engine.rl.worlds import built_in, shipped_maps, world_named, worlds
+from txlab.engine.rl.worlds import load_worlds, shipped_maps, world_named, worlds
 from txlab.engine.rl.worlds.baird import BEHAVIOUR, TARGET, WEIGHTS, features
 from txlab.engine.rl.worlds.corridor import value
 from txlab.engine.rl.worlds.frozen_lake import KNOWN, lake
@@ -200,7 +200,7 @@ def test_without_a_seed_the_known_lakes_are_meant() -> None:
 
 def test_the_maps_to_play_in_are_found_by_either_name() -> None:
     assert 6 <= len(shipped_maps()) <= 12
-    assert not set(shipped_maps()) & set(built_in())
+    assert not set(shipped_maps()) & set(load_worlds())
     for name, named in shipped_maps().items():
         assert named.title
         assert world_named(f"maps/{name}").process.size == world_named(name).process.size
@@ -224,7 +224,7 @@ def test_the_maps_to_play_in_are_found_by_either_name() -> None:
         ("gambler", {"heads": "half"}, "a number from 0 to 1"),
     ],
 )
-def test_what_is_not_possible_is_said_in_a_sentence(name: str, options: dict[str, object], said: str) -> None:
+def test_what_is_not_possible_is_reported(name: str, options: dict[str, object], said: str) -> None:
     with pytest.raises(LabError) as caught:
         world_named(name, **options)
     assert said in str(caught.value)

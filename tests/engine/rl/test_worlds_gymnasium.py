@@ -13,14 +13,23 @@ from gymnasium.utils.env_checker import check_env
 from sampled_process import SampledProcess
 
 from txlab.engine.rl.environment import Environment, Numbering
-from txlab.engine.rl.gymnasium_adapter import NoTables, as_environment, from_gymnasium, repeats, stepped, stepped_world
+from txlab.engine.rl.gymnasium_adapter import (
+    NoTables,
+    adapt_environment,
+    as_environment,
+    from_gymnasium,
+    repeats,
+    stepped_world,
+)
 from txlab.engine.rl.gymnasium_environment import SpaceNumbers
 from txlab.engine.rl.maps.compiling import compile_map
 from txlab.engine.rl.maps.drawn import parse_map
 from txlab.engine.rl.process import Outcome
 from txlab.engine.rl.world import World
-from txlab.engine.rl.worlds import built_in, world_named
+from txlab.engine.rl.worlds import load_worlds, world_named
 from txlab.errors import LabError, RunFailed
+
+pytestmark = pytest.mark.evidence
 
 Law = dict[tuple[Any, float, bool], float]
 
@@ -47,7 +56,8 @@ def ours(outcomes: list[Outcome], name: Any) -> Law:
     ],
 )
 def test_the_tables_are_gymnasiums_own(id: str, world: World, left_out: str) -> None:
-    """Every cell but those in which an episode is over (theirs go on) and the cliff (where nobody ever stands)."""
+    """Every cell except those in which an episode is over (Gymnasium's continues) and the cliff (which is never
+    occupied)."""
     inner = gymnasium.make(id).unwrapped
     width = world.layout.width
     names = {"FrozenLakeEnv": ["left", "down", "right", "up"]}.get(
@@ -88,7 +98,7 @@ def test_the_taxi_is_gymnasiums_own() -> None:
     assert world.process.start == pytest.approx(inner.initial_state_distrib, abs=1e-15)
 
 
-@pytest.mark.parametrize("name", built_in())
+@pytest.mark.parametrize("name", load_worlds())
 def test_every_world_is_an_environment_of_gymnasiums(name: str) -> None:
     environment = as_environment(world_named(name), "ansi")
     check_env(environment, skip_render_check=True)
@@ -222,7 +232,7 @@ def test_a_taxi_with_a_fickle_passenger_is_refused_for_its_table_knows_nothing_o
         NoTables, match=r"Taxi-v4 does not follow its table P: from state \d+ action . led to.*stepping"
     ):
         from_gymnasium("Taxi-v4", fickle_passenger=True)
-    assert stepped("Taxi-v4", fickle_passenger=True).size == 500
+    assert adapt_environment("Taxi-v4", fickle_passenger=True).size == 500
 
 
 COIN = {0: {0: [(0.5, 0, 0.0, False), (0.5, 1, 1.0, True)]}, 1: {0: [(1.0, 1, 0.0, True)]}}
@@ -260,10 +270,14 @@ def test_an_id_is_of_what_is_registered_and_imports_nothing(id: str, said: str) 
     assert said in str(caught.value)
 
 
-def test_without_gymnasium_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_gymnasium_the_installation_is_suggested(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     monkeypatch.delitem(sys.modules, "txlab.engine.rl.gymnasium_environment", raising=False)
-    for make in (lambda: as_environment(world_named("cliff")), lambda: from_gymnasium("Taxi-v4"), lambda: stepped("x")):
+    for make in (
+        lambda: as_environment(world_named("cliff")),
+        lambda: from_gymnasium("Taxi-v4"),
+        lambda: adapt_environment("x"),
+    ):
         with pytest.raises(LabError, match=r"pip install 'txlab\[gymnasium\]'"):
             make()
 
@@ -272,7 +286,7 @@ def test_without_gymnasium_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPa
 
 
 def test_blackjack_can_be_stepped_and_its_observations_are_one_number() -> None:
-    cards = stepped("Blackjack-v1")
+    cards = adapt_environment("Blackjack-v1")
     assert isinstance(cards, Environment)
     assert (cards.size, cards.actions) == (32 * 11 * 2, ("stick", "hit"))
     inner = gymnasium.make("Blackjack-v1")
@@ -284,7 +298,10 @@ def test_blackjack_can_be_stepped_and_its_observations_are_one_number() -> None:
 
 
 def test_a_life_there_is_a_function_of_its_numbers_and_can_be_gone_on_with() -> None:
-    for make in (lambda: stepped("FrozenLake-v1"), lambda: SampledProcess(world_named("frozen-lake").process)):
+    for make in (
+        lambda: adapt_environment("FrozenLake-v1"),
+        lambda: SampledProcess(world_named("frozen-lake").process),
+    ):
         one, two = make(), make()
         begin = one.reset(0.37)
         first = [one.step(a) for a in (0, 3, 0)]
@@ -299,7 +316,7 @@ def test_an_environment_that_draws_from_elsewhere_does_not_do_the_same_again() -
     forgetful = Broken(COIN)
     chance = np.random.default_rng(1)
     forgetful.step = lambda action: (int(chance.random() < 0.5), 0.0, False, False, {})  # type: ignore[method-assign]
-    environment = stepped(forgetful)
+    environment = adapt_environment(forgetful)
     assert not repeats(environment)
     environment.reset(0.5)
     for _ in range(3):
@@ -308,7 +325,7 @@ def test_an_environment_that_draws_from_elsewhere_does_not_do_the_same_again() -
     forgetful.step = lambda action: (environment.at, 0.0, False, False, {})  # type: ignore[method-assign]
     with pytest.raises(LabError, match="same seed and the same actions, so a run in it cannot be resumed bit for bit"):
         environment.load(state)
-    assert repeats(stepped("Blackjack-v1"))
+    assert repeats(adapt_environment("Blackjack-v1"))
 
 
 @pytest.mark.parametrize(
@@ -321,16 +338,16 @@ def test_an_environment_that_draws_from_elsewhere_does_not_do_the_same_again() -
         (lambda: (7, 0.0, False, False, {}), "an observation of 7 is outside"),
     ],
 )
-def test_what_an_environment_does_wrong_is_one_sentence(happens: Any, said: str) -> None:
+def test_a_faulty_environment_is_a_readable_error(happens: Any, said: str) -> None:
     broken = Broken(COIN)
     broken.step = lambda action: happens()  # type: ignore[method-assign]
-    environment = stepped(broken)
+    environment = adapt_environment(broken)
     environment.reset(0.5)
     with pytest.raises(RunFailed, match=f"Broken.*{said}"):
         environment.step(0)
     broken.reset = lambda **_: happens()  # type: ignore[method-assign]
     with pytest.raises(RunFailed, match=r"Broken"):
-        stepped(broken).reset(0.5)
+        adapt_environment(broken).reset(0.5)
 
 
 def test_an_environment_that_does_not_repeat_is_refused_before_anything_is_learnt_in_it() -> None:

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from txlab.engine.rl.maps.compiling import ENDLESS, carried, compile_map
+from txlab.engine.rl.maps.compiling import ENDLESS, compile_map, match_states
 from txlab.engine.rl.maps.drawn import ACTIONS, Map, parse_map
 from txlab.engine.rl.maps.tiles import Tile
 from txlab.engine.rl.process import Outcome
 from txlab.engine.rl.world import World
-from txlab.engine.rl.worlds import changed, world_named
+from txlab.engine.rl.worlds import change_world, world_named
 from txlab.errors import LabError
 
 
@@ -32,7 +32,7 @@ def drawn(text: str) -> World:
     return compile_map(parse_map(text))
 
 
-def test_states_are_the_cells_one_can_stand_in_in_reading_order() -> None:
+def test_states_are_the_free_cells_in_reading_order() -> None:
     world = drawn("S.C\n#.G")
     assert world.process.states == ("(0,0)", "(0,1)", "(1,1)", "(1,2)")
     assert world.process.terminal.tolist() == [False, False, False, True]
@@ -66,7 +66,7 @@ def test_outcomes_that_are_the_same_are_one() -> None:
     assert len(outcomes(world, 0, 0, "left")) == 2
 
 
-def test_wind_is_that_of_the_column_which_one_leaves_and_blows_over_what_lies_between() -> None:
+def test_wind_is_that_of_the_column_left_and_blows_over_the_cells_between() -> None:
     world = drawn("wind: 0 2 0\n\n.G.\n.H.\n.S.\n...")
     assert goes(world, 2, 1, "right") == {(0, 2): 1.0}
     assert goes(world, 2, 0, "right") == {(2, 1): 1.0}
@@ -146,7 +146,7 @@ IMPOSSIBLE = [
     ("S.G\n###\n...", "from the cell at (2,0)"),
     ("A: leads to a\n\nSA.G", "A leads to a, of which the map has 0 cells"),
     ("A: leads to a\na: floor\n\nSAa\na.G", "2 cells"),
-    ("A: leads to C\n\nSAC\n..G", "in which nobody can stand"),
+    ("A: leads to C\n\nSAC\n..G", "which cannot be occupied"),
     ("S.G\n..", "line 2: 2 cells where the first row has 3"),
     ("S.x", "line 1: column 3: x has no meaning"),
     ("S.G\n. .", "column 2: ' ' is not a sign"),
@@ -169,7 +169,7 @@ IMPOSSIBLE = [
     ("wind: 1 2 3\n\nSG", "3 numbers where the map has 2 columns"),
     ("wind: 10 0\n\nSG", "from −9 to 9"),
     ("wind: " + "0 " * 500 + "\n\nSG", "400 columns at most"),
-    ("step: 1\nstep: 2\n\nSG", "line 2: step is said twice"),
+    ("step: 1\nstep: 2\n\nSG", "line 2: step is given twice"),
     (".: wall\n\nSG", "always floor"),
     ("#: floor\n\nSG", "always wall"),
     ("A: jumps\n\nSG", "allowed: floor, wall"),
@@ -177,12 +177,12 @@ IMPOSSIBLE = [
     ("A: pays much\n\nSG", "a number must follow"),
     ("A: leads to nowhere\n\nSG", "a sign"),
     ("A: pays 1, pays 2\n\nSG", "twice"),
-    ("A: pays 1, adds 2\n\nSG", "one of the two"),
+    ("A: pays 1, adds 2\n\nSG", "only one of the two"),
     ("A: wall, pays 1\n\nSG", "is a wall"),
     ("A: goal, leads to a\n\nSG", "ends the episode"),
-    ("A: leads to a, leaving pays 1\n\nSG", "elsewhere at once"),
+    ("A: leads to a, leaving pays 1\n\nSG", "elsewhere on arrival"),
     ("SG\n\nstep: 1", "line 3: 'step: 1' has a colon"),
-    ("S.\n\n.G", "line 3: the map goes on after an empty line"),
+    ("S.\n\n.G", "line 3: the map continues after an empty line"),
     ("title: \x1b[2J\n\nSG", "line 1: title must be one printable line"),
     ("title: " + "x" * 200 + "\n\nSG", "at most 120"),
     ("." * 401, "400 columns"),
@@ -191,7 +191,7 @@ IMPOSSIBLE = [
 
 
 @pytest.mark.parametrize(("text", "said"), IMPOSSIBLE)
-def test_what_cannot_be_is_one_sentence(text: str, said: str) -> None:
+def test_an_impossible_setting_is_a_readable_error(text: str, said: str) -> None:
     if not said:
         drawn(text)
         return
@@ -238,7 +238,7 @@ def test_a_new_start_takes_the_place_of_the_old_one() -> None:
     assert parse_map("start: any\n\nS..\n..G").with_cell(1, 0, "S").rows == ("S..", "S.G")
 
 
-def test_a_reward_is_given_a_sign_of_its_own_and_shares_it_with_equals() -> None:
+def test_a_reward_gets_its_own_sign_and_shares_it_with_equals() -> None:
     map = parse_map("step: -1\n\nS..\n..G").with_reward(0, 1, 5).with_reward(0, 2, 5).with_reward(1, 2, 9)
     assert map.rows == ("S11", "..2")
     assert map.signs == {"1": Tile(pays=5.0), "2": Tile(goal=True, pays=9.0)}
@@ -290,18 +290,18 @@ def test_what_was_learnt_is_carried_over_by_the_cell() -> None:
     old = drawn("S..\n..G")
     assert old.map is not None
     new = compile_map(old.map.with_cell(0, 1, "#"))
-    assert carried(old, new).tolist() == [0, 2, 3, 4, 5]
-    assert carried(new, old).tolist() == [0, -1, 1, 2, 3, 4]
+    assert match_states(old, new).tolist() == [0, 2, 3, 4, 5]
+    assert match_states(new, old).tolist() == [0, -1, 1, 2, 3, 4]
     hole = compile_map(old.map.with_cell(0, 1, "H"))
-    assert carried(old, hole).tolist() == [0, -1, 2, 3, 4, 5]
-    assert carried(hole, old).tolist() == [0, -1, 2, 3, 4, 5]
+    assert match_states(old, hole).tolist() == [0, -1, 2, 3, 4, 5]
+    assert match_states(hole, old).tolist() == [0, -1, 2, 3, 4, 5]
     king = compile_map(replace(old.map, moves="king"))
-    assert (carried(old, king) == -1).all()
+    assert (match_states(old, king) == -1).all()
 
 
 def test_what_was_learnt_is_carried_over_by_the_layer() -> None:
     taxi = world_named("taxi")
-    assert carried(taxi, taxi).tolist() == list(range(500))
+    assert match_states(taxi, taxi).tolist() == list(range(500))
 
 
 # Overrides
@@ -309,16 +309,16 @@ def test_what_was_learnt_is_carried_over_by_the_layer() -> None:
 
 def test_discount_limit_and_slip_can_be_others() -> None:
     cliff = world_named("cliff")
-    other = changed(cliff, discount=0.9, limit=77, slip=0.5)
+    other = change_world(cliff, discount=0.9, limit=77, slip=0.5)
     assert (other.process.discount, other.process.limit) == (0.9, 77)
     assert (other.name, other.title, other.source) == (cliff.name, cliff.title, cliff.source)
     assert np.diff(other.process.first).max() > 1
-    taxi = changed(world_named("taxi"), discount=0.9, limit=0)
+    taxi = change_world(world_named("taxi"), discount=0.9, limit=0)
     assert (taxi.process.discount, taxi.process.limit) == (0.9, 0)
-    assert changed(cliff) is cliff
+    assert change_world(cliff) is cliff
     for arguments in ({"slip": 0.1}, {"limit": -1}, {"discount": 2.0}):
         with pytest.raises(LabError):
-            changed(world_named("taxi"), **arguments)  # type: ignore[arg-type]
+            change_world(world_named("taxi"), **arguments)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("number", ["٣", "１", "1_0", "²", "1e400", "nan", "1/0", "inf"])

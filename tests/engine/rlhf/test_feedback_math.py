@@ -97,10 +97,10 @@ def test_padded_answers_and_prompts_without_answers_reach_no_loss_and_no_gradien
 def test_the_adaptive_controller_holds_to_its_fixture() -> None:
     controller = AdaptiveKL(target=6, horizon=10_000)
     for kl, beta in GOLDEN["adaptive"].items():
-        assert controller.updated(0.2, float(kl), 256) == pytest.approx(beta, rel=1e-12)
+        assert controller.update_weight(0.2, float(kl), 256) == pytest.approx(beta, rel=1e-12)
     beta, course = 0.2, []
     for kl in (3, 12, 100):
-        beta = controller.updated(beta, kl, 256)
+        beta = controller.update_weight(beta, kl, 256)
         course.append(round(beta, 6))
     assert course == [0.198976, 0.199995, 0.201019]
 

@@ -13,7 +13,7 @@ import pytest
 from txlab.drawing.verdict import verdict_lines
 from txlab.engine.rlhf.comparisons import Comparison, Contestant, comparison_line, standing
 from txlab.engine.rlhf.preferences import Undo
-from txlab.engine.rlhf.ratings import Verdict, elo, expected_score, needed, sign_test, verdict
+from txlab.engine.rlhf.ratings import Verdict, comparisons_needed, elo, expected_score, sign_test, verdict
 from txlab.errors import LabError
 
 
@@ -78,7 +78,7 @@ def test_one_judgement_is_not_taken_for_knowledge() -> None:
 
 
 def test_a_pair_that_several_people_judge_counts_once() -> None:
-    """They agree more than chance would have it, so each further person would make the interval narrower than it is."""
+    """They agree more than by chance, so each further rater would make the interval too narrow."""
     one = [comparison("a", 1), comparison("b", 2), comparison("tie", 3)]
     many = [comparison(each.result, int(each.pair[1:]), by=f"judge {j}") for each in one for j in range(9)]
     found = verdict(many, "old", "new")
@@ -98,15 +98,15 @@ def test_the_sign_test_is_the_sum_of_the_binomial_tails() -> None:
 
 
 def test_a_difference_means_something_at_about_the_number_that_was_foretold() -> None:
-    assert needed(3, 3, 5) is None
-    foretold = needed(12, 8, 10)
+    assert comparisons_needed(3, 3, 5) is None
+    foretold = comparisons_needed(12, 8, 10)
     assert foretold == 144  # lead .2: (1.96 / .2)² = 96 decided ones, and as many ties to each as so far
     assert sign_test(round(96 * 0.6), round(96 * 0.4)) == pytest.approx(0.05, abs=0.02)
-    assert needed(5, 0, 0) == 6
+    assert comparisons_needed(5, 0, 0) == 6
     assert sign_test(5, 0) > 0.05 > sign_test(6, 0)
 
 
-def test_a_verdict_counts_what_is_between_its_two_whoever_is_called_a() -> None:
+def test_a_verdict_counts_the_games_of_its_two_players_in_any_order() -> None:
     lines = [comparison(result, i) for i, result in enumerate(["a", "b", "tie", "skip", "b"])]
     lines.append(comparison("a", 9, "new", "old"))
     lines.append(comparison("a", 10, "old", "another"))
@@ -123,7 +123,7 @@ def test_a_verdict_counts_what_is_between_its_two_whoever_is_called_a() -> None:
     assert (nothing.elo, nothing.interval, nothing.p, nothing.needed) == ((1500.0, 1500.0), (-inf, inf), 1.0, None)
 
 
-def test_a_line_is_written_and_read_and_taken_back_by_whoever_wrote_it() -> None:
+def test_a_line_is_written_read_and_taken_back_by_its_author() -> None:
     one, two = comparison("a", 1), comparison("tie", 2, by="ben")
     for line in (one, two):
         assert comparison_line(orjson.dumps(line.as_row())) == line
@@ -137,7 +137,7 @@ ODD: list[Any] = [None, 3, -1, 1e400, True, [], {}, "", "x" * 30_000, "\x1b[2J",
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_thousand_spoilt_lines_are_read_or_refused_in_one_sentence(seed: int) -> None:
+def test_a_thousand_spoilt_lines_are_read_or_refused_with_an_error(seed: int) -> None:
     choice, refused = random.Random(seed), 0
     for _ in range(250):
         row: dict[str, Any] = comparison("a").as_row()

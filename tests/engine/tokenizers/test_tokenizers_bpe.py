@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from txlab.engine.tokenizers import plain
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer, FastEncoder, by_heap, merge_chunk, passes
 from txlab.engine.tokenizers.patterns import O200K, PATTERNS, chunks, cut, same_classes
-from txlab.engine.tokenizers.training import Merge, Trainer, count_chunks, train_tokenizer
-from txlab.engine.tokenizers.training import trained as trained_on
+from txlab.engine.tokenizers.training import Merge, Trainer, count_chunks, train_merges, train_tokenizer
 from txlab.engine.tokenizers.trees import merge_tree
 from txlab.errors import LabError
 from txlab.experiments.corpora import load_corpus
@@ -33,7 +32,7 @@ def trained(english: str) -> BytePairTokenizer:
 
 
 def train(chunk_counts: Counter[bytes], vocabulary: int) -> list[tuple[int, int]]:
-    return [merge.pair for merge in trained_on(chunk_counts, vocabulary).merges]
+    return [merge.pair for merge in train_merges(chunk_counts, vocabulary).merges]
 
 
 @pytest.mark.parametrize("pattern", sorted(PATTERNS))
@@ -266,6 +265,6 @@ def test_the_merges_of_a_text_end_in_its_tokens(trained: BytePairTokenizer) -> N
         (lambda: train_tokenizer(["a"], 255), "a vocabulary of 255 is too small"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_sentence(make, said: str) -> None:  # type: ignore[no-untyped-def]
+def test_a_mistake_is_reported(make, said: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(LabError, match=said.replace("+", r"\+")):
         make()

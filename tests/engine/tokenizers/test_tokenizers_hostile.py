@@ -15,15 +15,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from txlab.engine.tokenizers.added_tokens import AddedToken, Finder, added_tokens
+from txlab.engine.tokenizers.added_tokens import AddedToken, Finder, read_added_tokens
 from txlab.engine.tokenizers.bases import GPT2, Alphabet
 from txlab.engine.tokenizers.elementary import WordTokenizer
 from txlab.engine.tokenizers.files import export_tokenizer, load_tokenizer, save_tokenizer, tokenizer_of
 from txlab.engine.tokenizers.gpt2_files import LETTERS
 from txlab.engine.tokenizers.json_files import LARGEST_FILE
-from txlab.engine.tokenizers.patterns import chunks, compiled
+from txlab.engine.tokenizers.patterns import chunks, compile_pattern
 from txlab.engine.tokenizers.training import train_tokenizer
 from txlab.errors import LabError
+
+pytestmark = pytest.mark.evidence
 
 BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
 LETTERS_ONLY = {letter: i for i, letter in enumerate(LETTERS.values())}
@@ -103,7 +105,7 @@ def split_at(pattern: object) -> dict[str, object]:
         (split_at(5), "the Regex of Split must be text"),
     ],
 )
-def test_a_tokenizer_json_that_lies_is_one_sentence(content: object, said: str, tmp_path: Path) -> None:
+def test_a_tokenizer_json_with_false_contents_is_a_readable_error(content: object, said: str, tmp_path: Path) -> None:
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps(content))
     refused(path, said)
@@ -114,7 +116,7 @@ def test_a_tokenizer_json_that_lies_is_one_sentence(content: object, said: str, 
     [
         ("[]", "", "vocab.json: vocab must be an object"),
         ("{", "", r"vocab.json: it is not JSON: .* at line 1, column 2"),
-        ('{"a": 1, "a": 2}', "", "vocab.json: the key 'a' stands twice"),
+        ('{"a": 1, "a": 2}', "", "vocab.json: the key 'a' occurs twice"),
         ('{"a": NaN}', "", "vocab.json: NaN is not a JSON number"),
         ('{"a": -Infinity}', "", "vocab.json: -Infinity is not a JSON number"),
         ('{"a": 1e999}', "", "the id of 'a' must be a whole number, not inf"),
@@ -125,7 +127,9 @@ def test_a_tokenizer_json_that_lies_is_one_sentence(content: object, said: str, 
         (json.dumps(LETTERS_ONLY | {"<e>": 256, "<f>": 256}), "", "the id 256 is given to two tokens"),
     ],
 )
-def test_two_files_of_gpt2_that_lie_are_one_sentence(vocab: str, merges: str, said: str, tmp_path: Path) -> None:
+def test_two_gpt2_files_with_false_contents_are_readable_errors(
+    vocab: str, merges: str, said: str, tmp_path: Path
+) -> None:
     (tmp_path / "vocab.json").write_text(vocab)
     (tmp_path / "merges.txt").write_text(merges)
     refused(tmp_path, said)
@@ -153,7 +157,7 @@ ALL_BYTES = b"".join(b64encode(bytes([byte])) + f" {byte}\n".encode() for byte i
         (ALL_BYTES + b64encode(b"a" * 10_000) + b" 256\n", "line 257 has a token of 10000 bytes"),
     ],
 )
-def test_a_rank_file_that_lies_is_one_sentence(data: bytes, said: str, tmp_path: Path) -> None:
+def test_a_rank_file_with_false_contents_is_a_readable_error(data: bytes, said: str, tmp_path: Path) -> None:
     path = tmp_path / "bad.tiktoken"
     path.write_bytes(data)
     refused(path, said)
@@ -193,7 +197,7 @@ def bpe(**changes: object) -> dict[str, object]:
         ({"format": True, "kind": "bytes"}, "not a tokenizer of format 1"),
     ],
 )
-def test_a_file_of_ours_that_lies_is_one_sentence(content: object, said: str, tmp_path: Path) -> None:
+def test_our_own_file_with_false_contents_is_a_readable_error(content: object, said: str, tmp_path: Path) -> None:
     path = tmp_path / "own.json"
     path.write_text(json.dumps(content))
     refused(path, said)
@@ -217,7 +221,7 @@ def test_a_pattern_that_is_only_slow_has_a_time_limit(monkeypatch: pytest.Monkey
     pattern = r"\s*\s*\s*\s*\s*\s*x|q"
     with pytest.raises(LabError, match="takes too long on this text"):
         list(chunks(" " * 3000, pattern))
-    assert compiled(pattern)
+    assert compile_pattern(pattern)
 
 
 def test_what_a_pattern_leaves_out_or_matches_empty_is_still_there() -> None:
@@ -226,7 +230,7 @@ def test_what_a_pattern_leaves_out_or_matches_empty_is_still_there() -> None:
     assert list(chunks("ab", r"z?")) == ["ab"]
 
 
-def test_files_that_are_no_files_are_one_sentence(tmp_path: Path) -> None:
+def test_files_that_are_not_regular_are_readable_errors(tmp_path: Path) -> None:
     (tmp_path / "loop.json").symlink_to(tmp_path / "loop.json")
     refused(tmp_path / "loop.json", "it cannot be read: Too many levels")
     refused(tmp_path, "a folder with neither tokenizer.json nor vocab.json and merges.txt")
@@ -255,10 +259,10 @@ def test_files_that_are_no_files_are_one_sentence(tmp_path: Path) -> None:
         (b'{"format": 1, "kind": "' + b"x" * 1_000_000 + b'"}', "is not known"),
         ('{"format": 1}'.encode("utf-16"), "it is not JSON: byte 0 is not UTF-8"),
         (b"\xef\xbb\xbf{}", "it is not JSON"),
-        (b'{"model": {"type": "BPE", "type": "BPE"}}', "the key 'type' stands twice"),
+        (b'{"model": {"type": "BPE", "type": "BPE"}}', "the key 'type' occurs twice"),
     ],
 )
-def test_json_that_swells_or_sinks_is_one_sentence(data: bytes, said: str, tmp_path: Path) -> None:
+def test_json_that_swells_or_sinks_is_a_readable_error(data: bytes, said: str, tmp_path: Path) -> None:
     path = tmp_path / "bad.json"
     path.write_bytes(data)
     refused(path, said)
@@ -282,9 +286,9 @@ def test_a_normalizer_that_doubles_a_text_again_and_again_is_refused(pattern: di
 def test_added_tokens_are_bounded_in_number_and_length() -> None:
     entry = {"id": 1, "content": "<e>"}
     with pytest.raises(LabError, match="more than 200,000 added tokens"):
-        added_tokens([entry] * 200_001)
+        read_added_tokens([entry] * 200_001)
     with pytest.raises(LabError, match="is longer than 1000 characters"):
-        added_tokens([entry, entry | {"content": "x" * 1001}])
+        read_added_tokens([entry, entry | {"content": "x" * 1001}])
 
 
 def test_added_tokens_are_found_as_a_regular_expression_of_their_texts_finds_them() -> None:

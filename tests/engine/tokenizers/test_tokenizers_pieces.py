@@ -153,7 +153,7 @@ def test_words_give_every_text_and_every_byte_string_back(text: str, data: bytes
         ("", (0, 0)),
     ],
 )
-def test_words_are_counted_as_it_is_said(text: str, counted: tuple[int, int]) -> None:
+def test_words_are_counted_as_documented(text: str, counted: tuple[int, int]) -> None:
     assert words(text) == counted
 
 
@@ -183,7 +183,7 @@ def test_a_token_is_explained_by_its_merges_in_the_order_in_which_they_were_lear
     assert "beginning" in explain_token(tokenizer, 97).operands[0].note
 
 
-def test_a_tree_as_deep_as_a_token_is_long_is_no_trouble() -> None:
+def test_a_tree_as_deep_as_a_token_is_long_works() -> None:
     tokenizer = BytePairTokenizer([(97, 97)] + [(256 + i, 97) for i in range(510)])
     tree = merge_tree(tokenizer, 256 + 510)
     assert (len(list(tree.nodes())), len(list(tree.leaves())), len(tree.data)) == (1023, 512, 512)

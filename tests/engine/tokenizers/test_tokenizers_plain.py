@@ -129,7 +129,7 @@ def bpe_file(**changes: object) -> dict[str, object]:
         bpe_file(merges=[[97, 97]] + [[256 + i, 256 + i] for i in range(60)]),
     ],
 )
-def test_a_hostile_file_is_one_sentence_that_names_it(content: object, tmp_path: Path) -> None:
+def test_a_hostile_file_is_an_error_that_names_it(content: object, tmp_path: Path) -> None:
     with pytest.raises(LabError):
         tokenizer_of(content)
     path = tmp_path / "bad.json"
@@ -140,7 +140,7 @@ def test_a_hostile_file_is_one_sentence_that_names_it(content: object, tmp_path:
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"\xff", b"[" * 100_000, b"9" * 10_000], ids=lambda d: repr(d[:4]))
-def test_what_is_no_json_is_said_to_be_none(data: bytes, tmp_path: Path) -> None:
+def test_invalid_json_is_reported_as_invalid(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "bad.json"
     path.write_bytes(data)
     with pytest.raises(LabError, match=r"bad\.json': it is not JSON"):

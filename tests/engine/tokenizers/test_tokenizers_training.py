@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from txlab.engine.tokenizers.bases import GPT2, Alphabet, Base
 from txlab.engine.tokenizers.byte_pairs import LONGEST_TOKEN, BytePairTokenizer
 from txlab.engine.tokenizers.plain import merge_pair
-from txlab.engine.tokenizers.training import Merge, Ties, Trainer, count_chunks, train_tokenizer, trained
+from txlab.engine.tokenizers.training import Merge, Ties, Trainer, count_chunks, train_merges, train_tokenizer
 from txlab.errors import LabError
 
 TEXTS = st.lists(st.text("ab cé\n", max_size=40), max_size=6)
@@ -141,7 +141,7 @@ def test_a_long_chunk_is_not_cut_at_hidden_places() -> None:
 
 
 def test_no_token_grows_beyond_what_our_files_take() -> None:
-    trainer = trained(count_chunks(["a" * 100_000], "none"), 400)
+    trainer = train_merges(count_chunks(["a" * 100_000], "none"), 400)
     assert max(len(trainer.token_bytes(token)) for token in range(trainer.vocabulary)) == LONGEST_TOKEN
     assert trainer.tokenizer("none").decode(trainer.tokenizer("none").encode("a" * 1000)) == "a" * 1000
 
@@ -174,7 +174,7 @@ def test_an_alphabet_gives_every_byte_string_back(data: bytes) -> None:
     assert tokenizer.encode(text) == tokenizer.encode_long(text).tolist() == tokenizer.encode_bytes(text.encode())
 
 
-def test_progress_is_told_and_stops_the_training() -> None:
+def test_progress_is_reported_and_stops_the_training() -> None:
     told: list[int] = []
 
     def progress(done: int) -> bool:
@@ -182,7 +182,7 @@ def test_progress_is_told_and_stops_the_training() -> None:
         return len(told) < 3
 
     text = " ".join(f"word{i} word{i}" for i in range(500))
-    assert len(trained(count_chunks([text]), 1000, progress=progress).merges) == 300
+    assert len(train_merges(count_chunks([text]), 1000, progress=progress).merges) == 300
     assert told == [100, 200, 300]
 
 
@@ -203,10 +203,10 @@ def test_counts_travel_with_the_tokenizer() -> None:
         (lambda: Alphabet("a b"), "sorted by code point"),
         (lambda: Alphabet("a", ""), "needs a text"),
         (lambda: Alphabet("\ud800"), "lone surrogate"),
-        (lambda: trained(Counter(), 18, Alphabet("a")), "starts from the 19 tokens of its base"),
+        (lambda: train_merges(Counter(), 18, Alphabet("a")), "starts from the 19 tokens of its base"),
         (lambda: BytePairTokenizer([(0, 18)], base=Alphabet("a")), "of which one never merges"),
     ],
 )
-def test_what_is_wrong_with_a_base_is_said(make, said: str) -> None:  # type: ignore[no-untyped-def]
+def test_a_mistake_in_a_base_is_reported(make, said: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(LabError, match=said):
         make()

@@ -76,7 +76,7 @@ def test_a_node_that_may_look_at_nothing_yields_zeros_and_harms_no_gradient(kern
     assert torch.equal(out[:, :, 1], torch.zeros(1, 2, 8))
     for gradient in (q.grad, k.grad, v.grad):
         assert bool(gradient.isfinite().all())
-    assert pattern(scores(q, k), mask.allowed(4, 4))[0, 0, 1].tolist() == [0, 0, 0, 0]
+    assert pattern(scores(q, k), mask.allowed_pairs(4, 4))[0, 0, 1].tolist() == [0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -89,7 +89,7 @@ def test_the_last_queries_see_all_keys_before_them(queries: int, kernel: str) ->
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_padding_hides_what_lies_past_the_end(kernel: str) -> None:
+def test_padding_hides_what_is_past_the_end(kernel: str) -> None:
     q, k, v = qkv(2, 2, 5, 4)
     mask = Every((Padding((5, 3)), CAUSAL))
     whole = attention(q, k, v, mask, kernel)
@@ -110,7 +110,7 @@ def test_rows_of_a_pattern_sum_to_one_where_anything_may_be_seen(nodes: int, see
 
 def test_an_explained_weight_is_the_weight() -> None:
     q, k, _ = qkv(5, 8, dtype=torch.float32)
-    alpha = pattern(scores(q, k), CAUSAL.allowed(5, 5))
+    alpha = pattern(scores(q, k), CAUSAL.allowed_pairs(5, 5))
     for i in range(5):
         for j in range(5):
             why = explain_weight(q, k, CAUSAL, i, j, list("abcde"))

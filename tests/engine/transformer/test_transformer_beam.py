@@ -275,7 +275,7 @@ def test_one_beam_is_greedy_until_it_looks_beyond_its_first_end() -> None:
     assert beyond
 
 
-def test_what_must_not_be_written_is_no_part_of_a_log_probability() -> None:
+def test_forbidden_tokens_are_not_part_of_a_log_probability() -> None:
     """The model gives what is forbidden its share; the others do not share it out."""
     for seed in range(6):
         for model, start in ((gpt(seed), None), (translator(seed), START)):

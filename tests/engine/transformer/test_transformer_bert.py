@@ -90,9 +90,9 @@ def test_segments_that_are_not_given_are_the_first_and_others_are_heard() -> Non
 def test_what_a_layer_would_say_is_the_head_on_its_stream() -> None:
     for norm in ("pre", "post"):
         model = model_of(norm=norm)
-        hooks, kept = keeping("encoder.blocks.1.leave")
+        hooks, kept = keeping("encoder.blocks.1.resid_post")
         logits = model(IDS, hooks=hooks)
-        torch.testing.assert_close(model.logits(kept["encoder.blocks.1.leave"]), logits, atol=1e-12, rtol=0)
+        torch.testing.assert_close(model.logits(kept["encoder.blocks.1.resid_post"]), logits, atol=1e-12, rtol=0)
 
 
 def test_hidden_tokens_come_in_the_published_shares() -> None:

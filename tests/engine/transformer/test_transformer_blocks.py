@@ -119,7 +119,7 @@ def test_the_bilinear_form_of_cross_attention_pairs_two_streams(bias: bool, mask
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("across", [False, True])
 def test_two_heads_one_after_the_other_are_a_virtual_head(bias: bool, across: bool) -> None:
-    """MATH T4: what the second layer makes of what one head of the first added, computed by taking that head away."""
+    """MATH T4: the second layer's use of the output of one head of the first, computed by removing that head."""
     first, second = (MultiHeadAttention(12, 3, bias, dropout=0.0).double() for _ in range(2))
     randomise(first, 1)
     randomise(second, 2)

@@ -122,7 +122,7 @@ def test_keys_and_values_come_from_the_encoder_and_queries_from_the_decoder() ->
         q, k, v = (rows for rows in block.cross.qkv_proj.weight.view(3, 8, 8))
         bq, bk, bv = block.cross.qkv_proj.bias.view(3, 8)
         flat = {name: kept[f"{at}cross.{name}"].transpose(1, 2).flatten(2) for name in ("query", "key", "value")}
-        same(flat["query"], kept[f"{at}middle"] @ q.T + bq)
+        same(flat["query"], kept[f"{at}resid_mid"] @ q.T + bq)
         same(flat["key"], kept["memory"] @ k.T + bk)
         same(flat["value"], kept["memory"] @ v.T + bv)
         assert kept[f"{at}cross.pattern"].shape == (2, 2, 5, 7)
@@ -176,8 +176,8 @@ def test_the_beginning_is_a_function_of_the_generator_and_every_map_has_its_boun
 def test_what_a_layer_would_say_is_the_unembedding_of_its_stream() -> None:
     for norm in ("pre", "post"):
         model = model_of(norm=norm)
-        hooks, kept = keeping("decoder.blocks.1.leave")
-        same(model(SOURCE, TARGET, hooks=hooks), model.logits(kept["decoder.blocks.1.leave"]))
+        hooks, kept = keeping("decoder.blocks.1.resid_post")
+        same(model(SOURCE, TARGET, hooks=hooks), model.logits(kept["decoder.blocks.1.resid_post"]))
 
 
 def test_dropout_drops_only_while_learning_and_nothing_at_nought() -> None:

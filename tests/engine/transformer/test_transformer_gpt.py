@@ -106,13 +106,13 @@ def test_embeddings_residuals_patterns_loss_and_gradients_are_those_of_transform
             parameter.copy_(turned(name, pairs[name]))
     ids = ids_for(SHAPE)
     result = theirs(ids, output_hidden_states=True)
-    hooks, kept = keeping("blocks.0.leave")
+    hooks, kept = keeping("blocks.0.resid_post")
     logits = ours(ids, "matmul", hooks=hooks)
     # Their own loss goes through float32, which float64 would show.
     losses = [F.cross_entropy(x[:, :-1].flatten(0, 1), ids[:, 1:].flatten()) for x in (logits, result.logits)]
     for loss in losses:
         loss.backward()
-    torch.testing.assert_close(kept["blocks.0.leave"], result.hidden_states[1], atol=tolerance, rtol=0)
+    torch.testing.assert_close(kept["blocks.0.resid_post"], result.hidden_states[1], atol=tolerance, rtol=0)
     torch.testing.assert_close(logits, result.logits, atol=tolerance, rtol=0)
     torch.testing.assert_close(losses[0], losses[1], atol=tolerance, rtol=0)
     for name, parameter in parameters.items():
@@ -140,7 +140,7 @@ def test_a_look_up_is_a_product_with_a_one_hot_vector() -> None:
     torch.testing.assert_close(one_hot @ model.embed.weight, model.embed(ids), atol=0, rtol=0)
 
 
-def test_an_untied_unembedding_is_a_matrix_of_its_own() -> None:
+def test_an_untied_unembedding_is_a_separate_matrix() -> None:
     tied, untied = GPT(SHAPE), GPT(GPTShape(2, 3, 12, 9, 17, 20, tied=False))
     assert tied.unembed is None
     assert untied.unembed.weight.shape == (17, 12)

@@ -30,19 +30,26 @@ def test_looking_changes_nothing(kernel: str, block: str) -> None:
     model = model_of(GPTShape(2, 2, 8, 6, 11, block=block))
     hooks, kept = keeping("*")
     torch.testing.assert_close(model(IDS, kernel, hooks=hooks), model(IDS, kernel), atol=1e-12, rtol=0)
-    assert {name.rsplit(".", 1)[-1] for name in kept} >= {"query", "pattern", "heads", "neurons", "leave", "logits"}
+    assert {name.rsplit(".", 1)[-1] for name in kept} >= {
+        "query",
+        "pattern",
+        "heads",
+        "neurons",
+        "resid_post",
+        "logits",
+    }
 
 
 def test_the_stream_is_the_sum_of_what_was_seen_to_enter_it() -> None:
     model = model_of()
-    hooks, kept = keeping("embedding", "blocks.*.out", "blocks.1.leave")
+    hooks, kept = keeping("embedding", "blocks.*.out", "blocks.1.resid_post")
     model(IDS, hooks=hooks)
-    parts = [value for name, value in kept.items() if name != "blocks.1.leave"]
+    parts = [value for name, value in kept.items() if name != "blocks.1.resid_post"]
     assert len(parts) == 5  # the embedding and two branches a layer
-    torch.testing.assert_close(sum(parts), kept["blocks.1.leave"], atol=1e-12, rtol=0)
+    torch.testing.assert_close(sum(parts), kept["blocks.1.resid_post"], atol=1e-12, rtol=0)
 
 
-def test_what_a_hook_returns_goes_on() -> None:
+def test_the_result_of_a_hook_is_used() -> None:
     model = model_of()
     without = model_of()
     with torch.no_grad():
@@ -65,11 +72,11 @@ def test_several_hooks_at_a_place_follow_each_other() -> None:
         calls.append(name)
         return value + 1
 
-    hooks = Hooks({"blocks.*.leave": add, "blocks.0.*": add})
-    assert hooks.within("blocks.0")("leave", torch.zeros(())) == 2
-    assert calls == ["blocks.0.leave"] * 2
-    assert hooks.within("blocks.0").want("enter")
-    assert not hooks.within("blocks.1").want("enter")
+    hooks = Hooks({"blocks.*.resid_post": add, "blocks.0.*": add})
+    assert hooks.within("blocks.0")("resid_post", torch.zeros(())) == 2
+    assert calls == ["blocks.0.resid_post"] * 2
+    assert hooks.within("blocks.0").want("resid_pre")
+    assert not hooks.within("blocks.1").want("resid_pre")
 
 
 def test_cross_attention_takes_keys_and_values_from_the_memory_and_computes_them_once() -> None:
@@ -100,9 +107,9 @@ def test_cross_attention_takes_keys_and_values_from_the_memory_and_computes_them
 
 
 def kept_middle(block: Block, x: torch.Tensor) -> torch.Tensor:
-    hooks, kept = keeping("middle")
+    hooks, kept = keeping("resid_mid")
     block(x, CAUSAL, "matmul", hooks=hooks, memory=torch.zeros(1, 1, 8).double())
-    return kept["middle"]
+    return kept["resid_mid"]
 
 
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rotary"])

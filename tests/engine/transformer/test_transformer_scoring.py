@@ -59,7 +59,7 @@ def test_windows_score_each_token_once_with_the_sight_that_the_stride_promises(i
     for t, token in enumerate(score.tokens[1:], 1):
         assert token.seen == t or T - stride + 1 <= token.seen <= T
         assert abs(token.logp - naive(model, ids, t, token.seen)) < 1e-12
-    assert score.scored == len(ids) - 1
+    assert score.score_tokens == len(ids) - 1
     assert score.stride == (stride if len(ids) > T + 1 else 0)
 
 
@@ -134,7 +134,7 @@ def test_a_target_is_scored_given_its_source(translator: EncoderDecoder) -> None
     assert score.total != score_target(translator, [6, 5, 4], target).total
 
 
-def test_what_cannot_be_scored_is_one_sentence(gpt: GPT, bert: Bert, translator: EncoderDecoder) -> None:
+def test_what_cannot_be_scored_is_a_readable_error(gpt: GPT, bert: Bert, translator: EncoderDecoder) -> None:
     for wrong in (
         lambda: score_text(gpt, [0, V]),
         lambda: score_text(gpt, [0, 1], stride=T + 1),
@@ -149,7 +149,7 @@ def test_what_cannot_be_scored_is_one_sentence(gpt: GPT, bert: Bert, translator:
 def test_nothing_and_one_token_have_no_score(gpt: GPT) -> None:
     for ids in ([], [3]):
         score = score_text(gpt, ids)
-        assert (score.scored, score.total) == (0, 0)
+        assert (score.score_tokens, score.total) == (0, 0)
         assert isnan(score.perplexity)
         assert isnan(score.bits_per_byte(3))
 

@@ -16,7 +16,7 @@ from txlab.engine.transformer.gpt import GPT, GPTShape
 from txlab.engine.transformer.hooks import Hooks, keeping
 from txlab.engine.transformer.masks import CAUSAL, NO_MASK, Padding
 from txlab.engine.transformer.norms import LayerNorm
-from txlab.engine.transformer.variants import VARIANTS, switched_on, together, unfit
+from txlab.engine.transformer.variants import VARIANTS, switch_on, together, unfit
 from txlab.engine.transformer.vision import VisionShape, VisionTransformer
 from txlab.errors import LabError
 
@@ -44,7 +44,7 @@ def seen(model: GPT, ids: torch.Tensor, name: str = "", *places: str, **how: obj
     """What was at the places, and the logits, with a variant on or without."""
     hooks, kept = keeping(*places)
     if name:
-        with switched_on(name, model) as changed:
+        with switch_on(name, model) as changed:
             logits = model(ids, hooks=together(changed, hooks), **how)
     else:
         logits = model(ids, hooks=hooks, **how)
@@ -62,7 +62,7 @@ def test_a_variant_changes_the_answer_and_leaves_no_trace(model: GPT, name: str)
 @pytest.mark.parametrize("name", OF_DECODERS)
 def test_an_exception_inside_leaves_no_trace_either(model: GPT, name: str) -> None:
     before = seen(model, IDS)["out"]
-    with pytest.raises(ValueError, match="context"), switched_on(name, model) as hooks:
+    with pytest.raises(ValueError, match="context"), switch_on(name, model) as hooks:
         model(torch.zeros(1, 13, dtype=torch.long), hooks=hooks)
     assert torch.equal(seen(model, IDS)["out"], before)
 
@@ -74,7 +74,7 @@ def test_the_softmax_over_the_matrix_makes_the_matrix_sum_to_one(model: GPT, mas
     scores, alpha = (kept[f"blocks.0.attention.{what}"] for what in ("scores", "pattern"))
     assert torch.allclose(alpha.sum((-2, -1)), torch.ones(1, 2).double())
     assert (alpha.sum(-1) < 0.9).all()  # no row is a distribution any more
-    allowed = mask.allowed(8, 8)  # type: ignore[attr-defined]
+    allowed = mask.allowed_pairs(8, 8)  # type: ignore[attr-defined]
     weights = scores.exp() * (1.0 if allowed is None else allowed)
     assert torch.allclose(alpha, weights / weights.sum((-2, -1), keepdim=True))
 
@@ -104,7 +104,7 @@ def normed(name: str, x: torch.Tensor, norm: LayerNorm) -> torch.Tensor:
     with torch.no_grad():
         if not name:
             return norm(x)
-        with switched_on(name, norm):
+        with switch_on(name, norm):
             return norm(x)
 
 
@@ -170,7 +170,7 @@ def test_without_the_residual_around_attention_a_block_is_becker_kahns_printed_o
     for block in model.blocks:
         looked = block.attention(block.attention_norm(x), CAUSAL, "matmul")
         x = x + block.feed_forward(block.feed_forward_norm(x + looked))  # (4.2): X + m(X + Σ h(X))
-    kept = seen(model, IDS, "dropped-residual", "blocks.1.leave")
+    kept = seen(model, IDS, "dropped-residual", "blocks.1.resid_post")
     assert torch.allclose(kept["out"], logits_of(model, x), atol=1e-10)
 
 
@@ -187,7 +187,7 @@ def test_of_becker_kahns_block_a_head_is_heard_in_its_own_feed_forward_alone(mod
 @pytest.mark.parametrize("name", NOTED)
 def test_an_erratum_of_words_alone_has_nothing_to_switch_on_and_masks_nothing(name: str) -> None:
     for model, given in every_model():
-        with pytest.raises(LabError, match=VARIANTS[name].never), switched_on(name, model):
+        with pytest.raises(LabError, match=VARIANTS[name].never), switch_on(name, model):
             model(*given)
     encoder, given = every_model()[1]
     hooks, kept = keeping("*.pattern")
@@ -202,7 +202,7 @@ def test_a_query_from_the_encoder_needs_equal_lengths_and_mixes_the_decoder_alon
     generator = torch.Generator().manual_seed(0)
     x, memory = torch.randn(2, 1, 5, 16, generator=generator).double()
     hooks, kept = keeping("cross.*")
-    with switched_on("query-from-encoder", block) as changed:
+    with switch_on("query-from-encoder", block) as changed:
         block(x, CAUSAL, "sdpa", memory=memory, hooks=together(changed, hooks))
         with pytest.raises(LabError, match=r"4 × 4.*5 values"):
             block(x, CAUSAL, "sdpa", memory=memory[:, :4])
@@ -211,11 +211,11 @@ def test_a_query_from_the_encoder_needs_equal_lengths_and_mixes_the_decoder_alon
     asked = (memory @ weight[:16].T + bias[:16]).view(1, 5, 2, 8).transpose(1, 2)
     assert torch.allclose(kept["cross.query"], asked)
     # The memory's keys, but no value of it: with the same pattern, another memory would say the same.
-    plain, before = keeping("cross.*", "middle")
+    plain, before = keeping("cross.*", "resid_mid")
     block(x, CAUSAL, "sdpa", memory=memory, hooks=plain)
     assert torch.allclose(kept["cross.key"], before["cross.key"])
     assert not torch.allclose(kept["cross.value"], before["cross.value"])
-    read = block.cross_norm(before["middle"]) @ weight[32:].T + bias[32:]  # type: ignore[misc]
+    read = block.cross_norm(before["resid_mid"]) @ weight[32:].T + bias[32:]  # type: ignore[misc]
     assert torch.allclose(kept["cross.value"], read.view(1, 5, 2, 8).transpose(1, 2))
 
 
@@ -240,7 +240,7 @@ def test_a_variant_works_in_every_kind_of_model_that_it_fits(name: str) -> None:
         if unfit(name, model):
             continue
         before = model(*given)
-        with switched_on(name, model) as hooks:
+        with switch_on(name, model) as hooks:
             changed = model(*given, hooks=hooks)
         assert changed.isfinite().all()
         assert (changed - before).abs().max() > 1e-7, type(model).__name__
@@ -253,16 +253,16 @@ def test_a_variant_works_in_every_kind_of_model_that_it_fits(name: str) -> None:
 @torch.no_grad()
 def test_a_query_from_the_encoder_is_refused_by_a_translator_whose_texts_differ_in_length() -> None:
     model, (source, target) = every_model()[2]
-    with switched_on("query-from-encoder", model), pytest.raises(LabError, match=r"8 × 8.*6 values"):
+    with switch_on("query-from-encoder", model), pytest.raises(LabError, match=r"8 × 8.*6 values"):
         model(source, target[:, :6])
 
 
-def test_what_does_not_fit_says_so_in_one_sentence(model: GPT) -> None:
+def test_what_does_not_fit_is_reported(model: GPT) -> None:
     for name, reason in {"causal-encoder": "only the word", "query-from-encoder": "cross-attention"}.items():
         assert reason in str(unfit(name, model))
-        with pytest.raises(LabError, match=reason), switched_on(name, model):
+        with pytest.raises(LabError, match=reason), switch_on(name, model):
             pass
-    with pytest.raises(LabError, match="nearest: scalar-gain"), switched_on("scaler-gain", model):
+    with pytest.raises(LabError, match="nearest: scalar-gain"), switch_on("scaler-gain", model):
         pass
     assert not any(unfit(name, model) for name in OF_DECODERS)
     assert "one head" in str(unfit("model-width-scale", GPT(GPTShape(1, 1, 8, 4, 5))))

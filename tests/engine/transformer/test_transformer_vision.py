@@ -99,10 +99,10 @@ def test_it_is_transformers_vit_in_every_residual_pattern_logit_and_gradient(dty
     images = torch.randn(3, 3, 12, 12, generator=torch.Generator().manual_seed(2)).to(dtype)
     wanted = torch.tensor([0, 3, 4])
     said = theirs(images, output_hidden_states=True, output_attentions=dtype == torch.float32)
-    hooks, kept = keeping("embedding", "blocks.*.leave", "blocks.*.attention.pattern")
+    hooks, kept = keeping("embedding", "blocks.*.resid_post", "blocks.*.attention.pattern")
     logits = ours(images, "sdpa", hooks)
     close = {"atol": 1e-10, "rtol": 0} if dtype == torch.float64 else {"atol": 2e-5, "rtol": 0}
-    residuals = [kept["embedding"], *(kept[f"blocks.{layer}.leave"] for layer in range(2))]
+    residuals = [kept["embedding"], *(kept[f"blocks.{layer}.resid_post"] for layer in range(2))]
     for mine, other in zip(residuals, said.hidden_states, strict=True):
         assert torch.allclose(mine, other, **close)
     for layer, alpha in enumerate(said.attentions or ()):

@@ -1,4 +1,4 @@
-"""A folder of others is somebody else's: whatever is wrong with it is one sentence, found before memory is taken.
+"""Folders of other programs: whatever is wrong with it is one sentence, found before memory is taken.
 
 The folders are written by safetensors' own library and by bytes put together here, not by the engine.
 """
@@ -178,7 +178,7 @@ ALL = {
 
 
 @pytest.mark.parametrize("config", ALL.values(), ids=ALL)
-def test_every_tensor_of_a_folder_stands_where_its_name_says(tmp_path: Path, config: dict[str, Any]) -> None:
+def test_every_tensor_of_a_folder_is_where_its_name_says(tmp_path: Path, config: dict[str, Any]) -> None:
     tensors = tensors_of(config)
     model = load_model(written(tmp_path / "m", config, tensors)).model
     ours = {name: tensor.detach() for name, tensor in model.named_parameters()}
@@ -220,7 +220,9 @@ def test_every_tensor_of_a_folder_stands_where_its_name_says(tmp_path: Path, con
         ({"eos_token_id": "end"}, ("eos_token_id",)),
     ],
 )
-def test_a_lying_config_is_one_sentence(tmp_path: Path, change: dict[str, Any], parts: tuple[str, ...]) -> None:
+def test_a_config_with_false_contents_is_a_readable_error(
+    tmp_path: Path, change: dict[str, Any], parts: tuple[str, ...]
+) -> None:
     folder = written(tmp_path / "m", GPT2)
     (folder / "config.json").write_text(json.dumps(GPT2 | change))
     refused(folder, *parts)
@@ -236,7 +238,7 @@ def test_a_lying_config_is_one_sentence(tmp_path: Path, change: dict[str, Any], 
         ({"decoder_vocab_size": 12}, ("vocabularies of 11 and 12",)),
     ],
 )
-def test_a_marian_that_is_none_is_one_sentence(tmp_path: Path, change: dict[str, Any], parts: tuple[str, ...]) -> None:
+def test_an_invalid_marian_is_a_readable_error(tmp_path: Path, change: dict[str, Any], parts: tuple[str, ...]) -> None:
     refused(written(tmp_path / "m", MARIAN | change, tensors_of(MARIAN)), *parts)
 
 
@@ -269,7 +271,7 @@ ROPE = {"rope_type": "default", "rope_theta": 1e4}
         ({"model_type": "gemma"}, ("model_type = 'gemma'", "not supported here")),
     ],
 )
-def test_a_llama_that_is_none_is_one_sentence(tmp_path: Path, change: dict[str, Any], parts: tuple[str, ...]) -> None:
+def test_an_invalid_llama_is_a_readable_error(tmp_path: Path, change: dict[str, Any], parts: tuple[str, ...]) -> None:
     refused(written(tmp_path / "m", LLAMA | change, tensors_of(LLAMA)), *parts)
 
 
@@ -283,14 +285,14 @@ def test_a_llama_that_is_none_is_one_sentence(tmp_path: Path, change: dict[str, 
         (DISTILBERT, {"activation": "mish"}, ("activation = 'mish'",)),
     ],
 )
-def test_a_roberta_that_is_none_is_one_sentence(
+def test_an_invalid_roberta_is_a_readable_error(
     tmp_path: Path, config: dict[str, Any], change: dict[str, Any], parts: tuple[str, ...]
 ) -> None:
     refused(written(tmp_path / "m", config | change, tensors_of(config)), *parts)
 
 
 def test_configs_as_they_were_published_are_read(tmp_path: Path) -> None:
-    """What the files of OpenAI, Google and the University of Helsinki say beside the sizes."""
+    """The entries of the files of OpenAI, Google and the University of Helsinki other than sizes."""
     said = {
         "gpt2": GPT2 | {
             "activation_function": "gelu_new", "attn_pdrop": 0.1, "bos_token_id": 50256, "eos_token_id": 50256,
@@ -329,7 +331,7 @@ def test_configs_as_they_were_published_are_read(tmp_path: Path) -> None:
         ('{"n_embd": ' + "9" * 5000 + "}", "not JSON that can be read"),
     ],
 )
-def test_a_config_that_is_no_object_is_one_sentence(tmp_path: Path, text: str, part: str) -> None:
+def test_a_config_that_is_not_an_object_is_a_readable_error(tmp_path: Path, text: str, part: str) -> None:
     folder = written(tmp_path / "m", GPT2)
     (folder / "config.json").write_text(text)
     refused(folder, "config.json", part)
@@ -411,7 +413,7 @@ ONE = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
         ),
     ],
 )
-def test_a_wrong_head_is_one_sentence(tmp_path: Path, content: bytes, part: str) -> None:
+def test_a_wrong_head_is_a_readable_error(tmp_path: Path, content: bytes, part: str) -> None:
     folder = written(tmp_path / "m", GPT2)
     (folder / "model.safetensors").write_bytes(content)
     refused(folder, "model.safetensors: ", part)
@@ -439,7 +441,7 @@ def test_the_headers_of_a_folder_have_one_bound_together(tmp_path: Path, heads: 
     refused(folder, part)
 
 
-def test_an_index_of_more_tensors_than_are_read_is_one_sentence(tmp_path: Path) -> None:
+def test_an_index_of_more_tensors_than_are_read_is_a_readable_error(tmp_path: Path) -> None:
     sharded(tmp_path / "m")
     where = {f"{n}": "a.safetensors" for n in range(200_001)}
     (tmp_path / "m" / "model.safetensors.index.json").write_text(json.dumps({"weight_map": where}))
@@ -486,7 +488,7 @@ def test_a_model_that_would_take_all_the_memory_is_refused(tmp_path: Path, monke
 def test_angles_that_would_take_all_the_memory_are_refused_and_others_take_no_more_than_they_need(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No file vouches for what is computed: 262 144 positions of 64 angles are 67 MB beside weights of a few kB."""
+    """Computed tables are not bounded by the file: 262 144 positions of 64 angles are 67 MB for weights of a few kB."""
     config = LLAMA | {"max_position_embeddings": 1 << 18, "head_dim": 128}
     tensors = tensors_of(LLAMA)
     for way, heads in (("q", 4), ("k", 2), ("v", 2)):
@@ -534,7 +536,7 @@ def test_a_pickle_is_not_read_and_the_sentence_says_why(tmp_path: Path) -> None:
     refused(folder, "pytorch_model.bin", "pickle", "run code")
 
 
-def test_a_folder_that_is_none_is_one_sentence(tmp_path: Path) -> None:
+def test_an_invalid_folder_is_a_readable_error(tmp_path: Path) -> None:
     refused(tmp_path / "nowhere", "no such folder")
     (tmp_path / "file").touch()
     refused(tmp_path / "file", "not a folder")
@@ -544,7 +546,7 @@ def test_a_folder_that_is_none_is_one_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "vocab.txt"])
-def test_what_is_no_file_is_not_waited_for(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_non_regular_file_is_not_waited_for(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = written(tmp_path / "m", BERT)
     (folder / name).unlink(missing_ok=True)
     os.mkfifo(folder / name)
@@ -586,7 +588,7 @@ def sharded(folder: Path) -> dict[str, str]:
         (lambda where, names: where.clear(), "no tensor"),
     ],
 )
-def test_an_index_that_lies_or_leaves_the_folder_is_one_sentence(
+def test_a_false_index_or_one_that_leaves_the_folder_is_a_readable_error(
     tmp_path: Path, change: Callable[[Any, Any], Any], part: str
 ) -> None:
     where: dict[str, Any] = sharded(tmp_path / "m")
@@ -598,14 +600,14 @@ def test_an_index_that_lies_or_leaves_the_folder_is_one_sentence(
     refused(tmp_path / "m", part)
 
 
-def test_a_tensor_in_two_shards_is_one_sentence(tmp_path: Path) -> None:
+def test_a_tensor_in_two_shards_is_a_readable_error(tmp_path: Path) -> None:
     where = sharded(tmp_path / "m")
     save_file(tensors_of(GPT2), tmp_path / "m" / "b.safetensors")
     (tmp_path / "m" / "model.safetensors.index.json").write_text(json.dumps({"weight_map": where}))
     refused(tmp_path / "m", "is in")
 
 
-def test_a_tokenizer_with_more_tokens_than_the_model_is_one_sentence(tmp_path: Path) -> None:
+def test_a_tokenizer_with_more_tokens_than_the_model_is_a_readable_error(tmp_path: Path) -> None:
     folder = written(tmp_path / "m", BERT)
     names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdef"]
     (folder / "vocab.txt").write_text("\n".join(names) + "\n")

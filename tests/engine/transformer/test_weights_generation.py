@@ -44,10 +44,10 @@ def test_without_the_file_the_same_keys_count_in_the_other(folder: Path) -> None
     (folder / "config.json").write_text(json.dumps(config | {"num_beams": 6, "bad_words_ids": [[4]], "min_length": 2}))
     found = load_model(folder).generation
     assert found.file == "config.json"
-    assert found.said == {"num_beams": 6, "length_penalty": 1.0, "early_stopping": False, "bad_words_ids": [[4]]}
+    assert found.given == {"num_beams": 6, "length_penalty": 1.0, "early_stopping": False, "bad_words_ids": [[4]]}
     assert found.rules == Rules(never=(4,))
     assert found.unknown == {"min_length": 2}
-    assert load_model(written(folder, {})).generation.said == {}  # which then says nothing of it
+    assert load_model(written(folder, {})).generation.given == {}  # which then says nothing of it
 
 
 def test_rules_are_read_and_ids_beyond_the_vocabulary_left_out() -> None:
@@ -73,9 +73,9 @@ def test_what_changes_nothing_is_not_spoken_of() -> None:
     silent = {"transformers_version": "5.0", "use_cache": True, "num_return_sequences": 3, "_from_model_config": True}
     idle = {"no_repeat_ngram_size": 0, "typical_p": 1.0, "num_beams": 1, "repetition_penalty": 1.0, "min_p": None}
     found = generation_of({**silent, **idle, "bad_words_ids": None, "sequence_bias": []}, FILE, 11)
-    assert (found.said, found.unknown) == ({}, {})
+    assert (found.given, found.unknown) == ({}, {})
     found = generation_of({"no_repeat_ngram_size": 3, "something_new": "x", "do_sample": True}, FILE, 11)
-    assert found.said == {"do_sample": True, "temperature": 1.0, "top_k": 50}
+    assert found.given == {"do_sample": True, "temperature": 1.0, "top_k": 50}
     assert found.unknown == {"no_repeat_ngram_size": 3, "something_new": "x"}
 
 
@@ -95,6 +95,7 @@ def test_lengths_count_the_prompt_or_do_not() -> None:
         ({"top_p": 1.5}, "top_p = 1.5; allowed: from 0 to 1"),
         ({"top_k": -1}, "top_k = -1; allowed: whole numbers from 0"),
         ({"num_beams": "4"}, "num_beams = '4'"),
+        ({"num_beams": 33}, "num_beams = 33"),  # the memory of a search grows with its beams
         ({"repetition_penalty": -2}, "repetition_penalty = -2"),
         ({"early_stopping": "soon"}, "early_stopping = 'soon'; allowed: true, false, \"never\""),
         ({"bad_words_ids": [4]}, "bad_words_ids = [4]; allowed: rows of ids"),
@@ -109,11 +110,11 @@ def test_lengths_count_the_prompt_or_do_not() -> None:
     ],
     ids=str,
 )
-def test_what_cannot_be_is_one_sentence_for_who_needs_it_and_no_reason_to_refuse_the_model(
+def test_an_impossible_setting_is_an_error_only_for_commands_that_need_it(
     folder: Path, content: Any, part: str
 ) -> None:
     found = load_model(written(folder, content)).generation
-    assert found.said == {}
+    assert found.given == {}
     ((key, said),) = found.refused.items()
     assert part in said
     assert FILE in said

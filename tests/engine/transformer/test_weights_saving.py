@@ -96,7 +96,7 @@ def test_a_folder_that_is_there_is_never_written_into(tmp_path: Path) -> None:
         save_model(GPT(SHAPE), None, "a\0b")
 
 
-def test_what_has_no_form_is_one_sentence(tmp_path: Path) -> None:
+def test_a_model_without_a_file_format_is_a_readable_error(tmp_path: Path) -> None:
     with pytest.raises(LabError, match=r"'hugingface' is not a model format \(nearest: huggingface\)"):
         save_model(GPT(SHAPE), None, tmp_path / "m", "hugingface")
     with pytest.raises(LabError, match="a Linear cannot be saved for transformers"):
@@ -115,7 +115,7 @@ def test_ids_of_special_tokens_come_back(tmp_path: Path) -> None:
     assert config["forced_eos_token_id"] is None
 
 
-def test_our_own_tokenizer_lies_in_the_folder_and_is_checked_like_any_other(tmp_path: Path) -> None:
+def test_our_own_tokenizer_is_in_the_folder_and_is_checked_like_any_other(tmp_path: Path) -> None:
     tokenizer = CharacterTokenizer.of("abc")
     save_model(GPT(GPTShape(1, 2, 8, 6, tokenizer.vocabulary)), tokenizer, tmp_path / "m")
     assert load_model(tmp_path / "m").tokenizer.encode("cab") == tokenizer.encode("cab")

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from textual.app import App, ComposeResult
+from textual.filter import LineFilter
 from textual.message import Message
 from textual.widget import Widget
 
 from txlab.drawing.palette import Colours
-from txlab.tui.theme import DARK, LIGHT
+from txlab.tui.theme import DARK, LIGHT, SignsInAscii
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # picture.py
 
@@ -27,10 +28,14 @@ class Host(App[None]):
     ) -> None:
         super().__init__()
         self.shown, self.colours, self.ascii = widgets, colours, ascii
+        self.signs_in_ascii = SignsInAscii()
         self.heard: list[Message] = []
         for theme in (DARK, LIGHT):
             self.register_theme(theme)
         self.theme = (DARK if dark else LIGHT).name
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        return [*super().get_line_filters(), *([self.signs_in_ascii] if self.ascii else [])]
 
     def compose(self) -> ComposeResult:
         yield from self.shown

@@ -119,7 +119,7 @@ async def test_an_empty_chart_says_what_it_waits_for(host: Callable) -> None:
         assert "train" in text_of(app)
 
 
-async def test_curves_are_told_apart_without_colours(host: Callable) -> None:
+async def test_curves_are_distinguished_without_colours(host: Callable) -> None:
     chart = Chart()
     app = host(chart, colours="none")
     async with app.run_test(size=(70, 16)) as pilot:
@@ -245,12 +245,12 @@ async def shown(host: Callable, ask: Callable[[], Explanation | None], words: st
 
 async def test_why_shows_the_answer_and_closes(host: Callable) -> None:
     text = await shown(host, lambda: ANSWER, "result")
-    for words in ("why .62?", "α = exp(s) / Σ exp(s)", "MATH T1", "goes in", "▸", "0.620", "[/x]"):
+    for words in ("why .62?", "α = exp(s) / Σ exp(s)", "MATH T1", "goes in", "▸", "0.62", "[/x]"):
         assert words in text
     assert "\x1b" not in text
 
 
-async def test_why_says_a_mistake_in_a_sentence(host: Callable) -> None:
+async def test_why_reports_a_mistake(host: Callable) -> None:
     def wrong() -> Explanation:
         raise LabError("this frame was recorded without [/x] queries")
 

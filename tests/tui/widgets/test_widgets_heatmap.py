@@ -13,7 +13,7 @@ from textual.geometry import Size
 
 from txlab.tui.widgets.heatmap import Heatmap
 from txlab.tui.widgets.matrix import layout_of
-from txlab.tui.widgets.thumbnails import Thumbnails, pooled
+from txlab.tui.widgets.thumbnails import Thumbnails, max_pool
 
 LABELS = [f" w{i}" for i in range(40)]
 
@@ -163,7 +163,7 @@ def test_a_plan_fits_its_room_and_finds_its_cells(
 @given(st.integers(1, 40), st.integers(1, 9), st.integers(0, 5))
 def test_pooling_keeps_every_maximum(count: int, size: int, seed: int) -> None:
     pattern = np.random.default_rng(seed).random((2, count, count))
-    small = pooled(pattern, size, size)
+    small = max_pool(pattern, size, size)
     assert small.shape == (2, size, size)
     if count >= size:
         edges = [count * i // size for i in range(size + 1)]
@@ -197,7 +197,7 @@ async def test_heads_are_chosen_by_keys_and_mouse(host: Callable) -> None:
 
 
 @pytest.mark.parametrize(("size", "lines"), [((120, 40), 3), ((200, 60), 6)])
-async def test_thumbnails_are_as_large_as_the_room_beside_the_pattern_allows(
+async def test_thumbnails_are_as_large_as_the_room_next_to_the_pattern_allows(
     host: Callable, size: tuple[int, int], lines: int
 ) -> None:
     heads = Thumbnails()

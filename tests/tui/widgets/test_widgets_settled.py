@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from recorded import settle
 from textual import events
 from textual.app import App, ComposeResult
+from textual.widget import Widget
 from textual.widgets import Static
 
 from txlab.tui.textual_internals import SteadyScreen
+from txlab.tui.widgets.terminal import refresh_layout
 
 
 class TwoLines(SteadyScreen[None]):
@@ -52,3 +55,25 @@ async def test_the_mouse_still_selects_text() -> None:
         app.screen._forward_event(mouse(events.MouseMove, 6, 0))
         await pilot.pause()
         assert app.screen.get_selected_text() == "first"[:5]
+
+
+class Grown(Widget):
+    DEFAULT_CSS = "Grown { height: auto; }"
+    lines = 1
+
+    def render(self) -> str:
+        return "\n".join("a line" for _ in range(self.lines))
+
+
+async def test_a_widget_that_changes_before_it_is_mounted_gets_its_room() -> None:
+    app: App[None] = App()
+    async with app.run_test() as pilot:
+        grown = Grown()
+        await app.screen.mount(grown)
+        await settle(pilot, lambda: grown.size.height == 1)
+        grown._is_mounted = False  # as it is when it has been measured for the first time
+        grown.lines = 3
+        refresh_layout(grown)
+        grown._is_mounted = True
+        await pilot.pause()
+        assert grown.size.height == 3

@@ -1,8 +1,8 @@
-"""The boards of games: what is to be drawn, and how the drawing of a game is found.
+"""The boards of games: the data to draw, and the lookup of a game's drawing.
 
-A drawing is an object with the functions of `BoardDrawing`, a module as a rule, found by the game's name: ours in OURS,
-those of other packages as entry points of the group "txlab.boards". A game without one is shown as text (plain.py).
-Whatever a colour says is also said without it.
+A drawing is an object with the functions of `BoardDrawing`, usually a module, found by the game's name: ours in OURS,
+other packages' as entry points of the group "txlab.boards". A game without one is shown as text (plain.py). Nothing is
+conveyed by colour alone.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from txlab.drawing.formatting import minus, share
 from txlab.drawing.text import width
@@ -21,29 +21,31 @@ from txlab.plugins import plugins
 GROUP = "txlab.boards"
 
 Kind: TypeAlias = str
-"""What a piece is, which decides its colour:
+"""The kind of a piece, which decides its colour:
 
-first, second   signs and checkers of the players       won          what has won
-value           a number, or words to be read first     quiet        what may be overlooked
-here            the cursor, what is chosen or hinted    wall         lines of the board
-even, odd       the points of a board in two tones      hole         a free square of one
-die, pip        dice and the points on them             ghost        where a piece was
+first, second   signs and checkers of the players       won     the winning line
+value           a number, or prominent words            quiet   secondary text
+here            the cursor, a choice or a hint          wall    lines of the board
+even, odd       the points of a board in two tones      hole    a free square of one
+die, pip        dice and the points on them             ghost   a piece's former place
 mark            on a sign or checker, or on a free square
 """
 
 
 @dataclass(frozen=True)
 class BoardView:
-    """What is to be drawn.
+    """The data of a drawing.
 
-    moves    made so far, of both sides; throws are not among them        last, before   the last one, and the position
-                                                                                         it was made in
-    values   of the legal moves, the mover's view; {} = not shown          notes          beside a value where there is
-                                                                                         room
-    shares   0 … 1, of a search's visits that went to a move; {} = not shown
-    hinted   suggested moves           chosen   the places already chosen of a move that takes several
-    numbered whether free squares show their numbers, for those who type them
-    cursor   a place                   bottom   the side that sits at the bottom, and moves towards home at the right
+    moves     made so far, of both sides, without throws
+    last      the last move; before: the position in which it was made
+    values    of the legal moves, the mover's view; {} = not shown
+    notes     next to a value where there is room
+    shares    0 … 1, of a search's visits to a move; {} = not shown
+    hinted    suggested moves
+    chosen    the places already chosen of a move that takes several
+    numbered  whether free squares show their numbers, for typed moves
+    cursor    a place
+    bottom    the side at the bottom, whose home is at the right
     """
 
     game: Game
@@ -66,8 +68,8 @@ class BoardPiece:
     """A piece of a line.
 
     place   the place of the board it belongs to; None = none
-    merit   −1 … 1: how good it is to move there, for its colour; None = unknown
-    ground  what is seen behind it: a kind, or "" for the surface
+    merit   −1 … 1: the value of a move there, for its colour; None = unknown
+    ground  the kind behind it, or "" for the surface
     """
 
     text: str
@@ -78,19 +80,26 @@ class BoardPiece:
 
 
 class BoardDrawing(Protocol):
-    """Draws the board of one game in cells. Below `LEAST_COLUMNS`, if it has that, it should have the screen alone."""
+    """Draws the board of one game in cells."""
 
     def lines(self, view: BoardView, columns: int, rows: int, ascii: bool) -> list[list[BoardPiece]]:
-        """The largest board that fits in this room, line by line; all lines are of one width."""
+        """The largest board that fits in this room, line by line; all lines have the same width."""
 
     def step(self, cursor: int, down: int, right: int, view: BoardView) -> int:
-        """Where the cursor goes."""
+        """The next place of the cursor."""
 
     def first_place(self, view: BoardView) -> int:
-        """Where the cursor is in the beginning of a choice."""
+        """The place of the cursor at the beginning of a choice."""
 
     def sentence(self, view: BoardView) -> str:
         """The board in words, for screen readers and pipes."""
+
+
+@runtime_checkable
+class NeedsColumns(Protocol):
+    """LEAST_COLUMNS: with less room than that the board should have the screen alone."""
+
+    LEAST_COLUMNS: int
 
 
 OURS = {
@@ -110,14 +119,19 @@ def place_at(lines: Sequence[Sequence[BoardPiece]], x: int, y: int) -> int | Non
     return None
 
 
+def least_columns(drawing: BoardDrawing | None) -> int:
+    """The columns that a board needs next to other things; 0 if any number will do."""
+    return drawing.LEAST_COLUMNS if isinstance(drawing, NeedsColumns) else 0
+
+
 def next_places(view: BoardView) -> dict[int, list[Move]]:
     """The places that can be chosen next, in order, and the moves that remain possible then."""
     have = len(view.chosen)
-    found: dict[int, list[Move]] = {}
+    moves: dict[int, list[Move]] = {}
     for places, move in view.game.ways(view.position).items():
         if places[:have] == view.chosen and len(places) > have:
-            found.setdefault(places[have], []).append(move)
-    return dict(sorted(found.items()))
+            moves.setdefault(places[have], []).append(move)
+    return dict(sorted(moves.items()))
 
 
 def value_text(value: float, digits: int = 2) -> str:
@@ -146,10 +160,10 @@ def board_of(name: str) -> BoardDrawing:
     """The drawing of the game of that name, or the plain one. LabError if another package's cannot be imported."""
     point = None if name in OURS else plugins(GROUP).get(name)
     try:
-        found: Any = import_module(OURS.get(name, "txlab.drawing.boards.plain")) if point is None else point.load()
+        module: Any = import_module(OURS.get(name, "txlab.drawing.boards.plain")) if point is None else point.load()
     except ModuleNotFoundError:
-        found = import_module("txlab.drawing.boards.plain")
+        module = import_module("txlab.drawing.boards.plain")
     except Exception as error:  # any exception that another package raises while it is imported
         raise LabError(f"the board {name!r} cannot be imported: {one_line(error)}") from None
-    drawing: BoardDrawing = found
+    drawing: BoardDrawing = module
     return drawing

@@ -1,6 +1,6 @@
 """Backgammon: points in two tones, checkers as discs and rings, dice with pips, and both sides' counts at the right.
 
-The side at the bottom moves towards its home at the lower right; the numbers are those of its points. The first
+The side at the bottom moves towards its home at the lower right; the numbers are of its points. The first
 player's checkers are full, the second's are rings. A place of the board is a point of the player to move, its bar or
 its tray, as in engine/games/backgammon/game.py.
 """
@@ -17,7 +17,7 @@ from txlab.engine.games.backgammon.rules import BAR, OFF, borne_off, name_of, pi
 from txlab.engine.games.game import FIRST, SECOND
 
 LEAST_COLUMNS = 58
-"""With fewer its points are too narrow: better alone on the screen than beside a panel."""
+"""With fewer its points are too narrow: better alone on the screen than next to a panel."""
 
 
 def lines(view: BoardView, columns: int, rows: int, ascii: bool) -> list[list[BoardPiece]]:
@@ -81,7 +81,7 @@ def checker(
 
 
 def stack(canvas: Canvas, at: Layout, on: Table, side: int, place: int, count: int) -> None:
-    """Draw the checkers of a point; if there is no room for all of them, their number on the last."""
+    """Draw the checkers of a point; if they do not all fit, with their number on the last."""
     spot = on.spot(side, place)
     kind, look = ("first", "disc") if side == FIRST else ("second", "ring")
     for number in range(min(count, at.most)):
@@ -90,13 +90,13 @@ def stack(canvas: Canvas, at: Layout, on: Table, side: int, place: int, count: i
 
 
 def last_move(canvas: Canvas, at: Layout, on: Table) -> None:
-    """Show where the checkers of the last move came from, and which they are now."""
+    """Mark the checkers of the last move, and where they came from."""
     arrived: dict[int, int] = {}
     for start, to in on.hops:
         arrived[to] = arrived.get(to, 0) + 1
         arrived[start] = arrived.get(start, 0) - 1
     for place, number in arrived.items():
-        if place == OFF:  # the panel tells
+        if place == OFF:  # shown in the panel
             continue
         spot, count = on.spot(on.hopped, place), on.sides[on.hopped][place]
         for moved in range(abs(number)):
@@ -123,7 +123,7 @@ def mark(canvas: Canvas, at: Layout, spot: tuple[int, bool], number: int, side: 
 
 
 def choice(canvas: Canvas, at: Layout, on: Table, view: BoardView) -> None:
-    """Mark the cursor, what has been chosen, what can be, what is hinted, and what each choice is worth."""
+    """Mark the cursor, the chosen and possible places, the hints, and the value of each choice."""
     ascii = canvas.ascii
     following = next_places(view)
     source = view.chosen[-1] if len(view.chosen) % 2 else None
@@ -165,13 +165,13 @@ def choice(canvas: Canvas, at: Layout, on: Table, view: BoardView) -> None:
 
 
 def number_of(slot: int, upper: bool) -> int:
-    """The number of a point, as the side at the bottom counts."""
+    """The number of a point, counted from the side at the bottom."""
     column = slot - (slot > 6)
     return 13 + column if upper else 12 - column
 
 
 def panel(canvas: Canvas, at: Layout, on: Table, view: BoardView, upper: bool) -> None:
-    """Half of the column at the right: pips and checkers borne off of a side, and if it is its turn, words and dice."""
+    """Half of the column at the right: a side's pips and checkers borne off, and in its turn, words and dice."""
     side = on.bottom * (-1 if upper else 1)
     left, room, counts = at.left(13), at.half + at.middle // 2, on.sides[side]
     sign, kind, off = sign_of(view.game, side), "first" if side == FIRST else "second", borne_off(counts)
@@ -202,7 +202,7 @@ def turn(canvas: Canvas, at: Layout, on: Table, view: BoardView, upper: bool) ->
         draw_die(canvas, die, top, left + number * (broad + 1), tall, broad, played)
     words[0] += f" ×{4 - len(on.used)}" if doubled and not canvas.ascii else ""
     words += [view.game.name_of_move(view.position, move) for move in list(view.hinted)[:1]]
-    if at.high > 3 and not canvas.ascii and room > tall + 9:  # a checker of theirs, to be seen from afar
+    if at.high > 3 and not canvas.ascii and room > tall + 9:  # one of its checkers, visible from afar
         first = (on.bottom == FIRST) != upper
         below = (top - 1) * 2 - at.high if upper else (top + tall) * 2 + 1
         canvas.shape(
@@ -228,7 +228,7 @@ PIPS = {1: "4", 2: "26", 3: "246", 4: "0268", 5: "02468", 6: "012678"}  # of nin
 
 
 def draw_die(canvas: Canvas, die: int, row: int, left: int, tall: int, wide: int, played: bool) -> None:
-    """A die that shows its number with pips, or in one row as a number; one that has been played is quiet."""
+    """A die with pips, or in one row with a number; a played die is quiet."""
     kind = "odd" if played else "die"
     if tall == 1:
         canvas.write(f"[{die}]", row, left, "quiet" if played else "value")
@@ -250,7 +250,7 @@ def draw_die(canvas: Canvas, die: int, row: int, left: int, tall: int, wide: int
 
 
 def third(number: int, length: int, size: int) -> int:
-    """Where the first, second or third of three things of that size is within a length."""
+    """The position of the first, second or third of three things of that size within a length."""
     margin = (length - 3 * size) // 4
     return (margin, (length - size) // 2, length - size - margin)[number]
 
@@ -262,14 +262,14 @@ def in_words(view: BoardView, columns: int, rows: int) -> list[list[BoardPiece]]
 
 
 def sentence(view: BoardView) -> str:
-    """ "X to play 3-1; X 24:2 13:5 8:3 6:5, 167 pips, 0 off; O …", each side's points as it counts them itself."""
-    on, told = table(view), []
+    """ "X to play 3-1; X 24:2 13:5 8:3 6:5, 167 pips, 0 off; O …", each side's points in its own numbering."""
+    on, sides = table(view), []
     for side in (view.bottom, -view.bottom):
         counts = on.sides[side]
         points = " ".join(f"{name_of(place)}:{counts[place]}" for place in range(BAR, -1, -1) if counts[place])
-        told.append(f"{sign_of(view.game, side)} {points or 'none'}, {pips(counts)} pips, {borne_off(counts)} off")
+        sides.append(f"{sign_of(view.game, side)} {points or 'none'}, {pips(counts)} pips, {borne_off(counts)} off")
     dice = f" {'-'.join(map(str, on.dice))}" if on.dice else ""
-    return "; ".join([state_words(view, on) + dice, *told])
+    return "; ".join([state_words(view, on) + dice, *sides])
 
 
 def step(cursor: int, down: int, right: int, view: BoardView) -> int:
@@ -282,10 +282,10 @@ def step(cursor: int, down: int, right: int, view: BoardView) -> int:
     slot += right
     if slot == 6 and (on.place(6, upper) is None or not on.sides[on.mover][BAR]):
         slot += right or 1
-    found = on.place(slot, upper) if 0 <= slot <= 13 else None
-    return cursor if found is None else found
+    place = on.place(slot, upper) if 0 <= slot <= 13 else None
+    return cursor if place is None else place
 
 
 def first_place(view: BoardView) -> int:
-    """The checker that is furthest back of those that can go, or the nearest of the places that they can go to."""
+    """The rearmost checker that can move, or the nearest place that it can move to."""
     return max(next_places(view), default=12)

@@ -1,4 +1,4 @@
-"""Where everything is on a backgammon board: its measures in the room that there is, and its places.
+"""The layout of a backgammon board: its dimensions in the available room, and its places.
 
 A spot is a slot, 0 … 5 and 7 … 12 for the points from the left, 6 for the bar, 13 for the trays, in the upper or the
 lower half. The side at the bottom has its home at the lower right, and enters from the bar into the upper half.
@@ -13,14 +13,14 @@ from txlab.drawing.boards import BoardView
 from txlab.engine.games.backgammon.rules import BAR, OFF, Side, Steps, step
 
 Hops: TypeAlias = list[tuple[int, int]]
-TRAY, WIDEST_TRAY = 12, 27  # cells of the column at the right: two dice with a gap fit in both
+TRAY, WIDEST_TRAY = 12, 27  # cells of the right column: two dice with a gap fit in both
 LARGEST = 20  # half rows of a checker
-STACK = 5  # checkers on a point that are drawn as large as fits
+STACK = 5  # the number of checkers on a point that sets their size
 
 
 @dataclass(frozen=True)
 class Layout:
-    """All in cells, but `high`, of a checker, in units: half rows, or whole ones in ASCII; 0: it is a letter."""
+    """All in cells, except `high`, of a checker, in units: half rows, or whole ones in ASCII; 0: a letter."""
 
     wide: int  # of a point
     bar: int
@@ -84,11 +84,13 @@ def layout(columns: int, rows: int, ascii: bool) -> Layout | None:
 
 @dataclass(frozen=True)
 class Table:
-    """What is on the board, from the view of the side at the bottom; a step of a move has been made once it is chosen.
+    """The checkers, from the view of the side at the bottom; each step of a move is applied once it is chosen.
 
-    sides    the 25 counts of each side, from its own view          turn, dice   of the position
-    mover    whose places are meant: 1 or −1                        used         dice that have been played
-    hops     (from, to) of the last move, and who made it
+    sides       the 25 counts of each side, from its own view
+    turn, dice  of the position
+    mover       the side whose places are meant: 1 or −1
+    used        played dice
+    hops        (from, to) of the last move; hopped: its side
     """
 
     bottom: int
@@ -112,8 +114,8 @@ class Table:
 
     def place(self, slot: int, upper: bool) -> int | None:
         """The place of the player to move at a spot; None if it is not one."""
-        found = [place for place in range(OFF, BAR + 1) if self.spot(self.mover, place) == (slot, upper)]
-        return found[0] if found else None
+        places = [place for place in range(OFF, BAR + 1) if self.spot(self.mover, place) == (slot, upper)]
+        return places[0] if places else None
 
 
 def table(view: BoardView) -> Table:

@@ -1,7 +1,7 @@
 """A board in characters: texts and shapes are put on cells, which are then read as pieces.
 
 A shape is a region of the plane, not a bitmap, so it is as sharp as the cells allow: four quarter blocks a cell, or a
-letter in ASCII. What is put on a shape, such as a point of a backgammon board, keeps it as its ground.
+letter in ASCII. A thing put on a shape, such as a point of a backgammon board, keeps it as its ground.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from txlab.drawing.boards import BoardPiece, Kind
 QUARTERS = " ▘▝▀▖▌▞▛▗▚▐▜▄▙▟█"
 ROUND = 0.97  # of the radius: at 1 the ends of a small disc would be flat
 DASHES = 4
-STROKE = {"cross": 0.27, "ring": 0.42}  # relative to half the shape; judged by eye from 2 to 15 rows
+STROKE = {"cross": 0.27, "ring": 0.42}  # relative to half the shape; chosen by eye for 2 to 15 rows
 
 
 def ring(x: float, y: float) -> bool:
@@ -90,7 +90,7 @@ class Canvas:
         self.cells = [[Cell() for _ in range(columns)] for _ in range(rows)]
 
     def area(self, top: int, left: int, high: int, wide: int, place: int, merit: float | None = None) -> None:
-        """Let these cells belong to a place."""
+        """Assign these cells to a place."""
         for row in self.cells[max(0, top) : top + high]:
             for cell in row[max(0, left) : left + wide]:
                 cell.place, cell.merit = place, merit
@@ -110,11 +110,11 @@ class Canvas:
                     cell.sign, cell.kind, cell.mask = letter if self.ascii else QUARTERS[mask], kind, mask
 
     def ground(self, cell: Cell) -> Kind:
-        """What is seen behind a thing that is put on this cell; nothing in ASCII, where a shape is letters."""
+        """The ground behind a thing on this cell; none in ASCII, where a shape consists of letters."""
         return cell.kind if cell.mask.bit_count() > 1 and not self.ascii else ""
 
     def write(self, text: str, row: int, column: int, kind: Kind, whole: bool = True) -> None:
-        """Write a text; nothing where it does not fit, or without `whole` what fits. Its blanks cover nothing."""
+        """Write a text if it fits, or without `whole` as much as fits. Its blanks are transparent."""
         if not 0 <= row < len(self.cells) or (whole and not 0 <= column <= len(self.cells[row]) - len(text)):
             return
         for at, sign in enumerate(text, column):

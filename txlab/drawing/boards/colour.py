@@ -1,4 +1,4 @@
-"""The colours of boards that depend on the terminal: what a move is worth, and the tones of squares and points."""
+"""The colours of boards that depend on the terminal: values of moves, and the tones of squares and points."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from txlab.drawing.palette import (
 )
 
 # The value of a move as a colour: blue for losing, amber for winning, the surface itself in between. The hues are
-# colour-blind safe; the lightness changes with the magnitude, so that a large value stands out in any case.
+# colour-blind safe; the lightness changes with the magnitude, so that a large value is visible in any case.
 STEPS = 12
 BAD_256, GOOD_256 = ["g02", "001", "002", "012", "013", "014"], ["g02", "100", "210", "310", "420", "430"]
 BAD_LIGHT_256, GOOD_LIGHT_256 = ["555", "445", "345", "245", "234", "134"], ["555", "554", "543", "542", "532", "530"]
@@ -50,8 +50,8 @@ def tint(merit: float, colours: Colours, dark: bool) -> tuple[RGB | None, RGB | 
     return fill, contrast(fill)
 
 
-# Each tone on the dark and on the light background. Where there are too few colours for quiet ones, its texture is
-# drawn in the place of its blocks.
+# Each tone on the dark and on the light background. With too few colours for quiet tones, a texture replaces its
+# blocks.
 TONE = {
     "even": ("#4a3f35", "#d9c7a8"), "odd": ("#2b3540", "#c3ccd4"), "hole": ("#20262d", "#e6e2d8"),
     "die": ("#d6dadf", "#1f2328"), "pip": ("#0e1013", "#fbfaf7"), "ghost": ("#737b86", "#6a7178"),
@@ -65,7 +65,7 @@ TEXTURE = {"even": "░", "odd": "·", "hole": "·"}
 BLOCKS = tuple(map(ord, QUARTERS[1:]))
 
 
-def textured(piece: BoardPiece) -> str:
+def texture_text(piece: BoardPiece) -> str:
     """The text of a piece in a terminal with too few colours for quiet tones: their blocks are texture."""
     return piece.text.translate(dict.fromkeys(BLOCKS, TEXTURE[piece.kind])) if piece.kind in TEXTURE else piece.text
 

@@ -1,4 +1,4 @@
-"""Connect Four: discs as large as fit, the next one above its column, and below each column what a search thinks of it.
+"""Connect Four: discs as large as fit, the next one above its column, and a search's numbers below each column.
 
 The first player's discs are full, the second's are rings. A place of the board is a column.
 """
@@ -13,7 +13,7 @@ from txlab.drawing.formatting import plain, share
 from txlab.engine.games.connect_four.rules import COLUMNS, ROWS, STRIDE, square_of, winning_squares
 from txlab.engine.games.game import FIRST, SECOND
 
-LEAST_COLUMNS = 45  # where discs are drawn
+LEAST_COLUMNS = 45  # for discs
 BARS = " ▁▂▃▄▅▆▇█"
 LARGEST, MOST_BAR = 40, 5  # units of height of a disc; rows of a bar
 
@@ -64,12 +64,12 @@ def layout(columns: int, rows: int, ascii: bool) -> Layout:
     units = 1 if ascii else 2
     for high in range(LARGEST, 1, -1):
         wide = 2 * high + 1 if ascii else max(5, high | 1)  # odd, so that a text has a middle; room for a value
-        found = Layout(high, wide, wide + 1, units)
-        if found.columns <= columns and found.floor + (5 if high > 5 else 3) <= rows:
+        size = Layout(high, wide, wide + 1, units)
+        if size.columns <= columns and size.floor + (5 if high > 5 else 3) <= rows:
             break
     else:
-        found = Layout(1, 1, max(2, min(5, (columns - 3) // COLUMNS)), units)
-    return Layout(found.high, found.wide, found.step, units, max(0, rows - found.floor - 1))
+        size = Layout(1, 1, max(2, min(5, (columns - 3) // COLUMNS)), units)
+    return Layout(size.high, size.wide, size.step, units, max(0, rows - size.floor - 1))
 
 
 def lines(view: BoardView, columns: int, rows: int, ascii: bool) -> list[list[BoardPiece]]:
@@ -114,7 +114,7 @@ def lines(view: BoardView, columns: int, rows: int, ascii: bool) -> list[list[Bo
         canvas.centre(words, middle, 0, at.columns, "value")
     for column in range(COLUMNS):
         below(canvas, at, view, column, bar)
-    if view.shares:  # of a search: what its numbers are called
+    if view.shares:  # of a search: the names of its numbers
         canvas.write("Q", at.floor + 1, 0, "quiet")
         canvas.write("N", at.floor + 2 + bar, 0, "quiet")
     return canvas.lines()
@@ -127,7 +127,7 @@ def disc(canvas: Canvas, at: Layout, column: int, row: int, side: int, kind: Kin
         sign = letter if canvas.ascii else "●" if side == FIRST else "○" if side == SECOND else "·"
         canvas.write(sign, middle, at.left(column), kind if side else "quiet")
     elif side or not canvas.ascii:
-        name = "ring" if side == SECOND and not canvas.ascii else "disc"  # the letter tells in ASCII
+        name = "ring" if side == SECOND and not canvas.ascii else "disc"  # in ASCII the letter differs
         left, wide = at.left(column) * at.units, at.wide * at.units
         canvas.shape(name, top, left, at.high, wide, kind if side else "hole", letter)
     else:
@@ -156,7 +156,7 @@ def below(canvas: Canvas, at: Layout, view: BoardView, column: int, bar: int) ->
     canvas.centre(number, row, left, at.step, "here" if column == view.cursor else "value")
     value, visits = view.values.get(column), view.shares.get(column)
     if value is not None:
-        sign = "−" if value < 0 else "+"  # where there is no room for a number
+        sign = "−" if value < 0 else "+"  # if a number does not fit
         text = next((text for digits in (2, 1) if len(text := value_text(value, digits)) < at.step), sign)
         canvas.area(row + 1, left, 1, at.step, column, max(-1.0, min(value, 1.0)))
         canvas.centre(plain(text) if canvas.ascii else text, row + 1, left, at.step, "value")
@@ -200,5 +200,5 @@ def sentence(view: BoardView) -> str:
     """ "X to move; column 1: empty; column 4 from below: X O X" """
     signs = view.game.text(view.position).split("/")[::-1]
     stacks = [" ".join(row[column] for row in signs if row[column] != ".") or "empty" for column in range(COLUMNS)]
-    told = "; ".join(f"{column}: {stack}" for column, stack in enumerate(stacks, 1))
-    return f"{turn_words(view)}; columns from below {told}"
+    columns = "; ".join(f"{column}: {stack}" for column, stack in enumerate(stacks, 1))
+    return f"{turn_words(view)}; columns from below {columns}"

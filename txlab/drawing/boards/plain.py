@@ -1,4 +1,4 @@
-"""The board of a game that has no drawing: its position on lines of text, and the names of its moves to choose from."""
+"""The board of a game without a drawing: its position as lines of text, and the names of its moves to choose from."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from txlab.drawing.text import fit, visible, width
 
 
 def lines(view: BoardView, columns: int, rows: int, ascii: bool) -> list[list[BoardPiece]]:
-    """The position, whose turn it is, and as many of the moves as fit, those around the cursor."""
+    """The position, whose turn it is, and as many moves around the cursor as fit."""
     drawn: list[tuple[str, int | None, str]] = [
         (part, None, "first") for part in view.game.text(view.position).split("/")
     ]

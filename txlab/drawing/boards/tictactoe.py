@@ -41,7 +41,7 @@ def lines(view: BoardView, columns: int, rows: int, ascii: bool) -> list[list[Bo
 
 
 def square(canvas: Canvas, view: BoardView, place: int, cell: tuple[int, int], won: bool) -> None:
-    """Draw one square: its mark, or what a move there is worth."""
+    """Draw one square: its mark, or the value of a move there."""
     wide, high = cell
     ascii, side, value = canvas.ascii, view.position[place], view.values.get(place)
     top, left = place // SIDE * (high + 1), place % SIDE * (wide + 1)

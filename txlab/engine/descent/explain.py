@@ -6,8 +6,8 @@ from math import sqrt
 
 from torch import Tensor
 
-from txlab.engine.descent.methods import Method, Settings, Step, told
-from txlab.engine.explain import Explanation, Operand, computed
+from txlab.engine.descent.methods import Method, Settings, Step, format_point
+from txlab.engine.explain import Explaining, Explanation, compute_step
 from txlab.engine.explain import Step as Line
 
 LETTERS = {"rate": "γ", "momentum": "μ", "beta1": "β₁", "beta2": "β₂", "epsilon": "ε"}
@@ -27,39 +27,28 @@ def explain_step(
     names: str = "xy",
     noisy: bool = False,
 ) -> Explanation:
-    """The step that `method` took, and at its end the number that was asked about: its letter `asked` and its formula
-    `what`, if it is not f; `names` are those of the coordinates."""
+    """The step that `method` took, ending with the number being explained: its letter `asked` and, if it is not f, its
+    formula `what`; `names` are the coordinates' names."""
     added = "with noise added to it" if noisy else "of the sample that was drawn" if method.name == "sgd" else ""
-    operands = [
-        Operand("f", f, "what is gone down"),
-        Operand("x", told(taken.point), "the point before"),
-        Operand("f(x)", taken.value),
-        Operand("∇f", numbers(taken.gradient), added),
-    ]
-    operands += [Operand(letter, numbers(value)) for letter, value in taken.letters.items()]
-    used = [*method.uses, *(["epsilon"] if method.name == "adam" else [])]
-    operands += [Operand(LETTERS[name], float(getattr(settings, name))) for name in used]
+    why = Explaining(question, result)
+    why.equation(",  ".join(part for part in (what, method.rule) if part), method.math, method.source)
+    why.input("f", f, "the objective")
+    why.input("x", format_point(taken.point), "the point before")
+    why.input("f(x)", taken.value)
+    why.input("∇f", numbers(taken.gradient), added)
+    for letter, each in taken.letters.items():
+        why.input(letter, numbers(each))
+    for name in [*method.uses, *(["epsilon"] if method.name == "adam" else [])]:
+        why.input(LETTERS[name], float(getattr(settings, name)))
     if taken.trouble:
-        steps = [Line("x ←", "none: the method rests", told(taken.point), taken.trouble)]
+        why.step("x ←", "none: the method rests", format_point(taken.point), taken.trouble)
     else:
-        steps = [
-            Line(
-                f"({', '.join(names)}) ←" if len(taken.point) > 1 else "x ←",
-                method.rule.rpartition("x ← ")[2],
-                told(taken.after.x),
-            )
-        ]
-        steps += [
-            coordinate(method, taken, settings, place, name) for place, name in enumerate(names[: len(taken.point)])
-        ]
-    return Explanation(
-        question=question,
-        equation=",  ".join(part for part in (what, method.rule) if part),
-        math=method.math,
-        source=method.source,
-        operands=operands,
-        steps=[*steps, Line(asked, what.partition(" = ")[2], result, "there")],
-    )
+        point = f"({', '.join(names)}) ←" if len(taken.point) > 1 else "x ←"
+        why.step(point, method.rule.rpartition("x ← ")[2], format_point(taken.after.x))
+        for place, name in enumerate(names[: len(taken.point)]):
+            why.steps.append(coordinate(method, taken, settings, place, name))
+    why.measurement(asked, "there", what.partition(" = ")[2])
+    return why.result()
 
 
 def coordinate(method: Method, taken: Step, settings: Settings, k: int, name: str) -> Line:
@@ -68,17 +57,17 @@ def coordinate(method: Method, taken: Step, settings: Settings, k: int, name: st
     letters = {letter: float(value[k]) for letter, value in taken.letters.items()}
     match method.name:
         case "newton-root":
-            return computed(f"{name} ←", "{} − {} / {}", lambda x, f, g: x - f / g, x, taken.value, gradient)
+            return compute_step(f"{name} ←", "{} − {} / {}", lambda x, f, g: x - f / g, x, taken.value, gradient)
         case "newton-minimum":
-            return computed(f"{name} ←", "{} − {}", lambda x, d: x - d, x, letters["H⁻¹∇f"])
+            return compute_step(f"{name} ←", "{} − {}", lambda x, d: x - d, x, letters["H⁻¹∇f"])
         case "adam":
-            return computed(
+            return compute_step(
                 *(f"{name} ←", "{} − {} · {} / (√{} + {})", lambda x, r, m, v, e: x - r * m / (sqrt(max(v, 0)) + e)),
                 *(x, rate, letters["m̂"], letters["v̂"], settings.epsilon),
             )
         case _:
             direction = letters.get("sign ∇f", letters.get("m", gradient))
-            return computed(f"{name} ←", "{} − {} · {}", lambda x, r, g: x - r * g, x, rate, direction)
+            return compute_step(f"{name} ←", "{} − {} · {}", lambda x, r, g: x - r * g, x, rate, direction)
 
 
 def numbers(tensor: Tensor) -> str:

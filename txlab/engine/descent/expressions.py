@@ -1,10 +1,10 @@
-"""Functions that a person types, in x or in x and y, read by Python's own parser and computed by torch (MATH F1).
+"""Functions that the user types, in x or in x and y, parsed by Python's own parser and computed by torch (MATH F1).
 
     x**3 - 2*x + 1        sin(x)·y²        (1 - x)^2 + 100*(y - x^2)^2
 
-Notable: nothing evaluates the text. `ast` parses it, and what is not on the lists below is refused by name; what is
-left is a tree of sums, products, powers and known functions, computed in float64, so that nothing in it can take long.
-`^` and superscripts are powers, `·` and `×` products, as people write them. torch is imported when a function is first
+Notable: nothing evaluates the text. `ast` parses it, and anything not on the lists below is refused by name; the rest
+is a tree of sums, products, powers and known functions, computed in float64, so evaluation is always fast.
+`^` and superscripts are powers, `·` and `×` products, as in handwriting. torch is imported when a function is first
 computed, so that a scenario can be checked without it.
 """
 
@@ -86,7 +86,7 @@ class Expression:
 
     @cached_property
     def _compute(self) -> Callable[[Mapping[str, Tensor]], Tensor]:
-        return _compiled(self.tree)
+        return _compile(self.tree)
 
 
 def expression(text: str) -> Expression:
@@ -105,39 +105,39 @@ def expression(text: str) -> Expression:
         raise LabError(
             f"{text[:60]!a} is not a formula; write it as in x**2 - 2, sin(x)*y, exp(-x**2): products need a *{bars}"
         ) from None
-    found: set[str] = set()
-    node = _read(line.value, found)
-    return Expression(text, tuple(name for name in VARIABLES if name in found), node)
+    variables: set[str] = set()
+    node = _read(line.value, variables)
+    return Expression(text, tuple(name for name in VARIABLES if name in variables), node)
 
 
-def _read(node: ast.AST, found: set[str]) -> Node:
-    """A node of our own for one of Python's; the variables in it are added to `found`."""
+def _read(node: ast.AST, variables: set[str]) -> Node:
+    """A node of our own for one of Python's; the variables in it are added to `variables`."""
     match node:
         case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
             if abs(value) > LARGEST:
                 raise LabError(f"a number is at most {LARGEST:g}")
             return Number(float(value))
         case ast.Name(id=name) if name in VARIABLES:
-            found.add(name)
+            variables.add(name)
             return Variable(name)
         case ast.Name(id=name) if name in CONSTANTS:
             return Number(CONSTANTS[name])
         case ast.Name(id=name) if name in FUNCTIONS:
             values = "(x)" if FUNCTIONS[name][0] == 1 else "(x, 1)"
-            raise LabError(f"{name} is a function; write what it is of in parentheses, as in {name}{values}")
+            raise LabError(f"{name} is a function; write its argument in parentheses, as in {name}{values}")
         case ast.Name(id=name):
             raise LabError(f"{name[:30]!a} is unknown{choices(name, [*VARIABLES, *CONSTANTS, *FUNCTIONS])}")
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return Applied(operator.neg, (_read(operand, found),))
+            return Applied(operator.neg, (_read(operand, variables),))
         case ast.UnaryOp(op=ast.UAdd(), operand=operand):
-            return _read(operand, found)
+            return _read(operand, variables)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATIONS:
-            return Applied(OPERATIONS[type(op)], (_read(left, found), _read(right, found)))
+            return Applied(OPERATIONS[type(op)], (_read(left, variables), _read(right, variables)))
         case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in FUNCTIONS:
             count, function = FUNCTIONS[name]
             if len(arguments) != count:
                 raise LabError(f"{name} takes {count} value{'s' * (count > 1)}; {len(arguments)} are given")
-            return Applied(function, tuple(_read(argument, found) for argument in arguments))
+            return Applied(function, tuple(_read(argument, variables) for argument in arguments))
         case ast.Call(func=ast.Name(id=name)) if name in (*VARIABLES, *CONSTANTS):
             raise LabError(f"{name} is a number and not a function; products need a *, as in {name}*(x + 1)")
         case ast.Call(func=ast.Name(id=name)):
@@ -149,7 +149,7 @@ def _read(node: ast.AST, found: set[str]) -> Node:
             raise LabError(f"a formula has numbers, x, y, + - * / **, and functions; {kind} is none of them")
 
 
-def _compiled(node: Node) -> Callable[[Mapping[str, Tensor]], Tensor]:
+def _compile(node: Node) -> Callable[[Mapping[str, Tensor]], Tensor]:
     """What computes a node from the values of the variables."""
     import torch
 
@@ -160,5 +160,5 @@ def _compiled(node: Node) -> Callable[[Mapping[str, Tensor]], Tensor]:
         name = node.name
         return lambda values: values[name]
     function = getattr(torch, node.what) if isinstance(node.what, str) else node.what  # a name of FUNCTIONS
-    inner = [_compiled(each) for each in node.nodes]
+    inner = [_compile(each) for each in node.nodes]
     return lambda values: function(*(each(values) for each in inner))

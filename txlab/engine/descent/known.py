@@ -1,4 +1,4 @@
-"""Functions that methods are compared on, with a start and a part of the plane where one sees how they differ."""
+"""Functions for comparing methods, each with a start and a part of the plane where the methods differ visibly."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DOWN = ("gradient", "momentum", "adam", "newton-minimum")
 
 @dataclass(frozen=True)
 class Known:
-    """A function, where methods begin, the region (middle, half its height) and what is to be seen; `rates` of methods;
+    """A function, where methods begin, the region (middle, half its height) and what to look for; `rates` of methods;
     `on`, the methods that take part."""
 
     name: str
@@ -29,7 +29,7 @@ class Known:
     rates: Mapping[str, float] = field(default_factory=dict)
     on: tuple[str, ...] = DOWN
     data: Mapping[str, float] | None = None
-    """Points to put a line through, in place of f: the table [data] of a scenario."""
+    """Points to fit a line to, instead of f: the table [data] of a scenario."""
 
 
 def rates(gradient: float, adam: float) -> dict[str, float]:
@@ -41,7 +41,7 @@ KNOWN = (
     Known("Rosenbrock", "(1 - x)**2 + 100*(y - x**2)**2", (-1.2, 1.0), (0.0, 0.9), 1.6,
           "a bent valley, steep across", rates(0.001, 0.1)),
     Known("Himmelblau", "(x**2 + y - 11)**2 + (x + y**2 - 7)**2", (1.5, 4.5), (0.0, 0.0), 5.0,
-          "four minima, all 0: where one lands depends", rates(0.01, 0.3)),
+          "four minima, all 0: which one is reached depends", rates(0.01, 0.3)),
     Known("Beale", "(1.5 - x + x*y)**2 + (2.25 - x + x*y**2)**2 + (2.625 - x + x*y**3)**2", (1.0, 1.5), (1.5, 0.5), 2.2,
           "flat far out, minimum at (3, 0.5)", rates(0.01, 0.1)),
     Known("a ravine", "10*x**2 + y**2", (1.0, 2.0), (0.0, 0.6), 2.0,

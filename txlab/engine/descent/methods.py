@@ -1,8 +1,7 @@
-"""Newton's method and descent, one step at a time, and what is wrong when it is (MATH F1–F3).
+"""Newton's method and descent, one step at a time, and why a method fails when it does (MATH F1–F3).
 
 Every method is a rule for the next point from the value, the gradient and, for Newton's, the second derivatives, all by
-automatic differentiation in float64. Whatever keeps a method from going on is said in a sentence and ends it; nothing
-is looped on.
+automatic differentiation in float64. A method that cannot continue ends with a sentence that says why; nothing retries.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class State:
 class Step:
     """One step: the point before it, value and gradient there, the new state, and the letters of the rule with values.
 
-    trouble  a sentence, if the method cannot go on; `after` is then the state before it
+    trouble  a sentence, if the method cannot continue; `after` is then the state before it
     """
 
     point: Tensor
@@ -191,30 +190,35 @@ def step(
         gradient = gradient + noise
     here = Step(state.x, float(value), gradient, state)
     if not bool(value.isfinite()):
-        return replace(here, trouble=f"f is not defined at {told(state.x)}")
+        return replace(here, trouble=f"f is not defined at {format_point(state.x)}")
     if not bool(gradient.isfinite().all()):
-        return replace(here, trouble=f"f has no gradient at {told(state.x)}")
+        return replace(here, trouble=f"f has no gradient at {format_point(state.x)}")
     try:
         after, letters = method.move(state, f, gradient, settings)
     except ValueError as error:
-        return replace(here, trouble=f"at {told(state.x)}: {error}")
+        return replace(here, trouble=f"at {format_point(state.x)}: {error}")
     if float(after.x.abs().max()) > FURTHEST or not bool(after.x.isfinite().all()):
         return replace(
-            here, trouble=f"it diverges: the step from {told(state.x)} leads to {told(after.x)}", letters=letters
+            here,
+            trouble=f"it diverges: the step from {format_point(state.x)} leads to {format_point(after.x)}",
+            letters=letters,
         )
     if not bool(f(after.x).isfinite()):
-        return replace(here, trouble=f"the step from {told(state.x)} leads to {told(after.x)}, where f is not defined")
+        return replace(
+            here,
+            trouble=f"the step from {format_point(state.x)} leads to {format_point(after.x)}, where f is not defined",
+        )
     return replace(here, after=replace(after, t=state.t + 1), letters=letters)
 
 
-def told(x: Tensor) -> str:
+def format_point(x: Tensor) -> str:
     """ "x = 1.5", "(1.5, −2)" """
     numbers = [f"{float(each):.4g}".replace("-", "−") for each in x]
     return f"x = {numbers[0]}" if len(numbers) == 1 else f"({', '.join(numbers)})"
 
 
 def cycle(path: Sequence[Tensor]) -> int:
-    """After how many steps a path has come back to where it is, without having stood still; 0 = it has not."""
+    """After how many steps a path has returned to its current point, having moved in between; 0 = it has not."""
     here = path[-1]
     scale = 1 + float(here.abs().max())
     for back in range(2, min(LONGEST_CYCLE + 1, len(path))):

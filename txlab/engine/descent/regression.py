@@ -1,7 +1,7 @@
 """Linear regression: the mean squared error of a line v = w u + b as a function of w and b (MATH F4; Wang §2).
 
 Erratum: Wang lets the inner loop of stochastic descent run over m, which is his letter for parameters; it runs over the
-n samples, each once an epoch, in an order that is drawn anew for each epoch.
+n samples, each once an epoch, in an order drawn afresh for each epoch.
 """
 
 from __future__ import annotations

@@ -6,15 +6,15 @@ window of i, and cᵢ = Σⱼ M_ij,
 
     L = −Σ_ij M_ij ln σ(v_i·u_j) − (K/N) Σ_ik cᵢ ln σ(−v_i·u_nₖ)
 
-is the sum over Σᵢ cᵢ pairs, each with the N noise words of its strip at the weight K/N in place of K words of its own.
-All gradients are taken at the weights before the block.
+is the sum over Σᵢ cᵢ pairs, each with the N noise words of its strip at the weight K/N instead of K words drawn for it
+alone. All gradients are taken at the weights before the block.
 
-Notable: a noise word that is also the context counts as noise (the C program skips it). Steps that are made one after
-the other end where a pair is learnt; their sum does not, and a word that stands in many pairs of a block would be
-thrown past its place, further each time. So no row moves by more than LONGEST in one block.
+Notable: a noise word that is also the context counts as noise (the C program skips it). Sequential steps shrink as a
+pair is learnt; their sum does not, and a word that occurs in many pairs of a block would overshoot, further each time.
+So no row moves by more than LONGEST in one block.
 
-The operations of a block are small: starting one costs about as much as its arithmetic. So whatever does not depend on
-the tables is worked out before, for a whole stretch of text at once (`cut`).
+The operations of a block are small: starting one costs about as much as its arithmetic. So everything that does not
+depend on the tables is precomputed for a whole stretch of text (`cut`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LONGEST = 0.25  # benchmarks/RESULTS.md, "Words"; without it, 256 centres a bloc
 
 @dataclass(frozen=True)
 class Stretch:
-    """B centres and what stands around them; B is a multiple of STRIP.
+    """B centres and their surroundings; B is a multiple of STRIP.
 
     tokens         (B + 2 reach) word ids, the centres in the middle
     before, after  (B) how many words before and after belong to each window; 0 and 0 = not a centre
@@ -67,7 +67,7 @@ class Stretch:
 
 
 class Places(NamedTuple):
-    """Where each word stands in a list of words: words[k] at order[starts[k]], …, order[starts[k + 1] − 1]."""
+    """Where each word occurs in a list of words: words[k] at order[starts[k]], …, order[starts[k + 1] − 1]."""
 
     words: Tensor
     order: Tensor
@@ -93,8 +93,8 @@ def places(words: Tensor, size: int) -> list[Places]:
     kind = numbers >> bits
     first = np.flatnonzero(np.diff(kind, prepend=-1))
     ends = np.searchsorted(first, np.arange(size, len(ids), size)).tolist()
-    found = (kind[first] % most, numbers & ((1 << bits) - 1), first % size)
-    each, order, starts = (words.new_tensor(numbers) for numbers in found)
+    occurrences = (kind[first] % most, numbers & ((1 << bits) - 1), first % size)
+    each, order, starts = (words.new_tensor(numbers) for numbers in occurrences)
     return [*map(Places, each.tensor_split(ends), torch.split(order, size), starts.tensor_split(ends))]
 
 

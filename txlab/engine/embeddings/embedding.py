@@ -26,9 +26,9 @@ class Embedding:
     vectors  (V, D) float32: v, the vectors of centres; those of contexts in CBOW
     counts   (V) int64 occurrences in the text, if known
     context  (V, D) float32: u, if there is one row a word
-    title    where they come from, for a person: "words-docs@1200", "glove.6B.100d.txt"
+    title    where they come from, for display: "words-docs@1200", "glove.6B.100d.txt"
     broken   words of a file that were not UTF-8
-    left_out words of a file that were there already, or of which nothing was left
+    left_out words of a file that were duplicates, or empty after cleaning
     """
 
     words: tuple[str, ...]

@@ -1,7 +1,7 @@
-"""Word vectors against what people say: analogy questions and pairs of words with human scores (MATH K6; Mikolov et al.
+"""Word vectors against human judgement: analogy questions and pairs of words with human scores (MATH K6; Mikolov et al.
 2013a, questions-words.txt; Finkelstein et al. 2002, WordSim-353; Hill et al. 2015, SimLex-999).
 
-A question or a pair with a word that has no vector is left out, and how many are left in is said beside the result.
+A question or a pair with a word that has no vector is left out, and the result comes with the number that remain.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ import numpy as np
 
 from txlab.engine.embeddings.embedding import Embedding
 from txlab.engine.embeddings.neighbours import cosine
-from txlab.errors import LabError, located
+from txlab.errors import LabError, prefix_errors
 from txlab.files import read_regular
 
 LARGEST = 64 << 20  # bytes of a file of questions
 SCORES_AT_ONCE = 4_000_000
-RESTRICTED = 300_000  # the most frequent words, of which gensim, too, takes so many
+RESTRICTED = 300_000  # the most frequent words, as many as gensim takes
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two words, and how alike people find them."""
+    """Two words, and how similar people rate them."""
 
     one: str
     other: str
@@ -68,7 +68,7 @@ class Agreement:
 
 
 def read_evaluation(path: Path) -> list[Section] | list[Pair]:
-    """Read a file of either form, recognized by its contents, also as .gz; "#" begins a comment.
+    """Read a file of either form, recognised by its contents, also as .gz; "#" begins a comment.
 
     questions  sections ": name", then four words a line
     pairs      two words and a number a line, with tabs, commas or spaces between them; the first line may be a heading
@@ -76,14 +76,14 @@ def read_evaluation(path: Path) -> list[Section] | list[Pair]:
     LabError, one sentence with the line, for anything else.
     """
     try:
-        text = unpacked(read_regular(path, LARGEST)).decode("utf-8-sig")
+        text = unpack(read_regular(path, LARGEST)).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise LabError(f"{path} is not UTF-8: {error.reason}") from None
     except (OSError, ValueError) as error:
         raise LabError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     numbered = list(enumerate(text.split("\n"), 1))
     lines = {number: line.strip() for number, line in numbered if line.strip() and not line.startswith("#")}
-    with located(path):
+    with prefix_errors(path):
         if not lines:
             raise LabError("it has neither analogy questions nor pairs of words")
         first = next(iter(lines.values()))
@@ -92,17 +92,17 @@ def read_evaluation(path: Path) -> list[Section] | list[Pair]:
         return pairs_of(lines)
 
 
-def unpacked(data: bytes) -> bytes:
+def unpack(data: bytes) -> bytes:
     """The contents of a gzip file, at most LARGEST bytes, or else the data itself. OSError if it is damaged."""
     if not data.startswith(b"\x1f\x8b"):
         return data
     try:
-        found = gzip.GzipFile(fileobj=io.BytesIO(data)).read(LARGEST + 1)
+        content = gzip.GzipFile(fileobj=io.BytesIO(data)).read(LARGEST + 1)
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise OSError(0, "it is a damaged gzip file") from None
-    if len(found) > LARGEST:
+    if len(content) > LARGEST:
         raise OSError(0, f"it is larger than {LARGEST >> 20} MiB, unpacked")
-    return found
+    return content
 
 
 def questions_of(lines: Mapping[int, str]) -> list[Section]:
@@ -150,7 +150,7 @@ def number_in(fields: Sequence[str]) -> float | None:
     return float(fields[2])
 
 
-def folded(words: Sequence[str], fold: bool) -> list[str]:
+def fold_case(words: Sequence[str], fold: bool) -> list[str]:
     """The words as they are compared: in upper case, as gensim does, or as they are."""
     return [word.upper() for word in words] if fold else list(words)
 
@@ -168,14 +168,14 @@ def analogies(
 ) -> list[Accuracy]:
     """How many questions of each section are answered with d: argmax cos(x, b − a + c), without a, b and c (3CosAdd).
 
-    fold  upper and lower case do not differ: a word means its most frequent form, and each form of d is right
-    most  only so many of the most frequent words are asked and answer
+    fold  ignore case: a word means its most frequent form, and every form of d is right
+    most  questions and answers are restricted to this number of the most frequent words
     """
-    names = folded(embedding.words[:most], fold)
+    names = fold_case(embedding.words[:most], fold)
     rows, units = rows_by_name(names), embedding.units[:most]
     answers = []
     for section in sections:
-        asked = [tuple(folded(question, fold)) for question in section.questions]
+        asked = [tuple(fold_case(question, fold)) for question in section.questions]
         known = [question for question in asked if all(word in rows for word in question)]
         right, size = 0, max(1, SCORES_AT_ONCE // max(1, len(names)))
         for start in range(0, len(known), size):
@@ -202,14 +202,14 @@ def total(answers: Sequence[Accuracy]) -> Accuracy:
 
 def agreement(embedding: Embedding, pairs: Sequence[Pair], fold: bool = True, most: int = RESTRICTED) -> Agreement:
     """How well the cosines of pairs order them as people do; `fold` and `most` as in `analogies`."""
-    rows = rows_by_name(folded(embedding.words[:most], fold))
-    found, scores = [], []
+    rows = rows_by_name(fold_case(embedding.words[:most], fold))
+    cosines, scores = [], []
     for pair in pairs:
-        one, other = folded([pair.one, pair.other], fold)
+        one, other = fold_case([pair.one, pair.other], fold)
         if one in rows and other in rows:
-            found.append(cosine(embedding.vectors[rows[one][0]], embedding.vectors[rows[other][0]]))
+            cosines.append(cosine(embedding.vectors[rows[one][0]], embedding.vectors[rows[other][0]]))
             scores.append(pair.score)
-    return Agreement(spearman(np.array(found), np.array(scores)), len(scores), len(pairs))
+    return Agreement(spearman(np.array(cosines), np.array(scores)), len(scores), len(pairs))
 
 
 def spearman(x: np.ndarray, y: np.ndarray) -> float:
@@ -223,7 +223,7 @@ def spearman(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def ranks(x: np.ndarray) -> np.ndarray:
-    """The ranks of numbers (n), from 1; equal ones have the mean of theirs.
+    """The ranks of numbers (n), from 1; ties get their mean rank.
 
     >>> ranks(np.array([3.0, 1.0, 3.0, 2.0])).tolist()
     [3.5, 1.0, 3.5, 2.0]

@@ -5,11 +5,11 @@ nlp.stanford.edu/projects/glove).
     word2vec-binary  a line "V D", then for each word: "word ", D float32 in little endian, and in the C program "\\n"
     glove            the lines of word2vec without the first
 
-Notable: the format is known by the contents. Nothing that a file claims is believed: a header is compared with the size
-of the file before memory is taken, a number must be finite. In a text the numbers are the last D fields of a line,
-since some words of GloVe's largest file have spaces in them. Published files have words that the C program cut within a
-character, and words that occur twice: the bytes are replaced, the first vector counts (as in gensim), and how many
-there were belongs to the result.
+Notable: the format is recognised by the contents, and no claim of a file is trusted: a header is compared with the size
+of the file before memory is allocated, a number must be finite. In a text the numbers are the last D fields of a line,
+since some words of GloVe's largest file contain spaces. Published files have words that the C program cut within a
+character, and words that occur twice: the bytes are replaced, the first vector counts (as in gensim), and the result
+says how many there were.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy as np
 import orjson
 
 from txlab.engine.embeddings.embedding import Embedding
-from txlab.errors import LabError, choices, located
+from txlab.errors import LabError, choices, prefix_errors
 from txlab.files import atomic_write, open_regular
 
 Decoding = Literal["replace", "ignore", "strict"]
@@ -35,21 +35,21 @@ VectorFormat = Literal["word2vec", "word2vec-binary", "glove"]
 FORMATS: tuple[str, ...] = get_args(VectorFormat)
 
 LARGEST = 8 << 30  # bytes of the vectors in memory; GoogleNews' 3 million words take 3.6 GB
-SMALL = 1 << 20  # bytes that a header need not justify: where the file ends, or which line is short, says more
+SMALL = 1 << 20  # bytes accepted without checking the header: where the file ends, or which line is short, says more
 LONGEST_LINE = 1 << 20  # bytes
 LONGEST_WORD = 1000  # bytes
-PIECE = 1 << 20  # bytes of a binary file read at once
-LINES = 256  # parsed at once
+PIECE = 1 << 20  # bytes of a binary file per read
+LINES = 256  # parsed per call
 WHITE_SPACE = re.compile(r"[ \t\n\v\f\r]")  # ends a word
 NUMBER = re.compile(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(nan|inf(inity)?)", re.IGNORECASE)
 
 
 @dataclass
 class Reading:
-    """The words that were read so far, each once.
+    """The words read so far, each once.
 
-    decoding  what is done with bytes that are not UTF-8; `broken` words had some
-    left_out  words that were there already, or of which nothing is left
+    decoding  how bytes that are not UTF-8 are decoded; `broken` words had some
+    left_out  words that were duplicates, or empty after cleaning
     """
 
     decoding: Decoding
@@ -59,7 +59,7 @@ class Reading:
 
     def add(self, data: bytes) -> bool:
         """Add a word, and return whether its vector counts. LabError if it is empty, too long, or not UTF-8 where that
-        is asked for."""
+        is required."""
         if not data:
             raise LabError("there is no word")
         if len(data) > LONGEST_WORD:
@@ -86,7 +86,7 @@ def read_vectors(path: Path, decoding: Decoding = "replace") -> Embedding:
     """
     reading = Reading(decoding)
     try:
-        with os.fdopen(open_regular(path), "rb") as file, located(path):
+        with os.fdopen(open_regular(path), "rb") as file, prefix_errors(path):
             vectors = read(file, os.fstat(file.fileno()).st_size, reading)
             words = tuple(reading.words)
             require_finite(words, vectors)
@@ -96,7 +96,7 @@ def read_vectors(path: Path, decoding: Decoding = "replace") -> Embedding:
 
 
 def read(file: BinaryIO, size: int, reading: Reading) -> np.ndarray:
-    """The vectors (V, D) of an open file of so many bytes, and their words into `reading`."""
+    """Return the vectors (V, D) of an open file of the given size, and add their words to `reading`."""
     first = file.readline(LONGEST_LINE)
     header = re.fullmatch(rb"([0-9]{1,18}) ([0-9]{1,18})[ \r]*\n?", first)
     if header is None:
@@ -112,29 +112,29 @@ def read(file: BinaryIO, size: int, reading: Reading) -> np.ndarray:
     count, width = int(header[1]), int(header[2])
     if not count or not width:
         raise LabError(f"its header says {count} words of {width} numbers")
-    said, rest = f"its header says {count:,} words", size - len(first)
+    claim, rest = f"its header says {count:,} words", size - len(first)
     start = file.read(LONGEST_LINE)
     file.seek(len(first))
     if is_text(start, width):
-        return read_text(file, empty(count, width, 2, rest, said), 2, reading)
-    return read_binary(file, empty(count, width, 4, rest, said), reading)
+        return read_text(file, empty(count, width, 2, rest, claim), 2, reading)
+    return read_binary(file, empty(count, width, 4, rest, claim), reading)
 
 
-def empty(count: int, width: int, least: int, size: int, said: str) -> np.ndarray:
+def empty(count: int, width: int, least: int, size: int, claim: str) -> np.ndarray:
     """Memory for (count, width) vectors, if `size` bytes can hold as many: `least` a number, 2 a word and its end."""
     needed = count * (width * least + 2) - 1  # the last line may be without its end
     if needed > max(size, SMALL):
-        raise LabError(f"{said} of {width:,} numbers, which take {needed:,} bytes at least, and it has {size:,}")
+        raise LabError(f"{claim} of {width:,} numbers, which take {needed:,} bytes at least, and it has {size:,}")
     if count * width * 4 > LARGEST:
-        raise LabError(f"{said} of {width:,} numbers; at most {LARGEST >> 30} GiB of vectors are read")
+        raise LabError(f"{claim} of {width:,} numbers; at most {LARGEST >> 30} GiB of vectors are read")
     return np.empty((count, width), dtype=np.float32)
 
 
 def is_text(start: bytes, width: int) -> bool:
-    """Whether what follows a header is lines: the first is one, or at least nothing is binary, so that it is told what
-    is wrong with it."""
+    """Whether lines follow a header: the first is one, or at least nothing is binary, so that the error names the
+    faulty line."""
     try:
-        numbers = parted(start.partition(b"\n")[0], width)[1]
+        numbers = split_line(start.partition(b"\n")[0], width)[1]
     except LabError:
         numbers = b""
     if all(map(NUMBER.fullmatch, numbers.split(b" "))):
@@ -155,42 +155,42 @@ def read_text(file: BinaryIO, vectors: np.ndarray, line: int, reading: Reading) 
     for row in range(0, count, LINES):
         numbers, counts = [], []
         for place, each in enumerate(islice(lines, min(LINES, count - row)), line + row):
-            with located(f"line {place}"):
-                word, fields = parted(each, width)
+            with prefix_errors(f"line {place}"):
+                word, fields = split_line(each, width)
                 counts.append(reading.add(word))
                 numbers.append(fields)
         if len(numbers) < min(LINES, count - row):
             raise LabError(f"it ends after {row + len(numbers):,} of {count:,} words")
-        found = parsed(numbers, width)
-        if found is None:
-            found = np.stack([one_by_one(each, place) for place, each in enumerate(numbers, line + row)])
-        found = found[counts]
-        vectors[filled : filled + len(found)] = found
-        filled += len(found)
+        parsed_rows = parse_rows(numbers, width)
+        if parsed_rows is None:
+            parsed_rows = np.stack([one_by_one(each, place) for place, each in enumerate(numbers, line + row)])
+        parsed_rows = parsed_rows[counts]
+        vectors[filled : filled + len(parsed_rows)] = parsed_rows
+        filled += len(parsed_rows)
     if rest := file.read(1000).strip():
-        raise LabError(f"it goes on after the {count:,} words of its header, with {rest[:20]!r}")
+        raise LabError(f"it continues after the {count:,} words of its header, with {rest[:20]!r}")
     return vectors[:filled]
 
 
-def parted(line: bytes, width: int) -> tuple[bytes, bytes]:
+def split_line(line: bytes, width: int) -> tuple[bytes, bytes]:
     """A line's word and its `width` numbers, with one space between them."""
     if len(line) == LONGEST_LINE:
         raise LabError(f"it is longer than {LONGEST_LINE:,} bytes")
     line = line.rstrip(b" \r\n")
     word, _, numbers = line.partition(b" ")
-    found = numbers.count(b" ") + 1
-    if found > width:
-        # A word with spaces in it is one if what is too much is not numbers.
+    count = numbers.count(b" ") + 1
+    if count > width:
+        # A surplus of fields is a word with spaces in it, unless they are numbers.
         word, *rest = line.rsplit(b" ", width)
         numbers = b" ".join(rest)
         if NUMBER.fullmatch(word.rpartition(b" ")[2]):
-            raise LabError(f"it has {found:,} numbers, and the vectors have {width:,}")
-    elif found < width or not numbers:
-        raise LabError(f"it has {found if numbers else 0:,} numbers, and the vectors have {width:,}")
+            raise LabError(f"it has {count:,} numbers, and the vectors have {width:,}")
+    elif count < width or not numbers:
+        raise LabError(f"it has {count if numbers else 0:,} numbers, and the vectors have {width:,}")
     return word, numbers
 
 
-def parsed(rows: list[bytes], width: int) -> np.ndarray | None:
+def parse_rows(rows: list[bytes], width: int) -> np.ndarray | None:
     """The numbers of the rows (n, width), or None if they are not all written as in JSON, the fast way to read them."""
     text = b" ".join(rows)
     if text.translate(None, b"0123456789+-.eE ") or b"-0 " in text + b" ":  # an integer, of which there is no −0
@@ -212,7 +212,7 @@ def one_by_one(numbers: bytes, line: int) -> np.ndarray:
 
 
 def read_binary(file: BinaryIO, vectors: np.ndarray, reading: Reading) -> np.ndarray:
-    """Fill `vectors` (V, D) from what follows the header of a binary file; return those that count."""
+    """Fill `vectors` (V, D) from the part after the header of a binary file; return those that count."""
     count, width = vectors.shape
     held, at, filled = b"", 0, 0
     for row in range(count):
@@ -222,13 +222,13 @@ def read_binary(file: BinaryIO, vectors: np.ndarray, reading: Reading) -> np.nda
                 where = f"it ends after {row:,} of {count:,} words" if space >= 0 or len(held) == at else ""
                 raise LabError(where or f"word {row + 1} has no end within {min(len(held) - at, LONGEST_WORD):,} bytes")
             held, at = held[at:] + more, 0
-        with located(f"word {row + 1}"):
+        with prefix_errors(f"word {row + 1}"):
             counts = reading.add(held[at:space].lstrip(b"\n"))
         vectors[filled] = np.frombuffer(held, "<f4", width, space + 1)
         filled += counts
         at = space + 1 + 4 * width
     if rest := (held[at:] + file.read(20)).removeprefix(b"\n"):
-        raise LabError(f"it goes on after the {count:,} words of its header, with {rest[:20]!r}")
+        raise LabError(f"it continues after the {count:,} words of its header, with {rest[:20]!r}")
     return vectors[:filled]
 
 

@@ -2,7 +2,7 @@
 
 >>> tree = huffman([4, 2, 1, 1])
 >>> [tree.code(word) for word in range(4)]
-['0', '10', '110', '111']
+['1', '01', '001', '000']
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class HuffmanTree:
     @property
     def lengths(self) -> np.ndarray:
         """Decisions from the root to each word, (V)."""
-        found: np.ndarray = np.abs(self.turns).sum(1)
-        return found
+        lengths: np.ndarray = np.abs(self.turns).sum(1)
+        return lengths
 
 
 def huffman(counts: Sequence[int] | np.ndarray) -> HuffmanTree:
     """The tree that minimises Σ count · length: the two rarest nodes are joined, until one is left.
 
-    Of equally rare ones the one made first is taken, so the same counts give the same tree.
+    Among equally rare nodes the oldest is taken, so the same counts give the same tree.
     """
     words = len(counts)
     heap = [(int(count), word) for word, count in enumerate(counts)]

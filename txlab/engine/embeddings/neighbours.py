@@ -1,4 +1,4 @@
-"""What word vectors are asked: nearest words, analogies, and pictures in the plane (MATH K6)."""
+"""Queries to word vectors: nearest words, analogies, and pictures in the plane (MATH K6)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from txlab.engine.explain import Explanation, Operand, Step, computed
+from txlab.engine.explain import Explaining, Explanation
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
@@ -30,14 +30,14 @@ def cosine(v: np.ndarray, w: np.ndarray) -> float:
 def nearest(units: np.ndarray, query: np.ndarray, count: int, without: Sequence[int] = ()) -> list[tuple[int, float]]:
     """The `count` rows of `units` (V, D), each of length 1, with the largest cosine to `query` (D), the largest first.
 
-    without  rows that are no answer, such as the words of the question; of equal ones the more frequent (lower) first
+    without  rows to leave out, such as the words of the question; ties go to the more frequent (lower) row
     """
-    # Not by BLAS, whose threads another thread's product may hold for long: the console asks this between two keys.
+    # Not by BLAS, whose threads may be busy with another product: the console calls this between two keys.
     cosines = np.einsum("vd,d->v", units, unit(query).astype(units.dtype))
     cosines[list(without)] = -np.inf
     count = min(count, len(units) - len(set(without)))
-    found = np.argpartition(-cosines, count - 1)[:count] if 0 < count < len(units) else np.arange(len(units))
-    order = found[np.lexsort((found, -cosines[found]))][:count]
+    largest = np.argpartition(-cosines, count - 1)[:count] if 0 < count < len(units) else np.arange(len(units))
+    order = largest[np.lexsort((largest, -cosines[largest]))][:count]
     return sorted(((int(row), cosine(units[row], query)) for row in order), key=lambda each: -each[1])
 
 
@@ -48,33 +48,30 @@ def analogy(units: np.ndarray, a: int, b: int, c: int, count: int) -> list[tuple
 
 
 def explain_similarity(words: tuple[str, str], v: np.ndarray, w: np.ndarray) -> Explanation:
-    """Why the cosine of two words is what it is, for their vectors (D)."""
+    """Explain the cosine of two words from their vectors (D)."""
     result = cosine(v, w)
     v, w = v.astype(np.float64), w.astype(np.float64)
     dot, one, other = float(v @ w), float(np.linalg.norm(v)), float(np.linalg.norm(w))
     a, b = words
-    return Explanation(
-        question=f"why are {a!r} and {b!r} alike by {result:.3f}?",
-        equation="cos(v, w) = v·w / (‖v‖ ‖w‖)",
-        math="K6",
-        source="Mikolov et al. 2013c",
-        operands=[Operand("v", v.tolist(), a), Operand("w", w.tolist(), b)],
-        steps=[
-            Step("v·w", f"Σ over {len(v)} components", dot),
-            Step("‖v‖", f"the length of {a}", one),
-            Step("‖w‖", f"the length of {b}", other),
-            computed("cos", "{} / ({} · {})", lambda x, y, z: x / (y * z), dot, one, other)
-            if result
-            else Step("cos", "a vector of length 0, or at right angles", 0.0),
-        ],
-    )
+    why = Explaining(f"why are {a!r} and {b!r} alike by {result:.3f}?", result)
+    why.equation("cos(v, w) = v·w / (‖v‖ ‖w‖)", "K6", "Mikolov et al. 2013c")
+    why.input("v", v.tolist(), a)
+    why.input("w", w.tolist(), b)
+    why.step("v·w", f"Σ over {len(v)} components", dot)
+    why.step("‖v‖", f"the length of {a}", one)
+    why.step("‖w‖", f"the length of {b}", other)
+    if result:
+        why.compute("cos", "{} / ({} · {})", lambda x, y, z: x / (y * z), dot, one, other)
+    else:
+        why.step("cos", "a vector of length 0, or at right angles", 0.0)
+    return why.result()
 
 
 def principal_axes(vectors: np.ndarray, count: int = 2) -> tuple[np.ndarray, np.ndarray]:
     """The `count` directions (count, D) along which the rows differ most, and each one's share of the variance.
 
-    A direction points so that its largest component is positive; otherwise its sign would be arbitrary. Directions that
-    D numbers do not have are zeros; all shares are 0 where nothing varies.
+    A direction points so that its largest component is positive; otherwise its sign would be arbitrary. Directions
+    beyond the D-th are zeros; all shares are 0 where nothing varies.
     """
     centred = vectors - vectors.mean(0) if len(vectors) else vectors
     strengths, directions = np.linalg.eigh(centred.T.astype(np.float64) @ centred)
@@ -97,5 +94,5 @@ def rotation(vectors: np.ndarray, before: np.ndarray) -> np.ndarray:
     R = U Wᵀ of the singular value decomposition XᵀY = U Σ Wᵀ (Schönemann 1966).
     """
     left, _, right = np.linalg.svd(vectors.T.astype(np.float64) @ before)
-    found: np.ndarray = left @ right
-    return found
+    rotation_matrix: np.ndarray = left @ right
+    return rotation_matrix

@@ -1,4 +1,4 @@
-"""Four objectives of word vectors, for a hidden vector h and the word o that stands near it (MATH K4, K5).
+"""Four objectives of word vectors, for a hidden vector h and the word o near it (MATH K4, K5).
 
     softmax               L = −ln p(o),  p(w) = exp(u_w·h) / Σₓ exp(uₓ·h)                        Wang (5)–(9)
     negative sampling     L = −ln σ(u_o·h) − Σₖ ln σ(−u_nₖ·h)                                     Wang (10)–(12)
@@ -23,7 +23,7 @@ from torch.nn.functional import logsigmoid
 
 
 class Scored(NamedTuple):
-    """The rows that P examples score, and what they ask of them.
+    """The rows that P examples score, and the errors there.
 
     rows    (P, R) rows of the table, or None = all of them in order
     errors  (P, R) e = ∂L/∂x; 0 where a row does not count

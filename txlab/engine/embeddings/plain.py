@@ -1,5 +1,5 @@
-"""word2vec as the lectures write it, one pair at a time: for reading, and what the fast forms are tested against (MATH
-K4, K5).
+"""word2vec as the lectures write it, one pair at a time: for reading, and the reference for testing the fast forms
+(MATH K4, K5).
 
 >>> v, u = np.zeros((3, 2)), np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
 >>> towards(v, u, centre=0, context=1)       # observed u₁ minus the mean of all u, since p = 1/3 everywhere

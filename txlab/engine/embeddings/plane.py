@@ -1,9 +1,9 @@
 """Vectors in the plane: successive pictures of the same words, in which only what really moves moves (MATH K6).
 
-While they are learnt, vectors may turn as a whole, which changes no cosine, and their principal axes may change places.
-Each picture is therefore turned (orthogonal Procrustes over the words that both have) to lie on the one before, and
-drawn on the same two axes. These are the principal axes of the first picture; when others show much more of the
-variance, they are taken instead, turned so that the picture changes as little as possible.
+During training, vectors may rotate as a whole, which changes no cosine, and their principal axes may swap. Each picture
+is therefore rotated (orthogonal Procrustes over the words that both have) onto the one before, and drawn on the same
+two axes. These are the principal axes of the first picture; when others show much more of the variance, they replace
+them, rotated so that the picture changes as little as possible.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Plane:
 
 
 class Projection:
-    """Lays embeddings into the plane, each aligned to the one before.
+    """Projects embeddings onto the plane, each aligned with the one before.
 
     pairs  two pairs of words name the axes, each from the second word to the first; none = principal axes
     """
@@ -65,15 +65,15 @@ class Projection:
         fitted = vectors[:FITTED] @ turn
         spread = float(fitted.var(0).sum()) if len(fitted) else 0.0
         if spread < FLAT:
-            return Plane(np.zeros((len(vectors), 2)), 0.0)  # nothing to which the next one could be turned
+            return Plane(np.zeros((len(vectors), 2)), 0.0)  # nothing to rotate the next one onto
         best, shares = principal_axes(fitted)
         points, share = np.zeros((len(vectors), 2)), -1.0
         if known and self.axes.shape[1] == vectors.shape[1]:
-            points = placed(vectors, turn, self.axes, self.mean)
+            points = place_in_plane(vectors, turn, self.axes, self.mean)
             share = float(points[:FITTED].var(0).sum() / spread)
         if share < FAITHFUL * shares.sum():
             mean, share = fitted.mean(0), float(shares.sum())
-            points = placed(vectors, turn, best, mean)
+            points = place_in_plane(vectors, turn, best, mean)
             if known:
                 swing = rotation(points[mine] - points[mine].mean(0), self.points[before] - self.points[before].mean(0))
                 best, points = swing.T @ best, points @ swing
@@ -89,10 +89,10 @@ class Projection:
         if self.vectors.shape[1] != vectors.shape[1]:  # the present picture is flat
             return np.zeros((len(vectors), 2))
         mine, before = self._common(embedding.words)
-        return placed(vectors, self._turn_to_last(vectors[mine], before), self.axes, self.mean)
+        return place_in_plane(vectors, self._turn_to_last(vectors[mine], before), self.axes, self.mean)
 
     def _turn_to_last(self, vectors: np.ndarray, before: np.ndarray) -> np.ndarray:
-        """R (D, D) that turns vectors so that they lie on those rows of the last picture."""
+        """The rotation R (D, D) of vectors onto those rows of the last picture."""
         return rotation(vectors, self.vectors[before] @ self.turn)
 
     def _common(self, words: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
@@ -106,7 +106,7 @@ class Projection:
         return rows[:, 0], rows[:, 1]
 
 
-def placed(vectors: np.ndarray, turn: np.ndarray, axes: np.ndarray, mean: np.ndarray) -> np.ndarray:
+def place_in_plane(vectors: np.ndarray, turn: np.ndarray, axes: np.ndarray, mean: np.ndarray) -> np.ndarray:
     """(X R − mean) Aᵀ of vectors X (V, D), as X (R Aᵀ) − mean Aᵀ: two columns for each word, and not D to be turned.
 
     50 000 words of 100 numbers take 3 ms so on one thread, where turning all of them first took 59.

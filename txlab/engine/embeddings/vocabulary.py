@@ -47,7 +47,7 @@ class Vocabulary:
         normal: np.ndarray = weights / weights.sum()
         return normal
 
-    def kept(self, threshold: float, form: Subsampling) -> np.ndarray:
+    def keep_probability(self, threshold: float, form: Subsampling) -> np.ndarray:
         """The probability (V) that an occurrence of each word is kept; a threshold of 0 keeps all."""
         if not threshold:
             return np.ones(len(self.words))
@@ -70,7 +70,7 @@ def count_words(words: Iterable[str], minimum: int = 1, most: int | None = None)
         if len(counts) > MOST_DISTINCT:
             forgotten += 1
             counts = Counter({kept: count for kept, count in counts.items() if count > forgotten})
-    found = sorted(((-count, word) for word, count in counts.items() if count >= minimum))[:most]
-    if len(found) < 2:
-        raise LabError(f"the text has {len(found)} words that occur at least {minimum} times; two are needed")
-    return Vocabulary(tuple(word for _, word in found), np.array([-count for count, _ in found], np.int64), tokens)
+    ranked = sorted(((-count, word) for word, count in counts.items() if count >= minimum))[:most]
+    if len(ranked) < 2:
+        raise LabError(f"the text has {len(ranked)} words that occur at least {minimum} times; two are needed")
+    return Vocabulary(tuple(word for _, word in ranked), np.array([-count for count, _ in ranked], np.int64), tokens)

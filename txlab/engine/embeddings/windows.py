@@ -13,7 +13,7 @@ import numpy as np
 
 from txlab.engine.embeddings.blocks import STRIP
 
-BOUNDARY = -1  # stands between two sentences
+BOUNDARY = -1  # separates two sentences
 
 
 @dataclass(frozen=True)

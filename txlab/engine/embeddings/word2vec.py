@@ -33,7 +33,7 @@ class Method:
     """How vectors are learnt.
 
     negatives    K, noise words for each pair (sampling, nce)
-    strip_noise  N, noise words that a strip of centres shares in place of K a pair; 0 = every pair draws its own
+    strip_noise  N, noise words that a strip of centres shares instead of K a pair; 0 = every pair draws its own
     block        centres whose gradients are taken together
     """
 
@@ -78,8 +78,8 @@ class Word2Vec:
 
     def noise(self, draws: np.random.Generator, *shape: int) -> Tensor:
         """Words drawn from q ∝ count^¾."""
-        found = np.searchsorted(self._cumulative, draws.random(shape) * self._cumulative[-1], side="right")
-        return torch.from_numpy(np.minimum(found, len(self._cumulative) - 1)).to(self.device)
+        drawn = np.searchsorted(self._cumulative, draws.random(shape) * self._cumulative[-1], side="right")
+        return torch.from_numpy(np.minimum(drawn, len(self._cumulative) - 1)).to(self.device)
 
     def learn(self, seen: Windows, alpha: float, draws: np.random.Generator) -> float:
         """Learn from all windows at the rate alpha; return the mean loss of a pair (CBOW: of a centre) in the first
@@ -88,12 +88,12 @@ class Word2Vec:
             return self.learn_blocks(self.blocks(seen, draws), alpha)
         loss = float("nan")
         for start, stretch in enumerate(self.stretches(seen)):
-            found = self.learn_examples(stretch, alpha, draws, start == 0)
-            loss = found if start == 0 else loss
+            block_loss = self.learn_examples(stretch, alpha, draws, start == 0)
+            loss = block_loss if start == 0 else loss
         return loss
 
     def stretches(self, seen: Windows) -> Iterator[Stretch]:
-        """What is learnt from at once, where examples are made one by one."""
+        """The examples of each update, where examples are made one by one."""
         return (self.stretch(*numbers) for numbers in seen.stretches(self.method.block))
 
     @property

@@ -4,8 +4,8 @@ weights (MATH F6; Becker-Kahn §2). It can be written as text, one neuron a line
     h1 = tanh(0.5*x - y + 0.1)
     out = h1 + 2*x            # an edge past h1; a weight that is given as _ is drawn at random
 
-Notable: nothing evaluates the text. `ast` parses each line, and what is no sum of numbers, names and their products is
-refused by name. torch is not imported, so that a scenario can be checked without it.
+Notable: nothing evaluates the text. `ast` parses each line, and anything but a sum of numbers, names and their products
+is refused by name. torch is not imported, so that a scenario can be checked without it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Neuron:
 
 @dataclass(frozen=True)
 class Graph:
-    """inputs · neurons, each after all that it takes from: by depth, and as they were given where that is equal."""
+    """inputs · neurons, each after all that it takes from: by depth, and in the order given where depths are equal."""
 
     inputs: tuple[str, ...]
     neurons: tuple[Neuron, ...]
@@ -63,26 +63,26 @@ class Graph:
     @cached_property
     def levels(self) -> tuple[tuple[Neuron, ...], ...]:
         """The neurons of depth 1, 2, …"""
-        found: list[list[Neuron]] = [[] for _ in range(max(self.depths.values(), default=0))]
+        levels: list[list[Neuron]] = [[] for _ in range(max(self.depths.values(), default=0))]
         for neuron in self.neurons:
-            found[self.depths[neuron.name] - 1].append(neuron)
-        return tuple(tuple(level) for level in found)
+            levels[self.depths[neuron.name] - 1].append(neuron)
+        return tuple(tuple(level) for level in levels)
 
     @cached_property
     def outputs(self) -> tuple[str, ...]:
-        """The neurons that no other one takes from: their pre-activations are what the network answers."""
+        """The neurons without an outgoing edge: their pre-activations are the network's output."""
         taken = {source for neuron in self.neurons for source in neuron.weights}
         return tuple(neuron.name for neuron in self.neurons if neuron.name not in taken)
 
-    def named(self, name: str) -> Neuron:
+    def neuron_named(self, name: str) -> Neuron:
         """LabError if there is no such neuron."""
         for neuron in self.neurons:
             if neuron.name == name:
                 return neuron
         raise LabError(f"there is no neuron {name!r}{choices(name, [each.name for each in self.neurons])}")
 
-    def drawn(self, normal: Callable[[], float], anew: bool = False) -> Graph:
-        """With each weight that is to be drawn: w = g ε / √n, ε standard normal, n weights of the neuron, g = √2 for
+    def draw_weights(self, normal: Callable[[], float], anew: bool = False) -> Graph:
+        """With the missing weights drawn: w = g ε / √n, ε standard normal, n weights of the neuron, g = √2 for
         relu and gelu (He et al. 2015), else 1; biases 0. `anew` draws all of them."""
 
         def number(neuron: Neuron, weight: Weight) -> float:
@@ -104,8 +104,8 @@ class Graph:
         )
 
 
-def ordered(inputs: Sequence[str], neurons: Iterable[Neuron]) -> Graph:
-    """The graph of neurons that are given in any order. LabError that names a circle, or what is not known."""
+def sort_neurons(inputs: Sequence[str], neurons: Iterable[Neuron]) -> Graph:
+    """The graph of neurons given in any order. LabError that names a cycle or an unknown name."""
     waiting = {neuron.name: neuron for neuron in neurons}
     depths = dict.fromkeys(inputs, 0)
     for neuron in waiting.values():
@@ -113,17 +113,17 @@ def ordered(inputs: Sequence[str], neurons: Iterable[Neuron]) -> Graph:
             if source not in waiting and source not in depths:
                 known = [*inputs, *waiting]
                 raise LabError(f"{neuron.name} takes from {source!r}, which is nowhere{choices(source, known)}")
-    found = []
+    neurons_by_depth = []
     while waiting:
         ready = [each for each in waiting.values() if all(source in depths for source in each.weights)]
         if not ready:
             raise LabError(
-                f"{' ← '.join(circle(waiting))} is a circle: no neuron may take from itself, by whatever way"
+                f"{' ← '.join(circle(waiting))} is a cycle: no neuron may take from itself, even through others"
             )
         for neuron in ready:
             depths[neuron.name] = 1 + max(depths[source] for source in neuron.weights)
-            found.append(waiting.pop(neuron.name))
-    return Graph(tuple(inputs), tuple(sorted(found, key=lambda neuron: depths[neuron.name])))
+            neurons_by_depth.append(waiting.pop(neuron.name))
+    return Graph(tuple(inputs), tuple(sorted(neurons_by_depth, key=lambda neuron: depths[neuron.name])))
 
 
 def circle(waiting: Mapping[str, Neuron]) -> list[str]:
@@ -137,10 +137,10 @@ def circle(waiting: Mapping[str, Neuron]) -> list[str]:
 # The text
 
 
-def written(graph: Graph, digits: int | None = None) -> str:
+def format_graph(graph: Graph, digits: int | None = None) -> str:
     """The description of a graph; by default with all digits, so that it is read back exactly.
 
-    >>> written(Graph(("x",), (Neuron("out", {"x": -2.0}, 0.5, "tanh"),)))
+    >>> format_graph(Graph(("x",), (Neuron("out", {"x": -2.0}, 0.5, "tanh"),)))
     'out = tanh(-2.0*x + 0.5)'
     """
 
@@ -181,7 +181,7 @@ def read(text: str, inputs: Sequence[str]) -> Graph:
     if len(neurons) > MOST_NEURONS:
         raise LabError(f"a network has at most {MOST_NEURONS} neurons here; these are {len(neurons)}")
     used = {source for neuron in neurons.values() for source in neuron.weights}
-    graph = ordered(inputs, neurons.values())
+    graph = sort_neurons(inputs, neurons.values())
     return replace(graph, inputs=tuple(name for name in inputs if name in used))
 
 
@@ -214,7 +214,7 @@ def _neuron(line: str) -> Neuron:
         if source is None:
             bias = None if factor is None or bias is None else bias + factor
         elif source in weights:
-            raise LabError(f"{source[:30]} stands twice in the sum of {name}")
+            raise LabError(f"{source[:30]} occurs twice in the sum of {name}")
         else:
             weights[source] = factor
     if not weights:

@@ -1,7 +1,7 @@
-"""Networks in layers: made, and changed while their other weights stay (MATH F6).
+"""Networks in layers: built, and changed while the remaining weights stay (MATH F6).
 
-Each function takes a graph with numbers and gives another one; weights that are new are None, to be drawn
-(`Graph.drawn`). Neurons are named by layer and place, h2_3; the last one is `out`.
+Each function takes a graph with numbers and returns another one; new weights are None (see `Graph.draw_weights`).
+Neurons are named by layer and place, h2_3; the last one is `out`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ OUT = "out"
 MOST_LAYERS, MOST_WIDE = 6, 12
 
 
-def layered(inputs: Sequence[str], widths: Sequence[int], activation: str) -> Graph:
+def build_layers(inputs: Sequence[str], widths: Sequence[int], activation: str) -> Graph:
     """Hidden layers of these widths and one output, all weights to be drawn."""
     sources = tuple(inputs)
     neurons: list[Neuron] = []
@@ -27,7 +27,7 @@ def layered(inputs: Sequence[str], widths: Sequence[int], activation: str) -> Gr
     return Graph(tuple(inputs), (*neurons, Neuron(OUT, dict.fromkeys(sources))))
 
 
-def hidden(graph: Graph) -> list[list[Neuron]]:
+def hidden_layers(graph: Graph) -> list[list[Neuron]]:
     """The hidden layers, from the inputs. LabError if the graph is not in layers with one output."""
     sources: tuple[str, ...] = graph.inputs
     for level in graph.levels:
@@ -41,14 +41,14 @@ def hidden(graph: Graph) -> list[list[Neuron]]:
 
 def is_layered(graph: Graph) -> bool:
     try:
-        hidden(graph)
+        hidden_layers(graph)
     except LabError:
         return False
     return True
 
 
-def built(inputs: Sequence[str], layers: Sequence[Sequence[Neuron]], out: Neuron) -> Graph:
-    """The graph of these layers, in which each neuron keeps the weights of what is still there and gets new ones."""
+def rebuild_layers(inputs: Sequence[str], layers: Sequence[Sequence[Neuron]], out: Neuron) -> Graph:
+    """The graph of these layers, in which each neuron keeps the weights of the inputs that remain and gets new ones."""
     sources = tuple(inputs)
     neurons: list[Neuron] = []
     for layer in (*layers, [out]):
@@ -62,21 +62,21 @@ def with_width(graph: Graph, layer: int, width: int) -> Graph:
     """With neurons added to the end of a hidden layer (0 is the first), or taken from there."""
     if not 1 <= width <= MOST_WIDE:
         raise LabError(f"a layer has 1 to {MOST_WIDE} neurons here")
-    layers = hidden(graph)
+    layers = hidden_layers(graph)
     if not 0 <= layer < len(layers):
         raise LabError("only a hidden layer has a width that can be changed")
     activation = layers[layer][0].activation
     new = fresh_names(graph, layer + 1, max(0, width - len(layers[layer])))
     layers[layer] = [*layers[layer][:width], *(Neuron(name, {}, 0.0, activation) for name in new)]
-    return built(graph.inputs, layers, graph.neurons[-1])
+    return rebuild_layers(graph.inputs, layers, graph.neurons[-1])
 
 
 def with_depth(graph: Graph, depth: int) -> Graph:
-    """With hidden layers added before the output, as wide as the last one, or taken from there. A new layer hands on
-    what it gets: its neuron j takes neuron j of the layer before with weight 1, and the output keeps its weights."""
+    """With hidden layers added before the output, as wide as the last one, or taken from there. A new layer passes its
+    input on: its neuron j takes neuron j of the layer before with weight 1, and the output keeps its weights."""
     if not 0 <= depth <= MOST_LAYERS:
         raise LabError(f"a network has up to {MOST_LAYERS} hidden layers here")
-    layers, out = hidden(graph), graph.neurons[-1]
+    layers, out = hidden_layers(graph), graph.neurons[-1]
     if depth < len(layers):
         layers = layers[:depth]
     while len(layers) < depth:
@@ -92,14 +92,14 @@ def with_depth(graph: Graph, depth: int) -> Graph:
             ]
             out = replace(out, weights=dict(zip(new, out.weights.values(), strict=True)))
         layers.append(layer)
-    return built(graph.inputs, layers, out)
+    return rebuild_layers(graph.inputs, layers, out)
 
 
 def with_inputs(graph: Graph, inputs: Sequence[str]) -> Graph:
     """With these inputs; the weights of those that stay are kept."""
     if not inputs:
         raise LabError("a network needs an input")
-    return built(inputs, hidden(graph), graph.neurons[-1])
+    return rebuild_layers(inputs, hidden_layers(graph), graph.neurons[-1])
 
 
 def with_activation(graph: Graph, activation: str) -> Graph:
@@ -115,5 +115,5 @@ def with_activation(graph: Graph, activation: str) -> Graph:
 def fresh_names(graph: Graph, layer: int, count: int) -> list[str]:
     """Names for the neurons of a layer that no neuron has."""
     known = {neuron.name for neuron in graph.neurons}
-    found = (name for j in range(1, 200) if (name := f"h{layer}_{j}") not in known)
-    return [next(found) for _ in range(count)]
+    fresh = (name for j in range(1, 200) if (name := f"h{layer}_{j}") not in known)
+    return [next(fresh) for _ in range(count)]

@@ -1,5 +1,5 @@
 """A feed-forward network on a labelled directed acyclic graph, and the multilayer perceptron as its special case
-(MATH F6; Becker-Kahn §2, Wang §3); and why a neuron answers what it does.
+(MATH F6; Becker-Kahn §2, Wang §3); and explanations of a neuron's output.
 
 Notable: neurons of one depth take from inputs and from neurons of smaller depth only, so each depth is one product with
 a matrix whose missing edges are held at zero by a mask. Outputs are pre-activations, so that a loss can add its own
@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
+from operator import mul
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from txlab.engine.explain import Explanation, Operand, Step, bracketed, number
+from txlab.engine.explain import Explaining, Explanation, bracket, number
 from txlab.engine.feedforward.graph import Graph, Neuron
 
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -31,7 +32,7 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
 class FeedForward(nn.Module):
     """aⱼ = σⱼ(zⱼ),  zⱼ = Σ over edges i → j of wᵢⱼ aᵢ + bⱼ, the neurons in topological order (MATH F6).
 
-    graph     its weights are those with which this network begins; none is left to be drawn
+    graph     its weights are the initial ones of this network, all of them given
     weights   of the neurons of each depth, (neurons, inputs and neurons of smaller depth)
     """
 
@@ -62,18 +63,18 @@ class FeedForward(nn.Module):
 
         nudge (B, neurons) is added to the activations: the gradient by it is ∂/∂a of each neuron.
         """
-        a, found, first = x, [], 0
+        a, pre_activations, first = x, [], 0
         for depth, level in enumerate(self.graph.levels):
             mask: Tensor = getattr(self, f"mask{depth}")
             z = torch.addmm(self.biases[depth], a, (self.weights[depth] * mask).T)  # (B, level)
             end = first + len(level)
-            h = activated(z, level)
+            h = activate(z, level)
             if nudge is not None:
                 h = h + nudge[:, first:end]
             a = torch.cat([a, h * self.alive[first:end]], 1)
-            found.append(z)
+            pre_activations.append(z)
             first = end
-        return torch.cat(found, 1), a
+        return torch.cat(pre_activations, 1), a
 
     def answer(self, x: Tensor) -> Tensor:
         """(B, outputs): the pre-activations of the outputs."""
@@ -81,7 +82,7 @@ class FeedForward(nn.Module):
         return z[:, self.answers]
 
     def switch_off(self, names: Collection[str]) -> None:
-        """Let these neurons answer 0, and all others what they compute."""
+        """Silence these neurons: they output 0, all others what they compute."""
         self.alive.copy_(torch.tensor([float(neuron.name not in names) for neuron in self.graph.neurons]))
 
     def present(self) -> Graph:
@@ -96,7 +97,7 @@ class FeedForward(nn.Module):
         return Graph(self.graph.inputs, tuple(neurons))
 
 
-def activated(z: Tensor, level: Sequence[Neuron]) -> Tensor:
+def activate(z: Tensor, level: Sequence[Neuron]) -> Tensor:
     """σⱼ(zⱼ) of each column j."""
     labels = [neuron.activation for neuron in level]
     if len(set(labels)) == 1:
@@ -117,8 +118,8 @@ class MLP(nn.Module):
         *hidden, last = self.layers
         for layer in hidden:
             x = FUNCTIONS[self.activation](layer(x))
-        found: Tensor = last(x)
-        return found
+        output: Tensor = last(x)
+        return output
 
 
 def mlp_as_dag(mlp: MLP, inputs: Sequence[str]) -> FeedForward:
@@ -149,7 +150,7 @@ def explain_neuron(network: FeedForward, x: Tensor, name: str, where: str = "") 
 
     where   the point in words. LabError if there is no such neuron.
     """
-    neuron = network.present().named(name)
+    neuron = network.present().neuron_named(name)
     z, a = network(x[None])
     place = {each: at for at, each in enumerate(network.names)}
     own = place[name]
@@ -159,26 +160,25 @@ def explain_neuron(network: FeedForward, x: Tensor, name: str, where: str = "") 
     sources = list(neuron.weights)
     values = [float(a[0, place[source]]) for source in sources]
     weights = [float(weight) for weight in neuron.weights.values() if weight is not None]
-    products = [weight * value for weight, value in zip(weights, values, strict=True)]
-    steps = [
-        Step(source, f"{number(weight)} · {bracketed(value)}", weight * value)
-        for source, weight, value in zip(sources, weights, values, strict=True)
-    ]
     assert neuron.bias is not None
-    operands = [Operand("w", weights), Operand("a", values, "what it takes in"), Operand("b", neuron.bias, "bias")]
-    sum_of = " + ".join(bracketed(each) if i else number(each) for i, each in enumerate([*products, neuron.bias]))
-    steps.append(Step("z", sum_of, total, "pre-activation" + (": the answer of the network" if output else "")))
-    if not output:
-        letters = LETTERS[neuron.activation].replace("−z", f"−{bracketed(total)}").replace("z", bracketed(total))
-        off = network.alive[own - first] == 0
-        steps.append(Step("a", "0" if off else letters, answer, "switched off" if off else neuron.activation))
     result = total if output else answer
-    return Explanation(
-        question=f"why does {name} answer {number(result, 3)}{where}?",
-        equation="z = Σᵢ wᵢ aᵢ + b" + ("" if output else f",  a = {LETTERS[neuron.activation]}"),
-        math="F6",
-        source="Becker-Kahn §2; Wang §3",
-        operands=operands,
-        steps=steps,
-        labels=sources,
-    )
+    why = Explaining(f"why does {name} answer {number(result, 3)}{where}?", result, sources)
+    why.input("wᵢ", weights)
+    why.input("aᵢ", values, "its input")
+    why.input("b", neuron.bias, "bias")
+    terms = [weight * value for weight, value in zip(weights, values, strict=True)] + [neuron.bias]
+    for source, weight, value in zip(sources, weights, values, strict=True):
+        why.compute(source, "{} · {}", mul, weight, value)
+    meaning = "pre-activation" + (": the answer of the network" if output else "")
+    why.compute("z", " + ".join(["{}"] * len(terms)), lambda *each: sum(each), *terms, note=meaning)
+    equation = "z = Σᵢ wᵢ aᵢ + b"
+    if not output:
+        letters = LETTERS[neuron.activation]
+        equation += f",  a = {letters}"
+        if network.alive[own - first] == 0:
+            why.step("a", "0", 0.0, "switched off")
+        else:
+            written = letters.replace("−z", f"−{bracket(total)}").replace("z", bracket(total))
+            why.step("a", written, float(FUNCTIONS[neuron.activation](z[0, own - first])), neuron.activation)
+    why.equation(equation, "F6", "Becker-Kahn §2; Wang §3")
+    return why.result()

@@ -1,7 +1,7 @@
 """Data in the plane, made from a seed, and the features of a point that a network may see.
 
-The sets are those of TensorFlow's Playground (Smilkov et al. 2017), in −6 … 6 of both coordinates: four to be told
-apart, with targets −1 and 1, and two to be approximated. torch is not imported, so that a scenario can be checked
+The sets are those of TensorFlow's Playground (Smilkov et al. 2017), in −6 … 6 of both coordinates: four for
+classification, with targets −1 and 1, and two for regression. torch is not imported, so that a scenario can be checked
 without it.
 """
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 Numbers = NDArray[Any]  # float64 while they are made, float32 given
 
-EDGE = 6.0  # the plane is −EDGE … EDGE both ways
+EDGE = 6.0  # the plane is −EDGE … EDGE in both coordinates
 RADIUS = 5.0  # of what is drawn in it
 
 FEATURES: dict[str, tuple[str, Callable[[Numbers, Numbers], Numbers]]] = {
@@ -63,7 +63,7 @@ def draw(name: str, count: int, noise: float, random: np.random.Generator) -> Nu
     shift = noise * random.uniform(-1, 1, (count, 2))
     if name == "circle":
         radius = RADIUS * np.where(half, 0.5 * u[:, 0], 0.7 + 0.3 * u[:, 0])
-        points = radius[:, None] * turned(2 * np.pi * u[:, 1])
+        points = radius[:, None] * unit_vector(2 * np.pi * u[:, 1])
         moved = points + RADIUS * shift
         target = np.where(np.hypot(*moved.T) < RADIUS / 2, 1.0, -1.0)
     elif name == "xor":
@@ -76,22 +76,22 @@ def draw(name: str, count: int, noise: float, random: np.random.Generator) -> Nu
         points, target = points.clip(-EDGE, EDGE), sign
     elif name == "spiral":
         along = (np.arange(count) // 2 + u[:, 0]) / ((count + 1) // 2)
-        arm = turned(np.pi / 2 - 3.5 * np.pi * along - np.where(half, 0.0, np.pi))
+        arm = unit_vector(np.pi / 2 - 3.5 * np.pi * along - np.where(half, 0.0, np.pi))
         points, target = RADIUS * along[:, None] * arm + 2 * shift, sign
     else:
         points = (2 * u - 1) * EDGE
         target = target_of(name, points)
         points = points + shift
-    found: Numbers = np.concatenate([points.clip(-EDGE, EDGE), target[:, None]], 1).astype(np.float32)
-    return random.permutation(found)
+    rows: Numbers = np.concatenate([points.clip(-EDGE, EDGE), target[:, None]], 1).astype(np.float32)
+    return random.permutation(rows)
 
 
-def turned(angle: Numbers) -> Numbers:
+def unit_vector(angle: Numbers) -> Numbers:
     return np.stack([np.cos(angle), np.sin(angle)], 1)
 
 
 def target_of(name: str, points: Numbers) -> Numbers:
-    """What is to be approximated, at points (n, 2)."""
+    """The regression target at points (n, 2)."""
     if name == "plane":
         flat: Numbers = points.sum(1) / 10
         return flat

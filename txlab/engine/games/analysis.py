@@ -22,7 +22,7 @@ EQUAL = 1e-9
 
 
 class Judge(Protocol):
-    """A player, of which only the values are asked."""
+    """A player, used for its values only."""
 
     @property
     def game(self) -> Game: ...
@@ -61,18 +61,18 @@ class JudgedMove:
         return next((mark for least, mark in MARKS if loss is not None and loss >= least - EQUAL), "")
 
 
-def judged_moves(played: PlayedGame, judge: Judge) -> Iterator[JudgedMove]:
-    """The moves of a game, one after the other."""
+def judge_moves(played: PlayedGame, judge: Judge) -> Iterator[JudgedMove]:
+    """The moves of a game, in order."""
     game = judge.game
     for number, (position, move) in enumerate(played.turns, 1):
         side, legal = game.mover(position), game.legal(position)
-        found = JudgedMove(number, side, played.name(side), position, move, len(legal))
+        judged = JudgedMove(number, side, played.name(side), position, move, len(legal))
         values = judge.values(position) if len(legal) > 1 else {}
         if move in values:
             best = max(values, key=values.__getitem__)
             best = move if values[best] - values[move] <= EQUAL else best
-            found = JudgedMove(number, side, found.name, position, move, len(legal), best, values[move], values[best])
-        yield found
+            judged = JudgedMove(number, side, judged.name, position, move, len(legal), best, values[move], values[best])
+        yield judged
 
 
 @dataclass

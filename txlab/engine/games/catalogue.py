@@ -33,8 +33,8 @@ class NamedPlayer:
     about: str
     where: str
 
-    def made(self, game: Game) -> Player:
-        made: Player = imported(self.where)(game)
+    def make_player(self, game: Game) -> Player:
+        made: Player = import_object(self.where)(game)
         return made
 
 
@@ -44,10 +44,10 @@ class GameEntry:
 
     rules     the module that implements the protocol of game.py
     players   those that need no run, the usual opponent first
-    kinds     the kinds of experiments whose runs have a player of it; the first is what its catalogue scenario runs
+    kinds     the kinds of experiments whose runs have a player of it; the first is the kind of its catalogue scenario
     scenario  the scenario of the catalogue that learns it
-    records   the module of the form in which others read and write its games
-    anchors   those of `players` that what learns the game is measured against while it learns: they answer at once
+    records   the module of the file format that other programs read and write
+    anchors   those of `players` that a learner is measured against during training: they answer immediately
     """
 
     name: str
@@ -61,19 +61,19 @@ class GameEntry:
 
     @property
     def form(self) -> Form:
-        found: Form = import_module(self.records)  # type: ignore[assignment]
-        return found
+        form: Form = import_module(self.records)  # type: ignore[assignment]
+        return form
 
     @property
     def game(self) -> Game:
-        found: Game = import_module(self.rules)  # type: ignore[assignment]  # a module is the protocol's object
-        return found
+        module: Game = import_module(self.rules)  # type: ignore[assignment]  # a module is the protocol's object
+        return module
 
     def player(self, name: str) -> Player:
         """The player of that name. LabError with the nearest."""
         for each in self.players:
             if each.name == name:
-                return each.made(self.game)
+                return each.make_player(self.game)
         known = [each.name for each in self.players]
         raise LabError(f"{name[:60]!r} is not a player of {self.title}{choices(name[:60], known)}")
 
@@ -119,28 +119,28 @@ OURS = (
 )
 
 
-def imported(where: str) -> Any:
+def import_object(where: str) -> Any:
     module, _, name = where.partition(":")
     return getattr(import_module(module), name)
 
 
 @cache
-def installed() -> dict[str, GameEntry]:
+def load_installed() -> dict[str, GameEntry]:
     return {point.name: load_plugin(point, GameEntry) for point in plugins(GROUP).values()}
 
 
 def games() -> dict[str, GameEntry]:
     """All games by name: ours, then those of other packages under other names."""
     own = {each.name: each for each in OURS}
-    return own | {name: each for name, each in installed().items() if name not in own}
+    return own | {name: each for name, each in load_installed().items() if name not in own}
 
 
 def game_named(name: str) -> GameEntry:
     """The game of that name. LabError with the nearest."""
-    found = games()
-    if name not in found:
-        raise LabError(f"GAME: {name[:60]!r} is not known{choices(name[:60], list(found))}")
-    return found[name]
+    entries = games()
+    if name not in entries:
+        raise LabError(f"GAME: {name[:60]!r} is not known{choices(name[:60], list(entries))}")
+    return entries[name]
 
 
 def of_kind(kind: str) -> Sequence[GameEntry]:

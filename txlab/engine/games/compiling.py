@@ -11,8 +11,8 @@ import numba
 def jit(function: Callable[..., Any]) -> Any:
     """The function compiled, with IEEE arithmetic in the order as written; division by zero raises nothing.
 
-    What is compiled is kept beside the source, or in the user's cache where that cannot be written to. If neither can,
-    it is compiled again in every process, which takes some twenty seconds.
+    The compiled code is cached next to the source, or in the user's cache if that is not writable. If neither is
+    writable, every process compiles again, which takes some twenty seconds.
     """
     try:
         return numba.njit(cache=True, error_model="numpy")(function)

@@ -1,12 +1,12 @@
-"""The protocol of a two-player game, for everything that plays, searches, learns or rates (MATH G).
+"""The protocol of a two-player game, used by players, searches, learners and ratings (MATH G).
 
 A game is a *module* of plain functions: `tictactoe`, `connect_four.rules`, `backgammon.game`, or one of another
 package (catalogue.py). A position is a tuple of plain values and a move any value that can be a key, so that both can
 be compared, counted and stored. Results are from the view of the first player: +1, its points for winning; −1, those
 of the second.
 
-Dice: a position in which `mover` is CHANCE waits for a throw. `chances` lists what may follow and how likely it is, and
-what is thrown is part of the position that follows, so that a game is the list of its positions.
+Dice: a position in which `mover` is CHANCE waits for a throw. `chances` lists the possible next positions and their
+probabilities, and the throw is part of the next position, so that a game is the list of its positions.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Game(Protocol):
         """The initial position."""
 
     def mover(self, position: Position) -> int:
-        """Who decides what follows: +1 the first player, −1 the second, 0 a throw of dice."""
+        """Who moves next: +1 the first player, −1 the second, 0 a throw of dice."""
 
     def chances(self, position: Position) -> Sequence[tuple[Position, float]]:
         """The positions that a throw may lead to, with their probabilities; none where a player moves."""
@@ -54,13 +54,13 @@ class Game(Protocol):
         """The position that the move leads to: its after-state. LabError if the move is not legal."""
 
     def outcome(self, position: Position) -> int | None:
-        """The points that the first player has won, negative for the second, 0 a draw; None while the game goes on."""
+        """The points that the first player has won, negative for the second, 0 a draw; None until the game ends."""
 
     def name_of_move(self, position: Position, move: Move) -> str:
         """The move as it is usually written: "centre", "4", "8/5 6/5"."""
 
     def ways(self, position: Position) -> Mapping[tuple[int, ...], Move]:
-        """The legal moves by the places of the board that a person chooses one after the other to make each; several
+        """The legal moves by the places of the board that the user chooses in turn to make each; several
         sequences may make the same move."""
 
     def text(self, position: Position) -> str:
@@ -82,13 +82,13 @@ class SmallGame(Game, Protocol):
         """The position itself and its images under rotations and reflections."""
 
 
-# What a game has besides, if it has words or openings of its own.
+# Optional members, for games with special words or openings.
 
 
 @runtime_checkable
 class NamesThrows(Protocol):
     def name_of_throw(self, position: Position) -> str:
-        """What has been thrown: "3-1"."""
+        """The throw as text: "3-1"."""
 
 
 @runtime_checkable
@@ -99,7 +99,7 @@ class NamesPlaces(Protocol):
 
 @runtime_checkable
 class NumbersPlaces(Protocol):
-    """Each place is a move: PLACE is how one is called, "square", and TAKEN what it is when it is not free, "taken"."""
+    """Each place is a move: PLACE is its name, "square", and TAKEN the word for one that is not free, "taken"."""
 
     PLACE: str
     TAKEN: str
@@ -113,7 +113,7 @@ class ReadsMoves(Protocol):
 
 @runtime_checkable
 class SaysHow(Protocol):
-    """HOW: how moves are written, for a person who begins to play."""
+    """HOW: how moves are written, shown to a new player."""
 
     HOW: str
 
@@ -128,7 +128,7 @@ class NamesWins(Protocol):
 @runtime_checkable
 class ShowsWin(Protocol):
     def how_won(self, position: Position) -> str:
-        """By what the game was won: "the top row"."""
+        """How the game was won: "the top row"."""
 
 
 @runtime_checkable
@@ -138,28 +138,35 @@ class OpensAtRandom(Protocol):
     RANDOM_MOVES: int
 
 
+@runtime_checkable
+class HasShowcase(Protocol):
+    """SHOWCASE: moves to a position in which values change while the game is learnt, and what to look at there."""
+
+    SHOWCASE: tuple[tuple[Move, ...], str]
+
+
 def no_chances(position: Position) -> Sequence[tuple[Position, float]]:
     """`chances` of a game without dice."""
     return ()
 
 
-def thrown(game: Game, position: Position, draw: float) -> Position:
+def throw_dice(game: Game, position: Position, draw: float) -> Position:
     """The position that the dice lead to for `draw`, a uniform number in [0, 1)."""
-    found = game.chances(position)
-    for reached, probability in found:
+    throws = game.chances(position)
+    for reached, probability in throws:
         draw -= probability
         if draw < 0:
             return reached
-    return found[-1][0]  # rounding: the probabilities sum to 1 − 1e-16
+    return throws[-1][0]  # rounding: the probabilities sum to 1 − 1e-16
 
 
 def throw_words(game: Game, position: Position) -> str:
-    """What has been thrown, if the game has a name for it: "3-1"."""
+    """The throw, if the game has a name for it: "3-1"."""
     return game.name_of_throw(position) if isinstance(game, NamesThrows) and game.mover(position) != CHANCE else ""
 
 
 def place_name(game: Game, position: Position, place: int) -> str:
-    """A place that a person chooses: the move that it makes alone, or how the game calls it: "24", "bar"."""
+    """The name of a place: the move that it makes alone, or the game's name for it: "24", "bar"."""
     move = game.ways(position).get((place,))
     if move is not None:
         return game.name_of_move(position, move)
@@ -206,16 +213,15 @@ def no_such_move(text: str, names: Sequence[str]) -> LabError:
 
 
 def showcase(game: Game) -> tuple[tuple[Move, ...], str]:
-    """Moves from the start to a position in which values change while the game is learnt, and what to look at there,
-    by the game's SHOWCASE. A game without one has no such moves: its start will do."""
-    found: tuple[tuple[Move, ...], str] = getattr(game, "SHOWCASE", ((), ""))
-    return found
+    """Moves from the start to a position whose values change during training, and what to look at there, from the
+    game's SHOWCASE. Without one, there are no such moves and the start serves."""
+    return game.SHOWCASE if isinstance(game, HasShowcase) else ((), "")
 
 
 def number_of_move(game: Game, position: Position, move: Move) -> str | None:
     """The number of the only place of a move, counted from 1; None if a move has several places."""
-    found = next((places for places, each in game.ways(position).items() if each == move), ())
-    return str(found[0] + 1) if len(found) == 1 else None
+    places_of_move = next((places for places, each in game.ways(position).items() if each == move), ())
+    return str(places_of_move[0] + 1) if len(places_of_move) == 1 else None
 
 
 def wins(game: Game) -> tuple[str, ...]:

@@ -60,8 +60,8 @@ class GameGraph:
     @cached_property
     def ended(self) -> np.ndarray:
         """(N) bool"""
-        found: np.ndarray = self.count == 0
-        return found
+        ended: np.ndarray = self.count == 0
+        return ended
 
     @cached_property
     def before(self) -> np.ndarray:
@@ -77,8 +77,8 @@ class GameGraph:
     @cached_property
     def begins(self) -> np.ndarray:
         """(non-terminal positions) int64: the index of their first move, for `reduceat`; `open` has their numbers."""
-        found: np.ndarray = self.first[:-1][~self.ended]
-        return found
+        first_moves: np.ndarray = self.first[:-1][~self.ended]
+        return first_moves
 
     @cached_property
     def open(self) -> np.ndarray:
@@ -90,16 +90,16 @@ class GameGraph:
         span = slice(int(self.first[n]), int(self.first[n + 1]))
         return list(zip(self.move[span].tolist(), self.after[span].tolist(), strict=True))
 
-    def numbered(self, position: Position) -> int:
+    def number_of(self, position: Position) -> int:
         """The number of a position; LabError if no game leads to it."""
-        found = self.number.get(tuple(position))
-        if found is None:
+        index = self.number.get(tuple(position))
+        if index is None:
             raise LabError(f"no game of {self.game.TITLE} leads to the position {position}")
-        return found
+        return index
 
 
 @cache
-def compiled(game: SmallGame) -> GameGraph:
+def compile_graph(game: SmallGame) -> GameGraph:
     """Compile every reachable position, breadth first, so in order of plies; done once per game.
 
     A position must always be reached at the same ply, as in games where no sign is removed; ValueError otherwise.
@@ -142,27 +142,27 @@ def evenly(graph: GameGraph, kept: np.ndarray) -> np.ndarray:
     weights = kept.astype(np.float64)
     sums = np.zeros(graph.size)
     sums[graph.open] = np.add.reduceat(weights, graph.begins)
-    found: np.ndarray = weights / sums[graph.before]
-    return found
+    policy: np.ndarray = weights / sums[graph.before]
+    return policy
 
 
-def cumulated(graph: GameGraph, policy: np.ndarray) -> np.ndarray:
+def cumulate(graph: GameGraph, policy: np.ndarray) -> np.ndarray:
     """(N, places) float64: the cumulative sums of a policy (E) over the moves of each position, padded with 1.
 
     The move for u in [0, 1) is the first whose sum is above u.
     """
     places = int(graph.count.max())
-    found = np.zeros((graph.size, places))
+    sums = np.zeros((graph.size, places))
     place = np.arange(len(graph.move)) - graph.first[graph.before]
-    found[graph.before, place] = policy
-    found = np.cumsum(found, axis=1)
-    found[np.arange(places) >= graph.count[:, None] - 1] = 1.0  # not 1 − 1e-16: no u may be beyond the last move
-    return found
+    sums[graph.before, place] = policy
+    sums = np.cumsum(sums, axis=1)
+    sums[np.arange(places) >= graph.count[:, None] - 1] = 1.0  # not 1 − 1e-16: no u may be beyond the last move
+    return sums
 
 
 def greediest(graph: GameGraph, values: np.ndarray, tolerance: float = ROUNDED) -> np.ndarray:
     """(E) bool: the moves whose value, from the mover's view (E), is within `tolerance` of the best."""
     highest = np.zeros(graph.size)
     highest[graph.open] = np.maximum.reduceat(values, graph.begins)
-    found: np.ndarray = values >= highest[graph.before] - tolerance
-    return found
+    best: np.ndarray = values >= highest[graph.before] - tolerance
+    return best

@@ -1,12 +1,12 @@
-"""A ladder: what a learner was at several times, rated by games against each other while it learns (MATH G1, H6).
+"""A ladder: snapshots of a learner, rated by games against each other during training (MATH G1, H6).
 
     rating of a rung: the first rung = 0, with the 95 % interval of the difference from it (tournament.py)
     points a game against the anchor, a player that does not learn, with their 95 % interval
 
 Notable: a new rung plays the `EARLIER` rungs before it and the anchors, not all others, so a ladder of n rungs costs
-O(n) games. The pair with the fewest games plays next, a few games at a time, so a new rung is rated at once and all
-intervals become narrower together. Each opening of a pair has its number, which fixes the dice and the players' draws:
-the results depend neither on when the games were played nor on how many at a time.
+O(n) games. The pair with the fewest games plays next, a few games at a time, so a new rung is rated immediately and all
+intervals narrow together. Each opening of a pair has its number, which fixes the dice and the players' draws: the
+results do not depend on when the games were played or in what batches.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ OPENINGS = 100
 """Openings of a pair in all; each is played from either seat."""
 MOST_AT_ONCE = 25  # openings
 DENSE, SPARSER = 8, 1.3
-"""The first so many snapshots of a run all become rungs; then one that has learnt so many times as long as the last."""
+"""The first DENSE snapshots of a run all become rungs; after that, one that has trained SPARSER times as long as the
+last."""
 
 
 @dataclass(frozen=True)
 class Rung:
-    """What a learner was after `age` games or steps. points   a game against the anchor, with their 95 % interval;
-    None: it has not played it, or its chances are computed where games would be played."""
+    """A snapshot of a learner after `age` games or steps. points   a game against the anchor, with their 95 % interval;
+    None: not played, or computed instead of played."""
 
     age: int
     rating: float
@@ -43,7 +44,7 @@ class Rung:
 
 
 class Ladder:
-    """anchors  players that do not change; points are told against the first
+    """anchors  players that do not change; points are reported against the first
     openings   of a pair, in all
     """
 
@@ -72,7 +73,7 @@ class Ladder:
         return min(open, key=lambda pair: (len(self.pairs[pair]), pair[1], pair[0])) if open else None
 
     def play(self, at_once: int = 1, late: Callable[[], bool] = never) -> int:
-        """Let the next pair play so many more openings from either seat; return the number of games.
+        """Let the next pair play the given number of further openings from both seats; return the number of games.
 
         Interrupted, and nothing is counted, if `late` returns True in between.
         """
@@ -106,14 +107,14 @@ class Ladder:
             return []
         standings = self.standings()
         rated = standings.ratings(0.0, zero=self.anchors)
-        found = []
+        rungs = []
         for rung, age in enumerate(self.ages, start=self.anchors):
             games = sum(sum(standings.against(rung, other)) for other in range(len(self.players)))
             computed = isinstance(self.players[rung], TabularPlayer)
-            told = None if computed or (0, rung) not in standings.pairs else standings.points(rung, 0)
+            points = None if computed or (0, rung) not in standings.pairs else standings.points(rung, 0)
             if games:
-                found.append(Rung(age, float(rated.rating[rung]), *rated.interval(rung), games, told))
-        return found
+                rungs.append(Rung(age, float(rated.rating[rung]), *rated.interval(rung), games, points))
+        return rungs
 
 
 def next_age(ages: Sequence[int], dense: int = DENSE, factor: float = SPARSER) -> int:
@@ -135,10 +136,10 @@ def further_rungs(
     >>> further_rungs(range(13), [0, 1], ended=True)
     [2, 3, 4, 5, 6, 7, 9, 12]
     """
-    found = list(rungs)
+    chosen = list(rungs)
     for age in ages:
-        if age >= next_age(found, dense, factor):
-            found.append(age)
-    if ended and ages and found[-1] < ages[-1]:
-        found.append(ages[-1])
-    return found[len(rungs) :]
+        if age >= next_age(chosen, dense, factor):
+            chosen.append(age)
+    if ended and ages and chosen[-1] < ages[-1]:
+        chosen.append(ages[-1])
+    return chosen[len(rungs) :]

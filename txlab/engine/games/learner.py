@@ -1,7 +1,7 @@
 """Learning a game by self-play: a table, its settings, the loops of its rules (MATH G1; Tesauro 1995).
 
     TD(0), TD(λ)   δ = V(s′) − V(s), where the game ended in s′: δ = r − V(s);   V(x) ← V(x) + α δ e(x) for every x of
-                   this game, e(s) = 1 for the position just left and λ times as much for each one before it
+                   this game, e(s) = 1 for the position just left and λ times as much for each earlier one
     Q-learning     Q(s, a) ← Q(s, a) + α (best Q(s′, ·) − Q(s, a)),   best: the highest where the first player moves in
                    s′, the lowest where the second does
     SARSA          Q(s, a) ← Q(s, a) + α (Q(s′, a′) − Q(s, a)),       a′: the move that was made there
@@ -10,11 +10,11 @@
 Sutton and Barto 2018, sections 1.5, 6.4, 6.5, 6.8 and 12.2. Notable: both sides are one learner with one table, always
 from the *first* player's view: the first player moves to the highest value, the second to the lowest, and no sign is
 ever flipped (flipping it at each ply would be the other correct way; doing both, or neither, teaches one side to lose).
-The outcome of a finished game is known from the rules and is not learned: the table holds the outcome there, with no
+The outcome of a finished game is known from the rules and is not learnt: the table holds the outcome there, with no
 bootstrap beyond it. γ = 1.
 
 Two settings decide the result (TD(0), α = ε = .1, 100 000 games of tic-tac-toe, evaluated exactly).
-`exploring`: a random move says little about what best play leads to. If such moves do not update the table (section
+`exploring`: a random move says little about the result of best play. If such moves do not update the table (section
 1.5), it converges to the value of best play, and 32 of 32 learners cannot be beaten. If they do, it converges to the
 value of play with mistakes, and the learner sets traps: as first player it wins .990 against a random player instead of
 .968, but only 2 of 8 cannot be beaten, and as second it loses .05 of the games against a perfect player.
@@ -94,7 +94,7 @@ class SelfPlaySettings:
         return max(self.epsilon * self.decay**game, self.floor) if self.decay < 1 else max(self.epsilon, self.floor)
 
 
-def changed(settings: SelfPlaySettings, **changes: Any) -> SelfPlaySettings:
+def change_settings(settings: SelfPlaySettings, **changes: Any) -> SelfPlaySettings:
     """The settings with changed values. LabError for an unknown name, a value out of bounds, or another rule."""
     allowed = [each.name for each in fields(SelfPlaySettings) if each.name not in ("rule", "initial")]
     for name in changes:
@@ -133,11 +133,11 @@ class SelfPlayLearner:
         raise NotImplementedError
 
     def advance(self, plies: int, games: int) -> None:
-        """Play and learn until so many plies are made or so many games finished: the loop of the rule."""
+        """Play and learn until the given number of plies or games is reached: the loop of the rule."""
         raise NotImplementedError
 
     def run(self, games: int) -> None:
-        """Play so many more games; one that has begun counts."""
+        """Play this number of further games; one in progress counts."""
         self.advance(NEVER, games)
 
     def step(self) -> None:
@@ -156,8 +156,8 @@ class SelfPlayLearner:
         return chain.from_iterable(chunks(self.plies, min(plies, games * self.longest)))
 
     def set(self, **changes: Any) -> None:
-        """Change settings from here on; LabError says what is allowed."""
-        self.settings = changed(self.settings, **changes)
+        """Change settings for the next steps; LabError says what is allowed."""
+        self.settings = change_settings(self.settings, **changes)
 
     def values(self) -> np.ndarray:
         """(cells) float64: the table."""
@@ -177,7 +177,7 @@ class SelfPlayLearner:
             records[cell, : len(record)] = record
         return {
             "table": self.values(), "plies": self.plies, "games": self.games, "position": self.position,
-            "results": list(self.results), "records": records, "unfinished": self.unfinished(),
+            "results": list(self.results), "records": records, "unfinished": self.pending_state(),
         }  # fmt: skip
 
     def load(self, state: dict[str, Any]) -> None:
@@ -189,12 +189,12 @@ class SelfPlayLearner:
         ]
         self.resume([int(each) for each in state["unfinished"]])
 
-    def unfinished(self) -> list[int]:
+    def pending_state(self) -> list[int]:
         """The rule's state in the middle of a game: traces, or a move whose update is still pending."""
         return []
 
     def resume(self, kept: list[int]) -> None:
-        """Restore the state returned by `unfinished`."""
+        """Restore the state returned by `pending_state`."""
 
 
 def picker(cells: list[int]) -> Callable[[list[float]], Sequence[float]]:
@@ -267,7 +267,7 @@ class AfterStates(SelfPlayLearner):
                     break
         self.position, self.plies, self.games = s, t, game
 
-    def unfinished(self) -> list[int]:
+    def pending_state(self) -> list[int]:
         return list(self.way)
 
     def resume(self, kept: list[int]) -> None:
@@ -376,7 +376,7 @@ class ActionValues(SelfPlayLearner):
                     break
         self.position, self.plies, self.games, self.pending = s, t, game, pending
 
-    def unfinished(self) -> list[int]:
+    def pending_state(self) -> list[int]:
         return [self.pending]
 
     def resume(self, kept: list[int]) -> None:

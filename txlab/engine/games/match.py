@@ -1,10 +1,10 @@
-"""A match of two players with paired luck, and what it says about them (MATH G1, H6).
+"""A match of two players with paired luck, and its result (MATH G1, H6).
 
     x = (points of A in the first game of a pair + points of A in the second) / 2
 
 Games are played in pairs: the same dice, or the same random first moves in a game without dice, once with A in the
-first seat and once with B. What luck gives A in one game it gives B in the other, so x varies less than the points of a
-game, and the interval is that of the mean of the pairs (engine/intervals.py). A game's draws follow from the seed and
+first seat and once with B. Luck that favours A in one game favours B in the other, so x varies less than the points of
+a game, and the interval is that of the mean of the pairs (engine/intervals.py). A game's draws follow from the seed and
 its number alone, so a match is the beginning of a longer one with the same seed.
 """
 
@@ -29,10 +29,10 @@ AT_ONCE = 64
 
 
 def whole_games(first: Player, second: Player, throws: np.ndarray, choices: np.ndarray) -> list[int] | None:
-    """The outcomes of whole games, if one of the players can tell them faster than move by move."""
+    """The outcomes of whole games, if one of the players can compute them faster than move by move."""
     quick = next((each for each in (first, second) if isinstance(each, PlaysWholeGames)), None)
-    found = None if quick is None else quick.outcomes(first, second, throws, choices)
-    return None if found is None else list(map(int, found))
+    outcomes = None if quick is None else quick.outcomes(first, second, throws, choices)
+    return None if outcomes is None else list(map(int, outcomes))
 
 
 def can_play_whole(a: Player, b: Player) -> bool:
@@ -50,34 +50,38 @@ def play_match(
     names: tuple[str, str] | None = None,
     whole: bool = False,
 ) -> Iterator[PlayedGame]:
-    """The games one after the other: A has the first seat in games 0, 2, …, and two games have the same luck.
+    """The games in order: A has the first seat in games 0, 2, …, and two games have the same luck.
 
     names   of A and B, if not their own
-    whole   only the outcomes are wanted: where that is faster, games have no turns. The outcomes are the same.
+    whole   only the outcomes are needed: where that is faster, games have no turns. The outcomes are the same.
     LabError for players of different games, of the same name, and for an odd number of games.
     """
     names = names or (a.name, b.name)
     if a.game.NAME != b.game.NAME:
         raise LabError(f"{names[0]} plays {a.game.TITLE}, {names[1]} {b.game.TITLE}")
     if names[0] == names[1]:
-        raise LabError(f"two players of a match need names of their own; both are {names[0]}")
+        raise LabError(f"two players of a match need different names; both are {names[0]}")
     if games < 2 or games % 2:
         raise LabError(f"a match has an even number of games, in which each has either seat; not {games}")
     opening = random_moves(a.game) if opening is None else opening
 
-    def played(
+    def play(
         one: Player, other: Player, throws: np.ndarray, choices: np.ndarray
     ) -> tuple[list[int], list[list[tuple[Position, Move]]]]:
-        found = whole_games(one, other, throws, choices) if whole and not opening else None
-        return games_played(one, other, throws, choices, opening) if found is None else (found, [[] for _ in found])
+        outcomes = whole_games(one, other, throws, choices) if whole and not opening else None
+        return (
+            games_played(one, other, throws, choices, opening)
+            if outcomes is None
+            else (outcomes, [[] for _ in outcomes])
+        )
 
     done = 0
     while done < games // 2:
-        # as many as a quarter of what has been played: an interruption loses no more than that
+        # at most a quarter of the games played so far: an interruption loses no more than that
         count = min(games // 2 - done, max(1, min(AT_ONCE, done // 3)))
         shared = np.uint64(seed * 2**32 + 2 * done) + np.uint64(2) * np.arange(count, dtype=np.uint64)
-        first = played(a, b, shared, shared)
-        second = played(b, a, shared, shared + np.uint64(1))
+        first = play(a, b, shared, shared)
+        second = play(b, a, shared, shared + np.uint64(1))
         for pair in range(count):
             for (outcomes, turns), seats in ((first, names), (second, names[::-1])):
                 yield PlayedGame(seats, tuple(Turn(*turn) for turn in turns[pair]), outcomes[pair])
@@ -86,7 +90,7 @@ def play_match(
 
 @dataclass(frozen=True)
 class Score:
-    """What a match came to, for its player A.
+    """The result of a match for its player A.
 
     points  of A in each game, in order; games 0 and 1 are a pair, and so on
     most    the points of the highest win
@@ -124,8 +128,8 @@ class Score:
     def pairs(self) -> np.ndarray:
         """(n) float64: the mean of each whole pair."""
         whole = len(self.points) // 2 * 2
-        found: np.ndarray = np.array(self.points[:whole], dtype=np.float64).reshape(-1, 2).mean(1)
-        return found
+        means: np.ndarray = np.array(self.points[:whole], dtype=np.float64).reshape(-1, 2).mean(1)
+        return means
 
     def interval(self) -> tuple[float, float] | None:
         """The 95 % interval of the points A expects in a game; None before the first pair."""

@@ -16,9 +16,9 @@ from functools import cache
 
 import numpy as np
 
-from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.explain import Explaining, Explanation, Step
 from txlab.engine.games.game import FIRST, Position, SmallGame
-from txlab.engine.games.graph import ROUNDED, GameGraph, compiled, evenly
+from txlab.engine.games.graph import ROUNDED, GameGraph, compile_graph, evenly
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,9 +35,9 @@ class Solution:
 
 
 @cache
-def solved(game: SmallGame) -> Solution:
+def solve_game(game: SmallGame) -> Solution:
     """Solve a game exactly; searched once and cached."""
-    graph = compiled(game)
+    graph = compile_graph(game)
     value, distance = graph.outcome.copy(), np.zeros(graph.size, dtype=np.int64)
     for n in reversed(graph.open.tolist()):
         following = graph.after[graph.first[n] : graph.first[n + 1]]
@@ -51,7 +51,7 @@ def solved(game: SmallGame) -> Solution:
 def verdict(solution: Solution, position: Position) -> str:
     """The result of the position under best play, in words: "X wins in 3 moves", "a draw", "O has won"."""
     graph = solution.graph
-    n = graph.numbered(position)
+    n = graph.number_of(position)
     value = int(solution.value[n])
     if value == 0:
         return "drawn" if graph.ended[n] else "a draw with best play"
@@ -66,38 +66,30 @@ def verdict(solution: Solution, position: Position) -> str:
 def explain(solution: Solution, position: Position, move: int | None = None) -> Explanation:
     """Explain the value of the position, or of the after-state of a move in it, by the values of all its successors."""
     graph = solution.graph
-    n = graph.numbered(position)
+    n = graph.number_of(position)
     if move is not None:
-        n = graph.numbered(graph.game.after(position, move))
+        n = graph.number_of(graph.game.after(position, move))
     game, value = graph.game, float(solution.value[n])
     named = game.text(graph.positions[n])
     if graph.ended[n]:
-        return Explanation(
-            question=f"why is {named} worth {value:+.0f}?" if value else f"why is {named} worth 0?",
-            equation="V(s) = outcome(s), where the game has ended",
-            math="G1",
-            source="Mehlig; exhaustive search",
-            operands=[Operand("outcome(s)", value, "+1 the first player has won, −1 the second, 0 drawn")],
-            steps=[Step("V(s)", "outcome(s)", value, verdict(solution, graph.positions[n]))],
-        )
+        why = Explaining(f"why is {named} worth {value:+.0f}?" if value else f"why is {named} worth 0?", value)
+        why.equation("V(s) = outcome(s), where the game has ended", "G1", "Mehlig; exhaustive search")
+        why.input("outcome(s)", value, "+1 the first player has won, −1 the second, 0 drawn")
+        why.measurement("V(s)", verdict(solution, graph.positions[n]), "outcome(s)")
+        return why.result()
     moves = graph.moves(n)
     first = graph.mover[n] == FIRST
     choice, who = ("max", game.SIGNS[0]) if first else ("min", game.SIGNS[1])
     follow = [float(solution.value[after]) for _, after in moves]
     optimal = [game.MOVES[each] for each, after in moves if solution.value[after] == solution.value[n]]
-    return Explanation(
-        question=f"why is {named} worth {value:+.0f}, {game.SIGNS[0]}'s view?",
-        equation=f"V(s) = {choice}ₐ V(s·a), for {who} is to move",
-        math="G1",
-        source="Mehlig; exhaustive search",
-        operands=[Operand("V(s·a)", follow, f"what follows each move of {who}; +1 {game.SIGNS[0]} wins, −1 loses")],
-        steps=[
-            Step("V(s)", f"{choice} of {len(moves)}", value, verdict(solution, graph.positions[n])),
-        ],
-        meaning=[Step("kept by", "moves with V(s·a) = V(s)", ", ".join(optimal))],
-        labels=[game.MOVES[each] for each, _ in moves],
-        asked=next(place for place, (_, after) in enumerate(moves) if solution.value[after] == solution.value[n]),
-    )
+    question, labels = f"why is {named} worth {value:+.0f}, {game.SIGNS[0]}'s view?", [game.MOVES[a] for a, _ in moves]
+    why = Explaining(question, value, labels, follow.index(value))
+    why.equation(f"V(s) = {choice}ₐ V(s·a), for {who} is to move", "G1", "Mehlig; exhaustive search")
+    why.input("V(s·a)", follow, f"what follows each move of {who}; +1 {game.SIGNS[0]} wins, −1 loses")
+    best = max(follow) if first else min(follow)
+    why.step("V(s)", f"{choice} of {len(moves)}", best, verdict(solution, graph.positions[n]))
+    why.means(Step("kept by", "moves with V(s·a) = V(s)", ", ".join(optimal)))
+    return why.result()
 
 
 # Matches, computed and not played
@@ -116,7 +108,7 @@ class Chances:
         """E[r] with r = +1 won, 0 drawn, −1 lost."""
         return self.won - self.lost
 
-    def turned(self) -> Chances:
+    def swap_sides(self) -> Chances:
         """The chances of the other side."""
         return Chances(self.lost, self.drawn, self.won)
 
@@ -134,7 +126,7 @@ def chances(graph: GameGraph, first: np.ndarray, second: np.ndarray) -> Chances:
 
 def both_seats(graph: GameGraph, policy: np.ndarray, opponent: np.ndarray) -> tuple[Chances, Chances]:
     """The chances of `policy` as first and as second player."""
-    return chances(graph, policy, opponent), chances(graph, opponent, policy).turned()
+    return chances(graph, policy, opponent), chances(graph, opponent, policy).swap_sides()
 
 
 def fractions(graph: GameGraph, first: np.ndarray, second: np.ndarray) -> tuple[Fraction, Fraction, Fraction]:

@@ -1,7 +1,7 @@
 """Players: random, perfect, or greedy on a table of values (MATH G1).
 
 Notable: randomness is passed in (`draw`, one uniform number per move), so a game can be replayed from its draws alone.
-What a player *sees* is always from the view of the player to move: +1 is a point for the mover, whichever side that is.
+A player's values are always from the view of the player to move: +1 is a point for the mover, on either side.
 A player that can be written as a table has a `policy`: its matches are then computed, not played.
 """
 
@@ -15,10 +15,10 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
-from txlab.engine.explain import Explanation, Operand, Step, computed
+from txlab.engine.explain import Explaining, Explanation, Step, compute_step
 from txlab.engine.games.game import Game, Move, Position, SmallGame
-from txlab.engine.games.graph import ROUNDED, GameGraph, compiled, evenly, greediest
-from txlab.engine.games.perfect_play import Solution, explain, solved, verdict
+from txlab.engine.games.graph import ROUNDED, GameGraph, compile_graph, evenly, greediest
+from txlab.engine.games.perfect_play import Solution, explain, solve_game, verdict
 from txlab.engine.games.search_tree import TreeSearch
 
 
@@ -26,7 +26,7 @@ from txlab.engine.games.search_tree import TreeSearch
 class Player(Protocol):
     """name   a short name, for a table of ratings        game   the rules it plays by
 
-    quick  whether it answers at once; others are asked in a thread
+    quick  whether it answers immediately; others are called in a thread
     """
 
     @property
@@ -64,7 +64,7 @@ class Player(Protocol):
 
 
 class Silent:
-    """What a player says that has no values. Others derive from it, and override what they know."""
+    """A player without values. Others derive from it, and override what they can compute."""
 
     name: str
     quick: ClassVar[bool] = False
@@ -107,7 +107,7 @@ class RandomPlayer(Silent):
 
 @runtime_checkable
 class AnswersMany(Protocol):
-    """A player that is faster when it is asked about many positions at once."""
+    """A player that is faster with batches of positions."""
 
     def moves(self, positions: Sequence[Position], draws: Sequence[float]) -> list[Move]:
         """`move` in each of them."""
@@ -150,7 +150,7 @@ class MaskPlayer(Silent):
         return self.graph.game
 
     def move(self, position: Position, draw: float) -> int:
-        n = self.graph.numbered(position)
+        n = self.graph.number_of(position)
         span = slice(int(self.graph.first[n]), int(self.graph.first[n + 1]))
         candidates = self.graph.move[span][self.kept[span]]
         return int(candidates[int(draw * len(candidates))])
@@ -158,7 +158,7 @@ class MaskPlayer(Silent):
     def values(self, position: Position) -> dict[int, float]:
         if self.seen is None:
             return {}
-        n = self.graph.numbered(position)
+        n = self.graph.number_of(position)
         span = slice(int(self.graph.first[n]), int(self.graph.first[n + 1]))
         return dict(zip(self.graph.move[span].tolist(), self.seen[span].tolist(), strict=True))
 
@@ -177,12 +177,12 @@ class PerfectPlayer(MaskPlayer):
 
     def notes(self, position: Position) -> dict[Move, str]:
         """ "wins in 3", "draws", "loses in 2" """
-        solution = solved(self.game)
+        solution = solve_game(self.game)
         return {move: ending_words(*fate(solution, position, move)) for move in self.game.legal(position)}
 
     def best(self, position: Position) -> list[Move]:
         """The quickest wins, else what keeps the draw, else the slowest losses."""
-        fates = {move: fate(solved(self.game), position, move) for move in super().best(position)}
+        fates = {move: fate(solve_game(self.game), position, move) for move in super().best(position)}
         hurry = {0: 0, 1: -1, -1: 1}
         rank = {move: plies * hurry[points] for move, (points, plies) in fates.items()}
         return [move for move in rank if rank[move] == max(rank.values())]
@@ -192,9 +192,9 @@ class PerfectPlayer(MaskPlayer):
 
 
 def fate(solution: Solution, position: Position, move: Move) -> tuple[int, int]:
-    """(+1, 0, −1 for the mover; plies that the game goes on after the move) with best play."""
+    """(+1, 0, −1 for the mover; plies of the game after the move) with best play."""
     game = solution.graph.game
-    n = solution.graph.numbered(game.after(position, move))
+    n = solution.graph.number_of(game.after(position, move))
     return int(solution.value[n]) * game.mover(position), int(solution.distance[n])
 
 
@@ -211,13 +211,13 @@ def ending_words(points: int, plies: int) -> str:
 
 def random_player(game: SmallGame) -> MaskPlayer:
     """A player that chooses uniformly among all legal moves."""
-    graph = compiled(game)
+    graph = compile_graph(game)
     return MaskPlayer("random", graph, np.ones(len(graph.move), dtype=bool))
 
 
 def perfect_player(game: SmallGame) -> MaskPlayer:
     """A player that chooses uniformly among all moves that preserve the value of the position under best play."""
-    solution = solved(game)
+    solution = solve_game(game)
     graph = solution.graph
     seen = (solution.value[graph.after] * graph.mover[graph.before]).astype(np.float64)
     return PerfectPlayer("perfect", graph, solution.optimal, seen, partial(explain, solution))
@@ -241,22 +241,16 @@ def explain_value(
     first, label = game.mover(position) > 0, game.name_of_move(position, move)
     mover, sign = game.SIGNS[0 if first else 1], "" if first else "−"
     value, best = values[move], max(values.values())
-    return Explanation(
-        question=f"why {value:+.4f} for {label} in {game.text(position)}, {mover}'s view?",
-        equation=f"value(a) = {sign}x(a),  the table being told from {game.SIGNS[0]}'s view",
-        math="G1",
-        source=source,
-        operands=[Operand("value(·)", list(values.values()), f"what {mover} sees of each move")],
-        steps=[
-            Step("x(a)", "", value if first else -value, "updates are not kept"),
-            Step("value(a)", f"{sign}x(a)", value),
-        ],
-        meaning=[
-            computed("behind the best", "{} − {}", sub, best, value, note="0: it may be played"),
-            Step(
-                "perfect play", "exhaustive search", verdict(solved(game), game.after(position, move)), f"after {label}"
-            ),
-        ],
-        labels=[game.name_of_move(position, each) for each in values],
-        asked=list(values).index(move),
+    question, labels = f"why {value:+.4f} for {label} in {game.text(position)}, {mover}'s view?", list(values)
+    why = Explaining(question, value, [game.name_of_move(position, each) for each in labels], labels.index(move))
+    why.equation(f"value(a) = {sign}x(a),  the table having {game.SIGNS[0]}'s view", "G1", source)
+    why.input("value(·)", list(values.values()), f"what {mover} sees of each move")
+    why.step("x(a)", "", value if first else -value, "updates are not kept")
+    why.measurement("value(a)", expression=f"{sign}x(a)")
+    why.means(
+        compute_step("behind the best", "{} − {}", sub, best, value, note="0: it may be played"),
+        Step(
+            "perfect play", "exhaustive search", verdict(solve_game(game), game.after(position, move)), f"after {label}"
+        ),
     )
+    return why.result()

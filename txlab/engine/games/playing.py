@@ -1,20 +1,20 @@
-"""A game in progress: its positions, its moves, and the chance that belongs to it.
+"""A game in progress: its positions, its moves, and its random draws.
 
-Notable: throws and the players' draws follow from a seed, throw by throw and ply by ply, so a game is written down as
-its seed and its moves, and what is taken back comes again with the same dice.
+Notable: throws and the players' draws follow from a seed, throw by throw and ply by ply, so a game is stored as its
+seed and its moves, and a move taken back is replayed with the same dice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from txlab.engine.games.game import CHANCE, Game, Move, Position, read_move, thrown
+from txlab.engine.games.game import CHANCE, Game, Move, Position, read_move, throw_dice
 from txlab.engine.rl.draws import uniforms
 from txlab.errors import LabError
 
 CHOICE, DICE, OPENING = 1, 2, 3
-"""Columns of the draws of a seed: what a player's choice among equals, a throw and a random first move depend on."""
-BLOCK = 128  # draws that are made at once
+"""Columns of a seed's draws: for a player's choice among equals, a throw, a random first move."""
+BLOCK = 128  # draws per block
 
 
 class Draws:
@@ -64,7 +64,7 @@ class Playing:
 
     @property
     def draw(self) -> float:
-        """What the next choice of a player depends on."""
+        """The draw for the next choice of a player."""
         return self.choices[len(self.moves)]
 
     @property
@@ -78,7 +78,7 @@ class Playing:
 
     def throw(self) -> None:
         thrown_before = len(self.positions) - 1 - len(self.moves)
-        self.positions.append(thrown(self.game, self.position, self.throws[thrown_before]))
+        self.positions.append(throw_dice(self.game, self.position, self.throws[thrown_before]))
 
     def make(self, move: Move) -> None:
         """LabError if it is not legal."""
@@ -111,13 +111,13 @@ class Playing:
         ]
 
     @classmethod
-    def replayed(cls, game: Game, seed: int, names: Iterable[str]) -> Playing:
+    def replay_moves(cls, game: Game, seed: int, names: Iterable[str]) -> Playing:
         """The game of this seed and these moves. LabError if one of them is not legal."""
-        found = cls(game, seed)
-        found.throw_all()
+        playing = cls(game, seed)
+        playing.throw_all()
         for number, name in enumerate(names, 1):
             try:
-                found.go_on([read_move(game, found.position, name)])
+                playing.go_on([read_move(game, playing.position, name)])
             except LabError as error:
                 raise LabError(f"move {number}: {error}") from error
-        return found
+        return playing

@@ -1,9 +1,9 @@
-"""Many self-play learners, each with its own random seed and table, run in whichever way is faster (MATH G1).
+"""Many self-play learners, each with its own random seed and table, run in the faster of two ways (MATH G1).
 
 Notable: nothing is shared, and both ways give the same numbers: row m of a batch is, bit for bit, the learner that seed
 m would be alone (learner.py). The rows advance together, ply by ply, as array operations, which are faster from about
 thirty seeds on (benchmarks/rl_games.py: 16 are slower than the plain loop, 64 twice as fast). One table trained on all
-games at once would be another algorithm. Moves are drawn, ties broken and sums made in the order of the plain loops; a
+games together would be another algorithm. Moves are drawn, ties broken and sums made in the order of the plain loops; a
 test compares every number.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from txlab.engine.games.graph import GameGraph
-from txlab.engine.games.learner import OF_POSITIONS, SelfPlaySettings, changed, make_learner
+from txlab.engine.games.learner import OF_POSITIONS, SelfPlaySettings, change_settings, make_learner
 from txlab.engine.games.players import MaskPlayer, table_player
 from txlab.engine.rl.draws import uniforms
 
@@ -53,14 +53,14 @@ class Population:
         return alone
 
     def run(self, games: int) -> None:
-        """Play so many more games with each learner."""
+        """Play this number of further games with each learner."""
         if self.batch:
             self.batch.run(games)
         for learner in self.alone:
             learner.run(games)
 
     def set(self, **changes: Any) -> None:
-        """Change settings from here on, for all learners."""
+        """Change settings of all learners for the next steps."""
         for each in [self.batch] if self.batch else self.alone:
             each.set(**changes)
 
@@ -124,7 +124,7 @@ class LearnerBatch:
         self.sign = graph.mover.astype(np.float64)
 
     def run(self, games: int) -> None:
-        """Play so many more games in every row; a row that has finished waits for the others."""
+        """Play this number of further games in every row; a row that has finished waits for the others."""
         last = self.games + games
         lowest = int(self.games.min())
         epsilons = np.array([self.settings.epsilon_of(game) for game in range(lowest, int(last.max()) + 1)])
@@ -182,8 +182,8 @@ class LearnerBatch:
         self.results[rows[ended], graph.outcome[to[ended]]] += 1
 
     def set(self, **changes: Any) -> None:
-        """Change settings from here on, for all rows."""
-        self.settings = changed(self.settings, **changes)
+        """Change settings of all rows for the next steps."""
+        self.settings = change_settings(self.settings, **changes)
 
     def values(self, row: int) -> np.ndarray:
         """(cells) float64: the table of one row."""

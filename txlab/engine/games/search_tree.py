@@ -1,8 +1,8 @@
 """A search as a tree that grows visit by visit, whatever the game (MATH G3).
 
 A visit goes down from the root to a position without a node (selection), gives it one (expansion), values it, and
-carries the value back up to the root (backup). A node is named by the moves from the root, its path, which no growth
-changes; what is read of a tree is a picture of one moment, so that it can be walked while a thread goes on searching.
+carries the value back up to the root (backup). A node is named by the moves from the root, its path, which growth does
+not change; reading a tree gives a snapshot, so that it can be walked while a thread keeps searching.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Path: TypeAlias = tuple[Move, ...]
 class Branch:
     """A move of a node, with the numbers by which the next visit chooses; Q is seen from the player who makes the move.
 
-    N   its visits      P   its prior     Q   the mean of the values that they brought back, 0 before the first
-    U   what is added for exploring             expanded   whether there is a node below it
+    N   its visits      P   its prior     Q   the mean of the values backed up by them, 0 before the first
+    U   the exploration bonus                   expanded   whether there is a node below it
     """
 
     move: Move
@@ -63,12 +63,12 @@ class Node:
 
     @property
     def next(self) -> Branch:
-        """What the next visit chooses here: the largest Q + U, the first of equals."""
+        """The choice of the next visit here: the largest Q + U, the first of equals."""
         return max(self.branches, key=lambda each: each.score)
 
     @property
     def favourite(self) -> Branch:
-        """What is visited most."""
+        """The most visited move."""
         return max(self.branches, key=lambda each: each.N)
 
     def branch(self, move: Move) -> Branch:
@@ -77,8 +77,8 @@ class Node:
 
 @dataclass(frozen=True)
 class Choice:
-    """What a visit chose in a node, by Q + U `before`; `back`, the value that it brought for the player who chose, is
-    part of Q and N `after`."""
+    """The choice of a visit in a node, by Q + U `before`; `back`, the value backed up for the player who chose, is part
+    of Q and N `after`."""
 
     before: Branch
     after: Branch
@@ -154,14 +154,14 @@ class TreeSearch(Protocol):
 
 def positions(game: Game, root: Position, path: Path) -> Sequence[Position]:
     """The positions from the root along a path."""
-    found = [root]
+    reached = [root]
     for move in path:
-        found.append(game.after(found[-1], move))
-    return found
+        reached.append(game.after(reached[-1], move))
+    return reached
 
 
 def favourite_line(tree: Tree, path: Path = ()) -> Path:
-    """A path and the moves that are visited most from there on."""
+    """A path and the most visited moves below it."""
     while (node := tree.node(path)) is not None and node.favourite.N:
         path = (*path, node.favourite.move)
     return path

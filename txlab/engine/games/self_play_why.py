@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from operator import sub
 
-from txlab.engine.explain import Explanation, Operand, Step, substituted
+from txlab.engine.explain import Explaining, Explanation
 from txlab.engine.games.game import Position
 from txlab.engine.games.learner import OF_POSITIONS, SelfPlayLearner
+from txlab.engine.rl.update import change_step
 
 SOURCE = {
     "td": "Sutton and Barto 2018, sections 1.5 and 6.8",
@@ -23,8 +24,8 @@ SOURCE = {
 def cell_of(learner: SelfPlayLearner, position: Position, move: int) -> int:
     """The cell of the table with the value of the move: its after-state, or the move itself. LabError if illegal."""
     graph = learner.graph
-    n = graph.numbered(position)
-    to = graph.numbered(graph.game.after(position, move))
+    n = graph.number_of(position)
+    to = graph.number_of(graph.game.after(position, move))
     if learner.settings.rule in OF_POSITIONS:
         return to
     return int(graph.first[n]) + learner.after[n].index(to)
@@ -83,48 +84,35 @@ def explain(learner: SelfPlayLearner, position: Position, move: int) -> Explanat
 def explain_cell(learner: SelfPlayLearner, cell: int) -> Explanation:
     """Explain the value in a cell of the table."""
     graph, rule = learner.graph, learner.settings.rule
-    game, value, found = graph.game, learner.table[cell], record_of(learner, cell)
+    game, value, record = graph.game, learner.table[cell], record_of(learner, cell)
     n = cell if rule in OF_POSITIONS else int(graph.before[cell])
     thing = game.text(graph.positions[n])
     if rule not in OF_POSITIONS:
         thing += f", {game.MOVES[int(graph.move[cell])]}"
     question = f"why is {thing} worth {value:+.4f}, {game.SIGNS[0]}'s view?"
-    if found is None:
+    why = Explaining(question, value)
+    if record is None:
         ended = rule in OF_POSITIONS and bool(graph.ended[n])
         known = "known from the rules" if ended else "play has not learnt here yet"
-        return Explanation(
-            question=question,
-            equation="V(s) = outcome(s), where the game has ended" if ended else f"{letters(learner, n)[0]} = initial",
-            math="G1",
-            source=SOURCE[rule],
-            operands=[Operand("outcome(s)" if ended else "initial", value, known)],
-            steps=[Step("never updated", "as it was at the beginning", value, known)],
-        )
-    left, led = game.text(graph.positions[found.left]), game.text(graph.positions[found.to])
-    own, compared, drawn_to = letters(learner, found.to)
-    compared_to = found.target - found.delta
-    operands = [
-        Operand(own, found.before, f"before: {thing}"),
-        Operand("α", found.alpha),
-        Operand(drawn_to, found.target, f"{'the game ended in' if not learner.after[found.to] else 's′ ='} {led}"),
-    ]
-    expression = substituted("{} − {}", sub, found.target, compared_to)
-    steps = [Step("δ", expression, found.delta, f"game {found.game + 1}, ply {found.ply}")]
-    expression = substituted("{} + {} · {}", lambda v, α, δ: v + α * δ, found.before, found.alpha, found.delta)
-    if rule == "td-lambda":
-        back = int(graph.ply[found.left] - graph.ply[n])
-        operands.append(Operand(compared, compared_to, f"before: {left}, the position that was left"))
-        steps.append(
-            Step("e(x)", f"λ^{back}", found.e, f"{left} came {back} plies later" if back else "left just then")
-        )
-        factors = found.before, found.alpha, found.e, found.delta
-        expression = substituted("{} + {} · {} · {}", lambda v, α, e, δ: v + α * e * δ, *factors)
-    steps.append(Step(own, expression, found.after))
-    return Explanation(
-        question=question,
-        equation=f"{own} ← {own} + α {'e(x) ' if rule == 'td-lambda' else ''}[ {drawn_to} − {compared} ]",
-        math="G1",
-        source=SOURCE[rule],
-        operands=operands,
-        steps=steps,
-    )
+        equation = "V(s) = outcome(s), where the game has ended" if ended else f"{letters(learner, n)[0]} = initial"
+        why.equation(equation, "G1", SOURCE[rule])
+        why.input("outcome(s)" if ended else "initial", value, known)
+        why.measurement("never updated", known, "as it was at the beginning")
+        return why.result()
+    left, led = game.text(graph.positions[record.left]), game.text(graph.positions[record.to])
+    own, compared, drawn_to = letters(learner, record.to)
+    compared_to = record.target - record.delta
+    traced = "e(x) " if rule == "td-lambda" else ""
+    why.equation(f"{own} ← {own} + α {traced}[ {drawn_to} − {compared} ]", "G1", SOURCE[rule])
+    why.input(own, record.before, f"before: {thing}")
+    why.input("α", record.alpha)
+    why.input(drawn_to, record.target, f"{'the game ended in' if not learner.after[record.to] else 's′ ='} {led}")
+    why.compute("δ", "{} − {}", sub, record.target, compared_to, note=f"game {record.game + 1}, ply {record.ply}")
+    if traced:
+        back = int(graph.ply[record.left] - graph.ply[n])
+        why.input(compared, compared_to, f"before: {left}, the position that was left")
+        why.step("e(x)", f"λ^{back}", record.e, f"{left} came {back} plies later" if back else "left just then")
+        why.steps.append(change_step(own, record.before, record.alpha, record.e, record.delta))
+    else:
+        why.steps.append(change_step(own, record.before, record.alpha, record.delta))
+    return why.result()

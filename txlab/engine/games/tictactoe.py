@@ -56,7 +56,7 @@ def mover(position: Position) -> int:
 
 
 def winning_line(position: Position) -> tuple[int, ...] | None:
-    """The three squares that won, or None if nobody has. If one move completes two lines, the first of them."""
+    """The three squares that won, or None if neither side has. If one move completes two lines, the first of them."""
     for line in LINES:
         if abs(position[line[0]] + position[line[1]] + position[line[2]]) == 3:
             return line
@@ -64,7 +64,7 @@ def winning_line(position: Position) -> tuple[int, ...] | None:
 
 
 def outcome(position: Position) -> int | None:
-    """+1 if X has three in a row, −1 if O has, 0 if no square is free; None while the game goes on."""
+    """+1 if X has three in a row, −1 if O has, 0 if no square is free; None until the game ends."""
     line = winning_line(position)
     if line is not None:
         return int(position[line[0]])
@@ -95,12 +95,12 @@ def after(position: Position, move: int) -> Position:
 
 def images(position: Position) -> tuple[Position, ...]:
     """The eight images of this position under rotations and reflections, itself the first; some may be equal."""
-    found = []
+    turns = []
     turned = position
     for _ in range(4):
-        found += [turned, tuple(turned[square] for square in MIRROR)]
+        turns += [turned, tuple(turned[square] for square in MIRROR)]
         turned = tuple(turned[square] for square in TURN)
-    return tuple(found)
+    return tuple(turns)
 
 
 def name_of_move(position: Position, move: int) -> str:

@@ -1,11 +1,11 @@
-"""Round-robin tournaments, with each player equally often in either seat, and the resulting ratings (MATH G1, H6).
+"""Round-robin tournaments, with each player equally often in each seat, and the resulting ratings (MATH G1, H6).
 
     P(i beats j) = 1 / (1 + 10^((Rⱼ − Rᵢ)/400)), a draw counting as half a win
 
 Notable: two deterministic players would play the same game a thousand times, and the result would look a thousand times
 more certain than it is. So the first moves are drawn at random, each opening is played twice with the seats swapped,
 and the number of *different* games is reported with the results. With dice no move is drawn: the two games of a pair
-have the same throws, so that each side plays with the luck of the other. All games of a pair are played at once, a ply
+have the same throws, so that each side plays with the luck of the other. All games of a pair are played together, a ply
 at a time. The same draws give the same games.
 
 A win by several points is one win for the ratings; points a game, and their interval, are reported with them.
@@ -15,11 +15,11 @@ depend on the order of the games. One drawn game of every player against an aver
 lost a point would have no rating otherwise.
 
 The 95 % interval of a rating is where the profile likelihood ratio of the games alone is below 3.84, after half a point
-was moved towards the end that is asked for: without that correction for continuity (Yates 1934) few games cover less
-than 95 %. A player that never lost a point has no upper end. Draws make results less uncertain than wins and losses
-with the same sum, so the bound shrinks by their variance over that of decided games. Of two players the interval is
-half of the exact one of their difference (engine/intervals.py). tests/engine/test_intervals.py simulates what is
-covered; standard errors from the residuals, which vanish for one-sided results, covered as little as 56 %.
+was moved towards the end in question: without that correction for continuity (Yates 1934) few games cover less than
+95 %. A player that never lost a point has no upper end. Draws make results less uncertain than wins and losses with the
+same sum, so the bound shrinks by their variance over that of decided games. Of two players the interval is half of the
+exact one of their difference (engine/intervals.py). tests/engine/test_intervals.py simulates the coverage; standard
+errors from the residuals, which vanish for one-sided results, covered as little as 56 %.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from txlab.engine.games.game import CHANCE, FIRST, SECOND, Game, Move, OpensAtRandom, Position, thrown
-from txlab.engine.games.graph import GameGraph, compiled, cumulated
+from txlab.engine.games.game import CHANCE, FIRST, SECOND, Game, Move, OpensAtRandom, Position, throw_dice
+from txlab.engine.games.graph import GameGraph, compile_graph, cumulate
 from txlab.engine.games.players import AnswersMany, Player, RandomPlayer, TabularPlayer
 from txlab.engine.games.playing import CHOICE, DICE, OPENING, Draws
 from txlab.engine.intervals import difference_interval, mean_interval
@@ -41,7 +41,7 @@ from txlab.errors import LabError
 
 CENTRE = 1500.0  # the mean rating of a tournament
 RANDOM_MOVES = 1
-"""Moves made at random before the players are asked: after one, no game of tic-tac-toe is decided yet."""
+"""Moves made at random before the players take over: after one, no game of tic-tac-toe is decided yet."""
 SLICE = 500  # games of a pair between checks whether to continue
 SCALE = 400 / log(10)  # rating points for a factor e in the odds
 ROUNDS = 200  # most iterations of Newton's method
@@ -102,8 +102,8 @@ class Standings:
 
     def against(self, i: int, j: int) -> tuple[int, int, int]:
         """(won, drawn, lost) of i against j from both seats together."""
-        found = self.results[i, j] + self.results[j, i, ::-1]
-        return int(found[0]), int(found[1]), int(found[2])
+        totals = self.results[i, j] + self.results[j, i, ::-1]
+        return int(totals[0]), int(totals[1]), int(totals[2])
 
     def points(self, i: int, j: int | None = None) -> tuple[float, float, float]:
         """(mean, low, high): points a game of i, against j or against all, with the 95 % interval."""
@@ -121,13 +121,13 @@ class Standings:
     def rows(self) -> list[Standing]:
         """Best first."""
         rated = self.ratings()
-        found = []
+        standings = []
         for i, name in enumerate(self.names):
             won, drawn, lost = np.sum([self.against(i, j) for j in range(len(self.names)) if j != i], axis=0).tolist()
             total = won + drawn + lost
             rating = float(rated.rating[i]), *rated.interval(i)
-            found.append(Standing(name, *rating, total, won, drawn, lost, *self.points(i)))
-        return sorted(found, key=lambda row: -row.rating)
+            standings.append(Standing(name, *rating, total, won, drawn, lost, *self.points(i)))
+        return sorted(standings, key=lambda row: -row.rating)
 
 
 def tournament(
@@ -139,7 +139,7 @@ def tournament(
     say: Callable[[int, int], None] = lambda done, total: None,
     names: Sequence[str] | None = None,
 ) -> Standings | None:
-    """Let every two players play `games` games, half from either seat; None if `late` returned True before the end.
+    """Let every two players play `games` games, half from each seat; None if `late` returned True before the end.
 
     opening  the number of random first moves; None = as many as `random_moves` says
     say      gets how many games are done and how many there are in all
@@ -150,7 +150,7 @@ def tournament(
     if len(names) < 2:
         raise LabError("a tournament needs two players or more")
     if len(set(names)) < len(names):
-        raise LabError(f"players of a tournament need names of their own; given are {', '.join(names)}")
+        raise LabError(f"players of a tournament need different names; given are {', '.join(names)}")
     if len({player.game.NAME for player in players}) > 1:
         raise LabError("players of a tournament must play the same game")
     if games < 2 or games % 2:
@@ -165,7 +165,7 @@ def tournament(
     done = 0
     for pair, (i, j) in enumerate(pairs):
         seen: tuple[set[object], set[object]] = set(), set()
-        found = []
+        batches = []
         for begin in range(0, openings, SLICE):
             if late():
                 return None
@@ -176,20 +176,20 @@ def tournament(
                 points, moves = contest(players[i], players[j], seeds, opening, late)
             except Interrupted:
                 return None
-            found.append(points.mean(axis=1))
+            batches.append(points.mean(axis=1))
             add_results(results, i, j, points)
             for seat in (0, 1):
                 seen[seat].update(moves[seat])
             done += 2 * len(seeds)
             say(done, len(pairs) * games)
         different[i, j], different[j, i] = map(len, seen)
-        means[i, j] = np.concatenate(found)
+        means[i, j] = np.concatenate(batches)
     return Standings(names, results, different, means, game.MOST_POINTS, opening)
 
 
 def random_moves(game: Game) -> int:
-    """The first moves that are made at random: two players that always move alike would play one game only. No game of
-    tic-tac-toe is decided by one move; other games say how many."""
+    """The number of random first moves: two deterministic players would play a single game only. One move decides no
+    game of tic-tac-toe; other games say how many."""
     if game.chances(game.start()):
         return 0
     return game.RANDOM_MOVES if isinstance(game, OpensAtRandom) else RANDOM_MOVES
@@ -214,10 +214,10 @@ class Matched(Protocol):
 def contest(
     one: Player, other: Player, seeds: np.ndarray, opening: int, late: Callable[[], bool] = never
 ) -> tuple[np.ndarray, tuple[Iterable[Hashable], Iterable[Hashable]]]:
-    """Two games for each seed (G), from either seat: the points of `one` (G, 2), and of each seat what tells its games
-    apart.
+    """Two games for each seed (G), from both seats: the points of `one` (G, 2), and for each seat keys that distinguish
+    its games.
 
-    late   asked before each ply, where players are asked for their moves: whether to give up, with Interrupted
+    late   asked before each ply, where players choose their moves: whether to stop, with Interrupted
     """
     if isinstance(one, Matched) and type(one) is type(other):
         points = one.match(other, np.repeat(seeds, 2)).reshape(-1, 2)
@@ -235,12 +235,12 @@ def play(
     opening: int,
     late: Callable[[], bool] = never,
 ) -> tuple[np.ndarray, list[tuple[Move, ...]]]:
-    """Play G games at once: outcomes (G), the first player's view, and the moves of each.
+    """Play G games in parallel: outcomes (G), the first player's view, and the moves of each.
 
     openings (G), seeds (G) uint64: the seeds of the first `opening` moves and all throws, and of the players' draws.
     """
     if isinstance(first, TabularPlayer) and isinstance(second, TabularPlayer):
-        return tables_play(compiled(first.game), first.policy(), second.policy(), openings, seeds, opening)
+        return tables_play(compile_graph(first.game), first.policy(), second.policy(), openings, seeds, opening)
     return players_play(first, second, openings, seeds, opening, late)
 
 
@@ -251,15 +251,15 @@ def tables_play(
     longest = int(graph.ply.max())
     chance = uniforms(seeds, 0, longest)[:, :, 1]  # (G, plies)
     chance[:, :opening] = uniforms(openings, 0, longest)[:, :opening, 3]
-    evenly = cumulated(graph, 1 / graph.count[graph.before])  # (N, places)
-    asked = np.stack([cumulated(graph, first), cumulated(graph, second)])  # (2, N, places)
+    evenly = cumulate(graph, 1 / graph.count[graph.before])  # (N, places)
+    asked = np.stack([cumulate(graph, first), cumulate(graph, second)])  # (2, N, places)
     position = np.zeros(len(seeds), dtype=np.int64)
     moves = np.full((len(seeds), longest), -1)
     for ply in range(longest):
         going = np.flatnonzero(~graph.ended[position])
         n = position[going]
         seat = (graph.mover[n] < 0).astype(np.int64)
-        running = evenly[n] if ply < opening else asked[seat, n]  # (games that go on, places)
+        running = evenly[n] if ply < opening else asked[seat, n]  # (unfinished games, places)
         place = (running <= chance[going, ply, None]).sum(axis=1)
         edge = graph.first[n] + place
         moves[going, ply] = graph.move[edge]
@@ -288,9 +288,9 @@ def games_played(
     opening: int,
     late: Callable[[], bool] = never,
 ) -> tuple[list[int], list[list[tuple[Position, Move]]]]:
-    """The outcomes, and the positions of each game with the move that was made there.
+    """The outcomes, and the positions of each game with the move made there.
 
-    Each player is asked for its moves in all games at once, if it has `moves`, or in each.
+    Each player chooses its moves in all games in one call, if it has `moves`, or game by game.
     """
     game, G = first.game, len(seeds)
     positions = [game.start()] * G
@@ -306,7 +306,7 @@ def games_played(
         asked: dict[int, list[int]] = {FIRST: [], SECOND: []}
         for n in going:
             while game.mover(positions[n]) == CHANCE and game.outcome(positions[n]) is None:
-                positions[n] = thrown(game, positions[n], throws[n][thrown_so_far[n]])
+                positions[n] = throw_dice(game, positions[n], throws[n][thrown_so_far[n]])
                 thrown_so_far[n] += 1
             if (outcome := game.outcome(positions[n])) is None:
                 asked[game.mover(positions[n])].append(n)
@@ -328,7 +328,7 @@ def games_played(
 
 
 def moves_of(player: Player, positions: list[Position], draws: list[float]) -> list[Move]:
-    """The player's moves in several positions; players that answer many at once are asked at once."""
+    """The player's moves in several positions, in one call if it supports that."""
     if isinstance(player, AnswersMany) and positions:
         return player.moves(positions, draws)
     return [player.move(position, draw) for position, draw in zip(positions, draws, strict=True)]
@@ -407,7 +407,7 @@ def likeliest(
             gradient = np.append(gradient, 0.0)
         # without a prior only differences are determined: take the smallest of the possible steps
         step = np.linalg.lstsq(hessian, gradient, rcond=1e-12)[0][:P]
-        theta += step / max(1.0, float(np.abs(step).max()))  # at most e in the odds at once: Newton may overshoot
+        theta += step / max(1.0, float(np.abs(step).max()))  # at most e in the odds per step: Newton may overshoot
         if abs(float(gradient[:P] @ step)) < close:
             break
     return theta
@@ -473,11 +473,11 @@ def log_likelihood(points: np.ndarray, theta: np.ndarray) -> float:
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:
-    found: np.ndarray = 1 / (1 + np.exp(-x))
-    return found
+    probability: np.ndarray = 1 / (1 + np.exp(-x))
+    return probability
 
 
 def curvature(pairs: np.ndarray, own: np.ndarray) -> np.ndarray:
     """(P, P): Σ over pairs of their weight times (eᵢ − eⱼ)(eᵢ − eⱼ)ᵀ, plus `own` on the diagonal."""
-    found: np.ndarray = np.diag(pairs.sum(axis=1) + own) - pairs
-    return found
+    matrix: np.ndarray = np.diag(pairs.sum(axis=1) + own) - pairs
+    return matrix

@@ -69,11 +69,11 @@ class ActivationCache:
 
     def patterns(self, site: str) -> Tensor:
         """Return α of every head, whole: (L, H, T, S). For short texts, such as those shown during training."""
-        found, (T, S) = self.sites[site], self.size(site)
+        attention, (T, S) = self.sites[site], self.size(site)
         if self._hooks.hooks:
-            return torch.stack([self._alpha(site, layer, None, ALL) for layer in range(found.layers)])
+            return torch.stack([self._alpha(site, layer, None, ALL) for layer in range(attention.layers)])
         q, k = self.queries[site], self.keys[site]
-        return pattern(scores(q, k), found.mask.allowed(T, S, q.device))
+        return pattern(scores(q, k), attention.mask.allowed_pairs(T, S, q.device))
 
     def pattern(self, site: str, layer: int, head: int, rows: slice = ALL, columns: slice = ALL) -> Tensor:
         """Return a window of α of one head: (t, s), each row normalised over all keys that it may attend to."""
@@ -88,7 +88,7 @@ class ActivationCache:
         sums = [band[0, :, int(without_first) :].sum(-1) for _, band in self.bands(site, layer, head)]
         return torch.cat(sums)
 
-    def received(self, site: str, layer: int, head: int) -> Tensor:
+    def attention_received(self, site: str, layer: int, head: int) -> Tensor:
         """Return how much attention each position receives, the mean over rows of α[i, j]: (S)."""
         total = sum(band[0].sum(0) for _, band in self.bands(site, layer, head))
         assert isinstance(total, Tensor)
@@ -143,14 +143,14 @@ class ActivationCache:
         Induction is NaN if there is no such j, duplicate if no token occurs twice, and all are for a one-token text.
         In cross-attention, which attends to another text, only `first` is meaningful.
         """
-        return {name: looked.mean(-1) for name, (_, looked) in self.counted(site, layer).items()}
+        return {name: looked.mean(-1) for name, (_, looked) in self.terms_of_scores(site, layer).items()}
 
-    def counted(self, site: str, layer: int, head: int | None = None) -> dict[str, tuple[Tensor, Tensor]]:
+    def terms_of_scores(self, site: str, layer: int, head: int | None = None) -> dict[str, tuple[Tensor, Tensor]]:
         """Return the terms of the scores: name → the rows that count (n) and their attention, (H, n) or (1, n)."""
         device = self.keys[site].device
         ids = self.sites[site].keys_of(self.text)
         tokens, places = torch.tensor(ids, device=device), torch.arange(len(ids), device=device)
-        found: dict[str, list[tuple[Tensor, Tensor]]] = {}
+        terms: dict[str, list[tuple[Tensor, Tensor]]] = {}
         for rows, alpha in self.bands(site, layer, head):  # (H, t, S)
             place = torch.arange(rows.start, rows.stop, device=device)
             late = place[place >= 1]
@@ -163,10 +163,10 @@ class ActivationCache:
                 parts["induction"] = place[again], (alpha[:, again] * after[again]).sum(-1)
                 parts["duplicate"] = place[came], (alpha[:, came] * earlier[came]).sum(-1)
             for name, part in parts.items():
-                found.setdefault(name, []).append(part)
+                terms.setdefault(name, []).append(part)
         return {
             name: (torch.cat([which for which, _ in parts]), torch.cat([looked for _, looked in parts], -1))
-            for name, parts in found.items()
+            for name, parts in terms.items()
         }
 
     def bands(self, site: str, layer: int, head: int | None = None) -> Iterator[tuple[slice, Tensor]]:
@@ -187,7 +187,7 @@ class ActivationCache:
         q, k = self.queries[site][layer, heads, first:last], self.keys[site][layer, heads]  # (h, t, K), (h, S, K)
         mask = self.sites[site].mask
         if not isinstance(mask, Causal):
-            allowed = mask.allowed(T, S, q.device)
+            allowed = mask.allowed_pairs(T, S, q.device)
             return pattern(scores(q, k), None if allowed is None else allowed[first:last])
         # Keys after the last row have weight 0 and are skipped.
         place = torch.arange(last, device=q.device)
@@ -201,7 +201,7 @@ class ActivationCache:
                 T, S = self.size(site)
                 inside = self._hooks.within(self.sites[site].at(layer))
                 q, k = self.queries[site][layer, None], self.keys[site][layer, None]  # (1, H, ·, K)
-                allowed = self.sites[site].mask.allowed(T, S, q.device)
+                allowed = self.sites[site].mask.allowed_pairs(T, S, q.device)
                 with torch.no_grad():
                     alpha = inside("pattern", pattern(inside("scores", scores(q, k)), allowed))
                 self._formed = (site, layer), alpha[0]
@@ -210,10 +210,12 @@ class ActivationCache:
     def _check(self, site: str, layer: int, head: int | None) -> None:
         if site not in self.sites:
             raise LabError(f"this model has no attention called {site!r}; there is: {', '.join(self.sites)}")
-        found = self.sites[site]
-        if not 0 <= layer < found.layers or (head is not None and not 0 <= head < found.heads):
+        attention = self.sites[site]
+        if not 0 <= layer < attention.layers or (head is not None and not 0 <= head < attention.heads):
             asked = f"{layer + 1}" if head is None else f"{layer + 1}.{head + 1}"
-            raise LabError(f"{site} attention has no head {asked}; allowed: 1.1 to {found.layers}.{found.heads}")
+            raise LabError(
+                f"{site} attention has no head {asked}; allowed: 1.1 to {attention.layers}.{attention.heads}"
+            )
 
 
 @torch.no_grad()

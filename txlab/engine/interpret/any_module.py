@@ -1,16 +1,16 @@
-"""What any torch module attends to on one input, caught while it computes: nothing about the module is known (MATH T1).
+"""What any torch module attends to on one input, captured as it computes, without knowing the module (MATH T1).
 
-Three ways lead to a pattern α (H, T, S), and a torch function mode sees each of them pass:
+A pattern α (H, T, S) is computed in one of three ways, and a torch function mode intercepts each of them:
 
-    F.scaled_dot_product_attention     α = softmax(Q Kᵀ / √K + mask), computed beside it
-    F.multi_head_attention_forward     of nn.MultiheadAttention: asked for its weights, head by head
-    softmax over the last dimension    of (B, H, T, S), or (B, T, T) for a head that is a module of its own: α itself
+    F.scaled_dot_product_attention     α = softmax(Q Kᵀ / √K + mask), recomputed
+    F.multi_head_attention_forward     of nn.MultiheadAttention: called with need_weights, head by head
+    softmax over the last dimension    of (B, H, T, S), or (B, T, T) for a head that is a separate module: α itself
 
 Notable: a mode is also what makes nn.TransformerEncoderLayer and nn.MultiheadAttention leave their fast paths, in which
-no function would pass. The pass runs without gradients but not in inference mode: tables of positions that a module
-keeps from its first call would be of no use for training afterwards. `training` is set in each module and not by
-`eval()`, which some override (adapters that merge their weights then). Attention in kernels of its own (flash-attn,
-flex_attention) is not seen.
+no function call can be intercepted. The pass runs without gradients but not in inference mode: tables of positions that
+a module caches in its first call could not be used for training afterwards. `training` is set in each module and not by
+`eval()`, which some override (adapters that merge their weights then). Attention in custom kernels (flash-attn,
+flex_attention) is not captured.
 """
 
 from __future__ import annotations
@@ -78,14 +78,14 @@ class Caught:
 
 @dataclass(frozen=True)
 class Seen:
-    """What one pass through a module showed.
+    """The record of one pass through a module.
 
     patterns  site ("self", or "encoder", "decoder", "cross") → α (L, H, T, S)
-    products  site → queries (L, H, T, K) and keys (L, H, S, K), from which α is explained, where they were seen
+    products  site → queries (L, H, T, K) and keys (L, H, S, K), from which α is explained, where they were captured
     layers    the paths of the modules that are the layers, in the order of the pass
     norms     path of a layer → mean over the positions of ‖h‖₂ of what it gave on
     logits    (T, V) of the first sequence, if the module returned some for every position
-    left_out  what was seen and does not fit beside the rest, in a sentence; ""
+    left_out  a sentence about patterns that do not fit the others; "" if there are none
     """
 
     patterns: dict[str, Tensor] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class Seen:
 
 
 class _Watching(TorchFunctionMode):
-    """Keeps the patterns of what is computed while it is active; `batch` sequences go through the module."""
+    """Records the attention patterns computed while it is active; `batch` sequences pass through the module."""
 
     def __init__(self, batch: int) -> None:
         super().__init__()
@@ -158,7 +158,7 @@ class _Watching(TorchFunctionMode):
         first = pattern[0] if pattern.ndim == 4 else pattern[: max(1, len(pattern) // self.batch)]
         self.caught.append(Caught(self.stack[-1], first.detach().to(torch.promote_types(first.dtype, torch.float32))))
 
-    def entered(self, path: str) -> None:
+    def enter(self, path: str) -> None:
         self.stack.append(path)
 
     def left(self, path: str, output: Any) -> None:
@@ -175,9 +175,9 @@ def look_into(module: nn.Module, *args: Any, **kwargs: Any) -> Seen:
     module = plain(module)
     given = [*_tensors(args), *_tensors(kwargs)]
     mode = _Watching(len(given[0]) if given and given[0].ndim > 1 else 1)
-    with _undisturbed(module), _followed(module, mode), torch.no_grad(), mode:
+    with _restore_afterwards(module), _follow_modules(module, mode), torch.no_grad(), mode:
         output = module(*args, **kwargs)
-    return _arranged(mode, _logits(output, given))
+    return _arrange(mode, _logits(output, given))
 
 
 def plain(module: nn.Module) -> nn.Module:
@@ -198,8 +198,8 @@ def plain(module: nn.Module) -> nn.Module:
 
 
 @contextlib.contextmanager
-def _undisturbed(module: nn.Module) -> Iterator[None]:
-    """In evaluation mode, uncompiled; afterwards modes and random generators are what they were."""
+def _restore_afterwards(module: nn.Module) -> Iterator[None]:
+    """In evaluation mode, uncompiled; afterwards modes and random generators are restored."""
     modes = [(each, each.training) for each in module.modules()]
     cards = sorted({p.device.index or 0 for p in module.parameters() if p.device.type == "cuda"})
     with torch.random.fork_rng(cards), torch.compiler.set_stance("force_eager"):
@@ -213,12 +213,12 @@ def _undisturbed(module: nn.Module) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _followed(module: nn.Module, mode: _Watching) -> Iterator[None]:
+def _follow_modules(module: nn.Module, mode: _Watching) -> Iterator[None]:
     """Let the mode know which module computes."""
     handles = []
     try:
         for path, each in module.named_modules():
-            handles.append(each.register_forward_pre_hook(lambda m, a, path=path: mode.entered(path)))  # type: ignore[misc]
+            handles.append(each.register_forward_pre_hook(lambda m, a, path=path: mode.enter(path)))  # type: ignore[misc]
             handles.append(each.register_forward_hook(lambda m, a, out, path=path: mode.left(path, out)))  # type: ignore[misc]
         yield
     finally:
@@ -248,20 +248,20 @@ def _tensors(value: Any) -> Iterator[Tensor]:
 
 
 def _logits(output: Any, given: Sequence[Tensor]) -> Tensor | None:
-    """(T, V): what a module of token ids returned for every position, if that is what it did."""
+    """(T, V): the logits of every position, if the module takes token ids and returned them."""
     ids = next((each for each in given if each.ndim == 2 and not each.is_floating_point()), None)
-    found = getattr(output, "logits", None)
-    if found is None:
-        found = next(_tensors(output), None)
-    if ids is None or not isinstance(found, Tensor) or found.ndim != 3 or found.shape[:2] != ids.shape:
+    logits = getattr(output, "logits", None)
+    if logits is None:
+        logits = next(_tensors(output), None)
+    if ids is None or not isinstance(logits, Tensor) or logits.ndim != 3 or logits.shape[:2] != ids.shape:
         return None
-    return found[0].detach().float() if found.is_floating_point() and found.size(-1) > 1 else None
+    return logits[0].detach().float() if logits.is_floating_point() and logits.size(-1) > 1 else None
 
 
 # Layers and sites
 
 
-def _arranged(mode: _Watching, logits: Tensor | None) -> Seen:
+def _arrange(mode: _Watching, logits: Tensor | None) -> Seen:
     """Put heads together into layers, and layers into sites."""
     grouped: list[Caught] = []
     for caught in mode.caught:
@@ -315,7 +315,8 @@ def _layer(path: str) -> str:
 
 
 def _crosses(caught: Caught, all_caught: Sequence[Caught]) -> bool:
-    """Whether this attention looks at another text: other lengths, or a name that says so beside one that does not."""
+    """Whether this attention looks at another text: other lengths, or a name that says so where the other's does
+    not."""
     if caught.pattern.size(-1) != caught.pattern.size(-2):
         return True
     layer, own = _layer(caught.path), caught.path.removeprefix(_layer(caught.path))

@@ -1,6 +1,6 @@
 """Heads analysed by their weights: two bilinear forms, their eigenvalues, and compositions of heads (MATH T3, T4).
 
-W_QK determines which positions attend to which, W_OV what is copied. Becker-Kahn's forms have no biases, but trained
+W_QK determines which positions attend to which, W_OV what they copy. Becker-Kahn's forms have no biases, but trained
 heads do: a bias is one more column, with a 1 appended to every x, so the forms stay exact (`head_weights`, `affine`).
 The composition of two heads is again a head, with the pattern A²A¹ and the form W_OV² W_OV¹; it covers only what the
 first head *adds* to the stream, and is exact if there is nothing between the two but the sum (no norm).
@@ -88,7 +88,7 @@ def bilinear_pattern(
     """
     K = module.head_width
     y = x if memory is None else memory
-    allowed = mask.allowed(x.shape[-2], y.shape[-2], x.device)
+    allowed = mask.allowed_pairs(x.shape[-2], y.shape[-2], x.device)
     if allowed is not None and allowed.dim() == 4:
         allowed = allowed[:, 0]  # (B, T, S): one head at a time here
     form = query_key_form(head_weights(module, head))
@@ -176,9 +176,9 @@ def circuit(
     MATH T3; Becker-Kahn §3.2–3.3; Elhage et al. 2021, "Summarizing OV/QK matrices". LabError if no
     circuit leads from token to token: BERT's head, an encoder, separate tables or vocabularies.
     """
-    found = head_of(model, site, layer, head)
-    gram = _between(model, found, kind, norms) if whole else None
-    return circuit_of(layer_weights(model, found, layer, norms), head, kind, gram)
+    place = head_of(model, site, layer, head)
+    gram = _between(model, place, kind, norms) if whole else None
+    return circuit_of(layer_weights(model, place, layer, norms), head, kind, gram)
 
 
 def circuit_of(weights: HeadWeights, head: int, kind: str, gram: Tensor | None = None) -> Circuit:
@@ -206,13 +206,13 @@ def copying_scores(model: Model, site: str, kind: str = "ov", *, whole: bool = T
 
 def circuits(model: Model, site: str, kind: str, *, whole: bool = True, norms: bool = False) -> Iterator[list[Circuit]]:
     """Yield `circuit` of every head, layer by layer; the shared (D, D) product of the (V, D) tables is made once."""
-    found = site_named(model, site)
+    place = site_named(model, site)
     with torch.no_grad():
-        gram = _between(model, found, kind, norms) if whole else None
-    for layer in range(found.layers):
+        gram = _between(model, place, kind, norms) if whole else None
+    for layer in range(place.layers):
         with torch.no_grad():
-            weights = layer_weights(model, found, layer, norms)
-            made = [circuit_of(weights, head, kind, gram) for head in range(found.heads)]
+            weights = layer_weights(model, place, layer, norms)
+            made = [circuit_of(weights, head, kind, gram) for head in range(place.heads)]
         yield made
 
 
@@ -225,13 +225,13 @@ def _between(model: Model, site: Site, kind: str, norms: bool) -> Tensor:
     table = _embedding(model, site)  # W_E (V, D)
     if kind == "qk":
         return table.T @ table
-    found = unembedding(model)
-    if found is None or site.name == "encoder":
-        what = "BERT's head is not a linear map" if found is None else "an encoder's stream has no unembedding"
+    table_and_bias = unembedding(model)
+    if table_and_bias is None or site.name == "encoder":
+        what = "BERT's head is not a linear map" if table_and_bias is None else "an encoder's stream has no unembedding"
         raise LabError(f"{what}, so no circuit leads from token to token; ask for the circuit within the stream")
-    if len(found[0]) != len(table):
+    if len(table_and_bias[0]) != len(table):
         raise LabError("source and target have different tokens, so a token looked at has no logit of its own")
-    gram = table.T @ found[0].double()  # (D, D)
+    gram = table.T @ table_and_bias[0].double()  # (D, D)
     last = stream_of(model).final_norm
     return last.before(gram) if norms and last is not None else gram
 
@@ -241,7 +241,7 @@ def _embedding(model: Model, site: Site) -> Tensor:
     if not isinstance(model, EncoderDecoder):
         return model.embed.weight.double()
     if site.name == "cross" and model.embed_source is not None:
-        raise LabError("source and target have tables of their own: no circuit leads from one's tokens to the other's")
+        raise LabError("source and target have separate tables: no circuit leads from one's tokens to the other's")
     source = model.embed_source if site.name == "encoder" and model.embed_source is not None else model.embed_target
     return source.weight.double() * (sqrt(model.shape.width) if model.shape.scale_embedding else 1.0)
 
@@ -267,13 +267,13 @@ def composition(model: Model, site: str = "self", *, layer: int | None = None, n
     query ‖W_QKᵀ W_OV‖ · key ‖W_QK W_OV‖ · value ‖W_OV W_OV‖, the later head's form first. All from K × K products.
     With `layer`, only the compositions of its heads with earlier ones are computed; the rest is NaN.
     """
-    found = site_named(model, site)
-    if found.name == "cross":
+    attention = site_named(model, site)
+    if attention.name == "cross":
         raise LabError("cross-attention reads another stream than it writes: its heads do not compose with each other")
-    L, H = found.layers, found.heads
+    L, H = attention.layers, attention.heads
     if layer is not None:
         head_of(model, site, layer)
-    layers = [layer_weights(model, found, each, norms) for each in range(L if layer is None else layer + 1)]
+    layers = [layer_weights(model, attention, each, norms) for each in range(L if layer is None else layer + 1)]
     shape = (L, H, L, H)
     query, key, value = (torch.full(shape, float("nan"), dtype=torch.float64) for _ in range(3))
     for a, first in enumerate(layers):
@@ -311,12 +311,12 @@ def virtual_head_of(
     It acts on the first head's input (a pre-LN model's norm in between only scales it). LabError unless `first` is in
     an earlier layer than `second`.
     """
-    found = head_of(model, site, *first)
+    attention = head_of(model, site, *first)
     head_of(model, site, *second)
-    if first[0] >= second[0] or found.name == "cross":
+    if first[0] >= second[0] or attention.name == "cross":
         raise LabError("a virtual head is made of a head and one of a later layer that reads the same stream")
     (one, one_pattern), (two, two_pattern) = (
-        (layer_weights(model, found, layer).head(head), cache.pattern(site, layer, head).double())
+        (layer_weights(model, attention, layer).head(head), cache.pattern(site, layer, head).double())
         for layer, head in (first, second)
     )
     return virtual_head(one, one_pattern, two, two_pattern)

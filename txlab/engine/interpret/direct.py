@@ -1,4 +1,4 @@
-"""Direct effects: what each head, neuron and branch adds to a logit by itself, not through others (MATH T5, T6, T9).
+"""Direct effects: what each head, neuron and branch adds to a logit directly, not through others (MATH T5, T6, T9).
 
 The stream is a sum, and a norm with its scale σ held fixed is a linear map; so a logit is exactly a sum over the
 embedding, every head, every feed-forward and the biases. With post-LN, what a branch adds passes through all later
@@ -25,7 +25,7 @@ from txlab.engine.transformer.variants import NORMS
 from txlab.errors import LabError
 
 PLACES = ("attention.heads", "attention.out", "cross.heads", "cross.out", "feed_forward.out")
-SUMS = ("enter", "middle", "crossed", "leave")
+SUMS = ("resid_pre", "resid_mid", "resid_cross", "resid_post")
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class LogitTerm:
     kind   "embedding", "head", "bias" (of an attention's output map), "feed_forward", "shift" (all β of the norms on
            the way), "output" (the unembedding's bias), "put in" (what interventions added to the stream)
     given  the vector of the part: α V (K) for a head, otherwise what it adds to the stream (D)
-    reads  the direction that the logit reads it with, of the same width: value = reads · given
+    reads  the direction along which the logit reads it, of the same width: value = reads · given
     """
 
     kind: str
@@ -127,22 +127,22 @@ def _effects(
     with intervening(model, text, given, second) as hooks:
         logits = run(model, text, together(hooks, keep))[position].double()
         seen = {place: value[..., position, :][0].double() for place, value in kept.items()}  # (D), heads: (H, K)
-        found = _sum(model, stream, seen, reader, logits, asked, bool(given))
+        effects = _sum(model, stream, seen, reader, logits, asked, bool(given))
         if layer is None:
-            return found, torch.empty(0), torch.empty(0)
+            return effects, torch.empty(0), torch.empty(0)
         feed_forward = stream.blocks[layer].feed_forward
         assert feed_forward is not None  # `neurons` has refused the others
-        reads = found.direction[stream.at(layer, "feed_forward.out")] @ feed_forward.down_proj.weight.double()
+        reads = effects.direction[stream.at(layer, "feed_forward.out")] @ feed_forward.down_proj.weight.double()
         active = seen[stream.at(layer, "feed_forward.neurons")]
-        return found, active, active * reads
+        return effects, active, active * reads
 
 
 def _reader(
     model: Model, given: Sequence[Intervention], tokens: tuple[int, int | None]
 ) -> tuple[Tensor, Tensor | None]:
     """Return W_U and its bias; LabError if a logit is not a linear map of the stream."""
-    found = unembedding(model)
-    if found is None:
+    table_and_bias = unembedding(model)
+    if table_and_bias is None:
         raise LabError(
             "BERT's head has an activation and a norm between the stream and the logits, so what a part of the stream "
             "adds to a logit by itself is not defined; switch the part off and look at the effect instead"
@@ -158,9 +158,9 @@ def _reader(
                 "of it: switch it off first"
             )
     for token in tokens:
-        if token is not None and not 0 <= token < len(found[0]):
-            raise LabError(f"there is no token {token}; allowed: 0 to {len(found[0]) - 1}")
-    return found
+        if token is not None and not 0 <= token < len(table_and_bias[0]):
+            raise LabError(f"there is no token {token}; allowed: 0 to {len(table_and_bias[0]) - 1}")
+    return table_and_bias
 
 
 def _sum(
@@ -189,7 +189,7 @@ def _sum(
         w = norm.before(w) / scales[0]
 
     if stream.final_norm is not None:
-        through(stream.final_norm, seen[stream.at(len(stream.blocks) - 1, "leave")])
+        through(stream.final_norm, seen[stream.at(len(stream.blocks) - 1, "resid_post")])
     terms: list[LogitTerm] = []
     for layer in reversed(range(len(stream.blocks))):
         block = stream.blocks[layer]
@@ -217,13 +217,13 @@ def _branches(block: Block) -> list[tuple[str, Norm | None, str]]:
     post = block.norm == "post"
     if block.order == "parallel":
         # There is one norm over both branches; going backwards it comes before the last branch.
-        return [("attention", None, "enter"), ("feed_forward", block.attention_norm if post else None, "enter")]
-    branches = [("attention", block.attention_norm if post else None, "enter")]
+        return [("attention", None, "resid_pre"), ("feed_forward", block.attention_norm if post else None, "resid_pre")]
+    branches = [("attention", block.attention_norm if post else None, "resid_pre")]
     if block.feed_forward is None:
         return branches
     if block.cross is not None:
-        branches.append(("cross", block.cross_norm if post else None, "middle"))
-    before = "crossed" if block.cross is not None else "middle"
+        branches.append(("cross", block.cross_norm if post else None, "resid_mid"))
+    before = "resid_cross" if block.cross is not None else "resid_mid"
     return [*branches, ("feed_forward", block.feed_forward_norm if post else None, before)]
 
 
@@ -272,7 +272,7 @@ def neurons(
     interventions: Iterable[Intervention] = (),
     second: Text | None = None,
 ) -> Neurons:
-    """Return what each neuron of one feed-forward adds to a logit by itself, float64.
+    """Return what each neuron of one feed-forward adds to a logit directly, float64.
 
     Together with w · b₂ the effects sum to the feed-forward's part.
     """
@@ -281,5 +281,5 @@ def neurons(
         raise LabError(f"the stream that predicts has no layer {layer + 1}; allowed: 1 to {layers}")
     if stream_of(model).blocks[layer].feed_forward is None:
         raise LabError(f"block {layer + 1} has no neurons: its attention has no feed-forward behind it")
-    found, active, adds = _effects(model, text, (token, against, position), tuple(interventions), second, layer)
-    return Neurons(layer, found, active, adds)
+    effects, active, adds = _effects(model, text, (token, against, position), tuple(interventions), second, layer)
+    return Neurons(layer, effects, active, adds)

@@ -1,9 +1,9 @@
 """What a model predicts: after each layer (the logit lens), and with and without interventions (MATH T9, H5).
 
 The divergence is computed from log-probabilities in float64, KL(before ‖ after): the extra surprise at the original
-model's predictions for someone who believes the changed one. Zero means that nothing changed. The lens applies the
-model's own final norm and unembedding to the stream after each block (nostalgebraist 2020); nothing is trained for it,
-so early rows read the stream in the basis of the output, which it need not use yet.
+model's predictions under the changed one. Zero means that nothing changed. The lens applies the model's own final norm
+and unembedding to the stream after each block (nostalgebraist 2020); nothing is trained for it, so early rows read the
+stream in the basis of the output, which it need not use yet.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def effect(
     before = run(model, text)
     with intervening(model, text, given, second) as hooks:
         after = run(model, text, hooks)
-    return compared(before, after, position, most, remarks(model, given))
+    return compare_logits(before, after, position, most, remarks(model, given))
 
 
 def compare(before: ActivationCache, after: ActivationCache, position: int = -1, most: int = 20) -> Effect:
@@ -73,10 +73,10 @@ def compare(before: ActivationCache, after: ActivationCache, position: int = -1,
             f"predictions over {before.logits.shape[-1]} and {after.logits.shape[-1]} tokens cannot be compared: "
             "the vocabularies differ"
         )
-    return compared(before.logits, after.logits, position, most)
+    return compare_logits(before.logits, after.logits, position, most)
 
 
-def compared(before: Tensor, after: Tensor, position: int, most: int, said: Iterable[str] = ()) -> Effect:
+def compare_logits(before: Tensor, after: Tensor, position: int, most: int, notes: Iterable[str] = ()) -> Effect:
     """Return the Effect at one position of two logits (T, V)."""
     for logits in (before, after):
         if not -len(logits) <= position < len(logits):
@@ -85,7 +85,7 @@ def compared(before: Tensor, after: Tensor, position: int, most: int, said: Iter
     change = (q.exp() - p.exp()).abs()
     largest = change.topk(min(most, len(change))).indices
     moved = tuple(ProbabilityChange(int(token), float(p[token].exp()), float(q[token].exp())) for token in largest)
-    return Effect(p.exp(), q.exp(), float(divergence(p, q)), tuple(one for one in moved if one.change), tuple(said))
+    return Effect(p.exp(), q.exp(), float(divergence(p, q)), tuple(one for one in moved if one.change), tuple(notes))
 
 
 def divergence(p: Tensor, q: Tensor) -> Tensor:
@@ -139,15 +139,15 @@ def lens_at(model: Model, cache: ActivationCache, position: int = -1, k: int = 5
     lasting = [wish for wish in cache.interventions if isinstance(wish, EditWeight | Erratum)]
     with intervening(model, cache.text, lasting), looking(model):
         logits = model.logits(cache.residual_stream[:, position])  # (N + 1, V)
-    said = logits.double().log_softmax(-1)
+    logprobs = logits.double().log_softmax(-1)
     probabilities, ids = logits.softmax(-1).topk(min(k, logits.shape[-1]), -1)
     return Lens(
         position=position,
         logits=logits,
         ids=ids,
         probabilities=probabilities,
-        final=said[:, ids[-1, 0]].exp(),
-        kl=divergence(said[-1], said),
+        final=logprobs[:, ids[-1, 0]].exp(),
+        kl=divergence(logprobs[-1], logprobs),
     )
 
 

@@ -22,7 +22,7 @@ from txlab.engine.transformer.blocks import pattern
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
 from txlab.engine.transformer.former_names import current_name
 from txlab.engine.transformer.hooks import NO_HOOKS, Hook, Hooks, keeping, together
-from txlab.engine.transformer.variants import VARIANTS, switched_on
+from txlab.engine.transformer.variants import VARIANTS, switch_on
 from txlab.errors import LabError, nearest
 
 Part = Literal["attention", "cross", "feed_forward"]
@@ -89,7 +89,7 @@ class Patch:
     """Replaces the activation of `position` at a place by that of `from_position` in the second text.
 
     None for the position patches every position (the two texts must then be equally long); `head`, at a place that has
-    heads, patches only that head. A place is one of `places(model)`, e.g. "blocks.1.leave" or
+    heads, patches only that head. A place is one of `places(model)`, e.g. "blocks.1.resid_post" or
     "blocks.0.attention.heads".
     """
 
@@ -200,14 +200,14 @@ def _words(declared: str) -> str:
 
 def places(model: Model) -> dict[str, tuple[int, ...]]:
     """Return all named places of a model, in the order of the forward pass, with the shape there for one token."""
-    found: dict[str, tuple[int, ...]] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
 
     def note(name: str, value: Tensor) -> None:
-        found[name] = tuple(value.shape)
+        shapes[name] = tuple(value.shape)
 
     shortest = Text((0,), (0,) if len(sites(model)) > 1 else ())
     run(model, shortest, Hooks({"*": note}))
-    return found
+    return shapes
 
 
 @contextmanager
@@ -222,11 +222,11 @@ def intervening(
     """
     given = list(interventions)
     with ExitStack() as stack:
-        stack.enter_context(edited(model, given))
+        stack.enter_context(edit_weights(model, given))
         errata = NO_HOOKS
         for wish in given:
             if isinstance(wish, Erratum):
-                errata = stack.enter_context(switched_on(wish.name, model, errata))
+                errata = stack.enter_context(switch_on(wish.name, model, errata))
         yield together(errata, hooks_for(model, given, text, second, errata))
 
 
@@ -367,7 +367,7 @@ def _edge_hooks(site: Site, edges: Sequence[Edge]) -> tuple[Hook, Hook]:
     def form(name: str, value: Tensor) -> Tensor:
         (scored,) = before
         H, T, S = value.shape[-3:]
-        allowed = site.mask.allowed(T, S, value.device)
+        allowed = site.mask.allowed_pairs(T, S, value.device)
         allowed = torch.ones(T, S, dtype=torch.bool, device=value.device) if allowed is None else allowed
         its = [replace(edge, row=rows.index(edge.row)) for edge in edges]
         value = value.clone()
@@ -386,7 +386,7 @@ def with_edges(allowed: Tensor, edges: Iterable[Edge], heads: int) -> Tensor:
 
 
 @contextmanager
-def edited(model: Model, interventions: Iterable[Intervention]) -> Iterator[None]:
+def edit_weights(model: Model, interventions: Iterable[Intervention]) -> Iterator[None]:
     """Context manager that applies the weight edits among the interventions and restores the weights bit for bit.
 
     LabError, with nothing changed, for a parameter or an index that does not exist.
@@ -420,11 +420,11 @@ def edited(model: Model, interventions: Iterable[Intervention]) -> Iterator[None
 
 def remarks(model: Model, interventions: Iterable[Intervention]) -> list[str]:
     """Return remarks on these interventions in this model, a sentence each: a weight that is used twice."""
-    said = []
+    sentences = []
     for wish in interventions:
         if isinstance(wish, EditWeight) and (also := _also(model, wish.parameter)):
-            said.append(f"{wish.parameter} is {also}: the edit acts in both")
-    return said
+            sentences.append(f"{wish.parameter} is {also}: the edit acts in both")
+    return sentences
 
 
 def _also(model: Model, parameter: str) -> str:

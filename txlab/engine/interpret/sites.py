@@ -201,10 +201,10 @@ class ResidualStream:
     @property
     def places(self) -> list[str]:
         """Return the places of the whole stream: after the embedding, and after each block."""
-        return [self.embedding, *(self.at(layer, "leave") for layer in range(len(self.blocks)))]
+        return [self.embedding, *(self.at(layer, "resid_post") for layer in range(len(self.blocks)))]
 
     def at(self, layer: int, what: str) -> str:
-        """Return the full name of a place in a block: at(2, "leave") → "decoder.blocks.2.leave"."""
+        """Return the full name of a place in a block: at(2, "resid_post") → "decoder.blocks.2.resid_post"."""
         return f"{self.part}blocks.{layer}.{what}"
 
 

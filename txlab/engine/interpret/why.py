@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import log, sqrt
+from math import exp, log, sqrt
 from operator import truediv
 
 import torch
 from torch import Tensor
 
-from txlab.engine.explain import Explanation, Operand, Step, number, substituted
+from txlab.engine.explain import HALF, Explaining, Explanation, Step, bracket, compute_step, number
 from txlab.engine.interpret.activation_cache import ActivationCache, rollout, rollouts
 from txlab.engine.interpret.circuits import Circuit, affine, head_weights, layer_weights, query_key_form
 from txlab.engine.interpret.direct import DirectEffects, LogitTerm
@@ -31,33 +31,46 @@ Names = Callable[[int], str]
 SHOWN = 8  # terms spelt out in a sum; the rest is one line
 
 
-def summed(values: Sequence[float]) -> str:
+def format_sum(values: Sequence[float]) -> str:
     """Format a sum: "0.5 + 0.25 − 0.125"."""
     text = " + ".join(number(value) for value in values)
     return text.replace("+ −", "− ") or "0"
 
 
 def explain_weight(
-    q: Tensor, k: Tensor, mask: Mask, i: int, j: int, labels: Sequence[str] = (), rows: Sequence[str] = ()
+    q: Tensor,
+    k: Tensor,
+    mask: Mask,
+    i: int,
+    j: int,
+    labels: Sequence[str] = (),
+    rows: Sequence[str] = (),
+    recorded: float | None = None,
 ) -> Explanation:
     """Explain the weight αᵢⱼ of one head: q (T, K), k (S, K), as they enter the product. MATH T1.
 
-    `labels` names the positions, `rows` those of the queries if they are another text's.
+    `labels` names the positions, `rows` those of the queries if they are another text's. `recorded` is the weight as a
+    frame holds it, in half precision like its q and k; None = it is computed here.
     """
     names = list(labels) or [str(position) for position in range(len(k))]
     visible = row_of(mask, len(q), len(k), i, q.device)
-    return _explain_row(q[i].float(), k.float(), visible, mask.name, names, i, j, rows or names)
+    why = _explain_row(q[i].float(), k.float(), visible, mask.name, names, i, j, rows or names)
+    if recorded is None:
+        return why.result()
+    why.value = recorded
+    score = float(scores(q[i : i + 1].float(), k.float())[0, j])
+    return why.result(HALF * (1 + abs(score)))  # exp makes an error of the score one of the weight
 
 
 def row_of(mask: Mask, T: int, S: int, i: int, device: torch.device) -> Tensor:
     """Return the positions that position i may attend to: (S) booleans."""
-    allowed = mask.allowed(T, S, device)
+    allowed = mask.allowed_pairs(T, S, device)
     return torch.ones(S, dtype=torch.bool, device=device) if allowed is None else allowed[i]
 
 
 def _explain_row(
     q: Tensor, k: Tensor, visible: Tensor, mask: str, names: Sequence[str], i: int, j: int, rows: Sequence[str]
-) -> Explanation:
+) -> Explaining:
     """Explain one row of a pattern: q (K), k (S, K), visible (S).
 
     The numbers come from `scores` and `pattern`, the functions that the model itself uses; the stable softmax in
@@ -68,32 +81,24 @@ def _explain_row(
     product, root = float(q @ k[j]), sqrt(len(q))
     masked = row.masked_fill(~visible, float("-inf"))
     who = rows[i] if i < len(rows) else str(i)
-    operands = [
-        Operand(f"q{_sub(i)}", q.tolist(), f"the query of {who!r}"),
-        Operand(f"k{_sub(j)}", k[j].tolist(), f"the key of {names[j]!r}"),
-        Operand("√dₖ", root, f"dₖ = {len(q)}, the width of the head"),
-        Operand("mask", mask, "allowed" if visible[j] else "this position may not be looked at"),
-    ]
-    terms = " + ".join(f"{_n(a)}·{_n(b)}" for a, b in zip(q[:3].tolist(), k[j, :3].tolist(), strict=True))
-    steps = [
-        Step("q·k", f"{terms} + …", product),
-        Step("sᵢⱼ", substituted("{} / {}", truediv, product, root), float(row[j])),
-        Step("sᵢⱼ′", "the score of every position, −∞ where the mask forbids", masked.tolist()),
-    ]
-    if bool(visible.any()):
-        steps += softmax_steps(masked, j)
-    else:
-        steps.append(Step("αᵢⱼ", "0", 0.0, "this position may look at nothing, so its row is zeros"))
-    return Explanation(
-        question=f"why does {who!r} look at {names[j]!r} with {float(alpha[j]):.3f}?",
-        equation="αᵢⱼ = exp(qᵢ·kⱼ/√dₖ) / Σⱼ′ exp(qᵢ·kⱼ′/√dₖ)",
-        math="T1",
-        source="Vaswani et al. 2017, eq. 1",
-        operands=operands,
-        steps=steps,
-        labels=names,
-        asked=j,
+    weight = float(alpha[j])
+    why = Explaining(f"why does {who!r} look at {names[j]!r} with {weight:.3f}?", weight, names, j)
+    why.equation("αᵢⱼ = exp(qᵢ·kⱼ/√dₖ) / Σⱼ′ exp(qᵢ·kⱼ′/√dₖ)", "T1", "Vaswani et al. 2017, eq. 1")
+    why.input("qᵢ", q.tolist(), f"the query of {who!r}, position {i}")
+    why.input("kⱼ", k[j].tolist(), f"the key of {names[j]!r}, position {j}")
+    why.input("√dₖ", root, f"dₖ = {len(q)}, the width of the head")
+    why.input("mask", mask, "allowed" if visible[j] else "this position may not be looked at")
+    terms = " + ".join(
+        f"{number(a, 2)}·{bracket(b, 2)}" for a, b in zip(q[:3].tolist(), k[j, :3].tolist(), strict=True)
     )
+    why.step("q·k", f"{terms} + …".replace("+ −", "− "), product)
+    why.compute("sᵢⱼ", "{} / {}", truediv, product, root)
+    why.step("sᵢⱼ′", "the score of every position, −∞ where the mask forbids", masked.tolist())
+    if bool(visible.any()):
+        why.steps += softmax_steps(masked, j)
+    else:
+        why.step("αᵢⱼ", "0", 0.0, "this position may look at nothing, so its row is zeros")
+    return why
 
 
 def softmax_steps(scores: Tensor, j: int) -> list[Step]:
@@ -107,17 +112,8 @@ def softmax_steps(scores: Tensor, j: int) -> list[Step]:
         Step("exp", "exp(sᵢⱼ′ − max)", exponentials.tolist()),
         Step("sum", "Σⱼ′ exp(sᵢⱼ′ − max)", total),
         Step("αᵢⱼ′", "exp / sum", weights.tolist(), "the row of weights; it sums to 1"),
-        Step("αᵢⱼ", substituted("{} / {}", truediv, float(exponentials[j]), total), float(weights[j])),
+        compute_step("αᵢⱼ", "{} / {}", truediv, float(exponentials[j]), total),
     ]
-
-
-def _n(value: float, places: int = 2) -> str:
-    """Format a number inside an expression, with a minus sign rather than a hyphen."""
-    return f"{value:.{places}f}".replace("-", "−")
-
-
-def _sub(index: int) -> str:
-    return str(index).translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
 
 
 def why_pattern(
@@ -145,22 +141,11 @@ def why_pattern(
     visible = with_edges(row_of(mask, T, S, row, k.device)[None], edges, 1)[0, 0]  # (S)
     names = list(columns) or [str(j) for j in range(S)]
     name = mask.name + (", changed by hand in this row" if edges else "")
-    answer = _explain_row(q.float(), k.float(), visible, name, names, row, column, rows)
-    who, whom = rows[row] if rows else str(row), columns[column] if columns else str(column)
-    query = replace(answer.operands[0], name="qᵢ", note=f"the query of {who!r}, position {row}")
-    key = replace(answer.operands[1], name="kⱼ", note=f"the key of {whom!r}, position {column}")
-    steps = list(answer.steps)
+    why = _explain_row(q.float(), k.float(), visible, name, names, row, column, rows)
+    who, whom = rows[row] if rows else str(row), names[column]
+    why.question, why.value = f"why does {who!r} look at {whom!r} with {result:.3f}?", result
     reaching = [wish.says for wish in cache.interventions if isinstance(wish, Patch | Erratum)]
-    if reaching and abs(answer.result - result) > 1e-6:
-        steps.append(Step("αᵢⱼ", "; ".join(reaching), result, "what interventions made of it"))
-    else:
-        steps[-1] = replace(steps[-1], result=result)
-    return replace(
-        answer,
-        question=f"why does {who!r} look at {whom!r} with {result:.3f}?",
-        operands=[query, key, *answer.operands[2:]],
-        steps=steps,
-    )
+    return why.result(because="; ".join(reaching))
 
 
 @torch.no_grad()
@@ -172,11 +157,11 @@ def with_form(
     x is the head's input at `row`, y its input at `column`, of the same stream or, in cross-attention, the encoder's.
     Unchanged if self-attention positions are rotary or relative (a form for each distance), or under interventions.
     """
-    found = head_of(model, site, layer, head)
+    attention = head_of(model, site, layer, head)
     if cache.interventions or (getattr(model.shape, "positions", "") in ("rotary", "relative") and site != "cross"):
         return answer
-    block, module = block_at(model, found, layer), attention_at(model, found, layer)
-    place = f"{found.block(layer)}.{'middle' if site == 'cross' else 'enter'}"
+    block, module = block_at(model, attention, layer), attention_at(model, attention, layer)
+    place = f"{attention.block(layer)}.{'resid_mid' if site == 'cross' else 'resid_pre'}"
     hooks, kept = keeping(place, "memory")
     run(model, cache.text, hooks)
     norm = block.cross_norm if site == "cross" else block.attention_norm
@@ -185,34 +170,32 @@ def with_form(
     form = query_key_form(head_weights(module, head)).double()  # (D, D), with biases (D + 1, D + 1)
     x, y = (affine(module, each).double() for each in (read[row], other[column]))
     score = float(x @ form @ y) / sqrt(module.head_width)
-    said = "xᵢᵀ W_QK xⱼ / √dₖ,  W_QK = W_Qᵀ W_K" if other is read else "xᵢᵀ W_QK yⱼ / √dₖ,  W_QK = W_Qᵀ W_K"
-    step = Step("sᵢⱼ", said, score, "the same score as one bilinear form on what the head reads (MATH T3)")
+    bilinear = "xᵢᵀ W_QK xⱼ / √dₖ,  W_QK = W_Qᵀ W_K" if other is read else "xᵢᵀ W_QK yⱼ / √dₖ,  W_QK = W_Qᵀ W_K"
+    step = Step("sᵢⱼ", bilinear, score, "the same score as one bilinear form on what the head reads (MATH T3)")
     return replace(answer, steps=[*answer.steps[:2], step, *answer.steps[2:]])
 
 
 def why_next(cache: ActivationCache, position: int, token: int, names: Names = str, after: str = "") -> Explanation:
     """Explain the probability that a token comes next (for BERT: is here); `after` names the position. MATH F5, T9."""
     where = f"after {after!r}" if after else f"at position {position % len(cache.logits)}"
-    answer = _softmax(cache.logits[position], token, names)
-    return replace(answer, question=f"why {number(answer.result)} for {names(token)!r} {where}?")
+    why = _softmax(cache.logits[position], token, names)
+    why.question = f"why {number(why.value)} for {names(token)!r} {where}?"
+    return why.result()
 
 
-def why_lens(found: Lens, layer: int, rank: int = 0, names: Names = str) -> Explanation:
+def why_lens(lens: Lens, layer: int, rank: int = 0, names: Names = str) -> Explanation:
     """Explain the probability of the rank-th token after `layer` blocks (0 = the embedding). MATH T9."""
-    token = int(found.ids[layer, rank])
-    answer = _softmax(found.logits[layer], token, names)
+    token = int(lens.ids[layer, rank])
+    why = _softmax(lens.logits[layer], token, names)
     after = "the embedding" if layer == 0 else f"layer {layer}"
-    away = Operand("KL", float(found.kl[layer]), "nats from what the last layer says")
-    return replace(
-        answer,
-        question=f"why would {after} say {names(token)!r} with {number(answer.result)}?",
-        equation="p(x) = exp(zₓ) / Σᵥ exp(zᵥ),  z = W_U LN(x_l)",
-        source="nostalgebraist 2020, the logit lens",
-        operands=[*answer.operands, away],
-    )
+    why.question = f"why would {after} say {names(token)!r} with {number(why.value)}?"
+    equation = "p(x) = exp(zₓ) / Σᵥ exp(zᵥ),  z = W_U LN(x_l)"
+    why.equation(equation, "F5, T9", "nostalgebraist 2020, the logit lens")
+    why.input("KL", float(lens.kl[layer]), "nats from what the last layer says")
+    return why.result()
 
 
-def _softmax(logits: Tensor, token: int, names: Names) -> Explanation:
+def _softmax(logits: Tensor, token: int, names: Names) -> Explaining:
     """Explain p of one token from a row of logits (V), in float64."""
     if not 0 <= token < len(logits):
         raise LabError(f"there is no token {token}; allowed: 0 to {len(logits) - 1}")
@@ -224,93 +207,65 @@ def _softmax(logits: Tensor, token: int, names: Names) -> Explanation:
     top, own = float(largest.values[0]), float(z[token])
     total = float((z - top).exp().sum())
     p = float(z.softmax(-1)[token])
-    return Explanation(
-        question="",
-        equation="p(x) = exp(zₓ) / Σᵥ exp(zᵥ)",
-        math="F5, T9",
-        source="Becker-Kahn §4",
-        operands=[
-            Operand("z", z[shown].tolist(), f"the logits of the likeliest tokens, of {len(z)}"),
-            Operand("zₓ", own, f"the logit of {names(token)!r}"),
-        ],
-        steps=[
-            Step("max", "maxᵥ zᵥ", top, f"that of {names(int(largest.indices[0]))!r}; subtracted first, it cancels"),
-            Step("exp", f"exp({number(own)} − {number(top)})".replace("− −", "+ "), float((z[token] - top).exp())),
-            Step("sum", "Σᵥ exp(zᵥ − max)", total, "over the whole vocabulary"),
-            Step("rank", "tokens with a larger logit, and one", int((z > own).sum()) + 1),
-            Step("−ln p", f"−ln {number(p)}", -log(p) if p > 0 else float("inf"), "nats: the loss, if it is right"),
-            Step("p", f"{number(float((z[token] - top).exp()))} / {number(total)}", p),
-        ],
-        labels=[names(one) for one in shown],
-        asked=shown.index(token),
-    )
+    why = Explaining("", p, [names(one) for one in shown], shown.index(token))
+    why.equation("p(x) = exp(zₓ) / Σᵥ exp(zᵥ)", "F5, T9", "Becker-Kahn §4")
+    why.input("z", z[shown].tolist(), f"the logits of the likeliest tokens, of {len(z)}")
+    why.input("zₓ", own, f"the logit of {names(token)!r}")
+    why.step("max", "maxᵥ zᵥ", top, f"that of {names(int(largest.indices[0]))!r}; subtracted first, it cancels")
+    why.compute("exp", "exp({} − {})", lambda own, top: exp(own - top), own, top)
+    why.step("sum", "Σᵥ exp(zᵥ − max)", total, "over the whole vocabulary")
+    why.step("rank", "tokens with a larger logit, and one", int((z > own).sum()) + 1)
+    why.step("−ln p", f"−ln {number(p)}", -log(p) if p > 0 else float("inf"), "nats: the loss, if it is right")
+    why.compute("p", "{} / {}", truediv, exp(own - top), total)
+    return why
 
 
-def why_kl(found: Effect, names: Names = str) -> Explanation:
+def why_kl(effect: Effect, names: Names = str) -> Explanation:
     """Explain by how many nats an intervention changed the next-token distribution. MATH H5."""
-    p, q = found.before, found.after
+    p, q = effect.before, effect.after
     terms = torch.where(p > 0, p * (p.log() - q.log()), 0.0)  # (V)
     shown = terms.abs().topk(min(SHOWN, len(terms))).indices.tolist()
     largest = terms[shown].tolist()
-    return Explanation(
-        question=f"why a KL of {number(found.kl)} nats?",
-        equation="KL(p ‖ q) = Σᵥ pᵥ ln(pᵥ / qᵥ)",
-        math="H5",
-        source="Kullback & Leibler 1951, eq. 2.4",
-        operands=[
-            Operand("p", p[shown].tolist(), "untouched: the tokens with the largest terms"),
-            Operand("q", q[shown].tolist(), "with the interventions"),
-        ],
-        steps=[
-            *(
-                Step(
-                    f"of {names(token)!r}",
-                    f"{number(float(p[token]))} · ln({number(float(p[token]))} / {number(float(q[token]))})",
-                    term,
-                )
-                for token, term in zip(shown, largest, strict=True)
-            ),
-            Step("the others", f"Σ over {len(terms) - len(shown)} more tokens", found.kl - sum(largest)),
-            Step("KL", f"{summed(largest)} + the others", found.kl, "nats; 0 = nothing moved"),
-        ],
-        labels=[names(token) for token in shown],
-    )
+    why = Explaining(f"why a KL of {number(effect.kl)} nats?", effect.kl, [names(token) for token in shown])
+    why.equation("KL(p ‖ q) = Σᵥ pᵥ ln(pᵥ / qᵥ)", "H5", "Kullback & Leibler 1951, eq. 2.4")
+    why.input("p", p[shown].tolist(), "untouched: the tokens with the largest terms")
+    why.input("q", q[shown].tolist(), "with the interventions")
+    for token, term in zip(shown, largest, strict=True):
+        p_v, q_v = number(float(p[token])), number(float(q[token]))
+        why.step(f"of {names(token)!r}", f"{p_v} · ln({p_v} / {q_v})", term)
+    others = float(terms.sum()) - sum(largest)
+    why.step("the others", f"Σ over {len(terms) - len(shown)} more tokens", others)
+    why.step("KL", f"{format_sum(largest)} + the others", sum(largest) + others, "nats; 0 = nothing moved")
+    return why.result(scale=float(terms.abs().sum()))
 
 
-def why_direct(found: DirectEffects, part: LogitTerm, names: Names = str) -> Explanation:
-    """Explain how much a head, feed-forward or bias adds to a logit by itself. MATH T5, T6."""
-    what = f"the logit of {names(found.token)!r}"
-    if found.against is not None:
-        what += f" less that of {names(found.against)!r}"
-    operands = [Operand("z", found.logit, f"{what}, the sum of {len(found.parts)} parts")]
-    operands += [Operand("σ", list(found.scales), "of the norms on the way, held as they are")] * bool(found.scales)
-    steps = [
-        Step("Σ", summed([one.value for one in found.largest(SHOWN)]) + " + …", sum(p.value for p in found.parts)),
-        Step(
-            "share", f"{number(part.value)} / {number(found.logit)}", part.value / found.logit if found.logit else 0.0
-        ),
-    ]
-    if part.reads is not None and part.given is not None:
-        letter = "W_Oᵀ w" if part.kind == "head" else "w"
-        whose = "α V of this head" if part.kind == "head" else f"what the {part.name} adds to the stream"
-        operands += [
-            Operand("w", part.reads.tolist(), f"{letter}: what the logit reads it with, Γ C u / σ"),
-            Operand("c", part.given.tolist(), whose),
-        ]
-        products = (part.reads * part.given).tolist()
-        steps.append(Step("w · c", summed(products[:3]) + " + …", part.value, f"over {len(products)} features"))
-    else:
-        steps.append(Step(part.name, "what is left of the logit after all other parts", part.value))
-    return Explanation(
-        question=f"why does {part.name} add {number(part.value)} to {what}?",
-        equation="z = Σ_c w · c,  w = Γ C u / σ",
-        math="T5, T6",
-        source="Elhage et al. 2021",
-        operands=operands,
-        steps=steps,
-        labels=[one.name for one in found.parts],
-        asked=next((place for place, one in enumerate(found.parts) if one is part), None),
-    )
+def why_direct(effects: DirectEffects, part: LogitTerm, names: Names = str) -> Explanation:
+    """Explain how much a head, feed-forward or bias adds to a logit directly. MATH T5, T6."""
+    what = f"the logit of {names(effects.token)!r}"
+    if effects.against is not None:
+        what += f" less that of {names(effects.against)!r}"
+    place = next((place for place, one in enumerate(effects.parts) if one is part), None)
+    question = f"why does {part.name} add {number(part.value)} to {what}?"
+    why = Explaining(question, part.value, [one.name for one in effects.parts], place)
+    why.equation("z = Σ_c w · c,  w = Γ C u / σ", "T5, T6", "Elhage et al. 2021")
+    why.input("z", effects.logit, f"{what}, the sum of {len(effects.parts)} parts")
+    if effects.scales:
+        why.input("σ", list(effects.scales), "of the norms on the way, held as they are")
+    values = [one.value for one in effects.parts]
+    why.step("Σ", format_sum([one.value for one in effects.largest(SHOWN)]) + " + …", sum(values))
+    if effects.logit:
+        why.compute("share", "{} / {}", truediv, part.value, effects.logit)
+    if part.reads is None or part.given is None:
+        left = effects.logit - (sum(values) - part.value)
+        why.step(part.name, "the rest of the logit, after all other parts", left)
+        return why.result(scale=sum(map(abs, values)))
+    letter = "W_Oᵀ w" if part.kind == "head" else "w"
+    whose = "α V of this head" if part.kind == "head" else f"what the {part.name} adds to the stream"
+    why.input("w", part.reads.tolist(), f"{letter}: what the logit reads it with, Γ C u / σ")
+    why.input("c", part.given.tolist(), whose)
+    products = (part.reads * part.given).tolist()
+    why.step("w · c", format_sum(products[:3]) + " + …", sum(products), f"over {len(products)} features")
+    return why.result(scale=sum(map(abs, products)))
 
 
 def why_rollout(cache: ActivationCache, site: str, row: int, column: int, labels: Sequence[str] = ()) -> Explanation:
@@ -329,38 +284,31 @@ def why_rollout(cache: ActivationCache, site: str, row: int, column: int, labels
     average = cache.average(looks, layers - 1, slice(row, row + 1))[0]  # (T)
     through = average * before[:, column]
     looked, kept = float(through.sum()), float(before[row, column])
-    steps = [Step(f"R_{layer}", f"R[{row}, {column}] after {layer} layers", path[layer]) for layer in range(layers)]
-    steps += [
-        Step("Σₖ Aᵢₖ Rₖⱼ", summed(through.topk(min(3, len(through))).values.tolist()) + " + …", looked, "by looking"),
-        Step("Rᵢⱼ", f"what it held after {layers - 1} layers", kept, "by the residual stream"),
-    ]
-    if site in ("self", "encoder"):
-        steps.append(Step("R", f"½ · {number(looked)} + ½ · {number(kept)}", result))
-        equation = "R_l = (½ A_l + ½ I) R_{l−1}"
-    else:
-        equation = "R ← ½ (½ A + ½ I) R" + (" + ½ C E" if site == "cross" else "")
-        line = f"¼ · {number(looked)} + ¼ · {number(kept)}"
-        if site == "cross":
-            across = cache.average("cross", layers - 1, slice(row, row + 1))[0]  # (S)
-            read = across * rollout(cache, "encoder")[:, column]
-            largest = summed(read.topk(min(3, len(read))).values.tolist())
-            steps.append(Step("Σₖ Cᵢₖ Eₖⱼ", f"{largest} + …", float(read.sum()), "across, E rolled out in the encoder"))
-            line += f" + ½ · {number(float(read.sum()))}"
-        steps.append(Step("R", line, result))
     names = list(labels) or [str(place) for place in range(S)]
-    return Explanation(
-        question=f"why does position {row} hold {number(result)} of {names[column]!r}?",
-        equation=equation,
-        math="T1, T4",
-        source="Abnar & Zuidema 2020, §3",
-        operands=[
-            Operand("Aᵢ", average.tolist(), "the last layer's row, averaged over its heads"),
-            Operand("Rⱼ", before[:, column].tolist(), "what each position held of this token one layer before"),
-        ],
-        steps=steps,
-        labels=names,
-        asked=column,
-    )
+    why = Explaining(f"why does position {row} hold {number(result)} of {names[column]!r}?", result, names, column)
+    why.input("Aᵢ", average.tolist(), "the last layer's row, averaged over its heads")
+    why.input("Rⱼ", before[:, column].tolist(), "what each position held of this token one layer before")
+    for layer in range(layers):
+        why.step(f"R_{layer}", f"R[{row}, {column}] after {layer} layers", path[layer])
+    largest = format_sum(through.topk(min(3, len(through))).values.tolist())
+    why.step("Σₖ Aᵢₖ Rₖⱼ", f"{largest} + …", looked, "by looking")
+    why.step("Rᵢⱼ", f"what it held after {layers - 1} layers", kept, "by the residual stream")
+    if site in ("self", "encoder"):
+        equation = "R_l = (½ A_l + ½ I) R_{l−1}"
+        why.compute("R", "½ · {} + ½ · {}", lambda a, r: a / 2 + r / 2, looked, kept)
+    elif site == "cross":
+        equation = "R ← ½ (½ A + ½ I) R + ½ C E"
+        across = cache.average("cross", layers - 1, slice(row, row + 1))[0]  # (S)
+        read = across * rollout(cache, "encoder")[:, column]
+        largest, sources = format_sum(read.topk(min(3, len(read))).values.tolist()), float(read.sum())
+        why.step("Σₖ Cᵢₖ Eₖⱼ", f"{largest} + …", sources, "across, E rolled out in the encoder")
+        form = "¼ · {} + ¼ · {} + ½ · {}"
+        why.compute("R", form, lambda a, r, c: a / 4 + r / 4 + c / 2, looked, kept, sources)
+    else:
+        equation = "R ← ½ (½ A + ½ I) R"
+        why.compute("R", "¼ · {} + ¼ · {}", lambda a, r: a / 4 + r / 4, looked, kept)
+    why.equation(equation, "T1, T4", "Abnar & Zuidema 2020, §3")
+    return why.result()
 
 
 SCORES = {
@@ -375,57 +323,41 @@ def why_score(
     cache: ActivationCache, site: str, layer: int, head: int, score: str, labels: Sequence[str] = ()
 ) -> Explanation:
     """Explain a head's previous-token, induction, duplicate-token or first-token score. Olsson et al. 2022."""
-    counted = cache.counted(site, layer, head)
+    counted = cache.terms_of_scores(site, layer, head)
     if score not in counted:
         raise LabError(f"{site} attention has no score {score!r}; allowed: {', '.join(counted)}")
     rows, looked = counted[score][0], counted[score][1][0]  # (n) each
     result = float(cache.scores_of_layer(site, layer)[score][head])
     equation, what = SCORES[score]
     names, whose = list(labels), "head" if site == "self" else f"{site} head"
-    return Explanation(
-        question=f"why has {whose} {layer + 1}.{head + 1} a {score} score of {number(result)}?",
-        equation=f"score = {equation}",
-        math="T1",
-        source="Olsson et al. 2022, In-context Learning and Induction Heads",
-        operands=[
-            Operand("i", rows.tolist(), "the positions that count"),
-            Operand("αᵢ", looked.tolist(), what),
-        ],
-        steps=[
-            Step("Σ", summed(looked[:3].tolist()) + " + …", float(looked.sum())),
-            Step("n", "positions that count", len(rows)),
-            Step("score", f"{number(float(looked.sum()))} / {len(rows)}", result, "1 = always, 0 = never"),
-        ],
-        labels=[names[row] if names else str(row) for row in rows.tolist()],
-    )
+    question = f"why has {whose} {layer + 1}.{head + 1} a {score} score of {number(result)}?"
+    why = Explaining(question, result, [names[row] if names else str(row) for row in rows.tolist()])
+    why.equation(f"score = {equation}", "T1", "Olsson et al. 2022, In-context Learning and Induction Heads")
+    why.input("i", rows.tolist(), "the positions that count")
+    why.input("αᵢ", looked.tolist(), what)
+    why.step("Σ", format_sum(looked[:3].tolist()) + " + …", float(looked.sum()))
+    why.step("n", "positions that count", len(rows))
+    if len(rows):
+        why.compute("score", "{} / {}", truediv, float(looked.sum()), len(rows), note="1 = always, 0 = never")
+    else:
+        why.measurement("score", "1 = always, 0 = never")
+    return why.result()
 
 
-def why_copying(found: Circuit, kind: str, head: str) -> Explanation:
+def why_copying(circuit: Circuit, kind: str, head: str) -> Explanation:
     """Explain Σλ/Σ|λ| of a head's circuit. MATH T3."""
-    values = found.eigenvalues
+    values = circuit.eigenvalues
     total, size = float(values.real.sum()), float(values.abs().sum())
     what = "copying" if kind == "ov" else "matching"
     path = "of this head alone: what earlier layers write into its input is another path"
-    return Explanation(
-        question=f"why has {head} a {what} score of {number(found.positive)}?",
-        equation="Σλ / Σ|λ|",
-        math="T3",
-        source="Elhage et al. 2021",
-        operands=[
-            Operand("Re λ", values.real.tolist(), "the eigenvalues that are not zero; imaginary parts cancel in pairs"),
-            Operand("Im λ", values.imag.tolist()),
-        ],
-        steps=[
-            Step("Σλ", summed(values.real[:3].tolist()) + " + …", total),
-            Step("Σ|λ|", summed(values.abs()[:3].tolist()) + " + …", size),
-            Step(
-                "score",
-                f"{number(total)} / {number(size)}",
-                found.positive,
-                f"1 = all positive, −1 = all negative; {path}",
-            ),
-        ],
-    )
+    why = Explaining(f"why has {head} a {what} score of {number(circuit.positive)}?", circuit.positive)
+    why.equation("Σλ / Σ|λ|", "T3", "Elhage et al. 2021")
+    why.input("Re λ", values.real.tolist(), "the eigenvalues that are not zero; imaginary parts cancel in pairs")
+    why.input("Im λ", values.imag.tolist())
+    why.step("Σλ", format_sum(values.real[:3].tolist()) + " + …", total)
+    why.step("Σ|λ|", format_sum(values.abs()[:3].tolist()) + " + …", size)
+    why.compute("score", "{} / {}", truediv, total, size, note=f"1 = all positive, −1 = all negative; {path}")
+    return why.result()
 
 
 FORMS = {"query": "W_QKᵀ", "key": "W_QK", "value": "W_OV"}  # of the later head, before the earlier one's W_OV
@@ -438,9 +370,9 @@ def why_composition(
     """Explain the query, key or value composition of head `later` (layer, head) with `earlier`. Elhage et al. 2021."""
     if through not in FORMS or earlier[0] >= later[0] or site == "cross":
         raise LabError("a head composes, by query, key or value, with a head of an earlier layer of the same stream")
-    found = head_of(model, site, *later)
+    attention = head_of(model, site, *later)
     head_of(model, site, *earlier)
-    weights, before = layer_weights(model, found, later[0]), layer_weights(model, found, earlier[0])
+    weights, before = layer_weights(model, attention, later[0]), layer_weights(model, attention, earlier[0])
     q, k, v, o = (one[later[1]] for one in (weights.q, weights.k, weights.v, weights.o))
     form = {"query": k.T @ q, "key": q.T @ k, "value": o @ v}[through]  # (D, D); √dₖ cancels
     writes = before.o[earlier[1]] @ before.v[earlier[1]]  # W_OV of the earlier head (D, D)
@@ -449,20 +381,12 @@ def why_composition(
     score = size / product if product else float("nan")
     name = FORMS[through]
     first, second = (f"{layer + 1}.{head + 1}" for layer, head in (earlier, later))
-    return Explanation(
-        question=f"why does head {second} read head {first} by its {through} with {number(score)}?",
-        equation=f"‖{name}⁽²⁾ W_OV⁽¹⁾‖ / (‖{name}⁽²⁾‖ ‖W_OV⁽¹⁾‖)",
-        math="T3, T4",
-        source="Elhage et al. 2021, Composition",
-        operands=[
-            Operand(f"‖{name}⁽²⁾‖", left, f"Frobenius, of head {second}, without 1/√dₖ, which cancels"),
-            Operand("‖W_OV⁽¹⁾‖", right, f"of head {first}: what it writes, given what it looks at"),
-            Operand("‖product‖", size, "what is left when one is read by the other"),
-        ],
-        steps=[
-            Step("by chance", f"1 / √{D}", 1 / sqrt(D), "the same ratio of random matrices"),
-            Step(
-                "score", f"{number(size)} / ({number(left)} · {number(right)})", score, "1 = reads all that is written"
-            ),
-        ],
-    )
+    why = Explaining(f"why does head {second} read head {first} by its {through} with {number(score)}?", score)
+    why.equation(f"‖{name}⁽²⁾ W_OV⁽¹⁾‖ / (‖{name}⁽²⁾‖ ‖W_OV⁽¹⁾‖)", "T3, T4", "Elhage et al. 2021, Composition")
+    why.input(f"‖{name}⁽²⁾‖", left, f"Frobenius, of head {second}, without 1/√dₖ, which cancels")
+    why.input("‖W_OV⁽¹⁾‖", right, f"of head {first}: what it writes, given what it looks at")
+    why.input("‖product‖", size, "the product of both: what one reads of the other")
+    why.step("by chance", f"1 / √{D}", 1 / sqrt(D), "the same ratio of random matrices")
+    meaning = "1 = reads everything written"
+    why.compute("score", "{} / ({} · {})", lambda *norms: score, size, left, right, note=meaning)
+    return why.result()

@@ -1,8 +1,8 @@
 """Recurrent cells, one step at a time: RNN, both GRUs and LSTM (MATH R1, R3).
 
 A cell is the function (x, state) → state. Its matrices W (G·H, D) and U (G·H, H) and its biases b, c (G·H) hold one
-part of H rows for each of its G sums, in the order of `sums`, so that they are also those of the cells of torch.nn.
-What does not depend on the state, W x + b, is its *drive*, and is computed for all steps at once.
+part of H rows for each of its G sums, in the order of `sums`, the layout of torch.nn's cells.
+The part that does not depend on the state, W x + b, is its *drive*, and is computed for all steps in one product.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ State = tuple[Tensor, ...]
 
 
 class Cell(nn.Module):
-    """sums   the names of its sums          state   the names of what it hands on, h first
-    kernel  torch's function that makes all steps of such a cell at once; "" = there is none"""
+    """sums   the names of its sums          state   the names of its state tensors, h first
+    kernel  torch's function that runs all steps of such a cell in one call; "" = there is none"""
 
     name: ClassVar[str]
     sums: ClassVar[tuple[str, ...]]
@@ -42,7 +42,7 @@ class Cell(nn.Module):
                 parameter.uniform_(-1 / sqrt(width), 1 / sqrt(width), generator=generator)
 
     def drive(self, x: Tensor) -> Tensor:
-        """W x + b, of each step at once: (…, D) → (…, G·H)."""
+        """W x + b of all steps in one product: (…, D) → (…, G·H)."""
         return x @ self.W.T + self.b
 
     def start(self, batch: int) -> State:
@@ -50,7 +50,7 @@ class Cell(nn.Module):
         return tuple(self.U.new_zeros(batch, self.width) for _ in self.state)
 
     def gates(self, drive: Tensor, state: State) -> dict[str, Tensor]:
-        """What the step computes before the new state, by name: each (B, H)."""
+        """The gates of the step, computed before the new state, by name: each (B, H)."""
         raise NotImplementedError
 
     def next(self, gates: dict[str, Tensor], state: State) -> State:

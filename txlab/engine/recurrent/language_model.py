@@ -1,7 +1,7 @@
 """A recurrent language model: embed, layers of cells, unembed (MATH R1), and how it continues texts.
 
 It is called as a GPT is (`engine/transformer/gpt.py`), so that scoring, sampling and beam search serve both. Its memory
-is a state of fixed size: it reads texts of any length, and what it has read costs nothing when it goes on.
+is a state of fixed size: it reads texts of any length, and continuing a text costs nothing for the part already read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class RecurrentShape:
     """cell, layers N, width H (also of the embedding), vocabulary V
 
     window     T, steps of a training sequence; a text may be longer
-    truncate   in training, gradients go back at most so many steps (MATH R2); 0 = to the beginning of the window
+    truncate   in training, gradients go back at most this number of steps (MATH R2); 0 = to the beginning of the window
     tied       W_U = W_Eᵀ
     """
 
@@ -70,23 +70,23 @@ class RecurrentLM(nn.Module):
     def forward(self, ids: Tensor, kernel: str = "sdpa", look: Look | None = None) -> Tensor:
         """`kernel` is not used: it names a way to compute attention."""
         truncate = self.shape.truncate if self.training else 0
-        h, _ = self.recurrent(self.embedded(ids), truncate=truncate, look=look)
+        h, _ = self.recurrent(self.embed_ids(ids), truncate=truncate, look=look)
         return self.logits(h)
 
     @torch.no_grad()
     def look_at(self, ids: Sequence[int]) -> tuple[Tensor, dict[str, Tensor]]:
         """Read a text without a batch: logits (T, V), and each gate and state by its name, (N, T, H)."""
-        found: dict[str, Tensor] = {}
+        states: dict[str, Tensor] = {}
 
         def keep(layer: int, way: int, t: int, values: dict[str, Tensor]) -> None:
             for name, value in values.items():
-                if name not in found:
-                    found[name] = value.new_zeros(self.shape.layers, len(ids), self.shape.width)
-                found[name][layer, t] = value[0]
+                if name not in states:
+                    states[name] = value.new_zeros(self.shape.layers, len(ids), self.shape.width)
+                states[name][layer, t] = value[0]
 
-        return self(torch.tensor([list(ids)], device=self.embed.weight.device), look=keep)[0], found
+        return self(torch.tensor([list(ids)], device=self.embed.weight.device), look=keep)[0], states
 
-    def embedded(self, ids: Tensor) -> Tensor:
+    def embed_ids(self, ids: Tensor) -> Tensor:
         """Rows of W_E times √H, so that they are of size 1: (B, T) → (B, T, H)."""
         return self.dropout(self.embed(ids) * sqrt(self.shape.width))  # type: ignore[no-any-return]
 
@@ -105,7 +105,7 @@ class RecurrentLM(nn.Module):
 class StateReading:
     """A batch of texts that a recurrent model continues: `logits` scores the next tokens, `go_on` appends those chosen.
 
-    Without the cache, which here is the state, every text is read anew for every token. ValueError for an empty text.
+    Without the cache, which here is the state, every text is reread for every token. ValueError for an empty text.
     """
 
     def __init__(self, model: RecurrentLM, texts: Sequence[Sequence[int]], cached: bool = True) -> None:
@@ -123,7 +123,7 @@ class StateReading:
         ids = torch.tensor([[*text, *[0] * (longest - len(text))] for text in fresh], device=device)
         lengths = torch.tensor([len(text) for text in fresh], device=device)
         even = bool((lengths == longest).all())
-        h, state = self.model.recurrent(self.model.embedded(ids), self.state, None if even else lengths)
+        h, state = self.model.recurrent(self.model.embed_ids(ids), self.state, None if even else lengths)
         self.state = state if self.cached else None
         return self.model.logits(h[torch.arange(len(h), device=device), lengths - 1])
 

@@ -20,7 +20,7 @@ from txlab.engine.recurrent.cells import CELLS, Cell, State
 
 Steps = Literal["fused", "cells"]
 Look = Callable[[int, int, int, dict[str, Tensor]], None]
-"""look(layer, direction, t, values): what a step computed, the gates and the new state"""
+"""look(layer, direction, t, values): the gates and the new state of a step"""
 
 
 class Recurrent(nn.Module):
@@ -67,9 +67,9 @@ class Recurrent(nn.Module):
         truncate: int = 0,
         look: Look | None = None,
     ) -> tuple[Tensor, list[State]]:
-        """lengths    (B) of each sequence, at least 1: behind its end the output is 0 and the state stays
-        truncate   gradients go back at most to the last multiple of so many steps (MATH R2); 0 = to the beginning
-        look       is shown every step, which makes them by "cells"
+        """lengths    (B) of each sequence, at least 1: past its end the output is 0 and the state is kept
+        truncate   gradients go back at most to the last multiple of `truncate` steps (MATH R2); 0 = to the beginning
+        look       called at every step, which forces the kernel "cells"
 
         ValueError if truncated in both directions, which a state from behind would cross.
         """
@@ -125,7 +125,7 @@ def run_cells(
     for t in reversed(range(T)) if backwards else range(T):
         gates = cell.gates(drives[t], state)
         new = cell.next(gates, state)
-        if look is not None:  # copies, so that the gradient of an LSTM's c is not also what goes through the same h
+        if look is not None:  # copies, so that the gradient of an LSTM's c does not include the path through the same h
             new = tuple(each.clone() for each in new)
         if lengths is None:
             state, outputs[t] = new, new[0]
@@ -151,7 +151,7 @@ def run_fused(
         y, *last = function(x, begins, weights, True, 1, 0.0, cell.training, False, True)
         return (y.flip(1) if backwards else y), tuple(each[0] for each in last)
     if backwards:
-        x = reversed_within(x, lengths)
+        x = reverse_within(x, lengths)
     packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
     order = packed.sorted_indices
     begins = [each[:, order] for each in hx] if len(hx) == 2 else hx[0][:, order]
@@ -161,12 +161,12 @@ def run_fused(
         batch_first=True,
         total_length=x.shape[1],
     )
-    whole = reversed_within(whole, lengths) if backwards else whole
+    whole = reverse_within(whole, lengths) if backwards else whole
     return whole, tuple(each[0, packed.unsorted_indices] for each in last)
 
 
-def reversed_within(x: Tensor, lengths: Tensor) -> Tensor:
-    """Each sequence back to front, what lies behind its end left where it is: (B, T, D)."""
+def reverse_within(x: Tensor, lengths: Tensor) -> Tensor:
+    """Each sequence reversed, its padding left in place: (B, T, D)."""
     t = torch.arange(x.shape[1], device=x.device)
     ends = lengths.to(x.device)[:, None]
     place = torch.where(t < ends, ends - 1 - t, t)  # (B, T)

@@ -1,8 +1,8 @@
-"""Recurrent translation: an encoder reads the source in both directions, a decoder writes the target and attends to
-what was read (MATH R4; Bahdanau et al. 2015, Luong et al. 2015; GNMT: Wu et al. 2016).
+"""Recurrent translation: an encoder reads the source in both directions, a decoder writes the target and attends to the
+source (MATH R4; Bahdanau et al. 2015, Luong et al. 2015; GNMT: Wu et al. 2016).
 
 The calls are those of the transformer's EncoderDecoder, so that the same functions generate, search and score. Notable:
-attention comes *behind* the decoder's recurrence and does not feed back into it (Luong et al.'s form, without input
+attention comes *after* the decoder's recurrence and does not feed back into it (Luong et al.'s form, without input
 feeding). So with teacher forcing the recurrence over the whole target is one call of torch's function for the cell, and
 attention one product of matrices for all steps.
 """
@@ -78,7 +78,7 @@ class Scores(nn.Module):
 
 
 class Looked(NamedTuple):
-    """What the decoder computed.
+    """The decoder's results.
 
     states   of its last layer (B, T, H)           keys      the projected memory (B, S, H)
     scores   before the mask (B, T, S)             pattern   α (B, T, S)
@@ -93,7 +93,8 @@ class Looked(NamedTuple):
 
 
 class DecoderCache:
-    """What the decoder has read of a batch of targets: their number of tokens, its states, and the projected memory."""
+    """The decoder's progress through a batch of targets: their number of tokens, its states, and the projected
+    memory."""
 
     def __init__(self) -> None:
         self.length = 0
@@ -139,7 +140,7 @@ class RecurrentTranslator(nn.Module):
         return self.encoder(x, lengths=lengths_of(mask), steps=steps_of(kernel))[0]  # type: ignore[no-any-return]
 
     def first_states(self, memory: Tensor, mask: Mask = NO_MASK) -> list[State]:
-        """The decoder's states before the first token, from what the encoder's last layer ended with."""
+        """The decoder's states before the first token, from the final states of the encoder's last layer."""
         H, lengths = self.shape.width, lengths_of(mask)
         rows = torch.arange(len(memory), device=memory.device)
         last = memory[:, -1] if lengths is None else memory[rows, lengths.to(memory.device) - 1]
@@ -176,7 +177,7 @@ class RecurrentTranslator(nn.Module):
         caches: Sequence[DecoderCache] | None = None,
         memory: Tensor | None = None,
     ) -> Looked:
-        """The same, with what was computed on the way."""
+        """The same, with the intermediate results."""
         cache = caches[0] if caches else DecoderCache()
         self._require_fitting(cache.length + target.shape[1])
         if memory is None:
@@ -187,7 +188,7 @@ class RecurrentTranslator(nn.Module):
         states, cache.states = self.decoder(x, cache.states, steps=steps_of(kernel))  # (B, T, H)
         cache.length += target.shape[1]
         scores = self.scores(states, cache.keys)
-        allowed = source_mask.allowed(target.shape[1], memory.shape[1], memory.device)  # (B, 1, T, S), or None
+        allowed = source_mask.allowed_pairs(target.shape[1], memory.shape[1], memory.device)  # (B, 1, T, S), or None
         alpha = pattern(scores, None if allowed is None else allowed[:, 0])
         combined = self.combine(torch.cat((alpha.to(memory.dtype) @ memory, states), -1)).tanh()  # (B, T, H)
         return Looked(states, cache.keys, scores, alpha, self.unembed(self.dropout(combined)))
@@ -240,7 +241,7 @@ def products(shape: RecurrentTranslatorShape) -> Products:
 
 @costs.register
 def _(shape: RecurrentTranslatorShape) -> Costs:
-    """At full context. A score costs 2 H FLOPs, what it mixes 4 H; three times that with the backward pass: 18 T H."""
+    """At full context. A score costs 2 H FLOPs, its mixture 4 H; three times that with the backward pass: 18 T H."""
     cell, N, H, met = CELLS[shape.cell], shape.layers, shape.width, products(shape)
     biases = 3 * N * 2 * len(cell.sums) * H + N * len(cell.state) * H + H + shape.target_vocabulary
     tables = (shape.source_vocabulary + shape.target_vocabulary) * H + (H if shape.attention == "additive" else 0)

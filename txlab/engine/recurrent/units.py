@@ -1,4 +1,4 @@
-"""What a unit of a recurrent network follows: properties of each place of a text, and their correlation with states.
+"""What the units of a recurrent network track: properties of each place of a text, and their correlation with states.
 
 Karpathy, Johnson and Fei-Fei 2016 (arXiv 1506.02078), figure 2, found such units by eye. MATH R1.
 """
@@ -14,9 +14,9 @@ Floats = NDArray[np.float64]
 
 
 def inside(opening: bytes, closing: bytes) -> Callable[[bytes], Floats]:
-    """1 from an opening sign to its closing one, both included, else 0; an empty line ends what was left open."""
+    """1 from an opening sign to its closing one, both included, else 0; an empty line closes an unmatched one."""
 
-    def found(text: bytes) -> Floats:
+    def is_inside(text: bytes) -> Floats:
         depth, values, same = 0, np.zeros(len(text)), opening == closing
         for i, byte in enumerate(text):
             if byte == 10 and i and text[i - 1] == 10:
@@ -29,20 +29,20 @@ def inside(opening: bytes, closing: bytes) -> Callable[[bytes], Floats]:
             values[i] = 1.0 if max(was, depth) else 0.0
         return values
 
-    return found
+    return is_inside
 
 
 def since(sign: Callable[[int], bool]) -> Callable[[bytes], Floats]:
     """How many bytes there are since the last one of this kind."""
 
-    def found(text: bytes) -> Floats:
+    def steps_since(text: bytes) -> Floats:
         values, count = np.zeros(len(text)), 0
         for i, byte in enumerate(text):
             count = 0 if sign(byte) else count + 1
             values[i] = count
         return values
 
-    return found
+    return steps_since
 
 
 def is_letter(byte: int) -> bool:
@@ -75,5 +75,5 @@ def correlations(states: NDArray[np.floating], values: Floats) -> Floats:
     s = states.astype(np.float64) - states.mean(0, dtype=np.float64)
     v = values - values.mean()
     size = np.sqrt((s * s).sum(0) * (v * v).sum())
-    found: Floats = np.divide(v @ s, size, out=np.zeros(s.shape[1]), where=size > 1e-12)
-    return found
+    correlation: Floats = np.divide(v @ s, size, out=np.zeros(s.shape[1]), where=size > 1e-12)
+    return correlation

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import tanh
 
-from txlab.engine.explain import Explanation, Operand, Step, computed, number
+from txlab.engine.explain import HALF, Explaining, Explanation, number
 
 NOTES = {
     "i": "input gate: how much is taken in",
     "f": "forget gate: how much is kept",
     "o": "output gate: how much is shown",
-    "g": "what might be taken in",
+    "g": "candidate for the memory",
     "z": "update gate: 1 keeps the state",
     "r": "reset gate: 0 leaves the state out of n",
-    "n": "what might replace the state",
+    "n": "candidate for the new state",
     "h": "the state",
     "c": "the cell's memory",
 }
@@ -31,27 +31,24 @@ def why_state(
     cell, rule, source   of the cell       asked   "h" or "c"
     now      gates and state of this step, by name      before   the state one step earlier
     """
-    operands = [Operand(f"{name}(t−1)", value, NOTES[name]) for name, value in before.items()]
-    operands += [Operand(name, value, NOTES[name]) for name, value in now.items() if name not in before]
-    steps: list[Step] = []
+    why = Explaining(f"why is {asked} {number(now[asked])} {where}?", now[asked])
+    why.equation(rule, "R1" if cell == "rnn" else "R3", source)
+    for name, value in before.items():
+        why.input(f"{name}(t−1)", value, NOTES[name])
+    for name, value in now.items():
+        if name not in before:
+            why.input(name, value, NOTES[name])
     if cell == "lstm":
-        steps = [
-            computed("c(t)", "{} · {} + {} · {}", lambda f, c, i, g: f * c + i * g, now["f"], before["c"], now["i"],
-                     now["g"], note="f c(t−1) + i g"),
-            computed("h(t)", "{} · tanh {}", lambda o, c: o * tanh(c), now["o"], now["c"], note="o tanh c(t)"),
-        ][: 1 if asked == "c" else 2]  # fmt: skip
+        f, i, g, c = now["f"], now["i"], now["g"], before["c"]
+        why.compute("c(t)", "{} · {} + {} · {}", lambda f, c, i, g: f * c + i * g, f, c, i, g, note="f c(t−1) + i g")
+        if asked == "h":
+            why.compute("h(t)", "{} · tanh {}", lambda o, c: o * tanh(c), now["o"], now["c"], note="o tanh c(t)")
     elif cell.startswith("gru"):
-        steps = [
-            computed("h(t)", "(1 − {}) · {} + {} · {}", lambda z, n, again, h: (1 - z) * n + again * h, now["z"],
-                     now["n"], now["z"], before["h"], note="(1 − z) n + z h(t−1)")
-        ]  # fmt: skip
+        z, form = now["z"], "(1 − {}) · {} + {} · {}"
+        meaning = "(1 − z) n + z h(t−1)"
+        why.compute(
+            "h(t)", form, lambda z, n, again, h: (1 - z) * n + again * h, z, now["n"], z, before["h"], note=meaning
+        )
     else:
-        steps = [Step(f"{asked}(t)", "", now[asked], "computed from all units of the step before")]
-    return Explanation(
-        question=f"why is {asked} {number(now[asked])} {where}?",
-        equation=rule,
-        math="R1" if cell == "rnn" else "R3",
-        source=source,
-        operands=operands,
-        steps=steps,
-    )
+        why.measurement(f"{asked}(t)", "computed from all units of the step before")
+    return why.result(HALF)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from txlab.engine.explain import Explanation, Operand, Step, bracketed, number
+from txlab.engine.explain import Explaining, Explanation, bracket, number
 from txlab.engine.interpret.why import softmax_steps
 from txlab.engine.recurrent.translation import additive_scores
 from txlab.engine.transformer.blocks import pattern
@@ -19,23 +19,14 @@ def explain_additive(
     row = additive_scores(q[None], k[None], v)[0, i]  # (S)
     fits = (q[i] + k[j]).tanh()
     weight = float(pattern(row, None)[j])
-    terms = [f"{number(a, 3)} · {bracketed(b, 3)}" for a, b in zip(v[:3].tolist(), fits[:3].tolist(), strict=True)]
-    return Explanation(
-        question=f"why does {rows[i]!r} look at {columns[j]!r} with {weight:.3f}?",
-        equation="αᵢⱼ = exp(sᵢⱼ) / Σⱼ′ exp(sᵢⱼ′),  sᵢⱼ = vᵀ tanh(qᵢ + kⱼ)",
-        math="R4",
-        source="Bahdanau et al. 2015, §A.1.2",
-        operands=[
-            Operand("qᵢ", q[i].tolist(), f"W sᵢ, from the decoder's state behind {rows[i]!r}"),
-            Operand("kⱼ", k[j].tolist(), f"U mⱼ, from the encoder's states at {columns[j]!r}"),
-            Operand("v", v.tolist(), "what each unit counts for"),
-        ],
-        steps=[
-            Step("tⱼ", "tanh(qᵢ + kⱼ)", fits.tolist(), "a number for each unit"),
-            Step("sᵢⱼ", f"v · tⱼ = {' + '.join(terms).replace('+ −', '− ')} + …", float(row[j])),
-            Step("sᵢⱼ′", "the score of every place", row.tolist()),
-            *softmax_steps(row, j),
-        ],
-        labels=list(columns),
-        asked=j,
-    )
+    terms = [f"{number(a, 3)} · {bracket(b, 3)}" for a, b in zip(v[:3].tolist(), fits[:3].tolist(), strict=True)]
+    why = Explaining(f"why does {rows[i]!r} look at {columns[j]!r} with {weight:.3f}?", weight, list(columns), j)
+    why.equation("αᵢⱼ = exp(sᵢⱼ) / Σⱼ′ exp(sᵢⱼ′),  sᵢⱼ = vᵀ tanh(qᵢ + kⱼ)", "R4", "Bahdanau et al. 2015, §A.1.2")
+    why.input("qᵢ", q[i].tolist(), f"W sᵢ, from the decoder's state behind {rows[i]!r}")
+    why.input("kⱼ", k[j].tolist(), f"U mⱼ, from the encoder's states at {columns[j]!r}")
+    why.input("v", v.tolist(), "the weight of each unit")
+    why.step("tⱼ", "tanh(qᵢ + kⱼ)", fits.tolist(), "a number for each unit")
+    why.step("sᵢⱼ", f"v · tⱼ = {' + '.join(terms).replace('+ −', '− ')} + …", float(row[j]))
+    why.step("sᵢⱼ′", "the score of every place", row.tolist())
+    why.steps += softmax_steps(row, j)
+    return why.result()

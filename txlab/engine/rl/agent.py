@@ -1,7 +1,7 @@
-"""What a rule is, and the glass box: a learner of one world that can be taken apart after any update (MATH M4–M7).
+"""What a rule is, and the glass box: a learner of one world, every update of which can be inspected (MATH M4–M7).
 
-Notable: run(1) and run(100 000) are the same loop (one per family, in rules/), in plain Python over lists. Looking at
-a learner never slows it down: rows are replaced rather than written, so a record can keep the rows that an update was
+Notable: run(1) and run(100 000) are the same loop (one per family, in rules/), in plain Python over lists. Inspecting a
+learner never slows it down: rows are replaced rather than written, so a record can keep the rows that an update was
 computed from, and the rest (the draws, the settings at the time) is a pure function of (seed, step).
 """
 
@@ -15,13 +15,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from txlab.engine.explain import Explanation, Operand, Step, number
+from txlab.engine.explain import Explaining, Explanation, Operand, Step, number
 from txlab.engine.rl.draws import Draws, uniforms
 from txlab.engine.rl.dynamic_programming import greedy
 from txlab.engine.rl.environment import Environment
-from txlab.engine.rl.policies import Exploration, choose_action, exploring, probabilities, tied
+from txlab.engine.rl.policies import Exploration, break_tie, choose_action, exploring, probabilities
 from txlab.engine.rl.process import Process
-from txlab.engine.rl.settings import Settings, checked
+from txlab.engine.rl.settings import Settings, check
 from txlab.engine.rl.sweeps.arrays import Array
 from txlab.engine.rl.sweeps.tables import BatchTransition, StepState, Trail
 from txlab.engine.rl.transition_table import ENDED, SteppedTransitions, Transition, TransitionTable, process_shell
@@ -29,7 +29,7 @@ from txlab.engine.rl.update import StepContext, Term, Update
 from txlab.errors import LabError, nearest
 
 NEVER = 1 << 62
-BLOCK = 4096  # steps whose draws are made at once
+BLOCK = 4096  # steps per block of draws
 
 Row = list[float]
 
@@ -37,7 +37,7 @@ Row = list[float]
 class Rule:
     """The properties of a rule; a subclass says how it learns.
 
-    parameters        which of `Settings` it uses besides γ; "policy" stands for ε or τ
+    parameters        which of `Settings` it uses in addition to γ; "policy" means ε or τ
     traces            which kinds of eligibility traces it supports; empty = it has no traces
     steers            whether it chooses the actions; if not, it learns the values of a given policy or of the world
     exploring_starts  whether it may begin its episodes with any action
@@ -45,8 +45,8 @@ class Rule:
     off_policy        whether it learns about a policy other than the one it follows
 
     For a sweep: `tables` that it keeps, by name (the policy chooses from "q", or from "q" + "q2"); `coin`, whether it
-    uses a draw of its own; `prefers`, whether the table holds preferences: actions are drawn from their softmax, and
-    `observation` is all that it sees.
+    uses a draw of its own; `prefers`, whether the table holds preferences: actions are drawn from their softmax, and it
+    sees only `observation`.
     """
 
     name: ClassVar[str]
@@ -79,16 +79,16 @@ class Rule:
 
     @property
     def has_array_form(self) -> bool:
-        """Whether thousands of its agents can learn at once; otherwise each runs as a glass box."""
+        """Whether thousands of its agents can learn as a batch; otherwise each runs as a glass box."""
         return self.learns_each_step or type(self).teach is not Rule.teach
 
-    def checked(self, settings: Settings) -> Settings:
+    def check_settings(self, settings: Settings) -> Settings:
         """The settings of a learner of this rule, checked; LabError says what is allowed."""
-        settings = checked(settings)
+        settings = check(settings)
         if settings.policy == "exploring-starts" and not self.exploring_starts:
             raise LabError(f"exploring-starts belongs to monte-carlo; {self.name} has another policy")
         if settings.traces == "true-online" and self.traces and "true-online" not in self.traces:
-            raise LabError(f"true-online traces belong to td-lambda; {self.name} has {' or '.join(self.traces)} ones")
+            raise LabError(f"true-online traces are for td-lambda; {self.name} has {' or '.join(self.traces)} ones")
         return settings
 
     def numbers(self, policy: str = "epsilon-greedy") -> tuple[str, ...]:
@@ -102,17 +102,17 @@ class Agent:
 
     rows      [s][k] Q(s, a) of the allowed actions; a row is replaced, never written, so a record may hold it
     visits    [s][k] how often the pair was taken, or [s][0] the state visited by a rule without actions
-    records   [s][k] what the last update of the pair was made of, or None; its first entry is the step
+    records   [s][k] the record of the pair's last update, or None; its first entry is the step
     returns, lengths   undiscounted returns and lengths of finished episodes; `ends`: `updates` when each ended
     """
 
     rule: Rule
     tables: ClassVar[tuple[str, ...]] = ("rows",)
-    counting = False  # of visits, by the rules of one step, which it would cost 12 %: where somebody looks
+    counting = False  # of visits, by the one-step rules, which it would slow by 12 %: only on inspection
 
     def __init__(self, rule: Rule, process: Process | Environment, settings: Settings, seed: int) -> None:
         self.rule, self.seed = rule, seed
-        self.settings = rule.checked(settings)
+        self.settings = rule.check_settings(settings)
         self.updates = 0
         self.returns: list[float] = []
         self.lengths: list[int] = []
@@ -143,13 +143,13 @@ class Agent:
         self.pairs = np.array(pairs, dtype=np.int64)
 
     def prepare(self) -> None:
-        """Build whatever a loop keeps besides its tables."""
+        """Build the state of a loop other than its tables."""
 
     # What a loop needs
 
     @property
     def gamma(self) -> float:
-        """γ: the one that was set, or else the world's own."""
+        """γ: the setting, or else the world's."""
         return self.world.discount if self.settings.gamma is None else self.settings.gamma
 
     @property
@@ -184,7 +184,7 @@ class Agent:
         """Make this many updates; for every rule but value iteration an update is a step in the world."""
         while updates > 0:
             steps = min(updates, BLOCK)
-            # One more: the action that SARSA looks ahead to is the one that the next step will take.
+            # One more: SARSA's look-ahead action is the one that the next step will take.
             self.loop(Draws(self.seed, self.updates, steps + 1), steps)
             self.updates += steps
             updates -= steps
@@ -200,9 +200,9 @@ class Agent:
 
     def spread(self, rows: Sequence[Sequence[float]]) -> np.ndarray:
         """Spread rows over the allowed actions to (S, A), with NaN elsewhere."""
-        found = np.full(self.world.size * self.world.choices, np.nan)
-        found[self.pairs] = [value for row in rows for value in row]
-        return found.reshape(self.world.size, self.world.choices)
+        table = np.full(self.world.size * self.world.choices, np.nan)
+        table[self.pairs] = [value for row in rows for value in row]
+        return table.reshape(self.world.size, self.world.choices)
 
     def v(self) -> np.ndarray:
         """maxₐ Q(s, a), or V, (S); 0 in terminal states."""
@@ -215,7 +215,7 @@ class Agent:
         return probabilities(q, self.settings, self.episode)
 
     def greedy(self) -> np.ndarray:
-        """The greedy policy (S, A) learned so far; tied actions share evenly."""
+        """The greedy policy (S, A) learnt so far; tied actions share evenly."""
         q = self.q()
         assert q is not None
         return greedy(q)
@@ -226,11 +226,11 @@ class Agent:
 
     @property
     def turn(self) -> int:
-        """How many updates a single step of a person is: one, or those of a planner's sweep."""
+        """The number of updates in one step on the screen: one, or those of a planner's sweep."""
         return 1
 
     def progress(self) -> dict[str, Any]:
-        """What a frame says of it besides its settings."""
+        """The contents of a frame, apart from the settings."""
         return {}
 
     @property
@@ -257,27 +257,21 @@ class Agent:
         q, trace, actions = self.q(), self.trace(), self.world.actions[state]
         assert q is not None
         name, row = self.process.states[state], q[state, actions]
-        operands = [
-            Operand("Q(s,·)", row.tolist(), f"in {name}"),
-            Operand("π(·|s)", self.policy()[state, actions].tolist(), "its policy now"),
-        ]
-        if self.rule.steers:
-            operands.append(Operand("visits", list(self.visits[state]), "how often each was taken"))
-        if trace is not None:
-            operands.insert(1, Operand("e(s,·)", trace[state, actions].tolist(), "traces, as they stand"))
         letters = "maxₐ Q(s,a)" if self.rule.off_policy else "Σₐ π(a|s) Q(s,a)"
         value = float(row.max() if self.rule.off_policy else self.policy()[state, actions] @ row)
         what = "the greedy policy's value" if self.rule.off_policy else "the value under the policy it follows"
-        return Explanation(
-            question=f"what is known of the actions in {name}?",
-            equation=f"V(s) = {letters},  {self.rule.equation}",
-            math=self.rule.math,
-            source=f"{self.rule.title}: {self.rule.source}",
-            operands=operands,
-            steps=[Step("V(s)", letters, value, what)],
-            labels=[self.process.actions[a] for a in actions],
-            asked=actions.index(action),
-        )
+        labels = [self.process.actions[a] for a in actions]
+        why = Explaining(f"what is known about the actions in {name}?", value, labels, actions.index(action))
+        source = f"{self.rule.title}: {self.rule.source}"
+        why.equation(f"V(s) = {letters},  {self.rule.equation}", self.rule.math, source)
+        why.input("Q(s,·)", row.tolist(), f"in {name}")
+        if trace is not None:
+            why.input("e(s,·)", trace[state, actions].tolist(), "current traces")
+        why.input("π(·|s)", self.policy()[state, actions].tolist(), "its policy now")
+        if self.rule.steers:
+            why.input("visits", list(self.visits[state]), "how often each was taken")
+        why.measurement("V(s)", what, letters)
+        return why.result()
 
     def explain_update(self, state: int, k: int, record: Any) -> Update:
         raise NotImplementedError(f"the rule {self.rule.name} does not tell")
@@ -305,11 +299,11 @@ class Agent:
         question: str = "",
         chosen: Step | None = None,
     ) -> Update:
-        """Build an `Update` from what a loop recorded of it; its explanation begins with how the action was chosen.
+        """Build an `Update` from a loop's record; its explanation begins with how the action was chosen.
 
         pair (s, k) and the transition from there; numbers: before, δ, after; `ahead` is the k of a′ in the next state.
-        `labels` name the numbers of a row among the operands; `asked` is the one pointed at. `chosen` is needed where
-        the step that made the update was not the one that took the pair's action.
+        `labels` name the numbers of a row among the operands; `asked` is the one in question. `explain_choice` is
+        needed where the update was not made in the step that took the pair's action.
         """
         (s, k), (reward, then, end), (before, delta, after) = pair, transition, numbers
         actions, rule = self.world.actions, self.rule
@@ -319,18 +313,11 @@ class Agent:
         if asked is None and 0 <= ahead < len(labels):
             asked = ahead
         if chosen is None and k >= 0:
-            chosen = context.chosen(s, k)
-        source = f"{rule.title}: {rule.source}"
-        explanation = Explanation(
-            question,
-            rule.equation,
-            rule.math,
-            source,
-            operands,
-            [chosen, *steps] if chosen else steps,
-            list(labels),
-            asked,
-        )
+            chosen = context.explain_choice(s, k)
+        why = Explaining(question, after, list(labels), asked)
+        why.equation(rule.equation, rule.math, f"{rule.title}: {rule.source}")
+        why.operands += operands
+        why.steps += [chosen, *steps] if chosen else steps
         return Update(
             number=context.t + 1,
             state=s,
@@ -338,12 +325,12 @@ class Agent:
             reward=reward,
             next=then,
             done=end == ENDED,
-            truncated=end != ENDED and self.closed(context.t),
+            truncated=end != ENDED and self.ends_at(context.t),
             before=before,
             after=after,
             delta=delta,
             terms=terms,
-            explanation=explanation,
+            explanation=why.result(),
             trace=trace or {},
         )
 
@@ -355,10 +342,10 @@ class Agent:
             if not hasattr(self.settings, name):
                 names = list(Settings.__dataclass_fields__)
                 raise LabError(f"a learner has no {name!r}{nearest(name, names)}; it has {', '.join(names)}")
-        self.settings = self.rule.checked(replace(self.settings, **changes))
+        self.settings = self.rule.check_settings(replace(self.settings, **changes))
         self.note()
 
-    def closed(self, t: int) -> bool:
+    def ends_at(self, t: int) -> bool:
         """Whether an episode ended with step t."""
         place = bisect_right(self.ends, t + 1)
         return place > 0 and self.ends[place - 1] == t + 1
@@ -380,7 +367,7 @@ class Agent:
                 if place == 0:
                     draws = Draws(self.seed ^ 0x5EED, step, 256)
                     draw_transition = self.world.sampler(draws)
-                k = tied(self.acting_row(s), draws.u1[place])
+                k = break_tie(self.acting_row(s), draws.u1[place])
                 reward, s, end = self.world.moves[s][k] or draw_transition(s, k, place)
                 total += reward
                 path.append(s)
@@ -393,9 +380,9 @@ class Agent:
         return self.rows[state]
 
     def adopt(self, process: Process, states: Sequence[int] | np.ndarray) -> None:
-        """Continue in an edited world with what was learned; states[s] is its old number, or −1 if new.
+        """Continue in an edited world with the present values; states[s] is its old number, or −1 if new.
 
-        If the current state is gone, or is now terminal, the episode starts over and does not count.
+        If the current state no longer exists or is now terminal, the episode starts over and does not count.
         """
         self.check_adoptable(process)
         olds = [int(s) for s in states]
@@ -405,7 +392,7 @@ class Agent:
         actions = self.world.actions
         self.enter_world(process)
 
-        def carried(table: list[list[Any]], empty: Any) -> list[list[Any]]:
+        def carry(table: list[list[Any]], empty: Any) -> list[list[Any]]:
             rows = []
             for s, allowed in enumerate(self.world.actions):
                 known = {} if olds[s] < 0 else dict(zip(actions[olds[s]], table[olds[s]], strict=True))
@@ -413,9 +400,9 @@ class Agent:
             return rows
 
         for name in self.tables:
-            setattr(self, name, carried(getattr(self, name), self.settings.initial))
-        self.visits = carried(self.visits, 0)
-        self.records = [[self.renumber_record(record, news) for record in row] for row in carried(self.records, None)]
+            setattr(self, name, carry(getattr(self, name), self.settings.initial))
+        self.visits = carry(self.visits, 0)
+        self.records = [[self.renumber_record(record, news) for record in row] for row in carry(self.records, None)]
         self.latest = None
         self.renumber_states(olds, news, actions)
         self.pending = None
@@ -435,7 +422,7 @@ class Agent:
             raise LabError("the edited world has other actions: begin a new learner")
 
     def renumber_record(self, record: Any, news: dict[int, int]) -> Any:
-        """A record in the new numbering; None where the state it led to is gone or has changed."""
+        """A record in the new numbering; None where the state it led to no longer exists or has changed."""
         if record is None:
             return None
         t, (reward, then, end), before, row, *rest = record

@@ -1,7 +1,7 @@
-"""The k-armed testbed and its action-selection methods, for many runs at once (MATH M5; S&B 2018, §2.2–2.8).
+"""The k-armed testbed and its action-selection methods, for many runs in parallel (MATH M5; S&B 2018, §2.2–2.8).
 
     ε-greedy    A = argmax Q, or with probability ε any arm           Q(A) ← Q(A) + step [R − Q(A)]
-        UCB         A = argmax Q(a) + c √(ln t / N(a))                    the same; an untried arm comes first
+        UCB         A = argmax Q(a) + c √(ln t / N(a))                    the same; untried arms first
     gradient    π(a) = exp H(a) / Σ exp H(b), A ~ π                   H(a) ← H(a) + α (R − b) (1[a = A] − π(a))
 
 `step` is 1/N(A), the sample average, or a constant α. b is the mean of the previous rewards (R̄ in S&B, eq. 2.12 and

@@ -1,4 +1,4 @@
-"""Whether a learner diverges: it holds values that no return of its world can have (MATH M1, M5).
+"""Whether a learner diverges: some of its values cannot be returns of its world (MATH M1, M5).
 
 With rewards between r₋ ≤ 0 ≤ r₊, every return lies between n r₋ and n r₊, n = 1 / (1 − γ), or without discount the
 longest episode. One-step updates with α ≤ 1 are means of such numbers and stay between them; accumulating traces are
@@ -27,9 +27,9 @@ def possible_values(process: Process, settings: Settings) -> tuple[float, float]
 
 
 def divergence(process: Process, settings: Settings, values: np.ndarray, known: bool = True) -> str:
-    """A sentence that says so and what helps, if these values (…) of a learner are impossible; else "".
+    """A sentence with the fault and a remedy, if these values (…) of a learner are impossible; else "".
 
-    values   V or Q, NaN where there is none; with several runs all of them
+    values   V or Q, NaN where there is none; of all runs, if there are several
     known    whether `process` has the rewards; if not, only numbers that are not finite are impossible
     """
     rule = rule_named(settings.rule)
@@ -44,9 +44,9 @@ def divergence(process: Process, settings: Settings, values: np.ndarray, known: 
         seen, bound = least, f", and no return here is below {number(low)}"
     else:
         return ""
-    said = f"a value has reached {number(seen, 5)}" + (bound if isfinite(seen) else "")
+    fault = f"a value has reached {number(seen, 5)}" + (bound if isfinite(seen) else "")
     helps = "a smaller α helps"
     if rule.traces:
         helps = "a smaller α or λ helps"
         helps = f"replacing traces, or {helps}" if settings.traces == "accumulating" else helps
-    return f"{rule.title} diverges: {said}; {helps}"
+    return f"{rule.title} diverges: {fault}; {helps}"

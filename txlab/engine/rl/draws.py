@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 EACH = 4
-"""Draws per step: 0 whether to explore, 1 which action, 2 what the world does, 3 where the next episode begins."""
+"""Draws per step: 0 whether to explore, 1 which action, 2 the outcome, 3 where the next episode begins."""
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
-def mixed(z: np.ndarray) -> np.ndarray:
+def mix(z: np.ndarray) -> np.ndarray:
     """Apply SplitMix64's finalizer to uint64, in place."""
     z ^= z >> 30
     z *= FIRST
@@ -33,11 +33,11 @@ def uniforms(seeds: np.ndarray | int, begin: np.ndarray | int, steps: int) -> np
     seeds (M), begin (M) or one for all. Number 2t + j of the stream gives draws 2j and 2j + 1 of step t, from its low
     and high half. They have 32 bits, so that pair + u (see Process.cumulative) is exact below 2²¹ pairs.
     """
-    key = mixed(np.array(seeds, ndmin=1).astype(np.uint64) * GOLDEN + GOLDEN)  # (M)
+    key = mix(np.array(seeds, ndmin=1).astype(np.uint64) * GOLDEN + GOLDEN)  # (M)
     first = np.array(begin, ndmin=1).astype(np.uint64) * np.uint64(2)
     count = np.arange(2 * steps, dtype=np.uint64)
     # SplitMix64 adds GOLDEN for each number of the stream; (key + first·GOLDEN) is where this range begins.
-    bits = mixed((key + first * GOLDEN)[:, None] + count * GOLDEN)  # (M, 2·steps)
+    bits = mix((key + first * GOLDEN)[:, None] + count * GOLDEN)  # (M, 2·steps)
     halves = bits.astype("<u8", copy=False).view("<u4")
     return halves.reshape(len(bits), steps, EACH) * 2.0**-32
 

@@ -1,13 +1,13 @@
 """Dynamic programming: one backup, from which evaluation, value iteration and policy iteration follow (MATH M1, M2).
 
-Notable: everything follows from `backup` and what is done with its Q: averaging over a policy is evaluation, taking the
+Notable: everything follows from `backup` and the use of its Q: averaging over a policy is evaluation, taking the
 maximum is value iteration, and acting by that maximum is policy improvement. Long computations are iterators that yield
 one sweep at a time, so that the caller can look, count or stop. Nothing here tests whether the values exist for γ = 1:
 that is `exact_values.check_values_exist`. The value of a policy within k steps is k sweeps from V = 0: this is how the
 frozen lake's 14/17 and the .74 within Gymnasium's limit of 100 steps belong together.
 
-Erratum of Wang §6.1 (M2): a policy is improved with its own value V^π. With V* in its place there is nothing to
-iterate: V* gives the best policy in one step, and without V* that step cannot be taken. That form is not implemented.
+Erratum of Wang §6.1 (M2): a policy is improved with its own value V^π. With V* instead there is nothing to iterate: V*
+gives the best policy in one step, and without V* that step cannot be taken. That form is not implemented.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Literal
 
 import numpy as np
 
-from txlab.engine.rl.exact_values import solved
+from txlab.engine.rl.exact_values import solve_values
 from txlab.engine.rl.process import Process
 from txlab.errors import LabError, RunFailed
 
@@ -97,7 +97,7 @@ def greedy(q: np.ndarray, epsilon: float = 0.0, equal: float = ROUNDING) -> np.n
 
     Values are equal where they differ by at most `equal` · max |Q|. Ties are shared rather than given to the first
     action: on the frozen lake with γ = 1 the first of the best actions may go back and forth for ever, while a random
-    choice among them arrives.
+    choice among them reaches the goal.
     """
     allowed = ~np.isnan(q)
     known = np.where(allowed, q, -np.inf)
@@ -122,16 +122,16 @@ def best_policy(process: Process, v: np.ndarray, gamma: float, epsilon: float = 
         return policy
     for _ in range(100):  # usually one or two
         try:
-            better = greedy(backup(process, solved(process, policy, gamma), gamma), epsilon)
+            better = greedy(backup(process, solve_values(process, policy, gamma), gamma), epsilon)
         except LabError:
             break
-        if not changed(better, policy):
+        if not count_changed(better, policy):
             break
         policy = better
     return policy
 
 
-def changed(policy: np.ndarray, other: np.ndarray) -> int:
+def count_changed(policy: np.ndarray, other: np.ndarray) -> int:
     """The number of states in which two policies differ."""
     return int((np.abs(policy - other) > 1e-9).any(axis=-1).sum())
 
@@ -147,13 +147,13 @@ def sweep(
     """Back up every state, (S): for `policy`, or for the best choice (see `values`); v is not modified.
 
     synchronous   all from the old values: V_k+1 = T V_k, the value with one more step
-    in-place      one after another in numerical order, each from the newest values
-    prioritised   as many backups, always of the state whose value would change most (see `prioritised`)
+    in-place      in numerical order, each from the newest values
+    prioritised   as many backups, always of the state whose value would change most (see `prioritise`)
     """
     if order == "synchronous":
         return values(backup(process, v, gamma), policy, epsilon)
     if order == "prioritised":
-        return prioritised(process, v, gamma, policy, epsilon)
+        return prioritise(process, v, gamma, policy, epsilon)
     v = v.copy()
     for state in np.flatnonzero(~process.terminal).tolist():
         row = None if policy is None else policy[state]
@@ -162,7 +162,7 @@ def sweep(
     return v
 
 
-def prioritised(
+def prioritise(
     process: Process, v: np.ndarray, gamma: float, policy: np.ndarray | None = None, epsilon: float = 0.0
 ) -> np.ndarray:
     """As many backups as there are non-terminal states, each where the value would change most, (S).
@@ -220,17 +220,17 @@ def sweeps(
         v = newer
 
 
-def settled(found: Iterator[Swept], tolerance: float = 1e-12, most: int = 1_000_000) -> Swept:
+def find_converged_sweep(iterations: Iterator[Swept], tolerance: float = 1e-12, most: int = 1_000_000) -> Swept:
     """The first sweep that changed no value by more than tolerance · max(1, max |V|).
 
     RunFailed if `most` sweeps are not enough.
     """
-    for swept in found:
+    for swept in iterations:
         if swept.delta <= tolerance * max(1.0, float(np.abs(swept.v).max(initial=0.0))):
             return swept
         if swept.number >= most:
             raise RunFailed(f"after {most} sweeps a value still changed by {swept.delta:.3g}")
-    raise ValueError("sweeps have no end of their own")
+    raise ValueError("sweeps have no natural end")
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,10 +256,10 @@ def policies(
     v = np.zeros(process.size)
     number = 0
     while True:
-        v = settled(sweeps(process, gamma, policy, v=v), tolerance).v
+        v = find_converged_sweep(sweeps(process, gamma, policy, v=v), tolerance).v
         q = backup(process, v, gamma)
         better = greedy(q, epsilon, UNSETTLED)
-        changes = changed(better, policy)
+        changes = count_changed(better, policy)
         yield Improved(number, policy, v, q, changes)
         if not changes:
             return

@@ -73,19 +73,19 @@ class Numbering:
         return prod(int(size) for size in self.sizes)
 
     def number(self, values: Sequence[int]) -> int:
-        found = 0
+        number = 0
         for value, size in zip(values, self.sizes, strict=True):
             if not 0 <= value < size:
                 raise LabError(f"an observation of {value} is outside its space of 0 to {size - 1}")
-            found = found * size + int(value)
-        return found
+            number = number * size + int(value)
+        return number
 
     def values(self, number: int) -> tuple[int, ...]:
-        found = []
+        digits = []
         for size in reversed(self.sizes):
             number, value = divmod(number, size)
-            found.append(value)
-        return tuple(reversed(found))
+            digits.append(value)
+        return tuple(reversed(digits))
 
 
 OTHERWISE = "did not do the same again with the same seed and the same actions"

@@ -1,9 +1,9 @@
-"""Check whether values exist for γ = 1: is every way of going on for ever free, or worse than ending? (MATH M1, M2)
+"""Check whether values exist for γ = 1: is every endless path free, or worse than ending? (MATH M1, M2)
 
 Notable: with γ = 1 a value is a sum of rewards that may diverge. A policy is *proper* if it ends with probability one
-(Bertsekas and Tsitsiklis 1991); for a proper policy the sum exists. It also exists where going on for ever has no
-reward and no cost, as in a walk on the frozen lake; such states are treated as ends. All other cases are refused before
-a sweep that would never converge.
+(Bertsekas and Tsitsiklis 1991); for a proper policy the sum exists. It also exists where continuing for ever has no
+reward and no cost, as in a walk on the frozen lake; such states are treated as terminal. All other cases are refused
+before a sweep that would never converge.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def check_values_exist(process: Process, gamma: float, policy: np.ndarray | None
 
 
 def resting(process: Process, policy: np.ndarray) -> np.ndarray:
-    """(S) bool: the states from which the policy goes on for ever without any reward or cost."""
+    """(S) bool: the states from which the policy continues for ever without any reward or cost."""
     paid = abs((policy.reshape(-1) * process.expected_reward).reshape(policy.shape).sum(axis=1)) > 1e-12
     ends = _some(process, process.done)
     rest: np.ndarray = ~paid & ~process.terminal & ~((policy > 0) & ends).any(axis=1)
@@ -62,12 +62,12 @@ def resting(process: Process, policy: np.ndarray) -> np.ndarray:
 
 def reaches(process: Process, possible: np.ndarray, goal: np.ndarray) -> np.ndarray:
     """(S) bool: the states from which possible actions (S, A) can reach an end or a state of `goal` (S)."""
-    found: np.ndarray = goal | process.terminal | (possible & _some(process, process.done)).any(axis=1)
+    reaching: np.ndarray = goal | process.terminal | (possible & _some(process, process.done)).any(axis=1)
     while True:
-        more: np.ndarray = found | (possible & _some(process, found[process.next])).any(axis=1)
-        if (more == found).all():
-            return found
-        found = more
+        more: np.ndarray = reaching | (possible & _some(process, reaching[process.next])).any(axis=1)
+        if (more == reaching).all():
+            return reaching
+        reaching = more
 
 
 def _some(process: Process, flags: np.ndarray) -> np.ndarray:
@@ -88,7 +88,7 @@ def _staying(process: Process, actions: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def _can_arrive(process: Process) -> np.ndarray:
-    """(S) bool: where some policy, with probability one, ends or reaches states where it can go on for free."""
+    """(S) bool: where some policy, with probability one, ends or reaches states where it can continue for free."""
     free = ~_some(process, process.reward != 0)
     rest = _staying(process, process.allowed & free)[0] | process.terminal
     hope = np.ones(process.size, dtype=bool)
@@ -147,25 +147,25 @@ def _components(process: Process, actions: np.ndarray) -> np.ndarray:
     edges = actions.reshape(-1)[process.pair] & (process.probability > 0)
     tails, heads = process.pair[edges] // process.choices, process.next[edges]
     number = np.arange(process.size)
-    found = np.full(process.size, -1)
-    while (found < 0).any():
-        inner = (found[tails] < 0) & (found[heads] < 0)
+    component = np.full(process.size, -1)
+    while (component < 0).any():
+        inner = (component[tails] < 0) & (component[heads] < 0)
         tails, heads = tails[inner], heads[inner]
-        largest = np.where(found < 0, number, -1)  # the largest number from which a state can be reached …
+        largest = np.where(component < 0, number, -1)  # the largest number from which a state can be reached …
         while True:
             newer = largest.copy()
             np.maximum.at(newer, heads, largest[tails])
             if (newer == largest).all():
                 break
             largest = newer
-        member = (largest == number) & (found < 0)  # … and which of those states can go back to it
+        member = (largest == number) & (component < 0)  # … and which of those states can go back to it
         while True:
             back = member[heads] & (largest[heads] == largest[tails]) & ~member[tails]
             if not back.any():
                 break
             member[tails[back]] = True
-        found[member] = largest[member]
-    return found
+        component[member] = largest[member]
+    return component
 
 
 def _name(process: Process, flags: np.ndarray) -> str:
@@ -177,10 +177,10 @@ def _name(process: Process, flags: np.ndarray) -> str:
 MOST_STATES = 5_000  # 200 MB, half a minute
 
 
-def solved(process: Process, policy: np.ndarray, gamma: float) -> np.ndarray:
+def solve_values(process: Process, policy: np.ndarray, gamma: float) -> np.ndarray:
     """V^π (S), exact up to rounding. LabError if it is infinite, or if there are more than `MOST_STATES` states.
 
-    With γ = 1, V = 0 where the policy can go on for ever for free: the value that sweeps from 0 converge to.
+    With γ = 1, V = 0 where the policy can continue for ever for free: the value that sweeps from 0 converge to.
     """
     if process.size > MOST_STATES:
         raise LabError(f"{process.size} states are more equations than the {MOST_STATES} that are solved; use sweeps")

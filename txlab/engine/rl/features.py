@@ -43,20 +43,20 @@ class Features:
     def values(self, weights: np.ndarray) -> np.ndarray:
         """V(s) = w · x(s): weights (…, D, K) → (…, S, K)."""
         if self.number is not None:
-            found: np.ndarray = weights[..., self.number, :]
+            values: np.ndarray = weights[..., self.number, :]
         else:
-            found = self.matrix @ weights
-        return found
+            values = self.matrix @ weights
+        return values
 
     # For one state of each of n runs: weights (n, D, K), states (n)
 
     def look(self, weights: np.ndarray, states: np.ndarray) -> np.ndarray:
         """(n, K): w · x(s)."""
         if self.number is not None:
-            found: np.ndarray = weights[np.arange(len(states)), self.number[states]]
+            values: np.ndarray = weights[np.arange(len(states)), self.number[states]]
         else:
-            found = np.matmul(self.matrix[states][:, None, :], weights)[:, 0]
-        return found
+            values = np.matmul(self.matrix[states][:, None, :], weights)[:, 0]
+        return values
 
     def add(self, weights: np.ndarray, states: np.ndarray, amount: np.ndarray) -> None:
         """w ← w + amount · x(s), in place; amount (n, K), or 1."""
@@ -79,7 +79,7 @@ def tabular(states: int) -> Features:
     return Features(np.eye(states), "tabular")
 
 
-def aggregated(states: int, groups: int) -> Features:
+def aggregate(states: int, groups: int) -> Features:
     """Neighbouring states share a feature, in `groups` groups of equal size (within one).   S&B 2018, example 9.1"""
     return Features(np.eye(groups)[np.arange(states) * groups // states], "aggregated")
 
@@ -95,7 +95,7 @@ def radial(states: int, centres: int, width: float = 1.0) -> Features:
     return Features(bumps / bumps.sum(axis=1, keepdims=True), "radial")
 
 
-def tiled(states: int, tiles: int, tilings: int) -> Features:
+def tile(states: int, tiles: int, tilings: int) -> Features:
     """`tilings` partitions of the states into tiles, each shifted by a further fraction of a tile; one 1 in each.
 
     Sutton and Barto 2018, section 9.5.4

@@ -1,8 +1,8 @@
 """Conversion between txlab and Gymnasium, both ways.
 
-An environment with tables (`P`, as in FrozenLake, CliffWalking and Taxi) becomes a world like any other, to
-plan in and to draw, provided that it follows them: Taxi's fickle passenger is in no table. Without tables one can still
-learn by stepping. An id names a registered environment, never a module to import.
+An environment with tables (`P`, as in FrozenLake, CliffWalking and Taxi) becomes a normal world, for planning and
+drawing, provided that it follows its tables: Taxi's fickle passenger is in none. Without tables, learning by stepping
+still works. An id names a registered environment, never a module to import.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from txlab.engine.rl.environment import OTHERWISE
-from txlab.engine.rl.process import Outcome, Process, compiled
+from txlab.engine.rl.process import Outcome, Process, compile_process
 from txlab.engine.rl.transition_table import process_shell
 from txlab.engine.rl.world import Layout, World
 from txlab.errors import LabError, nearest, one_line
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from txlab.engine.rl.gymnasium_environment import SteppedGymnasium
 
 NEEDED = "gymnasium is not installed; `pip install 'txlab[gymnasium]'` brings it"
-ONLY_STEPPED = "such an environment can be learnt in by stepping (kind = 'control'), not planned in"
+ONLY_STEPPED = "such an environment can be learnt in by stepping (kind = 'mdp-control'), not planned in"
 MOST_STATES = 1_000_000
 STEPS = 20_000  # .3 s for a taxi
 
@@ -52,7 +52,7 @@ def from_gymnasium(environment: gymnasium.Env[Any, Any] | str, **options: Any) -
 
     NoTables where it has none or does something else, LabError for a malformed table.
     """
-    made, name = opened(environment, options)
+    made, name = open_environment(environment, options)
     inner: Any = made.unwrapped
     tables, start = getattr(inner, "P", None), getattr(inner, "initial_state_distrib", None)
     if not isinstance(tables, Mapping | Sequence) or start is None:
@@ -68,11 +68,11 @@ def from_gymnasium(environment: gymnasium.Env[Any, Any] | str, **options: Any) -
     return world
 
 
-def stepped(
+def adapt_environment(
     environment: gymnasium.Env[Any, Any] | str, discount: float = 1.0, limit: int = 0, **options: Any
 ) -> SteppedGymnasium:
     """Any environment with discrete observations and actions, in the form that our learners step."""
-    made, name = opened(environment, options)
+    made, name = open_environment(environment, options)
     from txlab.engine.rl.gymnasium_environment import SteppedGymnasium
 
     return SteppedGymnasium(made, name, discount, limit)
@@ -83,7 +83,7 @@ def stepped_world(id: str, discount: float = 1.0, limit: int = 0) -> World:
 
     For an observation of several parts, the first is the row, the second the column, and the others are layers.
     """
-    environment = stepped(id, discount, limit)
+    environment = adapt_environment(id, discount, limit)
     sizes = environment.observations.numbering.sizes
     height, width, *rest = sizes if len(sizes) > 1 else (-(-sizes[0] // 20), min(sizes[0], 20))
     number = np.arange(environment.size)
@@ -101,24 +101,24 @@ def stepped_world(id: str, discount: float = 1.0, limit: int = 0) -> World:
     layout = Layout(height, width, place, tuple(layers))
     return World(
         f"gymnasium:{id}", id, process_shell(environment), layout, f"Gymnasium {id}", notes=tuple(notes),
-        environment=lambda: stepped(id, discount, limit),
+        environment=lambda: adapt_environment(id, discount, limit),
     )  # fmt: skip
 
 
 def repeats(environment: Environment, episodes: int = 3, steps: int = 50) -> bool:
     """Whether the same number and the same actions give the same episodes: resuming relies on it."""
 
-    def lived() -> list[Any]:
-        told: list[Any] = []
+    def live() -> list[Any]:
+        results: list[Any] = []
         for episode in range(episodes):
-            told.append(environment.reset((episode + 0.5) / episodes))
+            results.append(environment.reset((episode + 0.5) / episodes))
             for step in range(steps):
-                told.append(environment.step((step + episode) % len(environment.actions)))
-                if told[-1].terminated or told[-1].truncated:
+                results.append(environment.step((step + episode) % len(environment.actions)))
+                if results[-1].terminated or results[-1].truncated:
                     break
-        return told
+        return results
 
-    return lived() == lived()
+    return live() == live()
 
 
 def follows_its_table(made: Any, name: str, tables: Any) -> None:
@@ -157,7 +157,7 @@ def follows_its_table(made: Any, name: str, tables: Any) -> None:
         )
 
 
-def opened(environment: gymnasium.Env[Any, Any] | str, options: Mapping[str, Any]) -> tuple[Any, str]:
+def open_environment(environment: gymnasium.Env[Any, Any] | str, options: Mapping[str, Any]) -> tuple[Any, str]:
     """The environment and its name."""
     try:
         import gymnasium
@@ -195,10 +195,10 @@ def world_of_tables(made: Any, name: str, tables: Any, start: np.ndarray) -> Wor
     over = ends_only(listed, start)
     limit = (made.spec.max_episode_steps if made.spec else None) or 0
     layout, names = layout_of(made.unwrapped, states)
-    process: Process = compiled(
+    process: Process = compile_process(
         action_names(made, choices),
         names,
-        {pair: found for pair, found in listed.items() if not over[pair[0]]},
+        {pair: branches for pair, branches in listed.items() if not over[pair[0]]},
         start,
         limit=limit,
     )
@@ -224,7 +224,7 @@ def ends_only(listed: Mapping[tuple[int, int], Sequence[Outcome]], start: np.nda
 
 
 def layout_of(inner: Any, states: int) -> tuple[Layout, list[str]]:
-    """Where the states lie: the taxi's map, the grid that the environment declares, or rows of twenty."""
+    """The layout of the states: the taxi's map, the grid that the environment declares, or rows of twenty."""
     from txlab.engine.rl.worlds.taxi import taxi
 
     if type(inner).__name__ == "TaxiEnv" and states == 500:

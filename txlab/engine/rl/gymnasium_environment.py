@@ -134,9 +134,9 @@ class SteppedGymnasium:
         return Stepped(self.at, reward, ended, bool(truncated) and not ended)
 
     def fault(self, error: Exception) -> RunFailed:
-        """Describe what an environment raised, or an invalid observation that it returned, in one line."""
-        said = one_line(error) if isinstance(error, LabError) else f"{type(error).__name__}: {one_line(error)}"
-        return RunFailed(f"{self.name} cannot be stepped: {said}")
+        """Describe an exception of an environment, or an invalid observation that it returned, in one line."""
+        description = one_line(error) if isinstance(error, LabError) else f"{type(error).__name__}: {one_line(error)}"
+        return RunFailed(f"{self.name} cannot be stepped: {description}")
 
     def state(self) -> dict[str, Any]:
         return {"u": self.u, "actions": list(self.done), "under_way": self.under_way, "at": self.at}
@@ -188,7 +188,7 @@ class SpaceNumbers:
     def sample(self, number: int) -> Any:
         values = self.numbering.values(number)
         left = iter([value + start for value, start in zip(values, self.starts, strict=True)])
-        return rebuilt(self.space, left)
+        return rebuild_sample(self.space, left)
 
 
 def pieces(space: spaces.Space[Any], what: str) -> Iterator[tuple[int, int]]:
@@ -226,13 +226,13 @@ def entries(space: spaces.Space[Any], sample: Any) -> Iterator[int]:
             yield from (int(value) for value in np.asarray(sample).ravel())
 
 
-def rebuilt(space: spaces.Space[Any], left: Iterator[int]) -> Any:
+def rebuild_sample(space: spaces.Space[Any], left: Iterator[int]) -> Any:
     """The sample made of the next numbers."""
     match space:
         case spaces.Tuple():
-            return tuple(rebuilt(part, left) for part in space.spaces)
+            return tuple(rebuild_sample(part, left) for part in space.spaces)
         case spaces.Dict():
-            return {key: rebuilt(part, left) for key, part in space.spaces.items()}
+            return {key: rebuild_sample(part, left) for key, part in space.spaces.items()}
         case spaces.Discrete():
             return space.dtype.type(next(left))
         case _:

@@ -1,8 +1,8 @@
-"""TD(λ) with a network instead of the linear unit, for many networks at once (MATH M4).
+"""TD(λ) with a network instead of the linear unit, for a batch of networks (MATH M4).
 
     δ = r + γ O(s′) − O(s),   e ← γλ e + ∂O(s)/∂w,   w ← w + α δ e
 
-Each parameter has a trace of its own shape. N networks are one set of tensors with N rows; as they share
+Each parameter has a trace of the same shape. N networks are one set of tensors with N rows; as they share
 nothing, the gradient of the sum of their outputs gives the gradient of each. O(s′) is not differentiated, as usual in
 TD. This file imports torch.
 """
@@ -58,8 +58,8 @@ class NetworkTD:
         self.begin()
 
     def _output(self, parameters: Parameters, x: Tensor) -> Tensor:
-        found: Tensor = torch.func.functional_call(self._one, parameters, (x,))
-        return found.squeeze(-1)
+        output: Tensor = torch.func.functional_call(self._one, parameters, (x,))
+        return output.squeeze(-1)
 
     def begin(self) -> None:
         """Begin an episode: clear the traces."""
@@ -74,8 +74,8 @@ class NetworkTD:
         """O(x) (N), and ∂O/∂w, name → (N, …)."""
         leaves = {name: value.detach().requires_grad_() for name, value in self.parameters.items()}
         outputs = self._outputs(leaves, x)
-        found = torch.autograd.grad(outputs.sum(), list(leaves.values()))
-        return outputs.detach(), dict(zip(leaves, found, strict=True))
+        slopes = torch.autograd.grad(outputs.sum(), list(leaves.values()))
+        return outputs.detach(), dict(zip(leaves, slopes, strict=True))
 
     def learn(self, x: Tensor, reward: Tensor, following: Tensor, ended: Tensor, alive: Tensor | None = None) -> Tensor:
         """Learn from one transition of each: x, following (N, D), reward (N), ended (N) bool; return δ (N).
@@ -149,8 +149,8 @@ class NetworkSweep:
 
     def values(self) -> np.ndarray:
         """(M, S, K): the estimated values."""
-        found = self.learner.values(self._rows.expand(self.runs * self.many, -1, -1))  # (M·K, S)
-        return found.numpy().reshape(self.runs, self.many, -1).swapaxes(1, 2)
+        values = self.learner.values(self._rows.expand(self.runs * self.many, -1, -1))  # (M·K, S)
+        return values.numpy().reshape(self.runs, self.many, -1).swapaxes(1, 2)
 
     def rms_error(self, true: np.ndarray, states: np.ndarray) -> np.ndarray:
         """(M, K), as in PredictionSweep."""

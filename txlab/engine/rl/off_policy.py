@@ -37,8 +37,8 @@ class OffPolicy:
     def errors(self, w: np.ndarray) -> np.ndarray:
         """The expected error δ (S) of every state under π."""
         values = self.features @ w
-        found: np.ndarray = self.reward + self.gamma * (self.step @ values) - values
-        return found
+        errors: np.ndarray = self.reward + self.gamma * (self.step @ values) - values
+        return errors
 
 
 def off_policy(
@@ -108,7 +108,7 @@ TITLES = {
 }
 
 
-def sampled_td(
+def sample_td(
     problem: OffPolicy, w: np.ndarray, state: int, seed: int, begin: int, steps: int, alpha: float
 ) -> tuple[np.ndarray, int]:
     """Take `steps` steps with the behaviour b and learn about π:  w ← w + α ρ δ x(s),  ρ = π(a|s) / b(a|s).   Eq. 11.2

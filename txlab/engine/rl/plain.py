@@ -1,6 +1,6 @@
 """The rules to read first: SARSA, Expected SARSA, Q-learning, SARSA(λ), Watkins' Q(λ) with dictionaries (MATH M5, M6).
 
-Slow, and shares nothing with the learners of the bench but the draws and the process. The tests compare the
+Slow, and shares only the draws and the process with the fast learners. The tests compare the
 fast forms with it, bit for bit. An action is chosen with draws 0 and 1 of its step, the outcome with draw 2, the next
 start with draw 3.
 """
@@ -28,8 +28,8 @@ class Plain:
         return [a for a in range(self.process.choices) if self.process.allowed[s, a]]
 
     def draw(self, t: int) -> list[float]:
-        found: list[float] = uniforms(self.seed, t, 1)[0, 0].tolist()
-        return found
+        draws: list[float] = uniforms(self.seed, t, 1)[0, 0].tolist()
+        return draws
 
     def act(self, s: int, t: int) -> int:
         u, actions = self.draw(t), self.actions(s)

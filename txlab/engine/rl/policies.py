@@ -13,7 +13,7 @@ import numpy as np
 from txlab.engine.rl.settings import Settings
 
 
-def tied(row: list[float], u: float) -> int:
+def break_tie(row: list[float], u: float) -> int:
     """The int(u · ties)-th of the best actions, in numerical order."""
     best = max(row)
     if row.count(best) == 1:  # mostly, and a third of the time of the list (benchmarks/rl_glass.py)
@@ -26,7 +26,7 @@ def weights(row: list[float], temperature: float) -> list[float]:
     """softmax: exp(qₖ/T) / Σ exp(qⱼ/T); the largest is subtracted first, which cancels."""
     best = max(row)
     raw = [exp((value - best) / temperature) for value in row]
-    total = added(raw)
+    total = add_up(raw)
     return [one / total for one in raw]
 
 
@@ -65,10 +65,10 @@ def choose_action(row: list[float], exploration: Exploration, u0: float, u1: flo
     epsilon, temperature, softly = exploration
     if u0 < epsilon:
         return soft(row, temperature, u1) if softly else int(u1 * len(row))
-    return tied(row, u1)
+    return break_tie(row, u1)
 
 
-def added(row: list[float]) -> float:
+def add_up(row: list[float]) -> float:
     """The sum from left to right; Python's own `sum` compensates for rounding from 3.12 on, so it would differ."""
     total = 0.0
     for value in row:
@@ -89,8 +89,8 @@ def shares(q: np.ndarray, epsilon: float | np.ndarray, temperature: float | np.n
     best = np.where(some, filled.max(axis=-1, keepdims=True, initial=-np.inf), 0.0)
     if softly:
         raw = np.where(allowed, np.exp((filled - best) / temperature), 0.0)
-        found: np.ndarray = raw / np.maximum(raw.sum(axis=-1, keepdims=True), 1e-300)
-        return found
+        policy: np.ndarray = raw / np.maximum(raw.sum(axis=-1, keepdims=True), 1e-300)
+        return policy
     greedy = allowed & (filled == best)
     share = greedy / np.maximum(greedy.sum(axis=-1, keepdims=True), 1)
     even = allowed / np.maximum(allowed.sum(axis=-1, keepdims=True), 1)

@@ -1,13 +1,13 @@
-"""State values of a policy, learned from its episodes with a linear unit: TD(λ), n-step TD, Monte Carlo (MATH M4).
+"""State values of a policy, learnt from its episodes with a linear unit: TD(λ), n-step TD, Monte Carlo (MATH M4).
 
     O(s) = w · x(s),   R_t − O(s_t) = Σ_τ≥t [ r_τ+1 + O(s_τ+1) − O(s_τ) ]          Mehlig
 
 One episode at a time, written to be read; prediction_sweep.py does the same for thousands of runs and settings, and is
 tested against these functions number by number. Every rule takes (w, features, episode, α, λ, γ) and returns the new w;
-n-step TD takes its n in the place of λ.
-"Off-line" has two meanings. Mehlig's off-line sum keeps w fixed for a whole episode and then adds everything
-learned; Sutton and Barto's off-line λ-return algorithm keeps the *targets* fixed, and goes through the episode again
-with a w that changes. The first diverges where the second does not: states are visited many times in an episode.
+n-step TD takes n instead of λ.
+"Off-line" has two meanings. Mehlig's off-line sum keeps w fixed for a whole episode and then adds everything learnt;
+Sutton and Barto's off-line λ-return algorithm keeps the *targets* fixed, and goes through the episode again with a w
+that changes. The first diverges where the second does not: states are visited many times in an episode.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import Literal
 
 import numpy as np
 
-from txlab.engine.explain import Explanation, Operand, Step, substituted
+from txlab.engine.explain import Explaining, Explanation
 from txlab.engine.rl.features import Features
 from txlab.engine.rl.returns import accumulating, dutch, lambda_returns, n_step_returns, replacing, returns
 from txlab.engine.rl.rollouts import Episode
-from txlab.engine.rl.update import Term, error_step, terms
+from txlab.engine.rl.update import Term, change_step, error_step, terms
 
 TraceKind = Literal["accumulating", "replacing", "true-online"]
 Rule = Callable[[np.ndarray, Features, Episode, float, float, float], np.ndarray]
@@ -106,10 +106,10 @@ def online(kind: TraceKind) -> Rule:
 
 def values_along(w: np.ndarray, features: Features, episode: Episode) -> np.ndarray:
     """O(s₀) … O(s_T), (T + 1); the last is 0 if the episode ended."""
-    found: np.ndarray = features.matrix[episode.states] @ w
+    values: np.ndarray = features.matrix[episode.states] @ w
     if episode.ended:
-        found[-1] = 0.0
-    return found
+        values[-1] = 0.0
+    return values
 
 
 def offline_lambda_return(
@@ -141,7 +141,7 @@ def offline_sum(
 def n_step_td(w: np.ndarray, features: Features, episode: Episode, alpha: float, n: float, gamma: float) -> np.ndarray:
     """w ← w + α [ G_t:t+n − w · x(sₜ) ] x(sₜ),  G_t:t+n = rₜ₊₁ + … + γⁿ⁻¹ rₜ₊ₙ + γⁿ w · x(sₜ₊ₙ).
 
-    Sutton and Barto 2018, eq. 7.2. On-line: step t is learned from at step t + n, the last n at the end; each update
+    Sutton and Barto 2018, eq. 7.2. On-line: step t is learnt from at step t + n, the last n at the end; each update
     uses the weights of its time. With n = 1 it is TD(0), with n above the length Monte Carlo.
     """
     T, n = len(episode.rewards), int(n)
@@ -275,39 +275,23 @@ def why_update(
     """Explain V(s) after this update; `names` are the names of the states."""
     here, there = names[update.state], names[update.following]
     ends = "the episode ended: nothing follows" if update.ended else f"the value of {there}, bootstrapped"
-    steps = [
-        error_step(
-            update.reward, gamma, update.there, update.here,
-            "the error of this step; every state takes its share α e of it",
-        )
-    ]  # fmt: skip
+    why = Explaining(f"why is {here} worth {update.after:.4g}?", update.after)
+    why.equation(FORMULAS[kind], "M4", METHODS[kind].source)
+    why.input("V(s)", update.here, f"{here}, before")
+    why.input("r", update.reward, "the reward of the step")
+    why.input("V(s′)", update.there, ends)
+    why.input("α", alpha, "step size")
+    why.input("γ", gamma, "discount")
+    why.input("λ", lam, "how slowly traces fade: e ← γλ e each step")
+    why.input("e(s)", update.trace, "the trace, this visit included")
+    meaning = "the error of this step; every state takes its share α e of it"
+    why.steps.append(error_step(update.reward, gamma, update.there, update.here, meaning))
     if kind == "true-online":
+        why.input("V_old", update.old, "the value of s on arrival")
         moved = update.here - update.old
-        expression = substituted(
-            "{} + {} · ({} + {}) · {} − {} · {}",
-            lambda v, α, δ, m, e, a, n: v + α * (δ + m) * e - a * n,
-            *(update.here, alpha, update.delta, moved, update.trace, alpha, moved),
-        )
+        form = "{} + {} · ({} + {}) · {} − {} · {}"
+        terms = (update.here, alpha, update.delta, moved, update.trace, alpha, moved)
+        why.compute("V(s)", form, lambda v, α, δ, m, e, a, n: v + α * (δ + m) * e - a * n, *terms)
     else:
-        factors = update.here, alpha, update.delta, update.trace
-        expression = substituted("{} + {} · {} · {}", lambda v, α, δ, e: v + α * δ * e, *factors)
-    steps.append(Step("V(s)", expression, update.after))
-    operands = [
-        Operand("V(s)", update.here, f"{here}, before"),
-        Operand("r", update.reward, "what the step paid"),
-        Operand("V(s′)", update.there, ends),
-        Operand("α", alpha, "step size"),
-        Operand("γ", gamma, "discount"),
-        Operand("λ", lam, "how slowly traces fade: e ← γλ e each step"),
-        Operand("e(s)", update.trace, "the trace, this visit included"),
-    ]
-    if kind == "true-online":
-        operands.append(Operand("V_old", update.old, "what s was worth when it was arrived at"))
-    return Explanation(
-        question=f"why is {here} worth {update.after:.4g}?",
-        equation=FORMULAS[kind],
-        math="M4",
-        source=METHODS[kind].source,
-        operands=operands,
-        steps=steps,
-    )
+        why.steps.append(change_step("V(s)", update.here, alpha, update.delta, update.trace))
+    return why.result()

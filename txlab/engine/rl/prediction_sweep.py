@@ -1,7 +1,7 @@
-"""Prediction for M runs and K settings (λ, α) of one rule at once (MATH M4): prediction.py in batches.
+"""Prediction for M runs and K settings (λ, α) of one rule in parallel (MATH M4): prediction.py in batches.
 
 Notable: all settings of a run learn from the same episode, and every run has its own weights, (M, D, K). Runs are
-sorted by episode length, longest first, so that those still going are the first n rows and no mask is needed, and
+sorted by episode length, longest first, so that the unfinished ones are the first n rows and no mask is needed, and
 processed in blocks whose weights, traces and products stay in a cache. Where traces accumulate and α is too large the
 weights grow without bound: to infinity, with neither an error nor a warning.
 """
@@ -79,8 +79,8 @@ def rms_error(values: np.ndarray, true: np.ndarray, states: np.ndarray) -> np.nd
     """The error (M, K) of values (M, S, K) against true (S); `states` selects which of the S count."""
     with np.errstate(over="ignore", invalid="ignore"):
         wrong = values[:, states] - true[states][:, None]
-        found: np.ndarray = np.sqrt(np.mean(wrong * wrong, axis=1))
-    return np.where(np.isnan(found), np.inf, found)
+        error: np.ndarray = np.sqrt(np.mean(wrong * wrong, axis=1))
+    return np.where(np.isnan(error), np.inf, error)
 
 
 # The rules on a block: w (R, D, K) is changed in place; the longest episodes come first.
@@ -138,17 +138,17 @@ def targets_of(
 ) -> np.ndarray:
     """λ-returns (T, R, K) under the present weights. Backwards; an episode joins in at its own last step."""
     T, gamma = int(episodes.lengths[0]), settings.gamma
-    found = np.empty((T, len(w), len(settings.alphas)))
-    after = np.zeros(found.shape[1:])
+    targets = np.empty((T, len(w), len(settings.alphas)))
+    after = np.zeros(targets.shape[1:])
     for t in range(T - 1, -1, -1):
         n = going_on(episodes.lengths, t)
         there = features.look(w[:n], episodes.states[:n, t + 1])
         last = episodes.lengths[:n] == t + 1
         there[episodes.ended[:n] & last] = 0.0
         after[:n][last] = there[last]
-        found[t, :n] = episodes.rewards[:n, t, None] + gamma * ((1 - lams) * there + lams * after[:n])
-        after[:n] = found[t, :n]
-    return found
+        targets[t, :n] = episodes.rewards[:n, t, None] + gamma * ((1 - lams) * there + lams * after[:n])
+        after[:n] = targets[t, :n]
+    return targets
 
 
 def n_step_td(w: np.ndarray, features: Features, episodes: Episodes, settings: PredictionSettings) -> None:
@@ -195,17 +195,17 @@ def monte_carlo(
 
 def last_values(w: np.ndarray, features: Features, episodes: Episodes) -> np.ndarray:
     """(R, K): O(s_T), 0 where the episode ended."""
-    found = features.look(w, episodes.states[np.arange(len(w)), episodes.lengths])
-    found[episodes.ended] = 0.0
-    return found
+    values = features.look(w, episodes.states[np.arange(len(w)), episodes.lengths])
+    values[episodes.ended] = 0.0
+    return values
 
 
 def first_visits(episodes: Episodes) -> np.ndarray:
     """(R, T) bool: whether the state of this step occurs for the first time in its episode."""
-    found = np.zeros(episodes.rewards.shape, dtype=bool)
+    first = np.zeros(episodes.rewards.shape, dtype=bool)
     for run, row in enumerate(episodes.states):
-        found[run, np.unique(row[: episodes.lengths[run]], return_index=True)[1]] = True
-    return found
+        first[run, np.unique(row[: episodes.lengths[run]], return_index=True)[1]] = True
+    return first
 
 
 def walk_again(
@@ -227,7 +227,7 @@ def walk_again(
 
 
 def offline_sum(w: np.ndarray, features: Features, episodes: Episodes, settings: PredictionSettings) -> None:
-    """Mehlig's sum by its forward view: all [ Gₜ^λ − O(sₜ) ] x(sₜ) under the initial w, then added at once."""
+    """Mehlig's sum by its forward view: all [ Gₜ^λ − O(sₜ) ] x(sₜ) under the initial w, added together at the end."""
     targets = targets_of(w, features, episodes, settings, settings.depths)
     change = np.zeros_like(w)
     for t in range(int(episodes.lengths[0])):

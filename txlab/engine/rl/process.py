@@ -42,8 +42,8 @@ class Process:
     discount     γ; 1 only where every sensible policy ends
     limit        steps after which an episode is cut off (truncated); 0 = never
     noise        (O) float64, the standard deviation of normal noise added to `reward`, the mean:
-                 √(−2 ln(1 − u₂)) · cos(2π u₃) of the step's draws 2 and 3, which decide nothing else in such a world
-    observation  (S) int64: what a learner of preferences observes instead of the state; None = the state itself
+                 √(−2 ln(1 − u₂)) · cos(2π u₃) of the step's draws 2 and 3, which have no other use in such a world
+    observation  (S) int64: what a learner of preferences observes instead of the state; None = the state
     """
 
     actions: tuple[str, ...]
@@ -81,7 +81,7 @@ class Process:
 
     @cached_property
     def pair(self) -> np.ndarray:
-        """(O) int64: the pair i = s·A + a that each outcome belongs to."""
+        """(O) int64: the pair i = s·A + a of each outcome."""
         return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
 
     @cached_property
@@ -105,7 +105,7 @@ class Process:
 
     @cached_property
     def onward(self) -> np.ndarray:
-        """(O) float64: the probability of an outcome after which the episode goes on; 0 where it ends, because the
+        """(O) float64: the probability of an outcome after which the episode continues; 0 where it ends, because the
         outcome is `done` or because the next state is terminal."""
         onward: np.ndarray = self.probability * ~(self.done | self.terminal[self.next])
         return onward
@@ -131,7 +131,7 @@ class Process:
         ]
 
 
-def compiled(
+def compile_process(
     actions: Sequence[str],
     states: Sequence[str],
     outcomes: Mapping[tuple[int, int], Sequence[Outcome]],
@@ -143,8 +143,8 @@ def compiled(
     """Compile outcomes by (state, action); a pair that is missing is not allowed. LabError as in `check`."""
     A = len(actions)
     counts = np.zeros(len(states) * A, dtype=np.int64)
-    for (s, a), found in outcomes.items():
-        counts[s * A + a] = len(found)
+    for (s, a), listed in outcomes.items():
+        counts[s * A + a] = len(listed)
     rows = [each for pair in sorted(outcomes) for each in outcomes[pair]]
     begins = np.eye(len(states))[start] if isinstance(start, int) else np.asarray(start, dtype=np.float64)
     process = Process(
@@ -169,7 +169,7 @@ def check(process: Process) -> None:
     """Raise LabError, naming state and action, if this is not a decision process: probabilities that do not sum to one,
     a state that does not exist, a reward that is not finite, an episode that begins nowhere or in a terminal state."""
 
-    def named(i: int) -> str:
+    def name_of(i: int) -> str:
         return f"{process.states[i // process.choices]}, {process.actions[i % process.choices]}"
 
     if len(process.first) != process.size * process.choices + 1:
@@ -181,11 +181,11 @@ def check(process: Process) -> None:
     outside = (process.next < 0) | (process.next >= process.size)
     if outside.any():
         o = int(outside.argmax())
-        raise LabError(f"{named(process.pair[o])}: state {process.next[o]} does not exist; there are {process.size}")
+        raise LabError(f"{name_of(process.pair[o])}: state {process.next[o]} does not exist; there are {process.size}")
     for name, values in (("probability", process.probability), ("reward", process.reward)):
         if not np.isfinite(values).all():
             o = int((~np.isfinite(values)).argmax())
-            raise LabError(f"{named(process.pair[o])}: a {name} is {values[o]}")
+            raise LabError(f"{name_of(process.pair[o])}: a {name} is {values[o]}")
     if process.noise is not None and (
         process.noise.shape != process.next.shape or not np.isfinite(process.noise).all() or (process.noise < 0).any()
     ):
@@ -193,15 +193,15 @@ def check(process: Process) -> None:
     if process.observation is not None and (
         process.observation.shape != (process.size,) or (process.observation < 0).any()
     ):
-        raise LabError("what is observed must be one number a state, none below zero")
+        raise LabError("observations must be one number per state, none below zero")
     if (process.probability < 0).any():
         o = int((process.probability < 0).argmax())
-        raise LabError(f"{named(process.pair[o])}: a probability is {process.probability[o]:g}, below zero")
+        raise LabError(f"{name_of(process.pair[o])}: a probability is {process.probability[o]:g}, below zero")
     sums = np.bincount(process.pair, process.probability, minlength=len(process.first) - 1)
     wrong = (np.diff(process.first) > 0) & (abs(sums - 1) > 1e-9)
     if wrong.any():
         i = int(wrong.argmax())
-        raise LabError(f"{named(i)}: the probabilities of what may follow sum to {sums[i]:.6g}, not to 1")
+        raise LabError(f"{name_of(i)}: the probabilities of what may follow sum to {sums[i]:.6g}, not to 1")
     if process.start.shape != (process.size,) or (process.start < 0).any() or not abs(process.start.sum() - 1) <= 1e-9:
         raise LabError("the probabilities of where an episode begins must be one a state and sum to 1")
     if (process.start[process.terminal] > 0).any():

@@ -1,4 +1,5 @@
-"""Returns: the sum of what follows a time step, in full, over n steps, or as a weighted mean of those (MATH M3, M4).
+"""Returns: the sum of the rewards after a time step, in full, over n steps, or as a weighted mean of those (MATH M3,
+M4).
 
 All are computed backwards from the end of the episode, with one addition per step. `values` has T + 1 rows,
 V(s₀) … V(s_T); the last is 0 if the episode ended and V(s_T) if it was cut off. Rows may be arrays over settings.
@@ -14,11 +15,11 @@ def returns(rewards: np.ndarray, gamma: float, last: float | np.ndarray = 0.0) -
 
     rewards (T), or (T, …); result (T, …).                                       Sutton and Barto 2018, eq. 3.9
     """
-    found = np.empty(np.broadcast_shapes(rewards.shape, (len(rewards), *np.shape(last))))
+    discounted = np.empty(np.broadcast_shapes(rewards.shape, (len(rewards), *np.shape(last))))
     after: float | np.ndarray = last
     for t in range(len(rewards) - 1, -1, -1):
-        after = found[t] = rewards[t] + gamma * after
-    return found
+        after = discounted[t] = rewards[t] + gamma * after
+    return discounted
 
 
 def n_step_returns(rewards: np.ndarray, values: np.ndarray, n: int, gamma: float) -> np.ndarray:
@@ -28,11 +29,11 @@ def n_step_returns(rewards: np.ndarray, values: np.ndarray, n: int, gamma: float
     """
     T = len(rewards)
     reached = np.minimum(np.arange(T) + n, T)
-    found = values[reached].astype(np.float64)
+    sums = values[reached].astype(np.float64)
     for back in range(n - 1, -1, -1):  # the reward `back` steps later, where there is one
         at = np.flatnonzero(np.arange(T) + back < T)
-        found[at] = rewards[at + back] + gamma * found[at]
-    return found
+        sums[at] = rewards[at + back] + gamma * sums[at]
+    return sums
 
 
 def lambda_returns(rewards: np.ndarray, values: np.ndarray, lam: float | np.ndarray, gamma: float) -> np.ndarray:
@@ -41,11 +42,11 @@ def lambda_returns(rewards: np.ndarray, values: np.ndarray, lam: float | np.ndar
     This is the mean of the n-step returns with weights (1 − λ) λⁿ⁻¹, the last taking all the remaining weight.
     rewards (T), values (T + 1, …), λ a number or (…); result (T, …).           Sutton and Barto 2018, eq. 12.2, 12.18
     """
-    found = np.empty((len(rewards), *np.broadcast_shapes(values.shape[1:], np.shape(lam))))
+    mixed = np.empty((len(rewards), *np.broadcast_shapes(values.shape[1:], np.shape(lam))))
     after: np.ndarray = values[-1]
     for t in range(len(rewards) - 1, -1, -1):
-        after = found[t] = rewards[t] + gamma * ((1 - lam) * values[t + 1] + lam * after)
-    return found
+        after = mixed[t] = rewards[t] + gamma * ((1 - lam) * values[t + 1] + lam * after)
+    return mixed
 
 
 def accumulating(e: np.ndarray, x: np.ndarray, decay: float) -> np.ndarray:

@@ -1,9 +1,9 @@
-"""Whole episodes of the uniform policy, for many runs at once (MATH M1, M3).
+"""Whole episodes of the uniform policy, for a batch of runs (MATH M1, M3).
 
 This is for prediction, which does not choose the actions; learners that do are stepped in sweeps/block.py. The
 episodes of a run are a function of (process, seed, position in the run) alone, so every rule, λ and α learns from
-exactly the same ones, and the only random state to save is where each run stands.
-Draws are used as by the learners that choose: at step t draw 1 chooses the action, draw 2 the outcome, draw 3 where the
+exactly the same ones, and the only random state to save is the position of each run.
+Draws are used as in the learners that choose: at step t draw 1 chooses the action, draw 2 the outcome, draw 3 where the
 next episode begins (of step −1: the first); 2 and 3 make the normal number of a noisy reward.
 """
 
@@ -20,8 +20,8 @@ from txlab.engine.rl.sweeps.arrays import Numpy
 from txlab.engine.rl.sweeps.tables import Tables
 from txlab.errors import LabError
 
-CHUNK = 64  # steps whose draws are made at once: the 19-state walk lasts 100 on average
-LONGEST = 1_000_000  # steps; a longer episode is taken to have no end
+CHUNK = 64  # steps per block of draws: the 19-state walk lasts 100 on average
+LONGEST = 1_000_000  # steps; a longer episode is considered endless
 MOST_BYTES = 2_000_000_000  # of the episodes of all runs, while they are made
 
 
@@ -103,9 +103,7 @@ class Rollouts:
                 if not len(alive):
                     break
         else:
-            raise LabError(
-                f"an episode goes on for more than {longest} steps when actions are chosen evenly; set a limit"
-            )
+            raise LabError(f"an episode lasts more than {longest} steps when actions are chosen evenly; set a limit")
         self.begin, self.start = self.begin + lengths, restart
         return Episodes(np.stack(states, axis=1), np.stack(rewards, axis=1), lengths, ended)
 

@@ -65,8 +65,9 @@ BOUNDS: dict[str, tuple[float, float]] = {
 WHOLE = ("n", "planning")
 
 
-def checked(settings: Settings) -> Settings:
-    """The settings, each checked by itself; LabError says what is allowed. `Rule.checked` is about their rule, too."""
+def check(settings: Settings) -> Settings:
+    """The settings, each checked by itself; LabError says what is allowed. `Rule.check` also checks them against
+    their rule."""
     for name, (low, high) in BOUNDS.items():
         value = getattr(settings, name)
         if value is None and name == "gamma":

@@ -62,7 +62,7 @@ class TransitionTable:
         return last == first + 1 and not (self.noise and self.noise[first])
 
     def state(self) -> dict[str, Any]:
-        """What has to be saved besides the learner's own state: nothing."""
+        """The state to be saved with the learner's: nothing."""
         return {}
 
     def load(self, state: dict[str, Any]) -> None:
@@ -139,9 +139,9 @@ class SteppedTransitions(TransitionTable):
         step = self.environment.step
 
         def draw_transition(s: int, k: int, place: int) -> Transition:
-            found = step(k)
-            end = ENDED if found.terminated else CUT_OFF if found.truncated else GOES_ON
-            return found.reward, found.next, end
+            outcome = step(k)
+            end = ENDED if outcome.terminated else CUT_OFF if outcome.truncated else GOES_ON
+            return outcome.reward, outcome.next, end
 
         return draw_transition
 

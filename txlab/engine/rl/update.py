@@ -13,7 +13,7 @@ from math import prod
 
 import numpy as np
 
-from txlab.engine.explain import Explanation, Step, computed, number
+from txlab.engine.explain import Explanation, Step, compute_step, number
 from txlab.engine.rl.draws import uniforms
 from txlab.engine.rl.policies import exploring
 from txlab.engine.rl.settings import Settings
@@ -39,17 +39,19 @@ def terms(*pieces: str | tuple[str, float]) -> list[Term]:
 
 def error_step(reward: float, gamma: float, value: float, known: float, note: str) -> Step:
     """The line of an explanation for δ = r + γ V(s′) − the value that it corrects."""
-    return computed("δ", "{} + {} · {} − {}", lambda r, γ, v, q: r + γ * v - q, reward, gamma, value, known, note=note)
+    return compute_step(
+        "δ", "{} + {} · {} − {}", lambda r, γ, v, q: r + γ * v - q, reward, gamma, value, known, note=note
+    )
 
 
 def change_step(name: str, before: float, *factors: float, note: str = "") -> Step:
     """The line for a value after its change by α δ, or α δ e.
 
     >>> change_step("V", 1.0, 0.5, 4.0)
-    Step(name='V', expression='1 + 0.5 · 4', result=3.0, note='')
+    Step(name='V', expression='1 + 0.5 · 4', result=3.0, note='', digits=4)
     """
     form = "{} + " + " · ".join(["{}"] * len(factors))
-    return computed(name, form, lambda value, *each: value + prod(each), before, *factors, note=note)
+    return compute_step(name, form, lambda value, *each: value + prod(each), before, *factors, note=note)
 
 
 @dataclass(frozen=True)
@@ -92,8 +94,8 @@ class StepContext:
 
     @cached_property
     def draws(self) -> np.ndarray:
-        found: np.ndarray = uniforms(self.seed, self.t, 1)[0, 0]
-        return found
+        draws: np.ndarray = uniforms(self.seed, self.t, 1)[0, 0]
+        return draws
 
     @property
     def epsilon(self) -> float:
@@ -113,7 +115,7 @@ class StepContext:
     def action(self, s: int, k: int) -> str:
         return self.world.process.actions[self.world.actions[s][k]]
 
-    def chosen(self, s: int, k: int) -> Step:
+    def explain_choice(self, s: int, k: int) -> Step:
         """The line of an explanation that says which action this step took, and why that one."""
         return Step("chosen", "", self.action(s, k), self.how())
 

@@ -2,7 +2,7 @@
 
     δ = r + γ target(s′) − Q(s,a);   e ← e + ∇Q(s,a);   w ← w + α δ e;   e ← γ λ e
 
-Notable: nothing here enumerates states. A state is whatever the world uses (a number, a position of a game), and
+Notable: nothing here enumerates states. A state is any value that the world uses (a number, a position of a game), and
 `encode` turns it into the input of the values: a key of a table, or a vector of features. The target is not
 differentiated: semi-gradient. Every one-step or trace rule works with every form; on a table this is the glass box's
 own arithmetic at a tenth of its speed, and a test compares the two.
@@ -74,8 +74,8 @@ class LinearValues:
         self.traces = np.zeros_like(self.weights)
 
     def row(self, x: np.ndarray) -> list[float]:
-        found: list[float] = (self.weights @ x).tolist()
-        return found
+        values: list[float] = (self.weights @ x).tolist()
+        return values
 
     def learn(self, x: np.ndarray, a: int, change: float, fade: float, replacing: bool) -> None:
         self.traces[a] = np.where(x != 0, x, self.traces[a]) if replacing else self.traces[a] + x
@@ -99,8 +99,8 @@ class NetworkValues:
 
     def row(self, x: np.ndarray) -> list[float]:
         with self.torch.no_grad():
-            found: list[float] = self.module(self.torch.as_tensor(x, dtype=self.dtype)).tolist()
-        return found
+            values: list[float] = self.module(self.torch.as_tensor(x, dtype=self.dtype)).tolist()
+        return values
 
     def learn(self, x: np.ndarray, a: int, change: float, fade: float, replacing: bool) -> None:
         if replacing and fade:
@@ -137,7 +137,7 @@ class ValueLearner:
         rule = rule_named(settings.rule)
         if not isinstance(rule, OneStepRule | TraceRule) or not rule.runs_on_values:
             raise LabError(f"{rule.title} keeps tables of its own; values of other forms need a rule of one step")
-        self.rule, self.settings = rule, rule.checked(settings)
+        self.rule, self.settings = rule, rule.check_settings(settings)
         self.world, self.values, self.encode, self.seed = world, values, encode, seed
         self.updates, self.total, self.delta = 0, 0.0, 0.0
         self.returns: list[float] = []

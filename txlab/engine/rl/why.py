@@ -1,17 +1,18 @@
-"""Why a value is what it is: the Bellman equation in numbers, and how far its two sides disagree (MATH M1).
+"""Explanations of values: the Bellman equation in numbers, and how far its two sides disagree (MATH M1).
 
 The sum is `backup`'s own, over the displayed values; its difference from the displayed number is the
-residual: 0 once dynamic programming has converged, and the error still to be learned in a learner. A table of Q is
+residual: 0 once dynamic programming has converged, and the remaining error of a learner. A table of Q is
 reduced to V as its rule does: by its maximum, or by its mean under the policy.
 """
 
 from __future__ import annotations
 
+from operator import sub
 from typing import Literal
 
 import numpy as np
 
-from txlab.engine.explain import Explanation, Operand, Step, bracketed, computed, number
+from txlab.engine.explain import Explaining, Explanation, Operand, Step, bracket, compute_step, number
 from txlab.engine.rl.dynamic_programming import backup_of, values
 from txlab.engine.rl.process import Outcome, Process
 from txlab.errors import LabError
@@ -60,24 +61,19 @@ def _of_action(
 ) -> Explanation:
     total = float(backup_of(process, v, gamma, state)[action])
     s, a = process.states[state], process.actions[action]
-    steps = _outcomes(process, v, state, action, gamma)
-    steps.append(Step("Q(s,a)", " + ".join(each.name for each in steps), total, f"{a} in {s}"))
-    operands = [Operand("γ", gamma, "discount"), *_next_values(process, v, state, action)]
-    result, residual = total, []
-    if shown.ndim == 2:
-        result = float(shown[state, action])
-        steps.append(Step("shown", "", result, "as it stands in the table"))
-        residual = [_residual(total, result)]
     follows = "maxₐ′ Q(s′,a′)" if policy is None else "Σₐ′ π(a′|s′) Q(s′,a′)"
-    return Explanation(
-        question=f"why {number(result)} for {a} in {s}?",
-        equation=f"Q(s,a) = Σₛ′ p(s′|s,a) [r + γ V(s′)],  V(s′) = {follows}",
-        math="M1" if policy is not None else "M1, M2",
-        source=SOURCE,
-        operands=operands,
-        steps=steps,
-        meaning=residual,
-    )
+    result = float(shown[state, action]) if shown.ndim == 2 else total
+    why = Explaining(f"why {number(result)} for {a} in {s}?", result)
+    equation = f"Q(s,a) = Σₛ′ p(s′|s,a) [r + γ V(s′)],  V(s′) = {follows}"
+    why.equation(equation, "M1" if policy is not None else "M1, M2", SOURCE)
+    why.input("γ", gamma, "discount")
+    why.operands += _next_values(process, v, state, action)
+    why.steps += _outcomes(process, v, state, action, gamma)
+    why.step("Q(s,a)", " + ".join(each.name for each in why.steps), total, f"{a} in {s}")
+    if shown.ndim == 2:
+        why.measurement("shown", "as in the table")
+        why.means(_residual(total, result))
+    return why.result()
 
 
 def _of_state(process: Process, v: np.ndarray, state: int, gamma: float, policy: np.ndarray | None) -> Explanation:
@@ -87,41 +83,35 @@ def _of_state(process: Process, v: np.ndarray, state: int, gamma: float, policy:
     total = float(values(q, None if policy is None else policy[state]))
     allowed = np.flatnonzero(process.allowed[state])
     labels = [process.actions[a] for a in allowed]
-    operands = [Operand("γ", gamma, "discount")]
-    steps: list[Step] = []
-    if not len(allowed):
-        steps.append(Step("V(s)", "0", 0.0, f"nothing can be done in {s}: the episode is over"))
-    for a, label in zip(allowed, labels, strict=True):
-        steps.append(Step(f"Q({label})", _sum(process, v, state, int(a), gamma), float(q[a])))
+    why = Explaining(f"why {number(result)} in {s}?", result, labels if policy is not None else ())
+    equation = f"V(s) = {letters},  Q(s,a) = Σₛ′ p(s′|s,a) [r + γ V(s′)]"
+    why.equation(equation, "M1" if policy is not None else "M1, M2", SOURCE)
+    why.input("γ", gamma, "discount")
     if policy is not None:
-        operands.append(Operand("π(·|s)", policy[state][allowed].tolist(), "the policy"))
+        why.input("π(·|s)", policy[state][allowed].tolist(), "the policy")
+    for a, label in zip(allowed, labels, strict=True):
+        why.step(f"Q({label})", _sum(process, v, state, int(a), gamma), float(q[a]))
     if len(allowed):
-        steps.append(Step("V(s)", letters, total, "" if policy is not None else f"{labels[int(q[allowed].argmax())]}"))
-    steps.append(Step("shown", "", result))
-    return Explanation(
-        question=f"why {number(result)} in {s}?",
-        equation=f"V(s) = {letters},  Q(s,a) = Σₛ′ p(s′|s,a) [r + γ V(s′)]",
-        math="M1" if policy is not None else "M1, M2",
-        source=SOURCE,
-        operands=operands,
-        steps=steps,
-        labels=labels if policy is not None else (),
-        meaning=[_residual(total, result)] if len(allowed) else [],
-    )
+        why.step("V(s)", letters, total, "" if policy is not None else f"{labels[int(q[allowed].argmax())]}")
+        why.means(_residual(total, result))
+    else:
+        why.step("V(s)", "0", 0.0, f"nothing can be done in {s}: the episode is over")
+    why.measurement("shown")
+    return why.result()
 
 
 def _residual(total: float, result: float) -> Step:
     holds = abs(total - result) <= 1e-12 * max(1.0, abs(total))
-    note = "the equation holds" if holds else "what the number shown still has to move to agree with it"
-    return computed("residual", "{} − {}", lambda a, b: a - b, total, result, note=note)
+    note = "the equation holds" if holds else "how far the number shown is from agreeing with it"
+    return compute_step("residual", "{} − {}", sub, total, result, note=note)
 
 
 def _outcomes(process: Process, v: np.ndarray, state: int, action: int, gamma: float) -> list[Step]:
     """One line per outcome, the likeliest ones if there are many: p · [r + γ V(s′)]."""
-    found = _likeliest(process, state, action)
+    outcomes = _likeliest(process, state, action)
     steps = []
     rest = 0.0
-    for place, each in enumerate(found):
+    for place, each in enumerate(outcomes):
         worth = each.probability * (each.reward + (0.0 if over(process, each) else gamma * float(v[each.next])))
         if place >= MOST_LINES:
             rest += worth
@@ -129,8 +119,8 @@ def _outcomes(process: Process, v: np.ndarray, state: int, action: int, gamma: f
         bracket = _bracket(process, each, v, gamma)
         note = "the episode ends: no V(s′)" if over(process, each) else f"s′ = {process.states[each.next]}"
         steps.append(Step(f"w{_small(place + 1)}", f"{each.probability:.4g} · [{bracket}]", worth, note))
-    if len(found) > MOST_LINES:
-        steps.append(Step("w…", "", rest, f"{len(found) - MOST_LINES} outcomes less likely than these"))
+    if len(outcomes) > MOST_LINES:
+        steps.append(Step("w…", "", rest, f"{len(outcomes) - MOST_LINES} outcomes less likely than these"))
     return steps
 
 
@@ -141,18 +131,16 @@ def over(process: Process, each: Outcome) -> bool:
 
 def _bracket(process: Process, each: Outcome, v: np.ndarray, gamma: float) -> str:
     """r + γ · V(s′) in numbers."""
-    return number(each.reward, 6) + (
-        "" if over(process, each) else f" + {gamma:g} · {bracketed(float(v[each.next]), 6)}"
-    )
+    return number(each.reward, 6) + ("" if over(process, each) else f" + {gamma:g} · {bracket(float(v[each.next]), 6)}")
 
 
 def _sum(process: Process, v: np.ndarray, state: int, action: int, gamma: float) -> str:
     """p · [r + γ V(s′)] + …, on one line, as long as it stays readable."""
-    found = process.outcomes(state, action)
-    if len(found) > 4:
-        return f"over {len(found)} outcomes"
+    outcomes = process.outcomes(state, action)
+    if len(outcomes) > 4:
+        return f"over {len(outcomes)} outcomes"
     parts: list[str] = []
-    for each in found:
+    for each in outcomes:
         inside = _bracket(process, each, v, gamma)
         parts.append(f"[{inside}]" if each.probability == 1 else f"{each.probability:.3g} · [{inside}]")
     return " + ".join(parts)
@@ -166,8 +154,8 @@ def _next_values(process: Process, v: np.ndarray, state: int, action: int) -> li
 
 def _likeliest(process: Process, state: int, action: int) -> list[Outcome]:
     """The outcomes in order, or the likeliest first if there are too many for a line each."""
-    found = process.outcomes(state, action)
-    return found if len(found) <= MOST_LINES else sorted(found, key=lambda each: -each.probability)
+    outcomes = process.outcomes(state, action)
+    return outcomes if len(outcomes) <= MOST_LINES else sorted(outcomes, key=lambda each: -each.probability)
 
 
 def _small(count: int) -> str:

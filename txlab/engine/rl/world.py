@@ -1,4 +1,4 @@
-"""A world: a decision process, and where its states lie when drawn. A named world specifies how to make one.
+"""A world: a decision process, and the layout of its states when drawn. A named world specifies how to build one.
 
 The algorithms use only the process. The layout is for display and for editing a map.
 """
@@ -19,7 +19,7 @@ from txlab.errors import LabError, nearest
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Where states lie in a picture of `height` × `width` cells, of which there may be several layers.
+    """The layout of states in a picture of `height` × `width` cells, of which there may be several layers.
 
     place     (S, 3) int: layer, row, column of each state
     layers    a description of each layer, e.g. "passenger at R, to G"; one of them is shown at a time
@@ -36,8 +36,8 @@ class Layout:
 
     def state_at(self, row: int, column: int, layer: int = 0) -> int | None:
         """The state drawn there; None if there is none (a wall)."""
-        found = np.flatnonzero((self.place == (layer, row, column)).all(axis=1))
-        return int(found[0]) if len(found) else None
+        states = np.flatnonzero((self.place == (layer, row, column)).all(axis=1))
+        return int(states[0]) if len(states) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,7 @@ Value = bool | int | float | str
 
 @dataclass(frozen=True)
 class Option:
-    """An option of a named world. `default` determines the type; numbers lie from `low` to `high`, words are among
+    """An option of a named world. `default` determines the type; numbers range from `low` to `high`, words are among
     `choices`."""
 
     default: Value
@@ -81,7 +81,7 @@ class Option:
         kind = "a whole number" if isinstance(self.default, int) else "a number"
         return f"{kind} from {self.low:g} to {self.high:g}"
 
-    def checked(self, name: str, value: Any) -> Value:
+    def check(self, name: str, value: Any) -> Value:
         """The value, as the default's type. LabError naming the option, the value given and what is allowed."""
         default = self.default
         if isinstance(default, bool):
@@ -112,10 +112,10 @@ class NamedWorld:
     make: Callable[..., World | Map]
     options: Mapping[str, Option] = field(default_factory=dict)
 
-    def made(self, given: Mapping[str, Any]) -> World | Map:
+    def build(self, given: Mapping[str, Any]) -> World | Map:
         """What `make` returns with these options, the others at their defaults. LabError for an invalid option."""
         for name in given:
             if name not in self.options:
                 has = f"it has {', '.join(self.options)}" if self.options else "it has none"
                 raise LabError(f"{self.name} has no option {name}{nearest(name, self.options)}; {has}")
-        return self.make(**{key: each.checked(key, given.get(key, each.default)) for key, each in self.options.items()})
+        return self.make(**{key: each.check(key, given.get(key, each.default)) for key, each in self.options.items()})

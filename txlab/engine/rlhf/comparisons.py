@@ -1,10 +1,10 @@
-"""Blind comparisons of two models by people, as lines of JSON beside the run (MATH H6).
+"""Blind comparisons of two models by people, as lines of JSON in the run's folder (MATH H6).
 
     {"id": "c7…", "pair": "p00003", "prompt": "…", "a": {"model": "…", "text": "…"}, "b": {…}, "shown": "ba",
      "result": "a", "by": "ann", "time": 1e9}
     {"id": "d0…", "undo": "c7…", "by": "ann", "time": 1e9}
 
-`shown` is the order in which the two answers stood, `result` whose answer was better: "a", "b", "tie", or "skip".
+`shown` is the order in which the two answers were shown, `result` the better answer: "a", "b", "tie", or "skip".
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
-from txlab.engine.rlhf.preferences import Undo, by_of, name_of, quoted, row_of, text_of, time_of
+from txlab.engine.rlhf.preferences import Undo, by_of, name_of, quote, row_of, text_of, time_of
 from txlab.errors import LabError
 
 RESULTS = ("a", "b", "tie", "skip")
@@ -29,13 +29,13 @@ class Contestant:
     @classmethod
     def of_row(cls, row: Any, where: str) -> Contestant:
         if not isinstance(row, dict):
-            raise LabError(f"{where} = {quoted(row)}: an object with model and text is needed")
+            raise LabError(f"{where} = {quote(row)}: an object with model and text is needed")
         return cls(name_of(row, "model"), text_of(row, "text"))
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What somebody said of two answers to a prompt."""
+    """A judgement of two answers to a prompt."""
 
     id: str
     pair: str
@@ -57,7 +57,7 @@ class Comparison:
         a, b = (Contestant.of_row(row.get(side), side) for side in ("a", "b"))
         for name, allowed in (("shown", ("ab", "ba")), ("result", RESULTS)):
             if row.get(name) not in allowed:
-                raise LabError(f"{name} = {quoted(row.get(name))}: allowed are {', '.join(allowed)}")
+                raise LabError(f"{name} = {quote(row.get(name))}: allowed are {', '.join(allowed)}")
         kept = name_of(row, "id"), name_of(row, "pair"), text_of(row, "prompt")
         return cls(*kept, a, b, row["shown"], row["result"], by_of(row), time_of(row))
 
@@ -72,7 +72,7 @@ def comparison_line(data: bytes) -> Line:
 
 
 def standing(lines: Iterable[Line]) -> list[Comparison]:
-    """Those that nobody took back, in order, each id once; only whoever wrote a line takes it back."""
+    """Those not retracted, in order, each id once; a line can only be retracted by its author."""
     kept: dict[str, Comparison] = {}
     for line in lines:
         if isinstance(line, Undo):

@@ -26,7 +26,7 @@ def rloo_advantages(scores: Tensor) -> Tensor:
     The baseline does not depend on the answer itself, so the gradient stays unbiased. Ahmadian et al. 2024, eq. 6.
     ValueError for K = 1.
     """
-    K = compared(scores)
+    K = group_size(scores)
     return scores - (scores.sum(1, keepdim=True) - scores) / (K - 1)
 
 
@@ -36,12 +36,12 @@ def grpo_advantages(scores: Tensor, divide: bool = True) -> Tensor:
     sd divides by K − 1. Without `divide` a prompt whose answers hardly differ has as little weight as it deserves (Liu
     et al. 2025). ValueError for K = 1.
     """
-    compared(scores)
+    group_size(scores)
     centred = scores - scores.mean(1, keepdim=True)
     return centred / (scores.std(1, keepdim=True) + SMALLEST_SD) if divide else centred
 
 
-def compared(scores: Tensor) -> int:
+def group_size(scores: Tensor) -> int:
     """K of scores (P, K). ValueError unless each prompt has several answers, which are compared with each other."""
     K = scores.shape[1]
     if K < 2:

@@ -24,7 +24,7 @@ from typing import Any
 import orjson
 
 from txlab.errors import LabError
-from txlab.files import expanded, read_regular
+from txlab.files import expand_path, read_regular
 
 LARGEST_FILE = 256 << 20  # bytes; Alpaca's own 52 000 records have 23 MB
 LONGEST_TEXT = 20_000  # characters of a field
@@ -49,18 +49,18 @@ def prompt_of(record: Instruction) -> str:
 def read_instructions(path: Path) -> list[Instruction]:
     """LabError, one sentence with file and record, if anything in it is not a record, or there is none."""
     try:
-        data = read_regular(expanded(path), LARGEST_FILE)
+        data = read_regular(expand_path(path), LARGEST_FILE)
     except OSError as error:
         raise LabError(f"{path} cannot be read: {error.strerror}") from None
-    found = []
+    instructions = []
     for where, row in rows_of(data, path):
         try:
-            found.append(record_of(row))
+            instructions.append(record_of(row))
         except LabError as error:
             raise LabError(f"{path}, {where}: {error}") from None
-    if not found:
+    if not instructions:
         raise LabError(f"{path} has no instruction records")
-    return found
+    return instructions
 
 
 def rows_of(data: bytes, path: Path) -> Iterator[tuple[str, Any]]:

@@ -1,4 +1,4 @@
-"""How far a policy π has gone from its reference ρ: exactly, by three estimates, and what it costs (MATH H4, H5)."""
+"""The divergence of a policy π from its reference ρ: exact, by three estimates, and as a penalty (MATH H4, H5)."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ class AdaptiveKL:
     """β that holds the KL near a target: β ← β (1 + clip(KL/target − 1, ±0.2) · n/horizon). Ziegler et al. 2019, §2.2.
 
     target   nats an answer, summed over its tokens
-    horizon  answers in which β can change by a fifth of itself
+    horizon  number of answers over which β can change by a fifth
     """
 
     target: float
     horizon: int
 
-    def updated(self, beta: float, kl: float, answers: int) -> float:
+    def update_weight(self, beta: float, kl: float, answers: int) -> float:
         """β after `answers` answers that were `kl` nats away on average."""
         error = min(max(kl / self.target - 1, -0.2), 0.2)
         return beta * (1 + error * answers / self.horizon)

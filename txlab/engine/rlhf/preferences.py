@@ -1,6 +1,6 @@
-"""Questions to people and what they answered, as lines of JSON that a person can read, edit, reuse and share (MATH H2).
+"""Questions to labellers and their answers, as lines of JSON that are easy to read, edit, reuse and share (MATH H2).
 
-    {"id": "q0001", "prompt": "…", "answers": ["…", "…"]}                              a question, and what was said:
+    {"id": "q0001", "prompt": "…", "answers": ["…", "…"]}                              a question, and its answers:
     {"id": "9f…", "question": "q0001", "prompt": "…", "answers": ["…", "…"], "ranks": [2, 1], "by": "ann", …}
     {"id": "a0…", "question": "q0001", "skipped": true, "by": "ann", "time": 1e9}
     {"id": "b1…", "undo": "9f…", "by": "ann", "time": 1e9}
@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 import orjson
 
 from txlab.errors import LabError
-from txlab.files import expanded, open_regular
+from txlab.files import expand_path, open_regular
 
 FEWEST, MOST = 2, 9  # answers to a question: one digit key each
 LONGEST_TEXT = 20_000  # characters
@@ -49,7 +49,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """What somebody said to a question; `question` and `by` are "" in a file from elsewhere."""
+    """An answer to a question; `question` and `by` are "" in a file from elsewhere."""
 
     id: str
     question: str
@@ -85,7 +85,7 @@ class Ranking:
         answers, ranks = answers_of(row), row.get("ranks")
         whole = isinstance(ranks, list) and all(type(rank) is int and 1 <= rank <= 1000 for rank in ranks)
         if not whole or len(ranks) != len(answers):  # type: ignore[arg-type]
-            raise LabError(f"ranks = {quoted(ranks)}: {len(answers)} whole numbers from 1 are needed, one an answer")
+            raise LabError(f"ranks = {quote(ranks)}: {len(answers)} whole numbers from 1 are needed, one an answer")
         id = name_of(row, "id", "") or digest(row)
         return cls(
             id, name_of(row, "question", ""), text_of(row, "prompt"), answers, tuple(ranks), by_of(row), time_of(row)  # type: ignore[arg-type]
@@ -107,7 +107,7 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """Somebody took back a line of theirs."""
+    """The retraction of a line by its author."""
 
     id: str
     undo: str
@@ -132,9 +132,9 @@ def row_of(data: bytes) -> dict[str, Any]:
     try:
         row = orjson.loads(data)
     except orjson.JSONDecodeError:
-        raise LabError(f"{quoted(data.decode(errors='replace'))} is not JSON") from None
+        raise LabError(f"{quote(data.decode(errors='replace'))} is not JSON") from None
     if not isinstance(row, dict):
-        raise LabError(f"{quoted(row)} is not a JSON object")
+        raise LabError(f"{quote(row)} is not a JSON object")
     return row
 
 
@@ -145,24 +145,24 @@ def line_of(data: bytes) -> Line:
         return Undo.of_row(row)
     if "skipped" in row:
         if row["skipped"] is not True:
-            raise LabError(f"skipped = {quoted(row['skipped'])}: only true is possible")
+            raise LabError(f"skipped = {quote(row['skipped'])}: only true is possible")
         return Skip(name_of(row, "id"), name_of(row, "question"), by_of(row), time_of(row))
     return Ranking.of_row(row)
 
 
 def require_bounded(path: object, lines: int, size: int) -> None:
-    """Raise LabError if a file of so many lines and bytes is too large to be kept in memory."""
+    """Raise LabError if a file with this number of lines and bytes is too large to be kept in memory."""
     if lines > MOST_LINES or size > MOST_BYTES:
         raise LabError(f"{path} is too large: at most {MOST_LINES} lines and {MOST_BYTES >> 20} MiB are possible")
 
 
-def encoded(line: Line | Question) -> bytes:
+def encode_line(line: Line | Question) -> bytes:
     """One line of JSON with its newline."""
     return orjson.dumps(line.as_row(), option=orjson.OPT_APPEND_NEWLINE)
 
 
 def standing(lines: Iterable[Line]) -> list[Ranking]:
-    """The rankings that count, in order: a line counts once by its id, and not if whoever wrote it took it back."""
+    """The rankings that count, in order: a line counts once by its id, and not if its author retracted it."""
     kept: dict[str, Line] = {}
     for line in lines:
         if isinstance(line, Undo):
@@ -177,7 +177,7 @@ def read_file(path: str | Path) -> Iterator[Line]:
     """The lines of a file, read as a stream. LabError with file and line for whatever is not one,
     and for a file that is too large."""
     try:
-        file = os.fdopen(open_regular(expanded(path)), "rb")
+        file = os.fdopen(open_regular(expand_path(path)), "rb")
     except OSError as error:
         raise LabError(f"{path} cannot be read: {error.strerror}") from None
     with file:
@@ -210,12 +210,10 @@ def ranks_of(order: str, count: int) -> list[int]:
             ranks[int(sign) - 1] = max(ranks) if tied else place
             tied = False
         else:
-            raise LabError(f"{quoted(order)} is not an order; allowed: {allowed}")
+            raise LabError(f"{quote(order)} is not an order; allowed: {allowed}")
     if tied or 0 in ranks:
         missing = ", ".join(str(i) for i, rank in enumerate(ranks, 1) if not rank)
-        raise LabError(
-            f"{quoted(order)} is not complete{f': {missing} is missing' * bool(missing)}; allowed: {allowed}"
-        )
+        raise LabError(f"{quote(order)} is not complete{f': {missing} is missing' * bool(missing)}; allowed: {allowed}")
     return ranks
 
 
@@ -230,7 +228,7 @@ def digest(row: Mapping[str, Any]) -> str:
 def text_of(row: Mapping[str, Any], name: str, otherwise: str | None = None, longest: int = LONGEST_TEXT) -> str:
     value = row.get(name, otherwise)
     if not isinstance(value, str):
-        raise LabError(f"{name} = {quoted(value)}: a string is needed")
+        raise LabError(f"{name} = {quote(value)}: a string is needed")
     if len(value) > longest:
         raise LabError(f"{name} has {len(value)} characters; at most {longest} are possible")
     return value
@@ -250,19 +248,19 @@ def by_of(row: Mapping[str, Any]) -> str:
 def time_of(row: Mapping[str, Any]) -> float:
     value = row.get("time", 0.0)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= LARGEST_TIME:
-        raise LabError(f"time = {quoted(value)}: seconds since 1970 are needed")
+        raise LabError(f"time = {quote(value)}: seconds since 1970 are needed")
     return float(value)
 
 
 def answers_of(row: Mapping[str, Any]) -> tuple[str, ...]:
     answers = row.get("answers")
     if not isinstance(answers, list) or not FEWEST <= len(answers) <= MOST:
-        raise LabError(f"answers = {quoted(answers)}: a list of {FEWEST} to {MOST} strings is needed")
+        raise LabError(f"answers = {quote(answers)}: a list of {FEWEST} to {MOST} strings is needed")
     for number, answer in enumerate(answers, 1):
         text_of({f"answer {number}": answer}, f"answer {number}")
     return tuple(answers)
 
 
-def quoted(value: object) -> str:
+def quote(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "…"

@@ -1,8 +1,8 @@
-"""Ratings of two models from comparisons, and whether their difference means anything yet (MATH H6).
+"""Ratings of two models from comparisons, and the significance of their difference (MATH H6).
 
-Notable: whoever looks at p after every comparison and stops when it is below .05 will find a difference between equal
-models more often than in 5 of 100 cases; decide beforehand how many comparisons there are to be. Two answers that
-several people compared are one sample of what the models write: their results are averaged and count once.
+Notable: checking p after every comparison and stopping when it is below .05 finds a difference between equal models in
+more than 5 of 100 cases; fix the number of comparisons beforehand. Two answers compared by several people are one
+sample of the models' output: their results are averaged and count once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from txlab.engine.rlhf.comparisons import Comparison
 
 NORMAL = 1.959964  # the .975 quantile of the standard normal distribution
 K = 32.0  # of Elo's running ratings
-FIRST = 1500.0  # the rating of a model that nobody has compared yet
+FIRST = 1500.0  # the rating of a model without comparisons
 
 
 def expected_score(own: float, other: float) -> float:
@@ -56,14 +56,14 @@ def sign_test(won: int, lost: int) -> float:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What comparisons of a with b say so far; each pair of answers counts once.
+    """The results of comparing a with b so far; each pair of answers counts once.
 
     won, lost, ties   of a                      elo            both running ratings
     difference        R_a − R_b of greatest likelihood after Bradley and Terry 1952, 400 log₁₀(s / (1 − s)) with the
                       share s of the points; ±∞ if all of them went to one side, NaN if there are none
     interval          its exact 95 % interval; an end is ±∞ where the results set no bound. MATH H6
     p                 of the sign test: below .05 exactly if the interval does not contain 0
-    needed            about how many comparisons there have to be, at this rate of wins and ties, before p < .05;
+    needed            about how many comparisons, at this rate of wins and ties, give p < .05;
                       None = unknown
     """
 
@@ -82,7 +82,7 @@ class Verdict:
 
 
 def verdict(comparisons: Sequence[Comparison], a: str, b: str) -> Verdict:
-    """What the comparisons between these two models say, whichever of them was called a."""
+    """The results of all comparisons between these two models, in either order."""
     points = {"a": 1.0, "b": 0.0, "tie": 0.5}
     by_pair: dict[str, list[float]] = {}
     for each in comparisons:
@@ -93,14 +93,16 @@ def verdict(comparisons: Sequence[Comparison], a: str, b: str) -> Verdict:
     won, lost, ties = (results.count(value) for value in (1.0, 0.0, 0.5))
     gap = rating_difference((won + 0.5 * ties) / len(results)) if results else nan
     interval = difference_interval(won, ties, lost)
-    return Verdict(won, lost, ties, elo(results), gap, interval, sign_test(won, lost), needed(won, lost, ties))
+    return Verdict(
+        won, lost, ties, elo(results), gap, interval, sign_test(won, lost), comparisons_needed(won, lost, ties)
+    )
 
 
 def sign(x: float) -> int:
     return (x > 0) - (x < 0)
 
 
-def needed(won: int, lost: int, ties: int) -> int | None:
+def comparisons_needed(won: int, lost: int, ties: int) -> int | None:
     """How many comparisons it takes at this rate until |won − lost| = 1.96 √(won + lost); None if neither leads.
 
     Of n decided ones a leads by n (2q − 1) with a standard deviation of √n, so n = (1.96 / (2q − 1))², and at least 6,

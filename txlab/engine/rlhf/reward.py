@@ -32,11 +32,11 @@ class ScalarGPT(GPT):
             self.head.bias.zero_()
 
     def logits(self, x: Tensor) -> Tensor:
-        """(…, D) → (…, 1), in place of the unembedding."""
+        """(…, D) → (…, 1), instead of the unembedding."""
         return self.head(x if self.final_norm is None else self.final_norm(x))  # type: ignore[no-any-return]
 
     @classmethod
-    def begun_from(cls, model: GPT, generator: torch.Generator | None = None) -> ScalarGPT:
+    def begin_from(cls, model: GPT, generator: torch.Generator | None = None) -> ScalarGPT:
         """A scalar model with a language model's (or another scalar model's) weights; a new head unless it has one."""
         with torch.random.fork_rng(devices=[]):
             made = cls(model.shape, generator)

@@ -1,8 +1,8 @@
 """Answers as tensors: sampled in a batch, read again by policy, reference, reward model and value function (MATH H4).
 
-A prompt of P tokens and its answer of T lie in one row, padded on the right, where a causal model never looks. The
-token a_t was chosen in the state that ends with the token before it, so that log-probabilities and values of an answer
-stand in the rows P − 1 … P + T − 2 of what a model returns, and the answer's score in row P + T − 1, its last token.
+A prompt of P tokens and its answer of T share a row, padded on the right, where a causal model never looks. The
+token a_t was chosen in the state that ends with the token before it, so log-probabilities and values of an answer are
+in the rows P − 1 … P + T − 2 of a model's output, and the answer's score in row P + T − 1, its last token.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Episodes:
         return x.gather(1, places.reshape(*places.shape, *[1] * (x.dim() - 2)).expand(-1, -1, *x.shape[2:]))
 
     def logits(self, model: GPT, temperature: float = 1.0) -> Tensor:
-        """(B, T, V) what the model would say in place of each token of the answer, divided by the temperature."""
+        """The logits (B, T, V) at each token of the answer, divided by the temperature."""
         return self.states(model(self.ids)).float() / temperature  # type: ignore[no-any-return]
 
     def logprobs(self, logits: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ byte_pairs        the tokenizer made of a base, a pattern, merges and special to
 training          learning the merges, one at a time, and undoing them
 fast              the same tokens for long texts
 trees             how a token is built from its base symbols
-offsets           where each token of a text lies, and how much text a token holds
+offsets           the position of each token in a text, and how much text a token covers
 added_tokens      texts that are cut out before the rest is tokenized
 files             loading and saving tokenizer files: our own format, and through their own modules
                   huggingface, gpt2_files, rank_files (tiktoken); folders: the other files of a model's folder

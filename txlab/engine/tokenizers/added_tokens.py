@@ -3,7 +3,7 @@ r"""Added tokens: texts that are cut out before the rest is tokenized, as in Hug
 Notable: added tokens that are not special are matched in any text. Special ones are matched only if the caller asks
 for it, because typed text must not produce one; a special text still hides the shorter tokens inside it. The library
 searches twice: first for the tokens that are compared with the text as it is, then, in the remaining text, for the
-`normalized` ones, after normalizing it.
+`normalized` ones, after normalising it.
 Source: huggingface/tokenizers, tokenizer/added_vocabulary.rs (AddedVocabulary::extract_and_normalize).
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 import regex
 
 from txlab.engine.tokenizers.bases import MOST_TOKENS
-from txlab.engine.tokenizers.json_files import mapping, shown, text, whole_number
+from txlab.engine.tokenizers.json_files import format_value, mapping, text, whole_number
 from txlab.engine.tokenizers.tokenizer import utf8
 from txlab.errors import LabError
 
@@ -34,11 +34,11 @@ FLAGS = ("special", "lstrip", "rstrip", "single_word", "normalized")
 class AddedToken:
     """A text that is one token.
 
-    special      matched only where special tokens are asked for
+    special      matched only where special tokens are requested
     lstrip       includes the white space before it
     rstrip       includes the white space after it
     single_word  not matched next to a letter, mark, digit or connector
-    normalized   matched after the text is normalized, with its own text normalized as well
+    normalized   matched after the text is normalised, with its own text normalised as well
     """
 
     content: str
@@ -59,38 +59,44 @@ class AddedToken:
         return asdict(self)
 
 
-def added_token(entry: object, known: object = None) -> AddedToken:
+def read_added_token(entry: object, known: object = None) -> AddedToken:
     """The token that an entry of a tokenizer.json describes; `known`: its id, if the entry does not give it."""
     fields = mapping(entry, "an added token")
     content = text(fields.get("content"), "the content of an added token")
-    token = whole_number(fields.get("id") if known is None else known, f"the id of the added token {shown(content)}")
+    token = whole_number(
+        fields.get("id") if known is None else known, f"the id of the added token {format_value(content)}"
+    )
     utf8(content)
     if len(content) > LONGEST_ADDED:
-        raise LabError(f"the added token {shown(content)} is longer than {LONGEST_ADDED} characters")
+        raise LabError(f"the added token {format_value(content)} is longer than {LONGEST_ADDED} characters")
     if not 0 <= token < MOST_TOKENS or not content:
         raise out_of_place(content, token)
     flags = {flag: fields.get(flag, False) for flag in FLAGS}
     for flag, value in flags.items():
         if not isinstance(value, bool):
-            raise LabError(f"{flag} of the added token {shown(content)} must be true or false, not {shown(value)}")
+            raise LabError(
+                f"{flag} of the added token {format_value(content)} must be true or false, not {format_value(value)}"
+            )
     return AddedToken(content, token, **flags)
 
 
-def added_tokens(entries: Iterable[object]) -> list[AddedToken]:
-    """The tokens of such entries; raises LabError if two of them have the same text, or they are too many."""
-    found = [added_token(entry) for entry in islice(entries, MOST_ADDED + 1)]
-    if len(found) > MOST_ADDED:
+def read_added_tokens(entries: Iterable[object]) -> list[AddedToken]:
+    """The tokens of such entries; raises LabError if two of them have the same text, or there are too many."""
+    tokens = [read_added_token(entry) for entry in islice(entries, MOST_ADDED + 1)]
+    if len(tokens) > MOST_ADDED:
         raise LabError(f"it has more than {MOST_ADDED:,} added tokens")
     seen: set[str] = set()
-    for token in found:
+    for token in tokens:
         if token.content in seen:
             raise out_of_place(token.content, token.id)
         seen.add(token.content)
-    return found
+    return tokens
 
 
 def out_of_place(content: str, token: int) -> LabError:
-    return LabError(f"the added token {shown(content)} with the id {shown(token)} is out of bounds or a duplicate")
+    return LabError(
+        f"the added token {format_value(content)} with the id {format_value(token)} is out of bounds or a duplicate"
+    )
 
 
 class Finder:
@@ -106,10 +112,10 @@ class Finder:
     @cached_property
     def lengths(self) -> dict[str, list[int]]:
         """The lengths of the texts, the longest first, by their first two characters, or by the only one."""
-        found: dict[str, set[int]] = {}
+        lengths_of: dict[str, set[int]] = {}
         for content in self.tokens:
-            found.setdefault(content[:2], set()).add(len(content))
-        return {begin: sorted(lengths, reverse=True) for begin, lengths in found.items()}
+            lengths_of.setdefault(content[:2], set()).add(len(content))
+        return {begin: sorted(lengths, reverse=True) for begin, lengths in lengths_of.items()}
 
     @cached_property
     def first(self) -> regex.Pattern[str]:

@@ -2,7 +2,7 @@
 
 Notable: Becker-Kahn's base vocabulary has a symbol for the end of a word and one for the end of an artefact, neither of
 which ever merges. Here the end of a word is the space, so that decoding loses nothing, and the end of an artefact is a
-special token, which typed text cannot produce. Letters outside the alphabet are spelled out (tokenizer.spelled).
+special token, which typed text cannot produce. Letters outside the alphabet are spelt out (tokenizer.spelled).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from txlab.engine.tokenizers.tokenizer import DIGITS, spelled, utf8
+from txlab.engine.tokenizers.tokenizer import DIGITS, spell_bytes, utf8
 from txlab.errors import LabError
 
 MOST_TOKENS = 1 << 22  # every token id is below this; the largest vocabularies have 2^18
@@ -102,10 +102,10 @@ class Alphabet:
     @classmethod
     def of(cls, texts: Iterable[str], end_of_artefact: str = "★") -> Alphabet:
         """The alphabet of the letters in these texts."""
-        found: set[str] = set()
+        letters: set[str] = set()
         for text in texts:
-            found.update(text.replace(end_of_artefact, ""))
-        return cls("".join(sorted(found - {" "})), end_of_artefact)
+            letters.update(text.replace(end_of_artefact, ""))
+        return cls("".join(sorted(letters - {" "})), end_of_artefact)
 
     @property
     def size(self) -> int:
@@ -134,7 +134,7 @@ class Alphabet:
         for letter in data.decode(errors="surrogateescape"):
             token = self.token_of.get(letter)
             if token is None:
-                ids += spelled(letter.encode(errors="surrogateescape"), FIRST_DIGIT)
+                ids += spell_bytes(letter.encode(errors="surrogateescape"), FIRST_DIGIT)
             else:
                 ids.append(token)
         return ids

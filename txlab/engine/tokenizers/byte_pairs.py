@@ -19,7 +19,7 @@ import tiktoken
 
 from txlab.engine.tokenizers.added_tokens import AddedToken, AddedTokens
 from txlab.engine.tokenizers.bases import BYTES, MOST_TOKENS, Base, Bytes
-from txlab.engine.tokenizers.patterns import TRUSTED, chunks, compiled, cut, expression, same_classes
+from txlab.engine.tokenizers.patterns import TRUSTED, chunks, compile_pattern, cut, expression, same_classes
 from txlab.engine.tokenizers.plain import Pair
 from txlab.engine.tokenizers.tokenizer import Ids, Tokenizer, legible, unknown_token, utf8
 from txlab.errors import LabError
@@ -120,9 +120,9 @@ class BytePairTokenizer(Tokenizer):
         tokens  bytes of tokens that no merge makes (the `loose` ones) or that are used before the merge that makes them
         whole   a chunk with exactly the bytes of a token becomes this token without any merging
         added   further tokens that are cut out of a text before it is split, with flags that `special` lacks
-        offsets one of OFFSETS: which characters a token is said to cover
+        offsets one of OFFSETS: which characters a token is reported to cover
         """
-        compiled(pattern)
+        compile_pattern(pattern)
         self.base: Base = base or BYTES
         self.merges = [(int(left), int(right)) for left, right in merges]
         self.pattern = pattern
@@ -139,7 +139,7 @@ class BytePairTokenizer(Tokenizer):
         if offsets not in OFFSETS:
             raise LabError(f"offsets = {str(offsets)[:40]!r} is not known; allowed: {', '.join(OFFSETS)}")
         self.offsets = offsets
-        self.given = special if isinstance(special, Mapping) else self.placed(special)
+        self.given = special if isinstance(special, Mapping) else self.place_special(special)
         plain = dict(self.base.special) | dict(self.given)
         if "" in plain or len(plain) != len(self.base.special) + len(self.given):
             raise LabError("special tokens must be different texts, none of them empty")
@@ -156,7 +156,7 @@ class BytePairTokenizer(Tokenizer):
                     f"merge {rank} joins tokens {pair[0]} and {pair[1]}, which an earlier merge joined already"
                 )
 
-    def placed(self, special: Sequence[str]) -> dict[str, int]:
+    def place_special(self, special: Sequence[str]) -> dict[str, int]:
         """The ids of special tokens when they follow all others."""
         first = max([self.base.after - 1, *self.made, *self.spelt, *(token.id for token in self.added)]) + 1
         placed = {text: first + i for i, text in enumerate(special)}
@@ -169,13 +169,11 @@ class BytePairTokenizer(Tokenizer):
         spelt: dict[int, bytes] = dict(self.base.tokens)
         for token, data in self.spelt.items():
             if spelt.get(token) != data:
-                spelt[claimed(token, spelt)] = data
+                spelt[claim_id(token, spelt)] = data
         room = ALL_TOKENS
         for rank, ((left, right), token) in enumerate(zip(self.merges, self.made, strict=True)):
             if left not in spelt or right not in spelt:
-                there = (
-                    f"only 0 … {token - 1} are there by then" if token == self.base.after + rank else "one is not there"
-                )
+                there = f"only 0 … {token - 1} exist by then" if token == self.base.after + rank else "one is not there"
                 raise LabError(f"merge {rank} joins tokens {left} and {right}; {there}")
             if min(left, right) < self.base.fixed:
                 raise LabError(f"merge {rank} joins tokens {left} and {right}, of which one never merges")
@@ -185,12 +183,12 @@ class BytePairTokenizer(Tokenizer):
                 raise LabError(f"merge {rank} makes a token of {size} bytes; that is beyond any text")
             data = spelt[left] + spelt[right]
             if spelt.get(token) != data:
-                spelt[claimed(token, spelt)] = data
+                spelt[claim_id(token, spelt)] = data
         ordinary = set(spelt)
         for added in self.added_tokens.tokens:
             # An added token that is also in the vocabulary keeps its bytes.
             if added not in self.added or added.id not in ordinary:
-                spelt[claimed(added.id, spelt)] = utf8(added.content)
+                spelt[claim_id(added.id, spelt)] = utf8(added.content)
         return [spelt.get(token, b"") for token in range(max(spelt) + 1)]
 
     @property
@@ -204,10 +202,10 @@ class BytePairTokenizer(Tokenizer):
 
     @cached_property
     def first_rank(self) -> dict[int, int]:
-        found: dict[int, int] = {}
+        ranks: dict[int, int] = {}
         for rank, token in enumerate(self.made):
-            found.setdefault(token, rank)
-        return found
+            ranks.setdefault(token, rank)
+        return ranks
 
     def rank_of(self, token: int) -> int | None:
         """The (lowest) rank of the merges that make this token; None for the base, special and loose tokens."""
@@ -240,12 +238,12 @@ class BytePairTokenizer(Tokenizer):
             return {}
         return {data: token for token, data in enumerate(self.bytes_of) if data and token in self.ordinary}
 
-    def simplified(self) -> BytePairTokenizer:
+    def simplify(self) -> BytePairTokenizer:
         """The same encoding without the ids and bytes that follow from the merges, if it is laid out like our own."""
         after = self.base.after
         if self.loose or self.whole or not self.in_order or self.made != list(range(after, after + len(self.merges))):
             return self
-        special = self.given if self.given != self.placed(list(self.given)) else list(self.given)
+        special = self.given if self.given != self.place_special(list(self.given)) else list(self.given)
         if not self.spelt:
             return self
         return BytePairTokenizer(
@@ -264,9 +262,9 @@ class BytePairTokenizer(Tokenizer):
         """The tokens of the bytes of one chunk."""
         if (token := self.whole_token.get(data)) is not None:
             return [token]
-        return self.merged(data)
+        return self.merge_bytes(data)
 
-    def merged(self, data: bytes) -> list[int]:
+    def merge_bytes(self, data: bytes) -> list[int]:
         """The tokens of these bytes by merging alone, ignoring `whole`."""
         return merge_chunk(self.base.symbols(data), self.ranks, self.made)
 
@@ -390,19 +388,19 @@ def tiktoken_ranks(tokenizer: BytePairTokenizer) -> dict[bytes, int] | None:
     ranks = {bytes([byte]): byte for byte in range(256)}
     for token, rank in tokenizer.first_rank.items():
         data = tokenizer.bytes_of[token]
-        if tokenizer.merged(data) == [token]:
+        if tokenizer.merge_bytes(data) == [token]:
             ranks[data] = 256 + (rank if tokenizer.in_order else tokenizer.last_rank(data))
     unused = 256 + len(tokenizer.merges)
     for data in tokenizer.whole_token:
         if data not in ranks:
-            if len(tokenizer.merged(data)) < 3:
+            if len(tokenizer.merge_bytes(data)) < 3:
                 return None
             ranks[data] = unused
             unused += 1
     return ranks
 
 
-def claimed(token: int, spelt: Mapping[int, bytes]) -> int:
+def claim_id(token: int, spelt: Mapping[int, bytes]) -> int:
     """The id, if it is free; raises LabError if another token has it or no vocabulary is that large."""
     if not 0 <= token < MOST_TOKENS:
         raise LabError(f"token id {token} is out of bounds; allowed: 0 … {MOST_TOKENS - 1}")

@@ -1,6 +1,6 @@
 """Tokenizers without merges: bytes, characters, words, numbers (MATH K1; Becker-Kahn §1.1).
 
-Characters and words that are not in the vocabulary are spelled as the hexadecimal digits of their UTF-8 bytes, so every
+Characters and words that are not in the vocabulary are spelt as the hexadecimal digits of their UTF-8 bytes, so every
 text and every byte string comes back unchanged.
 """
 
@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 import regex
 
-from txlab.engine.tokenizers.tokenizer import DIGITS, Ids, Tokenizer, legible, spelled, unknown_token, utf8
+from txlab.engine.tokenizers.tokenizer import DIGITS, Ids, Tokenizer, legible, spell_bytes, unknown_token, utf8
 from txlab.errors import LabError
 
 
@@ -65,11 +65,11 @@ class TextVocabulary(Tokenizer):
         return {text: DIGITS + i for i, text in enumerate(self.texts)}
 
     def by_character(self, text: str) -> list[int]:
-        """Each character as its token, or spelled out; surrogateescape stands for bytes that are not UTF-8."""
+        """Each character as its token, or spelt out; surrogateescape stands for bytes that are not UTF-8."""
         ids: list[int] = []
         for character in text:
             token = self.token_of.get(character)
-            ids += spelled(character.encode(errors="surrogateescape")) if token is None else [token]
+            ids += spell_bytes(character.encode(errors="surrogateescape")) if token is None else [token]
         return ids
 
     def token_bytes(self, token: int) -> bytes:
@@ -175,7 +175,7 @@ class WordTokenizer(TextVocabulary):
 
 
 class Labelled(Protocol):
-    """A tokenizer whose tokens stand only for their labels.
+    """A tokenizer whose tokens represent only their labels.
 
     Such tokens are not made of bytes; the bytes of their labels are used instead.
     """

@@ -1,9 +1,9 @@
 """Loading a tokenizer from a file or folder of any format, and saving it; and our own format, {"format": 1, "kind": …}.
 
-A file is not trusted until it is checked: whatever is wrong with it raises one LabError that names it, and nothing in
-it is ever executed. The format is recognized by the file's content; only merges.txt and vocab.json, which need each
-other, are recognized by name. Our own format stores a byte pair encoding as its pairs of ids, so the tokens cannot
-contradict them, with the count of each merge in training, which no other format keeps.
+A file is not trusted until it is checked: any fault raises one LabError that names it, and nothing in it is ever
+executed. The format is recognised by the file's content; only merges.txt and vocab.json, which need each other, are
+recognised by name. Our own format stores a byte pair encoding as its pairs of ids, so the tokens cannot contradict
+them, with the count of each merge in training, which no other format keeps.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import re
 from pathlib import Path
 from typing import Any
 
-from txlab.engine.tokenizers.added_tokens import added_tokens
+from txlab.engine.tokenizers.added_tokens import read_added_tokens
 from txlab.engine.tokenizers.bases import BYTES, Alphabet, Base, Bytes
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.engine.tokenizers.elementary import ByteTokenizer, CharacterTokenizer, WordTokenizer
-from txlab.engine.tokenizers.folders import completed
+from txlab.engine.tokenizers.folders import complete_tokenizer
 from txlab.engine.tokenizers.gpt2_files import MERGES, VOCAB, read_gpt2, write_gpt2
 from txlab.engine.tokenizers.huggingface import ForeignTokenizer, huggingface_tokenizer, write_huggingface
-from txlab.engine.tokenizers.json_files import listed, read_json, shown, text, whole_number, write_aside
+from txlab.engine.tokenizers.json_files import format_value, read_json, require_list, text, whole_number, write_aside
 from txlab.engine.tokenizers.rank_files import read_ranks, tokenizer_of_js, write_ranks
 from txlab.engine.tokenizers.sentence_pieces import SentencePieceTokenizer, read_sentence_model
 from txlab.engine.tokenizers.tokenizer import Tokenizer
-from txlab.errors import LabError, located, nearest
+from txlab.errors import LabError, nearest, prefix_errors
 from txlab.files import open_regular
 
 FORMAT = 1
@@ -51,7 +51,7 @@ def content_of(tokenizer: Tokenizer) -> bytes:
             content["ids"] = tokenizer.made
         if tokenizer.spelt:
             content["tokens"] = [[token, data.hex()] for token, data in tokenizer.spelt.items()]
-        if tokenizer.given != tokenizer.placed(list(tokenizer.given)):
+        if tokenizer.given != tokenizer.place_special(list(tokenizer.given)):
             content["special"] = dict(tokenizer.given)
         if tokenizer.whole:
             content["whole"] = True
@@ -88,7 +88,7 @@ def tokenizer_of(content: object) -> OwnTokenizer:
     kind = content.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
         raise LabError(
-            f"kind = {shown(kind)} is not known{nearest(str(kind)[:80], KINDS)}; allowed: {', '.join(KINDS)}"
+            f"kind = {format_value(kind)} is not known{nearest(str(kind)[:80], KINDS)}; allowed: {', '.join(KINDS)}"
         )
     must, may = KINDS[kind]
     keys = set(content) - {"format", "kind"}
@@ -96,20 +96,20 @@ def tokenizer_of(content: object) -> OwnTokenizer:
         wrong = sorted(keys - must - may) or sorted(must - keys)
         raise LabError(
             f"kind {kind} has the keys {', '.join(sorted(must | may)) or 'format and kind only'}; "
-            f"{shown(wrong[0])} is {'not one of them' if keys - must - may else 'missing'}"
+            f"{format_value(wrong[0])} is {'not one of them' if keys - must - may else 'missing'}"
         )
     if kind == "bytes":
         return ByteTokenizer()
     if kind == "characters":
         return CharacterTokenizer(text(content["characters"], "characters"))
     if kind == "words":
-        return WordTokenizer([text(unit, "a unit") for unit in listed(content["units"], "units")])
+        return WordTokenizer([text(unit, "a unit") for unit in require_list(content["units"], "units")])
     return byte_pairs_of(content)
 
 
 def byte_pairs_of(content: dict[str, Any]) -> BytePairTokenizer:
     pairs: list[tuple[int, int]] = []
-    for rank, pair in enumerate(listed(content["merges"], "merges")):
+    for rank, pair in enumerate(require_list(content["merges"], "merges")):
         if not (isinstance(pair, list) and len(pair) == 2 and all(type(token) is int for token in pair)):
             raise LabError(f"merge {rank} is not a pair of token ids")
         pairs.append((pair[0], pair[1]))
@@ -118,51 +118,51 @@ def byte_pairs_of(content: dict[str, Any]) -> BytePairTokenizer:
     if isinstance(given, dict):
         special = {name: whole_number(token, "the id of a special token") for name, token in given.items()}
     else:
-        special = [text(name, "a special token") for name in listed(given, "special")]
+        special = [text(name, "a special token") for name in require_list(given, "special")]
     ids = content.get("ids")
     whole = content.get("whole", False)
     if not isinstance(whole, bool):
-        raise LabError(f"whole must be true or false, not {shown(whole)}")
+        raise LabError(f"whole must be true or false, not {format_value(whole)}")
     return BytePairTokenizer(
         pairs,
         text(content["pattern"], "pattern"),
         special,
         base=base_of(content["base"]) if "base" in content else None,
-        counts=[whole_number(count, "a count") for count in listed(content.get("counts", []), "counts")],
-        ids=None if ids is None else [whole_number(token, "an id") for token in listed(ids, "ids")],
-        tokens=dict(known_token(entry) for entry in listed(content.get("tokens", []), "tokens")),
+        counts=[whole_number(count, "a count") for count in require_list(content.get("counts", []), "counts")],
+        ids=None if ids is None else [whole_number(token, "an id") for token in require_list(ids, "ids")],
+        tokens=dict(read_known_token(entry) for entry in require_list(content.get("tokens", []), "tokens")),
         whole=whole,
-        added=added_tokens(listed(content.get("added", []), "added")),
+        added=read_added_tokens(require_list(content.get("added", []), "added")),
         offsets=text(content.get("offsets", "whole"), "offsets"),
     )
 
 
-def known_token(entry: object) -> tuple[int, bytes]:
+def read_known_token(entry: object) -> tuple[int, bytes]:
     if isinstance(entry, list) and len(entry) == 2:
         try:
             return whole_number(entry[0], "an id"), bytes.fromhex(text(entry[1], "the bytes of a token"))
         except ValueError:
             pass
-    raise LabError(f"{shown(entry)} is not a token and its bytes in hexadecimal digits")
+    raise LabError(f"{format_value(entry)} is not a token and its bytes in hexadecimal digits")
 
 
 def base_of(content: object) -> Base:
     if isinstance(content, dict) and content.get("kind") == "bytes" and set(content) == {"kind", "ids"}:
-        return Bytes(tuple(whole_number(token, "the id of a byte") for token in listed(content["ids"], "ids")))
+        return Bytes(tuple(whole_number(token, "the id of a byte") for token in require_list(content["ids"], "ids")))
     if isinstance(content, dict) and content.get("kind") == "alphabet":
         if set(content) != {"kind", "letters", "end_of_artefact"}:
             raise LabError("an alphabet has the keys letters and end_of_artefact")
         return Alphabet(text(content["letters"], "letters"), text(content["end_of_artefact"], "end_of_artefact"))
-    raise LabError(f"base = {shown(content)} is neither bytes with ids nor an alphabet")
+    raise LabError(f"base = {format_value(content)} is neither bytes with ids nor an alphabet")
 
 
 __all__ = ["FORMS", "AnyTokenizer", "export_tokenizer", "load_tokenizer", "save_tokenizer", "tokenizer_of"]
 
-# What a format does not keep, as the end of "the file …".
+# What a format loses, as the end of "the file …".
 FORMS = {
     "txlab": "",
     "huggingface": "does not keep the counts of the merges",
-    "tiktoken": "has the ranks alone: the splitting pattern and special tokens are in the .json beside it",
+    "tiktoken": "has the ranks alone: the splitting pattern and special tokens are in the .json next to it",
     "gpt2": "does not say which tokens are special",
 }
 AnyTokenizer = OwnTokenizer | ForeignTokenizer | SentencePieceTokenizer
@@ -177,7 +177,7 @@ def save_tokenizer(tokenizer: Tokenizer, path: Path) -> None:
 def export_tokenizer(tokenizer: Tokenizer, path: Path, form: str) -> str:
     """Write another format: `huggingface` a tokenizer.json, `tiktoken` a rank file, `gpt2` a folder of two files.
 
-    Returns what the format does not keep, "" if nothing. Raises LabError if it cannot represent this tokenizer.
+    Returns what the format loses, "" if nothing. Raises LabError if it cannot represent this tokenizer.
     """
     if form not in FORMS:
         raise LabError(f"{form!r} is not a tokenizer format{nearest(form, FORMS)}; allowed: {', '.join(FORMS)}")
@@ -196,7 +196,7 @@ def load_tokenizer(path: Path, pattern: str | None = None) -> AnyTokenizer:
     `pattern`: how text is split, for formats that do not say (rank files, GPT-2's two files). LabError names the file
     and says what is wrong. A pattern that had to be guessed is a warning (errors.Guess).
     """
-    with located(f"tokenizer file {str(path)!r}"):
+    with prefix_errors(f"tokenizer file {str(path)!r}"):
         return read(path, pattern)
 
 
@@ -204,7 +204,7 @@ def read(path: Path, pattern: str | None) -> AnyTokenizer:
     try:
         if path.is_dir():
             if (path / "tokenizer.json").exists() and not (path / "tokenizer.json").is_dir():
-                return tokenizer_of_json(completed(read_json(path / "tokenizer.json"), path))
+                return tokenizer_of_json(complete_tokenizer(read_json(path / "tokenizer.json"), path))
             if (path / VOCAB).exists() and (path / MERGES).exists():
                 return read_gpt2(path, pattern or "gpt2")
             raise LabError(f"it is a folder with neither tokenizer.json nor {VOCAB} and {MERGES}")

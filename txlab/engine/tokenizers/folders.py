@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from txlab.engine.tokenizers.added_tokens import AddedToken, added_token, added_tokens
+from txlab.engine.tokenizers.added_tokens import AddedToken, read_added_token, read_added_tokens
 from txlab.engine.tokenizers.bases import MOST_TOKENS
-from txlab.engine.tokenizers.json_files import listed, mapping, read_json, shown, whole_number
-from txlab.errors import LabError, located
+from txlab.engine.tokenizers.json_files import format_value, mapping, read_json, require_list, whole_number
+from txlab.errors import LabError, prefix_errors
 
 
 @dataclass(frozen=True)
@@ -40,26 +40,26 @@ def steps_of(processor: object) -> Iterator[Mapping[str, Any]]:
     if content.get("type") != "Sequence":
         yield content
         return
-    for step in listed(content.get("processors"), "the processors of post_processor"):
+    for step in require_list(content.get("processors"), "the processors of post_processor"):
         yield mapping(step, "a processor of post_processor")
 
 
 def offsets_of(processor: object) -> str:
     """Whether the characters of a token exclude the spaces around it: one of byte_pairs.OFFSETS."""
-    found = "whole"
+    offsets = "whole"
     for step in steps_of(processor):
         if step.get("type") in ("ByteLevel", "RobertaProcessing") and step.get("trim_offsets"):
-            found = "trimmed after a prefix" if step.get("add_prefix_space") else "trimmed"
-    return found
+            offsets = "trimmed after a prefix" if step.get("add_prefix_space") else "trimmed"
+    return offsets
 
 
 def around(processor: object) -> Around:
     """The tokens that a post_processor puts around one text."""
-    found = Around()
+    result = Around()
     for step in steps_of(processor):
         kind = step.get("type")
         if kind in ("BertProcessing", "RobertaProcessing"):
-            before, behind = (numbered(step.get("cls")),), (numbered(step.get("sep")),)
+            before, behind = (id_of_pair(step.get("cls")),), (id_of_pair(step.get("sep")),)
             here = Around(before, behind, between=behind * (2 if kind == "RobertaProcessing" else 1))
         elif kind == "TemplateProcessing":
             here = of_template(step)
@@ -67,24 +67,25 @@ def around(processor: object) -> Around:
             continue
         else:
             return Around(
-                unknown=f"the post-processor {shown(kind)} of its tokenizer is not read: no token is put around a text"
+                unknown=f"the post-processor {format_value(kind)} of its tokenizer is not read: "
+                "texts get no added tokens"
             )
-        between = here.between if found == Around() else None  # unknown if there are several processors
-        found = Around((*here.before, *found.before), (*found.behind, *here.behind), between=between)
-    return found
+        between = here.between if result == Around() else None  # unknown if there are several processors
+        result = Around((*here.before, *result.before), (*result.behind, *here.behind), between=between)
+    return result
 
 
-def numbered(pair: object) -> int:
+def id_of_pair(pair: object) -> int:
     """The id of a token written as [text, id]."""
     if not isinstance(pair, list) or len(pair) != 2:
-        raise LabError(f"a token of post_processor is a text and its id, not {shown(pair)}")
-    return known_id(pair[1])
+        raise LabError(f"a token of post_processor is a text and its id, not {format_value(pair)}")
+    return check_id(pair[1])
 
 
-def known_id(value: object) -> int:
+def check_id(value: object) -> int:
     token = whole_number(value, "the id of a token of post_processor")
     if not 0 <= token < MOST_TOKENS:
-        raise LabError(f"a token of post_processor has the id {shown(token)}; allowed: 0 … {MOST_TOKENS - 1}")
+        raise LabError(f"a token of post_processor has the id {format_value(token)}; allowed: 0 … {MOST_TOKENS - 1}")
     return token
 
 
@@ -105,20 +106,25 @@ def of_template(step: Mapping[str, Any]) -> Around:
 
 
 def sides_of(step: Mapping[str, Any], template: str) -> tuple[list[tuple[int, ...]], list[object]]:
-    """The special tokens of a template, cut where the texts stand, and the names of these texts."""
+    """The special tokens of a template, split at the texts, and the names of these texts."""
     named = mapping(step.get("special_tokens"), "special_tokens of post_processor")
     sides: list[list[int]] = [[]]
     texts: list[object] = []
-    for part in listed(step.get(template), f"{template} of post_processor"):
+    for part in require_list(step.get(template), f"{template} of post_processor"):
         if "Sequence" in mapping(part, f"a part of {template} of post_processor"):
             sides.append([])
             texts.append(mapping(part["Sequence"], "Sequence of post_processor").get("id"))
             continue
         name = mapping(part.get("SpecialToken"), "SpecialToken of post_processor").get("id")
         if not isinstance(name, str) or name not in named:
-            raise LabError(f"post_processor puts {shown(name)} around a text, which is not among its special_tokens")
-        ids = listed(mapping(named[name], f"the special token {shown(name)}").get("ids"), f"the ids of {shown(name)}")
-        sides[-1] += map(known_id, ids)
+            raise LabError(
+                f"post_processor puts {format_value(name)} around a text, which is not among its special_tokens"
+            )
+        ids = require_list(
+            mapping(named[name], f"the special token {format_value(name)}").get("ids"),
+            f"the ids of {format_value(name)}",
+        )
+        sides[-1] += map(check_id, ids)
     return [tuple(side) for side in sides], texts
 
 
@@ -141,82 +147,84 @@ def about(folder: Path, name: str = ABOUT) -> Mapping[str, Any]:
     """The content of such a file of the folder; empty if there is none."""
     if not (folder / name).exists():
         return {}
-    with located(name):
+    with prefix_errors(name):
         return mapping(read_json(folder / name, LARGEST_ABOUT), "it")
 
 
 def beside(folder: Path, tokens: Iterable[AddedToken], vocab: Mapping[str, int]) -> list[AddedToken]:
     """A tokenizer's own added `tokens` and those that its folder names; `vocab`: the vocabulary without these."""
-    found = {token.content: token for token in tokens}
+    known = {token.content: token for token in tokens}
     config = dict(about(folder))
     if "added_tokens_decoder" in config:
-        found |= {token.content: token for token in decoder_of(config["added_tokens_decoder"])}
+        known |= {token.content: token for token in decoder_of(config["added_tokens_decoder"])}
     else:  # a folder written by older versions
         config |= about(folder, NAMED)
-        special = set(named_special(config))
+        special = set(flags_of_special(config))
         for name, token in about(folder, ADDED).items():
-            with located(ADDED):
+            with prefix_errors(ADDED):
                 entry = {"content": name, "special": name in special, "normalized": name not in special}
-                found.setdefault(name, added_token(entry, known=token))
-    for name, entry in named_special(config).items():
-        if name in found:
-            found[name] = replace(found[name], special=True)
+                known.setdefault(name, read_added_token(entry, known=token))
+    for name, entry in flags_of_special(config).items():
+        if name in known:
+            known[name] = replace(known[name], special=True)
         elif name in vocab:
-            found[name] = replace(added_token({"content": name} | entry, known=vocab[name]), special=True)
-    return list(found.values())
+            known[name] = replace(read_added_token({"content": name} | entry, known=vocab[name]), special=True)
+    return list(known.values())
 
 
-def completed(content: Any, folder: Path) -> Any:
+def complete_tokenizer(content: Any, folder: Path) -> Any:
     """A parsed tokenizer.json, completed with the added tokens that its folder names."""
     if not isinstance(content, dict) or not isinstance(content.get("model"), dict):
         return content  # its reader reports the error
-    content = rebuilt(content, about(folder))
+    content = rebuild_content(content, about(folder))
     vocab = content["model"].get("vocab")
     if isinstance(vocab, list):  # [[piece, log-probability], …]
         vocab = {each[0]: token for token, each in enumerate(vocab) if isinstance(each, list) and each}
-    tokens = added_tokens(listed(content.get("added_tokens", []), "added_tokens"))
-    found = beside(folder, tokens, vocab if isinstance(vocab, dict) else {})
-    if found == tokens:
+    tokens = read_added_tokens(require_list(content.get("added_tokens", []), "added_tokens"))
+    tokens_here = beside(folder, tokens, vocab if isinstance(vocab, dict) else {})
+    if tokens_here == tokens:
         return content
-    return content | {"added_tokens": [token.entry() for token in sorted(found, key=lambda token: token.id)]}
+    return content | {"added_tokens": [token.entry() for token in sorted(tokens_here, key=lambda token: token.id)]}
 
 
-def rebuilt(content: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+def rebuild_content(content: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
     """The same with the settings of tokenizer_config.json, if transformers rebuilds tokenizers of its class."""
     name = str(config.get("tokenizer_class")).removesuffix("Fast")
     splitting, cleaning, processor = (content.get(key) for key in ("pre_tokenizer", "normalizer", "post_processor"))
     if name in PREFIXED and "add_prefix_space" in config:
-        said = {"add_prefix_space": config["add_prefix_space"]}
+        settings = {"add_prefix_space": config["add_prefix_space"]}
         if isinstance(splitting, dict) and splitting.get("type") == "ByteLevel":
-            content = content | {"pre_tokenizer": splitting | said}
+            content = content | {"pre_tokenizer": splitting | settings}
         if isinstance(processor, dict) and processor.get("type") == "RobertaProcessing":
-            content = content | {"post_processor": processor | said}
+            content = content | {"post_processor": processor | settings}
     if name in CLEANED and isinstance(cleaning, dict) and cleaning.get("type") == "BertNormalizer":
-        said = {ours: config[theirs] for theirs, ours in CLEANING.items() if theirs in config}
-        content = content | {"normalizer": cleaning | said}
+        settings = {ours: config[theirs] for theirs, ours in CLEANING.items() if theirs in config}
+        content = content | {"normalizer": cleaning | settings}
     return content
 
 
 def decoder_of(content: object) -> list[AddedToken]:
     """added_tokens_decoder: id → token."""
-    with located(ABOUT):
+    with prefix_errors(ABOUT):
         entries = mapping(content, "added_tokens_decoder")
         for token in entries:
             if not (token.isascii() and token.isdecimal() and len(token) < 10):
-                raise LabError(f"added_tokens_decoder has {shown(token)} for an id")
-        return [added_token(entry, known=int(token)) for token, entry in entries.items()]
+                raise LabError(f"added_tokens_decoder has {format_value(token)} for an id")
+        return [read_added_token(entry, known=int(token)) for token, entry in entries.items()]
 
 
-def named_special(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Text → flags of the named special tokens ("bos_token" and the like) and of the extra ones."""
-    found: dict[str, dict[str, Any]] = {}
+def flags_of_special(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Text → flags of the named special tokens ("bos_token", …) and of the extra ones."""
+    flags_of: dict[str, dict[str, Any]] = {}
     extra = [each for key in MORE_SPECIAL_KEYS for each in items_of(config.get(key))]
     for given in [*(config.get(key) for key in SPECIAL_KEYS), *extra]:
         name = name_of(given)
         if name:
             flags = dict(given) if isinstance(given, dict) else {}
-            found[name] = {key: flags[key] for key in ("lstrip", "rstrip", "single_word", "normalized") if key in flags}
-    return found
+            flags_of[name] = {
+                key: flags[key] for key in ("lstrip", "rstrip", "single_word", "normalized") if key in flags
+            }
+    return flags_of
 
 
 def items_of(value: object) -> list[Any]:
@@ -236,15 +244,13 @@ def around_text(folder: Path, content: Any, ids: Mapping[str, int]) -> Around:
     wanted = {side: config.get(f"add_{side}_token") for side in ("bos", "eos")}
     for side, value in wanted.items():
         if value not in (True, False, None):
-            raise LabError(f"{ABOUT}: add_{side}_token must be true or false, not {shown(value)}")
+            raise LabError(f"{ABOUT}: add_{side}_token must be true or false, not {format_value(value)}")
     if content is not None:
-        found = around(content.get("post_processor"))
+        tokens = around(content.get("post_processor"))
         asked = [f"add_{side}_token" for side in wanted if wanted[side]]
-        if asked and found == Around():
-            return Around(
-                unknown=f"{ABOUT} has {asked[0]}, which beside a tokenizer.json without it puts no token there"
-            )
-        return found
+        if asked and tokens == Around():
+            return Around(unknown=f"{ABOUT} has {asked[0]}, which has no effect with a tokenizer.json without it")
+        return tokens
     named = {"bos_token": GPT2_END, "eos_token": GPT2_END, **config}
     if "added_tokens_decoder" not in config:
         named |= about(folder, NAMED)
@@ -253,7 +259,7 @@ def around_text(folder: Path, content: Any, ids: Mapping[str, int]) -> Around:
         name = name_of(named[f"{side}_token"])
         if value and name is not None and name not in ids:
             return Around(
-                unknown=f"{ABOUT} has add_{side}_token, and {shown(name)} is not a token, so none is put there"
+                unknown=f"{ABOUT} has add_{side}_token, and {format_value(name)} is not a token, so none is put there"
             )
         sides.append((ids[name],) if value and name is not None else ())
     return Around(sides[0], sides[1])

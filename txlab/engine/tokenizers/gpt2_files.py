@@ -17,8 +17,8 @@ from txlab.engine.tokenizers.added_tokens import AddedToken
 from txlab.engine.tokenizers.bases import MOST_TOKENS, Bytes, gpt2_order
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.engine.tokenizers.folders import beside
-from txlab.engine.tokenizers.json_files import mapping, read_bytes, read_json, shown, whole_number, write_aside
-from txlab.errors import LabError, located
+from txlab.engine.tokenizers.json_files import format_value, mapping, read_bytes, read_json, whole_number, write_aside
+from txlab.errors import LabError, prefix_errors
 
 # Printable bytes stand for themselves, the others for letters from U+0100 on (OpenAI, gpt-2/src/encoder.py).
 PRINTING = 188
@@ -48,17 +48,17 @@ def vocabulary_of(content: object) -> dict[str, int]:
     vocab: dict[str, int] = {}
     taken: set[int] = set()
     for name, token in mapping(content, "vocab").items():
-        if not 0 <= whole_number(token, f"the id of {shown(name)}") < MOST_TOKENS:
-            raise LabError(f"the id of {shown(name)} is {shown(token)}; allowed: 0 … {MOST_TOKENS - 1}")
+        if not 0 <= whole_number(token, f"the id of {format_value(name)}") < MOST_TOKENS:
+            raise LabError(f"the id of {format_value(name)} is {format_value(token)}; allowed: 0 … {MOST_TOKENS - 1}")
         if token in taken:
-            raise LabError(f"the id {token} is given to two tokens, one of them {shown(name)}")
+            raise LabError(f"the id {token} is given to two tokens, one of them {format_value(name)}")
         taken.add(token)
         vocab[name] = token
     return vocab
 
 
 def missing_bytes(vocab: Mapping[str, int]) -> list[int]:
-    """The bytes without a token of their own."""
+    """The bytes that have no token."""
     return [byte for byte, letter in LETTERS.items() if letter not in vocab]
 
 
@@ -80,29 +80,30 @@ def tokenizer_of_names(
     for rank, (left, right) in enumerate(pairs_of):
         for name in (left, right, left + right):
             if name not in vocab:
-                raise LabError(
-                    f"merge {rank} joins {shown(left)} and {shown(right)}, and {shown(name)} is not in vocab"
-                )
+                pair = f"{format_value(left)} and {format_value(right)}"
+                raise LabError(f"merge {rank} joins {pair}, and {format_value(name)} is not in vocab")
         pairs.append((vocab[left], vocab[right]))
         ids.append(vocab[left + right])
     tokens: dict[int, bytes] = {}
     known = dict(special) | {token.content: token.id for token in added}
-    # Bytes and results of merges belong to the vocabulary itself, even if they are added tokens as well.
+    # Bytes and results of merges are part of the vocabulary itself, even if they are also added tokens.
     usual = {*LETTERS.values(), *(left + right for left, right in pairs_of)}
     for name, token in vocab.items():
         if name in known and known[name] != token:
             what = "special" if name in special else "added"
-            raise LabError(f"the {what} token {shown(name)} has the ids {known[name]} and {token}")
+            raise LabError(f"the {what} token {format_value(name)} has the ids {known[name]} and {token}")
         if name in known and name not in usual:
             continue
         data = bytes_named(name)
         if not data:
-            raise LabError(f"the token {shown(name)} is not made of the letters that stand for bytes")
+            raise LabError(f"the token {format_value(name)} is not made of the letters that stand for bytes")
         tokens[token] = data
     numbered = {token: name for name, token in vocab.items()}
     for name, token in known.items():
         if numbered.get(token, name) != name:
-            raise LabError(f"two different tokens have the id {token}: {shown(numbered[token])} and {shown(name)}")
+            raise LabError(
+                f"two different tokens have the id {token}: {format_value(numbered[token])} and {format_value(name)}"
+            )
     both = [AddedToken(name, token) for name, token in special.items() if name in usual]
     return BytePairTokenizer(
         pairs,
@@ -114,7 +115,7 @@ def tokenizer_of_names(
         whole=whole,
         added=[*added, *both],
         offsets=offsets,
-    ).simplified()
+    ).simplify()
 
 
 def names(tokenizer: BytePairTokenizer) -> dict[str, int]:
@@ -124,14 +125,14 @@ def names(tokenizer: BytePairTokenizer) -> dict[str, int]:
             "an encoding of an alphabet has no names of this kind, which are made of bytes; keep our own form"
         )
     named = {token.id: token.content for token in tokenizer.added_tokens.tokens if token.id not in tokenizer.ordinary}
-    found: dict[str, int] = {}
+    ids: dict[str, int] = {}
     for token, data in enumerate(tokenizer.bytes_of):
         name = named.get(token) or name_of(data)
         if not name:
             continue  # a hole
-        if found.setdefault(name, token) != token:
-            raise LabError(f"the tokens {found[name]} and {token} would both have the name {shown(name)}")
-    return found
+        if ids.setdefault(name, token) != token:
+            raise LabError(f"the tokens {ids[name]} and {token} would both have the name {format_value(name)}")
+    return ids
 
 
 def merge_names(tokenizer: BytePairTokenizer) -> list[tuple[str, str]]:
@@ -146,9 +147,9 @@ END_OF_WORD = "</w>"
 
 def read_gpt2(folder: Path, pattern: str = "gpt2") -> BytePairTokenizer:
     """Read the two files of a folder; raises LabError, naming the file, for anything wrong with them."""
-    with located(VOCAB):
+    with prefix_errors(VOCAB):
         vocab = vocabulary_of(read_json(folder / VOCAB))
-    with located(MERGES):
+    with prefix_errors(MERGES):
         merges = list(merge_lines(read_bytes(folder / MERGES)))
     if any(name.endswith(END_OF_WORD) for _, name in merges[:100]):
         raise LabError(
@@ -172,18 +173,20 @@ def merge_lines(data: bytes) -> Iterator[tuple[str, str]]:
         if parts == [""] or (number == 1 and line.startswith("#version")):
             continue
         if len(parts) != 2 or "" in parts:
-            raise LabError(f"line {number} is not two names with a space between them: {shown(line)}")
+            raise LabError(f"line {number} is not two names with a space between them: {format_value(line)}")
         yield parts[0], parts[1]
 
 
 def write_gpt2(tokenizer: BytePairTokenizer, folder: Path) -> None:
     """Write the two files of a folder; raises LabError if the format cannot represent this tokenizer."""
     if tokenizer.pattern != "gpt2":
-        raise LabError(f"GPT-2's form has GPT-2's splitting pattern, this tokenizer has {shown(tokenizer.pattern)}")
+        raise LabError(
+            f"GPT-2's form has GPT-2's splitting pattern, this tokenizer has {format_value(tokenizer.pattern)}"
+        )
     if tokenizer.loose:
         raise LabError(f"GPT-2's form has no tokens that no merge makes, as {min(tokenizer.loose)} here")
     if tokenizer.added:
-        raise LabError(f"GPT-2's form does not say what the added token {shown(tokenizer.added[0].content)} is")
+        raise LabError(f"GPT-2's form does not say what the added token {format_value(tokenizer.added[0].content)} is")
     vocab = names(tokenizer)
     lines = ["#version: 0.2", *(f"{left} {right}" for left, right in merge_names(tokenizer))]
     folder.mkdir(parents=True, exist_ok=True)

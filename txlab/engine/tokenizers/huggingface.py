@@ -1,7 +1,7 @@
 """Hugging Face's tokenizer.json: byte-level byte pair encodings are read and written here, other kinds by the library.
 
 Notable: the library finds all added tokens in every text; here special ones are found only with `special=True`.
-WordPiece, Unigram and byte pairs that normalize their text need the library, an optional extra, imported only here.
+WordPiece, Unigram and byte pairs that normalise their text need the library, an optional extra, imported only here.
 Such tokenizers lower-case text, drop accents or add spaces, so for them the round trip is not promised.
 """
 
@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from txlab.engine.tokenizers.added_tokens import added_tokens
+from txlab.engine.tokenizers.added_tokens import read_added_tokens
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.engine.tokenizers.folders import offsets_of
 from txlab.engine.tokenizers.gpt2_files import (
@@ -27,8 +27,8 @@ from txlab.engine.tokenizers.gpt2_files import (
     tokenizer_of_names,
     vocabulary_of,
 )
-from txlab.engine.tokenizers.json_files import listed, mapping, shown, text, write_aside
-from txlab.engine.tokenizers.patterns import PATTERNS, compiled, expression
+from txlab.engine.tokenizers.json_files import format_value, mapping, require_list, text, write_aside
+from txlab.engine.tokenizers.patterns import PATTERNS, compile_pattern, expression
 from txlab.engine.tokenizers.tokenizer import Piece, TextOnly, unknown_token, utf8
 from txlab.errors import LabError
 
@@ -49,14 +49,14 @@ def huggingface_tokenizer(content: dict[str, Any]) -> BytePairTokenizer | Foreig
 def byte_level(content: dict[str, Any], model: Any) -> BytePairTokenizer:
     kind = model.get("type", "BPE" if "merges" in model else None)
     if kind != "BPE":
-        raise OtherKind(f"is of the kind {shown(kind)}")
+        raise OtherKind(f"is of the kind {format_value(kind)}")
     if content.get("normalizer") is not None:
-        raise OtherKind("normalizes its text")
+        raise OtherKind("normalises its text")
     for key in ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"):
         if model.get(key):
-            raise OtherKind(f"has {key} = {shown(model[key])}")
+            raise OtherKind(f"has {key} = {format_value(model[key])}")
     pattern = pattern_of(content.get("pre_tokenizer"))
-    added = added_tokens(listed(content.get("added_tokens", []), "added_tokens"))
+    added = read_added_tokens(require_list(content.get("added_tokens", []), "added_tokens"))
     special = {token.content: token.id for token in added if token.plain}
     vocab = vocabulary_of(model.get("vocab"))
     if missing := missing_bytes(vocab):
@@ -64,13 +64,13 @@ def byte_level(content: dict[str, Any], model: Any) -> BytePairTokenizer:
     texts = {token.content for token in added}
     for name in vocab:
         if name not in texts and not bytes_named(name):
-            raise OtherKind(f"has the token {shown(name)}, which is not made of bytes")
+            raise OtherKind(f"has the token {format_value(name)}, which is not made of bytes")
     whole = model.get("ignore_merges", False)
     if not isinstance(whole, bool):
-        raise LabError(f"ignore_merges must be true or false, not {shown(whole)}")
+        raise LabError(f"ignore_merges must be true or false, not {format_value(whole)}")
     return tokenizer_of_names(
         vocab,
-        pairs(listed(model.get("merges"), "merges")),
+        pairs(require_list(model.get("merges"), "merges")),
         special,
         pattern,
         whole,
@@ -84,7 +84,7 @@ def pairs(merges: list[Any]) -> Iterator[tuple[str, str]]:
     for rank, merge in enumerate(merges):
         parts = merge.split(" ") if isinstance(merge, str) else merge
         if not (isinstance(parts, list) and len(parts) == 2 and all(isinstance(part, str) and part for part in parts)):
-            raise LabError(f"merge {rank} is not two names: {shown(merge)}")
+            raise LabError(f"merge {rank} is not two names: {format_value(merge)}")
         yield parts[0], parts[1]
 
 
@@ -92,7 +92,7 @@ def pattern_of(content: object) -> str:
     """The splitting pattern of a pre_tokenizer."""
     steps = [content]
     if isinstance(content, dict) and content.get("type") == "Sequence":
-        steps = listed(content.get("pretokenizers"), "pretokenizers")
+        steps = require_list(content.get("pretokenizers"), "pretokenizers")
     if not steps or not isinstance(steps[-1], dict) or steps[-1].get("type") != "ByteLevel":
         raise OtherKind("does not split into bytes")
     last = steps[-1]
@@ -100,7 +100,7 @@ def pattern_of(content: object) -> str:
         raise OtherKind("puts a space before its text")
     own = last.get("use_regex", True)
     if not isinstance(own, bool):
-        raise LabError(f"use_regex must be true or false, not {shown(own)}")
+        raise LabError(f"use_regex must be true or false, not {format_value(own)}")
     if len(steps) == 1:
         return "gpt2" if own else "none"
     if len(steps) > 2 or own or not isinstance(steps[0], dict) or steps[0].get("type") != "Split":
@@ -113,9 +113,9 @@ def pattern_of(content: object) -> str:
         if given == known:
             return name
     if given.replace("_", "").replace("-", "").isalnum():  # it would be read as the name of a pattern
-        raise OtherKind(f"splits its text at {shown(given)}")
+        raise OtherKind(f"splits its text at {format_value(given)}")
     try:
-        compiled(given)
+        compile_pattern(given)
     except LabError as error:
         raise OtherKind(f"cannot be split here: {error}") from None
     return given
@@ -183,36 +183,36 @@ def foreign_tokenizer(content: dict[str, Any], why: str) -> ForeignTokenizer:
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # the library's panics are not subclasses of Exception
-        raise LabError(f"it {why}, and the library tokenizers cannot read it: {shown(str(error))}") from None
+        raise LabError(f"it {why}, and the library tokenizers cannot read it: {format_value(str(error))}") from None
     byte_level = bool(steps_named("ByteLevel", [content.get("normalizer"), content.get("pre_tokenizer")]))
     return ForeignTokenizer(inner, str(content["model"].get("type", "BPE")), byte_level)
 
 
 def growth(normalizer: object) -> float:
-    """How many times as long the replacements of a normalizer, one after the other, may make a text."""
-    found = 1.0
+    """The factor by which a normalizer's replacements, applied in turn, can lengthen a text."""
+    factor = 1.0
     for step in steps_named("Replace", normalizer):
         pattern, put = step.get("pattern"), len(str(step.get("content")))
         searched = pattern.get("String") if isinstance(pattern, dict) else None
-        # What an expression matches may be empty, and then nothing is taken away.
-        found *= max(1.0, put / len(searched)) if isinstance(searched, str) and searched else 1 + put
-        if found > MOST_GROWTH:
+        # A match may be empty, and then nothing is removed.
+        factor *= max(1.0, put / len(searched)) if isinstance(searched, str) and searched else 1 + put
+        if factor > MOST_GROWTH:
             break
-    return found
+    return factor
 
 
 def steps_named(kind: str, content: object) -> list[dict[str, Any]]:
     """The steps of this type in (parts of) a parsed tokenizer.json, at any depth."""
-    found: list[dict[str, Any]] = []
+    steps: list[dict[str, Any]] = []
     waiting = [content]
     while waiting:
         step = waiting.pop()
         if isinstance(step, dict):
-            found += [step] if step.get("type") == kind else []
+            steps += [step] if step.get("type") == kind else []
             waiting += step.values()
         elif isinstance(step, list):
             waiting += step
-    return found
+    return steps
 
 
 @dataclass(frozen=True)
@@ -222,8 +222,8 @@ class Spelling:
     byte_level      each letter of a name is a byte, as GPT-2 writes them
     byte_fallback   <0xF0> is a byte
     space           the letter for a space, "▁"; "" if there is none
-    inside, last    what begins the name of a piece inside a word (##), and ends that of a word's last piece (</w>)
-    unknown         the name of the token for what the vocabulary lacks
+    inside, last    the prefix of a piece inside a word (##), and the suffix of a word's last piece (</w>)
+    unknown         the name of the token for text missing from the vocabulary
     """
 
     byte_level: bool
@@ -244,7 +244,7 @@ class Spelling:
         return self.literal(name)
 
     def literal(self, text: str) -> bytes:
-        """The bytes of a normalized text, which may have letters of its own for bytes or for a space."""
+        """The bytes of a normalised text, which may have letters of its own for bytes or for a space."""
         if self.byte_level:
             return bytes_named(text) or text.encode()
         return (text.replace(self.space, " ") if self.space else text).encode()
@@ -297,7 +297,7 @@ class ForeignTokenizer(TextOnly):
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
-            raise LabError(f"the library tokenizers cannot encode this text: {shown(str(error))}") from None
+            raise LabError(f"the library tokenizers cannot encode this text: {format_value(str(error))}") from None
 
     def encode(self, text: str, special: bool = False) -> list[int]:
         """`special`: turn the texts of special tokens into these tokens."""
@@ -329,12 +329,14 @@ class ForeignTokenizer(TextOnly):
     def spans(self, text: str, special: bool = False) -> list[Piece]:
         """The tokens of `encode`, each with its place as the library reports it, and its own bytes: those that its name
         spells. An added token has the bytes of the text that it is cut from, an unknown one those that it replaces."""
-        found = self.encoding(text, special)
-        words: list[int] = found.word_ids
+        encoding = self.encoding(text, special)
+        words: list[int] = encoding.word_ids
         pieces: list[Piece] = []
         cuts: list[int] = []
         unknown: set[int] = set()
-        for i, (token, (start, stop), name) in enumerate(zip(found.ids, found.offsets, found.tokens, strict=True)):
+        for i, (token, (start, stop), name) in enumerate(
+            zip(encoding.ids, encoding.offsets, encoding.tokens, strict=True)
+        ):
             here = text[start:stop]
             data = b""
             added = self.added.get(name)
@@ -360,13 +362,13 @@ class ForeignTokenizer(TextOnly):
                 known = [None if i in unknown else pieces[i].data for i in members]
                 if None in known:
                     for i, data in zip(
-                        members, filled(self.spelling.literal(whole[word - before]), known), strict=True
+                        members, fill_gaps(self.spelling.literal(whole[word - before]), known), strict=True
                     ):
                         pieces[i] = pieces[i]._replace(data=data)
         return pieces
 
     def splits(self, text: str) -> list[str]:
-        """The normalized words of a text without added tokens, which the model takes one by one."""
+        """The normalised words of a text without added tokens, which the model takes one by one."""
         from tokenizers import PreTokenizedString
 
         words = PreTokenizedString(text)
@@ -394,28 +396,28 @@ class ForeignTokenizer(TextOnly):
         return str(self.inner.decode(wanted, skip_special_tokens=False))
 
 
-def filled(whole: bytes, known: list[bytes | None]) -> list[bytes]:
+def fill_gaps(whole: bytes, known: list[bytes | None]) -> list[bytes]:
     """The bytes of the tokens of a word; an unknown one, None, has what its neighbours leave.
 
     Of unknown tokens in a row each has a byte or a character, if these are as many; else the first has all.
 
-    >>> filled("a🦙éb".encode(), [b"a", None, None, b"b"]) == [b"a", "🦙".encode(), "é".encode(), b"b"]
+    >>> fill_gaps("a🦙éb".encode(), [b"a", None, None, b"b"]) == [b"a", "🦙".encode(), "é".encode(), b"b"]
     True
     """
-    found: list[bytes] = []
+    rows: list[bytes] = []
     at = 0
     for missing, group in itertools.groupby(known, lambda data: data is None):
         row = [data or b"" for data in group]
         if missing:
-            after = list(itertools.takewhile(lambda data: data is not None, known[len(found) + len(row) :]))
+            after = list(itertools.takewhile(lambda data: data is not None, known[len(rows) + len(row) :]))
             following = b"".join(data or b"" for data in after)
-            is_last = len(found) + len(row) + len(after) == len(known)
+            is_last = len(rows) + len(row) + len(after) == len(known)
             until = len(whole) - len(following) if is_last else whole.find(following, at)
             gap = whole[at : max(at, until)]
             each = [bytes([byte]) for byte in gap]
             if len(each) != len(row):
                 each = [character.encode() for character in gap.decode(errors="replace")]
             row = each if len(each) == len(row) else [gap] + [b""] * (len(row) - 1)
-        found += row
+        rows += row
         at += len(b"".join(row))
-    return found
+    return rows

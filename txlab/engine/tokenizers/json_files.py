@@ -1,4 +1,4 @@
-"""Reading JSON and bytes from untrusted files: bounded, strict, one sentence for what is wrong.
+"""Reading JSON and bytes from untrusted files: bounded, strict, one sentence for each fault.
 
 Notable: Python's JSON accepts NaN, and the last of two equal keys; both are refused here. The size is limited before
 anything is parsed, and so is the number of values, since a list of empty lists takes twenty times its text in memory.
@@ -64,7 +64,7 @@ def without_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(content) < len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise LabError(f"the key {shown(twice)} stands twice in one object")
+        raise LabError(f"the key {format_value(twice)} occurs twice in one object")
     return content
 
 
@@ -72,7 +72,7 @@ def no_number(name: str) -> NoReturn:
     raise LabError(f"{name} is not a JSON number")
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """A value as it appears in a message, shortened to fit a line."""
     try:
         text = repr(value[:60] if isinstance(value, str) else value)
@@ -97,23 +97,23 @@ def write_aside(path: Path, data: bytes) -> None:
 
 def mapping(value: object, name: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise LabError(f"{name} must be an object, not {shown(value)}")
+        raise LabError(f"{name} must be an object, not {format_value(value)}")
     return value
 
 
-def listed(value: object, name: str) -> list[Any]:
+def require_list(value: object, name: str) -> list[Any]:
     if not isinstance(value, list):
-        raise LabError(f"{name} must be a list, not {shown(value)}")
+        raise LabError(f"{name} must be a list, not {format_value(value)}")
     return value
 
 
 def text(value: object, name: str) -> str:
     if not isinstance(value, str):
-        raise LabError(f"{name} must be text, not {shown(value)}")
+        raise LabError(f"{name} must be text, not {format_value(value)}")
     return value
 
 
 def whole_number(value: object, name: str) -> int:
     if type(value) is not int:
-        raise LabError(f"{name} must be a whole number, not {shown(value)}")
+        raise LabError(f"{name} must be a whole number, not {format_value(value)}")
     return value

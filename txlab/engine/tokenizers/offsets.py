@@ -1,10 +1,10 @@
-"""Where each token of a text lies, in characters and in bytes, and how much text a token holds (MATH K1).
+"""The position of each token in a text, in characters and in bytes, and how much text a token covers (MATH K1).
 
-A token may be half of a character: it then starts where the character starts, as its neighbour does. Its bytes are its
-own in any case: the place of a token is not its content, which the tokenizer may have normalized. A word, for the
-counts, is a run of letters, marks, digits and underscores, possibly with apostrophes, hyphens, points and joiners
-inside. In scripts without spaces between words (Han, Hiragana, Thai, Lao, Khmer, Burmese) each character with its marks
-counts as a word, by the default rule of Unicode's annex 29; that is more than a reader of these scripts would count, so
+A token may be half of a character: it then starts where the character starts, as its neighbour does. Its bytes are not
+shared: the place of a token is not its content, which the tokenizer may have normalised. A word, for the counts, is a
+run of letters, marks, digits and underscores, possibly with apostrophes, hyphens, points and joiners inside. In scripts
+without spaces between words (Han, Hiragana, Thai, Lao, Khmer, Burmese) each character with its marks counts as a word,
+by the default rule of Unicode's annex 29; that is more than a reader of these scripts would count, so
 `unspaced` is the number of such words.
 """
 
@@ -23,11 +23,11 @@ from txlab.engine.tokenizers.elementary import WordTokenizer
 from txlab.engine.tokenizers.gpt2_files import LETTERS, name_of
 from txlab.engine.tokenizers.huggingface import ForeignTokenizer
 from txlab.engine.tokenizers.sentence_pieces import SentencePieceTokenizer
-from txlab.engine.tokenizers.tokenizer import DIGITS, Ids, Tokenizer, clusters, parts, utf8
+from txlab.engine.tokenizers.tokenizer import DIGITS, Ids, Tokenizer, clusters, first_digit, parts, utf8
 from txlab.engine.tokenizers.word_pieces import WordPieceTokenizer
 
-STRETCH = 4096  # characters at once, for tokenizers that encode each character by itself
-# Tokenizers whose tokens are not made of the bytes of the text, and that report the position of each themselves.
+STRETCH = 4096  # characters per call, for tokenizers that encode each character separately
+# Tokenizers whose tokens are not made of the bytes of the text, and that report each token's position themselves.
 Spanning = ForeignTokenizer | WordPieceTokenizer | SentencePieceTokenizer
 
 
@@ -35,8 +35,8 @@ Spanning = ForeignTokenizer | WordPieceTokenizer | SentencePieceTokenizer
 class TokenSpan:
     """A token in a text.
 
-    data                   its own bytes, of the text as the tokenizer normalizes it, with a space that is put before
-                           the text; b"" for the first digit of a spelt byte
+    data                   its own bytes, of the text as the tokenizer normalises it, with a space put before the text;
+                           b"" for the first digit of a spelt byte
     start, stop            its characters: from the one with its first byte up to and including the one with its last
     byte_start, byte_stop  its place in the text's UTF-8 bytes: all of these characters, or only the token's own bytes
                            where these are what the text has there
@@ -67,10 +67,10 @@ def token_spans_of_bytes(
     if isinstance(tokenizer, Spanning):
         if not text.isascii() and any("\udc80" <= character <= "\udcff" for character in text):
             tokenizer.encode_bytes(data)  # raises a LabError for bytes that are not text
-        found = of_spans(tokenizer, text, special)
+        spans = of_spans(tokenizer, text, special)
     else:
-        found = between(tokenizer, text, special)
-    return list(islice(found, most))
+        spans = between(tokenizer, text, special)
+    return list(islice(spans, most))
 
 
 def of_spans(tokenizer: Spanning, text: str, special: bool) -> Iterator[TokenSpan]:
@@ -112,22 +112,22 @@ def between(tokenizer: Tokenizer, text: str, special: bool) -> Iterator[TokenSpa
     for begin, end, token in tokenizer.added_tokens.cut(text, special):
         byte, place = byte_at(text, place, byte, begin), begin
         if token is None:
-            found = of_part(tokenizer, text[begin:end], begin, byte)
+            spans = of_part(tokenizer, text[begin:end], begin, byte)
         else:
             data = text[begin:end].encode()
-            found = iter([TokenSpan(token, data, begin, end, byte, byte + len(data), token in named)])
+            spans = iter([TokenSpan(token, data, begin, end, byte, byte + len(data), token in named)])
         if tokenizer.offsets == "whole":
-            yield from found
+            yield from spans
             continue
-        for span in found:
+        for span in spans:
             name = name_of(span.data) if token is None else text[begin:end]
-            yield trimmed(span, name, tokenizer.offsets == "trimmed after a prefix")
+            yield trim(span, name, tokenizer.offsets == "trimmed after a prefix")
 
 
 SPACES = regex.compile(rf"[{LETTERS[0x20]}\p{{White_Space}}]*")
 
 
-def trimmed(span: TokenSpan, name: str, prefixed: bool) -> TokenSpan:
+def trim(span: TokenSpan, name: str, prefixed: bool) -> TokenSpan:
     """The characters of a token without the spaces around it; its bytes are unchanged.
 
     `name`: the library's name of the token; `prefixed`: one space before the text's first token is kept.
@@ -171,7 +171,7 @@ def of_stretch(
             character_of += [i] * len(character.encode(errors="surrogateescape"))
         character_of.append(len(stretch))
     at = 0
-    for token, part in zip(ids, parts(ids, tokenizer.token_bytes, getattr(tokenizer, "digits", None)), strict=True):
+    for token, part in zip(ids, parts(ids, tokenizer.token_bytes, first_digit(tokenizer)), strict=True):
         last = at + max(len(part), 1) - 1
         first, end = (at, last) if single else (character_of[at], character_of[last])
         yield TokenSpan(token, part, place + first, place + end + 1, byte + at, byte + at + len(part))
@@ -239,7 +239,7 @@ def token_lengths(tokenizer: Tokenizer, ids: Ids) -> NDArray[np.int64]:
     length_of = np.zeros(int(ids.max()) + 1 if len(ids) else 0, dtype=np.int64)
     length_of[used] = [len(tokenizer.token_bytes(int(token))) for token in used]
     lengths = length_of[ids]
-    digits = getattr(tokenizer, "digits", None)
+    digits = first_digit(tokenizer)
     if digits is not None:
         spelling = (ids >= digits) & (ids < digits + DIGITS)
         lengths = np.where(spelling, np.cumsum(spelling) % 2 == 0, lengths).astype(np.int64)

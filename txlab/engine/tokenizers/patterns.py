@@ -29,7 +29,7 @@ QUANTIFIER = re.compile(r"(?:[?*+]|\{(\d{1,5})(?:,(\d{0,5}))?\})")
 
 
 def check_pattern(pattern: str) -> None:
-    """Raise LabError, with the position and what was found there, unless the pattern belongs to that language."""
+    """Raise LabError, with the position and the text there, unless the pattern is in that language."""
     if len(pattern) > LONGEST_PATTERN:
         raise LabError(f"a splitting pattern has at most {LONGEST_PATTERN} characters, this one {len(pattern)}")
     utf8(pattern)
@@ -38,29 +38,29 @@ def check_pattern(pattern: str) -> None:
     while place < len(pattern):
         sign = pattern[place]
         if sign == "(":
-            place, depth, before = matched(GROUP, pattern, place, "this kind of group").end(), depth + 1, ""
+            place, depth, before = match_or_refuse(GROUP, pattern, place, "this kind of group").end(), depth + 1, ""
         elif sign == ")":
             if not depth:
-                raise refused(pattern, place, "a bracket that nothing opens")
+                raise refusal(pattern, place, "a bracket that nothing opens")
             place, depth, before = place + 1, depth - 1, "group"
         elif sign == "|":
             place, before = place + 1, ""
-        elif found := QUANTIFIER.match(pattern, place):
-            check_repetition(pattern, place, found, before)
-            place, before = found.end(), ""
-            if pattern[place : place + 1] in ("?", "+") and not found.group().startswith("{"):
+        elif quantifier := QUANTIFIER.match(pattern, place):
+            check_repetition(pattern, place, quantifier, before)
+            place, before = quantifier.end(), ""
+            if pattern[place : place + 1] in ("?", "+") and not quantifier.group().startswith("{"):
                 place += 1
         else:
             place, before = end_of_one(pattern, place), "one"
     if depth:
-        raise refused(pattern, len(pattern) - 1, "a group that is not closed")
+        raise refusal(pattern, len(pattern) - 1, "a group that is not closed")
 
 
-def matched(expected: re.Pattern[str], pattern: str, place: int, what: str) -> re.Match[str]:
-    found = expected.match(pattern, place)
-    if not found:
-        raise refused(pattern, place, what)
-    return found
+def match_or_refuse(expected: re.Pattern[str], pattern: str, place: int, what: str) -> re.Match[str]:
+    match = expected.match(pattern, place)
+    if not match:
+        raise refusal(pattern, place, what)
+    return match
 
 
 def end_of_one(pattern: str, place: int) -> int:
@@ -69,27 +69,27 @@ def end_of_one(pattern: str, place: int) -> int:
     if sign == "[":
         return end_of_class(pattern, place)
     if sign == "\\":
-        return matched(ESCAPE, pattern, place, "this escape").end()
+        return match_or_refuse(ESCAPE, pattern, place, "this escape").end()
     if sign in "^$":
-        raise refused(pattern, place, "an anchor")
+        raise refusal(pattern, place, "an anchor")
     if sign in "{}]":
-        raise refused(pattern, place, "a bracket that means nothing here")
+        raise refusal(pattern, place, "a bracket that means nothing here")
     return place + 1
 
 
-def check_repetition(pattern: str, place: int, found: re.Match[str], before: str) -> None:
+def check_repetition(pattern: str, place: int, quantifier: re.Match[str], before: str) -> None:
     if not before:
-        raise refused(pattern, place, "a repetition of nothing")
-    low, high = found.groups()
+        raise refusal(pattern, place, "a repetition of nothing")
+    low, high = quantifier.groups()
     if low is None:
-        if before == "group" and found.group() != "?":
-            raise refused(pattern, place, "a repeated group")
+        if before == "group" and quantifier.group() != "?":
+            raise refusal(pattern, place, "a repeated group")
         return
     most = int(high) if high else int(low)
     if before == "group" and (most > 1 or high == ""):
-        raise refused(pattern, place, "a repeated group")
+        raise refusal(pattern, place, "a repeated group")
     if max(most, int(low)) > MOST_REPEATS or most < int(low):
-        raise refused(pattern, place, f"a count that is above {MOST_REPEATS} or upside down")
+        raise refusal(pattern, place, f"a count that is above {MOST_REPEATS} or upside down")
 
 
 def end_of_class(pattern: str, start: int) -> int:
@@ -101,15 +101,15 @@ def end_of_class(pattern: str, start: int) -> int:
         if sign == "]" and place > begin:
             return place + 1
         if sign in "[]" or pattern[place : place + 2] in ("&&", "--", "~~", "||"):
-            raise refused(pattern, place, "a class within a class")
+            raise refusal(pattern, place, "a class within a class")
         if sign == "\\":
-            place = matched(ESCAPE, pattern, place, "this escape").end()
+            place = match_or_refuse(ESCAPE, pattern, place, "this escape").end()
         else:
             place += 1
-    raise refused(pattern, start, "a class that is not closed")
+    raise refusal(pattern, start, "a class that is not closed")
 
 
-def refused(pattern: str, place: int, what: str) -> LabError:
+def refusal(pattern: str, place: int, what: str) -> LabError:
     around = pattern[place : place + 12]
     return LabError(f"the splitting pattern has {what} at character {place} ({around!r}), which is not read here")
 
@@ -149,7 +149,7 @@ PATIENCE, PATIENCE_PER_CHARACTER = 10.0, 20e-6
 
 
 @cache
-def compiled(pattern: str) -> regex.Pattern[str]:
+def compile_pattern(pattern: str) -> regex.Pattern[str]:
     """Compile a pattern, given by name or as an expression; raises LabError if it does not pass the check."""
     if pattern in PATTERNS:
         return regex.compile(PATTERNS[pattern])
@@ -161,7 +161,7 @@ def compiled(pattern: str) -> regex.Pattern[str]:
     try:
         return regex.compile(pattern)
     except (regex.error, RecursionError, OverflowError, MemoryError) as error:
-        raise LabError(f"the splitting pattern {shortened(pattern)} is not a regular expression: {error}") from None
+        raise LabError(f"the splitting pattern {shorten(pattern)} is not a regular expression: {error}") from None
 
 
 # The same patterns as current versions of tiktoken and js-tiktoken write them.
@@ -175,10 +175,10 @@ ALSO = {
 NAMES = ("gpt2", "gpt4", "cl100k", "o200k", "none")
 
 
-def named(pattern: str) -> str:
-    """The pattern given by a person or a file, as tokenizers store it: one of our names, or an expression.
+def name_or_pattern(pattern: str) -> str:
+    """The pattern given by the user or a file, as tokenizers store it: one of our names, or an expression.
 
-    >>> named("o200k") == O200K, named(PATTERNS["gpt4"])
+    >>> name_or_pattern("o200k") == O200K, name_or_pattern(PATTERNS["gpt4"])
     (True, 'gpt4')
     """
     if pattern == "o200k":
@@ -198,32 +198,32 @@ def chunks(text: str, pattern: str) -> Iterator[str]:
     ['Hello', ' world', "'s", ' end']
     """
     if pattern in TRUSTED:
-        for match in compiled(pattern).finditer(text):
+        for match in compile_pattern(pattern).finditer(text):
             yield match.group()
         return
     patience, end = PATIENCE + PATIENCE_PER_CHARACTER * len(text), 0
     while end < len(text):
         began = perf_counter()
-        found = first_match(text, pattern, end, patience)
+        span = first_match(text, pattern, end, patience)
         patience -= perf_counter() - began
-        if found is None:
+        if span is None:
             yield text[end:]
             return
-        if found[0] > end:
-            yield text[end : found[0]]
-        yield text[found[0] : found[1]]
-        end = found[1]
+        if span[0] > end:
+            yield text[end : span[0]]
+        yield text[span[0] : span[1]]
+        end = span[1]
 
 
 def first_match(text: str, pattern: str, start: int, seconds: float) -> tuple[int, int] | None:
     """The first non-empty match (an empty one cuts nothing); raises LabError if it takes longer than the limit."""
-    search = compiled(pattern).search
+    search = compile_pattern(pattern).search
     began = perf_counter()
     while start < len(text):
         try:
             match = search(text, start, timeout=max(seconds - (perf_counter() - began), 0.001))
         except TimeoutError:
-            raise LabError(f"the splitting pattern {shortened(pattern)} takes too long on this text") from None
+            raise LabError(f"the splitting pattern {shorten(pattern)} takes too long on this text") from None
         if match is None:
             return None
         if match.end() > match.start():
@@ -250,7 +250,7 @@ def cut(text: str, pattern: str, size: int) -> Iterator[str]:
         yield text[start:]
 
 
-def shortened(pattern: str) -> str:
+def shorten(pattern: str) -> str:
     return repr(pattern if len(pattern) <= 60 else pattern[:57] + "…")
 
 

@@ -1,9 +1,9 @@
 """tiktoken's rank files: one line for each token, with its bytes in base64 and its rank, which is also its id.
 
 Notable: the file has no merges. tiktoken joins the two neighbours that form the token of lowest rank, and
-`recovered_merges` finds the only pair that ever forms each token. The file has no splitting pattern or special tokens
+`recover_merges` finds the only pair that ever forms each token. The file has no splitting pattern or special tokens
 either. Those of OpenAI's files are known by the sha256 of the file (published in tiktoken 0.14,
-tiktoken_ext/openai_public.py); ours are in a small JSON beside it, RANKS.json, with the keys of js-tiktoken's JSON,
+tiktoken_ext/openai_public.py); ours are in a small JSON next to it, RANKS.json, with the keys of js-tiktoken's JSON,
 which has all three in one file. For any other file the caller gives the pattern, or it is guessed with a warning.
 """
 
@@ -21,10 +21,18 @@ from typing import Any
 
 from txlab.engine.tokenizers.bases import MOST_TOKENS, Bytes
 from txlab.engine.tokenizers.byte_pairs import LONGEST_TOKEN, BytePairTokenizer, FastEncoder, tiktoken_ranks
-from txlab.engine.tokenizers.json_files import mapping, read_bytes, read_json, shown, text, whole_number, write_aside
-from txlab.engine.tokenizers.patterns import NAMES, expression, named
+from txlab.engine.tokenizers.json_files import (
+    format_value,
+    mapping,
+    read_bytes,
+    read_json,
+    text,
+    whole_number,
+    write_aside,
+)
+from txlab.engine.tokenizers.patterns import NAMES, expression, name_or_pattern
 from txlab.engine.tokenizers.plain import Pair
-from txlab.errors import Guess, LabError, located
+from txlab.errors import Guess, LabError, prefix_errors
 
 END, START, PROMPT_END = "<|endoftext|>", "<|startoftext|>", "<|endofprompt|>"
 FILL = {"prefix": "<|fim_prefix|>", "middle": "<|fim_middle|>", "suffix": "<|fim_suffix|>"}
@@ -46,10 +54,10 @@ def harmony() -> dict[str, int]:
 
     There, 200018 has a second, reserved name, which is left out because an id has one text here.
     """
-    found = {START: 199998, END: 199999, PROMPT_END: 200018}
+    ids = {START: 199998, END: 199999, PROMPT_END: 200018}
     for token in set(range(200000, 201088)) - {200018}:
-        found[f"<|{HARMONY.get(token, f'reserved_{token}')}|>"] = token
-    return found
+        ids[f"<|{HARMONY.get(token, f'reserved_{token}')}|>"] = token
+    return ids
 
 
 R50K = "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930"
@@ -89,27 +97,27 @@ LARGEST_BESIDE = 4 << 20
 
 
 def read_ranks(path: Path, pattern: str | None = None) -> BytePairTokenizer:
-    """Read a rank file; `pattern` None: that of the JSON beside it, of OpenAI's encoding, or a guess with a warning."""
+    """Read a rank file; `pattern` None: from the JSON next to it, OpenAI's encoding, or a guess with a warning."""
     data = read_bytes(path)
     ranks = ranks_of(lines_of(data))
     digest = sha256(data).hexdigest()
     special: Mapping[str, int] = {}
     own = path.with_name(path.name + BESIDE)
     if own.exists():
-        said, special = read_beside(own, digest)
+        pattern_name, special = read_beside(own, digest)
     elif known := encoding_of(digest, path.stem):
-        said, special = known.pattern, known.special
+        pattern_name, special = known.pattern, known.special
     else:
-        said = ENCODINGS[path.stem].pattern if path.stem in ENCODINGS else "gpt4"
+        pattern_name = ENCODINGS[path.stem].pattern if path.stem in ENCODINGS else "gpt4"
         if pattern is None:
             why = "by its name" if path.stem in ENCODINGS else "as GPT-4's"
             warnings.warn(
-                f"{shown(path.name)} does not say how text is split, and its ranks are none of OpenAI's: {said} is a "
-                f"guess, {why}; --pattern says another ({', '.join(NAMES)})",
+                f"{format_value(path.name)} does not say how text is split, and its ranks are none of OpenAI's: "
+                f"{pattern_name} is a guess, {why}; --pattern says another ({', '.join(NAMES)})",
                 Guess,
                 stacklevel=2,
             )
-    return tokenizer_of_ranks(ranks, named(pattern or said), special)
+    return tokenizer_of_ranks(ranks, name_or_pattern(pattern or pattern_name), special)
 
 
 def tokenizer_of_ranks(ranks: dict[bytes, int], pattern: str, special: Mapping[str, int]) -> BytePairTokenizer:
@@ -117,7 +125,7 @@ def tokenizer_of_ranks(ranks: dict[bytes, int], pattern: str, special: Mapping[s
         if bytes([byte]) not in ranks:
             raise LabError(f"the byte 0x{byte:02x} has no rank")
     base = Bytes(tuple(ranks[bytes([byte])] for byte in range(256)))
-    merges = recovered_merges(ranks)
+    merges = recover_merges(ranks)
     ids = sorted(merges)
     in_order = all(pair[0] < token and pair[1] < token for token, pair in merges.items() if token >= base.after)
     consecutive = ids == list(range(base.after, base.after + len(ids))) and len(ranks) == len(ids) + 256
@@ -129,7 +137,7 @@ def tokenizer_of_ranks(ranks: dict[bytes, int], pattern: str, special: Mapping[s
         ids=None if consecutive else ids,
         tokens={} if consecutive and in_order else {token: data for data, token in ranks.items()},
         whole=len(merges) + 256 < len(ranks),
-    ).simplified()
+    ).simplify()
     tokenizer.fast = FastEncoder(tokenizer, ranks)  # reuses the known ranks
     return tokenizer
 
@@ -142,29 +150,28 @@ def tokenizer_of_js(content: Mapping[str, Any], pattern: str | None = None) -> B
         if not line:
             continue
         if len(fields) < 2 or not (fields[1].isascii() and fields[1].isdecimal() and len(fields[1]) <= 10):
-            raise LabError(f"line {number} of bpe_ranks does not begin with a mark and the first rank: {shown(line)}")
+            raise LabError(
+                f"line {number} of bpe_ranks does not begin with a mark and the first rank: {format_value(line)}"
+            )
         try:
             lines += [(number, token.encode("ascii"), int(fields[1]) + i) for i, token in enumerate(fields[2:])]
         except UnicodeEncodeError:
             raise LabError(f"line {number} of bpe_ranks is not base64") from None
-    said = text(content.get("pat_str"), "pat_str")
-    return tokenizer_of_ranks(ranks_of(lines), named(pattern or said), special_of(content))
+    stated = text(content.get("pat_str"), "pat_str")
+    return tokenizer_of_ranks(ranks_of(lines), name_or_pattern(pattern or stated), special_of(content))
 
 
 def special_of(content: Mapping[str, Any]) -> dict[str, int]:
     given = mapping(content.get("special_tokens"), "special_tokens")
-    return {name: whole_number(token, f"the id of {shown(name)}") for name, token in given.items()}
+    return {name: whole_number(token, f"the id of {format_value(name)}") for name, token in given.items()}
 
 
 def read_beside(path: Path, digest: str) -> tuple[str, dict[str, int]]:
-    """The pattern and special tokens in the JSON beside a rank file of ours; raises LabError if it is not for these
-    ranks."""
-    with located(path.name):
+    """The pattern and special tokens in the JSON next to our rank file; raises LabError if it is for other ranks."""
+    with prefix_errors(path.name):
         content = mapping(read_json(path, LARGEST_BESIDE), "it")
         if content.get("sha256") != digest:
-            raise LabError(
-                "it belongs to other ranks (their sha256 is another); remove it, or export the tokenizer again"
-            )
+            raise LabError("it is for other ranks (their sha256 differs); remove it, or export the tokenizer again")
         return text(content.get("pat_str"), "pat_str"), special_of(content)
 
 
@@ -175,7 +182,7 @@ def lines_of(data: bytes) -> Iterator[tuple[int, bytes, int]]:
         if not fields:
             continue
         if len(fields) != 2 or not fields[1].isdigit() or len(fields[1]) > 10:
-            raise LabError(f"line {number} is not a token in base64 and its rank: {shown(line[:60])}")
+            raise LabError(f"line {number} is not a token in base64 and its rank: {format_value(line[:60])}")
         yield number, fields[0], int(fields[1])
 
 
@@ -187,7 +194,7 @@ def ranks_of(lines: Iterable[tuple[int, bytes, int]]) -> dict[bytes, int]:
         try:
             token = b64decode(encoded, validate=True)
         except (binascii.Error, ValueError):
-            raise LabError(f"line {number} has broken base64: {shown(encoded[:60])}") from None
+            raise LabError(f"line {number} has broken base64: {format_value(encoded[:60])}") from None
         room -= len(token)
         if not token or len(token) > LONGEST_TOKEN or room < 0:
             raise LabError(f"line {number} has a token of {len(token)} bytes; that is beyond any text")
@@ -202,7 +209,7 @@ def ranks_of(lines: Iterable[tuple[int, bytes, int]]) -> dict[bytes, int]:
     return ranks
 
 
-def recovered_merges(ranks: dict[bytes, int]) -> dict[int, Pair]:
+def recover_merges(ranks: dict[bytes, int]) -> dict[int, Pair]:
     """Token → the only pair of tokens that ever merges into it; tokens that nothing merges into are left out.
 
     As long as both ends of a stretch of bytes are symbol boundaries, the merges inside it are, in order, those of the
@@ -210,20 +217,20 @@ def recovered_merges(ranks: dict[bytes, int]) -> dict[int, Pair]:
     x y become T, T alone passes through x y too; and T alone has only one last merge. It is found with the tokens of
     lower rank if these suffice, as in every encoding that was learnt, otherwise with all of them.
 
-    T alone passes through x y if no merge crosses the boundary between them before x and y exist. `joined` goes back
+    T alone passes through x y if no merge crosses the boundary between them before x and y exist. `join` goes back
     in time and checks each step (an idea from github/rust-gems, crates/bpe).
     """
-    found: dict[Pair, int] = {}
+    made_at: dict[Pair, int] = {}
     order: list[int] = []
     left_over: list[bytes] = []
     known = {bytes([byte]): ranks[bytes([byte])] for byte in range(256)}
     made = dict.fromkeys(known.values(), -1)  # token → when it was made; bytes exist from the beginning
     halves: dict[int, Pair] = {}
 
-    def joined(left: int, right: int) -> bool:
+    def join(left: int, right: int) -> bool:
         until = len(order)
         while True:
-            if found.get((left, right), until) < until:
+            if made_at.get((left, right), until) < until:
                 return True
             first, second = made[left], made[right]
             if first > second:
@@ -238,9 +245,9 @@ def recovered_merges(ranks: dict[bytes, int]) -> dict[int, Pair]:
             continue
         for i in range(1, len(data)):
             left, right = known.get(data[:i]), known.get(data[i:])
-            if left is not None and right is not None and not joined(left, right):
+            if left is not None and right is not None and not join(left, right):
                 halves[token] = left, right
-                made[token] = found[left, right] = len(order)
+                made[token] = made_at[left, right] = len(order)
                 order.append(token)
                 known[data] = token
                 break
@@ -266,11 +273,13 @@ def last_merge(data: bytes, ranks: dict[bytes, int]) -> Pair | None:
 
 
 def write_ranks(tokenizer: BytePairTokenizer, path: Path) -> None:
-    """Write a rank file and the JSON beside it; raises LabError if ranks cannot represent this tokenizer."""
+    """Write a rank file and its JSON; raises LabError if ranks cannot represent this tokenizer."""
     if not isinstance(tokenizer.base, Bytes):
         raise LabError("tiktoken's ranks are of bytes; an encoding of an alphabet has no such form")
     if tokenizer.added:
-        raise LabError(f"tiktoken has special tokens only, and {shown(tokenizer.added[0].content)} is an added one")
+        raise LabError(
+            f"tiktoken has special tokens only, and {format_value(tokenizer.added[0].content)} is an added one"
+        )
     ranks = tiktoken_ranks(tokenizer)
     if ranks is None or len(ranks) < 256 + len(set(tokenizer.made)) + len(tokenizer.loose):
         raise LabError("tiktoken would merge otherwise: some token of this encoding is not what its bytes merge to")

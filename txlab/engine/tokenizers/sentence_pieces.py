@@ -2,7 +2,7 @@
 
 The library is an optional extra, imported only here. The ids inside the .spm are not the model's, so every piece is
 looked up by name, and a missing one is <unk>. A text may begin with the target language of the translation, >>de<<,
-which is one token. Texts are normalized (NFKC), so the round trip is not promised.
+which is one token. Texts are normalised (NFKC), so the round trip is not promised.
 Source: Kudo & Richardson 2018.
 """
 
@@ -20,7 +20,7 @@ from txlab.engine.tokenizers.folders import beside
 from txlab.engine.tokenizers.gpt2_files import vocabulary_of
 from txlab.engine.tokenizers.json_files import read_bytes, read_json
 from txlab.engine.tokenizers.tokenizer import Piece, TextOnly, unknown_token, utf8
-from txlab.errors import LabError, located, one_line
+from txlab.errors import LabError, one_line, prefix_errors
 
 UNKNOWN = "<unk>"
 SPECIAL = (UNKNOWN, "</s>", "<pad>")
@@ -109,26 +109,26 @@ class SentencePieceTokenizer(TextOnly):
         """The tokens of `encode`, each with its place and the bytes of its piece; <unk> has those that it replaces."""
         utf8(text)
         unknown = self.token_of[UNKNOWN]
-        found: list[Piece] = []
+        pieces: list[Piece] = []
         for start, part, token in self.parts(text, special):
             if token is not None:
-                found.append(Piece(token, start, start + len(part), part.encode()))
+                pieces.append(Piece(token, start, start + len(part), part.encode()))
                 continue
             for name, first, last in self.places(part):
                 token = self.token_of.get(name, unknown)
-                found.append(Piece(token, start + first, start + last, self.data(name)))
-        return found
+                pieces.append(Piece(token, start + first, start + last, self.data(name)))
+        return pieces
 
     def places(self, text: str) -> list[tuple[str, int, int]]:
         """The pieces of a text, each with the start and end of its characters.
 
         The library gives only the last byte of a character its place; here the others have the same."""
-        found = places(self.inner, text)
-        for i in reversed(range(len(found) - 1)):
-            (name, first, last), (_, following, end) = found[i], found[i + 1]
+        pieces = places(self.inner, text)
+        for i in reversed(range(len(pieces) - 1)):
+            (name, first, last), (_, following, end) = pieces[i], pieces[i + 1]
             if first == last == following and name in self.byte_of:
-                found[i] = (name, first, end)
-        return found
+                pieces[i] = (name, first, end)
+        return pieces
 
     @cached_property
     def byte_of(self) -> dict[str, bytes]:
@@ -205,7 +205,7 @@ def read_sentence_pieces(model: Path, vocab: Path) -> SentencePieceTokenizer:
         inner = processor(model)
     except LabError as error:
         raise LabError(str(error) if MISSING in str(error) else f"{model.name}: {error}") from None
-    with located(vocab.name):
+    with prefix_errors(vocab.name):
         token_of = vocabulary_of(read_json(vocab))
     known = [AddedToken(name, token_of[name]) for name in SPECIAL if name in token_of]
     return SentencePieceTokenizer(inner, token_of, beside(model.parent, known, token_of))

@@ -2,14 +2,14 @@
 
 The round trip holds for byte strings as well as text, so a token may be half of a character: `decode` of such a token
 alone gives U+FFFD, while `decode_bytes` loses nothing. Text that is missing from a vocabulary of characters or words is
-spelled as two hexadecimal digits per UTF-8 byte: with these sixteen tokens every text and every byte string comes back
+spelt as two hexadecimal digits per UTF-8 byte: with these sixteen tokens every text and every byte string comes back
 unchanged, where an "unknown" token would lose it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,7 @@ class Tokenizer(Protocol):
         """The bytes that this token stands for; raises LabError for an id outside 0 … V−1."""
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
-        return b"".join(parts(ids, self.token_bytes, getattr(self, "digits", None)))
+        return b"".join(parts(ids, self.token_bytes, first_digit(self)))
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of the tokens; bytes that are not UTF-8 become U+FFFD."""
@@ -50,6 +50,44 @@ class Tokenizer(Protocol):
     def label(self, token: int) -> str:
         """One token as text to display; bytes that are not UTF-8 on their own are written as \\xe2."""
         return legible(self.token_bytes(token))
+
+
+# What a tokenizer has besides, if it has such tokens.
+
+
+@runtime_checkable
+class HasDigits(Protocol):
+    @property
+    def digits(self) -> int | None:
+        """The token of the first of the sixteen digits that spell bytes."""
+
+
+@runtime_checkable
+class HasSpecial(Protocol):
+    @property
+    def special_of(self) -> Mapping[str, int]:
+        """The special tokens by their text."""
+
+
+@runtime_checkable
+class HasNames(Protocol):
+    @property
+    def names(self) -> Mapping[int, str]:
+        """How the file of the vocabulary writes the tokens."""
+
+
+def first_digit(tokenizer: object) -> int | None:
+    return tokenizer.digits if isinstance(tokenizer, HasDigits) else None
+
+
+def specials_of(tokenizer: object) -> Mapping[str, int]:
+    """The special tokens by their text; none if the tokenizer has none."""
+    return tokenizer.special_of if isinstance(tokenizer, HasSpecial) else {}
+
+
+def names_of(tokenizer: object) -> Mapping[int, str]:
+    """How the file of the vocabulary writes the tokens; nothing if it does not matter."""
+    return tokenizer.names if isinstance(tokenizer, HasNames) else {}
 
 
 class TextOnly(Protocol):
@@ -82,7 +120,7 @@ class TextOnly(Protocol):
 
 
 class Piece(NamedTuple):
-    """A token in a text: the start and end of its characters, and its own bytes, of the text as it is normalized.
+    """A token in a text: the start and end of its characters, and its own bytes, of the text as it is normalised.
 
     Several tokens may be parts of one character; they then have the same place, and their bytes joined are its.
     """
@@ -145,7 +183,7 @@ def unknown_token(token: int, vocabulary: int) -> LabError:
 DIGITS = 16
 
 
-def spelled(data: bytes, first: int = 0) -> list[int]:
+def spell_bytes(data: bytes, first: int = 0) -> list[int]:
     """Bytes as digit tokens, where `first` is the token of the digit 0: b"\\xc3" → [12, 3]."""
     return [first + digit for byte in data for digit in divmod(byte, DIGITS)]
 

@@ -2,7 +2,7 @@
 
 The most frequent adjacent pair of symbols becomes a new symbol, again and again; plain.py has the same in twenty lines.
 Ties are broken by a named rule, see `Ties` (minbpe has a third one: the first seen); a pair seen once is never merged.
-Distinct chunks are stored once, one after the other in a single linked list; an index maps each pair to its places, so
+Distinct chunks are stored once, in a single linked list; an index maps each pair to its places, so
 the cost of a merge depends on what it changes, not on the length of chunks. The heap is lazy: a merge can only lower
 the count of an existing pair, so an entry that is too high is put back with its true count when it is popped.
 """
@@ -22,7 +22,7 @@ import regex
 
 from txlab.engine.tokenizers.bases import BYTES, Base
 from txlab.engine.tokenizers.byte_pairs import LONGEST_TOKEN, BytePairTokenizer
-from txlab.engine.tokenizers.patterns import TRUSTED, compiled, cut
+from txlab.engine.tokenizers.patterns import TRUSTED, compile_pattern, cut
 from txlab.engine.tokenizers.patterns import chunks as chunks_of
 from txlab.engine.tokenizers.plain import Pair
 from txlab.engine.tokenizers.tokenizer import utf8
@@ -35,7 +35,7 @@ Ties = Literal["first", "greatest"]
 BORDER, SWALLOWED = -1, -2
 INVERTED = bytes(range(255, -1, -1))
 Entry: TypeAlias = tuple[Any, ...]  # of the heap: (−count, …, pair), the smallest first
-PART = 1 << 16  # characters split at once: a few milliseconds, so that the screen stays responsive
+PART = 1 << 16  # characters split per call: a few milliseconds, so that the screen stays responsive
 
 
 @dataclass(frozen=True)
@@ -135,12 +135,12 @@ class Trainer:
 
     def runners_up(self, count: int) -> list[tuple[Pair, int]]:
         """The `count` most frequent pairs now, in the order in which they would be merged."""
-        found: dict[Pair, int] = {}
-        while len(found) < count and (best := self.pop()) is not None:
-            found.setdefault(*best)
-        for pair, pair_count in found.items():
+        counts: dict[Pair, int] = {}
+        while len(counts) < count and (best := self.pop()) is not None:
+            counts.setdefault(*best)
+        for pair, pair_count in counts.items():
             heappush(self.heap, self.entry(pair, pair_count))
-        return list(found.items())
+        return list(counts.items())
 
     def step(self) -> Merge | None:
         """Merge the most frequent pair everywhere; returns None if no pair occurs twice any more."""
@@ -272,15 +272,17 @@ def descending(data: bytes) -> str:
 
 def count_chunks(texts: Iterable[str], pattern: str = "gpt4", special: Sequence[str] = ()) -> Counter[bytes]:
     """How often each chunk occurs; special symbols are cut out first, so that no pair contains or spans one."""
-    found: Counter[str] = Counter()
+    chunk_counts: Counter[str] = Counter()
     between = regex.compile("|".join(map(regex.escape, sorted(special, key=len, reverse=True)))) if special else None
     for text in texts:
         for stretch in between.split(text) if between else [text]:
             for part in cut(stretch, pattern, PART):
                 # findall is a quarter faster, and right for a pattern that matches everything.
-                found.update(compiled(pattern).findall(part) if pattern in TRUSTED else chunks_of(part, pattern))
+                chunk_counts.update(
+                    compile_pattern(pattern).findall(part) if pattern in TRUSTED else chunks_of(part, pattern)
+                )
     counts: Counter[bytes] = Counter()
-    for chunk, count in found.items():
+    for chunk, count in chunk_counts.items():
         counts[utf8(chunk)] += count
     return counts
 
@@ -295,11 +297,11 @@ def train_tokenizer(
 ) -> BytePairTokenizer:
     """Learn an encoding of `vocabulary` tokens in all, the special ones included."""
     cut_out = [*(base.special if base else ()), *special]
-    learnt = trained(count_chunks(texts, pattern, cut_out), vocabulary - len(special), base, ties=ties)
+    learnt = train_merges(count_chunks(texts, pattern, cut_out), vocabulary - len(special), base, ties=ties)
     return learnt.tokenizer(pattern, special)
 
 
-def trained(
+def train_merges(
     chunks: Counter[bytes],
     vocabulary: int,
     base: Base | None = None,

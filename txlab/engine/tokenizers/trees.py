@@ -1,6 +1,6 @@
 """How a token is built from base symbols: the binary tree of its merges (MATH K2).
 
-The tree belongs to the token, not to the text: a token is always built by the same merges. Nothing here is recursive,
+The tree depends on the token, not on the text: a token is always built by the same merges. Nothing here is recursive,
 because a file may have a token whose tree is hundreds of merges deep.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.explain import Explaining, Explanation, Step
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 
 
@@ -66,8 +66,8 @@ def merge_tree(tokenizer: BytePairTokenizer, token: int) -> MergeTree:
     return trees[token]
 
 
-def quoted(label: str) -> str:
-    """A label as `repr` writes it, but the backslash of a byte that is no character, \\xf0, stays single."""
+def quote_label(label: str) -> str:
+    """A label as `repr` writes it, but the backslash of a byte that is not a character, \\xf0, stays single."""
     return repr(label).replace("\\\\", "\\")
 
 
@@ -81,10 +81,11 @@ def explain_token(tokenizer: BytePairTokenizer, token: int) -> Explanation:
         assert node.left is not None
         assert node.right is not None
         times = "" if node.count is None else f", found {node.count} times"
+        left, right = (quote_label(tokenizer.label(each.token)) for each in (node.left, node.right))
         steps.append(
             Step(
-                name=quoted(tokenizer.label(node.token)),
-                expression=f"{quoted(tokenizer.label(node.left.token))} + {quoted(tokenizer.label(node.right.token))}",
+                name=quote_label(tokenizer.label(node.token)),
+                expression=f"{left} + {right}",
                 result=node.token,
                 note=f"merge {node.rank}{times}",
             )
@@ -102,16 +103,12 @@ def explain_token(tokenizer: BytePairTokenizer, token: int) -> Explanation:
     else:
         note = "no token at all: the vocabulary has a hole here"
     if not steps:
-        steps.append(Step(quoted(label), "", token, note))
-    operands = [Operand("t", label, note)] + [
-        Operand(leaf.data.hex(" ") or tokenizer.label(leaf.token), leaf.token, "a symbol of the base")
-        for leaf in ({leaf.token: leaf for leaf in tree.leaves()}.values() if tree.rank is not None else ())
-    ]
-    return Explanation(
-        question=f"why is {quoted(label)} the token {token}?",
-        equation="(s, s′) = argmax count(s s′), s̃ = s s′, V ← V ∪ {s̃}",
-        math="K2",
-        source="Becker-Kahn §1.1; Sennrich et al. 2016, algorithm 1",
-        operands=operands,
-        steps=steps,
-    )
+        steps.append(Step(quote_label(label), "", token, note))
+    why = Explaining(f"why is {quote_label(label)} the token {token}?", token)
+    source = "Becker-Kahn §1.1; Sennrich et al. 2016, algorithm 1"
+    why.equation("(s, s′) = argmax count(s s′), s̃ = s s′, V ← V ∪ {s̃}", "K2", source)
+    why.input("t", label, note)
+    for leaf in {leaf.token: leaf for leaf in tree.leaves()}.values() if tree.rank is not None else ():
+        why.input(leaf.data.hex(" ") or tokenizer.label(leaf.token), leaf.token, "a symbol of the base")
+    why.steps += steps
+    return why.result()

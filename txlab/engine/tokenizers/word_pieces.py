@@ -18,11 +18,11 @@ from typing import Any
 
 import regex
 
-from txlab.engine.tokenizers.added_tokens import AddedToken, AddedTokens, added_tokens
+from txlab.engine.tokenizers.added_tokens import AddedToken, AddedTokens, read_added_tokens
 from txlab.engine.tokenizers.bases import MOST_TOKENS
 from txlab.engine.tokenizers.folders import beside
 from txlab.engine.tokenizers.gpt2_files import vocabulary_of
-from txlab.engine.tokenizers.json_files import read_bytes, shown
+from txlab.engine.tokenizers.json_files import format_value, read_bytes
 from txlab.engine.tokenizers.tokenizer import Piece, TextOnly, legible, unknown_token, utf8
 from txlab.errors import LabError
 
@@ -62,10 +62,11 @@ TIDIED = (
 
 
 @lru_cache(maxsize=1 << 16)
-def cleaned(character: str, lower: bool, accents: bool, ideographs: bool) -> str:
-    """What a character becomes before the text is split into words: nothing, a space, itself, or several characters.
+def clean_character(character: str, lower: bool, accents: bool, ideographs: bool) -> str:
+    """The replacement of a character before the text is split into words: nothing, a space, itself, or several
+    characters.
 
-    >>> [cleaned(c, True, False, True) for c in "É\\t\\0中"]
+    >>> [clean_character(c, True, False, True) for c in "É\\t\\0中"]
     ['e', ' ', '', ' 中 ']
     """
     if character in "\t\n\r" or (character.isspace() and unicodedata.category(character)[0] == "Z"):
@@ -113,17 +114,19 @@ class WordPieceTokenizer(TextOnly):
         self.names = {token: name for token, name in enumerate(names) if name}
         self.token_of = {name: token for token, name in self.names.items()}
         if UNKNOWN not in self.token_of:
-            raise LabError(f"there is no token {UNKNOWN}, which stands for words without pieces")
+            raise LabError(f"there is no token {UNKNOWN}, which replaces words without pieces")
         self.lower, self.ideographs = lower, ideographs
         self.accents = not lower if accents is None else accents
         tokens = {name: AddedToken(name, self.token_of[name]) for name in special if name in self.token_of}
         for token in added:
             if self.names.get(token.id, token.content) != token.content:
-                raise LabError(f"the added token {shown(token.content)} has the id {token.id}, which is another's")
+                raise LabError(
+                    f"the added token {format_value(token.content)} has the id {token.id}, which is another's"
+                )
             # Such a token is decoded as the text that it is compared with.
             self.names[token.id] = self.clean(token.content) if token.normalized else token.content
             if self.token_of.get(token.content, token.id) != token.id:
-                raise LabError(f"the added token {shown(token.content)} has two ids, {token.id} among them")
+                raise LabError(f"the added token {format_value(token.content)} has two ids, {token.id} among them")
             tokens[token.content] = token
         self.vocabulary = max(len(names), max(self.names) + 1)
         self.added_tokens = AddedTokens(tokens.values(), self.clean)
@@ -151,10 +154,10 @@ class WordPieceTokenizer(TextOnly):
     def spans(self, text: str, special: bool = False) -> list[Piece]:
         """The tokens of `encode`, each with its place, and its bytes of the clean text; [UNK] has those of its word."""
         utf8(text)
-        found: list[Piece] = []
+        pieces: list[Piece] = []
         for start, stop, token in self.added_tokens.exact.cut(text, special):
             if token is not None:
-                found.append(Piece(token, start, stop, text[start:stop].encode()))
+                pieces.append(Piece(token, start, stop, text[start:stop].encode()))
                 continue
             parts = [self.clean(character) for character in text[start:stop]]
             clean = "".join(parts)
@@ -162,7 +165,7 @@ class WordPieceTokenizer(TextOnly):
             for first, last, inner in self.added_tokens.normalized.cut(clean, special):
                 if inner is not None:
                     data = clean[first:last].encode()
-                    found.append(Piece(inner, owner[first], owner[last - 1] + 1, data))
+                    pieces.append(Piece(inner, owner[first], owner[last - 1] + 1, data))
                     continue
                 for at, word in self.words(clean[first:last]):
                     place = first + at
@@ -174,13 +177,13 @@ class WordPieceTokenizer(TextOnly):
                             else len(name.removeprefix(INSIDE) if place > first + at else name)
                         )
                         end = place + size
-                        found.append(Piece(piece, owner[place], owner[end - 1] + 1, clean[place:end].encode()))
+                        pieces.append(Piece(piece, owner[place], owner[end - 1] + 1, clean[place:end].encode()))
                         place = end
-        return found
+        return pieces
 
     def clean(self, text: str) -> str:
         """The text without control characters, lower-cased if asked for, with spaces around ideographs."""
-        return "".join(cleaned(character, self.lower, self.accents, self.ideographs) for character in text)
+        return "".join(clean_character(character, self.lower, self.accents, self.ideographs) for character in text)
 
     def words(self, clean: str) -> Iterator[tuple[int, str]]:
         """The words and punctuation marks of a clean text, and where they begin."""
@@ -256,15 +259,15 @@ def read_word_pieces(path: Path, config: Mapping[str, Any]) -> WordPieceTokenize
 
 def options(content: Mapping[str, Any], lower: str, ideographs: str) -> dict[str, Any]:
     """The options for cleaning text, from the keys of tokenizer_config.json or of a BertNormalizer."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for ours, theirs in (("lower", lower), ("ideographs", ideographs), ("accents", "strip_accents")):
         given = content.get(theirs)
         if given is None:
             continue
         if not isinstance(given, bool):
-            raise LabError(f"{theirs} must be true or false, not {shown(given)}")
-        found[ours] = not given if ours == "accents" else given
-    return found
+            raise LabError(f"{theirs} must be true or false, not {format_value(given)}")
+        fields[ours] = not given if ours == "accents" else given
+    return fields
 
 
 def word_pieces_of_json(content: object) -> WordPieceTokenizer | None:
@@ -281,7 +284,7 @@ def word_pieces_of_json(content: object) -> WordPieceTokenizer | None:
     if own != (UNKNOWN, INSIDE, LONGEST_WORD):
         return None
     vocab = vocabulary_of(model.get("vocab"))
-    added = added_tokens(content.get("added_tokens") or ())
+    added = read_added_tokens(content.get("added_tokens") or ())
     if any(vocab.get(token.content, token.id) != token.id for token in added):
         return None
     names = [""] * (max(vocab.values(), default=-1) + 1)

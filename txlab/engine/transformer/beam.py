@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from txlab.engine.recurrent.language_model import RecurrentLM
 
 Penalty = Literal["wu", "power"]
-# When to stop once `beams` hypotheses have ended: True, at once (a better one may have been about to end); False, when
-# the best unfinished one is no better than the worst of them at its present length; "never", when no unfinished one
-# could become better at any length.
+# When to stop once `beams` hypotheses have ended: True, immediately (a better one may have been about to end); False,
+# when the best unfinished one is not better than the worst of them at its present length; "never", when no unfinished
+# one could become better at any length.
 EarlyStopping = Literal[True, False, "never"]
 
 

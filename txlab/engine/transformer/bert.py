@@ -27,10 +27,11 @@ class BertShape:
     """The configuration of a model; letters are those of `txlab formulas`.
 
     layers N · heads H · width D · feed_forward F (0 = 4D) · context T · vocabulary V
-    segments    number of segments a token may belong to (first or second sentence); 0 = none (DistilBERT)
+    segments    number of segments of a text (first or second sentence); 0 = none (DistilBERT)
     padding     the padding token, which has no position, if positions count from padding + 1, as RoBERTa's do
     norm        "post" (as published) or "pre"
     tied        W_U = W_Eᵀ; the head has its own bias either way
+    classes     of a classifier, see `classifier`; 0 = the head is that of masked tokens
     """
 
     layers: int
@@ -46,6 +47,7 @@ class BertShape:
     dropout: float = 0.0
     tied: bool = True
     padding: int | None = None
+    classes: int = 0
 
     @property
     def skipped(self) -> int:
@@ -107,20 +109,35 @@ class Bert(nn.Module):
         hooks: Hooks = NO_HOOKS,
         places: Tensor | None = None,
     ) -> Tensor:
-        """`segments` (B, T), 0 if not given; `mask`, the padding, if any; `places` (B, T), the position of each token
-        where it is not simply its index in the row. ValueError past T positions."""
+        """The arguments are those of `encode`."""
+        return hooks("logits", self.unembed_output(self.encode(ids, segments, kernel, mask, hooks, places)))
+
+    def encode(
+        self,
+        ids: Tensor,
+        segments: Tensor | None = None,
+        kernel: Kernel = "sdpa",
+        mask: Mask = NO_MASK,
+        hooks: Hooks = NO_HOOKS,
+        places: Tensor | None = None,
+    ) -> Tensor:
+        """The encoder's output without the head, (B, T, D).
+
+        `segments` (B, T), 0 if not given; `mask`, the padding, if any; `places` (B, T), the position of each token
+        where it is not simply its index in the row. ValueError past T positions.
+        """
         length = ids.shape[-1]
         if length > self.shape.context:
             raise ValueError(f"{length} positions do not fit a context of {self.shape.context}")
-        numbers = self._counted(ids) if places is None else places + self.shape.skipped
+        numbers = self._rows_of_positions(ids) if places is None else places + self.shape.skipped
         x = self.embed(ids) + self.positions.weight[numbers]  # (B, T, D)
         if self.segments is not None:
             x = x + (self.segments.weight[0] if segments is None else self.segments(segments))  # (D) or (B, T, D)
         x = self.dropout(hooks("embedding", self.embedding_norm(x)))
-        x = self.encoder(x, mask, kernel, hooks=hooks.within("encoder"))
-        return hooks("logits", self.unembedded(x))
+        output: Tensor = self.encoder(x, mask, kernel, hooks=hooks.within("encoder"))
+        return output
 
-    def _counted(self, ids: Tensor) -> Tensor | slice:
+    def _rows_of_positions(self, ids: Tensor) -> Tensor | slice:
         """Return rows of the position table: 0, 1, …; or p + 1, p + 2, … for all tokens but padding, whose row is p."""
         p = self.shape.padding
         if p is None:
@@ -128,14 +145,14 @@ class Bert(nn.Module):
         real = ids != p
         return real.cumsum(-1) * real + p  # (B, T)
 
-    def unembedded(self, x: Tensor) -> Tensor:
+    def unembed_output(self, x: Tensor) -> Tensor:
         """Apply the head to the encoder's output: LN(f(W x + b)) W_Uᵀ + b_U: (…, D) → (…, V)."""
         x = self.transform_norm(ACTIVATIONS[self.shape.activation](self.transform(x)))
         return F.linear(x, self.embed.weight if self.unembed is None else self.unembed.weight, self.unembed_bias)
 
     def logits(self, x: Tensor) -> Tensor:
         """Apply the head to a residual stream, (…, D) → (…, V), as the logit lens does after any layer."""
-        return self.unembedded(x if self.encoder.final_norm is None else self.encoder.final_norm(x))
+        return self.unembed_output(x if self.encoder.final_norm is None else self.encoder.final_norm(x))
 
     def set_dropout(self, share: float) -> None:
         """Set the dropout probability of embeddings, weights α and branch outputs."""

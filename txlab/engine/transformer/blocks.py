@@ -39,7 +39,7 @@ Order = Literal["sequential", "parallel", "attention"]
 Biased = bool | tuple[str, ...]
 
 
-def biased(bias: Biased, part: str) -> bool:
+def has_bias(bias: Biased, part: str) -> bool:
     return bias if isinstance(bias, bool) else part in bias
 
 
@@ -64,9 +64,9 @@ def pattern(scores: Tensor, allowed: Tensor | None) -> Tensor:
     """
     if allowed is None:
         return scores.softmax(-1)
-    somebody = allowed.any(-1, keepdim=True)  # (…, T, 1)
-    visible = scores.masked_fill(somebody & ~allowed, float("-inf"))
-    return visible.softmax(-1) * somebody.to(scores.dtype)
+    any_allowed = allowed.any(-1, keepdim=True)  # (…, T, 1)
+    visible = scores.masked_fill(any_allowed & ~allowed, float("-inf"))
+    return visible.softmax(-1) * any_allowed.to(scores.dtype)
 
 
 def attention(
@@ -85,18 +85,18 @@ def attention(
     """
     queries, keys = q.shape[-2], k.shape[-2]
     if hooks.want("scores", "pattern"):
-        alpha = pattern(hooks("scores", scores(q, k)), mask.allowed(queries, keys, q.device))
+        alpha = pattern(hooks("scores", scores(q, k)), mask.allowed_pairs(queries, keys, q.device))
         return F.dropout(hooks("pattern", alpha), dropout) @ v
     if isinstance(mask, Causal):
         return _causal(q, k, v, kernel, dropout)
-    allowed = mask.allowed(queries, keys, q.device)
+    allowed = mask.allowed_pairs(queries, keys, q.device)
     if kernel == "sdpa" and allowed is None:
         return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout)
     if kernel == "sdpa" and allowed is not None:
         # For a fully masked row some of torch's kernels return zeros, others NaN: unmask the row, then zero it.
-        somebody = allowed.any(-1, keepdim=True)
-        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed | ~somebody, dropout_p=dropout)
-        return mixed * somebody.to(mixed.dtype)
+        any_allowed = allowed.any(-1, keepdim=True)
+        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed | ~any_allowed, dropout_p=dropout)
+        return mixed * any_allowed.to(mixed.dtype)
     return F.dropout(pattern(scores(q, k), allowed), dropout) @ v
 
 
@@ -107,7 +107,7 @@ def _causal(q: Tensor, k: Tensor, v: Tensor, kernel: Kernel, dropout: float) -> 
         if queries == keys or queries == 1:
             # With one query, is_causal would hide all keys but the first; a single query needs no mask.
             return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=queries > 1)
-        allowed = Causal().allowed(queries, keys, q.device)
+        allowed = Causal().allowed_pairs(queries, keys, q.device)
         return F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, dropout_p=dropout)
     bias = causal_bias(queries, keys, q) if queries > 1 else None
     return F.dropout(scores(q, k, bias).softmax(-1), dropout) @ v
@@ -140,8 +140,8 @@ class MultiHeadAttention(nn.Module):
         self.head_width = head_width or width // heads  # K
         K = self.head_width
         self.sizes = [heads * K, self.kv_heads * K, self.kv_heads * K]  # rows of W_Q, W_K, W_V
-        self.qkv_proj = nn.Linear(width, sum(self.sizes), biased(bias, "qkv"))
-        self.out_proj = nn.Linear(heads * K, width, biased(bias, "out"))  # W_O (D, H·K)
+        self.qkv_proj = nn.Linear(width, sum(self.sizes), has_bias(bias, "qkv"))
+        self.out_proj = nn.Linear(heads * K, width, has_bias(bias, "out"))  # W_O (D, H·K)
         self.weight_dropout = dropout  # of the weights α
         self.dropout = nn.Dropout(dropout)
 
@@ -237,8 +237,9 @@ class Block(nn.Module):
     attention, post   x ← LN₁(x + Attn x)
 
     A decoder block that also reads an encoder (`crosses`) has a third branch between the two, with its norm placed like
-    theirs (MATH T8); it must be sequential. Places: enter, middle (after attention, sequential only), crossed (after
-    cross-attention), leave, each (B, T, D); inside: attention.…, cross.…, feed_forward.… (not in "attention" blocks).
+    theirs (MATH T8); it must be sequential. Places: resid_pre, resid_mid (after attention, sequential only),
+    resid_cross (after cross-attention), leave, each (B, T, D); inside: attention.…, cross.…, feed_forward.… (not in
+    "attention" blocks).
     """
 
     def __init__(
@@ -263,17 +264,17 @@ class Block(nn.Module):
         if crosses and order != "sequential":
             raise ValueError("a block that reads an encoder is sequential: its branches need one another's results")
         self.norm, self.order = norm, order
-        self.attention_norm = norm_of(normalisation, width, biased(bias, "norm"), epsilon)
+        self.attention_norm = norm_of(normalisation, width, has_bias(bias, "norm"), epsilon)
         self.attention = MultiHeadAttention(width, heads, bias, dropout, kv_heads, head_width)
-        self.cross_norm = norm_of(normalisation, width, biased(bias, "norm"), epsilon) if crosses else None
+        self.cross_norm = norm_of(normalisation, width, has_bias(bias, "norm"), epsilon) if crosses else None
         self.cross = MultiHeadAttention(width, heads, bias, dropout, kv_heads, head_width) if crosses else None
         # The parallel post-LN block has a single sum and so a single norm, as has a block of attention alone.
         alone = order == "attention" or (norm == "post" and order == "parallel")
-        self.feed_forward_norm = None if alone else norm_of(normalisation, width, biased(bias, "norm"), epsilon)
+        self.feed_forward_norm = None if alone else norm_of(normalisation, width, has_bias(bias, "norm"), epsilon)
         self.feed_forward = (
             None
             if order == "attention"
-            else FeedForward(width, feed_forward, activation, biased(bias, "feed_forward"), dropout, gated)
+            else FeedForward(width, feed_forward, activation, has_bias(bias, "feed_forward"), dropout, gated)
         )
 
     def forward(
@@ -291,21 +292,23 @@ class Block(nn.Module):
         attention = partial(
             self.attention, mask=mask, kernel=kernel, angles=angles, cache=cache, hooks=hooks.within("attention")
         )
-        x = hooks("enter", x)
+        x = hooks("resid_pre", x)
         if self.feed_forward is None:
-            return hooks("leave", self.residual(x, self.attention_norm, attention))
+            return hooks("resid_post", self.residual(x, self.attention_norm, attention))
         feed_forward = partial(self.feed_forward, hooks=hooks.within("feed_forward"))
         if self.order == "parallel":
             if self.norm == "pre":
                 assert self.feed_forward_norm is not None
-                return hooks("leave", x + attention(self.attention_norm(x)) + feed_forward(self.feed_forward_norm(x)))
-            return hooks("leave", self.attention_norm(x + attention(x) + feed_forward(x)))
-        x = hooks("middle", self.residual(x, self.attention_norm, attention))
+                return hooks(
+                    "resid_post", x + attention(self.attention_norm(x)) + feed_forward(self.feed_forward_norm(x))
+                )
+            return hooks("resid_post", self.attention_norm(x + attention(x) + feed_forward(x)))
+        x = hooks("resid_mid", self.residual(x, self.attention_norm, attention))
         if self.cross is not None:
             across = hooks.within("cross")
             cross = partial(self.cross, mask=memory_mask, kernel=kernel, cache=cache, hooks=across, memory=memory)
-            x = hooks("crossed", self.residual(x, self.cross_norm, cross))
-        return hooks("leave", self.residual(x, self.feed_forward_norm, feed_forward))
+            x = hooks("resid_cross", self.residual(x, self.cross_norm, cross))
+        return hooks("resid_post", self.residual(x, self.feed_forward_norm, feed_forward))
 
     def residual(self, x: Tensor, norm: Norm | None, f: Callable[[Tensor], Tensor]) -> Tensor:
         """Return x + f(LN x) for pre-LN, LN(x + f x) for post-LN. MATH T6."""

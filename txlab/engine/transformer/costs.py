@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import singledispatch
 
 from txlab.engine.transformer.bert import BertShape
-from txlab.engine.transformer.blocks import biased
+from txlab.engine.transformer.blocks import has_bias
 from txlab.engine.transformer.encoder_decoder import EncoderDecoderShape
 from txlab.engine.transformer.gpt import GPTShape
 from txlab.engine.transformer.positions import BUCKETS
@@ -59,14 +59,14 @@ def _(shape: GPTShape) -> Costs:
     matrices = 3 if shape.gated else 2
     maps = 2 * D * (across + grouped) + matrices * D * F  # W_Q and W_O, W_K and W_V; W₁, W₂ and the gate's
     sizes = {"qkv": across + 2 * grouped, "out": D, "feed_forward": (matrices - 1) * F + D if F else 0}
-    biases = sum(size for part, size in sizes.items() if biased(shape.bias, part))
-    norm = 2 * D if shape.normalisation == "layer" and biased(shape.bias, "norm") else D
+    biases = sum(size for part, size in sizes.items() if has_bias(shape.bias, part))
+    norm = 2 * D if shape.normalisation == "layer" and has_bias(shape.bias, "norm") else D
     norms_in_block = 1 if not F or (shape.norm == "post" and shape.block == "parallel") else 2
     parameters = N * (maps + biases + norms_in_block * norm) + V * D
     parameters += {"learned": T * D, "relative": BUCKETS * shape.heads}.get(shape.positions, 0)
     parameters += norm if shape.norm == "pre" else 0
     parameters += 0 if shape.tied else V * D
-    return _counted(parameters, N * maps + V * D, N * T * across)
+    return _count(parameters, N * maps + V * D, N * T * across)
 
 
 @costs.register
@@ -76,8 +76,11 @@ def _(shape: BertShape) -> Costs:
         V + shape.skipped + T + shape.segments
     ) * D + 2 * D  # tokens, positions, segments, and the norm of their sum
     head = D * D + D + 2 * D + V + (0 if shape.tied else V * D)  # a map with its norm, and the bias of the logits
+    used = D * D + V * D
+    if shape.classes:  # applied once a text
+        head, used = (D + 1) * shape.classes, D * shape.classes // T
     parameters = tables + N * block(D, F) + (2 * D if shape.norm == "pre" else 0) + head
-    return _counted(parameters, N * in_block(D, F) + D * D + V * D, N * T * D)
+    return _count(parameters, N * in_block(D, F) + used, N * T * D)
 
 
 @costs.register
@@ -95,7 +98,7 @@ def _(shape: EncoderDecoderShape) -> Costs:
     parameters += 2 * T * D if shape.positions == "learned" else 0
     parameters += 2 * norm if shape.norm == "pre" else 0
     matmul_weights = E * in_block(D, F) + N * (in_block(D, F) + 4 * D * D) + V * D
-    return _counted(parameters, matmul_weights, (E + 2 * N) * T * D)
+    return _count(parameters, matmul_weights, (E + 2 * N) * T * D)
 
 
 @costs.register
@@ -108,7 +111,7 @@ def _(shape: VisionShape) -> Costs:
     parameters += head + shape.classes
     patches = shape.side**2
     per_image = N * in_block(D, F) * T + embedding * patches + head
-    return _counted(parameters, per_image // T, N * T * D)
+    return _count(parameters, per_image // T, N * T * D)
 
 
 def in_block(D: int, F: int) -> int:
@@ -121,7 +124,7 @@ def block(D: int, F: int, *, bias: bool = True, norms: int = 2) -> int:
     return in_block(D, F) + (4 * D + F + D if bias else 0) + norms * (2 * D if bias else D)
 
 
-def _counted(parameters: int, matmul_weights: int, looked: int) -> Costs:
+def _count(parameters: int, matmul_weights: int, looked: int) -> Costs:
     """`looked` is N · T · D, the positions attended to in all layers times the width."""
     return Costs(parameters, matmul_weights, 6 * matmul_weights + 12 * looked)
 
@@ -188,7 +191,7 @@ def _activations(shape: AnyShape, size: int = 4, pattern: bool = False) -> int:
 
 @dataclass(frozen=True)
 class StepMemory:
-    """Bytes that a training step needs, by what they are for; AdamW's moments are two numbers a parameter.
+    """Bytes that a training step needs, by purpose; AdamW's moments are two numbers a parameter.
 
     copies   of the weights in bfloat16, which autocast makes for a step; 0 in float32
     """
@@ -205,7 +208,7 @@ class StepMemory:
 
 
 def step_memory(shape: AnyShape, sequences: int, *, bfloat16: bool = False, pattern: bool = False) -> StepMemory:
-    """The memory of a training step, computed from its shape; `memory` says what is counted.
+    """The memory of a training step, computed from its shape; see `memory`.
 
     sequences  of one micro-batch
     bfloat16   computed under autocast; weights, gradients and moments stay in float32

@@ -1,7 +1,7 @@
 """The transformer of 2017: an encoder reads the source, a decoder writes the target (MATH T8).
 
 Teacher forcing is one call with the whole target; generating step by step is the same call with caches. Positions are
-sinusoids, interleaved as Wang and Vaswani write them or all sines first (Marian's weights), or learned, or rotary in
+sinusoids, interleaved as Wang and Vaswani write them or all sines first (Marian's weights), or learnt, or rotary in
 the self-attentions only: in cross-attention, source and target positions count from different origins.
 """
 
@@ -89,7 +89,7 @@ class EncoderDecoder(nn.Module):
         learned = shape.positions == "learned"
         self.positions_source = nn.Embedding(shape.context, D) if learned else None
         self.positions_target = nn.Embedding(shape.context, D) if learned else None
-        # Fixed tables are computed, not learned, and so not saved: sinusoids (context, D) or angles (context, K/2).
+        # Fixed tables are computed, not learnt, and so not saved: sinusoids (context, D) or angles (context, K/2).
         fixed = torch.empty(0)
         if shape.positions == "sinusoidal":
             fixed = sinusoids(shape.context, D, shape.half_sinusoids)
@@ -125,7 +125,7 @@ class EncoderDecoder(nn.Module):
         """Source ids (B, S) → the memory (B, S, D) that every decoder block attends to; `mask` is its padding."""
         inside = hooks.within("encoder")
         table = self.embed_target if self.embed_source is None else self.embed_source
-        x, angles = self._placed(table, self.positions_source, source, 0)  # (B, S, D)
+        x, angles = self._embed(table, self.positions_source, source, 0)  # (B, S, D)
         x = self.dropout(inside("embedding", x))
         return hooks("memory", self.encoder(x, mask, kernel, angles, hooks=inside))
 
@@ -151,14 +151,14 @@ class EncoderDecoder(nn.Module):
             memory = self.encode(source, kernel, source_mask, hooks)
         read = caches[0].length if caches else 0
         inside = hooks.within("decoder")
-        x, angles = self._placed(self.embed_target, self.positions_target, target, read)  # (B, T, D)
+        x, angles = self._embed(self.embed_target, self.positions_target, target, read)  # (B, T, D)
         x = self.dropout(inside("embedding", x))
         # Each block attends to its own stream, then to the memory: Q from the stream, K and V from the memory
         # (erratum T8: one of the lecture texts takes Q and K from the memory).
         x = self.decoder(x, target_mask, kernel, angles, caches, inside, memory, source_mask)
-        return hooks("logits", self.unembedded(x))
+        return hooks("logits", self.unembed_output(x))
 
-    def _placed(
+    def _embed(
         self, table: nn.Embedding, positions: nn.Embedding | None, ids: Tensor, read: int
     ) -> tuple[Tensor, Tensor | None]:
         """Return embeddings with positions (B, T, D), and the angles (T, K/2) if positions are rotary."""
@@ -173,13 +173,13 @@ class EncoderDecoder(nn.Module):
         fixed = self.position_table[read:upto]
         return (x, fixed) if self.shape.positions == "rotary" else (x + fixed, None)
 
-    def unembedded(self, x: Tensor) -> Tensor:
+    def unembed_output(self, x: Tensor) -> Tensor:
         """Unembed the decoder's output: x W_Uᵀ + b: (…, D) → (…, V)."""
         return F.linear(x, self.embed_target.weight if self.unembed is None else self.unembed.weight, self.unembed_bias)
 
     def logits(self, x: Tensor) -> Tensor:
         """Unembed the decoder's residual stream, as the logit lens does after any layer."""
-        return self.unembedded(x if self.decoder.final_norm is None else self.decoder.final_norm(x))
+        return self.unembed_output(x if self.decoder.final_norm is None else self.decoder.final_norm(x))
 
     def empty_caches(self) -> list[LayerCache]:
         return [LayerCache() for _ in self.decoder.blocks]
@@ -194,8 +194,8 @@ def initialise_glorot(model: nn.Module, generator: torch.Generator | None) -> No
     """Maps U(±√(6/(in+out))), tables N(0, 1/D), norms' γ 1, all biases 0. Glorot & Bengio 2010, eq. 16.
 
     The initialisation of 2017: the output of a branch is about as large as its input, and a table of deviation 1/√D
-    gives embeddings of deviation 1 once they are multiplied by √D, beside sinusoids of .7. [W_Q; W_K; W_V] counts as
-    three maps, not as one that is three times as tall.
+    gives embeddings of deviation 1 once they are multiplied by √D, compared with sinusoids of .7. [W_Q; W_K; W_V]
+    counts as three maps, not as one that is three times as tall.
     """
     for module in model.modules():
         if isinstance(module, nn.Embedding):

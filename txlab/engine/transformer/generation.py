@@ -4,11 +4,11 @@ A *reading* is a batch of texts that a model has read so far; it gives the logit
 the tokens chosen. Greedy decoding, sampling and beam search (beam.py) differ only in what they choose.
 
 Notable: a text longer than a GPT's context drops the *older half* of its window and rereads the rest, with or without
-the cache. Sliding by one would shift every learned position at every token and make a cache useless; sliding by half
+the cache. Sliding by one would shift every learnt position at every token and make a cache useless; sliding by half
 costs one full pass every T/2 tokens, and generation sees exactly the same tokens with and without the cache. The rules
 are those of generation_config.json, with the meaning and order of transformers, so that a model generates the same text
-here and there. Sampling applies them to the logits; beam search to log-probabilities, whose sums then rank hypotheses
-and are no longer the model's own.
+in both. Sampling applies them to the logits; beam search to log-probabilities, whose sums then rank hypotheses and are
+no longer the model's own.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def window_start(length: int, context: int) -> int:
 def continues(model: GPT | RecurrentLM) -> None:
     """Raise LabError for a model whose rows do not predict the next token."""
     if model.shape.edges:
-        raise LabError("this model passes messages along a graph: it does not say what comes next in a text")
+        raise LabError("this model passes messages along a graph: it does not predict the next token of a text")
 
 
 class Reading(Protocol):

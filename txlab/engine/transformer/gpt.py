@@ -24,7 +24,7 @@ from txlab.engine.transformer.blocks import (
     Order,
     Placement,
     Stack,
-    biased,
+    has_bias,
     set_dropout,
 )
 from txlab.engine.transformer.hooks import NO_HOOKS, Hooks, together
@@ -118,7 +118,7 @@ class GPT(nn.Module):
         self.positions = nn.Embedding(shape.context, D) if shape.positions == "learned" else None
         relative = shape.positions == "relative"
         self.distances = nn.Embedding(BUCKETS, shape.heads) if relative else None  # one for all layers
-        # Fixed tables are computed, not learned, and so not saved: sinusoids (T, D) or rotary angles (T, r/2).
+        # Fixed tables are computed, not learnt, and so not saved: sinusoids (T, D) or rotary angles (T, r/2).
         fixed = torch.empty(0)
         if shape.positions == "sinusoidal":
             fixed = sinusoids(shape.context, D)
@@ -145,7 +145,9 @@ class GPT(nn.Module):
             for _ in range(shape.layers)
         )
         self.final_norm = (
-            norm_of(shape.normalisation, D, biased(shape.bias, "norm"), shape.epsilon) if shape.norm == "pre" else None
+            norm_of(shape.normalisation, D, has_bias(shape.bias, "norm"), shape.epsilon)
+            if shape.norm == "pre"
+            else None
         )
         self.unembed = None if shape.tied else nn.Linear(D, shape.vocabulary, bias=False)  # W_U (V, D)
         initialise(self, generator)

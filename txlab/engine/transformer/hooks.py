@@ -29,7 +29,7 @@ class Hooks:
         self._wanted = tuple(place for place, _ in self.hooks)
 
     def within(self, part: str) -> Hooks:
-        """Return the same hooks scoped to a part, which need not know its own place in the model."""
+        """Return the same hooks scoped to a part, which does not have to know its place in the model."""
         return Hooks(self.hooks, f"{self.scope}{part}.") if self.hooks else self
 
     def __call__(self, place: str, value: Tensor) -> Tensor:
@@ -67,11 +67,12 @@ def together(*several: Hooks) -> Hooks:
 def keeping(*places: str) -> tuple[Hooks, dict[str, Tensor]]:
     """Return hooks that change nothing, and the dictionary that they fill: place → the tensor there.
 
-    >>> hooks, kept = keeping("blocks.*.leave")
+    >>> hooks, kept = keeping("blocks.*.resid_post")
     >>> import torch
-    >>> _ = hooks.within("blocks.0")("leave", torch.zeros(1)), hooks.within("blocks.0")("enter", torch.zeros(1))
+    >>> block = hooks.within("blocks.0")
+    >>> _ = block("resid_post", torch.zeros(1)), block("resid_pre", torch.zeros(1))
     >>> list(kept)
-    ['blocks.0.leave']
+    ['blocks.0.resid_post']
     """
     kept: dict[str, Tensor] = {}
 

@@ -1,4 +1,4 @@
-"""What a layer keeps of the positions already read, so that the next token costs one row of attention."""
+"""A layer's keys and values of the positions already read, so that the next token costs one row of attention."""
 
 from __future__ import annotations
 

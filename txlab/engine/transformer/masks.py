@@ -15,12 +15,12 @@ from torch import Tensor
 
 
 class Mask(Protocol):
-    """A mask: `name` appears in frames, `allowed` says which keys each query may attend to."""
+    """A mask: `name` appears in frames, `allowed_pairs` says which keys each query may attend to."""
 
     @property
     def name(self) -> str: ...
 
-    def allowed(self, queries: int, keys: int, device: torch.device | None = None) -> Tensor | None:
+    def allowed_pairs(self, queries: int, keys: int, device: torch.device | None = None) -> Tensor | None:
         """Return (queries, keys) or (B, 1, queries, keys) booleans, True = allowed; None = everything is allowed.
 
         With fewer queries than keys, the queries are the last positions: a cache holds the keys before them.
@@ -33,7 +33,7 @@ class NoMask:
 
     name: str = "none"
 
-    def allowed(self, queries: int, keys: int, device: torch.device | None = None) -> Tensor | None:
+    def allowed_pairs(self, queries: int, keys: int, device: torch.device | None = None) -> Tensor | None:
         return None
 
 
@@ -43,7 +43,7 @@ class Causal:
 
     name: str = "causal"
 
-    def allowed(self, queries: int, keys: int, device: torch.device | None = None) -> Tensor | None:
+    def allowed_pairs(self, queries: int, keys: int, device: torch.device | None = None) -> Tensor | None:
         if queries == 1:
             return None  # the newest position sees everything in the cache
         return torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)
@@ -51,18 +51,18 @@ class Causal:
 
 @dataclass(frozen=True)
 class Padding:
-    """Hides the padding of each sequence; `lengths` has one entry per sequence.
+    """Hides the padding of each sequence; `lengths` has one entry per sequence, (B).
 
     Padding follows the sequence, or precedes it with `left`, as generation needs: the last position of every row is
     then a real token.
     """
 
-    lengths: tuple[int, ...]
+    lengths: tuple[int, ...] | Tensor
     left: bool = False
     name: str = "padding"
 
-    def allowed(self, queries: int, keys: int, device: torch.device | None = None) -> Tensor | None:
-        lengths = torch.tensor(self.lengths, device=device)[:, None]  # (B, 1)
+    def allowed_pairs(self, queries: int, keys: int, device: torch.device | None = None) -> Tensor | None:
+        lengths = torch.as_tensor(self.lengths, device=device)[:, None]  # (B, 1)
         place = torch.arange(keys, device=device)  # (S)
         real = place >= keys - lengths if self.left else place < lengths  # (B, S)
         return real[:, None, None, :].expand(-1, 1, queries, -1)
@@ -88,7 +88,7 @@ class GraphMask:
         arrows = set(edges)
         return cls(tuple(tuple((j, i) in arrows for j in range(nodes)) for i in range(nodes)))
 
-    def allowed(self, queries: int, keys: int, device: torch.device | None = None) -> Tensor | None:
+    def allowed_pairs(self, queries: int, keys: int, device: torch.device | None = None) -> Tensor | None:
         if keys > len(self.sees):
             raise ValueError(f"a graph on {len(self.sees)} nodes cannot mask {keys} positions")
         return torch.tensor(self.sees, dtype=torch.bool, device=device)[keys - queries : keys, :keys]
@@ -104,10 +104,10 @@ class Every:
     def name(self) -> str:
         return " and ".join(mask.name for mask in self.masks)
 
-    def allowed(self, queries: int, keys: int, device: torch.device | None = None) -> Tensor | None:
+    def allowed_pairs(self, queries: int, keys: int, device: torch.device | None = None) -> Tensor | None:
         together: Tensor | None = None
         for mask in self.masks:
-            one = mask.allowed(queries, keys, device)
+            one = mask.allowed_pairs(queries, keys, device)
             if one is not None:
                 together = one if together is None else together & one
         return together

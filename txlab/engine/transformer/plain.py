@@ -1,7 +1,7 @@
 """A transformer in its plainest form, to read alongside a lecture: one text, no batch, no cache (MATH T1–T9).
 
 Notable: nothing here is fast, and no code is shared with the trainable models; tests compare the two in float64.
-`weights` are a GPT's parameters by name (`dict(model.named_parameters())`): learned positions, pre-LN blocks, biases
+`weights` are a GPT's parameters by name (`dict(model.named_parameters())`): learnt positions, pre-LN blocks, biases
 everywhere, the unembedding tied to the embedding, as in GPT-2.
 """
 

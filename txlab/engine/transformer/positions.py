@@ -16,16 +16,16 @@ from torch import Tensor
 BUCKETS = 32  # of relative distances, as in T5
 
 
-def sinusoids(positions: int, width: int, half: bool = False) -> Tensor:
-    """p[i, j] = sin(i / 10000^(j/D)) for even j, cos(i / 10000^((j−1)/D)) for odd j: (positions, width) float32.
+def sinusoids(positions: int, width: int, half: bool = False, dtype: torch.dtype = torch.float32) -> Tensor:
+    """p[i, j] = sin(i / 10000^(j/D)) for even j, cos(i / 10000^((j−1)/D)) for odd j: (positions, width).
 
     With `half` the even features come first, then the odd ones. MATH T7; Wang §5; Vaswani et al. 2017, §3.5. Computed
-    in float64, so that the angles of distant positions stay accurate.
+    in float64, so that the angles of distant positions stay accurate, and rounded at the end.
     """
     feature = torch.arange(width, dtype=torch.float64)
     even = feature - feature % 2  # j, or j − 1 where j is odd
     angle = torch.arange(positions, dtype=torch.float64)[:, None] / 10_000 ** (even / width)  # (T, D)
-    table = torch.where(feature % 2 == 0, angle.sin(), angle.cos()).float()
+    table = torch.where(feature % 2 == 0, angle.sin(), angle.cos()).to(dtype)
     return torch.cat((table[:, 0::2], table[:, 1::2]), dim=1) if half else table
 
 

@@ -95,6 +95,20 @@ GATED = (
     "The count comes out only with a gated feed-forward, three matrices instead of two, and heads of 128, which is "
     "not 8192 / 128 = 64."
 )
+LLAMA_65 = "The published 65.2 B are 65.29 B by the shape of the table: 80 layers, and a feed-forward of 22 016."
+
+
+def _llama(name: str, layers: int, width: int, heads: int, inner: int, billions: float, tokens: float) -> Preset:
+    """The shape of Touvron et al. 2023; F is ⅔ · 4 D, up to a multiple of 256."""
+    shape = GPTShape(
+        layers, heads, width, 2048, 32000, inner, "rotary", activation="swish", tied=False, bias=False,
+        normalisation="rms", gated=True, epsilon=1e-6,
+    )  # fmt: skip
+    source = "Touvron et al. 2023, table 2; the feed-forward of §2.2, the context of their code"
+    notes = (LLAMA_65,) if name == "llama-65b" else ()
+    return Preset(name, f"LLaMA {name[6:].upper()}", shape, source, billions * 1e9, 1e8, tokens, notes=notes)
+
+
 BERT_TOKENS = (
     "A million steps of 256 sequences, 900 000 of them of 128 tokens and 100 000 of 512; FLOPs in all are of these "
     "lengths, FLOPs of a token of 512."
@@ -180,6 +194,38 @@ PRESETS = {
             notes=(BERT_HEAD.format(more="1 051 650"), BERT_TOKENS),
             lengths=BERT_LENGTHS,
         ),
+        _llama("llama-7b", 32, 4096, 32, 11008, 6.7, 1e12),
+        _llama("llama-13b", 40, 5120, 40, 13824, 13.0, 1e12),
+        _llama("llama-33b", 60, 6656, 52, 17920, 32.5, 1.4e12),
+        _llama("llama-65b", 80, 8192, 64, 22016, 65.2, 1.4e12),
+        Preset(
+            "palm-540b",
+            "PaLM 540B",
+            GPTShape(
+                118,
+                48,
+                18432,
+                2048,
+                256_000,
+                73728,
+                "rotary",
+                block="parallel",
+                activation="swish",
+                bias=False,
+                gated=True,
+                kv_heads=1,
+                head_dim=256,
+            ),
+            "Chowdhery et al. 2022, table 1; FLOPs of table 21",
+            540.35e9,
+            1e7,
+            780e9,
+            2527.2e21,
+            notes=(
+                "All heads share one key and one value; the feed-forward is gated and computed beside attention.",
+                "The published 540.35 B are 540.36 B by this shape.",
+            ),
+        ),
         Preset(
             "lamda-137b",
             "LaMDA 137B",
@@ -215,7 +261,7 @@ def preset_named(name: str) -> Preset:
     """Return the preset of that name; LabError suggests the nearest one otherwise."""
     if name.lower().replace("-", "").startswith("gpt4"):
         # Wang's table prints 170 trillion parameters and 120 layers for it.
-        raise LabError("nothing is published of GPT-4's shape; what a lecture text prints of it is a rumour, no preset")
+        raise LabError("the shape of GPT-4 is unpublished; the figures in a lecture text are a rumour, not a preset")
     if name not in PRESETS:
         raise LabError(f"no preset is called {name!r}{choices(name, PRESETS)}")
     return PRESETS[name]
@@ -257,15 +303,15 @@ PARTS = (
 def parts(shape: PresetShape) -> dict[str, int]:
     """Count parameters by group: {"token table": …, "attention": …, …}; they sum to the total, a tied matrix once.
 
-    The blocks of a stack are alike, so one is built and its count multiplied.
+    The blocks of a stack are identical, so one is built and its count multiplied.
     """
     once, encoder, decoder = _one_block_a_stack(shape)
-    found = dict.fromkeys((label for _, label in PARTS), 0)
+    counts = dict.fromkeys((label for _, label in PARTS), 0)
     for name, parameter in module_of(once).named_parameters():
         label = next(label for keys, label in PARTS if any(key in name for key in keys))
         times = 1 if "blocks." not in name else encoder if name.startswith("encoder.") else decoder
-        found[label] += parameter.numel() * times
-    return {label: count for label, count in found.items() if count}
+        counts[label] += parameter.numel() * times
+    return {label: count for label, count in counts.items() if count}
 
 
 def _one_block_a_stack(shape: PresetShape) -> tuple[PresetShape, int, int]:
@@ -281,7 +327,7 @@ def parameters(shape: PresetShape) -> int:
     return sum(parts(shape).values())
 
 
-def compared(preset: Preset) -> int:
+def compared_parameters(preset: Preset) -> int:
     """Return the parameters that the published count includes: all, except LaMDA's token table."""
     here = parts(preset.shape)
     return sum(here.values()) - (here["token table"] if preset.name.startswith("lamda") else 0)
@@ -289,4 +335,4 @@ def compared(preset: Preset) -> int:
 
 def agrees(preset: Preset) -> bool:
     """Whether our count, rounded like the published one, equals it."""
-    return abs(compared(preset) - preset.published) <= preset.unit / 2
+    return abs(compared_parameters(preset) - preset.published) <= preset.unit / 2

@@ -30,7 +30,7 @@ FORMULAS = {
     "pseudo-log-likelihood": "PLL(x) = sum over t of log p(x_t | x without x_t)",
     "log-probability given the source": "log p(y | x) = sum over t of log p(y_t | y_<t, x)",
 }
-AT_ONCE = 1 << 26  # logits computed at once: 256 MB in float32
+AT_ONCE = 1 << 26  # logits per pass: 256 MB in float32
 
 
 @dataclass(frozen=True)
@@ -59,14 +59,14 @@ class TokenScore:
 
 @dataclass(frozen=True)
 class Score:
-    """A scored text. `name` is one of FORMULAS; `stride` 0 = the whole text was read at once."""
+    """A scored text. `name` is one of FORMULAS; `stride` 0 = the whole text was read in one pass."""
 
     name: str
     tokens: tuple[TokenScore, ...]
     stride: int = 0
 
     @property
-    def scored(self) -> int:
+    def score_tokens(self) -> int:
         """The number of tokens that have a score."""
         return sum(token.scored for token in self.tokens)
 
@@ -78,7 +78,7 @@ class Score:
     @property
     def mean(self) -> float:
         """Nats per token: −Σ log p / n."""
-        return -self.total / self.scored if self.scored else nan
+        return -self.total / self.score_tokens if self.score_tokens else nan
 
     @property
     def perplexity(self) -> float:
@@ -88,7 +88,7 @@ class Score:
 
     def bits_per_byte(self, size: int) -> float:
         """Return −Σ log₂ p / bytes of the scored tokens: comparable to a compressor, whatever the tokenizer."""
-        return -self.total / log(2) / size if size and self.scored else nan
+        return -self.total / log(2) / size if size and self.score_tokens else nan
 
 
 def window_starts(length: int, context: int, stride: int) -> list[int]:
@@ -108,17 +108,17 @@ def score_text(model: GPT | RecurrentLM, ids: Sequence[int], stride: int = 0) ->
 
     A text of more than T + 1 tokens is read in windows of T; each extends `stride` tokens beyond the one before (0 =
     half the context) and scores only those, so that a token sees at least the T − stride + 1 tokens before it, or all
-    that there are. stride = 1 gives every token the full context, at T times the cost.
-    LabError for a stride outside 1 … T, or a token that is not in the vocabulary.
+    of them. stride = 1 gives every token the full context, at T times the cost. LabError for a stride outside 1 … T, or
+    a token that is not in the vocabulary.
     """
-    context = model.shape.context or max(1, len(ids))  # a model without a limit reads it at once
+    context = model.shape.context or max(1, len(ids))  # a model without a limit reads it in one pass
     continues(model)
     check(ids, model.shape.vocabulary, "text")
     if not 0 <= stride <= context:
         raise LabError(f"a stride of {stride} is not allowed; allowed: 1 to {context}, this model's context")
     stride = stride or max(1, context // 2)
     text = torch.tensor(list(ids))
-    found = [TokenScore(token, nan) for token in ids]
+    scores = [TokenScore(token, nan) for token in ids]
     starts = window_starts(len(ids), context, stride)
     with reading(model) as device:
         done = 1  # the first token is never predicted
@@ -127,9 +127,9 @@ def score_text(model: GPT | RecurrentLM, ids: Sequence[int], stride: int = 0) ->
             logits = model(text[None, start:stop].to(device))[0, done - 1 - start :]  # (new tokens, V)
             asked = text[done : stop + 1]
             seen = range(done - start, stop + 1 - start)
-            found[done : stop + 1] = scored(logits, asked, seen)
+            scores[done : stop + 1] = score_rows(logits, asked, seen)
             done = stop + 1
-    return Score("log-probability", tuple(found), stride if len(starts) > 1 else 0)
+    return Score("log-probability", tuple(scores), stride if len(starts) > 1 else 0)
 
 
 def score_masked(
@@ -138,18 +138,18 @@ def score_masked(
     """Compute log p(x_t | all the others) of each token, masking one at a time; their sum is the PLL.
 
     Salazar et al. 2020, eq. 1. It is not a log-probability: the factors do not come from one distribution over texts.
-    `unasked` are token ids that are not scored ([CLS], [SEP], and the mask itself); `segments` says which text of a
-    pair each token belongs to. LabError past the context.
+    `unasked` are token ids that are not scored ([CLS], [SEP], and the mask itself); `segments` gives the text of a pair
+    for each token. LabError past the context.
     """
     shape = model.shape
     check(ids, shape.vocabulary, "text")
     if len(ids) > shape.context:
         raise LabError(
-            f"the text has {len(ids)} tokens; this model reads at most {shape.context}, and what it says of a token "
+            f"the text has {len(ids)} tokens; this model reads at most {shape.context}, and its prediction of a token "
             "depends on all of them"
         )
     places = [place for place, token in enumerate(ids) if token != mask and token not in unasked]
-    found = [TokenScore(token, nan) for token in ids]
+    scores = [TokenScore(token, nan) for token in ids]
     text = torch.tensor(list(ids))
     rows = max(1, AT_ONCE // max(1, len(ids) * shape.vocabulary))
     with reading(model) as device:
@@ -160,10 +160,10 @@ def score_masked(
             belongs = torch.tensor([list(segments)] * len(asked), device=device) if segments else None
             logits = model(hidden.to(device), belongs)[torch.arange(len(asked)), asked.to(device)]  # (B, V)
             for place, token in zip(
-                asked.tolist(), scored(logits, text[asked], [len(ids) - 1] * len(asked)), strict=True
+                asked.tolist(), score_rows(logits, text[asked], [len(ids) - 1] * len(asked)), strict=True
             ):
-                found[place] = token
-    return Score("pseudo-log-likelihood", tuple(found))
+                scores[place] = token
+    return Score("pseudo-log-likelihood", tuple(scores))
 
 
 def score_target(model: Translating, source: Sequence[int], target: Sequence[int]) -> Score:
@@ -177,20 +177,20 @@ def score_target(model: Translating, source: Sequence[int], target: Sequence[int
     for what, length in (("source", len(source)), ("target", len(target) - 1)):
         if length > shape.context:
             raise LabError(f"the {what} has {length} tokens; this model reads at most {shape.context}")
-    found = [TokenScore(token, nan) for token in target]
+    scores = [TokenScore(token, nan) for token in target]
     if len(target) > 1:
         if not source:
             raise LabError("there is no source to translate: it has no tokens")
         with reading(model) as device:
             read = torch.tensor([list(source)], device=device)
             logits = model(read, torch.tensor([list(target[:-1])], device=device))[0]  # (T, V)
-            found[1:] = scored(logits, torch.tensor(list(target[1:])), range(1, len(target)))
-    return Score("log-probability given the source", tuple(found))
+            scores[1:] = score_rows(logits, torch.tensor(list(target[1:])), range(1, len(target)))
+    return Score("log-probability given the source", tuple(scores))
 
 
-def scored(logits: Tensor, asked: Tensor, seen: Sequence[int]) -> list[TokenScore]:
+def score_rows(logits: Tensor, asked: Tensor, seen: Sequence[int]) -> list[TokenScore]:
     """Score tokens (n) by rows of logits (n, V), in float64, a few rows at a time."""
-    found: list[TokenScore] = []
+    scores: list[TokenScore] = []
     step = max(1, (AT_ONCE >> 3) // logits.shape[-1])
     for first in range(0, len(asked), step):
         row = logits[first : first + step].double()
@@ -202,8 +202,8 @@ def scored(logits: Tensor, asked: Tensor, seen: Sequence[int]) -> list[TokenScor
         best, likeliest = logp.max(-1)
         columns = (token, own[:, 0], rank, entropy, likeliest, best)
         for entry in zip(*(column.tolist() for column in columns), seen[first : first + step], strict=True):
-            found.append(TokenScore(*entry))
-    return found
+            scores.append(TokenScore(*entry))
+    return scores
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """Errors in the lecture texts, as variants that can be switched on to see what breaks (MATH T1, T5, T6, T8).
 
-Notable: the models know nothing of this. Attention is changed through hooks; what has no hook (LayerNorm, the source of
-Q and K) by replacing a method of the module until the `with` block ends. A variant that is off costs nothing, and one
-that is on uses the same weights.
+Notable: the models know nothing of this. Attention is changed through hooks; parts without a hook (LayerNorm, the
+source of Q and K) by replacing a method of the module until the `with` block ends. A variant that is off costs nothing,
+and one that is on uses the same weights.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Variant:
     """An erratum.
 
     math    the number of its formula
-    says    what the source says, in one sentence
-    right   what is correct, and what the models do
+    says    the source's statement, in one sentence
+    right   the correct form, which the models use
     breaks  the visible effect of switching it on
     never   why it cannot be switched on; "" if it can
     """
@@ -79,8 +79,8 @@ VARIANTS = {
             "dropped-residual",
             "T5",
             "Becker-Kahn's (4.2) is X + m(X + Σ h(X)), which drops the residual around attention from his own (4.1).",
-            "X + Σ h(X) + m(X + Σ h(X)): what the heads say stays in the stream.",
-            "What a head moves reaches later layers only through the feed-forward of its own block; copying by heads "
+            "X + Σ h(X) + m(X + Σ h(X)): the heads' output stays in the stream.",
+            "A head's output reaches later layers only through the feed-forward of its own block; copying by heads "
             "alone is gone.",
         ),
         Variant(
@@ -95,16 +95,16 @@ VARIANTS = {
             "T6",
             "Yang calls γ and β two scalars of a layer.",
             "γ and β are vectors with an entry for each of the D features.",
-            "Every feature gets the mean of the learned gains and of the shifts; a trained model loses what it "
+            "Every feature gets the mean of the learnt gains and of the shifts; a trained model loses what it "
             "had put into them. A freshly made one is unchanged, its γ being 1 and its β 0.",
         ),
         Variant(
             "batch-statistics",
             "T6",
             "Yang estimates mean and variance from the layer's past outputs, which is batch normalisation.",
-            "Mean and variance are those of the D features of one position, and of nothing else.",
-            "What a position becomes depends on the other positions, later ones too, and a text of one token is "
-            "normalised to nothing: all that is left of it is β.",
+            "Mean and variance are taken over the D features of one position only.",
+            "The result at a position depends on the other positions, later ones too, and a text of one token is "
+            "normalised to nothing: only β is left.",
         ),
         Variant(
             "causal-encoder",
@@ -127,7 +127,7 @@ VARIANTS = {
             "K4",
             "Wang's (9) keeps the sum over all T centres in the gradient by the vector of one of them.",
             "∂J/∂v_w = −(1/T) Σ over the places i with wᵢ = w: the others do not contain v_w.",
-            "Every word would be pulled by the contexts of all, and all vectors would move alike.",
+            "Every word would be pulled by the contexts of all words, and all vectors would move in the same way.",
             never="it is of word2vec, and this model learns no word vectors",
         ),
     ]
@@ -161,7 +161,7 @@ def unfit(name: str, model: nn.Module) -> str | None:
 
 
 @contextmanager
-def switched_on(name: str, model: nn.Module, hooks: Hooks = NO_HOOKS) -> Iterator[Hooks]:
+def switch_on(name: str, model: nn.Module, hooks: Hooks = NO_HOOKS) -> Iterator[Hooks]:
     """Context manager that applies this erratum to a model: pass the Hooks it yields to the model's forward.
 
     The caller's `hooks` run first. The weights are not touched, and on exit, also after an exception, everything is
@@ -188,9 +188,9 @@ def switched_on(name: str, model: nn.Module, hooks: Hooks = NO_HOOKS) -> Iterato
 def softmax_over_matrix(scores: Tensor, allowed: Tensor) -> Tensor:
     """exp(sᵢⱼ) / Σ_pq exp(s_pq) over the allowed (p, q) of the whole matrix: (…, T, S) → (…, T, S). Erratum T1."""
     visible = scores.masked_fill(~allowed, float("-inf")).flatten(-2)
-    somebody = allowed.flatten(-2).any(-1, keepdim=True)
-    visible = visible.masked_fill(~somebody, 0.0)  # a fully masked matrix gives zeros, not NaN
-    return (visible.softmax(-1) * somebody).view(scores.shape)
+    any_allowed = allowed.flatten(-2).any(-1, keepdim=True)
+    visible = visible.masked_fill(~any_allowed, 0.0)  # a fully masked matrix gives zeros, not NaN
+    return (visible.softmax(-1) * any_allowed).view(scores.shape)
 
 
 def _matrix_hooks(model: nn.Module) -> dict[str, Hook]:
@@ -234,10 +234,10 @@ def _residual_hooks(model: nn.Module) -> dict[str, Hook]:
         waiting[name] = value
 
     def drop(name: str, value: Tensor) -> Tensor:
-        block = name.removesuffix("leave")
-        return value - (waiting.pop(block + "middle") - waiting.pop(block + "enter"))
+        block = name.removesuffix("resid_post")
+        return value - (waiting.pop(block + "resid_mid") - waiting.pop(block + "resid_pre"))
 
-    return {"*.enter": keep, "*.middle": keep, "*.leave": drop}
+    return {"*.resid_pre": keep, "*.resid_mid": keep, "*.resid_post": drop}
 
 
 def _attention(model: nn.Module) -> MultiHeadAttention:
@@ -258,25 +258,29 @@ HOOKS: dict[str, Callable[[nn.Module], dict[str, Hook]]] = {
 Replacement = tuple[nn.Module, str, Callable[..., object]]
 
 
-def _shifted(y: Tensor, gain: Tensor, shift: Tensor | None) -> Tensor:
+def _scale_and_shift(y: Tensor, gain: Tensor, shift: Tensor | None) -> Tensor:
     return y * gain if shift is None else y * gain + shift
 
 
 def sigma_plus_epsilon(x: Tensor, gain: Tensor, shift: Tensor | None, epsilon: float) -> Tensor:
     """γ ⊙ (x − μ) / (σ + ε) + β. Erratum T6, Wang §5."""
-    return _shifted((x - x.mean(-1, keepdim=True)) / (x.std(-1, correction=0, keepdim=True) + epsilon), gain, shift)
+    return _scale_and_shift(
+        (x - x.mean(-1, keepdim=True)) / (x.std(-1, correction=0, keepdim=True) + epsilon), gain, shift
+    )
 
 
 def scalar_gain(x: Tensor, gain: Tensor, shift: Tensor | None, epsilon: float) -> Tensor:
     """γ̄ (x − μ) / √(σ² + ε) + β̄, with the means of the vectors γ and β as scalars. Erratum T6, Yang."""
-    return _shifted(F.layer_norm(x, gain.shape, eps=epsilon), gain.mean(), None if shift is None else shift.mean())
+    return _scale_and_shift(
+        F.layer_norm(x, gain.shape, eps=epsilon), gain.mean(), None if shift is None else shift.mean()
+    )
 
 
 def batch_statistics(x: Tensor, gain: Tensor, shift: Tensor | None, epsilon: float) -> Tensor:
     """γ ⊙ (x − μ) / √(σ² + ε) + β with μ, σ of each feature over all positions of all texts. Erratum T6, Yang."""
     rows = x.flatten(0, -2)  # (B·T, D)
     mean, variance = rows.mean(0), rows.var(0, correction=0)  # (D) each
-    return _shifted((x - mean) / (variance + epsilon).sqrt(), gain, shift)
+    return _scale_and_shift((x - mean) / (variance + epsilon).sqrt(), gain, shift)
 
 
 NORMS = {

@@ -2,7 +2,7 @@
 
 Notable: cutting into patches and mapping each linearly is one convolution whose stride equals its size; it is written
 as the cut and the map to show what it means. The blocks are those of the language models, without a mask. Positions are
-learned, so the model has to discover that an image has two dimensions.
+learnt, so the model has to discover that an image has two dimensions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class VisionShape:
     layers N · heads H · width D · feed_forward F (0 = 4D)
     image    Y = X, pixels per side; a multiple of `patch`, the side of a patch
     channels C · classes, the number of classes
-    pooling  "class": a learned token before the patches, read at the end · "mean": the mean of the patches
+    pooling  "class": a learnt token before the patches, read at the end · "mean": the mean of the patches
     """
 
     layers: int

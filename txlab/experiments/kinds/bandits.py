@@ -1,4 +1,4 @@
-"""The experiment "bandits": agents that choose among arms, in many runs at once; a step is one play of every run
+"""The experiment "bandits": agents that choose among arms, in many parallel runs; a step is one play of every run
 (MATH M5; S&B 2018, chapter 2).
 
 All agents play the same testbeds with the same random draws, so that only their choices differ.
@@ -12,14 +12,14 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.explain import Explaining, Explanation, Step
 from txlab.engine.rl.bandits import TITLES, Agents, Choice, Method, expected_maximum
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame, NotFinite, State
 from txlab.experiments.randomness import generator
 from txlab.experiments.schema import PositiveInt, Scenario, Section, several
-from txlab.experiments.small import SmallExperiment, SmallKind
 from txlab.experiments.tabular.bands import mean_and_error
+from txlab.experiments.untimed import UntimedExperiment, UntimedKind
 
 LETTERS = {"epsilon": "ε", "c": "c", "alpha": "α", "initial": "Q₁"}
 SETTINGS: dict[Method, tuple[str, ...]] = {
@@ -31,19 +31,19 @@ MOST_NUMBERS = 400_000_000  # floats of all tables, 3.2 GB
 
 
 class AgentSection(Section):
-    """One way to choose; `runs` of it play at once."""
+    """An action-selection method; `runs` of it play in parallel."""
 
-    method: Method = Field("epsilon-greedy", description="how an arm is chosen, and what is learnt")
+    method: Method = Field("epsilon-greedy", description="how an arm is chosen, and how its value is learnt")
     label: str = Field(
         "", max_length=40, pattern=r"^[^/]*$", description="its name in the curves; empty = its settings"
     )
     epsilon: float = Field(0.1, ge=0, le=1, description="ε, probability of a random arm (epsilon-greedy)")
     c: float = Field(2.0, ge=0, le=1e6, description="c, weight of the uncertainty (ucb)")
     alpha: float = Field(0.0, ge=0, le=10, description="α, the step size; 0 = sample averages")
-    initial: float = Field(0.0, ge=-1e6, le=1e6, description="Q₁, what every arm is taken to be worth at first")
+    initial: float = Field(0.0, ge=-1e6, le=1e6, description="Q₁, initial value of every arm")
     baseline: bool = Field(True, description="whether the mean reward is subtracted (gradient)")
     vary: Literal["", "epsilon", "c", "alpha", "initial"] = Field(
-        "", description="which of these goes through 2 to the powers of testbed.powers"
+        "", description="which of these takes the values 2 to testbed.powers"
     )
 
     @model_validator(mode="after")
@@ -62,17 +62,15 @@ class AgentSection(Section):
 
 
 class Testbed(Section):
-    """What is played: arms whose values q* are drawn from N(mean, 1), and pay N(q*, 1)."""
+    """The testbed: arms whose values q* are drawn from N(mean, 1), and pay N(q*, 1)."""
 
     arms: Annotated[int, Field(ge=2, le=1000)] = Field(10, description="k")
     runs: Annotated[int, Field(ge=1, le=100_000)] = Field(2000, description="testbeds, one agent of each kind on each")
     steps: PositiveInt = Field(1000, description="plays")
     mean: float = Field(0.0, ge=-1e6, le=1e6, description="mean of the arms' values")
-    drift: float = Field(
-        0.0, ge=0, le=1e3, description="deviation of the step that every arm's value takes at each play"
-    )
+    drift: float = Field(0.0, ge=0, le=1e3, description="standard deviation of every arm's random step at each play")
     powers: list[Annotated[int, Field(ge=-20, le=20)]] = Field(
-        default_factory=list, max_length=41, description="a sweep: what an agent varies is 2 to each of these powers"
+        default_factory=list, max_length=41, description="a sweep: the agent's parameter is 2 to each of these powers"
     )
 
 
@@ -125,7 +123,7 @@ class BanditScenario(Scenario):
         return rows
 
 
-class BanditExperiment(SmallExperiment):
+class BanditExperiment(UntimedExperiment):
     """See protocol.Experiment; `table[i][j]`: agent i with power j, None for an impossible setting (ε above 1)."""
 
     fixed = "while agents are compared"
@@ -178,11 +176,11 @@ class BanditExperiment(SmallExperiment):
         if bed.drift:
             self.true = self.true + bed.drift * chance.standard_normal(self.true.shape)
         self.step_count += 1
-        found = {}
+        metrics = {}
         for i, (agent, j) in enumerate(zip(self.scenario.agents, self.best(), strict=True)):
-            found[f"reward/{agent.name}"] = float(rewards[i, j])
-            found[f"optimal/{agent.name}"] = float(optimal[i, j])
-        return found
+            metrics[f"reward/{agent.name}"] = float(rewards[i, j])
+            metrics[f"optimal/{agent.name}"] = float(optimal[i, j])
+        return metrics
 
     def best(self) -> list[int]:
         """For each agent, the power that has earned most so far."""
@@ -253,7 +251,7 @@ EQUATIONS: dict[Method, str] = {
 }
 
 
-class BanditsKind(SmallKind):
+class BanditsKind(UntimedKind):
     name = "bandits"
     title = "Bandits"
     schema = BanditScenario
@@ -270,33 +268,25 @@ class BanditsKind(SmallKind):
         if agent is None or family not in ("reward", "optimal") or name not in values:
             return None
         bed, letter = scenario.testbed, {"epsilon-greedy": "epsilon", "ucb": "c", "gradient": "alpha"}[agent.method]
-        operands = [Operand("n", bed.runs, "runs, a testbed each"), Operand("k", bed.arms, "arms")]
+        why = Explaining(f"why {values[name]:.4g} for {label} at play {step}?", values[name])
+        why.equation(EQUATIONS[agent.method], "M5", "Sutton and Barto 2018, §2.2–2.8")
+        why.input("n", bed.runs, "runs, a testbed each")
+        why.input("k", bed.arms, "arms")
         if agent.vary != letter:
-            operands.append(Operand(LETTERS[letter], getattr(agent, letter), TITLES[agent.method]))
+            why.input(LETTERS[letter], getattr(agent, letter), TITLES[agent.method])
         if agent.method != "gradient":
-            operands.append(Operand("step", agent.alpha or "1/N(A)", "constant" if agent.alpha else "sample averages"))
-        meaning = []
+            why.input("step", agent.alpha or "1/N(A)", "constant" if agent.alpha else "sample averages")
         if family == "reward":
-            steps = [Step("R", "Σ Rᵢ / n", values[name], f"mean over the runs at play {step}")]
+            why.measurement("R", f"mean over the runs at play {step}", "Σ Rᵢ / n")
             if not bed.drift:
                 most = bed.mean + expected_maximum(bed.arms)
-                meaning.append(
-                    Step("at most", "mean + E max of k standard normal numbers", most, "by who knows the arms")
-                )
+                why.means(Step("at most", "mean + E max of k standard normal numbers", most, "for known arms"))
         else:
-            steps = [Step("share", "#(A is an arm of the highest value) / n", values[name], f"at play {step}")]
+            why.measurement("share", f"at play {step}", "#(A is an arm of the highest value) / n")
             if agent.method == "epsilon-greedy" and agent.epsilon and agent.vary != "epsilon":
                 limit = 1 - agent.epsilon + agent.epsilon / bed.arms
-                meaning.append(Step("in the end", "1 − ε + ε/k", limit, "once the best arm is known"))
-        return Explanation(
-            question=f"why {values[name]:.4g} for {label} at play {step}?",
-            equation=EQUATIONS[agent.method],
-            math="M5",
-            source="Sutton and Barto 2018, §2.2–2.8",
-            operands=operands,
-            steps=steps,
-            meaning=meaning,
-        )
+                why.means(Step("in the end", "1 − ε + ε/k", limit, "once the best arm is known"))
+        return why.result()
 
 
 KIND = BanditsKind()

@@ -1,9 +1,9 @@
 """The experiment "planning": dynamic programming in a known world, sweep by sweep (MATH M1, M2).
 
 A step is one sweep, or one improvement of the policy, so that the timeline of policy iteration shows the values settle
-and then the arrows turn. `steps` is an upper bound that falls to the current step as soon as there is nothing left to
-do. Nothing is random: the next step depends on the values, the policy and three numbers, all of them in a checkpoint.
-The change in a sweep bounds the remaining error, which its curve does not show by itself.
+and then the arrows turn. `steps` is an upper bound that falls to the current step as soon as the method has converged.
+Nothing is random: the next step depends on the values, the policy and three numbers, all of them in a checkpoint. The
+change in a sweep bounds the remaining error, which its curve does not show by itself.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from txlab.engine.explain import Explanation, Operand, Step, computed
+from txlab.engine.explain import Explaining, Explanation, Step, compute_step
 from txlab.engine.rl.dynamic_programming import (
     ROUNDING,
     UNSETTLED,
     backup,
     best_policy,
-    changed,
     constant,
+    count_changed,
     even,
+    find_converged_sweep,
     from_start,
     greedy,
     likely_path,
-    settled,
     sweep,
     sweeps,
     values,
@@ -35,9 +35,9 @@ from txlab.engine.rl.exact_values import check_values_exist
 from txlab.errors import LabError, nearest
 from txlab.experiments.protocol import Adjustable, Frame, State
 from txlab.experiments.schema import NonNegativeInt, PositiveInt, Scenario, Section, several
-from txlab.experiments.small import SmallExperiment, SmallKind
 from txlab.experiments.tabular.frames import facts_of, side_of
 from txlab.experiments.tabular.world import WorldSection, world_facts, world_of, world_row
+from txlab.experiments.untimed import UntimedExperiment, UntimedKind
 
 Method = Literal["evaluation", "value-iteration", "policy-iteration"]
 
@@ -54,26 +54,26 @@ class PlanSection(Section):
     method: Method = Field("value-iteration", description="evaluation, value-iteration or policy-iteration")
     sweep: Literal["synchronous", "in-place", "prioritised"] = Field(
         "synchronous",
-        description="all states from the old values; one after another from the newest; or always the one next that "
+        description="all states from the old values; in order from the newest; or always the one next that "
         "is furthest from its backup",
     )
     policy: str = Field(
         "even",
         min_length=1,
         max_length=60,
-        description="what is evaluated, or what policy iteration begins with: even, optimal, or an action of the world",
+        description="the policy evaluated, or at first in policy iteration: even, optimal, or an action of the world",
     )
     epsilon: Annotated[float, Field(ge=0, le=1)] = Field(
         0.0,
-        description="ε, the share of all choices that is left to chance; best is then the best ε-soft policy",
+        description="ε, the share of random choices; best is then the best ε-soft policy",
     )
     evaluation_sweeps: NonNegativeInt = Field(
         0, description="sweeps between two improvements of policy iteration; 0 = until the tolerance is met"
     )
     tolerance: Annotated[float, Field(ge=0, le=1e6)] = Field(
-        1e-6, description="it is done when a sweep changes no value by more than this"
+        1e-6, description="the run ends when a sweep changes no value by more than this"
     )
-    sweeps: PositiveInt = Field(10_000, description="most sweeps; the run ends before where it is done before")
+    sweeps: PositiveInt = Field(10_000, description="maximum number of sweeps; the run ends earlier if converged")
 
 
 class PlanningScenario(Scenario):
@@ -101,7 +101,7 @@ class PlanningScenario(Scenario):
 BOUNDS = {"gamma": (0.0, 1.0), "epsilon": (0.0, 1.0), "tolerance": (0.0, 1e6)}
 
 
-class PlanningExperiment(SmallExperiment):
+class PlanningExperiment(UntimedExperiment):
     """See protocol.Experiment; in `scenario` nothing is "auto".
 
     v, policy   the values (S), and the policy (S, A) being evaluated; value iteration has none
@@ -146,7 +146,7 @@ class PlanningExperiment(SmallExperiment):
         if name == "even":
             return even(process)
         if name == "optimal":
-            best = settled(sweeps(process, self.gamma, epsilon=epsilon)).v
+            best = find_converged_sweep(sweeps(process, self.gamma, epsilon=epsilon)).v
             return best_policy(process, best, self.gamma, epsilon)
         if name not in process.actions:
             known = ["even", "optimal", *process.actions]
@@ -169,25 +169,25 @@ class PlanningExperiment(SmallExperiment):
         improvements  of the policy so far (policy iteration)
         gamma         γ, if it was changed from the world's
         """
-        found = self.improve() if self.judged else self.sweep()
+        metrics = self.improve() if self.judged else self.sweep()
         self.step_count += 1
         q = backup(self.process, self.v, self.gamma)
         newer = values(q, self.policy, 0.0 if self.policy is not None else self.numbers["epsilon"])
-        found["residual"] = float(np.abs(newer - self.v).max(initial=0.0))
-        found["value_start"] = from_start(self.process, self.v)
+        metrics["residual"] = float(np.abs(newer - self.v).max(initial=0.0))
+        metrics["value_start"] = from_start(self.process, self.v)
         if self.gamma != self.process.discount:
-            found["gamma"] = self.gamma
+            metrics["gamma"] = self.gamma
         if self.improves:
-            found["improvements"] = float(self.improvements)
-        return found
+            metrics["improvements"] = float(self.improvements)
+        return metrics
 
     def sweep(self) -> dict[str, float]:
         plan, epsilon, tolerance = self.scenario.plan, self.numbers["epsilon"], self.numbers["tolerance"]
         newer = sweep(self.process, self.v, self.gamma, self.policy, epsilon, plan.sweep)
         delta = float(np.abs(newer - self.v).max(initial=0.0))
-        found = {"delta": delta}
+        metrics = {"delta": delta}
         if not self.improves:
-            found["changed"] = float(changed(self.greedy(newer), self.greedy(self.v)))
+            metrics["changed"] = float(count_changed(self.greedy(newer), self.greedy(self.v)))
         self.v = newer
         self.since += 1
         near = delta <= tolerance
@@ -195,13 +195,13 @@ class PlanningExperiment(SmallExperiment):
             self.judged = near or self.since == plan.evaluation_sweeps
         else:
             self.finished = near
-        return found
+        return metrics
 
     def improve(self) -> dict[str, float]:
         assert self.policy is not None
         better = self.greedy(self.v)
-        changes = changed(better, self.policy)
-        # An unchanged policy is optimal only if its values have settled; otherwise its evaluation goes on.
+        changes = count_changed(better, self.policy)
+        # An unchanged policy is optimal only if its values have settled; otherwise its evaluation continues.
         newer = sweep(self.process, self.v, self.gamma, self.policy)
         self.finished = not changes and float(np.abs(newer - self.v).max(initial=0.0)) <= self.numbers["tolerance"]
         self.policy = self.greedy(self.v) if self.finished else better
@@ -219,8 +219,8 @@ class PlanningExperiment(SmallExperiment):
     # Frames and facts
 
     def frame(self) -> Frame:
-        """0/v, 0/q = backup(v), 0/policy the one being evaluated, else the one greedy with respect to v, 0/path where
-        the greedy one leads from the start; 0/greedy is the greedy one if another is evaluated."""
+        """0/v, 0/q = backup(v), 0/policy the one being evaluated, else the one greedy with respect to v, 0/path the
+        states that the greedy one visits from the start; 0/greedy is the greedy one if another is evaluated."""
         plan = self.scenario.plan
         q = backup(self.process, self.v, self.gamma)
         best = self.greedy(self.v)
@@ -296,7 +296,7 @@ class PlanningExperiment(SmallExperiment):
         self.judged, self.finished = state["judged"], state["finished"]
 
 
-class PlanningKind(SmallKind):
+class PlanningKind(UntimedKind):
     name = "planning"
     title = "Planning by dynamic programming"
     schema = PlanningScenario
@@ -308,13 +308,13 @@ class PlanningKind(SmallKind):
     def explain_metric(
         self, scenario: PlanningScenario, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
     ) -> Explanation | None:
-        """Explain what a step records."""
+        """Explain the metrics of a step."""
         if name not in values:
             return None
         value = values[name]
         if name == "delta":
             return explain_change(scenario, step, values)
-        told = {
+        meanings = {
             "residual": (
                 f"how far from the Bellman equation after step {step}?",
                 "residual = maxₛ |Σₐ π(a|s) Q(s,a) − V(s)|,  or with maxₐ Q(s,a) where the best choice is looked for",
@@ -330,7 +330,7 @@ class PlanningKind(SmallKind):
                 "π′(s) = argmaxₐ Q(s,a),  equals sharing;  changed = |{s : π′(s) ≠ π(s)}|",
                 (
                     "of policy iteration the policy itself, improved with its own Q^π (Wang §6.1 writes V*, with which "
-                    "nothing would be left to improve: erratum of M2); else the one that goes where the values are best"
+                    "nothing would be left to improve: erratum of M2); else the greedy one"
                 ),
             ),
             "improvements": (
@@ -344,41 +344,34 @@ class PlanningKind(SmallKind):
                 f"changed while it ran; the world has {world_of(scenario.world).process.discount:g}",
             ),
         }.get(name)
-        if told is None:
+        if meanings is None:
             return None
-        question, equation, note = told
-        source, steps = "Sutton and Barto 2018, §4.1–4.4", [Step(name, "", value, note)]
-        return Explanation(question, equation, "M1, M2", source, [], steps)
+        question, equation, note = meanings
+        why = Explaining(question, value)
+        why.equation(equation, "M1, M2", "Sutton and Barto 2018, §4.1–4.4")
+        why.measurement(name, note)
+        return why.result()
 
 
 def explain_change(scenario: PlanningScenario, step: int, values: Mapping[str, float]) -> Explanation:
     delta, residual = values["delta"], values.get("residual")
     gamma = values.get("gamma", world_of(scenario.world).process.discount)
     tolerance = scenario.plan.tolerance
-    meaning = [Step("δ ≤ tolerance?", f"{delta:.4g} ≤ {tolerance:g}", "yes" if delta <= tolerance else "no")]
+    why = Explaining(f"what does a change of {delta:.4g} at step {step} say?", delta)
+    why.means(Step("δ ≤ tolerance?", f"{delta:.4g} ≤ {tolerance:g}", "yes" if delta <= tolerance else "no"))
     equation = "δ = maxₛ |V_new(s) − V_old(s)|"
     nothing = "no value is further off than this"
     if gamma < 1 and scenario.plan.sweep != "prioritised":
         equation += ",  maxₛ |V_new(s) − V(s)| ≤ γ / (1 − γ) · δ"
-        meaning.append(
-            computed(
-                "error ≤", "{} / (1 − {}) · {}", lambda a, γ, δ: a / (1 - γ) * δ, gamma, gamma, delta, note=nothing
-            )
-        )
+        bound = gamma, gamma, delta
+        why.means(compute_step("error ≤", "{} / (1 − {}) · {}", lambda a, γ, δ: a / (1 - γ) * δ, *bound, note=nothing))
     elif gamma < 1 and residual is not None:  # a sweep that skipped states is not a contraction: use its residual
         equation += ",  maxₛ |V_new(s) − V(s)| ≤ residual / (1 − γ)"
-        meaning.append(computed("error ≤", "{} / (1 − {})", lambda b, γ: b / (1 - γ), residual, gamma, note=nothing))
-    return Explanation(
-        question=f"what does a change of {delta:.4g} at step {step} say?",
-        equation=equation,
-        math="M1, M2",
-        source="Puterman 1994, theorem 6.3.3",
-        operands=[
-            Operand("γ", gamma, "discount" if gamma < 1 else "without discount a small change bounds nothing"),
-        ],
-        steps=[Step("δ", "", delta, "the largest change of a value in this sweep")],
-        meaning=meaning,
-    )
+        why.means(compute_step("error ≤", "{} / (1 − {})", lambda b, γ: b / (1 - γ), residual, gamma, note=nothing))
+    why.equation(equation, "M1, M2", "Puterman 1994, theorem 6.3.3")
+    why.input("γ", gamma, "discount" if gamma < 1 else "without discount a small change bounds nothing")
+    why.measurement("δ", "the largest change of a value in this sweep")
+    return why.result()
 
 
 KIND = PlanningKind()

@@ -16,10 +16,10 @@ from typing import Annotated, Any, Literal, Self, cast
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.explain import Explaining, Explanation, Operand, Step
 from txlab.engine.games.catalogue import game_named, of_kind
 from txlab.engine.games.game import Position, SmallGame
-from txlab.engine.games.graph import GameGraph, compiled
+from txlab.engine.games.graph import GameGraph, compile_graph
 from txlab.engine.games.learner import OF_POSITIONS, TITLES, Rule, SelfPlaySettings
 from txlab.engine.games.perfect_play import Chances, best_response, both_seats, chances
 from txlab.engine.games.players import MaskPlayer, explain_value, perfect_player, random_player, table_player
@@ -28,9 +28,9 @@ from txlab.errors import LabError, choices
 from txlab.experiments.kind import Strength
 from txlab.experiments.metric import Metric
 from txlab.experiments.protocol import Adjustable, Frame, State
-from txlab.experiments.schema import PositiveInt, Scenario, Section, grouped, several
-from txlab.experiments.small import SmallExperiment, SmallKind
+from txlab.experiments.schema import PositiveInt, Scenario, Section, group_digits, several
 from txlab.experiments.tabular.bands import spread
+from txlab.experiments.untimed import UntimedExperiment, UntimedKind
 
 SEATS = ("first", "second")
 MOST_GAMES_A_STEP = 10_000_000
@@ -61,15 +61,15 @@ class LearnSection(Section):
 
     rule: Rule = Field("td", description="td, td-lambda: values of positions; q-learning, sarsa: values of moves")
     alpha: Share = Field(0.1, description="α, the step size")
-    epsilon: Share = Field(0.1, description="ε, the share of moves made at random")
+    epsilon: Share = Field(0.1, description="ε, the share of random moves")
     decay: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="ε of game n is ε · decayⁿ")
     floor: Share = Field(0.0, description="ε falls no lower than this")
     lam: Share = Field(0.8, description="λ of td-lambda")
-    initial: Annotated[float, Field(ge=-1, le=1)] = Field(0.0, description="every value before anything is learnt")
-    exploring: bool = Field(False, description="td, td-lambda: whether moves made at random teach as well")
+    initial: Annotated[float, Field(ge=-1, le=1)] = Field(0.0, description="initial value of every position or move")
+    exploring: bool = Field(False, description="td, td-lambda: whether random moves are learnt from as well")
     games: PositiveInt = Field(100_000, description="games in all, of each learner")
     games_per_step: PositiveInt = Field(1000, le=1_000_000, description="games from one row of the log to the next")
-    seeds: Annotated[int, Field(ge=1, le=4096)] = Field(1, description="learners that differ in their chance alone")
+    seeds: Annotated[int, Field(ge=1, le=4096)] = Field(1, description="learners that differ only in their seeds")
 
     @model_validator(mode="after")
     def exploring_is_of_positions(self) -> Self:
@@ -81,7 +81,7 @@ class LearnSection(Section):
     def a_step_is_over_soon(self) -> Self:
         """Limit a step's games, since a run can stop only between steps; a million games take one to ten seconds."""
         if self.seeds * self.games_per_step > MOST_GAMES_A_STEP:
-            most, given = grouped(MOST_GAMES_A_STEP), grouped(self.seeds * self.games_per_step)
+            most, given = group_digits(MOST_GAMES_A_STEP), group_digits(self.seeds * self.games_per_step)
             raise ValueError(f"seeds × games_per_step are {given} games a step; allowed: at most {most}")
         return self
 
@@ -92,7 +92,7 @@ class LearnSection(Section):
 
 
 class PositionsSection(Section):
-    """What a frame shows beside the nine first moves."""
+    """The contents of a frame in addition to the nine first moves."""
 
     positions: Annotated[list[str], Field(max_length=32)] = Field(
         ["X../.../...", "X../.O./..X", ".../.X./..."],
@@ -106,18 +106,18 @@ class SelfPlayScenario(Scenario):
     kind: Literal["self-play"] = "self-play"
     game: GameSection = Field(default_factory=GameSection)
     learn: LearnSection = Field(default_factory=LearnSection)
-    look: PositionsSection = Field(default_factory=PositionsSection)
+    probe: PositionsSection = Field(default_factory=PositionsSection)
 
     @model_validator(mode="after")
     def positions_can_come_up(self) -> Self:
         game = self.game.rules
-        for text in self.look.positions:
+        for text in self.probe.positions:
             try:
                 position = game.read(text)
             except LabError as error:
-                raise ValueError(f"look.positions: {error}") from error
+                raise ValueError(f"probe.positions: {error}") from error
             if game.outcome(position) is not None:
-                raise ValueError(f"look.positions: in {text!r} the game has ended, so there is no move to show")
+                raise ValueError(f"probe.positions: in {text!r} the game has ended, so there is no move to show")
         return self
 
     def length(self) -> int:
@@ -141,13 +141,13 @@ class SelfPlayScenario(Scenario):
         ]
 
 
-class SelfPlayExperiment(SmallExperiment):
+class SelfPlayExperiment(UntimedExperiment):
     """See protocol.Experiment; in `scenario` nothing is "auto"."""
 
     def __init__(self, scenario: SelfPlayScenario) -> None:
         self.scenario = scenario
         self.game = scenario.game.rules
-        self.graph = compiled(self.game)
+        self.graph = compile_graph(self.game)
         learn = scenario.learn
         seeds = [(scenario.seed + k) % 2**63 for k in range(learn.seeds)]
         self.population = Population(self.graph, learn.settings(), seeds)
@@ -184,28 +184,28 @@ class SelfPlayExperiment(SmallExperiment):
         unbeaten                                            share of the learners that cannot lose from either seat
         won_first_low, won_first_high, …                    with several: one standard error below and above the mean
         """
-        found: dict[str, list[float]] = {}
+        lists: dict[str, list[float]] = {}
         unbeaten = []
         for row in range(self.population.size):
             policy = self.player(row).policy()
             for seat, chance in zip(SEATS, both_seats(self.graph, policy, self.random), strict=True):
                 for name, value in asdict(chance).items():
-                    found.setdefault(f"{name}_{seat}", []).append(value)
+                    lists.setdefault(f"{name}_{seat}", []).append(value)
             against = both_seats(self.graph, policy, self.perfect)
             for seat, chance in zip(SEATS, against, strict=True):
-                found.setdefault(f"lost_to_perfect_{seat}", []).append(chance.lost)
+                lists.setdefault(f"lost_to_perfect_{seat}", []).append(chance.lost)
             unbeaten.append(float(all(chance.lost == 0 for chance in against)))
-        values = {name: float(np.mean(each)) for name, each in found.items()}
+        values = {name: float(np.mean(each)) for name, each in lists.items()}
         values["unbeaten"] = float(np.mean(unbeaten))
         if self.population.size > 1:
             for name in ("won_first", "won_second"):
-                _, low, high = spread(np.array(found[name]))
+                _, low, high = spread(np.array(lists[name]))
                 values[f"{name}_low"], values[f"{name}_high"] = float(low), float(high)
         return values
 
     def player(self, row: int = 0) -> MaskPlayer:
         """The greedy player of one table, as of now."""
-        return named_player(self.graph, self.population.settings, self.population.values(row), self.population.games)
+        return make_player(self.graph, self.population.settings, self.population.values(row), self.population.games)
 
     def frame(self) -> Frame:
         """The table of the first learner, and its values in some positions.
@@ -216,13 +216,15 @@ class SelfPlayExperiment(SmallExperiment):
         """
         population, settings = self.population, self.population.settings
         player = self.player()
-        shown = [self.game.read(text) for text in self.scenario.look.positions]
+        shown = [self.game.read(text) for text in self.scenario.probe.positions]
         return Frame(
             self.step_count,
             {
                 "values": population.values(),
-                "openings": self.seen(player, self.game.start()),
-                "shown": np.array([self.seen(player, each) for each in shown]).reshape(-1, len(self.game.MOVES)),
+                "openings": self.values_of_moves(player, self.game.start()),
+                "shown": np.array([self.values_of_moves(player, each) for each in shown]).reshape(
+                    -1, len(self.game.MOVES)
+                ),
             },
             tokens={"openings": self.game.MOVES, "shown": tuple(self.game.text(each) for each in shown)},
             facts={
@@ -235,12 +237,12 @@ class SelfPlayExperiment(SmallExperiment):
             },
         )
 
-    def seen(self, player: MaskPlayer, position: Position) -> np.ndarray:
+    def values_of_moves(self, player: MaskPlayer, position: Position) -> np.ndarray:
         """(moves) float32: the values of the moves in a position, NaN where there is none."""
-        found = np.full(len(self.game.MOVES), np.nan, dtype=np.float32)
+        values = np.full(len(self.game.MOVES), np.nan, dtype=np.float32)
         for move, value in player.values(position).items():
-            found[move] = value
-        return found
+            values[move] = value
+        return values
 
     def facts(self) -> Mapping[str, Any]:
         learn = self.scenario.learn
@@ -293,27 +295,27 @@ def settings_of(kept: Mapping[str, Any]) -> SelfPlaySettings:
     return SelfPlaySettings(**kept["settings"])
 
 
-def named_player(graph: GameGraph, settings: SelfPlaySettings, table: np.ndarray, games: int) -> MaskPlayer:
-    return table_player(graph, table, f"{settings.title}, {grouped(games)} games")
+def make_player(graph: GameGraph, settings: SelfPlaySettings, table: np.ndarray, games: int) -> MaskPlayer:
+    return table_player(graph, table, f"{settings.title}, {group_digits(games)} games")
 
 
 def player_of(kept: Frame | Mapping[str, Any]) -> MaskPlayer:
     """The player of a frame, or of a state. LabError if it has no table of a known game."""
-    told = kept.facts if isinstance(kept, Frame) else kept
+    facts = kept.facts if isinstance(kept, Frame) else kept
     known = {each.name: each for each in of_kind(SelfPlayKind.name)}
-    if "settings" not in told or told.get("game") not in known:
+    if "settings" not in facts or facts.get("game") not in known:
         raise LabError(f"this is not a record of self-play at a game that is known here: {', '.join(known)}")
-    graph, settings = compiled(cast(SmallGame, known[str(told["game"])].game)), settings_of(told)
+    graph, settings = compile_graph(cast(SmallGame, known[str(facts["game"])].game)), settings_of(facts)
     if isinstance(kept, Frame):
         if "values" not in kept.tensors:
-            raise LabError("this frame was recorded without its table of values, so nobody can play by it")
+            raise LabError("this frame was recorded without its table of values, so it cannot be used to play")
         table = np.asarray(kept.tensors["values"], dtype=np.float64)
     else:
         table = first_table(graph, settings, kept["population"])
     cells = settings.cells(graph)
     if table.shape != (cells,):
-        raise LabError(f"a table of {settings.rule} at {told['game']} has {cells} values; this one has {table.size}")
-    return named_player(graph, settings, table, int(told["games"]))
+        raise LabError(f"a table of {settings.rule} at {facts['game']} has {cells} values; this one has {table.size}")
+    return make_player(graph, settings, table, int(facts["games"]))
 
 
 def points_of(won_first: float, lost_first: float, won_second: float, lost_second: float) -> tuple[float, float, float]:
@@ -322,7 +324,7 @@ def points_of(won_first: float, lost_first: float, won_second: float, lost_secon
     return points, points, points
 
 
-class SelfPlayKind(SmallKind):
+class SelfPlayKind(UntimedKind):
     name = "self-play"
     title = "Self-play of a board game"
     schema = SelfPlayScenario
@@ -353,7 +355,7 @@ class SelfPlayKind(SmallKind):
     def explain_metric(
         self, scenario: SelfPlayScenario, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
     ) -> Explanation | None:
-        """Explain a share of games, beside perfect play; and the ε of a step."""
+        """Explain a share of games, compared with perfect play; and the ε of a step."""
         if name not in values:
             return None
         if name == "epsilon":
@@ -363,12 +365,15 @@ class SelfPlayKind(SmallKind):
             return explain_against_random(scenario, name, values)
         if name.removeprefix("lost_to_perfect_") in SEATS:
             return explain_against_perfect(scenario, name, values)
-        told = AMONG_THEMSELVES.get(name)
-        if told is None:
+        meaning = AMONG_THEMSELVES.get(name)
+        if meaning is None:
             return None
-        question, equation, operand = told
-        counted = Step(name, "", values[name], "counted")
-        return Explanation(question.format(value=values[name]), equation, "G1", "counted", [operand], [counted])
+        question, equation, operand = meaning
+        why = Explaining(question.format(value=values[name]), values[name])
+        why.equation(equation, "G1", "counted")
+        why.operands.append(operand)
+        why.measurement(name, "counted")
+        return why.result()
 
     def explain_frame(self, frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
         """Explain the value of a move in a frame; index is (move,) for "openings", (position, move) for "shown".
@@ -382,23 +387,23 @@ class SelfPlayKind(SmallKind):
         position = game.start() if tensor == "openings" else game.read(frame.tokens["shown"][int(index[0])])
         move = int(index[-1])
         source = f"{frame.facts['title']}, {frame.facts['games']} games against itself"
-        found = explain_value(game, player.values(position), position, move, source)
-        if found is None:
+        explanation = explain_value(game, player.values(position), position, move, source)
+        if explanation is None:
             raise LabError(f"there is no move {move} in {game.text(position)}")
-        return found
+        return explanation
 
 
 @cache
 def bounds(name: str) -> tuple[tuple[Chances, Chances], tuple[Chances, Chances]]:
     """Chances against a random player, from either seat: (the perfect player, the best response to it)."""
     game = cast(SmallGame, game_named(name).game)
-    graph, random = compiled(game), random_player(game).policy()
+    graph, random = compile_graph(game), random_player(game).policy()
     first, second = best_response(graph, random, 1)[0], best_response(graph, random, -1)[0]
-    best = chances(graph, first, random), chances(graph, random, second).turned()
+    best = chances(graph, first, random), chances(graph, random, second).swap_sides()
     return both_seats(graph, perfect_player(game).policy(), random), best
 
 
-def judged(scenario: SelfPlayScenario) -> str:
+def describe_judge(scenario: SelfPlayScenario) -> str:
     """Whose chances they are."""
     learners = scenario.learn.seeds
     return "of the greedy player of the table" if learners == 1 else f"mean of {several(learners, 'learner')}"
@@ -407,43 +412,40 @@ def judged(scenario: SelfPlayScenario) -> str:
 def explain_against_random(scenario: SelfPlayScenario, name: str, values: Mapping[str, float]) -> Explanation:
     result, _, seat = name.partition("_")
     perfect, best = (each[SEATS.index(seat)] for each in bounds(scenario.game.name))
-    three = [values.get(f"{each}_{seat}", float("nan")) for each in ("won", "drawn", "lost")]
-    return Explanation(
-        question=f"why {result} {values[name]:.4f} against a random player, sitting {seat}?",
-        equation=f"{result} = Σ reach(s) over the positions that ended so;  reach(s·a) = Σ reach(s) π(a|s)",
-        math="G1",
-        source="computed from the table and all positions; nothing was played",
-        operands=[
-            Operand("π(a|s)", "the greedy move, or 1 / the number of moves", "the learner's turn, or the other's"),
-        ],
-        steps=[Step("won, drawn, lost", "", three, judged(scenario))],
-        meaning=[
-            Step("all", "won + drawn + lost", sum(three)),
-            Step("E[r]", "won − lost", three[0] - three[2]),
-            Step("perfect", f"{result}, evenly among moves that keep the value", getattr(perfect, result)),
-            Step("best", f"{result} by the best response to random", getattr(best, result), "sets traps"),
-        ],
-        labels=("won", "drawn", "lost"),
-        asked=("won", "drawn", "lost").index(result),
+    labels = ("won", "drawn", "lost")
+    three = [values.get(f"{each}_{seat}", float("nan")) for each in labels]
+    question = f"why {result} {values[name]:.4f} against a random player, sitting {seat}?"
+    why = Explaining(question, values[name], labels, labels.index(result))
+    why.equation(
+        f"{result} = Σ reach(s) over the positions that ended so;  reach(s·a) = Σ reach(s) π(a|s)",
+        "G1",
+        "computed from the table and all positions; nothing was played",
     )
+    why.input("π(a|s)", "the greedy move, or 1 / the number of moves", "the learner's turn, or the other's")
+    why.step("won, drawn, lost", "", three, describe_judge(scenario))
+    why.means(
+        Step("all", "won + drawn + lost", sum(three)),
+        Step("E[r]", "won − lost", three[0] - three[2]),
+        Step("perfect", f"{result}, evenly among moves that keep the value", getattr(perfect, result)),
+        Step("best", f"{result} by the best response to random", getattr(best, result), "sets traps"),
+    )
+    return why.result()
 
 
 def explain_against_perfect(scenario: SelfPlayScenario, name: str, values: Mapping[str, float]) -> Explanation:
     seat, lost = name.removeprefix("lost_to_perfect_"), values[name]
-    return Explanation(
-        question=f"why is {lost:.4g} of the games lost to the perfect player, sitting {seat}?",
-        equation="lost = Σ reach(s) over the positions that it has won;  reach(s·a) = Σ reach(s) π(a|s)",
-        math="G1",
-        source="computed from the table and all positions; nothing was played",
-        operands=[],
-        steps=[Step("lost", "", lost, judged(scenario))],
-        meaning=[
-            Step("drawn", "1 − lost, for nobody wins against it", 1 - lost),
-            Step(
-                "in 1000 games", "1000 · lost", 1000 * lost, "0 = it cannot lose, whatever the perfect player chooses"
-            ),
-        ],
+    why = Explaining(f"why is {lost:.4g} of the games lost to the perfect player, sitting {seat}?", lost)
+    why.equation(
+        "lost = Σ reach(s) over the positions that it has won;  reach(s·a) = Σ reach(s) π(a|s)",
+        "G1",
+        "computed from the table and all positions; nothing was played",
     )
+    why.measurement("lost", describe_judge(scenario))
+    why.means(
+        Step("drawn", "1 − lost, since it cannot be beaten", 1 - lost),
+        Step("in 1000 games", "1000 · lost", 1000 * lost, "0 = it cannot lose, whatever the perfect player chooses"),
+    )
+    return why.result()
 
 
 # Shares of the games that the learners play against themselves, and of learners that cannot be beaten.
@@ -454,7 +456,7 @@ AMONG_THEMSELVES = {
     "self_lost": ("why does the first player lose {value:.4g} of its games against itself?", "#(lost) / n", OF_STEP),
     **{
         f"won_{seat}_{bound}": (
-            f"why {{value:.4g}} as a bound of what they win, sitting {seat}?",
+            f"why {{value:.4g}} as a bound of their wins, sitting {seat}?",
             "mean ∓ s / √n,  s² = Σ (wonᵢ − mean)² / (n − 1)",
             Operand("n", "the learners", f"won_{seat} is their mean"),
         )
@@ -463,7 +465,7 @@ AMONG_THEMSELVES = {
     },
     "unbeaten": (
         "why are {value:.4g} of the learners unbeaten?",
-        "#(learners that lose to the perfect player from neither seat) / n",
+        "#(learners that never lose to the perfect player, in either seat) / n",
         Operand("n", "the learners", "each playing greedily; all games with the perfect player are followed"),
     ),
 }
@@ -472,21 +474,15 @@ AMONG_THEMSELVES = {
 def explain_epsilon(scenario: SelfPlayScenario, step: int, value: float) -> Explanation:
     learn = scenario.learn
     games = min(step * learn.games_per_step, learn.games)
-    expected = learn.settings().epsilon_of(max(games - 1, 0))
-    turned = abs(value - expected) > 1e-9
-    return Explanation(
-        question=f"why ε = {value:.4g} after {grouped(games)} games?",
-        equation="ε of game n = max(ε · decayⁿ, floor)",
-        math="M5",
-        source="[learn] of the scenario",
-        operands=[
-            Operand("ε", learn.epsilon, "changed while it ran" if turned else "learn.epsilon"),
-            Operand("decay", learn.decay, "learn.decay"),
-            Operand("floor", learn.floor, "learn.floor"),
-            Operand("n", max(games - 1, 0), "the last game of this step, the first being 0"),
-        ],
-        steps=[Step("ε of game n", "as it was used" if turned else "max(ε · decayⁿ, floor)", value)],
-    )
+    last = max(games - 1, 0)
+    why = Explaining(f"why ε = {value:.4g} after {group_digits(games)} games?", value)
+    why.equation("ε of game n = max(ε · decayⁿ, floor)", "M5", "[learn] of the scenario")
+    why.input("ε", learn.epsilon, "learn.epsilon")
+    why.input("decay", learn.decay, "learn.decay")
+    why.input("floor", learn.floor, "learn.floor")
+    why.input("n", last, "the last game of this step, the first being 0")
+    why.step("ε of game n", "max(ε · decayⁿ, floor)", learn.settings().epsilon_of(last))
+    return why.result(because="it was changed while it ran")
 
 
 KIND = SelfPlayKind()

@@ -1,9 +1,9 @@
-"""The experiment "td-gammon": a network that learns backgammon by playing both sides of it (MATH G2).
+"""The experiment "td-gammon": a network that learns backgammon by playing both sides (MATH G2).
 
 A step is a block of games, each move of which is an update. Notable: strength is measured against the run itself:
-copies of the network as it was after 0, 1 000, 10 000 … games are kept, and an evaluation plays the present one against
-each of them, every game twice with the same dice and the seats exchanged. A frame holds the network and where the
-learner is, so that the moves it will learn from next can be made again from it, to the bit.
+copies of the network after 0, 1 000, 10 000 … games are kept, and an evaluation plays the present one against each of
+them, every game twice with the same dice and the seats exchanged. A frame holds the network and the learner's position,
+so that the next moves can be recomputed from it, to the bit.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from txlab.engine.explain import Explanation, Operand, Step, computed
+from txlab.engine.explain import Explaining, Explanation, Step, compute_step
 from txlab.engine.games.backgammon import choice, why
 from txlab.engine.games.backgammon.inputs import INPUTS, NAMES, inputs_of
 from txlab.engine.games.backgammon.learner import ALPHA, LAMBDA, TDGammon
 from txlab.engine.games.backgammon.network import OUTPUTS, Network, equity, forward
 from txlab.engine.games.backgammon.player import NetworkPlayer
-from txlab.engine.games.backgammon.rules import ROLLS, START, moves, notation, turned
+from txlab.engine.games.backgammon.rules import ROLLS, START, moves, notation, swap_sides
 from txlab.engine.games.backgammon.why import FOLLOWED, LAYERS, OUTPUT_NAMES, Learning, next_moves
 from txlab.engine.intervals import mean_interval, student_quantile
 from txlab.errors import LabError
 from txlab.experiments.kind import Strength
 from txlab.experiments.metric import Metric
 from txlab.experiments.protocol import Adjustable, Frame, State
-from txlab.experiments.schema import NonNegativeInt, PositiveInt, Scenario, Section, grouped, several
-from txlab.experiments.small import SmallExperiment, SmallKind
+from txlab.experiments.schema import NonNegativeInt, PositiveInt, Scenario, Section, group_digits, several
+from txlab.experiments.untimed import UntimedExperiment, UntimedKind
 
 OPENINGS = tuple(dice for dice, _ in ROLLS if dice[0] != dice[1])
 """The fifteen opening rolls."""
 MATCH_SEED = 2**62
-"""Where the dice of the evaluation's games begin: far from those that are learned from."""
+"""Where the dice of the evaluation's games begin: far from those that are learnt from."""
 MOVES_SHOWN = 6
 """Moves that a frame looks ahead; a game takes 17 at the least."""
 MOST_POINTS = 3
@@ -51,7 +51,7 @@ class LearnSection(Section):
 
 
 class MatchSection(Section):
-    """How its strength is measured: against copies of itself."""
+    """The measurement of its strength: against copies of itself."""
 
     games: Annotated[int, Field(ge=2, le=100_000, multiple_of=2)] = Field(
         400, description="games against each copy in an evaluation, half from either seat with the same dice"
@@ -76,16 +76,19 @@ class TDGammonScenario(Scenario):
 
     def outline(self) -> list[tuple[str, str]]:
         learn = self.learn
-        weights = sum(each.size for each in Network.drawn(learn.units, 0).weights())
+        weights = sum(each.size for each in Network.initialize(learn.units, 0).weights())
         return [
             ("Game", "Backgammon, without the doubling cube"),
-            ("Network", f"{INPUTS} inputs, {learn.units} hidden units, {OUTPUTS} outputs: {grouped(weights)} weights"),
+            (
+                "Network",
+                f"{INPUTS} inputs, {learn.units} hidden units, {OUTPUTS} outputs: {group_digits(weights)} weights",
+            ),
             ("Learner", f"TD(λ), α = {learn.alpha:g}, λ = {learn.lam:g}, greedy on both sides"),
-            ("Training", f"{grouped(learn.games)} games against itself"),
+            ("Training", f"{group_digits(learn.games)} games against itself"),
         ]
 
 
-class TDGammonExperiment(SmallExperiment):
+class TDGammonExperiment(UntimedExperiment):
     """See protocol.Experiment; in `scenario` nothing is "auto"."""
 
     def __init__(self, scenario: TDGammonScenario) -> None:
@@ -122,7 +125,7 @@ class TDGammonExperiment(SmallExperiment):
     # Evaluation, frames and facts
 
     def evaluate(self) -> Mapping[str, float]:
-        """Points a game against each copy of itself that is younger than it.
+        """Points a game against each earlier copy of itself.
 
         against/N                       against the copy of N games
         two_plies                       looking two plies ahead, against itself looking one ahead
@@ -132,20 +135,20 @@ class TDGammonExperiment(SmallExperiment):
         metrics: dict[str, float] = {}
         for age, copy in self.copies.items():
             if age < self.learner.games:
-                metrics |= measured(f"against/{age}", net, copy, match.games // 2, (1, 1))
+                metrics |= measure_points(f"against/{age}", net, copy, match.games // 2, (1, 1))
         if match.two_plies_games:
-            metrics |= measured("two_plies", net, net, match.two_plies_games // 2, (2, 1))
+            metrics |= measure_points("two_plies", net, net, match.two_plies_games // 2, (2, 1))
         return metrics
 
     def frame(self) -> Frame:
-        """The network, and what it makes of the fifteen opening rolls.
+        """The network, and its evaluation of the fifteen opening rolls.
 
         into, hidden, out, last   W₁ (198, H), b₁ (H), W₂ (H, 3), b₂ (3)
         openings (15)             points it expects after its best move with each roll      tokens "openings": the rolls
         start (3)                 y of the initial position
         next/delta (M, 3)         δ of the moves that it learns from next                   tokens "next": the moves
         next/trace (M)            ‖e‖ of them
-        next/change (M)           what they change of one weight, facts["followed"]
+        next/change (M)           their changes to one weight, facts["followed"]
         """
         net = self.learner.net
         ahead = next_moves(self.learner, MOVES_SHOWN)
@@ -165,10 +168,10 @@ class TDGammonExperiment(SmallExperiment):
             },
             tokens={
                 "openings": tuple(f"{high}-{low}" for high, low in OPENINGS),
-                "played": tuple(notation(moves(START, dice)[turned(reached)]) for dice, (reached, _) in best),
+                "played": tuple(notation(moves(START, dice)[swap_sides(reached)]) for dice, (reached, _) in best),
                 "start": OUTPUT_NAMES,
                 "into": NAMES,
-                "next": tuple(each.told() for each in ahead),
+                "next": tuple(each.describe() for each in ahead),
             },
             facts={
                 "game": "backgammon",
@@ -176,7 +179,7 @@ class TDGammonExperiment(SmallExperiment):
                 "alpha": self.learner.alpha,
                 "lam": self.learner.lam,
                 "seed": self.learner.seed,
-                "followed": why.named(*FOLLOWED),
+                "followed": why.name_of_weight(*FOLLOWED),
             },
         )
 
@@ -232,7 +235,7 @@ class TDGammonExperiment(SmallExperiment):
         self.step_count = int(state["step"])
 
 
-def measured(name: str, first: Network, second: Network, pairs: int, plies: tuple[int, int]) -> dict[str, float]:
+def measure_points(name: str, first: Network, second: Network, pairs: int, plies: tuple[int, int]) -> dict[str, float]:
     """Points a game of `first` over pairs of games with the same dice, and their interval."""
     seeds = np.repeat(MATCH_SEED + np.arange(pairs, dtype=np.uint64), 2)
     points = choice.match(first, second, seeds, plies).reshape(pairs, 2).mean(axis=1)
@@ -259,9 +262,9 @@ def learner_of(frame: Frame) -> TDGammon:
     return learner
 
 
-class TDGammonKind(SmallKind):
+class TDGammonKind(UntimedKind):
     name = "td-gammon"
-    title = "TD-Gammon: backgammon learned by self-play"
+    title = "TD-Gammon: backgammon learnt by self-play"
     schema = TDGammonScenario
     METRICS = (
         Metric("against/", "points a game", less=False),
@@ -282,7 +285,7 @@ class TDGammonKind(SmallKind):
         plies = 1 if looking is None else looking
         if plies not in (1, 2):
             raise LabError(f"{plies} plies are not possible; allowed: 1, 2")
-        games = grouped(int(kept.facts.get("games", 0)))
+        games = group_digits(int(kept.facts.get("games", 0)))
         return NetworkPlayer(f"TD-Gammon, {games} games{', 2 plies' if plies > 1 else ''}", network_of(kept), plies)
 
     def strength(self, scenario: TDGammonScenario, facts: Mapping[str, Any]) -> Strength | None:
@@ -308,9 +311,11 @@ class TDGammonKind(SmallKind):
             question, equation = COUNTED[name]
             learn = scenario.learn
             games = min(learn.games_per_step, learn.games - (step - 1) * learn.games_per_step)
-            operand = Operand("n", games, "games of this step, against itself")
-            question = f"{question} {values[name]:.4g}?"
-            return Explanation(question, equation, "G2", "counted", [operand], [Step(name, "", values[name])])
+            why = Explaining(f"{question} {values[name]:.4g}?", values[name])
+            why.equation(equation, "G2", "counted")
+            why.input("n", games, "games of this step, against itself")
+            why.measurement(name)
+            return why.result()
         of, bound = next(
             ((name.removesuffix(f"_{end}"), end) for end in ("low", "high") if name.endswith(f"_{end}")), (name, "")
         )
@@ -319,16 +324,17 @@ class TDGammonKind(SmallKind):
         match = scenario.match
         pairs, opponent = match.two_plies_games // 2, "itself, which looks one ply ahead and not two"
         if of != "two_plies":
-            pairs, opponent = match.games // 2, f"its copy of {grouped(int(of.removeprefix('against/')))} games"
-        played = Operand("n", pairs, "pairs of games with the same dice, one from either seat")
+            pairs, opponent = match.games // 2, f"its copy of {group_digits(int(of.removeprefix('against/')))} games"
         if bound:
-            return explain_bound(values, of, bound, opponent, played)
-        question = f"why {values[of]:+.3f} points a game against {opponent}?"
-        mean = Step("mean", "", values[of], f"of {several(2 * pairs, 'game')}")
-        return Explanation(question, "mean = Σ points of the pair / 2n", "G2", POINTS, [played], [mean])
+            return explain_bound(values, of, bound, opponent, pairs)
+        why = Explaining(f"why {values[of]:+.3f} points a game against {opponent}?", values[of])
+        why.equation("mean = Σ points of the pair / 2n", "G2", POINTS)
+        why.input("n", pairs, PAIRS)
+        why.measurement("mean", f"of {several(2 * pairs, 'game')}")
+        return why.result()
 
     def explain_frame(self, frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
-        """Explain what the network expects in the beginning, a weight, and the next moves that it learns from.
+        """Explain the network's value of the start, a weight, and the next moves that it learns from.
 
         LabError for another tensor.
         """
@@ -354,37 +360,37 @@ def ahead_of(frame: Frame, move: int) -> Learning:
     return next_moves(learner_of(frame), move + 1)[move]
 
 
-def explain_bound(values: Mapping[str, float], of: str, bound: str, opponent: str, played: Operand) -> Explanation:
+PAIRS = "pairs of games with the same dice, one from either seat"
+
+
+def explain_bound(values: Mapping[str, float], of: str, bound: str, opponent: str, n: int) -> Explanation:
     """Explain an end of the interval of points a game, from the mean and the width that were recorded."""
-    n, mean, value = int(str(played.value)), values[of], values[f"{of}_{bound}"]
+    mean, value = values[of], values[f"{of}_{bound}"]
     middle, t = n * mean / (n + 2), student_quantile(n + 2)
     sign = 1 if bound == "high" else -1
     s = sign * (value - middle) / t * (n + 2) ** 0.5
-    beyond = abs(value) == MOST_POINTS
-    steps = [computed("m", "{} · {} / ({} + 2)", lambda n, mean, again: n * mean / (again + 2), n, mean, n)]
-    if beyond:
-        steps.append(Step(bound, "", value, f"no game is worth more than {MOST_POINTS} points"))
-    else:
-        form = "{} + {} · {} / √({})" if bound == "high" else "{} − {} · {} / √({})"
-        steps.append(computed(bound, form, lambda m, t, s, n: m + sign * t * s / n**0.5, middle, t, s, n + 2))
-    return Explanation(
-        question=f"why {value:+.3f} as a bound of the points a game against {opponent}?",
-        equation="m ∓ t s / √(n + 2),  m = n mean / (n + 2)",
-        math="G2",
-        source=f"{POINTS}; Student's 95 % interval, with two more results imagined at either end, −3 and 3",
-        operands=[
-            played,
-            Operand("mean", mean, "points a game"),
-            Operand("t", t, "Student's, n + 1 degrees of freedom"),
-            *([] if beyond else [Operand("s", s, "deviation of the pairs' means, the imagined ones among them")]),
-        ],
-        steps=steps,
+    why = Explaining(f"why {value:+.3f} as a bound of the points a game against {opponent}?", value)
+    why.equation(
+        "m ∓ t s / √(n + 2),  m = n mean / (n + 2)",
+        "G2",
+        f"{POINTS}; Student's 95 % interval, with two more results imagined at either end, −3 and 3",
     )
+    why.input("n", n, PAIRS)
+    why.input("mean", mean, "points a game")
+    why.input("t", t, "Student's, n + 1 degrees of freedom")
+    why.compute("m", "{} · {} / ({} + 2)", lambda n, mean, again: n * mean / (again + 2), n, mean, n)
+    if abs(value) == MOST_POINTS:
+        why.measurement(bound, f"no game is worth more than {MOST_POINTS} points")
+    else:
+        why.input("s", s, "deviation of the pairs' means, the imagined ones among them")
+        form = "{} + {} · {} / √({})" if bound == "high" else "{} − {} · {} / √({})"
+        why.compute(bound, form, lambda m, t, s, n: m + sign * t * s / n**0.5, middle, t, s, n + 2)
+    return why.result()
 
 
 def expected_points(y: Sequence[float]) -> Step:
     """The equity of the outputs of a position."""
-    return computed(
+    return compute_step(
         "equity",
         "2 · {} + {} − {} − 1",
         lambda win, gammon, lost: 2 * win + gammon - lost - 1,
@@ -396,34 +402,31 @@ def expected_points(y: Sequence[float]) -> Step:
 def explain_output(net: Network, at: int) -> Explanation:
     """Explain an output for the initial position."""
     y = [float(each) for each in forward(net, inputs_of(START))[1]]
-    return Explanation(
-        question=f"why {y[at]:.4f} for {OUTPUT_NAMES[at]} in the initial position?",
-        equation="y = σ(W₂ᵀ σ(W₁ᵀx + b₁) + b₂)",
-        math="G2",
-        source="Tesauro 1992",
-        operands=[Operand("units", net.units, "hidden, of the network in this frame")],
-        steps=[Step("y", "", y, ", ".join(OUTPUT_NAMES))],
-        labels=OUTPUT_NAMES,
-        asked=at,
-        meaning=[expected_points(y)],
-    )
+    why = Explaining(f"why {y[at]:.4f} for {OUTPUT_NAMES[at]} in the initial position?", y[at], OUTPUT_NAMES, at)
+    why.equation("y = σ(W₂ᵀ σ(W₁ᵀx + b₁) + b₂)", "G2", "Tesauro 1992")
+    why.input("units", net.units, "hidden, of the network in this frame")
+    why.step("y", "", y, ", ".join(OUTPUT_NAMES))
+    why.means(expected_points(y))
+    return why.result()
 
 
 def explain_opening(net: Network, at: int) -> Explanation:
-    """Explain what the network expects after its best move with an opening roll."""
+    """Explain the network's value after its best move with an opening roll."""
     dice = OPENINGS[at]
     reached, _ = choice.best_after_state(net, START, dice)
     y = [float(each) for each in forward(net, inputs_of(reached))[1]]
-    told = f"{dice[0]}-{dice[1]}: {notation(moves(START, dice)[turned(reached)])}"
-    points = expected_points(y)
-    return Explanation(
-        question=f"why {-equity(np.array(y)):+.4f} points after {told}?",
-        equation="value = −equity(s′),  equity = 2·win + win gammon − lose gammon − 1",
-        math="G2",
-        source="Tesauro 1992; s′ is seen by the opponent, who is then to roll",
-        operands=[Operand("y(s′)", y, ", ".join(OUTPUT_NAMES))],
-        steps=[points, computed("value", "0 − {}", lambda expected: -expected, equity(np.array(y)))],
+    opening = f"{dice[0]}-{dice[1]}: {notation(moves(START, dice)[swap_sides(reached)])}"
+    there = equity(np.array(y))
+    why = Explaining(f"why {-there:+.4f} points after {opening}?", -there)
+    why.equation(
+        "value = −equity(s′),  equity = 2·win + win gammon − lose gammon − 1",
+        "G2",
+        "Tesauro 1992; s′ is seen by the opponent, who is then to roll",
     )
+    why.input("y(s′)", y, ", ".join(OUTPUT_NAMES))
+    why.steps.append(expected_points(y))
+    why.compute("value", "0 − {}", lambda expected: -expected, there)
+    return why.result()
 
 
 COUNTED = {

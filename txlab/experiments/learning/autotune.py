@@ -1,10 +1,10 @@
 """Decide the "auto" settings of [compute] by timing a few real training steps on this machine, for every kind.
 
-On a GPU all but `graphs` is known without a measurement.
+On a GPU only `cuda_graphs` needs a measurement.
 
-Notable: there are no tables of processors. The dtype, the attention kernel, the number of threads and what they share
-depend on each other and on the load of the machine: on an idle one, two threads in bfloat16 with matmul took 13.6 ms
-where float32 took 30; beside three busy processes one thread beat two. So: measure, keep the fastest, report why.
+Notable: there are no tables of processors. The dtype, the attention kernel, the number of threads and their division of
+work depend on each other and on the load of the machine: on an idle one, two threads in bfloat16 with matmul took 13.6
+ms where float32 took 30; next to three busy processes one thread beat two. So: measure, keep the fastest, report why.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from txlab.engine.device import choose_device, describe, synchronise
 from txlab.engine.transformer.blocks import Kernel
 from txlab.errors import one_line
 from txlab.experiments.learning.deadline import OutOfTime, deadline
-from txlab.experiments.learning.share import present_share
+from txlab.experiments.learning.parallel_strategy import current_strategy
 from txlab.experiments.learning.step_graph import StepGraph
-from txlab.experiments.learning.timing import LONG, WORTH, Dtype, Setting, Share, Trial, compare, spoken
+from txlab.experiments.learning.timing import LONG, WORTH, Dtype, Setting, ThreadMode, Trial, compare, format_duration
 from txlab.experiments.schema import Compute, Scenario
 
 Asking = TypeVar("Asking", bound=Scenario)
@@ -34,17 +34,17 @@ Seconds: TypeAlias = dict[Setting, float]  # per step
 BUDGET = 0.5  # seconds for all timed steps together; a slower model still gets a warm-up and one step per setting
 MOST_BUDGET = 8.0  # seconds for a long run: up to a thousandth of its duration is worth spending on its settings
 IN_A_ROW = 5  # steps of a GPU between two waits for it
-CLEARLY = 1.15  # bfloat16 loses precision, so it has to be this many times faster
+CLEARLY = 1.15  # bfloat16 loses precision, so it must be this many times faster
 
-COMPILING = 60.0  # seconds of wall time for each setting that is tried compiled
-FOR_TIMING = 0.2  # the share of them that is kept for timing what has been compiled
+COMPILING = 60.0  # seconds of wall time for compiling each setting that is tried
+FOR_TIMING = 0.2  # the share of them that is kept for timing the compiled step
 
 # The reasons for the settings of a resolved scenario, kept from `resolve` to `build`, which run in one process.
 _reasons: dict[str, list[str]] = {}
 
 
 def is_decided(compute: Compute) -> bool:
-    """Whether nothing is left to measure; neither `share` nor `graphs` alone is worth a measurement."""
+    """Whether measuring is unnecessary; `thread_mode` or `cuda_graphs` alone is not worth a measurement."""
     return "auto" not in (compute.device, compute.dtype, compute.attention, compute.compile) and compute.threads > 0
 
 
@@ -80,7 +80,7 @@ def resolve(
     if device.type == "cpu":
         compute, why = decide(asked, trial_of(scenario), say, uncompiled)
     else:
-        compute, why = known(asked, device, uncompiled)
+        compute, why = decide_for_gpu(asked, device, uncompiled)
         there = scenario.model_copy(update={"compute": compute})
         compute, reason = with_graphs(compute, device, lambda: trial_of(there), ungraphed)
         why.append(reason)
@@ -89,7 +89,7 @@ def resolve(
     return resolved
 
 
-def known(asked: Compute, device: torch.device, uncompiled: str = "") -> tuple[Compute, list[str]]:
+def decide_for_gpu(asked: Compute, device: torch.device, uncompiled: str = "") -> tuple[Compute, list[str]]:
     """The settings for a GPU, where nothing is timed: bfloat16 if supported, the fused kernel, compiled."""
     has_bfloat16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
     dtype = asked.dtype if asked.dtype != "auto" else "bfloat16" if has_bfloat16 else "float32"
@@ -102,32 +102,38 @@ def known(asked: Compute, device: torch.device, uncompiled: str = "") -> tuple[C
         f"{attention} attention: torch picks its fused kernel",
         f"compile {'on' if compile_it else 'off'}{f': {uncompiled}' if uncompiled and not compile_it else ''}",
     ]
-    found = {"device": str(device), "dtype": dtype, "attention": attention, "threads": threads, "compile": compile_it}
-    return asked.model_copy(update={**found, "share": "operations"}), why
+    settings = {
+        "device": str(device),
+        "dtype": dtype,
+        "attention": attention,
+        "threads": threads,
+        "compile": compile_it,
+    }
+    return asked.model_copy(update={**settings, "thread_mode": "operations"}), why
 
 
 def with_graphs(
     compute: Compute, device: torch.device, trial: Callable[[], Trial[Any]], ungraphed: str = ""
 ) -> tuple[Compute, str]:
-    """`compute` with `graphs` decided for a GPU, and why: by timing steps whose kernels are launched one by one, and
-    the same steps as one CUDA graph. They are timed without torch's compiler, which would take a minute."""
+    """`compute` with `cuda_graphs` decided for a GPU, and why: by timing steps whose kernels are launched one by one,
+    and the same steps as one CUDA graph. They are timed without torch's compiler, which would take a minute."""
     if device.type != "cuda":
         ungraphed = f"{device.type} has no CUDA graphs"
-    elif present_share().count > 1:
+    elif current_strategy().count > 1:
         ungraphed = "several processes add up their gradients"
-    elif compute.graphs != "auto":
-        return compute, f"graphs {'on' if compute.graphs else 'off'}: as asked"
+    elif compute.cuda_graphs != "auto":
+        return compute, f"graphs {'on' if compute.cuda_graphs else 'off'}: as asked"
     if ungraphed:
-        return compute.model_copy(update={"graphs": False}), f"graphs off: {ungraphed}"
+        return compute.model_copy(update={"cuda_graphs": False}), f"graphs off: {ungraphed}"
     try:
         tried = trial()
-        one_by_one, replayed = launched_and_replayed(tried, device, setting_of(compute))
+        one_by_one, replayed = time_launch_and_replay(tried, device, setting_of(compute))
     except Exception as error:  # memory, a driver, an operation that cannot be recorded, …
         reason = f"graphs off: they do not work here ({one_line(error)[:120]})"
-        return compute.model_copy(update={"graphs": False}), reason
+        return compute.model_copy(update={"cuda_graphs": False}), reason
     pays = replayed < WORTH * one_by_one
-    told = f"{1e3 * replayed:.2f} ms a step replayed, {1e3 * one_by_one:.2f} ms launched, both uncompiled{tried.scale}"
-    return compute.model_copy(update={"graphs": pays}), f"graphs {'on' if pays else 'off'}: {told}"
+    times = f"{1e3 * replayed:.2f} ms a step replayed, {1e3 * one_by_one:.2f} ms launched, both uncompiled{tried.scale}"
+    return compute.model_copy(update={"cuda_graphs": pays}), f"graphs {'on' if pays else 'off'}: {times}"
 
 
 def setting_of(compute: Compute) -> Setting:
@@ -135,7 +141,7 @@ def setting_of(compute: Compute) -> Setting:
     return Setting(cast(Dtype, compute.dtype), cast(Kernel, compute.attention), compute.threads)
 
 
-def launched_and_replayed(trial: Trial[Any], device: torch.device, setting: Setting) -> tuple[float, float]:
+def time_launch_and_replay(trial: Trial[Any], device: torch.device, setting: Setting) -> tuple[float, float]:
     """Seconds of a step whose kernels are launched one by one, and of one that is replayed as a CUDA graph.
 
     Raises RuntimeError if the step cannot be recorded. On a CPU both are the same step.
@@ -154,15 +160,15 @@ def launched_and_replayed(trial: Trial[Any], device: torch.device, setting: Sett
 
 def _quickest(step: Callable[..., Any], batch: Sequence[torch.Tensor], device: torch.device) -> float:
     """Seconds of one of several steps in a row, of the quickest of three rows, after a row that is not timed."""
-    found = inf
+    quickest = inf
     for row in range(4):
         synchronise(device)
         began = time.perf_counter()
         for _ in range(IN_A_ROW):
             step(*batch)
         synchronise(device)
-        found = min(found, (time.perf_counter() - began) / IN_A_ROW) if row else inf
-    return found
+        quickest = min(quickest, (time.perf_counter() - began) / IN_A_ROW) if row else inf
+    return quickest
 
 
 def decide(
@@ -183,9 +189,14 @@ def decide(
             compile_it = best.compiled
     finally:
         torch.set_num_threads(threads_before)
-    found: dict[str, object] = {"dtype": best.dtype, "attention": best.attention, "threads": best.threads}
-    found |= {"share": best.share, "device": "cpu", "compile": compile_it, "graphs": asked.graphs is True}
-    decided = asked.model_copy(update=found)
+    decisions: dict[str, object] = {"dtype": best.dtype, "attention": best.attention, "threads": best.threads}
+    decisions |= {
+        "thread_mode": best.thread_mode,
+        "device": "cpu",
+        "compile": compile_it,
+        "cuda_graphs": asked.cuda_graphs is True,
+    }
+    decided = asked.model_copy(update=decisions)
     why = [f"cpu: {'as asked' if asked.device == 'cpu' else 'torch sees no CUDA device here'} ({describe_cpu()})"]
     plain = replace(best, compiled=False)
     if plain in seconds:
@@ -205,8 +216,8 @@ def _search(asked: Compute, trial: Trial[Any], say: Callable[[str], None]) -> tu
     dtypes: tuple[Dtype, ...] = ("bfloat16", "float32") if asked.dtype == "auto" else (asked.dtype,)
     kernels: tuple[Kernel, ...] = ("matmul", "sdpa") if asked.attention == "auto" else (asked.attention,)
     thread_counts = [asked.threads] if asked.threads else _thread_counts()
-    # Threads come first, beginning with one, and sharing every operation last: beside busy processes such a step
-    # can take seconds, which would use up the time for the settings after it.
+    # Threads come first, beginning with one, and sharing every operation last: next to busy processes such a step can
+    # take seconds, which would use up the time for the settings after it.
     by_threads = [Setting(dtypes[-1], kernels[-1], *crew) for crew in _crews(asked, thread_counts, trial)]
     seconds = compare(trial, by_threads, 0.3 * BUDGET)
     if not seconds and len(dtypes) * len(kernels) > 1:
@@ -214,7 +225,8 @@ def _search(asked: Compute, trial: Trial[Any], say: Callable[[str], None]) -> tu
     expected = trial.steps * min(seconds.values(), default=0.0)
     budget = _budget(expected)
     if budget > 2:
-        say(f"timing the settings for {spoken(budget)}, since training will take about {spoken(expected)}")
+        length = format_duration(expected)
+        say(f"timing the settings for {format_duration(budget)}, since training will take about {length}")
     if budget > BUDGET:
         seconds.update(compare(trial, by_threads, 0.3 * budget, _rounds(budget)))
     crews = sorted(by_threads, key=lambda setting: seconds.get(setting, inf))
@@ -248,7 +260,7 @@ def describe_cpu() -> str:
 
 def own_cores() -> int:
     """The processors that there are for each of the processes that compute together on this machine."""
-    return max(1, cores() // present_share().beside)
+    return max(1, cores() // current_strategy().local_world_size)
 
 
 def _thread_counts() -> list[int]:
@@ -257,25 +269,25 @@ def _thread_counts() -> list[int]:
     return sorted({1 << n for n in range(most.bit_length())} | {most})
 
 
-def _crews(asked: Compute, counts: Sequence[int], trial: Trial[Any]) -> list[tuple[int, Share]]:
-    """(threads, what they share) worth timing: a batch is shared if it has a sequence for every thread and there is no
+def _crews(asked: Compute, counts: Sequence[int], trial: Trial[Any]) -> list[tuple[int, ThreadMode]]:
+    """(threads, division of work) worth timing: a batch is shared if it has a sequence for every thread and there is no
     dropout (see `batch_threads`)."""
     sharing = [threads for threads in counts if 1 < threads <= trial.sequences and not trial.dropout]
-    crews: list[tuple[int, Share]] = [(1, "operations")] if 1 in counts else []
-    if asked.share != "operations":
+    crews: list[tuple[int, ThreadMode]] = [(1, "operations")] if 1 in counts else []
+    if asked.thread_mode != "operations":
         crews += [(threads, "batch") for threads in sharing]
-    if asked.share != "batch" or len(crews) == 0:
+    if asked.thread_mode != "batch" or len(crews) == 0:
         crews += [(threads, "operations") for threads in counts if threads > 1]
     return crews
 
 
 def _fastest(seconds: dict[Setting, float]) -> Setting:
-    """The fastest, except that bfloat16 and the compiler have to be worth their cost."""
+    """The fastest, except that bfloat16 and the compiler must be worth their cost."""
 
-    def handicapped(setting: Setting) -> float:
+    def seconds_with_handicap(setting: Setting) -> float:
         return seconds[setting] * (CLEARLY if setting.dtype == "bfloat16" else 1) / (WORTH if setting.compiled else 1)
 
-    return min(seconds, key=handicapped)
+    return min(seconds, key=seconds_with_handicap)
 
 
 def _finalists(best: Setting, seconds: Seconds, by_crew: Seconds) -> list[Setting]:
@@ -288,21 +300,21 @@ def _finalists(best: Setting, seconds: Seconds, by_crew: Seconds) -> list[Settin
 
     seconds, by_crew  as `_search` returns them
     """
-    found = [best]
+    finalists = [best]
     if best.dtype != "bfloat16" and best in seconds:
         near = [s for s in seconds if s.dtype == "bfloat16" and seconds[s] < CLEARLY * seconds[best]]
-        found += sorted(near, key=seconds.__getitem__)[:1]
+        finalists += sorted(near, key=seconds.__getitem__)[:1]
     others = [
-        replace(setting, share=crew.share)
-        for setting in reversed(found)
+        replace(setting, thread_mode=crew.thread_mode)
+        for setting in reversed(finalists)
         for crew in by_crew
-        if crew.threads == setting.threads and crew.share != setting.share
+        if crew.threads == setting.threads and crew.thread_mode != setting.thread_mode
     ]
     behind = CLEARLY * min(by_crew.values())
     elsewhere = [crew for crew in by_crew if crew.threads != best.threads and by_crew[crew] < behind]
     for crew in sorted(elsewhere, key=by_crew.__getitem__)[:1]:
-        others.append(replace(found[-1], threads=crew.threads, share=crew.share))
-    return list(dict.fromkeys(found + others))
+        others.append(replace(finalists[-1], threads=crew.threads, thread_mode=crew.thread_mode))
+    return list(dict.fromkeys(finalists + others))
 
 
 def _with_compiler(
@@ -314,10 +326,15 @@ def _with_compiler(
     which ends at the time that the line names: on a busy machine compiling has taken eight times as long.
     """
     if expected < LONG:
-        return best, f"compile off: about {spoken(expected)} of training would not earn the compiler's wait back", {}
+        return (
+            best,
+            f"compile off: about {format_duration(expected)} of training would not earn the compiler's wait back",
+            {},
+        )
     by_compiler = [replace(setting, compiled=True) for setting in finalists[: int(expected / LONG)]]
     wait = "a minute" if len(by_compiler) == 1 else f"{len(by_compiler)} minutes"
-    say(f"trying torch's compiler on this shape, since training will take about {spoken(expected)}: up to {wait}")
+    length = format_duration(expected)
+    say(f"trying torch's compiler on this shape, since training will take about {length}: up to {wait}")
     began, longest = time.perf_counter(), COMPILING * len(by_compiler)
     ready: list[Setting] = []
     seconds: Seconds = {}
@@ -337,9 +354,11 @@ def _with_compiler(
     timed = [setting for setting in ready if setting in seconds]
     if not timed:
         what = "too slow to be compared" if ready else "not ready in time"
-        return best, f"compile off: {what}; tried for {took:.0f} s of at most {spoken(longest)}", {}
+        return best, f"compile off: {what}; tried for {took:.0f} s of at most {format_duration(longest)}", {}
     winner = _fastest(seconds)
     quickest = min(timed, key=seconds.__getitem__)
-    told = f"{1e3 * seconds[quickest]:.1f} ms a step compiled, {1e3 * seconds[best]:.1f} ms not; tried for {took:.0f} s"
+    times = (
+        f"{1e3 * seconds[quickest]:.1f} ms a step compiled, {1e3 * seconds[best]:.1f} ms not; tried for {took:.0f} s"
+    )
     others = {setting: seconds[setting] for setting in timed if setting != quickest}
-    return winner, f"compile {'on' if winner.compiled else 'off'}: {told}", others
+    return winner, f"compile {'on' if winner.compiled else 'off'}: {times}", others

@@ -2,7 +2,7 @@
 
 Notable: threads that share every operation synchronise after each of them, some hundred times a step, and wait for the
 slowest every time; threads that share the batch synchronise once. On two idle cores both take the same (4 layers of
-width 128 in bfloat16: 23 ms); beside three busy processes sharing the batch takes 64 ms a step instead of 163. The
+width 128 in bfloat16: 23 ms); next to three busy processes sharing the batch takes 64 ms a step instead of 163. The
 result does not depend on timing: each thread has its own gradients, and they are added in the order of the parts.
 """
 
@@ -43,8 +43,8 @@ class BatchThreads(Generic[Model]):
         """Return `work(model, *part)` for each part of the batch, in order.
 
         The first axis of each tensor of the batch indexes sequences; no part is empty.
-        `in_turn`: run the parts one after the other in this thread, for work that is compiled on the first call: what
-        interrupts the compiler then interrupts all of it.
+        `in_turn`: run the parts sequentially in this thread, for work that is compiled on the first call: an exception
+        in the compiler then stops all of it.
         """
         if self.pool is None:
             return [work(self.models[0], *batch)]
@@ -58,7 +58,7 @@ class BatchThreads(Generic[Model]):
             try:
                 first = work(*mine)
             finally:
-                wait(theirs)  # even if this part failed: no thread goes on after an error
+                wait(theirs)  # even if this part failed: no thread continues after an error
             return [first, *(future.result() for future in theirs)]
 
     def add_gradients(self) -> None:

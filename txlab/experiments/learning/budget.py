@@ -33,7 +33,7 @@ def budget_of(scenario: Any, model: nn.Module, shape: Any) -> Budget:
         *(["lower model.context"] if context else []),
         *(['set compute.dtype to "bfloat16"'] if compute.dtype == "float32" else []),
         *(['set compute.attention to "sdpa"'] if compute.attention == "matmul" else []),
-        *(["set compute.graphs to false"] if compute.graphs is True else []),
+        *(["set compute.cuda_graphs to false"] if compute.cuda_graphs is True else []),
         *(["lower model.layers or model.width"] if hasattr(scenario, "model") else []),
     ]
     return Budget(of, parts, lower)

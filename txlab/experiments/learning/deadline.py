@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-AGAIN = 0.25  # seconds: what is raised while a weak reference is cleared, for example, is lost
+AGAIN = 0.25  # seconds: an exception raised while a weak reference is cleared, for example, is lost
 
 
 class OutOfTime(BaseException):
@@ -17,7 +17,7 @@ class OutOfTime(BaseException):
 
 @contextmanager
 def deadline(seconds: float) -> Iterator[None]:
-    """Raise OutOfTime inside after so many seconds, in whatever Python code runs then.
+    """Raise OutOfTime in the running Python code after the given number of seconds.
 
     It interrupts the main thread, by a signal; elsewhere, where Python allows no handlers, there is no limit.
     """
@@ -35,6 +35,6 @@ def deadline(seconds: float) -> Iterator[None]:
     try:
         yield
     finally:
-        open_still = False  # before anything else: from here on nothing is raised
+        open_still = False  # first of all: from here on nothing is raised
         signal.setitimer(signal.ITIMER_REAL, *timer)
         signal.signal(signal.SIGALRM, handler if handler is not None else signal.SIG_DFL)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from txlab.engine.explain import Explanation, Operand, Step, computed, substituted
+from txlab.engine.explain import Explaining, Explanation, Step, compute_step
 from txlab.engine.intervals import share_interval
 from txlab.errors import LabError
 from txlab.experiments.learning.schema import clip_factor, factor
@@ -33,7 +33,7 @@ EXPLAINED = ("attention/pattern", "next/probability", "encoder/pattern", "decode
 
 @dataclass(frozen=True)
 class MeanLoss:
-    """What a loss is a mean of: its equation, its formula's number, what it is averaged over, and what is predicted."""
+    """The terms of a loss: its equation, its formula's number, the items averaged over, and the items predicted."""
 
     equation: str = "L = −(1/n) Σₜ ln p(xₜ | x₁ … xₜ₋₁)"
     math: str = "T9, R1"
@@ -42,10 +42,10 @@ class MeanLoss:
 
 
 def explain_attention(frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
-    """Explain `frame.tensors[tensor][index]`. LabError if the frame does not hold what the answer needs.
+    """Explain `frame.tensors[tensor][index]`. LabError if the frame lacks the data for it.
 
     attention/pattern   (layer, head, i, j): the row's softmax, from its q and k; so encoder/, decoder/, cross/pattern
-    next/probability    (i, rank): what the probability means in nats and bits
+    next/probability    (i, rank): the probability in nats and bits
     """
     if tensor not in EXPLAINED:
         raise LabError(f"{tensor} has no explanation; allowed: {', '.join(EXPLAINED)}")
@@ -82,10 +82,11 @@ def _weight(frame: Frame, site: str, layer: int, head: int, i: int, j: int) -> E
         for name in (f"{site}/query", f"{site}/key")
     )
     rows, columns = (frame.tokens.get(name, ()) for name in TOKENS[site])
-    return explain_weight(q, k, masks[named], i, j, columns, rows)
+    recorded = float(frame.tensors[f"{site}/pattern"][layer, head, i, j])
+    return explain_weight(q, k, masks[named], i, j, columns, rows, recorded)
 
 
-# A frame's fact "predicts": how a prediction relates to its position, what is predicted, and among what.
+# A frame's fact "predicts": how a prediction relates to its position, the item predicted, and the choices.
 PREDICTED = {
     "next": ("after", "next tokens", "the vocabulary"),
     "place": ("in the place of", "tokens", "the vocabulary"),
@@ -101,22 +102,16 @@ def _next_token(frame: Frame, i: int, rank: int) -> Explanation:
     after = repr(probe[i]) if i < len(probe) else f"position {i}"
     nats = -log(p) if p > 0 else float("inf")
     lead, things, among = PREDICTED.get(str(frame.facts.get("predicts")), PREDICTED["next"])
-    return Explanation(
-        question=f"why {p:.3g} for {names[rank]!r} {lead} {after}?",
-        equation="p(x) = exp(zₓ) / Σᵥ exp(zᵥ)",
-        math="F5, T9",
-        source="Becker-Kahn §4",
-        operands=[],
-        steps=[Step("p", "", shown[i].tolist(), f"the likeliest {things}; the softmax ran over all {among}")],
-        meaning=[
-            Step("zₓ − z₁", "ln p(x) − ln p(likeliest)", log(p / shown[i, 0]) if p > 0 else float("-inf"), "logits"),
-            Step("−ln p", f"−ln {p:.4g}", nats, "nats: the loss, if it is this one"),
-            Step("−log₂ p", f"−log₂ {p:.4g}", nats / log(2), "bits that it would then cost to say so"),
-            Step("shown", "Σ of those shown", float(shown[i].sum()), "the others have what remains"),
-        ],
-        labels=names,
-        asked=rank,
+    why = Explaining(f"why {p:.3g} for {names[rank]!r} {lead} {after}?", p, names, rank)
+    why.equation("p(x) = exp(zₓ) / Σᵥ exp(zᵥ)", "F5, T9", "Becker-Kahn §4")
+    why.step("p", "", shown[i].tolist(), f"the likeliest {things}; the softmax ran over all {among}")
+    why.means(
+        Step("zₓ − z₁", "ln p(x) − ln p(likeliest)", log(p / shown[i, 0]) if p > 0 else float("-inf"), "logits"),
+        Step("−ln p", f"−ln {p:.4g}", nats, "nats: the loss, if it is this one"),
+        Step("−log₂ p", f"−log₂ {p:.4g}", nats / log(2), "bits that it would then cost to say so"),
+        Step("shown", "Σ of those shown", float(shown[i].sum()), "the others have the rest"),
     )
+    return why.result()
 
 
 def explain_step(
@@ -155,162 +150,141 @@ def interval_steps(share: float, count: int) -> list[Step]:
 
 
 def explain_accuracy(name: str, scenario: Any, values: Mapping[str, float], facts: Mapping[str, Any]) -> Explanation:
-    """A share of right predictions, beside that of guessing evenly, and how far chance moves it."""
+    """A share of right predictions, compared with uniform guessing, and its chance variation."""
     share, what, many = values[name], ACCURACIES[name], choices_of(facts)
-    operands = [Operand("n", "all that are scored", what)]
-    meaning = [Step("wrong", f"1 − {share:.4f}", 1 - share)]
-    if many:
-        operands.append(Operand("V", many, "to choose from"))
-        meaning.append(Step("1 / V", f"1 / {many}", 1 / many, "by guessing evenly"))
     train = scenario.train
     count = {"accuracy": train.batch, "val_accuracy": train.batch * train.validation_batches}.get(name)
+    why = Explaining(f"what does an accuracy of {share:.4g} mean?", share)
+    source = "counted: the likeliest prediction is the right one, or not"
+    why.equation("accuracy = (1/n) Σ [argmax p = y]", "F5", source)
+    why.input("n", count or "all scored predictions", what)
+    why.measurement("accuracy", "counted")
+    why.means(Step("wrong", f"1 − {share:.4f}", 1 - share))
+    if many:
+        why.input("V", many, "to choose from")
+        why.means(Step("1 / V", f"1 / {many}", 1 / many, "by guessing evenly"))
     if count:
-        operands[0] = Operand("n", count, what)
-        meaning += interval_steps(share, count)
-    return Explanation(
-        question=f"what does an accuracy of {share:.4g} mean?",
-        equation="accuracy = (1/n) Σ [argmax p = y]",
-        math="F5",
-        source="counted: the likeliest prediction is the right one, or not",
-        operands=operands,
-        steps=[Step("accuracy", "", share, "counted")],
-        meaning=meaning,
-    )
+        why.means(*interval_steps(share, count))
+    return why.result()
 
 
 def choices_of(facts: Mapping[str, Any]) -> int | None:
     """How many classes or tokens a prediction chooses from, if that is known."""
     classes = facts.get("classes")
-    found: int | None = len(classes) if isinstance(classes, list) else facts.get("tokenizer", {}).get("vocabulary")
-    return found
+    count: int | None = len(classes) if isinstance(classes, list) else facts.get("tokenizer", {}).get("vocabulary")
+    return count
 
 
 def _learning_rate(scenario: Any, step: int, rate: float) -> Explanation:
     train = scenario.train
     share = factor(step, train.warmup, train.steps, train.final, train.decay)
-    # The peak may have been changed during the run; the row has the rate that was used.
-    turned = abs(rate - train.learning_rate * share) > 1e-9 * abs(rate) and share > 0
-    peak = rate / share if turned else train.learning_rate
+    why = Explaining(f"why a learning rate of {rate:.3g} at step {step}?", rate)
+    why.equation(
+        "η = η_peak · s(n),  s = n / W up to W, then f + (1 − f) · ½ (1 + cos(π (n − W) / (N − W)))",
+        "F3",
+        "Loshchilov & Hutter 2017, eq. 5, after linear warm-up",
+    )
+    why.input("η_peak", train.learning_rate, "train.learning_rate")
+    why.input("n", step, "this update")
+    why.input("W", train.warmup, "train.warmup")
+    why.input("N", train.steps, "train.steps")
+    why.input("f", train.final, "train.final")
     if step <= train.warmup:
-        line = Step("s", f"n / W = {step} / {train.warmup}", share, "linear warm-up")
+        why.step("s", f"n / W = {step} / {train.warmup}", share, "linear warm-up")
     elif train.decay == "constant":
-        line = Step("s", "1", share, "after warm-up the rate stays")
+        why.step("s", "1", share, "after warm-up the rate stays")
     else:
         place = f"({step} − {train.warmup}) / ({train.steps} − {train.warmup})"
-        line = Step("s", f"{train.final} + (1 − {train.final}) · ½ (1 + cos(π · {place}))", share, "cosine decay")
-    return Explanation(
-        question=f"why a learning rate of {rate:.3g} at step {step}?",
-        equation="η = η_peak · s(n),  s = n / W up to W, then f + (1 − f) · ½ (1 + cos(π (n − W) / (N − W)))",
-        math="F3",
-        source="Loshchilov & Hutter 2017, eq. 5, after linear warm-up",
-        operands=[
-            Operand("η_peak", peak, "changed while it ran" if turned else "train.learning_rate"),
-            Operand("n", step, "this update"),
-            Operand("W", train.warmup, "train.warmup"),
-            Operand("N", train.steps, "train.steps"),
-            Operand("f", train.final, "train.final"),
-        ],
-        steps=[line, computed("η", "{} · {}", mul, peak, share)],
-    )
+        why.step("s", f"{train.final} + (1 − {train.final}) · ½ (1 + cos(π · {place}))", share, "cosine decay")
+    why.compute("η", "{} · {}", mul, train.learning_rate, share)
+    return why.result(because="it was changed while it ran")
 
 
 def _gradient_norm(scenario: Any, step: int, norm: float) -> Explanation:
     clip = scenario.train.clip
     scale = clip_factor(norm, clip)
-    told = (
+    meaning = (
         "no clipping" if not clip else "larger than c: every gradient is scaled" if scale < 1 else "within c: untouched"
     )
-    return Explanation(
-        question=f"what did a gradient norm of {norm:.3g} do at step {step}?",
-        equation="g ← g · min(1, c / (‖g‖ + 10⁻⁶)),  ‖g‖ = √Σ g²",
-        math="F3",
-        source="Pascanu et al. 2013",
-        operands=[Operand("c", clip, "train.clip; 0 = no clipping (the log says if it was changed)")],
-        steps=[Step("‖g‖", "", norm, "over all parameters, before clipping")],
-        meaning=[
-            Step("scale", f"min(1, {clip:g} / {norm:.4g})" if clip else "1", scale, told),
-            computed("‖g‖ used", "{} · {}", mul, norm, scale),
-        ],
+    why = Explaining(f"what did a gradient norm of {norm:.3g} do at step {step}?", norm)
+    why.equation("g ← g · min(1, c / (‖g‖ + 10⁻⁶)),  ‖g‖ = √Σ g²", "F3", "Pascanu et al. 2013")
+    why.input("c", clip, "train.clip; 0 = no clipping (the log says if it was changed)")
+    why.measurement("‖g‖", "over all parameters, before clipping")
+    why.means(
+        Step("scale", f"min(1, {clip:g} / {norm:.4g})" if clip else "1", scale, meaning),
+        compute_step("‖g‖ used", "{} · {}", mul, norm, scale),
     )
+    return why.result()
 
 
 def explain_norm_of_updates(train: Any, norm: float, step: int, updates: int) -> Explanation:
     """The gradient norm of a step that consists of several updates."""
-    return Explanation(
-        question=f"what did a gradient norm of {norm:.3g} do at step {step}?",
-        equation="mean of ‖g‖ over the updates of the step,  g ← g · min(1, c / (‖g‖ + 10⁻⁶)) in each",
-        math="F3",
-        source="Pascanu et al. 2013",
-        operands=[
-            Operand("updates", updates, "of this step: epochs · minibatches"),
-            Operand("c", train.clip, "largest norm of an update; 0 = no clipping (the log says if it was changed)"),
-        ],
-        steps=[Step("‖g‖", "", norm, "before clipping; of several models √Σ ‖g‖², each clipped by its own")],
-    )
+    why = Explaining(f"what did a gradient norm of {norm:.3g} do at step {step}?", norm)
+    equation = "mean of ‖g‖ over the updates of the step,  g ← g · min(1, c / (‖g‖ + 10⁻⁶)) in each"
+    why.equation(equation, "F3", "Pascanu et al. 2013")
+    why.input("updates", updates, "of this step: epochs · minibatches")
+    why.input("c", train.clip, "largest norm of an update; 0 = no clipping (the log says if it was changed)")
+    why.measurement("‖g‖", "before clipping; of several models √Σ ‖g‖², each clipped by its own")
+    return why.result()
 
 
 def explain_sum(
     question: str, math: str, source: str, loss: float, terms: Sequence[tuple[str, str, float, float | None]]
 ) -> Explanation:
     """A loss as the sum of its terms (name, letter of its weight or "", weight, value); None = it has no such term."""
-    there = [(name, letter, weight, value) for name, letter, weight, value in terms if value is not None]
-    operands, steps, equation = [], [], ""
-    for name, letter, weight, value in there:
-        sign = "" if not equation else " − " if weight < 0 else " + "
-        equation += f"{sign}{letter} {name}" if letter else f"{sign}{name}"
-        operands.append(Operand(name, value))
+    why, equation, form = Explaining(question, loss), "", ""
+    parts: list[float] = []
+    signs: list[int] = []
+    for name, letter, weight, value in terms:
+        if value is None:
+            continue
+        sign = "" if not form else " − " if weight < 0 else " + "
+        equation, form = f"{equation}{sign}{letter} {name}".replace("  ", " "), f"{form}{sign}{{}}"
+        parts.append(abs(weight) * value)
+        signs.append(-1 if weight < 0 else 1)
+        why.input(name, value)
         if letter:
-            operands.append(Operand(letter, abs(weight), f"the weight of {name}"))
-            steps.append(computed(f"{letter} {name}", "{} · {}", mul, abs(weight), value))
-    parts = [abs(weight) * value for _, _, weight, value in there]
-    signs = [-1.0 if weight < 0 else 1.0 for _, _, weight, _ in there]
-    missing = loss - sum(map(mul, signs, parts))
-    if abs(missing) > 1e-4 * max(map(abs, [loss, *parts])):
-        steps.append(Step("not recorded", "L without these", missing, "by the version that made this run"))
-        parts, signs = [*parts, missing], [*signs, 1.0]
-    form = "{}" + "".join(" − {}" if sign < 0 else " + {}" for sign in signs[1:])
-    expression = substituted(form, lambda *each: sum(map(mul, signs, each)), *parts) if parts else ""
-    steps.append(Step("L", expression, loss, "means over the updates of this step"))
-    return Explanation(question, f"L = {equation}", math, source, operands, steps)
+            why.input(letter, abs(weight), f"the weight of {name}")
+            why.compute(f"{letter} {name}", "{} · {}", mul, abs(weight), value)
+    why.equation(f"L = {equation.strip()}", math, source)
+    if parts:
+        meaning = "means over the updates of this step"
+        why.compute("L", form, lambda *each: sum(map(mul, signs, each)), *parts, note=meaning)
+    else:
+        why.measurement("L")
+    return why.result(because="the version that made this run did not record all of its terms")
 
 
 def explain_loss(
     scenario: Any, mean: MeanLoss, name: str, values: Mapping[str, float], facts: Mapping[str, Any]
 ) -> Explanation:
-    """What a loss in nats means: perplexity, bits, and the loss of a uniform guess."""
+    """The meaning of a loss in nats: perplexity, bits, and the loss of a uniform guess."""
     loss, equation, over, things = values[name], mean.equation, mean.over, mean.things
     many = choices_of(facts)
     unseen = "the unseen pairs" if "unseen_pairs" in facts.get("corpus", {}) else "validation"
     of = unseen if name == "val_loss" else "this batch"
-    operands = []
+    why = Explaining(f"what does a loss of {loss:.4g} nats mean?", loss)
     smoothing = getattr(scenario.train, "label_smoothing", 0.0) if name == "loss" else 0.0
     if smoothing:
         equation = "L = −(1/n) Σₜ Σᵥ q(v) ln p(v | y₁ … yₜ₋₁, x),  q(v) = (1 − s) · [v = yₜ] + s / V"
-        operands.append(Operand("s", smoothing, "train.label_smoothing (the log says if it was changed)"))
-        meaning = _smoothed(loss, smoothing, many) if many else []
+        why.input("s", smoothing, "train.label_smoothing (the log says if it was changed)")
+        why.means(*(_explain_smoothing(loss, smoothing, many) if many else []))
     else:
-        meaning = [
-            computed(
-                "exp L", "exp({})", exp, min(loss, 700.0), note=f"perplexity: as unsure as among so many {things}"
-            ),
-            computed("L / ln 2", "{} / {}", truediv, loss, log(2), note=f"bits for each of {over}"),
-        ]
+        unsure = f"perplexity: as unsure as among that many {things}"
+        why.means(
+            compute_step("exp L", "exp({})", exp, min(loss, 700.0), note=unsure),
+            compute_step("L / ln 2", "{} / {}", truediv, loss, log(2), note=f"bits for each of {over}"),
+        )
     if many:
-        operands.append(Operand("V", many, things + (" in the vocabulary" if things == "tokens" else "")))
-        meaning.append(Step("ln V", f"ln {many}", log(many), f"the loss of guessing evenly among all {things}"))
-    return Explanation(
-        question=f"what does a loss of {loss:.4g} nats mean?",
-        equation=equation,
-        math=mean.math,
-        source="Szegedy et al. 2016, §7" if smoothing else "Mehlig",
-        operands=operands,
-        steps=[Step("L", "", loss, f"mean over {over} of {of}, in nats")],
-        meaning=meaning,
-    )
+        why.input("V", many, things + (" in the vocabulary" if things == "tokens" else ""))
+        why.means(Step("ln V", f"ln {many}", log(many), f"the loss of guessing evenly among all {things}"))
+    why.equation(equation, mean.math, "Szegedy et al. 2016, §7" if smoothing else "Mehlig")
+    why.measurement("L", f"mean over {over} of {of}, in nats")
+    return why.result()
 
 
-def _smoothed(loss: float, s: float, V: int) -> list[Step]:
-    """What a loss with label smoothing means: its distance from the minimum, and the perplexity it allows.
+def _explain_smoothing(loss: float, s: float, V: int) -> list[Step]:
+    """The meaning of a loss with label smoothing: its distance from the minimum, and the perplexity it allows.
 
     With u = −ln p(yₜ) the loss of a token is at least f(u) = q(yₜ) u − (1 − q(yₜ)) ln((1 − e⁻ᵘ) / (V − 1)), reached if
     all others have the same share. f is convex, so the mean of u is at most the larger u with f(u) = L.
@@ -321,7 +295,7 @@ def _smoothed(loss: float, s: float, V: int) -> list[Step]:
         Step(
             "H(q)", f"−{right:.4g} ln {right:.4g} − {1 - right:.4g} ln({s:g} / {V})", least, "the least L can be: p = q"
         ),
-        computed("L − H(q)", "{} − {}", sub, loss, least, note="KL(q ‖ p): what is left to learn, in nats"),
+        compute_step("L − H(q)", "{} − {}", sub, loss, least, note="KL(q ‖ p): the excess loss, in nats"),
     ]
     if loss < least - 1e-6:  # s was not the scenario's
         return steps[:1]
@@ -343,22 +317,15 @@ def explain_bits_per_byte(values: Mapping[str, float], facts: Mapping[str, Any])
         return None
     # Without run.json, the length of a token follows from the two metrics of one evaluation.
     length = float(known) if known else loss / log(2) / bits
-    return Explanation(
-        question=f"why {bits:.4f} bits per byte?",
-        equation="bits per byte = L / ln 2 / (bytes per token)",
-        math="T9",
-        source="Gao et al. 2020, §3.1",
-        operands=[
-            Operand("L", loss, "val_loss, nats a token"),
-            Operand("bytes per token", length, "over the validation tokens that are scored"),
-        ],
-        steps=[
-            computed("bits per token", "{} / {}", truediv, loss, log(2)),
-            computed("bits per byte", "{} / {}", truediv, loss / log(2), length),
-        ],
-        meaning=[
-            computed(
-                "of 8", "{} / {}", truediv, bits, 8, note="share of its size that an ideal coder with this model needs"
-            ),
-        ],
+    why = Explaining(f"why {bits:.4f} bits per byte?", bits)
+    why.equation("bits per byte = L / ln 2 / (bytes per token)", "T9", "Gao et al. 2020, §3.1")
+    why.input("L", loss, "val_loss, nats a token")
+    why.input("bytes per token", length, "over the validation tokens that are scored")
+    why.compute("bits per token", "{} / {}", truediv, loss, log(2))
+    why.compute("bits per byte", "{} / {}", truediv, loss / log(2), length)
+    why.means(
+        compute_step(
+            "of 8", "{} / {}", truediv, bits, 8, note="share of its size that an ideal coder with this model needs"
+        )
     )
+    return why.result()

@@ -1,7 +1,7 @@
 """Whether this machine can hold and train a model at all, from the computed size of its shape (MATH T11).
 
-The bounds are generous, so that only what is hopeless is refused: the least memory that training takes, and the speed
-that no machine of today exceeds.
+The bounds are generous, so that only hopeless cases are refused: the least memory that training takes, and a speed
+beyond any machine of today.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from txlab.errors import LabError
-from txlab.experiments.schema import grouped
+from txlab.experiments.schema import group_digits
 
 if TYPE_CHECKING:
     from txlab.engine.recurrent.translation import RecurrentTranslatorShape
@@ -51,7 +51,7 @@ def require_possible(scenario: Any, shape: AnyShape | RecurrentTranslatorShape) 
     smaller = "smaller: model.layers, model.width, model.context, train.batch"
     if needed > there:
         raise LabError(
-            f"a model of {grouped(cost.parameters)} parameters in {grouped(layers)} layers needs at least "
+            f"a model of {group_digits(cost.parameters)} parameters in {group_digits(layers)} layers needs at least "
             f"{gigabytes(needed)} GB while it learns, and {'the GPU' if is_gpu else 'this machine'} has "
             f"{gigabytes(there)} GB; {smaller}"
         )
@@ -59,10 +59,10 @@ def require_possible(scenario: Any, shape: AnyShape | RecurrentTranslatorShape) 
     years = work / (FASTEST[device.type] * (cores() if device.type == "cpu" else 1)) / (365.25 * 86400)
     if years > YEARS:
         raise LabError(
-            f"train.steps = {train.steps} would take more than {grouped(int(years))} years here "
+            f"train.steps = {train.steps} would take more than {group_digits(int(years))} years here "
             f"({work / train.steps:.1e} FLOPs a step); allowed: at most {YEARS} years; {smaller}, train.steps"
         )
 
 
 def gigabytes(size: int) -> str:
-    return grouped(-(-size // 10**9))
+    return group_digits(-(-size // 10**9))

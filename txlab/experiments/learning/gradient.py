@@ -1,15 +1,15 @@
 """Training by gradient descent: each update, and the state needed to resume (MATH F3).
 
-A subclass defines `gradients(update)`, which calls `backward` and returns what it measured; or, if that depends on
-tensors of one shape alone, `batch_of(update)` and `gradients_of(*batch)`: then batches are made ahead on a GPU, and
+A subclass defines `gradients(update)`, which calls `backward` and returns its measurements; or, if that depends on
+tensors of one shape alone, `batch_of(update)` and `gradients_of(*batch)`: then batches are prefetched on a GPU, and
 whole steps can be CUDA graphs. This class does the rest: the schedule, clipping, AdamW, refusing updates that are not
-finite, adjustable parameters, and the checkpoint.
-Parameters keep their ordinary `.grad`, so any torch.optim optimizer and any data-parallel wrapper fit.
+finite, adjustable parameters, and the checkpoint. Parameters keep their ordinary `.grad`, so any torch.optim optimizer
+and any data-parallel wrapper fit.
 
 Notable: nothing random is saved. The batch and the dropout masks of update n are functions of (seed, n), so a
 checkpoint is weights, the optimizers' moments, the number of updates, and the adjusted parameters. An update that
-would write a NaN into the weights is refused before they are touched: at once on a CPU; on a GPU, without waiting for
-it, by a flag on the device that fused optimizers read and `verify` reports.
+would write a NaN into the weights is refused before they are touched: immediately on a CPU; on a GPU, without waiting
+for it, by a flag on the device that fused optimizers read and `verify` reports.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from txlab.engine.transformer.blocks import Kernel
 from txlab.engine.transformer.former_names import current_name
 from txlab.errors import LabError, nearest
 from txlab.experiments.learning.batch_threads import BatchThreads
+from txlab.experiments.learning.graphed_step import GraphedStep
+from txlab.experiments.learning.parallel_strategy import current_strategy
 from txlab.experiments.learning.prefetch import Prefetch
 from txlab.experiments.learning.schema import Optimizer as OptimizerSettings
 from txlab.experiments.learning.schema import clip_factor, factor
-from txlab.experiments.learning.share import present_share
-from txlab.experiments.learning.whole_steps import WholeSteps
 from txlab.experiments.protocol import Adjustable, Budget, Frame, NotFinite, Sample, State
 from txlab.experiments.randomness import derived_seed
 from txlab.experiments.schema import Compute
 
 Model = TypeVar("Model", bound=nn.Module)
 Part = TypeVar("Part")
-Measured: TypeAlias = dict[str, Tensor]  # "loss": the mean over what is scored in a batch; and anything else measured
+Measured: TypeAlias = dict[str, Tensor]  # "loss": the mean over the scored items of a batch; and other measurements
 HIGHEST = {"lr": 10.0, "clip": 1e6, "weight_decay": 100.0, "dropout": 0.95}
 
 
@@ -98,14 +98,14 @@ class GradientExperiment(Generic[Model]):
         train, compute = scenario.train, scenario.compute
         self.scenario = scenario
         self.device = choose_device(compute.device)
-        self.share, self.make = present_share(), make
-        self.model: Model = self.share.placed(self.made().to(self.device))
+        self.strategy, self.make = current_strategy(), make
+        self.model: Model = self.strategy.place_model(self.initial_model().to(self.device))
         self.optimizers: Sequence[Optimizer] = self.make_optimizers()
         fused = all(optimizer.defaults.get("fused") for optimizer in self.optimizers)
-        self.tells_late = self.device.type == "cuda" and fused
+        self.checks_async = self.device.type == "cuda" and fused
         in_batches = type(self).batch_of is not GradientExperiment.batch_of
         self.batches = Prefetch(self.batch_of, self.device, in_batches)
-        self.threads = BatchThreads(self.model, compute.threads if compute.share == "batch" else 1)
+        self.threads = BatchThreads(self.model, compute.threads if compute.thread_mode == "batch" else 1)
         self.how: tuple[Kernel, torch.dtype] = (cast(Kernel, compute.attention), DTYPES[compute.dtype])
         self.to_compile = compute.compile is True
         self.why: list[str] = []
@@ -121,11 +121,11 @@ class GradientExperiment(Generic[Model]):
         self.step_count = 0
         self.refused = torch.zeros((), device=self.device)
         self.first_refused = torch.full((), -1, device=self.device)
-        self.whole = None
-        if compute.graphs is True and in_batches and fused and self.share.count == 1:
-            self.whole, self.tells_late = WholeSteps(self), True
+        self.graphed_step = None
+        if compute.cuda_graphs is True and in_batches and fused and self.strategy.count == 1:
+            self.graphed_step, self.checks_async = GraphedStep(self), True
 
-    def made(self) -> Model:
+    def initial_model(self) -> Model:
         """The model before its first update."""
         # The constructors of torch's modules draw from the global generator, whose state is restored.
         with torch.random.fork_rng(devices=[]):
@@ -150,7 +150,7 @@ class GradientExperiment(Generic[Model]):
         raise NotImplementedError
 
     def gradients_of(self, *batch: Tensor) -> Measured:
-        """As `gradients`, from these tensors on the device and from nothing else that changes but `adjusted`."""
+        """As `gradients`, from these tensors on the device and no other changing state than `adjusted`."""
         raise NotImplementedError
 
     def evaluate(self) -> Mapping[str, float | Tensor]:
@@ -169,7 +169,7 @@ class GradientExperiment(Generic[Model]):
         loss       of this batch, before the update
         grad_norm  ‖g‖ before clipping; of several optimizers √Σ‖g‖²
         """
-        metrics = self.whole.step() if self.whole else self.update(self.gradients)
+        metrics = self.graphed_step.step() if self.graphed_step else self.update(self.gradients)
         if self.step_count < self.steps:
             self.batches.prepare(self.step_count + 1)
         return metrics
@@ -177,11 +177,11 @@ class GradientExperiment(Generic[Model]):
     def update(self, gradients: Callable[[int], Measured]) -> Mapping[str, float | Tensor]:
         """Update all optimizers with the gradients that `gradients(number of the update)` leaves."""
         update = self.step_count + 1
-        measured, norms = self.measured_with_norms(gradients, update)
+        measured, norms = self.measure_with_norms(gradients, update)
         loss, norm = measured["loss"], norms[0] if len(norms) == 1 else torch.stack(norms).norm()
         rate = self.learning_rate(update)
         metrics: dict[str, float | Tensor] = {"loss": loss, "lr": rate, "grad_norm": norm, **measured}
-        if self.tells_late:
+        if self.checks_async:
             self.watch(loss, norm, update)
         else:
             metrics = {name: float(value) for name, value in metrics.items()}
@@ -197,25 +197,25 @@ class GradientExperiment(Generic[Model]):
             self._clip(optimizer, norm, self.adjusted["clip"])
             for group in optimizer.param_groups:
                 group["lr"] = rate * group["lr_scale"] if "lr_scale" in group else rate
-            if self.tells_late:
+            if self.checks_async:
                 optimizer.found_inf = self.refused  # type: ignore[attr-defined]  # a fused optimizer skips the step
             optimizer.step()
 
     def notes(self) -> Sequence[str]:
-        """What a person should know and has not been told."""
-        return self.whole.notes() if self.whole else ()
+        """Notes for the user that have not been shown yet."""
+        return self.graphed_step.notes() if self.graphed_step else ()
 
     def update_on(self, parts: Iterable[Part], gradients: Callable[[Part], Measured]) -> dict[str, float | Tensor]:
-        """Make one step of several updates, one for each part; return the means of what the updates measured."""
+        """Make one step of several updates, one for each part; return the means of the updates' measurements."""
         number = self.step_count
-        found: dict[str, list[float]] = {}
+        measured: dict[str, list[float]] = {}
         for part in parts:
-            self.step_count = number  # the schedule, and what is said of an update that is refused, are of the step
+            self.step_count = number  # the schedule, and the message about a refused update, refer to the step
             for name, value in self.update(lambda _, part=part: gradients(part)).items():  # type: ignore[misc]
-                found.setdefault(name, []).append(float(value))
-        return {name: sum(values) / len(values) for name, values in found.items()}
+                measured.setdefault(name, []).append(float(value))
+        return {name: sum(values) / len(values) for name, values in measured.items()}
 
-    def measured_with_norms(
+    def measure_with_norms(
         self, gradients: Callable[[int], Measured], update: int = 0
     ) -> tuple[Measured, list[Tensor]]:
         """The measurements, and ‖g‖ of each optimizer. A parameter that the loss does not reach gets zeros.
@@ -226,23 +226,25 @@ class GradientExperiment(Generic[Model]):
             self.seed_dropout(update)
         for parameter in self.model.parameters():
             parameter.grad = None
-        with self.share.splitting(self.model):
+        with self.strategy.split_rows(self.model):
             measured = gradients(update)
         self.threads.add_gradients()
         for parameter in self.model.parameters():
             if parameter.grad is None and parameter.requires_grad:
                 parameter.grad = torch.zeros_like(parameter)
-        self.share.add_gradients(self.model.parameters())
+        self.strategy.reduce_gradients(self.model.parameters())
         flat = [torch.cat([gradient.flatten() for gradient in self._gradients(each)]) for each in self.optimizers]
-        return measured, [self.share.norm(torch.linalg.vector_norm(each)) for each in flat]
+        return measured, [self.strategy.global_norm(torch.linalg.vector_norm(each)) for each in flat]
 
     def _gradients(self, optimizer: Optimizer) -> list[Tensor]:
-        """The gradients of an optimizer's parameters, as far as they lie here."""
-        return [self.share.here(cast(Tensor, p.grad)) for group in optimizer.param_groups for p in group["params"]]
+        """The local gradients of an optimizer's parameters."""
+        return [
+            self.strategy.local_shard(cast(Tensor, p.grad)) for group in optimizer.param_groups for p in group["params"]
+        ]
 
     def _clip(self, optimizer: Optimizer, norm: Tensor, clip: float) -> None:
         """Scale gradients by `clip_factor`; on a GPU the factor is computed on the device, without waiting."""
-        if self.tells_late:
+        if self.checks_async:
             scale: Tensor | float = (clip / (norm + 1e-6)).clamp(max=1.0) if clip else 1.0
         else:
             scale = clip_factor(float(norm), clip)
@@ -257,7 +259,7 @@ class GradientExperiment(Generic[Model]):
     def seed_dropout(self, update: int, purpose: str = "dropout") -> None:
         """The masks of update n are a function of (seed, n), and of the process, whose rows are others."""
         if self.adjusted.get("dropout", 0.0) > 0:
-            purpose = f"{purpose} of process {self.share.rank}" if self.share.rank else purpose
+            purpose = f"{purpose} of process {self.strategy.rank}" if self.strategy.rank else purpose
             torch.manual_seed(derived_seed(self.scenario.seed, purpose, update))
 
     def accumulate(self, work: Callable[..., Measured], micro_batches: Iterable[Sequence[Tensor]]) -> Measured:
@@ -268,7 +270,7 @@ class GradientExperiment(Generic[Model]):
         """
         dropout = self.adjusted.get("dropout", 0.0) > 0
         total: Measured = {}
-        for tensors in map(self.share.part, micro_batches):
+        for tensors in map(self.strategy.local_rows, micro_batches):
             # Dropout draws from one generator, in one order, so with dropout the batch is not split between threads.
             parts = (
                 [work(self.model, *tensors)] if dropout else self.threads.each(work, *tensors, in_turn=self.to_compile)
@@ -277,7 +279,7 @@ class GradientExperiment(Generic[Model]):
             for part in parts:
                 for name, value in part.items():
                     total[name] = total[name] + value if name in total else value
-        return self.share.summed(total)
+        return self.strategy.sum_measured(total)
 
     # Refusing updates that are not finite
 
@@ -285,18 +287,22 @@ class GradientExperiment(Generic[Model]):
         """Raise NotFinite naming the loss, else the first gradient that is not finite, else the norm."""
         name, value = "loss", loss
         if isfinite(float(loss)):
-            found = [(name, self.share.here(p.grad)) for name, p in self.model.named_parameters() if p.grad is not None]
-            bad = self.share.anywhere(torch.stack([~gradient.isfinite().all() for _, gradient in found]))
+            gradients = [
+                (name, self.strategy.local_shard(p.grad))
+                for name, p in self.model.named_parameters()
+                if p.grad is not None
+            ]
+            bad = self.strategy.any_rank(torch.stack([~gradient.isfinite().all() for _, gradient in gradients]))
             if not bool(bad.any()):
                 raise NotFinite(update, "grad_norm", "Infinity")
-            name, gradient = found[int(bad.int().argmax())]
-            # The element itself may lie in another process.
+            name, gradient = gradients[int(bad.int().argmax())]
+            # The element itself may be in another process.
             name, value = f"the gradient of {name}", next(iter(gradient[~gradient.isfinite()]), torch.tensor(torch.nan))
         number = float(value)
         raise NotFinite(update, name, "NaN" if number != number else "Infinity" if number > 0 else "-Infinity")
 
     def watch(self, loss: Tensor, norm: Tensor, update: int | Tensor) -> None:
-        """Note on the device whether this update has to be refused: two scalars, read without waiting for each step.
+        """Note on the device whether this update must be refused: two scalars, read without waiting for each step.
 
         They are written in place, because a recorded step has their addresses.
         """
@@ -314,11 +320,11 @@ class GradientExperiment(Generic[Model]):
 
         The weights are still those before that update, and `step_count` is set back to it.
         """
-        refused = int(self.first_refused) if self.tells_late else -1
+        refused = int(self.first_refused) if self.checks_async else -1
         if refused < 0:
             return
         self.step_count = refused - 1
-        measured, _ = self.measured_with_norms(self.gradients, refused)
+        measured, _ = self.measure_with_norms(self.gradients, refused)
         self.watch_anew()
         self.refuse(refused, measured["loss"])
 
@@ -394,7 +400,7 @@ class GradientExperiment(Generic[Model]):
         }
 
     def load_state_dict(self, state: State) -> None:
-        """Restore a state from `state_dict`. LabError if it belongs to another model shape."""
+        """Restore a state from `state_dict`. LabError if it is of another model shape."""
         load_weights(self.model, state["model"])
         saved = {current_name(name): moments for name, moments in state["optimizer"].items()}
         names = {p: name for name, p in self.model.named_parameters()}
@@ -403,8 +409,8 @@ class GradientExperiment(Generic[Model]):
                 optimizer.state.pop(p, None)
                 if moments := saved.get(names[p]):
                     optimizer.state[p] = {key: self._put_back(value, p) for key, value in moments.items()}
-        if self.whole:
-            self.whole.graph.forget()  # it has the addresses of the moments before
+        if self.graphed_step:
+            self.graphed_step.graph.forget()  # it has the addresses of the moments before
         self.watch_anew()
         for name, value in state["adjusted"].items():
             self.adjust(name, value)
@@ -416,22 +422,22 @@ class GradientExperiment(Generic[Model]):
         if not isinstance(value, Tensor):
             return value
         there = value.clone().to(parameter.device)
-        return self.share.laid_out(there, parameter) if value.shape == parameter.shape else there
+        return self.strategy.distribute_like(there, parameter) if value.shape == parameter.shape else there
 
     def put_together(self) -> AbstractContextManager[None]:
-        """Within it, the model's parameters lie in this process as a whole: for inspection, and where it writes."""
-        return self.share.whole(self.model)
+        """Within it, this process holds the whole of the model's parameters: for inspection and saving."""
+        return self.strategy.unshard(self.model)
 
-    def learnt(self) -> Model:
+    def full_model(self) -> Model:
         """The model with all of its parameters in this process."""
-        return self.share.copied(self.model, lambda: self.made().to(self.device))
+        return self.strategy.full_copy(self.model, lambda: self.initial_model().to(self.device))
 
     def start_from(self, weights: Mapping[str, Tensor]) -> None:
-        """Start from these weights instead of random ones, with no updates made and nothing else taken over."""
+        """Start from these weights instead of random ones, with no updates made and no other state."""
         load_weights(self.model, weights)
 
 
-def made_again(make: Callable[[], Model], weights: Mapping[str, Tensor]) -> Model:
+def rebuild_model(make: Callable[[], Model], weights: Mapping[str, Tensor]) -> Model:
     """The model of a checkpoint, in eval mode. LabError if its weights do not fit the scenario's shape."""
     with torch.random.fork_rng(devices=[]):
         model = make()
@@ -452,5 +458,5 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
             raise LabError(f"the checkpoint's {name} {tuple(tensor.shape)} does not fit this scenario's [model]")
     if shapes:
         raise LabError(f"the checkpoint lacks {next(iter(shapes))}, which this scenario's [model] has")
-    share = present_share()
-    model.load_state_dict({name: share.laid_out(tensor, own[name]) for name, tensor in weights.items()})
+    share = current_strategy()
+    model.load_state_dict({name: share.distribute_like(tensor, own[name]) for name, tensor in weights.items()})

@@ -1,7 +1,7 @@
-"""What the program needs to know about every kind trained by gradients: the size of its model and the cost of a step
+"""The interface of kinds trained by gradients to the program: the size of the model and the cost of a step
 (MATH F3, T8–T11, T14).
 
-Sizes are computed before anything has run: nothing is allocated and no text is read; if a size depends on the text, a
+Sizes are computed before running: nothing is allocated and no text is read; if a size depends on the text, a
 LabError says so. torch is imported inside functions.
 """
 
@@ -13,7 +13,7 @@ from importlib import import_module
 from math import isfinite
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.explain import Explaining, Explanation, Operand, Step
 from txlab.errors import LabError
 from txlab.experiments.kind import Kind
 from txlab.experiments.learning.explanations import MeanLoss, explain_step
@@ -38,10 +38,10 @@ LOSSES = (
 class GradientKind(Kind):
     """A kind trained by gradients.
 
-    mean        what its loss is a mean of
-    uncompiled  why torch's compiler is not tried unless asked for; "" = it is tried if training is long
+    mean        the terms that its loss is a mean of
+    uncompiled  why torch's compiler is not tried unless requested; "" = it is tried if training is long
     ungraphed   why its whole steps cannot be CUDA graphs; "" = they can
-    unfit       what it cannot be asked for, and why; "" = it can
+    unfit       the settings that it does not support, and why; "" = none
     """
 
     METRICS: ClassVar[Sequence[Metric]] = LOSSES
@@ -62,12 +62,12 @@ class GradientKind(Kind):
 
         if self.unfit and scenario.compute.compile is True:
             raise LabError(f"compute.compile = true is not for {self.unfit}; allowed: auto, false")
-        if self.ungraphed and scenario.compute.graphs is True:
-            raise LabError(f"compute.graphs = true is not for {self.name}: {self.ungraphed}; allowed: auto, false")
+        if self.ungraphed and scenario.compute.cuda_graphs is True:
+            raise LabError(f"compute.cuda_graphs = true is not for {self.name}: {self.ungraphed}; allowed: auto, false")
         uncompiled = self.uncompiled
         if scenario.compute.processes > 1 and scenario.compute.parallel == "fsdp":
             uncompiled = "blocks are put together while they compute"
-            shared = scenario.compute.model_copy(update={"share": "operations"})
+            shared = scenario.compute.model_copy(update={"thread_mode": "operations"})
             scenario = scenario.model_copy(update={"compute": shared})
         return super().resolve(resolve(scenario, self.mathematics().trial_of, say, uncompiled, self.ungraphed))
 
@@ -110,7 +110,7 @@ class GradientKind(Kind):
         data: Any = getattr(scenario, "data", None)
         try:
             shape = self.shape_of(scenario)
-        except LabError:  # what is not known yet is the vocabulary: that of bytes is among the smallest
+        except LabError:  # only the vocabulary is unknown: that of bytes is among the smallest
             if not hasattr(data, "tokenizer"):
                 return
             shape = self.shape_of(scenario.model_copy(update={"data": data.model_copy(update={"tokenizer": "bytes"})}))
@@ -135,10 +135,10 @@ def require_rows(count: int, rows: int, setting: str) -> None:
 
 def require_whole_models(scenario: Any) -> None:
     """Raise LabError if threads were to share a batch, which takes whole models, where each process has only a part."""
-    if scenario.compute.parallel == "fsdp" and scenario.compute.share == "batch":
+    if scenario.compute.parallel == "fsdp" and scenario.compute.thread_mode == "batch":
         raise LabError(
-            'compute.share = "batch" needs the whole model, of which compute.parallel = "fsdp" leaves each process a '
-            "part; allowed: auto, operations"
+            'compute.thread_mode = "batch" needs the whole model, of which compute.parallel = "fsdp" leaves each '
+            "process a part; allowed: auto, operations"
         )
 
 
@@ -151,7 +151,7 @@ def refuse_unknown(start: Start) -> None:
 
 
 def vocabulary_of(tokenizer: str, learnt: int) -> int:
-    """The vocabulary that a text's tokenizer will have; `learnt` is the one asked of a byte pair encoding."""
+    """The vocabulary that a text's tokenizer will have; `learnt` is the size requested of a byte pair encoding."""
     if tokenizer in ("characters", "words"):
         raise LabError(f"how large it is depends on how many {tokenizer} its text has; its run will say (w on the run)")
     return learnt if tokenizer == "bpe" else tokenizer_named(tokenizer).vocabulary
@@ -159,8 +159,8 @@ def vocabulary_of(tokenizer: str, learnt: int) -> int:
 
 @dataclass(frozen=True)
 class Size:
-    """What is counted: `layers` × `context` × `width` is the cost of a unit's attention, in units of 12 FLOPs; `beside`
-    are the parameters that no unit is multiplied with."""
+    """The terms counted: `layers` × `context` × `width` is the cost of a unit's attention, in units of 12 FLOPs;
+    `beside` are the parameters not used in a unit's products; `copies`, how many such models learn, and their name."""
 
     cost: Costs
     layers: int
@@ -168,6 +168,7 @@ class Size:
     width: float
     unit: str
     beside: str
+    copies: tuple[int, str] = (1, "")
 
     @property
     def several(self) -> str:
@@ -182,48 +183,39 @@ def dimensions(layers: int, heads: int, width: int, feed_forward: int) -> list[O
     ]
 
 
-def explained(
+def explain_size(
     size: Size, scenario: Any, seconds: float, *, equation: str, math: str, operands: list[Operand], weights: list[Step]
 ) -> Explanation:
     """The explanation, from the weights that take part in products to the cost of the whole training."""
     train = scenario.train
     cost, B, T, unit = size.cost, train.batch, size.context, size.unit
-    work = cost.flops_per_token * B * T
+    copies, what = size.copies
+    work = copies * cost.flops_per_token * B * T
     attention = f"12 · {size.layers} · {T} · {size.width}"
-    steps = [
-        *weights,
-        Step("parameters", f"w + {cost.parameters - cost.matmul_weights}", cost.parameters, f"and {size.beside}"),
-        Step(
-            "memory",
-            f"16 · {cost.parameters} / 10⁶",
-            16e-6 * cost.parameters,
-            "MB: float32 weight, gradient, 2 moments",
-        ),
-        Step(f"FLOPs a {unit}", f"6 · {cost.matmul_weights} + {attention}", cost.flops_per_token),
-        Step("FLOPs a step", f"{B} · {T} · {cost.flops_per_token}", work, f"{B * T} {size.several} a step"),
-    ]
-    meaning = [
-        Step(
-            "in all",
-            f"{train.steps} · {powered(work)}",
-            train.steps * work,
-            f"FLOPs, {train.steps * B * T} {size.several}",
-        ),
-    ]
-    if seconds > 0:
-        meaning.append(Step("FLOP/s", f"{powered(train.steps * work)} / {seconds:g} s", train.steps * work / seconds))
-    return Explanation(
-        question=f"how large is it, and why does a step cost {powered(work)} FLOPs?",
-        equation=equation,
-        math=math,
-        source=SOURCE,
-        operands=[*operands, Operand("B", B, "sequences, pairs or images a step")],
-        steps=steps,
-        meaning=meaning,
+    whole = train.steps * work
+    why = Explaining(f"how large is it, and why does a step cost {format_power(work)} FLOPs?", work)
+    why.equation(equation, math, SOURCE)
+    why.operands += operands
+    why.input("B", B, "sequences, pairs or images a step")
+    if copies > 1:
+        why.input("n", copies, f"{what}, each with weights of its own")
+    times = f"{copies} · " if copies > 1 else ""
+    why.steps += weights
+    count = cost.parameters
+    why.step("parameters", f"w + {count - cost.matmul_weights}", count, f"and {size.beside}")
+    why.step("memory", f"{times}16 · {count} / 10⁶", copies * 16e-6 * count, "MB: float32 weight, gradient, 2 moments")
+    why.step(f"FLOPs a {unit}", f"6 · {cost.matmul_weights} + {attention}", cost.flops_per_token)
+    why.step(
+        "FLOPs a step", f"{times}{B} · {T} · {cost.flops_per_token}", work, f"{copies * B * T} {size.several} a step"
     )
+    meaning = f"FLOPs, {train.steps * copies * B * T} {size.several}"
+    why.means(Step("in all", f"{train.steps} · {format_power(work)}", whole, meaning))
+    if seconds > 0:
+        why.means(Step("FLOP/s", f"{format_power(whole)} / {seconds:g} s", whole / seconds))
+    return why.result()
 
 
-def powered(number: float) -> str:
+def format_power(number: float) -> str:
     """A large number in scientific notation: 1245708288 → "1.25 · 10⁹"."""
     digits, _, exponent = f"{number:.2e}".partition("e")
     return f"{digits} · 10{str(int(exponent)).translate(str.maketrans('0123456789', '⁰¹²³⁴⁵⁶⁷⁸⁹'))}"

@@ -46,7 +46,7 @@ class Batches(Section):
 
 
 class TransformerSection(Section):
-    """What the table [model] says of every transformer."""
+    """The table [model] of every transformer."""
 
     heads: PositiveInt = Field(4, description="H, heads a block")
     width: PositiveInt = Field(128, description="D, model width; a multiple of heads")
@@ -61,7 +61,7 @@ class TransformerSection(Section):
 
 
 class TextSection(Section):
-    """What the table [data] says where a text is read."""
+    """The table [data] where a text is read."""
 
     text: str = Field(
         "python-docs", description="python-docs, python-source, a file, a folder, or - for standard input"
@@ -73,7 +73,7 @@ class TextSection(Section):
     vocabulary: Annotated[int, Field(ge=2, le=200_000)] = Field(1024, description="tokens of bpe, words of words")
     ties: Literal["first", "greatest"] = Field(
         "first",
-        description="of equally frequent pairs, which bpe merges: first, of lowest ids; greatest, by bytes",
+        description="tie rule of bpe among equally frequent pairs: first, of lowest ids; greatest, by bytes",
     )
     validation: Annotated[float, Field(gt=0, lt=1)] = Field(0.1, description="share of the text kept for validation")
 

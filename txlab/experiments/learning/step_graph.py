@@ -1,15 +1,15 @@
 """Whole training steps as CUDA graphs: some hundred kernels started by one launch (MATH F3).
 
 A small model is bound by launches: each kernel takes less time than starting it from Python. A graph is recorded once,
-and replayed for every further step on the same addresses, so whatever differs between two steps has to be a tensor that
-is written before: the batch, the learning rate, the number of the update. What is a plain number in the recorded code
-(clipping, weight decay, dropout) is part of the recording; `forget` has it recorded anew.
+and replayed for every further step on the same addresses, so everything that differs between two steps must be a tensor
+written beforehand: the batch, the learning rate, the number of the update. A plain number in the recorded code
+(clipping, weight decay, dropout) is part of the recording; `forget` has it recorded again.
 
 Notable: the first WARM_UP calls run the same code unrecorded, since libraries allocate and choose kernels when they are
 first used, and these calls are real updates. Dropout is exact: inside a graph, torch reads seed and offset of the
 generator from memory that each replay fills, so a seed set before the replay gives the masks of the same step run
-without a graph ("CUDA Graph-safe RNG states" in ATen/cuda/CUDAGeneratorImpl.h). A recording that fails is no error: the
-steps go on without, and `refused` says why. On a CPU nothing is recorded, everything else is the same.
+without a graph ("CUDA Graph-safe RNG states" in ATen/cuda/CUDAGeneratorImpl.h). A failed recording is not an error:
+training continues without it, and `refused` says why. On a CPU nothing is recorded, all the rest is the same.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class StepGraph:
         return self.found.clone()
 
     def _put(self, tensors: tuple[Tensor, ...]) -> None:
-        """Copy into the inputs; tensors of other shapes get inputs of their own, and another recording."""
+        """Copy into the inputs; tensors of other shapes get separate inputs and another recording."""
         if [(each.shape, each.dtype) for each in tensors] != [(each.shape, each.dtype) for each in self.inputs]:
             self.inputs = tuple(torch.empty_like(each, device=self.device) for each in tensors)
             self.forget()

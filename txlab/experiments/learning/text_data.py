@@ -20,7 +20,7 @@ from txlab.engine.tokenizers.huggingface import ForeignTokenizer
 from txlab.engine.tokenizers.tokenizer import Tokenizer
 from txlab.errors import LabError
 from txlab.experiments.corpora import Corpus, Split
-from txlab.experiments.loaded_model import kept_tokenizer, tokenizer_kept
+from txlab.experiments.loaded_model import encode_tokenizer, tokenizer_kept
 from txlab.experiments.protocol import State
 from txlab.experiments.tokenizer_store import fingerprint, kind_of, tokenizer_for
 
@@ -58,7 +58,7 @@ def as_batch(windows: NDArray[np.int64], scored: NDArray[np.bool_] | None = None
 
 
 class TextData(ABC):
-    """What a decoder or an encoder learns from; every batch is a pure function of (seed, step).
+    """The training data of a decoder or an encoder; every batch is a pure function of (seed, step).
 
     vocabulary             V
     tokenizer              turns a prompt into ids and back
@@ -113,15 +113,15 @@ class TokenizedText:
     validation_bytes: int
 
     @classmethod
-    def of(cls, corpus: Corpus, split: Split, tokenizer: Tokenizer, length: int, said: str) -> TokenizedText:
-        """Tokenize both shares. LabError, beginning with `said`, if one is shorter than a window of `length` tokens."""
+    def of(cls, corpus: Corpus, split: Split, tokenizer: Tokenizer, length: int, place: str) -> TokenizedText:
+        """Tokenize both shares. LabError, beginning with `place`, if one is shorter than `length` tokens."""
         train, validation = (
-            packed(tokenizer.encode_long(text), tokenizer.vocabulary) for text in (split.train, split.validation)
+            pack_ids(tokenizer.encode_long(text), tokenizer.vocabulary) for text in (split.train, split.validation)
         )
         for share, tokens in (("training", train), ("validation", validation)):
             if len(tokens) < length:
                 raise LabError(
-                    f"{said} is too short: its {share} share has {len(tokens)} tokens and "
+                    f"{place} is too short: its {share} share has {len(tokens)} tokens and "
                     f"model.context = {length - 1} needs at least {length}; give a longer text or a "
                     "smaller context"
                 )
@@ -151,11 +151,11 @@ class TokenizedText:
 
 def windows(tokens: NDArray[Any], starts: NDArray[np.int64], length: int) -> NDArray[np.int64]:
     """(n, length): the tokens from each start onwards."""
-    found: NDArray[np.int64] = tokens[starts[:, None] + np.arange(length)].astype(np.int64)
-    return found
+    tokens_at: NDArray[np.int64] = tokens[starts[:, None] + np.arange(length)].astype(np.int64)
+    return tokens_at
 
 
-def packed(ids: NDArray[np.uint32], vocabulary: int) -> NDArray[Any]:
+def pack_ids(ids: NDArray[np.uint32], vocabulary: int) -> NDArray[Any]:
     """The ids, with two bytes each if that is enough."""
     return ids.astype(np.uint16) if vocabulary <= 1 << 16 else ids
 
@@ -191,17 +191,17 @@ def probe_from(look: ProbeText, ids: list[int], most: int) -> list[int]:
     """As many ids as a frame shows. LabError if there are fewer than two."""
     probe = ids[: min(look.positions, most)]
     if len(probe) < 2:
-        raise LabError(f"look.text = {look.text!r} has {len(probe)} token; a probe needs at least 2")
+        raise LabError(f"probe.text = {look.text!r} has {len(probe)} token; a probe needs at least 2")
     return probe
 
 
 def prompts_of(prompts: Sequence[str], tokenizer: Tokenizer) -> list[list[int]]:
     """Each prompt as ids. LabError for an empty one."""
-    found = [tokenizer.encode(prompt) for prompt in prompts]
-    for prompt, ids in zip(prompts, found, strict=True):
+    encoded = [tokenizer.encode(prompt) for prompt in prompts]
+    for prompt, ids in zip(prompts, encoded, strict=True):
         if not ids:
             raise LabError(f"sampling.prompts has {prompt!r}, which has no token to begin with")
-    return found
+    return encoded
 
 
 def tokenizer_facts(tokenizer: Tokenizer, name: str, bytes_per_token: float, seconds: float) -> Mapping[str, Any]:
@@ -216,15 +216,15 @@ def tokenizer_facts(tokenizer: Tokenizer, name: str, bytes_per_token: float, sec
     }
 
 
-# Which text and which tokenizer a checkpoint belongs to
+# The text and the tokenizer of a checkpoint
 
 
 def identity(data: TextData) -> State:
-    """What a checkpoint stores about its data."""
+    """A checkpoint's record of its data."""
     return {
         "corpus": data.fingerprint,
         "tokenizer": data.tokenizer_fingerprint,
-        "tokenizer_file": kept_tokenizer(data.tokenizer),
+        "tokenizer_file": encode_tokenizer(data.tokenizer),
     }
 
 
@@ -245,15 +245,15 @@ def refuse_other(state: State, data: TextData, asked: Any) -> None:
 
 
 def tokenizer_of_state(state: State, asked: Any, training_text: Callable[[], str]) -> Tokenizer:
-    """The tokenizer that the checkpoint carries, else the one that its scenario names."""
+    """The tokenizer in the checkpoint, else the one named by its scenario."""
     kept = tokenizer_kept(state.get("tokenizer_file"))
     if kept is not None:
         return kept
     learnt = asked.tokenizer in ("characters", "words", "bpe")
-    found = tokenizer_for(asked, training_text() if learnt else "")
-    if state.get("tokenizer", fingerprint(found)) != fingerprint(found):
+    tokenizer = tokenizer_for(asked, training_text() if learnt else "")
+    if state.get("tokenizer", fingerprint(tokenizer)) != fingerprint(tokenizer):
         raise LabError(
             f"data.tokenizer = {asked.tokenizer!r} is not the tokenizer that this run began with, and the "
             "checkpoint does not carry that one"
         )
-    return found
+    return tokenizer

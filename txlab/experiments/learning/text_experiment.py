@@ -106,8 +106,8 @@ class TextExperiment(GradientExperiment[Model]):
                 total += batch.weight * summed
                 scored += batch.weight * count
                 counted = [{f"val_loss/{batch.source}": (summed, count)}] if batch.source else []
-                for found in [*counted, *(part[1] for part in parts)]:
-                    for name, (value, of) in found.items():
+                for sums in [*counted, *(part[1] for part in parts)]:
+                    for name, (value, of) in sums.items():
                         tallies[name][0] += value
                         tallies[name][1] += of
         return total / scored, {name: value / of for name, (value, of) in tallies.items()}
@@ -125,7 +125,7 @@ class TextExperiment(GradientExperiment[Model]):
         cache = run_with_cache(self.model, Text(tuple(ids)))
         patterns = cache.patterns("self")  # (L, H, T, T)
         probability, token = cache.probabilities(slice(None)).topk(
-            min(self.scenario.look.next_tokens, shape.vocabulary)
+            min(self.scenario.probe.next_tokens, shape.vocabulary)
         )  # (T, k)
         shown = {
             "attention/pattern": patterns.half(),
@@ -171,7 +171,7 @@ class TextExperiment(GradientExperiment[Model]):
         return identity(self.data)
 
     def load_state_dict(self, state: State) -> None:
-        """Restore a saved state. LabError if it belongs to another corpus, tokenizer or model shape."""
+        """Restore a saved state. LabError if it is of another corpus, tokenizer or model shape."""
         refuse_other(state, self.data, self.scenario.data)
         super().load_state_dict(state)
 

@@ -1,10 +1,10 @@
 """Timing training steps, which are then discarded, to find the fastest settings on this machine; and torch's compiler.
 
-Notable: the settings take turns. Timed one after another, half a second of other load once made the best of them look
-five times slower; taking turns spreads it over all of them. What the compiler gains depends on the shape, the dtype and
-the machine (4 layers of width 128 on two cores: the gradients in 17.6 ms where they took 21.1), and it needs a C++
-compiler that many machines lack. So it is tried on the trial model, and any failure there is a reason not to use it,
-never an error.
+Notable: the settings take turns. Timed sequentially, half a second of other load once made the best of them look five
+times slower; taking turns spreads it over all of them. The compiler's gain depends on the shape, the dtype and the
+machine (4 layers of width 128 on two cores: the gradients in 17.6 ms where they took 21.1), and it needs a C++ compiler
+that many machines lack. So it is tried on the trial model, and any failure there is a reason not to use it, never an
+error.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from txlab.experiments.learning.schema import Optimizer
 from txlab.experiments.schema import Compute
 
 Dtype = Literal["float32", "bfloat16"]
-Share = Literal["operations", "batch"]
-SHARED: dict[Share, str] = {"operations": "every operation", "batch": "the batch"}
+ThreadMode = Literal["operations", "batch"]
+SHARED: dict[ThreadMode, str] = {"operations": "every operation", "batch": "the batch"}
 Shape = TypeVar("Shape", GPTShape, BertShape, VisionShape)
 
 LARGEST = 6e9  # FLOPs of a timed step: the model of 4 layers, width 128 and batch 12 × 64 has 4e9 and is timed whole
 LARGEST_OF_LONG = 4e10  # of a run for which this is negligible: a larger trial resembles the whole model more
-LARGEST_ON_A_GPU = 1e13  # a tenth of a second there: whether launches or arithmetic take longer depends on the size
+LARGEST_ON_A_GPU = 1e13  # a tenth of a second there: the balance of launches and arithmetic depends on the size
 LONG = 900.0  # seconds that a run must be expected to take: compiling has cost 15 to 60 of them
 WORTH = 0.95  # compiled steps must take at most this share of the time
-NOTHING = 5e-6  # a share of all that a run computes that is negligible
+NOTHING = 5e-6  # a negligible share of a run's computation
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,11 @@ class Setting:
     dtype: Dtype
     attention: Kernel
     threads: int
-    share: Share = "operations"
+    thread_mode: ThreadMode = "operations"
     compiled: bool = False
 
     def __str__(self) -> str:
-        threads = "1 thread" if self.threads == 1 else f"{self.threads} threads sharing {SHARED[self.share]}"
+        threads = "1 thread" if self.threads == 1 else f"{self.threads} threads sharing {SHARED[self.thread_mode]}"
         return f"{self.dtype}, {self.attention} attention, {threads}{', compiled' if self.compiled else ''}"
 
 
@@ -87,9 +87,9 @@ class Trial(Generic[Model]):
         self.compiled: set[Setting] = set()
 
     def step(self, setting: Setting) -> None:
-        """Make one training step; what it learns is discarded."""
-        loss_of = compiled(self.loss, setting.share) if setting.compiled else self.loss
-        members = setting.threads if setting.share == "batch" else 1
+        """Make one training step and discard the result."""
+        loss_of = compile_loss(self.loss, setting.thread_mode) if setting.compiled else self.loss
+        members = setting.threads if setting.thread_mode == "batch" else 1
         if members not in self.crews:
             self.crews[members] = BatchThreads(self.model, members)
         crew = self.crews[members]
@@ -135,8 +135,8 @@ def compare(
     """Median seconds of a step under each setting, the settings taking turns after a warm-up step each.
 
     There are up to `most_rounds` rounds within the budget, and at least three if they take less than three times the
-    budget. A setting that is hopelessly slow in its warm-up is not timed again, and one that there was no time for at
-    all, not even as much as four steps of the first, is missing from the result.
+    budget. A setting that is hopelessly slow in its warm-up is not timed again, and one without even the time of four
+    steps of the first is missing from the result.
     """
     if len(settings) == 1:
         return {}  # nothing to compare
@@ -169,19 +169,19 @@ def fitting(shape: Shape, batch: int, steps: int, device: str = "cpu") -> tuple[
             small = replace(small, layers=(small.layers + 1) // 2)
         else:
             few = (few + 1) // 2
-    told = f" (timed on {small.layers} of {shape.layers} layers, {few} of {batch} sequences)"
-    return small, few, _work(shape, batch) / _work(small, few), told if (small, few) != (shape, batch) else ""
+    scale = f" (timed on {small.layers} of {shape.layers} layers, {few} of {batch} sequences)"
+    return small, few, _work(shape, batch) / _work(small, few), scale if (small, few) != (shape, batch) else ""
 
 
 def _work(shape: GPTShape | BertShape | VisionShape, batch: int) -> int:
     return costs(shape).flops_per_token * batch * shape.context
 
 
-def compiled(loss: Callable[..., Any], share: str) -> Callable[..., Any]:
+def compile_loss(loss: Callable[..., Any], share: str) -> Callable[..., Any]:
     """Compile a loss, together with the model that it is called with.
 
     Threads that share the batch need the form that is C++ throughout: the other one holds the GIL while its kernels
-    run, so that they run one after the other (two halves of a batch in 21.2 ms instead of 17.9).
+    run, so that they run sequentially (two halves of a batch in 21.2 ms instead of 17.9).
     """
     if share != "batch":
         return torch.compile(loss)
@@ -192,13 +192,13 @@ def compiled(loss: Callable[..., Any], share: str) -> Callable[..., Any]:
 
 def as_asked(loss: Callable[..., Any], compute: Compute) -> Callable[..., Any]:
     """The training loss, compiled if [compute] says so."""
-    return compiled(loss, compute.share) if compute.compile is True else loss
+    return compile_loss(loss, compute.thread_mode) if compute.compile is True else loss
 
 
-def spoken(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A duration in its natural unit.
 
-    >>> spoken(50), spoken(600), spoken(9000)
+    >>> format_duration(50), format_duration(600), format_duration(9000)
     ('50 s', '10 min', '2.5 h')
     """
     return (

@@ -1,10 +1,10 @@
-"""Reference numbers, their sources, and how ours are measured against them: what `txlab verify` prints.
+"""Reference numbers, their sources, and our measurements against them, as printed by `txlab verify`.
 
-A file here belongs to the area that its name begins with ("rl_planning" to rl), and is imported only when its area is
-asked for. It has FIGURES, or figures_in(folder) if the references lie in a folder of the user's. Notable: an exact
-number holds if it is the same to the digits of the reference. A simulated one holds within three standard errors, those
-of the reference and of the measurement added in quadrature, never within a margin that somebody chose. A claim is a
-sentence about how learning ends; what is measured is for how many seeds it is true, and it holds if it is for all.
+A file's area is the beginning of its name ("rl_planning" is of rl), and it is imported only when its area is requested.
+It has FIGURES, or figures_in(folder) if the references are in a folder of the user's. Notable: an exact number holds if
+it is the same to the digits of the reference. A simulated one holds within three standard errors, those of the
+reference and of the measurement added in quadrature, never within an arbitrary margin. A claim is a sentence about the
+outcome of learning; the number of seeds for which it is true is measured, and it holds if that is all of them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Provenance = Literal["printed", "derived", "computed here", "claimed"]
 class Measured:
     """`error` is the standard error of `value`; 0 = computed exactly. `runs` is how many were simulated.
 
-    remark  what else was measured, as lines to be shown below the figure
+    remark  further measurements, as lines shown below the figure
     """
 
     value: float
@@ -43,9 +43,9 @@ class Measured:
 
 @dataclass(frozen=True)
 class Number:
-    """label           what it is, e.g. "V(0,1) after 3 sweeps"
+    """label           e.g. "V(0,1) after 3 sweeps"
     value, digits   of the reference, and its number of digits after the point; −1 = tens
-    provenance      where the reference value is from: see `printed`, `derived`, `computed`, `claimed`, which set it
+    provenance      the origin of the reference value: see `printed`, `derived`, `computed`, `claimed`, which set it
     error, runs     standard error of a simulated reference value, and the number of runs
     cut             printed with further digits cut off, not rounded
     """
@@ -75,7 +75,7 @@ def printed(label: str, value: float, digits: int, cut: bool = False) -> Number:
 
 
 def derived(label: str, value: float, digits: int) -> Number:
-    """A number that follows exactly from what the figure's source defines; it need not be printed there."""
+    """A number that follows exactly from the definitions in the figure's source, even if it is not printed there."""
     return Number(label, value, digits, "derived")
 
 
@@ -92,11 +92,11 @@ def claimed(sentence: str, seeds: int) -> Number:
 @dataclass(frozen=True)
 class Figure:
     """name     short, for --only: "cliff"
-    title    what was computed or simulated, with its settings
-    source   e.g. "Sutton and Barto 2018, figure 3.2", where numbers are printed, or whose definition they follow from
+    title    the computation or simulation, with its settings
+    source   e.g. "Sutton and Barto 2018, figure 3.2", which prints the numbers, or whose definition they follow from
     numbers  in the order in which `measure` returns them
     measure  computes them, and reports progress to `say`, as it may take a minute; `seconds` is about how long
-    needs    what the user has to provide before it can be measured; "" = nothing
+    needs    what the user must provide before it can be measured; "" = nothing
     """
 
     name: str
@@ -136,7 +136,7 @@ def mean_of(values: NDArray[np.float64]) -> Measured:
 
 
 AREAS: dict[str, list[str]] = {}
-"""area → full names of its modules: beside this file, and of other packages by entry points of `txlab.figures`"""
+"""area → full names of its modules: in this folder, and of other packages by entry points of `txlab.figures`"""
 for _module in pkgutil.iter_modules(__path__):
     AREAS.setdefault(_module.name.partition("_")[0], []).append(f"{__name__}.{_module.name}")
 for _point in plugins("txlab.figures").values():
@@ -147,12 +147,12 @@ def figures(area: str | None = None, only: Sequence[str] = (), folder: Path | No
     """The figures of an area (None = all), or those of them named by `only`. LabError lists the known names."""
     if area is not None and area not in AREAS:
         raise LabError(f"{area!r} is not an area{choices(area, AREAS)}")
-    found: list[Figure] = []
+    chosen: list[Figure] = []
     for name in (name for key, names in AREAS.items() if area in (None, key) for name in names):
         module = import_module(name)
-        found += module.figures_in(folder) if hasattr(module, "figures_in") else module.FIGURES
-    names = [each.name for each in found]
+        chosen += module.figures_in(folder) if hasattr(module, "figures_in") else module.FIGURES
+    names = [each.name for each in chosen]
     for name in only:
         if name not in names:
             raise LabError(f"{name!r} is not a figure{choices(name, names)}")
-    return [each for each in found if not only or each.name in only]
+    return [each for each in chosen if not only or each.name in only]

@@ -1,7 +1,7 @@
-"""Reference numbers of backgammon: its rules, games of random moves, Tesauro's results, and what is learnt here.
+"""Reference numbers of backgammon: its rules, games of random moves, Tesauro's results, and ours.
 
-Notable: how strong a network is cannot be measured without another player. Here it is the network itself as it was
-earlier; points against gnubg and pubeval, in the table below Tesauro's, are measured by benchmarks/backgammon.py.
+Notable: measuring a network's strength needs another player. Here it is an earlier state of the network itself; points
+against gnubg and pubeval, in the table below Tesauro's, are measured by benchmarks/backgammon.py.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from txlab.engine.games.backgammon.dice import roll
 from txlab.engine.games.backgammon.inputs import INPUTS
 from txlab.engine.games.backgammon.learner import TDGammon
 from txlab.engine.games.backgammon.network import Network
-from txlab.engine.games.backgammon.rules import ROLLS, START, after_states, pips, points_won, turned
+from txlab.engine.games.backgammon.rules import ROLLS, START, after_states, pips, points_won, swap_sides
 from txlab.engine.intervals import mean_interval
 from txlab.experiments.reference_numbers import (
     Figure,
@@ -33,7 +33,7 @@ from txlab.experiments.reference_numbers import (
     mean_of,
     printed,
 )
-from txlab.experiments.schema import grouped
+from txlab.experiments.schema import group_digits
 from txlab.files import shipped_path
 
 RANDOM_GAMES = 400
@@ -59,7 +59,7 @@ FIGURES = Figures()
     ],
 )
 def measure_counts(say: Say) -> list[Measured]:
-    weights = [sum(each.size for each in Network.drawn(units, 0).weights()) for units in (40, 80)]
+    weights = [sum(each.size for each in Network.initialize(units, 0).weights()) for units in (40, 80)]
     throws = sum(weight for _, weight in ROLLS)
     return exactly([len(ROLLS), throws, pips(START[0]), len(after_states(START, (3, 1))), INPUTS, *weights])
 
@@ -83,7 +83,7 @@ def measure_random(say: Say) -> list[Measured]:
             say(f"{game} of {RANDOM_GAMES} games")
         board, ply = START, 0
         while not points_won(board):
-            board, ply = turned(chance.choice(after_states(board, roll(game, ply)))), ply + 1
+            board, ply = swap_sides(chance.choice(after_states(board, roll(game, ply)))), ply + 1
         points = -points_won(board)
         rows.append((ply, points == 2, points == 3, ply % 2))
     return [mean_of(column) for column in np.array(rows, dtype=np.float64).T]
@@ -91,7 +91,7 @@ def measure_random(say: Say) -> list[Measured]:
 
 @dataclass(frozen=True)
 class Version:
-    """A version of TD-Gammon: what it was, and how it did against grandmasters."""
+    """A version of TD-Gammon, and its results against grandmasters."""
 
     name: str
     units: int
@@ -136,16 +136,16 @@ def strengths() -> tuple[Strength, ...]:
 
 @FIGURES.measured_by(
     "td-gammon-versions",
-    "TD-Gammon against grandmasters, points a game: printed, beside points / games as printed",
+    "TD-Gammon against grandmasters, points a game: as printed, and points / games as printed",
     "Tesauro 1995, table 1; Sutton and Barto 2018, table 16.1",
     [printed(f"TD-Gammon {each.name}", each.a_game, 2, cut=each.name == "2.1") for each in TESAURO],
 )
 def measure_versions(say: Say) -> list[Measured]:
-    """The quotients of the printed points and games; the remark has his table, ours beside it."""
+    """The quotients of the printed points and games; the remark has his table and ours."""
     lines = [
         "his network, games and plies            against grandmasters        ours: against gnubg    against pubeval",
         *(version_line(each) for each in TESAURO),
-        "ours has the 198 inputs alone; his had features made by hand beside them. gnubg looks no ply ahead, and the",
+        "ours has the 198 inputs alone; his also had handmade features. gnubg looks no ply ahead, and the",
         "doubling cube is not used. Measured by benchmarks/backgammon.py (± standard error), not here.",
     ]
     *rest, last = exactly(each.points / each.played for each in TESAURO)
@@ -154,15 +154,15 @@ def measure_versions(say: Say) -> list[Measured]:
 
 def version_line(each: Version) -> str:
     looking = "1 ply" if each.plies == 1 else f"{each.plies} plies"
-    told = f"{each.name}: {each.units} units, {grouped(each.games)} games, {looking}"
+    description = f"{each.name}: {each.units} units, {group_digits(each.games)} games, {looking}"
     result = f"{each.points} {'point' if each.points == -1 else 'points'} in {each.played} games"
     ours = {
-        found.against: f"{found.points:+.2f} ± {found.error:.2f}"
-        for found in strengths()
-        if (found.units, found.games, found.plies) == (each.units, each.games, each.plies)
+        strength.against: f"{strength.points:+.2f} ± {strength.error:.2f}"
+        for strength in strengths()
+        if (strength.units, strength.games, strength.plies) == (each.units, each.games, each.plies)
     }
     gnubg, pubeval = (ours.get(judge, "not measured") for judge in ("gnubg", "pubeval"))
-    return f"{told:40}{result:28}{gnubg:23}{pubeval}".replace("-", "−")
+    return f"{description:40}{result:28}{gnubg:23}{pubeval}".replace("-", "−")
 
 
 def points_a_game(first: Network, second: Network, pairs: int, plies: tuple[int, int] = (1, 1)) -> np.ndarray:
@@ -176,7 +176,7 @@ def measure_learning(say: Say) -> list[Measured]:
     """For how many seeds each claim is true; the remark has the points of every seed."""
     true, lines = np.zeros(3), []
     for seed in range(1, SEEDS + 1):
-        say(f"{grouped(GAMES)} games, seed {seed} of {SEEDS}")
+        say(f"{group_digits(GAMES)} games, seed {seed} of {SEEDS}")
         learner = TDGammon(80, seed)
         untrained = learner.net.copy()
         learner.run(EARLIER)
@@ -190,10 +190,10 @@ def measure_learning(say: Say) -> list[Measured]:
         ]
         ends = [mean_interval(float(each.mean()), float(each.std()), len(each), -3, 3) for each in results]
         true += [ends[0][0] > 1, ends[1][0] > 0, ends[2][0] > 0]
-        told = (
+        points = (
             f"{each.mean():+.2f} [{low:+.2f}, {high:+.2f}]" for each, (low, high) in zip(results, ends, strict=True)
         )
-        lines.append(f"seed {seed}: untrained, earlier, two plies against one: {', '.join(told)}".replace("-", "−"))
+        lines.append(f"seed {seed}: untrained, earlier, two plies against one: {', '.join(points)}".replace("-", "−"))
     *rest, last = (Measured(float(each), runs=SEEDS) for each in true)
     return [*rest, Measured(last.value, runs=SEEDS, remark="\n".join(lines))]
 
@@ -201,11 +201,12 @@ def measure_learning(say: Say) -> list[Measured]:
 FIGURES.append(
     Figure(
         "td-gammon-learning",
-        f"TD(λ) by self-play, 80 hidden units, α = .1, λ = .7, {grouped(GAMES)} games; points a game, 95 % intervals",
+        f"TD(λ) by self-play, 80 hidden units, α = .1, λ = .7, {group_digits(GAMES)} games; "
+        f"points a game, 95 % intervals",
         "Tesauro 1992",
         [
             claimed("it wins more than a point a game from its untrained network", SEEDS),
-            claimed(f"it beats the network of {grouped(EARLIER)} games", SEEDS),
+            claimed(f"it beats the network of {group_digits(EARLIER)} games", SEEDS),
             claimed("looking two plies ahead it beats itself looking one ahead", SEEDS),
         ],
         measure_learning,

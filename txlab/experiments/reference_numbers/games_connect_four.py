@@ -1,7 +1,7 @@
-"""Reference numbers of Connect Four: its positions, the solver's scores, and what is learnt here.
+"""Reference numbers of Connect Four: its positions, the solver's scores, and learning results.
 
-Notable: a run of minutes cannot be repeated for a figure. What it came to is a table of the last figure, measured by
-benchmarks/connect_four.py; what is measured here is that a smaller network learns.
+Notable: a run of minutes cannot be repeated for a figure. Its result is a table of the last figure, measured by
+benchmarks/connect_four.py; this file measures that a smaller network learns.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from txlab.experiments.reference_numbers import (
 FIGURES = Figures()
 
 COUNTS = (1, 7, 49, 238, 1120, 4263, 16_422, 54_859, 184_275, 558_186)
-LATE = 22  # plies; from here on the solver is quick without Numba too
+LATE = 22  # plies; from this ply on the solver is quick without Numba too
 SEEDS, STEPS = 2, 40
 
 
@@ -37,15 +37,15 @@ SEEDS, STEPS = 2, 40
 )
 def measure_counts(say: Say) -> list[Measured]:
     from txlab.engine.games.connect_four.network import legal_columns
-    from txlab.engine.games.connect_four.search import played
+    from txlab.engine.games.connect_four.search import play_moves
 
     own, both, counts = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64), [1]
     for _ in COUNTS[1:]:
-        is_open, found = legal_columns(both), []
+        is_open, positions = legal_columns(both), []
         for column in range(COLUMNS):
             rows = is_open[:, column]
-            found.append(np.stack(played(own[rows], both[rows], np.full(rows.sum(), column))))
-        own, both, won = np.unique(np.concatenate(found, axis=1), axis=1)
+            positions.append(np.stack(play_moves(own[rows], both[rows], np.full(rows.sum(), column))))
+        own, both, won = np.unique(np.concatenate(positions, axis=1), axis=1)
         counts.append(len(own))
         own, both = own[won == 0], both[won == 0]
     return exactly(counts)
@@ -62,10 +62,10 @@ def measure_counts(say: Say) -> list[Measured]:
     seconds=5.0,
 )
 def measure_solver(say: Say) -> list[Measured]:
-    from txlab.engine.games.connect_four.judged import judged
+    from txlab.engine.games.connect_four.judged import load_judged
     from txlab.engine.games.connect_four.solver import solver
 
-    positions = judged()
+    positions = load_judged()
     right = 0
     for moves, theirs in zip(positions.moves, positions.scores, strict=True):
         if len(moves) >= LATE:
@@ -75,7 +75,7 @@ def measure_solver(say: Say) -> list[Measured]:
 
 
 def measure_learning(say: Say) -> list[Measured]:
-    """For how many seeds each claim is true; the remark has the shares of every seed, and what a whole run came to."""
+    """For how many seeds each claim is true; the remark has the shares of every seed, and the result of a whole run."""
     from txlab.experiments.kinds.connect_four import KIND
     from txlab.experiments.kinds.connect_four.schema import ConnectFourScenario
 
@@ -89,8 +89,8 @@ def measure_learning(say: Say) -> list[Measured]:
         after = learner.evaluate()
         names = ("optimal", "optimal_search")
         true += [float(after[name]) > float(before[name]) for name in names]
-        told = ", ".join(f"{float(before[name]):.3f} to {float(after[name]):.3f}" for name in names)
-        lines.append(f"seed {seed}: alone, and with 50 visits: {told}")
+        shares = ", ".join(f"{float(before[name]):.3f} to {float(after[name]):.3f}" for name in names)
+        lines.append(f"seed {seed}: alone, and with 50 visits: {shares}")
     *rest, last = (Measured(float(each), runs=SEEDS) for each in true)
     return [*rest, Measured(last.value, runs=SEEDS, remark="\n".join([*lines, *TABLE]))]
 

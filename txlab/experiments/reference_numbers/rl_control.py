@@ -1,4 +1,4 @@
-"""Reference numbers of control: the cliff, the windy gridworld, maximization bias, the short corridor.
+"""Reference numbers of control: the cliff, the windy gridworld, maximisation bias, the short corridor.
 
 Notable: the book shows these learners as curves without numbers; the values here come from
 tests/experiments/independent_simulations.py. The runs measured have the seeds 0, 1, 2, …, so that everybody measures
@@ -12,8 +12,8 @@ from math import sqrt
 
 import numpy as np
 
-from txlab.engine.rl.dynamic_programming import even, from_start, settled, sweeps
-from txlab.engine.rl.exact_values import solved
+from txlab.engine.rl.dynamic_programming import even, find_converged_sweep, from_start, sweeps
+from txlab.engine.rl.exact_values import solve_values
 from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.sweeps.sweep import Sweep, greedy_returns, sweep_in
 from txlab.engine.rl.worlds import world_named
@@ -45,17 +45,17 @@ DYNA = {0: (292.988, 1.777, 3000, 200), 5: (39.899, 0.186, 1500, 150), 50: (19.6
 )
 def measure_cliff(say: Say, runs: int = 500, episodes: int = 500) -> list[Measured]:
     """Mean return of the last hundred episodes; percentage of runs whose greedy Q-learning path is the shortest."""
-    process, found, shortest = world_named("cliff").process, [], []
+    process, measured, shortest = world_named("cliff").process, [], []
     for rule in ("sarsa", "q-learning", "expected-sarsa"):
         say(f"cliff: {rule}, {runs} runs of {episodes} episodes with α = .1 and .5")
         for alpha in (0.1, 0.5):
             sweep = Sweep(process, [Settings(rule=rule, alpha=alpha, epsilon=0.1)] * runs, range(runs))
             returns, _ = sweep.run_episodes(episodes)
-            found.append(mean_of(returns[:, -100:].mean(axis=1)))
+            measured.append(mean_of(returns[:, -100:].mean(axis=1)))
             if rule == "q-learning":
                 greedy, _, ended = greedy_returns(process, sweep.q(), range(runs))
                 shortest.append(Measured(100.0 * float((ended & (greedy == -13.0)).mean()), 0.0, runs))
-    return found + shortest
+    return measured + shortest
 
 
 @FIGURES.measured_by(
@@ -94,15 +94,15 @@ def measure_windy(say: Say, runs: int = 1000, steps: int = 8000) -> list[Measure
 )
 def measure_bias(say: Say, runs: int = 10_000, episodes: int = 300) -> list[Measured]:
     """Percentage of runs that go left: the highest of all episodes, in episode 100, in episode 300."""
-    process, found = world_named("bias").process, []
+    process, measured = world_named("bias").process, []
     for rule in ("q-learning", "double-q"):
         say(f"bias: {rule}, {runs} runs of {episodes} episodes")
         sweep = Sweep(process, [Settings(rule=rule, alpha=0.1, epsilon=0.1)] * runs, range(runs))
         _, lengths = sweep.run_episodes(episodes)
         left = 100.0 * (lengths == 2)  # left leads to B, where one more step is made
         highest = int(left.mean(axis=0).argmax())
-        found += [mean_of(left[:, episode]) for episode in (highest, 99, 299)]
-    return found
+        measured += [mean_of(left[:, episode]) for episode in (highest, 99, 299)]
+    return measured
 
 
 @FIGURES.measured_by(
@@ -123,7 +123,7 @@ def measure_corridor(say: Say) -> list[Measured]:
 
     def worth(right: float) -> float:
         policy = np.where(process.allowed, np.array([1 - right, right]), 0.0)
-        return float(solved(process, policy, 1.0)[0])
+        return float(solve_values(process, policy, 1.0)[0])
 
     low, high = 0.05, 0.95
     for _ in range(100):  # ternary search: the value has a single maximum
@@ -151,11 +151,14 @@ def measure_dyna(say: Say) -> list[Measured]:
     """Expected steps of the first episode, a random walk; then the mean of episodes 2 to 10."""
     world = world_named("dyna-maze")
     counted = replace(world.process, reward=-np.ones_like(world.process.reward), discount=1.0)
-    by_chance, best = solved(counted, even(counted), 1.0), settled(sweeps(counted, 1.0, epsilon=0.1)).v
-    found = exactly(-from_start(counted, v) for v in (by_chance, best))
+    by_chance, best = (
+        solve_values(counted, even(counted), 1.0),
+        find_converged_sweep(sweeps(counted, 1.0, epsilon=0.1)).v,
+    )
+    measured = exactly(-from_start(counted, v) for v in (by_chance, best))
     for planning, (_, _, _, runs) in DYNA.items():
         say(f"Dyna-Q: {planning} from memory, {runs} runs of 10 episodes")
         settings = Settings(rule="dyna-q", alpha=0.1, epsilon=0.1, planning=planning)
         _, lengths = sweep_in(world, [settings] * runs, range(runs)).run_episodes(10)
-        found.append(mean_of(lengths[:, 1:].mean(axis=1)))
-    return found
+        measured.append(mean_of(lengths[:, 1:].mean(axis=1)))
+    return measured

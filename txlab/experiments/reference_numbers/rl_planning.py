@@ -18,14 +18,14 @@ from txlab.engine.rl.dynamic_programming import (
     best_policy,
     constant,
     even,
+    find_converged_sweep,
     from_start,
     greedy,
     policies,
-    settled,
     success_within,
     sweeps,
 )
-from txlab.engine.rl.exact_values import check_values_exist, solved
+from txlab.engine.rl.exact_values import check_values_exist, solve_values
 from txlab.engine.rl.process import Process
 from txlab.engine.rl.worlds import world_named
 from txlab.experiments.reference_numbers import Figures, Measured, Number, Say, derived, exactly, printed
@@ -76,7 +76,7 @@ def best(process: Process, gamma: float | None = None, epsilon: float = 0.0) -> 
     """V* (S), or the values of the best ε-soft policy; γ defaults to the world's own."""
     gamma = process.discount if gamma is None else gamma
     check_values_exist(process, gamma, None, epsilon)
-    return settled(sweeps(process, gamma, epsilon=epsilon)).v
+    return find_converged_sweep(sweeps(process, gamma, epsilon=epsilon)).v
 
 
 def rows(make: Callable[[str, float, int], Number], label: str, digits: int, *table: Sequence[float]) -> list[Number]:
@@ -106,7 +106,7 @@ def at(process: Process, row: int, column: int) -> int:
 )
 def measure_gridworld_even(say: Say) -> list[Measured]:
     process = world_named("gridworld").process
-    return exactly(solved(process, even(process), process.discount)[:25])
+    return exactly(solve_values(process, even(process), process.discount)[:25])
 
 
 @FIGURES.measured_by(
@@ -138,13 +138,13 @@ def measure_gridworld_corners(say: Say) -> list[Measured]:
     """The six cells of the sixteen that are distinct under symmetry, after 1, 2, 3, 10 and all sweeps."""
     process = world_named("gridworld-corners").process
     cells = [at(process, int(cell[0]), int(cell[2])) for cell in CORNERS]
-    found: list[float] = []
+    values: list[float] = []
     for swept in sweeps(process, 1.0, even(process)):
         if swept.number in (1, 2, 3, 10):
-            found += swept.v[cells].tolist()
+            values += swept.v[cells].tolist()
         if swept.number == 10:
             break
-    return exactly([*found, *solved(process, even(process), 1.0)[cells]])
+    return exactly([*values, *solve_values(process, even(process), 1.0)[cells]])
 
 
 @FIGURES.measured_by(
@@ -157,7 +157,7 @@ def measure_gridworld_corners(say: Say) -> list[Measured]:
 def measure_gridworld_exercises(say: Say) -> list[Measured]:
     """q(11, down) and q(7, down); v of a state below 13 from which left, up, right, down lead to 12, 13, 14, itself."""
     process = world_named("gridworld-corners").process
-    v = solved(process, even(process), 1.0)
+    v = solve_values(process, even(process), 1.0)
     q = backup(process, v, 1.0)[:, process.actions.index("down")]
     below = (-4 + v[[at(process, 3, 0), at(process, 3, 1), at(process, 3, 2)]].sum()) / 3  # v = −1 + (Σ + v) / 4
     return exactly([q[at(process, 2, 3)], q[at(process, 1, 3)], below])
@@ -200,8 +200,8 @@ def measure_four_by_three(say: Say) -> list[Measured]:
     return exactly([*v[open_], agree])
 
 
-def paid(process: Process, r: float) -> Process:
-    """The world with r in place of −.04 for every move."""
+def with_move_reward(process: Process, r: float) -> Process:
+    """The world with r instead of −.04 for every move."""
     return replace(process, reward=process.reward + (r + 0.04))
 
 
@@ -210,10 +210,11 @@ def rewards_of_one_policy(r: float) -> tuple[float, float]:
     process = world_named("four-by-three").process
     open_ = ~process.terminal
     policy = np.eye(process.choices)[
-        np.nan_to_num(backup(paid(process, r), best(paid(process, r)), 1.0)).argmax(axis=1)
+        np.nan_to_num(backup(with_move_reward(process, r), best(with_move_reward(process, r)), 1.0)).argmax(axis=1)
     ]
     at_0, at_1 = (
-        backup(world, solved(world, policy, 1.0), 1.0)[open_] for world in (paid(process, 0.0), paid(process, 1.0))
+        backup(world, solve_values(world, policy, 1.0), 1.0)[open_]
+        for world in (with_move_reward(process, 0.0), with_move_reward(process, 1.0))
     )
     own = policy[open_].astype(bool)
     worse, slope = at_0 - at_0[own][:, None], (at_1 - at_0) - (at_1 - at_0)[own][:, None]  # Q − V = worse + slope · r
@@ -277,11 +278,11 @@ def measure_car_rental(say: Say) -> list[Measured]:
     process = world_named("car-rental").process
     number = {state: place for place, state in enumerate(process.states)}
     say("evaluating policy 0")
-    for found in policies(process, process.discount, constant(process, process.actions.index("0")), tolerance=1e-10):
-        say(f"policy {found.number + 1}: {found.changes} of {process.size} states changed")
-    values = [found.v[number[f"({n},{n})"]] for n in (0, 10, 20)]
-    moved = [int(process.actions[int(found.policy[number[state]].argmax())]) for state in ("(20,0)", "(0,20)")]
-    return exactly([found.number, *values, *moved])
+    for policy in policies(process, process.discount, constant(process, process.actions.index("0")), tolerance=1e-10):
+        say(f"policy {policy.number + 1}: {policy.changes} of {process.size} states changed")
+    values = [policy.v[number[f"({n},{n})"]] for n in (0, 10, 20)]
+    moved = [int(process.actions[int(policy.policy[number[state]].argmax())]) for state in ("(20,0)", "(0,20)")]
+    return exactly([policy.number, *values, *moved])
 
 
 # Gymnasium's
@@ -307,7 +308,7 @@ def measure_frozen_lake(say: Say) -> list[Measured]:
     within = success_within(four, greedy(backup(four, discounted, 0.99)), 100)
     nearly = greedy(backup(eight, best(eight, 0.999), 0.999))
     limited = success_within(eight, nearly, 200)
-    lost = solved(four, even(four), 1.0)
+    lost = solve_values(four, even(four), 1.0)
     values = [(four, best(four, 1.0)), (four, discounted), (four, within), (four, lost)]
     values += [(eight, best(eight, 1.0)), (eight, limited)]
     return exactly([from_start(process, v) for process, v in values])
@@ -358,7 +359,7 @@ def measure_windy(say: Say) -> list[Measured]:
 
 @FIGURES.measured_by(
     "blackjack",
-    "Blackjack: the best policy, what a game is worth with it, and with sticking on 20 and 21 alone",
+    "Blackjack: the best policy, the value of a game with it, and with sticking on 20 and 21 alone",
     f"{SB}, examples 5.1 to 5.4 and figure 5.2",
     [
         printed("states in which to stick or hit as drawn, of 200", 200, 0),
@@ -381,7 +382,7 @@ def measure_blackjack(say: Say) -> list[Measured]:
     }
     agree = sum(policy[s, "SH".index(sign)] == 1 for s, sign in drawn.items())
     sticks = [name.startswith("natural") or "20 " in name or "21 " in name for name in process.states]
-    poor = solved(process, np.eye(2)[np.where(sticks, 0, 1)], 1.0)
+    poor = solve_values(process, np.eye(2)[np.where(sticks, 0, 1)], 1.0)
     return exactly(
         [agree, from_start(process, v), from_start(process, poor), poor[process.states.index("soft 13 v 2")]]
     )

@@ -13,13 +13,13 @@ WORLDS: dict[str, dict[str, float]] = {
     "windy": {},
     "four-rooms": {"entropy": 0.1, "reward_scale": 0.1},
 }
-"""world → what is not the default in the scenario ppo-WORLD"""
+"""world → the settings in the scenario ppo-WORLD that are not the default"""
 
 
 def final_gap(world: str, seed: int) -> float:
     """(J* − J(π)) / |J*| of the policy after all updates."""
     from txlab.engine.rl.dynamic_programming import from_start
-    from txlab.engine.rl.exact_values import solved
+    from txlab.engine.rl.exact_values import solve_values
     from txlab.experiments.kinds.actor_critic import KIND
     from txlab.experiments.kinds.actor_critic.schema import ActorCriticScenario
 
@@ -27,7 +27,7 @@ def final_gap(world: str, seed: int) -> float:
     learner: Any = KIND.build(ActorCriticScenario.model_validate(asked))
     while learner.step_count < learner.steps:
         learner.step()
-    earned = from_start(learner.process, solved(learner.process, learner.policy(), learner.gamma))
+    earned = from_start(learner.process, solve_values(learner.process, learner.policy(), learner.gamma))
     return float((learner.optimum - earned) / abs(learner.optimum))
 
 
@@ -39,12 +39,12 @@ def final_gap(world: str, seed: int) -> float:
     seconds=80,
 )
 def ppo(say: Say) -> list[Measured]:
-    found = []
+    measured = []
     for world in WORLDS:
         gaps = []
         for seed in range(SEEDS):
             say(f"{world}: seed {seed + 1} of {SEEDS}")
             gaps.append(final_gap(world, seed))
         worst = f"{world}: {min(gaps):.2%} to {max(gaps):.2%} below the optimal return"
-        found.append(Measured(float(sum(gap <= NEAR for gap in gaps)), remark=worst))
-    return found
+        measured.append(Measured(float(sum(gap <= NEAR for gap in gaps)), remark=worst))
+    return measured

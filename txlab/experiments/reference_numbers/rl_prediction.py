@@ -2,7 +2,7 @@
 
 Notable: the book shows the errors of the walks as curves over 100 runs, without numbers; the values here come from
 tests/experiments/independent_simulations.py. Ours are measured with the random seeds of the scenarios. "Best" is the
-setting where the book's curves are lowest, not the best of ours.
+setting where the book's curves are lowest, not our best.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from txlab.engine.rl.dynamic_programming import even
-from txlab.engine.rl.exact_values import solved
+from txlab.engine.rl.exact_values import solve_values
 from txlab.engine.rl.features import tabular
 from txlab.engine.rl.off_policy import Weights, off_policy, semi_gradient_dp
 from txlab.engine.rl.prediction_sweep import PredictionSettings, PredictionSweep
@@ -75,7 +75,7 @@ def errors_of(
     """RMS errors at (method, λ or n, α): the mean over all episodes, or after the last one; mean over the runs."""
     process = world_named(world).process
     gamma = process.discount
-    true, counted = solved(process, even(process), gamma), np.flatnonzero(~process.terminal)
+    true, counted = solve_values(process, even(process), gamma), np.flatnonzero(~process.terminal)
     rollouts = Rollouts(process, seeds_of(1, runs))
     sweeps = {}
     for method in dict.fromkeys(name for name, _, _ in wanted):
@@ -83,17 +83,17 @@ def errors_of(
         sweeps[method] = PredictionSweep(
             method, tabular(process.size), runs, PredictionSettings(alphas, depths, gamma), initial
         )
-    found = {method: np.zeros((runs, len(sweep.settings.alphas))) for method, sweep in sweeps.items()}
+    errors = {method: np.zeros((runs, len(sweep.settings.alphas))) for method, sweep in sweeps.items()}
     for episode in range(episodes):
         say(f"episode {episode + 1} of {episodes}, {runs} runs")
         lived = rollouts.episodes()
         for method, sweep in sweeps.items():
             sweep.learn(lived)
             if every_episode:
-                found[method] += sweep.rms_error(true, counted) / episodes
+                errors[method] += sweep.rms_error(true, counted) / episodes
             elif episode == episodes - 1:
-                found[method] = sweep.rms_error(true, counted)
-    taken = {method: iter(values.T) for method, values in found.items()}
+                errors[method] = sweep.rms_error(true, counted)
+    taken = {method: iter(values.T) for method, values in errors.items()}
     return [mean_of(next(taken[name])) for name, _, _ in wanted]
 
 
@@ -112,9 +112,9 @@ def errors_of(
 )
 def walk_19(say: Say) -> list[Measured]:
     wanted = [(method, lam, alpha) for method, lam, alpha, _, _ in WALK_19]
-    found = errors_of("walk-19", wanted, WALK_19_RUNS, WALK_19_EPISODES, 0.0, True, say)
+    measured = errors_of("walk-19", wanted, WALK_19_RUNS, WALK_19_EPISODES, 0.0, True, say)
     [untouched] = errors_of("walk-19", [("accumulating", 0.8, 0.0)], 2, 1, 0.0, True)
-    return [*found, Measured(untouched.value)]
+    return [*measured, Measured(untouched.value)]
 
 
 @FIGURES.measured_by(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from txlab.engine.games import tictactoe
-from txlab.engine.games.graph import compiled
+from txlab.engine.games.graph import compile_graph
 from txlab.engine.games.learner import SelfPlaySettings, make_learner
 from txlab.engine.games.perfect_play import best_response, both_seats, chances, fractions
 from txlab.engine.games.players import perfect_player, random_player
@@ -44,7 +44,7 @@ LEARNT = [
     [derived(label, value, 0) for label, value in COUNTS.items()],
 )
 def measure_positions(say: Say) -> list[Measured]:
-    graph = compiled(tictactoe)
+    graph = compile_graph(tictactoe)
     classes = np.unique(graph.symmetry)
     ended, ended_classes = np.flatnonzero(graph.ended), classes[graph.ended[classes]]
     ways = [1] + [0] * (graph.size - 1)  # how many games lead to each position
@@ -70,7 +70,7 @@ def measure_positions(say: Say) -> list[Measured]:
 )
 def measure_random(say: Say) -> list[Measured]:
     everything = random_player(tictactoe).kept
-    return exactly(map(float, fractions(compiled(tictactoe), everything, everything)))
+    return exactly(map(float, fractions(compile_graph(tictactoe), everything, everything)))
 
 
 @FIGURES.measured_by(
@@ -85,13 +85,13 @@ def measure_random(say: Say) -> list[Measured]:
 )
 def measure_openings(say: Say) -> list[Measured]:
     """X's chance after opening in the centre, in a corner, at an edge."""
-    graph, everything = compiled(tictactoe), random_player(tictactoe).kept
-    found = []
+    graph, everything = compile_graph(tictactoe), random_player(tictactoe).kept
+    values = []
     for move in (4, 0, 1):
         kept = everything.copy()
         kept[: graph.first[1]] = graph.move[: graph.first[1]] == move
-        found.append(fractions(graph, kept, everything)[0])
-    return exactly(map(float, found))
+        values.append(fractions(graph, kept, everything)[0])
+    return exactly(map(float, values))
 
 
 @FIGURES.measured_by(
@@ -108,7 +108,7 @@ def measure_openings(say: Say) -> list[Measured]:
     ],
 )
 def measure_perfect(say: Say) -> list[Measured]:
-    graph = compiled(tictactoe)
+    graph = compile_graph(tictactoe)
     first, second = both_seats(graph, perfect_player(tictactoe).policy(), random_player(tictactoe).policy())
     return exactly(chance for seat in (first, second) for chance in (seat.won, seat.drawn, seat.lost))
 
@@ -124,14 +124,14 @@ def measure_perfect(say: Say) -> list[Measured]:
     ],
 )
 def measure_best_response(say: Say) -> list[Measured]:
-    graph, random = compiled(tictactoe), random_player(tictactoe).policy()
+    graph, random = compile_graph(tictactoe), random_player(tictactoe).policy()
     first, second = best_response(graph, random, 1)[0], best_response(graph, random, -1)[0]
-    beaten = chances(graph, random, second).turned()
+    beaten = chances(graph, random, second).swap_sides()
     return exactly([chances(graph, first, random).won, beaten.won, beaten.lost])
 
 
 def measure_self_play(settings: SelfPlaySettings, say: Say) -> list[Measured]:
-    graph = compiled(tictactoe)
+    graph = compile_graph(tictactoe)
     random, perfect = random_player(tictactoe).policy(), perfect_player(tictactoe)
     rows = []
     for seed in range(1, SEEDS + 1):

@@ -1,9 +1,9 @@
-"""Over-optimisation of a reward model, seed by seed: what `txlab verify rlhf` measures (MATH H4, H5).
+"""Over-optimisation of a reward model, seed by seed: measured by `txlab verify rlhf` (MATH H4, H5).
 
-Each seed is a world of its own: demonstrations, a fine-tuned model, 250 rankings of 6 answers by a simulated labeller,
-a reward model, and a policy for each β; and once more a reward model that saw only 20 rankings, followed with β = 0.
-The claims are counted over the seeds; the remark has the means with Student's 95 % intervals, beside the first
-experiment's. Such an interval holds for about normal values; five seeds cannot tell whether these are.
+Each seed is an independent experiment: demonstrations, a fine-tuned model, 250 rankings of 6 answers by a simulated
+labeller, a reward model, and a policy for each β; and once more a reward model that saw only 20 rankings, followed with
+β = 0. The claims are counted over the seeds; the remark has the means with Student's 95 % intervals, and the first
+experiment's. Such an interval assumes roughly normal values; five seeds cannot show whether they are.
 
 Notable: "at the end" is the mean over the last five updates, since the gold score of 64 answers varies by about .3.
 """
@@ -24,9 +24,9 @@ from txlab.experiments.reference_numbers import Figures, Measured, Say, claimed
 FIGURES = Figures()
 
 SEEDS = 5
-FEW = 20  # rankings of the reward model that knows too little
+FEW = 20  # rankings of the undertrained reward model
 LAST = 5  # updates that "at the end" is the mean of
-COUNTS = (20, 40, 80, 150, 250)  # rankings taken in, after which the accuracy is told
+COUNTS = (20, 40, 80, 150, 250)  # rankings taken before the accuracy is reported
 
 FIRST = {
     "β = .3": (0.90, 2.2, -0.28, 0.96, 3.5),
@@ -60,16 +60,16 @@ class Outcome:
 
 def outcome(seed: int, say: Say = lambda text: None) -> Outcome:
     """All four policies of a seed; some five minutes on one core."""
-    many = built({"seed": seed, "policy": {"betas": list(BETAS)}})
-    rows, curve, accuracy = ended(many, lambda text: say(f"seed {seed}, {text}"))
+    many = build({"seed": seed, "policy": {"betas": list(BETAS)}})
+    rows, curve, accuracy = run_to_end(many, lambda text: say(f"seed {seed}, {text}"))
     followed = {BETAS[beta]: summary(rows[beta], accuracy, f"/β={beta:g}") for beta in BETAS}
-    few = built({"seed": seed, "demonstrations": {"steps": 0}, "rankings": {"steps": FEW}, "policy": {"betas": [0.0]}})
+    few = build({"seed": seed, "demonstrations": {"steps": 0}, "rankings": {"steps": FEW}, "policy": {"betas": [0.0]}})
     few.handed.fine_tuned = many.handed.fine_tuned
-    rows, _, accuracy = ended(few, lambda text: say(f"seed {seed}, {FEW} rankings, {text}"))
+    rows, _, accuracy = run_to_end(few, lambda text: say(f"seed {seed}, {FEW} rankings, {text}"))
     return Outcome(followed | {"β = 0, few": summary(rows[0.0], accuracy)}, curve)
 
 
-def built(changes: dict[str, Any]) -> Any:
+def build(changes: dict[str, Any]) -> Any:
     """The experiment of the default scenario with these changes, on one thread."""
     from txlab.experiments.kinds.human_feedback import KIND
     from txlab.experiments.kinds.human_feedback.schema import HumanFeedbackScenario
@@ -77,7 +77,7 @@ def built(changes: dict[str, Any]) -> Any:
     return KIND.build(HumanFeedbackScenario.model_validate({**changes, "compute": {"threads": 1}}))
 
 
-def ended(experiment: Any, say: Say) -> tuple[dict[float, list[dict[str, float]]], tuple[float, ...], float]:
+def run_to_end(experiment: Any, say: Say) -> tuple[dict[float, list[dict[str, float]]], tuple[float, ...], float]:
     """Take all steps: (β → rows of metrics, accuracies at COUNTS, accuracy of the finished reward model)."""
     rows: dict[float, list[dict[str, float]]] = defaultdict(list)
     curve, accuracy = [], float("nan")
@@ -113,8 +113,8 @@ def summary(rows: Sequence[dict[str, float]], accuracy: float, end: str = "") ->
     seconds=350 * SEEDS,
 )
 def goodhart(say: Say) -> list[Measured]:
-    found = [outcome(seed, say) for seed in range(SEEDS)]
-    held, free = [[each.followed[name] for each in found] for name in ("β = .05", "β = 0")]
+    outcomes = [outcome(seed, say) for seed in range(SEEDS)]
+    held, free = [[each.followed[name] for each in outcomes] for name in ("β = .05", "β = 0")]
     pairs = list(zip(held, free, strict=True))
     counts = [
         sum(each.accuracy >= 0.85 for each in held),
@@ -123,27 +123,27 @@ def goodhart(say: Say) -> list[Measured]:
         sum(b.gold < a.gold for a, b in pairs),
     ]
     measured = [Measured(float(count)) for count in counts]
-    return [*measured[:-1], Measured(measured[-1].value, remark=remark(found))]
+    return [*measured[:-1], Measured(measured[-1].value, remark=remark(outcomes))]
 
 
 HEADS = ("accuracy", "proxy", "gold at first", "gold", "KL")
 
 
-def remark(found: Sequence[Outcome]) -> str:
+def remark(outcomes: Sequence[Outcome]) -> str:
     """The table of means with Student's 95 % intervals, and below it the accuracies while rankings came in."""
-    lines = [aligned(f"mean of {len(found)} ± 95 % (t)", HEADS)]
+    lines = [align_row(f"mean of {len(outcomes)} ± 95 % (t)", HEADS)]
     for name, first in FIRST.items():
-        rows = [each.followed[name] for each in found]
+        rows = [each.followed[name] for each in outcomes]
         columns = [[getattr(row, field) for row in rows] for field in Followed.__dataclass_fields__]
-        lines.append(aligned(name, map(interval, columns)))
-        lines.append(aligned("  first experiment", [f"{value:.2f}" for value in first]))
-    curve = np.array([each.curve for each in found]).T
-    lines.append(aligned("rankings taken in", map(str, COUNTS)))
-    lines.append(aligned("accuracy then", map(interval, curve)))
+        lines.append(align_row(name, map(interval, columns)))
+        lines.append(align_row("  first experiment", [f"{value:.2f}" for value in first]))
+    curve = np.array([each.curve for each in outcomes]).T
+    lines.append(align_row("rankings taken in", map(str, COUNTS)))
+    lines.append(align_row("accuracy then", map(interval, curve)))
     return "\n".join(lines)
 
 
-def aligned(name: str, cells: Iterable[str]) -> str:
+def align_row(name: str, cells: Iterable[str]) -> str:
     return f"{name:20}" + "".join(f"{cell:>15}" for cell in cells)
 
 

@@ -16,7 +16,7 @@ from typing import TypeVar
 from txlab.engine.tokenizers.gpt2_files import bytes_named, merge_lines, tokenizer_of_names, vocabulary_of
 from txlab.engine.tokenizers.json_files import parse_json, read_bytes
 from txlab.engine.tokenizers.patterns import PATTERNS
-from txlab.engine.tokenizers.training import count_chunks, trained
+from txlab.engine.tokenizers.training import count_chunks, train_merges
 from txlab.errors import LabError
 from txlab.experiments.reference_numbers import Figure, Measured, Say, derived, printed
 
@@ -26,7 +26,7 @@ TEXTS = ("address.txt", "german.txt", "tinystories_sample.txt")
 
 
 def figures_in(folder: Path | None) -> list[Figure]:
-    """The figures, with the fixtures in that folder; without a folder they only say what they need."""
+    """The figures, with the fixtures in that folder; without a folder they only state their needs."""
     needs = "" if folder is not None else "a checkout of stanford-cs336/assignment1-basics, named by --folder"
     fixtures = fixtures_in(folder) if folder is not None else Path()
     return [
@@ -59,11 +59,11 @@ def figures_in(folder: Path | None) -> list[Figure]:
 
 def fixtures_in(folder: Path) -> Path:
     """The fixtures in a checkout, or the folder itself. LabError if there are none."""
-    for found in (folder / "tests" / "fixtures", folder):
+    for place in (folder / "tests" / "fixtures", folder):
         with suppress(OSError):  # a name that is too long
-            if (found / "corpus.en").exists():
-                return found
-    raise LabError(f"--folder {str(folder)!r} has no corpus.en, neither in tests/fixtures nor itself")
+            if (place / "corpus.en").exists():
+                return place
+    raise LabError(f"--folder {str(folder)!r} has no corpus.en, in tests/fixtures or itself")
 
 
 T = TypeVar("T")
@@ -89,7 +89,7 @@ def names_of(path: Path) -> dict[str, int]:
 
 def measure_training(fixtures: Path, say: Say) -> list[Measured]:
     text = read(fixtures / "corpus.en", bytes.decode)
-    learnt = trained(count_chunks([text], "gpt2", [SPECIAL]), VOCABULARY - 1, ties="greatest")
+    learnt = train_merges(count_chunks([text], "gpt2", [SPECIAL]), VOCABULARY - 1, ties="greatest")
     ours = [tuple(learnt.token_bytes(token) for token in merge.pair) for merge in learnt.merges]
     theirs = [tuple(map(bytes_named, pair)) for pair in merges_of(fixtures / "train-bpe-reference-merges.txt")]
     same = sum(one == other for one, other in zip(ours, theirs, strict=False))

@@ -57,7 +57,7 @@ def measure_gpt2(say: Say) -> list[Measured]:
 @FIGURES.measured_by(
     "gpt3-parameters",
     "GPT-3: parameters, and the FLOPs of its training as 6 · parameters · 300 · 10⁹ tokens",
-    "Brown et al. 2020, table D.1; shapes of table 2.1, see `txlab presets gpt3-xl` for what is inconsistent there",
+    "Brown et al. 2020, table D.1; shapes of table 2.1, see `txlab presets gpt3-xl` for its inconsistencies",
     [
         *(printed(f"{name}, millions", millions, digits) for name, millions, digits, _, _ in GPT3.values()),
         *(printed(f"{name}, 1e{power} FLOPs", flops, 2) for name, _, _, flops, power in GPT3.values() if flops),
@@ -65,9 +65,9 @@ def measure_gpt2(say: Say) -> list[Measured]:
     seconds=2.0,
 )
 def measure_gpt3(say: Say) -> list[Measured]:
-    found = counts(list(GPT3), 1e6)
-    rows = zip(GPT3.items(), found, strict=True)
-    return found + [
+    measured = counts(list(GPT3), 1e6)
+    rows = zip(GPT3.items(), measured, strict=True)
+    return measured + [
         Measured(6 * each.value * 1e6 * preset_named(name).tokens / 10**power)
         for (name, (*_, flops, power)), each in rows
         if flops

@@ -1,1 +1,1 @@
-"""What the tabular experiments share: worlds in scenarios, several learners in one world, frames."""
+"""Shared by the tabular experiments: worlds in scenarios, several learners in one world, frames."""

@@ -1,10 +1,10 @@
 """The bands behind a curve: mean and standard error over seeds of the same learner.
 
 Notable: a band is ±1 standard error of the mean, s/√n with s the deviation over n seeds. It shows how well the *mean*
-is known, not how much learners differ from each other: that is √n wider. It is no 95 % interval: of normal values it
-contains the true mean in 50 % of cases for 2 seeds, 63 % for 5, 68 % for many (`covered_by_standard_error`). Student's
-95 % interval would promise too much, for returns are skewed: of Q-learning's 60th episode on the cliff it contains the
-mean in 76 % of cases for 5 seeds and 91 % for 30. One seed has no band.
+is known, not how much learners differ from each other: that is √n wider. It is not a 95 % interval: for normal values
+it contains the true mean in 50 % of cases for 2 seeds, 63 % for 5, 68 % for many (`covered_by_standard_error`).
+Student's 95 % interval would promise too much, for returns are skewed: of Q-learning's 60th episode on the cliff it
+contains the mean in 76 % of cases for 5 seeds and 91 % for 30. One seed has no band.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.sweeps.sweep import Cancelled, sweep_in
 from txlab.engine.rl.world import World
-from txlab.experiments.tabular.world import limited
+from txlab.experiments.tabular.world import limit_steps
 
 Band = tuple[np.ndarray, np.ndarray, np.ndarray]
 """mean, low, high: (episodes) each, of the returns under the exploring policy, not the greedy one."""
@@ -46,7 +46,7 @@ def growing(
     parts: int = 10,
 ) -> Iterator[Band]:
     """Yield the same band as it grows, about `parts` times, each time with all episodes so far."""
-    sweep = sweep_in(limited(world), [settings] * len(seeds), seeds)
+    sweep = sweep_in(limit_steps(world), [settings] * len(seeds), seeds)
     returns = np.zeros((len(seeds), 0))
     stride = max(1, -(-episodes // parts))
     while returns.shape[1] < episodes:

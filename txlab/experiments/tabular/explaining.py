@@ -1,7 +1,7 @@
-"""The explanation of a value in a frame: the Bellman equation over the values beside it, and its residual.
+"""The explanation of a value in a frame: the Bellman equation over the neighbouring values, and its residual.
 
-A frame holds values, a policy and the table of their world, from which the world is compiled again. For the last update
-of a learner the arena asks the learner itself.
+A frame holds values, a policy and the table of their world, from which the world is recompiled. For the last update of
+a learner the arena asks the learner itself.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def explain_value(frame: Frame, tensor: str, index: Sequence[int]) -> Explanatio
 
 
 def rule_of(frame: Frame, number: str, side: Mapping[str, Any]) -> Rule:
-    """The policy that the values are of: "optimal", or the one in the frame, as for planned ε-soft policies."""
+    """The policy of the values: "optimal", or the one in the frame, as for planned ε-soft policies."""
     policy = frame.tensors.get(f"{number}/policy")
     planned_soft = "sweep" in side and side.get("epsilon")
     if policy is None or (off_policy(side.get("rule")) and not planned_soft):

@@ -58,8 +58,10 @@ def learner_side(settings: Settings, gamma: float, heat: float | None = None, **
     rule = rule_named(settings.rule)
     names = ["beta", "traces", "policy", "temperature", "decay", "floor", "initial"]
     names += [name for name in ("n", "planning") if name in rule.parameters]
-    told = {name: getattr(settings, name) for name in names}
-    return side_of(settings.rule, rule.title, gamma, settings.alpha, settings.lam, settings.epsilon, **told, **more)
+    parameters = {name: getattr(settings, name) for name in names}
+    return side_of(
+        settings.rule, rule.title, gamma, settings.alpha, settings.lam, settings.epsilon, **parameters, **more
+    )
 
 
 def last_of(

@@ -1,7 +1,8 @@
 """Learners side by side in one world, as the arena steps and shows them (MATH M4–M7).
 
-Each side makes the same number of updates, with the same random draws as long as both do the same. Notable: returns
-while learning and returns of the greedy policy differ (Q-learning on the cliff: −50 and −13), and are kept apart.
+Each side makes the same number of updates, with the same random draws as long as both make the same choices. Notable:
+returns while learning and returns of the greedy policy differ (Q-learning on the cliff: −50 and −13), and are kept
+apart.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 from txlab.engine.explain import Explanation, Step
 from txlab.engine.rl.agent import Agent
 from txlab.engine.rl.divergence import divergence
-from txlab.engine.rl.maps.compiling import carried
+from txlab.engine.rl.maps.compiling import match_states
 from txlab.engine.rl.rules import make_agent, rule_named
 from txlab.engine.rl.settings import BOUNDS, Settings
 from txlab.engine.rl.update import Update
@@ -24,12 +25,12 @@ from txlab.engine.rl.why import Rule, why_value
 from txlab.engine.rl.world import World
 from txlab.errors import LabError
 from txlab.experiments.protocol import Adjustable, Frame, State
-from txlab.experiments.small import SmallExperiment
 from txlab.experiments.tabular.frames import facts_of, last_of, learner_side
-from txlab.experiments.tabular.world import limited, world_facts
+from txlab.experiments.tabular.world import limit_steps, world_facts
+from txlab.experiments.untimed import UntimedExperiment
 
 
-class Match(SmallExperiment):
+class Match(UntimedExperiment):
     """`agents` learn in `world`, whose [world] table is `table`; `changes` lists what was changed, and when.
 
     An experiment like any other (see protocol.Experiment), except that its length is open.
@@ -41,10 +42,10 @@ class Match(SmallExperiment):
         if not sides:
             raise LabError("a match needs at least one learner")
         self.seed = seed
-        self.world = limited(world)
+        self.world = limit_steps(world)
         self.table = dict(table or {"name": world.name})
         self.agents: list[Agent] = [self.agent(each) for each in sides]
-        self.asked = list(sides)  # as a person set them: a rule may come with its own policy, another not
+        self.asked = list(sides)  # as set by the user: one rule may come with its own policy, another not
         self.changes: list[dict[str, Any]] = []
 
     def agent(self, settings: Settings) -> Agent:
@@ -81,11 +82,13 @@ class Match(SmallExperiment):
         """Make one update of every side, or one sweep if all of them plan: {"delta/…"}, δ of the update, or Δ of the
         sweep."""
         self.run(min(agent.turn for agent in self.agents))
-        found = [(agent.rule.name, agent.last, agent.progress()) for agent in self.agents]
-        return {f"delta/{rule}": told.get("delta") or last.delta for rule, last, told in found if last is not None}
+        lasts = [(agent.rule.name, agent.last, agent.progress()) for agent in self.agents]
+        return {
+            f"delta/{rule}": progress.get("delta") or last.delta for rule, last, progress in lasts if last is not None
+        }
 
     def add(self, settings: Settings) -> None:
-        """Let another learner begin, with nothing learnt; the present ones keep what they have."""
+        """Add an untrained learner; the present ones keep their values."""
         self.agents.append(self.agent(settings))
         self.asked.append(settings)
 
@@ -109,13 +112,13 @@ class Match(SmallExperiment):
         self.asked[side] = asked
         self.changes.append({"update": self.updates, "side": side, "key": "rule", "from": old.rule.name, "to": rule})
 
-    def edited(self, world: World) -> None:
+    def edit_world(self, world: World) -> None:
         """Go on in a changed world; values of cells that still exist are kept. LabError, with nothing changed, if a
         learner does not work in it."""
-        world = limited(world)
+        world = limit_steps(world)
         for agent in self.agents:
             agent.check_adoptable(world.process)
-        states = carried(self.world, world)
+        states = match_states(self.world, world)
         for agent in self.agents:
             agent.adopt(world.process, states)
         self.world = world
@@ -133,18 +136,18 @@ class Match(SmallExperiment):
         return self.agents[side].greedy_path(min(1000, self.world.process.limit or 1000))
 
     def explanations(self, side: int, state: int | None = None) -> list[Explanation]:
-        """What `w` goes through in a cell, by default the one updated last: the update made there last, all actions
+        """The sequence of `w` in a cell, by default the one updated last: the update made there last, all actions
         of the cell side by side, and then each of the other actions."""
         agent = self.agents[side]
-        state = self.updated(side) if state is None else state
-        found = [self.explain(side, state)]
+        state = self.updated_state(side) if state is None else state
+        explanations = [self.explain(side, state)]
         if agent.q() is None or not agent.world.actions[state]:
-            return found
+            return explanations
         first, *others = self.actions(side, state)
-        told = [self.explain(side, state, a) for a in others if self.explainable(side, state, a)]
-        return [*found, agent.explain_cell(state, first), *told]
+        others_explained = [self.explain(side, state, a) for a in others if self.explainable(side, state, a)]
+        return [*explanations, agent.explain_cell(state, first), *others_explained]
 
-    def updated(self, side: int) -> int:
+    def updated_state(self, side: int) -> int:
         """The state that a side updated last, or, before any update, the one it is in."""
         agent = self.agents[side]
         return agent.state if agent.latest is None else agent.latest[0]
@@ -166,11 +169,11 @@ class Match(SmallExperiment):
 
     def explain(self, side: int, state: int | None = None, action: int | None = None) -> Explanation:
         """Explain the value in a cell, by default the one updated last: by its last update, or, if there was none, by
-        its initial value and the Bellman equation of what the rule learns: of its own policy, or of the greedy one.
+        its initial value and the Bellman equation that the rule solves: of its own policy, or of the greedy one.
         Without an action, the one updated last is meant."""
         agent = self.agents[side]
         q = agent.q()
-        state = self.updated(side) if state is None else state
+        state = self.updated_state(side) if state is None else state
         if action is None and q is not None and agent.world.actions[state]:
             action = self.actions(side, state)[0]
         last = agent.last_at(state, -1 if action is None else action)
@@ -178,13 +181,11 @@ class Match(SmallExperiment):
             return last.explanation
         shown = agent.v() if q is None else q
         if self.world.environment is not None:
-            raise LabError(
-                f"no update has touched {self.world.process.states[state]} yet: it stands at its first value"
-            )
+            raise LabError(f"no update has touched {self.world.process.states[state]} yet: it has its initial value")
         rule: Rule = "optimal" if agent.rule.off_policy else agent.policy()
-        said = why_value(self.world.process, shown, state, action if q is not None else None, agent.gamma, rule)
-        untouched = Step("begins at", "no update has touched it yet", said.result, "its initial value")
-        return replace(said, steps=[untouched, *said.steps])
+        explanation = why_value(self.world.process, shown, state, action if q is not None else None, agent.gamma, rule)
+        untouched = Step("begins at", "no update has touched it yet", explanation.result, "its initial value")
+        return replace(explanation, steps=[untouched, *explanation.steps])
 
     def frame(self) -> Frame:
         """The current frame, with the names of frames.py."""
@@ -206,11 +207,11 @@ class Match(SmallExperiment):
             last=[None if agent.last is None else last_facts(agent.last) for agent in self.agents],
         )
         known = self.world.environment is None
-        told = [
+        warnings = [
             divergence(agent.process, agent.settings, agent.v() if (q := agent.q()) is None else q, known)
             for agent in self.agents
         ]
-        return Frame(self.updates, tensors, facts=facts | {"warnings": told})
+        return Frame(self.updates, tensors, facts=facts | {"warnings": warnings})
 
     def facts(self) -> Mapping[str, Any]:
         return world_facts(self.world, "updates", [f"delta/{agent.rule.name}" for agent in self.agents])
@@ -219,12 +220,12 @@ class Match(SmallExperiment):
 
     def adjustable(self) -> Mapping[str, Adjustable]:
         """ "alpha/0" is α of side 0; parameters that its rule does not use are left out."""
-        found = {}
+        adjustable = {}
         for side, settings in enumerate(self.sides):
             for name in rule_named(settings.rule).numbers(settings.policy):
                 key = f"{name}/{side}"
-                found[key] = Adjustable(key, getattr(settings, name), *BOUNDS[name])
-        return found
+                adjustable[key] = Adjustable(key, getattr(settings, name), *BOUNDS[name])
+        return adjustable
 
     def change(self, name: str, value: float) -> None:
         number, _, side = name.partition("/")

@@ -1,8 +1,8 @@
 """Self-play training shown live: a learner, its curves, and its current player (MATH G1).
 
 The points of the curves are computed exactly, not by playing (perfect_play.py), at ever wider intervals, so that the
-first hundred games are visible and a hundred thousand cost no more than twenty points. `Training.run` is for a thread
-beside the screen: it yields after every slice of a few milliseconds, and stops when asked to.
+first hundred games are visible and a hundred thousand cost no more than twenty points. `Training.run` is for a
+background thread: it yields after every slice of a few milliseconds, and stops on request.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from txlab.engine.explain import Explanation
 from txlab.engine.games import tictactoe
 from txlab.engine.games.game import Position, SmallGame
-from txlab.engine.games.graph import compiled
+from txlab.engine.games.graph import compile_graph
 from txlab.engine.games.learner import SelfPlaySettings, make_learner
 from txlab.engine.games.perfect_play import Chances, both_seats
 from txlab.engine.games.players import MaskPlayer, perfect_player, random_player
@@ -49,7 +49,7 @@ class Training:
     curve: list[Point] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.graph = compiled(self.game)
+        self.graph = compile_graph(self.game)
         self.learner = make_learner(self.graph, self.settings, self.seed)
         self.random, self.perfect = random_player(self.game).policy(), perfect_player(self.game).policy()
         self.measure()
@@ -96,7 +96,7 @@ class Training:
         self.curve.append(Point(self.games, *seats))
 
     def player(self, name: str = "") -> MaskPlayer:
-        """A snapshot of the greedy player of the table; it does not change as learning goes on."""
+        """A snapshot of the greedy player of the table; it does not change during further training."""
         return self.learner.player(name)
 
     def explain(self, position: Position, move: int) -> Explanation:

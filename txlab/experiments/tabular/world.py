@@ -28,7 +28,7 @@ from txlab.engine.rl.gymnasium_adapter import NoTables, from_gymnasium, stepped_
 from txlab.engine.rl.maps.compiling import compile_map
 from txlab.engine.rl.maps.drawn import MOST_CHARACTERS, parse_map
 from txlab.engine.rl.world import Option, World
-from txlab.engine.rl.worlds import built_in, changed, find_world, world_named
+from txlab.engine.rl.worlds import change_world, find_world, load_worlds, world_named
 from txlab.errors import LabError
 from txlab.experiments.schema import NonNegativeInt, Section
 from txlab.files import read_regular
@@ -38,11 +38,11 @@ MOST_BYTES = 4 * MOST_CHARACTERS  # of UTF-8
 Share = Annotated[float, Field(ge=0, le=1)]
 GYMNASIUM = "gymnasium:"
 ENDLESS = 10_000
-"""Steps after which a learner's episode is cut off in a world without a limit, where it might go on for ever."""
+"""Steps after which a learner's episode is cut off in a world without a limit, where it might never end."""
 
 
 class SharedKeys(Section):
-    """Exactly one of `name`, `map` and `file`; then what is to be otherwise than there."""
+    """Exactly one of `name`, `map` and `file`; then any deviations from it."""
 
     model_config = ConfigDict(extra="allow")  # the options of worlds that other packages bring: see `known_options`
 
@@ -74,7 +74,7 @@ class SharedKeys(Section):
         return self
 
     @model_serializer(mode="wrap")
-    def said(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def serialize_given(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out the keys that were not given: TOML has no None."""
         return {key: value for key, value in serialize(self).items() if value not in (None, "")}
 
@@ -85,16 +85,16 @@ class SharedKeys(Section):
 
 def option_keys() -> dict[str, Any]:
     """A key for each option that a built-in world has, as `create_model` reads it; None = not given."""
-    found: dict[str, tuple[Option, list[str]]] = {}
-    for named in built_in().values():
+    options: dict[str, tuple[Option, list[str]]] = {}
+    for named in load_worlds().values():
         for key, option in named.options.items():
-            found.setdefault(key, (option, []))[1].append(named.name)
+            options.setdefault(key, (option, []))[1].append(named.name)
     return {
         key: (
             (Literal[option.choices] if option.choices else type(option.default)) | None,
             Field(None, description=f"{', '.join(names)}: {option.about}"),
         )
-        for key, (option, names) in found.items()
+        for key, (option, names) in options.items()
     }
 
 
@@ -120,7 +120,7 @@ def world_of(section: WorldSection, by_stepping: bool = False) -> World:
         except NoTables as error:
             if not by_stepping:
                 raise LabError(f"world.name: {error}") from None
-            return stepped_of(section, id)
+            return open_stepped(section, id)
         except LabError as error:
             raise LabError(f"world.name: {error}") from None
     elif section.name:
@@ -133,14 +133,14 @@ def world_of(section: WorldSection, by_stepping: bool = False) -> World:
             raise LabError(
                 f"world.{next(iter(section.options()))} is for worlds that have a name; a map's head says it"
             )
-        world = drawn(section)
+        world = world_of_map(section)
     try:
-        return changed(world, section.discount, section.limit, section.slip)
+        return change_world(world, section.discount, section.limit, section.slip)
     except LabError as error:
         raise LabError(f"world: {error}") from None
 
 
-def stepped_of(section: WorldSection, id: str) -> World:
+def open_stepped(section: WorldSection, id: str) -> World:
     """A Gymnasium environment that can only be stepped, such as Blackjack-v1."""
     if section.slip is not None:
         raise LabError(f"world.slip is for worlds that are maps; {section.name} is none")
@@ -151,15 +151,15 @@ def stepped_of(section: WorldSection, id: str) -> World:
         raise LabError(f"world.name: {error}") from None
 
 
-def limited(world: World) -> World:
-    """The world with a limit of steps added if it has none, and a note that says so."""
+def limit_steps(world: World) -> World:
+    """The world with a limit of steps added if it has none, and a note about it."""
     if world.process.limit:
         return world
     note = f"An episode is cut off after {ENDLESS} steps."
     return replace(world, process=replace(world.process, limit=ENDLESS), notes=(*world.notes, note))
 
 
-def drawn(section: WorldSection) -> World:
+def world_of_map(section: WorldSection) -> World:
     """The world of the table's map, or of its map file."""
     place = "world.map" if section.map else f"world.file = {section.file[:200]!a}"
     text = section.map or text_of(section.file, place)

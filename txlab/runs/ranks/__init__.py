@@ -1,7 +1,7 @@
 """Several processes that compute one run together. torch.distributed is used in this package and nowhere else.
 
-launch    how they are started, and waited for     sharing    which rows are whose, and what is added up
-group     what they tell each other                computing  how the run's loop goes in each of them
+launch    starts them, and waits for them    sharing    divides the rows, and adds up the gradients
+group     their communication                computing  the run's loop in each of them
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from typing import NoReturn
 
 
 @dataclass(frozen=True)
-class Place:
-    """What torchrun says in the environment: this is process `rank` of `count`, `local` among the `beside` of its host.
+class RankInfo:
+    """torchrun's environment: this is process `rank` of `count`, and process `local_rank` of the `local_world_size` on
+    its host.
 
-    restarts  how often all of them were started again after one had failed
-    launch    names the launch, whatever the number of restarts
+    restarts  how often all of them were restarted after one had failed
+    launch    names the launch, independent of restarts
     """
 
     rank: int
     count: int
-    local: int
-    beside: int
+    local_rank: int
+    local_world_size: int
     restarts: int
     launch: str
 
@@ -33,25 +34,25 @@ class Place:
         return self.rank == 0
 
 
-def place() -> Place | None:
-    """Where this process stands among those that torchrun started; None if it has not started it."""
-    said = os.environ
-    if "TORCHELASTIC_RUN_ID" not in said or "RANK" not in said:
+def rank_info() -> RankInfo | None:
+    """This process among those started by torchrun; None if torchrun did not start it."""
+    environment = os.environ
+    if "TORCHELASTIC_RUN_ID" not in environment or "RANK" not in environment:
         return None
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RESTART_COUNT")
-    rank, count, local, beside, restarts = (int(said.get(name, "WORLD" in name)) for name in names)
-    # The launcher is the parent of all its processes and outlives them; its number may be another's on another host.
-    return Place(rank, count, local, beside, restarts, f"{said['TORCHELASTIC_RUN_ID']}/{os.getppid()}")
+    rank, count, local, beside, restarts = (int(environment.get(name, "WORLD" in name)) for name in names)
+    # The launcher is the parent of all its processes and outlives them; its pid may be in use on another host too.
+    return RankInfo(rank, count, local, beside, restarts, f"{environment['TORCHELASTIC_RUN_ID']}/{os.getppid()}")
 
 
-def leave(status: int) -> NoReturn:
-    """End this process now: at the interpreter's end, threads of gloo that still hold tensors abort it now and then."""
+def exit_now(status: int) -> NoReturn:
+    """End this process immediately: gloo threads that still hold tensors sometimes abort an interpreter at exit."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
 
 
-def many() -> Place | None:
-    """As `place`, for one of several processes."""
-    here = place()
+def distributed_rank_info() -> RankInfo | None:
+    """Return this process's rank if it is one of several, else None."""
+    here = rank_info()
     return here if here is not None and here.count > 1 else None

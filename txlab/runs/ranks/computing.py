@@ -1,7 +1,7 @@
-"""How the loop of a run goes in each of several processes: the same loop, so that all do the same at the same step.
+"""The loop of a run in each of several processes: the same loop, so that all do the same at the same step.
 
-Rank 0 writes the run, reads the inbox, evaluates, samples and makes frames; the others compute their part of every
-step and are silent. What a run begins with is read by rank 0 and sent, so that only it needs the run directory.
+Rank 0 writes the run, reads the inbox, evaluates, samples and makes frames; the others compute their part of every step
+and write nothing. Rank 0 reads the initial state and sends it, so that only it needs the run directory.
 """
 
 from __future__ import annotations
@@ -16,41 +16,41 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from txlab.engine.rlhf.preferences import Line, encoded, line_of
+from txlab.engine.rlhf.preferences import Line, encode_line, line_of
 from txlab.errors import LabError, RunFailed
 from txlab.experiments.kind import kind_named
-from txlab.experiments.learning.share import ALONE, take_share
+from txlab.experiments.learning.parallel_strategy import SINGLE_PROCESS, set_strategy
 from txlab.experiments.protocol import Adjustable, Frame, Gathering, Measuring, Metrics, Sample, State
 from txlab.experiments.schema import Scenario
 from txlab.runs import checkpoints
 from txlab.runs.control import Inbox, Request
 from txlab.runs.directory import RunDirectory
-from txlab.runs.loop import RunOutcome, drive, write_traceback
+from txlab.runs.loop import RunOutcome, run_loop, write_traceback
 from txlab.runs.preferences import People
-from txlab.runs.ranks import Place
-from txlab.runs.ranks.group import Ranks
-from txlab.runs.ranks.launch import tell
-from txlab.runs.ranks.sharing import Replicated, Sharded, gathered, is_divided
+from txlab.runs.ranks import RankInfo
+from txlab.runs.ranks.group import ProcessGroup
+from txlab.runs.ranks.launch import report_error
+from txlab.runs.ranks.strategies import ReplicatedStrategy, ShardedStrategy, gather, is_sharded
 from txlab.runs.recorder import Recorder
 from txlab.runs.writing import Signals
 
-AS_IT_IS = ("verify", "adjustable", "adjust", "load_state_dict", "start_from", "asked", "given", "waiting")
+FORWARDED = ("verify", "adjustable", "adjust", "load_state_dict", "start_from", "asked", "given", "waiting")
 
 
-class Divided:
-    """An Experiment (see protocol) of which each process computes its part. Of one that asks people, what they wrote is
-    read by rank 0 and offered to all."""
+class DistributedExperiment:
+    """An Experiment (see protocol) of which each process computes its part. Answers of people are read by rank 0 and
+    offered to all."""
 
     verify: Callable[[], None]
     adjustable: Callable[[], Mapping[str, Adjustable]]
     adjust: Callable[[str, float], None]
     load_state_dict: Callable[[State], None]
 
-    def __init__(self, experiment: Any, ranks: Ranks) -> None:
+    def __init__(self, experiment: Any, ranks: ProcessGroup) -> None:
         self.experiment, self.ranks = experiment, ranks
 
     def __getattr__(self, name: str) -> Any:
-        if name not in AS_IT_IS:
+        if name not in FORWARDED:
             raise AttributeError(name)
         return getattr(self.experiment, name)
 
@@ -63,30 +63,30 @@ class Divided:
         return int(self.experiment.steps)
 
     def step(self) -> Metrics:
-        with self.ranks.explaining():
+        with self.ranks.explain_failures():
             return self.experiment.step()  # type: ignore[no-any-return]
 
-    def measured(self) -> Mapping[str, float]:
-        return self.experiment.measured() if isinstance(self.experiment, Measuring) else {}
+    def take_speeds(self) -> Mapping[str, float]:
+        return self.experiment.take_speeds() if isinstance(self.experiment, Measuring) else {}
 
-    def _together(self) -> AbstractContextManager[None]:
+    def _unshard(self) -> AbstractContextManager[None]:
         return self.experiment.put_together() if isinstance(self.experiment, Gathering) else nullcontext()
 
-    def _by_rank_0(self, what: Callable[[], Any], otherwise: Any) -> Any:
-        with self.ranks.explaining(), self._together():
+    def _on_rank_0(self, what: Callable[[], Any], otherwise: Any) -> Any:
+        with self.ranks.explain_failures(), self._unshard():
             return what() if self.ranks.leads else otherwise
 
     def evaluate(self) -> Metrics:
-        return self._by_rank_0(self.experiment.evaluate, {})  # type: ignore[no-any-return]
+        return self._on_rank_0(self.experiment.evaluate, {})  # type: ignore[no-any-return]
 
     def frame(self) -> Frame:
-        return self._by_rank_0(self.experiment.frame, Frame(self.step_count))  # type: ignore[no-any-return]
+        return self._on_rank_0(self.experiment.frame, Frame(self.step_count))  # type: ignore[no-any-return]
 
     def samples(self) -> Sequence[Sample]:
-        return self._by_rank_0(self.experiment.samples, ())  # type: ignore[no-any-return]
+        return self._on_rank_0(self.experiment.samples, ())  # type: ignore[no-any-return]
 
     def facts(self) -> Mapping[str, Any]:
-        """Those of the experiment; the peak is that of all processes together."""
+        """The experiment's facts; the peak is that of all processes together."""
         if not self.ranks.leads:
             return {}
         facts = dict(self.experiment.facts())
@@ -96,22 +96,22 @@ class Divided:
 
     def state_dict(self) -> State:
         """The whole state, on rank 0; the same for every number of processes."""
-        with self.ranks.explaining():
-            state: State = collected(self.experiment.state_dict(), self.ranks.leads)
+        with self.ranks.explain_failures():
+            state: State = gather_state(self.experiment.state_dict(), self.ranks.leads)
             return state
 
     def offer(self, lines: Sequence[Line] = ()) -> bool:
         """Offer rank 0's lines to the experiment of every process; whether there were any."""
-        with self.ranks.explaining():
-            rows = self.ranks.told([encoded(line) for line in lines])
+        with self.ranks.explain_failures():
+            rows = self.ranks.broadcast([encode_line(line) for line in lines])
         self.experiment.offer([line_of(row) for row in rows])
         return bool(rows)
 
 
-class Listening(People):
-    """The side of a process that does not see the files: it hears what rank 0 has read."""
+class ReplicaPeople(People):
+    """The part of a process without access to the files: it receives the lines that rank 0 has read."""
 
-    def __init__(self, experiment: Divided, run: RunDirectory) -> None:
+    def __init__(self, experiment: DistributedExperiment, run: RunDirectory) -> None:
         self.listener = experiment
         self.listener.offer()
 
@@ -120,14 +120,14 @@ class Listening(People):
         return self.listener.waiting if self.listener.offer() else waiting
 
 
-def collected(state: Any, leads: bool) -> Any:
-    """A state with its divided tensors put together, on rank 0; the others take part and keep nothing."""
+def gather_state(state: Any, leads: bool) -> Any:
+    """A state with its divided tensors gathered, on rank 0; the others take part and keep nothing."""
     parts: list[Any] = []
-    _replaced(state, parts.append)
+    _map_sharded(state, parts.append)
     if not parts:
         return state if leads else {}
-    # A tied weight is put together once, and is one tensor again. Rank 0 knows which are the same: it has a part of
-    # each, where others may have none.
+    # A tied weight is gathered once, and is one tensor again. Rank 0 knows which are the same: it has a part of each,
+    # while others may have none.
     met: dict[tuple[Any, ...], int] = {}
     same = [met.setdefault((part.to_local().data_ptr(), part.shape, part.dtype), i) for i, part in enumerate(parts)]
     firsts = torch.tensor(same)
@@ -135,37 +135,37 @@ def collected(state: Any, leads: bool) -> Any:
     whole: dict[int, torch.Tensor] = {}
     for i, part in enumerate(parts):
         if firsts[i] == i:
-            found = gathered(part)
-            whole[i] = found.cpu() if leads else found.new_empty(0)
+            gathered = gather(part)
+            whole[i] = gathered.cpu() if leads else gathered.new_empty(0)
     order = iter(firsts.tolist())
-    return _replaced(state, lambda part: whole[next(order)]) if leads else {}
+    return _map_sharded(state, lambda part: whole[next(order)]) if leads else {}
 
 
-def _replaced(value: Any, replace: Callable[[Any], Any]) -> Any:
-    """The state with something in place of each divided tensor, in an order that is the same in every process."""
+def _map_sharded(value: Any, replace: Callable[[Any], Any]) -> Any:
+    """The state with each divided tensor replaced, in an order that is the same in every process."""
     if isinstance(value, Mapping):
-        return {key: _replaced(each, replace) for key, each in value.items()}
+        return {key: _map_sharded(each, replace) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(_replaced(each, replace) for each in value)
-    return replace(value) if is_divided(value) else value
+        return type(value)(_map_sharded(each, replace) for each in value)
+    return replace(value) if is_sharded(value) else value
 
 
-class Told(Inbox):
-    """The requests of the last meeting; on rank 0 also, after the end, those that came too late."""
+class ReplicaInbox(Inbox):
+    """The requests of the last meeting; on rank 0 also, after the end, the late ones."""
 
     polled = False
 
-    def __init__(self, ranks: Ranks) -> None:
+    def __init__(self, ranks: ProcessGroup) -> None:
         self.ranks = ranks
 
     def take(self) -> list[Request]:
-        return self.ranks.taken()
+        return self.ranks.take_requests()
 
     def late(self) -> list[Request]:
-        return [*self.ranks.taken(), *(self.ranks.inbox.take() if self.ranks.inbox else ())]
+        return [*self.ranks.take_requests(), *(self.ranks.inbox.take() if self.ranks.inbox else ())]
 
 
-class Silent:
+class NullRecorder:
     """The recorder of a process that writes nothing."""
 
     lost = ""
@@ -184,126 +184,128 @@ class Silent:
 # The beginning, in each process
 
 
-def take_part(scenario: Any, here: Place) -> Any:
-    """Compute a part of what is built from now on; returns the scenario with this process's own device."""
+def join_strategy(scenario: Any, here: RankInfo) -> Any:
+    """Compute only a part of experiments built from now on; returns the scenario with this process's device."""
     compute = scenario.compute
     if compute.device.startswith("cuda"):
-        if here.local >= torch.cuda.device_count():
+        if here.local_rank >= torch.cuda.device_count():
             raise LabError(
-                f"process {here.rank} has no GPU: {here.beside} processes here and {torch.cuda.device_count()} GPUs; "
-                "allowed: at most one process for each, or compute.device = cpu"
+                f"process {here.rank} has no GPU: {here.local_world_size} processes here and "
+                f"{torch.cuda.device_count()} GPUs; allowed: at most one process for each, or compute.device = cpu"
             )
-        compute = compute.model_copy(update={"device": f"cuda:{here.local}"})
-    share = Sharded(torch.device(compute.device)) if compute.parallel == "fsdp" else Replicated()
-    share.beside = here.beside
-    take_share(share)
+        compute = compute.model_copy(update={"device": f"cuda:{here.local_rank}"})
+    share = ShardedStrategy(torch.device(compute.device)) if compute.parallel == "fsdp" else ReplicatedStrategy()
+    share.local_world_size = here.local_world_size
+    set_strategy(share)
     return scenario.model_copy(update={"compute": compute})
 
 
-class Lead:
+class RankZero:
     """Rank 0's side of a run that several processes compute; it is the one that writes the run."""
 
-    def __init__(self, here: Place, recorder: Recorder, signals: Signals) -> None:
+    def __init__(self, here: RankInfo, recorder: Recorder, signals: Signals) -> None:
         self.here, self.recorder, self.signals = here, recorder, signals
-        self.ranks: Ranks
-        self.experiment: Divided | None = None
+        self.ranks: ProcessGroup
+        self.experiment: DistributedExperiment | None = None
 
     def join(self, scenario: Scenario) -> None:
         """Wait for the others."""
-        self.ranks = Ranks(self.here, scenario.compute.timeout)
-        share = Replicated()
-        share.beside = self.here.beside  # for those who divide the processors of this machine
-        take_share(share)
-        self.ranks.missed, self.ranks.alarmed = self._missed, lambda: self.signals.received
+        self.ranks = ProcessGroup(self.here, scenario.compute.timeout)
+        share = ReplicatedStrategy()
+        share.local_world_size = self.here.local_world_size  # to divide the processors of this machine
+        set_strategy(share)
+        self.ranks.on_missing, self.ranks.received_signal = self._end_run, lambda: self.signals.received
         self.ranks.due = lambda: self.recorder.due
 
-    def said(self, scenario: Scenario) -> str:
-        """What the log says of them."""
-        said = f"{self.here.count} processes compute it together ({scenario.compute.parallel})"
+    def describe(self, scenario: Scenario) -> str:
+        """The note about them in the log."""
+        note = f"{self.here.count} processes compute it together ({scenario.compute.parallel})"
         again = f"; restart {self.here.restarts} after one of them had failed" if self.here.restarts else ""
-        return said + again
+        return note + again
 
-    def take_part(self, resolved: Scenario) -> Scenario:
-        """Tell the others the scenario, of which nothing is open any more; returns it with this process's device."""
+    def broadcast_scenario(self, resolved: Scenario) -> Scenario:
+        """Send the fully resolved scenario to the others; returns it with this process's device."""
         run = str(self.recorder.run.path)
-        self.ranks.told({"run": run, "kind": resolved.kind, "scenario": resolved.model_dump_json()})
-        return take_part(resolved, self.here)  # type: ignore[no-any-return]
+        self.ranks.broadcast({"run": run, "kind": resolved.kind, "scenario": resolved.model_dump_json()})
+        return join_strategy(resolved, self.here)  # type: ignore[no-any-return]
 
-    def shared(self, experiment: Any, state: Any, weights: Any, pending: Sequence[Mapping[str, Any]]) -> Divided:
-        """Tell the others what the run begins with."""
-        with self.ranks.explaining():
-            self.ranks.told({"state": state, "weights": weights, "pending": list(pending)})
-        self.experiment = Divided(experiment, self.ranks)
+    def broadcast_start(
+        self, experiment: Any, state: Any, weights: Any, pending: Sequence[Mapping[str, Any]]
+    ) -> DistributedExperiment:
+        """Send the initial state to the others."""
+        with self.ranks.explain_failures():
+            self.ranks.broadcast({"state": state, "weights": weights, "pending": list(pending)})
+        self.experiment = DistributedExperiment(experiment, self.ranks)
         return self.experiment
 
     def inbox(self, run: RunDirectory) -> Inbox:
         self.ranks.inbox = Inbox(run)
-        return Told(self.ranks)
+        return ReplicaInbox(self.ranks)
 
-    def interrupted(self) -> str | None:
-        return self.ranks.meet(self.signals.received)
+    def signal_received(self) -> str | None:
+        return self.ranks.synchronize(self.signals.received)
 
     def due(self) -> bool:
         return self.ranks.flushes
 
     def end(self, outcome: RunOutcome) -> None:
-        """Before the end is written: from now on nobody is missed."""
+        """Called before the end is written: from now on missing processes are ignored."""
         if not hasattr(self, "ranks"):
             return
         self.ranks.stop_watching()
         if outcome.status != "failed" and self.experiment is not None:
-            free(self.experiment)
+            release(self.experiment)
             self.ranks.leave()
 
-    def _missed(self, reason: str) -> None:
-        """End the run from the thread: the main thread waits for a process that is gone, perhaps for ever."""
+    def _end_run(self, reason: str) -> None:
+        """End the run from the thread: the main thread waits, perhaps for ever, for a process that is gone."""
         back = checkpoints.last_good(self.recorder.run)
         error = RunFailed(f"step {self.recorder.step}: {reason}; {back}")
         self.recorder.finish("failed", str(error))
-        tell(error)
+        report_error(error)
         os._exit(1)
 
 
-def free(experiment: Divided) -> None:
-    """Forget models and optimizers before the group is left."""
+def release(experiment: DistributedExperiment) -> None:
+    """Release models and optimizers before leaving the group."""
     experiment.experiment = None
-    take_share(ALONE)
+    set_strategy(SINGLE_PROCESS)
     gc.collect()
 
 
-def follow(here: Place) -> int:
-    """What every process but rank 0 does from its start to its end; returns its exit status."""
+def run_replica(here: RankInfo) -> int:
+    """The main function of every process but rank 0; returns its exit status."""
     with Signals() as signals:
-        ranks = Ranks(here)
+        ranks = ProcessGroup(here)
         try:
-            told = ranks.told()
-            scenario = kind_named(told["kind"]).schema.model_validate_json(told["scenario"])
-            run = RunDirectory(told["run"])
-            experiment = Divided(kind_named(told["kind"]).build(take_part(scenario, here)), ranks)
-            start = ranks.told()
+            task = ranks.broadcast()
+            scenario = kind_named(task["kind"]).schema.model_validate_json(task["scenario"])
+            run = RunDirectory(task["run"])
+            experiment = DistributedExperiment(kind_named(task["kind"]).build(join_strategy(scenario, here)), ranks)
+            start = ranks.broadcast()
             if start["state"] is not None:
                 experiment.load_state_dict(start["state"])
             elif start["weights"] is not None:
                 experiment.start_from(start["weights"])
-            outcome = drive(
+            outcome = run_loop(
                 experiment,
-                Silent(run, experiment.step_count),  # type: ignore[arg-type]
-                Told(ranks),
+                NullRecorder(run, experiment.step_count),  # type: ignore[arg-type]
+                ReplicaInbox(ranks),
                 scenario.record,
-                interrupted=lambda: ranks.meet(signals.received),
+                interrupted=lambda: ranks.synchronize(signals.received),
                 pending=start["pending"],
                 due=lambda: ranks.flushes,
-                people=Listening,
+                people=ReplicaPeople,
             )
         except Exception as error:
-            ranks.fails(f"{type(error).__name__}: {error}")
+            ranks.report_failure(f"{type(error).__name__}: {error}")
             if not isinstance(error, LabError):
                 write_traceback(RunDirectory(run.path), error) if "run" in locals() else None
             os._exit(1)
         if outcome.status == "failed":
-            ranks.fails(outcome.reason.rpartition("; ")[0] or outcome.reason)
-            os._exit(1)  # the group is broken, and taking it down would wait for those that are gone
-        free(experiment)
+            ranks.report_failure(outcome.reason.rpartition("; ")[0] or outcome.reason)
+            os._exit(1)  # the group is broken, and destroying it would wait for dead processes
+        release(experiment)
         del experiment
         ranks.leave()
     return 0

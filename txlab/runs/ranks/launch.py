@@ -1,9 +1,9 @@
-"""The process that a person started, when several compute the run: it starts them, shows the run, and waits.
+"""The process that the user started, when several compute the run: it starts them, shows the run, and waits.
 
-Notable: they are started by torch's elastic launcher in a process of its own (`main`), in a session of its own, so
-that ctrl-c reaches this process alone. It passes a signal on to rank 0, once: the ranks agree at which step they save
-and end, whatever time that takes. The rows that it shows are those of events.jsonl, and what it returns is run.json; if
-rank 0 died before it could write the end, this process writes it.
+Notable: they are started by torch's elastic launcher in a separate process (`main`) and session, so that ctrl-c reaches
+this process alone. It passes a signal on to rank 0, once: the ranks agree at which step they save and end, however long
+that takes. The rows that it shows come from events.jsonl, and it returns run.json; if rank 0 died before it could write
+the end, this process writes it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from txlab.runs import checkpoints
 from txlab.runs.control import Inbox
 from txlab.runs.directory import ALIVE, RunDirectory, RunInfo, info_of
 from txlab.runs.events import each_row, json_object
-from txlab.runs.ranks import Place
+from txlab.runs.ranks import RankInfo
 from txlab.runs.recorder import Listener, Recorder
 from txlab.runs.root import default_root
 from txlab.runs.scenario import LoadedScenario, dump_scenario, load_scenario
-from txlab.runs.writing import Signals, python_module, started, writing
+from txlab.runs.writing import Signals, python_module, start_module, writing
 
 # A file in which rank 0 tells the process that started it the error it ends with. In the environment, as torchrun tells
 # its processes who they are: their words are those of the command.
@@ -42,7 +42,8 @@ LOOK_EVERY = 0.1
 def launch(
     run: RunDirectory, count: int, observer: Listener | None, rewind_to: int | None, keep_requests: bool
 ) -> RunInfo:
-    """Compute a run in `count` processes on this machine; returns its final run.json. Errors are those of `execute`."""
+    """Compute a run in `count` processes on this machine; returns its final run.json. Raises the errors of
+    `execute`."""
     with Signals() as signals, tempfile.TemporaryDirectory(prefix="txlab-") as folder:
         with writing(run):
             info = info_of(run)
@@ -54,7 +55,7 @@ def launch(
         before, ending = (info.pid, info.started), Path(folder) / "ending.json"
         rewind = [] if rewind_to is None else ["--rewind-to", str(rewind_to)]
         words = (str(count), str(run.path), *rewind)
-        agent = started(run, "txlab.runs.ranks.launch", *words, **{ENDING: str(ending)})
+        agent = start_module(run, "txlab.runs.ranks.launch", *words, **{ENDING: str(ending)})
         passed_on = False
         while True:
             ended = agent.poll() is not None
@@ -68,19 +69,19 @@ def launch(
             if signals.received and not passed_on:
                 passed_on = _pass_on(run, before, signals.received)
             time.sleep(LOOK_EVERY)
-        told = _read(ending)
+        report = _read(ending)
         info = info_of(run)
-        if info.status in ALIVE or (not told and (info.pid, info.started) == before):
+        if info.status in ALIVE or (not report and (info.pid, info.started) == before):
             _finish(run, info, _read(Path(f"{ending}.agent")))
-        if told.get("exit") == LabError.exit_status:
-            raise LabError(told["error"])
-        if told and info.status != "failed":
-            raise RunFailed(told["error"])
+        if report.get("exit") == LabError.exit_status:
+            raise LabError(report["error"])
+        if report and info.status != "failed":
+            raise RunFailed(report["error"])
     return info
 
 
 def _pass_on(run: RunDirectory, before: tuple[int | None, float | None], name: str) -> bool:
-    """Send the signal to rank 0, once it has written its number into run.json and so listens; whether it was sent."""
+    """Send the signal to rank 0 once its pid in run.json shows that it listens; returns whether it was sent."""
     with contextlib.suppress(LabError, OSError):
         info = RunInfo.load(run)
         if info.pid is not None and (info.pid, info.started) != before and info.status in ALIVE:
@@ -97,8 +98,8 @@ def _finish(run: RunDirectory, info: RunInfo, failed: dict[str, Any]) -> None:
         recorder.finish("failed", f"{reason}; {checkpoints.last_good(run)} ({run.log} may say more)")
 
 
-def tell(error: LabError) -> None:
-    """Rank 0: tell the process that started it the error it ends with."""
+def report_error(error: LabError) -> None:
+    """Rank 0: report the final error to the process that started it."""
     if ENDING in os.environ:
         data = orjson.dumps({"exit": error.exit_status, "error": one_line(error)})
         with contextlib.suppress(OSError):
@@ -111,10 +112,10 @@ def _read(path: Path) -> dict[str, Any]:
     return {}
 
 
-# Launches by torchrun, and runs that go on with another number of processes
+# Launches by torchrun, and runs resumed with another number of processes
 
 
-def counted(loaded: LoadedScenario, here: Place) -> LoadedScenario:
+def with_process_count(loaded: LoadedScenario, here: RankInfo) -> LoadedScenario:
     """The scenario with as many processes as torchrun has started. LabError if it asks for another number."""
     compute = loaded.scenario.compute
     if compute.processes not in (1, here.count):
@@ -125,10 +126,10 @@ def counted(loaded: LoadedScenario, here: Place) -> LoadedScenario:
     return replace(loaded, scenario=loaded.scenario.model_copy(update={"compute": there}))
 
 
-def begun_by(here: Place, out: Path | None) -> Path | None:
+def find_run_of_launch(here: RankInfo, out: Path | None) -> Path | None:
     """The newest run that this launch has begun, for its processes that are started again; None if there is none.
 
-    On another host than before only `out` can be recognised, which nobody else begins at the same time.
+    On a different host only `out` can be recognised, which no other launch begins at the same time.
     """
     if out is not None:
         return out if (out / "run.json").is_file() else None
@@ -141,10 +142,10 @@ def begun_by(here: Place, out: Path | None) -> Path | None:
 
 
 def set_processes(run: Path, count: int) -> None:
-    """Let a run that nobody computes go on with so many processes. LabError if they cannot compute it together."""
+    """Set the number of processes with which an idle run is resumed. LabError if they cannot compute it together."""
     from txlab.experiments.kind import kind_named
 
-    directory = RunDirectory(run).held()
+    directory = RunDirectory(run).hold_open()
     with writing(directory):
         scenario = load_scenario(directory.scenario_file).scenario
         if count > 1:
@@ -155,9 +156,9 @@ def set_processes(run: Path, count: int) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """torch's elastic launcher, as a process of its own: COUNT RUN [--rewind-to STEP].
+    """torch's elastic launcher, as a separate process: COUNT RUN [--rewind-to STEP].
 
-    It says in a file which processes failed, and how: a process that was killed cannot say so itself.
+    It writes into a file which processes failed, and how: a killed process cannot report that itself.
     """
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch

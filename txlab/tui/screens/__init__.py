@@ -1,1 +1,1 @@
-"""One module per screen, each with its style sheet beside it."""
+"""One module per screen, each with its style sheet next to it."""

@@ -1,10 +1,12 @@
-"""What every screen has in common: the navigation line, the keys at the bottom, help and pictures.
+"""The base of all screens: the navigation line, the keys at the bottom, help and pictures.
 
 A screen with time has a `Playback` (playback.py) among its panels.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,28 +19,68 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.worker import Worker, WorkerState
 
-from txlab.drawing.text import visible
+from txlab.drawing.captions.sentence import Sentence, clauses_that_fit
+from txlab.drawing.legibility import Legibility
+from txlab.drawing.text import formula, visible
 from txlab.errors import LabError
 from txlab.files import atomic_write
+from txlab.tui.bindings import EVERYWHERE, PALETTE, PICTURE, WHY, bind
 from txlab.tui.dialog_cache import put_in_front
+from txlab.tui.invitation import Invitation
 from txlab.tui.machine import machine_line
 from txlab.tui.panel import ROUTED, Panel, with_keys_of
-from txlab.tui.screen_registry import SCREENS
+from txlab.tui.screen_registry import GROUPS, SCREENS
 from txlab.tui.screens.keyline import KeyLine
 from txlab.tui.textual_internals import SteadyScreen
-from txlab.tui.theme import glyphs
+from txlab.tui.widgets.terminal import is_ascii, legibility
 
 if TYPE_CHECKING:
-    from txlab.runs.far.state import FarState
+    from txlab.experiments.kind import Kind
+    from txlab.runs.remote.state import RemoteState
+
+ALWAYS = ("palette", "help", "back", "picture")  # actions of a screen that do not depend on what it shows
+
+
+OUT = bind("escape", "out", "go back to the screen that this one belongs to", id="screen.out")
 
 
 class Rule(Widget, can_focus=False):
     """A horizontal rule across the screen."""
 
-    DEFAULT_CSS = "Rule { height: 1; width: 1fr; color: $rule; }"
+    DEFAULT_CSS = "Rule { height: 1; width: 1fr; color: $rule; } Rule.-here { color: $accent; }"
 
     def render(self) -> Content:
-        return Content(glyphs(getattr(self.app, "ascii", False)).rule * self.size.width)
+        return Content("─" * self.size.width)
+
+
+class CaptionLine(Rule):
+    """A rule in which one sentence says what is to be seen; without one, only the rule.
+
+    A sentence is a tuple of clauses, of which as many are shown as fit; the first is a sentence by itself.
+    """
+
+    DEFAULT_CSS = """
+    CaptionLine { color: $rule; }
+    .-hall CaptionLine { color: $accent; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(id="caption")
+        self.sentence: Sentence = ()
+
+    def say(self, sentence: Sentence) -> None:
+        """Show another sentence; () = nothing is known yet."""
+        if sentence != self.sentence:
+            self.sentence = sentence
+            self.refresh()
+
+    def render(self) -> Content:
+        text = formula(clauses_that_fit(self.sentence, self.size.width - 6), is_ascii(self))
+        if not text:
+            return super().render()
+        hall = legibility(self).thick
+        words = Content.styled(f" {text} ", "bold $background on $accent" if hall else "bold $foreground")
+        return Content("──") + words + Content("─" * max(0, self.size.width - 2 - words.cell_length))
 
 
 class NavigationLine(Widget, can_focus=False):
@@ -52,7 +94,7 @@ class NavigationLine(Widget, can_focus=False):
         self.places: list[tuple[int, int, str]] = []
 
     def render(self) -> Content:
-        mode = getattr(self.app, "current_mode", None)
+        mode = self.app.current_mode
         entries = getattr(self.app, "entries", SCREENS)
         here = next((entry.within for entry in entries if entry.name == mode and entry.within), mode)
         parts = [Content.styled("txlab", "bold"), Content("   ")]
@@ -64,17 +106,23 @@ class NavigationLine(Widget, can_focus=False):
         gap = 2 if sum(map(len, labels.values())) + 2 * len(labels) <= room else 1
         if gap == 1 and sum(map(len, labels.values())) + len(labels) > room:
             labels |= {name: label.partition(" ")[0] for name, label in labels.items() if name != here}
+        far = getattr(self.app, "far", None)
+        machine = machine_line() if far is None else corner(far)
+        spare = room - sum(len(label) + gap for label in labels.values())
+        headings = sum(len(heading) + 4 for heading in GROUPS.values()) + len(machine) <= spare
         for entry in shown:
             label = labels[entry.name]
+            if entry.key in GROUPS and spare >= 2:
+                heading = GROUPS[entry.key]
+                before = f"{'│ ' if entry is not shown[0] else ''}{f'{heading}  ' if headings and heading else ''}"
+                spare -= len(before)
+                parts.append(Content.styled(before, "italic $quiet"))
+                column += len(before)
             self.places.append((column, column + len(label), entry.name))
             style = "bold underline $accent" if entry.name == here else "$quiet"
             parts += [Content.styled(label, style), Content(" " * gap)]
             column += len(label) + gap
-        far = getattr(self.app, "far", None)
         trouble = far is not None and not far.connected
-        machine = machine_line() if far is None else corner(far)
-        if getattr(self.app, "ascii", False):
-            machine = machine.replace(" · ", " - ").replace("×", "x")
         gap = self.size.width - column - len(machine)
         if gap > 2:
             parts += [Content(" " * gap), Content.styled(machine, "bold $error" if trouble else "$quiet")]
@@ -93,17 +141,21 @@ class NavigationLine(Widget, can_focus=False):
                 await self.run_action(f"app.open_screen('{name}')")
 
 
-def corner(far: FarState) -> str:
-    """Return what the corner says of another machine: `on box`, or that the line to it is lost."""
+def corner(far: RemoteState) -> str:
+    """Return the corner's text about another machine: `on box`, or that the connection is lost."""
     word = {"connecting": "connecting", "lost": "line lost"}.get(far.line, "not connected")
     return visible(f"on {far.host}" if far.connected else f"{far.host}: {word}")
+
+
+def resize(widget: Widget) -> None:
+    widget.post_message(events.Resize(widget.size, widget.virtual_size, widget.container_size))
 
 
 class BenchScreen(SteadyScreen[None]):
     """A screen of txlab. Subclasses yield the part between the first and the last line from `compose_body`."""
 
     HELP_ABOUT: ClassVar[str] = ""
-    """A paragraph for the help overlay: what this screen is for."""
+    """A paragraph for the help overlay: the purpose of this screen."""
 
     PANELS: ClassVar[tuple[type[Panel], ...]] = ()
     """The panels whose keys work on this screen; `compose_body` yields one of each."""
@@ -111,22 +163,48 @@ class BenchScreen(SteadyScreen[None]):
     KEY_ORDER: ClassVar[tuple[str, ...]] = ()
     """Binding ids in the order of the bottom line; all others follow."""
 
+    KEYS_WHEN_EMPTY: ClassVar[tuple[str, ...]] = ()
+    """The actions of the screen and its panels that are possible while it has nothing to show."""
+
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("w", "why", "why", id="screen.why"),
-        Binding("s", "picture", "picture", id="screen.picture", show=False),
-        Binding("colon", "palette", "commands", id="screen.palette", key_display=":", show=False),
-        Binding("q", "back", "back", id="screen.back", show=False),
-        Binding("question_mark", "help", "help", id="screen.help", key_display="?"),
+        WHY,
+        PICTURE,
+        replace(PALETTE, show=False),
+        bind("q", "back", "go back to the Lab; from there, quit", id="screen.back", heading=EVERYWHERE),
+        bind(
+            "question_mark",
+            "help",
+            "show the keys of this screen",
+            "help",
+            id="screen.help",
+            heading=EVERYWHERE,
+            synonyms="keys shortcuts",
+        ),
     ]
+
+    FOLDS_IN_HALL: ClassVar[bool] = True
+    """Whether hall mode gives the room of the side panels to the main one, as on a narrower terminal."""
+
+    @property
+    def HORIZONTAL_BREAKPOINTS(self) -> list[tuple[int, str]]:  # type: ignore[override]
+        """The classes for the columns of the terminal: in hall mode, those of a narrower one."""
+        hall = legibility(self).thick and self.FOLDS_IN_HALL
+        known = getattr(self.app, "HALL_BREAKPOINTS", None) if hall else None
+        return known or self.app.HORIZONTAL_BREAKPOINTS or []
 
     def __init_subclass__(cls, **options: Any) -> None:
         if "PANELS" in cls.__dict__:
-            cls.BINDINGS = with_keys_of(cls.PANELS, cls.__dict__.get("BINDINGS", []), cls.KEY_ORDER)
+            panels: tuple[type[Panel], ...] = (*cls.PANELS, Invitation)
+            order = ("empty.enter", *cls.KEY_ORDER)
+            cls.BINDINGS = [*with_keys_of(panels, cls.__dict__.get("BINDINGS", []), order), OUT]
         super().__init_subclass__(**options)
 
     def __init__(self) -> None:
         super().__init__()
         self.panels: dict[str, Panel] = {}  # by class name, looked up on first use
+        self.caption = CaptionLine()
+        self.drawn_for: Legibility | None = None
+        self.focused_last: Widget | None = None  # before its panel was folded away
 
     def panel_named(self, name: str) -> Panel | None:
         if name not in self.panels and self.is_attached:
@@ -135,34 +213,89 @@ class BenchScreen(SteadyScreen[None]):
 
     async def action_panel(self, panel: str, action: str) -> None:
         """Route an action to the panel of that class."""
-        found = self.panel_named(panel)
-        if found is not None:
-            await found.run_action(action)
+        widget = self.panel_named(panel)
+        if widget is not None:
+            await widget.run_action(action)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Return whether an action is possible now; overrides fall back to this method."""
+        if action == "out":
+            return bool(self.outer)
         if action != ROUTED:
-            return True
+            return not self.empty or action in (*ALWAYS, *self.KEYS_WHEN_EMPTY)
         panel = self.panel_named(str(parameters[0]))
         _, method, own = parse(str(parameters[1]))
+        if self.empty and not isinstance(panel, Invitation) and method not in self.KEYS_WHEN_EMPTY:
+            return False
         return panel is not None and panel.check_action(method, own)
 
     def compose(self) -> ComposeResult:
         yield NavigationLine()
-        yield Rule()
+        yield self.caption
         yield from self.compose_body()
+        yield Invitation()
         yield KeyLine()
 
     def compose_body(self) -> ComposeResult:
-        """Yield what lies between the navigation line and the keys."""
+        """Yield the widgets between the navigation line and the keys."""
         yield from ()
+
+    # A screen without anything to show.
+
+    @property
+    def empty(self) -> bool:
+        """Whether the reason why there is nothing to show is on the screen."""
+        return self.has_class("-empty")
+
+    def invite(self, reason: str, opens: Callable[[Kind], bool] | None = None) -> None:
+        """Show a sentence, or several lines, in place of the body, and, with `opens`, a run of a kind that it accepts
+        and the screen's scenario; enter opens or starts one of them."""
+        self.add_class("-empty")
+        self.caption.say(())
+        self.query_one(Invitation).say(reason, opens)
+        self.refresh_bindings()
+
+    def occupy(self) -> None:
+        """Show the body: there is something to see."""
+        if self.empty:
+            self.remove_class("-empty")
+            self.query_one(Invitation).leave()
+            if self.AUTO_FOCUS:
+                self.query_one(self.AUTO_FOCUS).focus()
+            else:
+                self.set_focus(None)
+            self.refresh_bindings()
 
     @on(events.ScreenResume)
     def tell_panels_they_are_seen(self) -> None:
         if self in self.app.screen_stack:  # otherwise it is only being prepared
             self.query_one(NavigationLine).refresh()  # other packages may have added screens meanwhile
             for panel in self.query(Panel):
-                panel.seen()
+                panel.come_to_front()
+
+            if self.drawn_for not in (None, legibility(self)):
+                self.draw_again()
+            self.drawn_for = legibility(self)
+
+    def draw_again(self) -> None:
+        """Draw everything anew because it is to be larger or smaller, as at a change of the terminal's size: first the
+        layout, then every widget."""
+        self.drawn_for = legibility(self)
+        self.focused_last = self.focused or self.focused_last
+        self.update_node_styles(animate=False)
+        resize(self)
+        self.call_after_refresh(self.draw_widgets)
+
+    def draw_widgets(self) -> None:
+        for widget in (self, *self.query("*")):
+            resize(widget)
+        self.focus_again()
+
+    def focus_again(self) -> None:
+        """Give the focus back to the widget that lost it when it was folded away."""
+        last = self.focused_last
+        if self.focused is None and last is not None and last.is_attached and last.focusable:
+            self.set_focus(last)
 
     @on(events.ScreenSuspend)
     def tell_panels_they_are_not_seen(self) -> None:
@@ -170,8 +303,16 @@ class BenchScreen(SteadyScreen[None]):
             panel.unseen()
 
     @property
+    def lines_above_keys(self) -> int:
+        """The lines that a lecture takes."""
+        return sum(each.outer_size.height for each in self.query(".above-keys"))
+
+    def room_changed(self) -> None:
+        """Called when these lines have changed; most screens leave the layout to their style sheet."""
+
+    @property
     def ascii(self) -> bool:
-        return bool(getattr(self.app, "ascii", False))
+        return is_ascii(self)
 
     def word_for(self, binding: Binding) -> str:
         """Return the current label of a key on the bottom line; "" hides the key."""
@@ -199,6 +340,14 @@ class BenchScreen(SteadyScreen[None]):
 
     async def action_palette(self) -> None:
         await self.run_action("app.command_palette")
+
+    @property
+    def outer(self) -> str:
+        """The name of the screen that this one is within; "" = none."""
+        return next((each.within for each in SCREENS if each.name == self.app.current_mode), "")
+
+    def action_out(self) -> None:
+        self.app.switch_mode(self.outer)
 
     def action_back(self) -> None:
         """Go back to the Lab, or leave if it is the Lab."""

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, TypeVar
 from rich.color import Color as RichColor
 from rich.segment import Segment
 from rich.style import Style as RichStyle
+from textual import on
 from textual.app import ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
@@ -26,9 +27,9 @@ from textual.widgets import Input
 
 from txlab.drawing.text import fit, visible, width
 from txlab.errors import LabError
-from txlab.tui.screens.words import Words
+from txlab.tui.screens.plain_text import Words
 from txlab.tui.textual_internals import SteadyScreen, forget_painted, picture_behind
-from txlab.tui.theme import glyphs
+from txlab.tui.widgets.path_line import PathLine
 
 Answer = TypeVar("Answer")
 
@@ -57,17 +58,17 @@ class Behind(Visual):
 
 
 class Dialog(ModalScreen[Answer], SteadyScreen[Answer]):
-    """A screen in front of another one that answers exactly once, however quickly keys come.
+    """A screen in front of another one that answers exactly once, at any typing speed.
 
-    The screen behind stays visible, dimmed and as it was when the dialog opened. Textual tints it segment by segment at
-    every change; here the picture is taken once for each size and theme, with one look-up a style, and a run that goes
-    on behind the dialog sends nothing to the terminal.
+    The screen behind stays visible, dimmed and unchanged since the dialog opened. Textual tints it segment by segment
+    at every change; here the picture is taken once for each size and theme, with one look-up per style, and a running
+    run behind the dialog sends nothing to the terminal.
 
     A late answer, when a further screen is already in front, is dropped: Textual would pop that screen instead of this
     one (its `is_current` is true behind a modal screen too).
     """
 
-    # Dialogs look the same at every size; those that do not override this.
+    # Most dialogs look the same at every size; others override this.
     HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = []
     VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = []
     behind: Behind | None = None
@@ -94,7 +95,7 @@ class Dialog(ModalScreen[Answer], SteadyScreen[Answer]):
             if strips is None:
                 return drawn
             known: dict[RichStyle, RichStyle] = {}
-            self.behind, self.taken = Behind([dimmed(strip, drawn.color, known) for strip in strips]), now
+            self.behind, self.taken = Behind([dim(strip, drawn.color, known) for strip in strips]), now
         return self.behind
 
     def on_screen_suspend(self) -> None:
@@ -104,17 +105,17 @@ class Dialog(ModalScreen[Answer], SteadyScreen[Answer]):
             forget_painted(self)
 
 
-def dimmed(strip: Strip, tint: Color, known: dict[RichStyle, RichStyle]) -> Strip:
+def dim(strip: Strip, tint: Color, known: dict[RichStyle, RichStyle]) -> Strip:
     """Return a line with every colour blended with `tint`; `known` caches the styles."""
 
-    def mixed(colour: RichColor | None) -> RichColor | None:
+    def mix(colour: RichColor | None) -> RichColor | None:
         return (Color.from_rich_color(colour) + tint).rich_color if colour is not None else None
 
     segments = []
     for text, style, _ in strip:
         style = style or RichStyle.null()
         if style not in known:
-            colours = RichStyle.from_color(mixed(style.color), mixed(style.bgcolor))
+            colours = RichStyle.from_color(mix(style.color), mix(style.bgcolor))
             known[style] = style.clear_meta_and_links() + colours
         segments.append(Segment(text, known[style]))
     return Strip(Segment.simplify(segments), strip.cell_length)
@@ -144,23 +145,31 @@ class Confirm(Dialog[bool]):
 
 
 class AskValue(Dialog[str]):
-    """One line of text. `check(text)` returns a sentence for the user, or raises LabError with what is wrong."""
+    """One line of text. `check(text)` returns a sentence for the user, or raises LabError. In `path`s Tab completes."""
 
     CSS_PATH = "dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "leave it", id="ask.leave")]
 
-    def __init__(self, title: str, about: str = "", value: str = "", check: Callable[[str], str] | None = None) -> None:
+    def __init__(
+        self,
+        title: str,
+        about: str = "",
+        value: str = "",
+        check: Callable[[str], str] | None = None,
+        path: bool = False,
+    ) -> None:
         super().__init__()
-        self.title_text, self.about, self.value = title, about, value
+        self.title_text, self.about, self.value, self.path = title, about, value, path
         self.check = check or (lambda text: "")
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
             yield Words(Content(visible(self.title_text)), classes="dialog-title")
             yield Words(Content(self.about), classes="dialog-body")
-            yield Input(self.value)
+            yield PathLine(self.value) if self.path else Input(self.value)
             yield Words("", id="verdict")
-            yield Words(key_hints(("enter", "do it"), ("esc", "leave it")), classes="dialog-keys")
+            keys = (("tab", "complete"),) if self.path else ()
+            yield Words(key_hints(*keys, ("enter", "do it"), ("esc", "leave it")), classes="dialog-keys")
 
     def on_mount(self) -> None:
         self.query_one(Input).focus()
@@ -173,6 +182,11 @@ class AskValue(Dialog[str]):
             verdict, style, good = str(error), "$error", False
         self.query_one("#verdict", Words).say(Content.styled(visible(verdict), style))
         return good
+
+    @on(PathLine.Offered)
+    def show_names(self, event: PathLine.Offered) -> None:
+        names = visible("   ".join(event.names)) or "no file or folder begins so"
+        self.query_one("#verdict", Words).say(Content.styled(names, "$quiet"))
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self.judge(event.value)
@@ -189,8 +203,8 @@ class Choose(Dialog[str]):
     """A choice with a filter; `choices` are (value, description, already chosen).
 
     free      text that matches no choice is an answer too
-    synonyms  further words that find a value; a value that begins with what is typed comes first, then one with a word
-              that does
+    synonyms  further words that find a value; a value that begins with the typed text comes first, then one with such a
+              word
     """
 
     CSS_PATH = "dialogs.tcss"
@@ -200,7 +214,7 @@ class Choose(Dialog[str]):
         Binding("down", "move(1)", "down", id="choose.down", priority=True),
     ]
     ROWS = 12
-    WIDTH = 66  # cells of the dialog, inside its border
+    WIDTH = 66  # cells of the dialog, inside its border, at least
 
     def __init__(self, title: str, choices: Sequence[tuple[str, str, bool]], free: bool = False) -> None:
         super().__init__()
@@ -212,9 +226,11 @@ class Choose(Dialog[str]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
             yield Words(Content(visible(self.title_text)), classes="dialog-title")
-            yield Input(placeholder="filter")
+            yield PathLine(placeholder="filter") if self.free else Input(placeholder="filter")
             yield Words("", id="choices", classes="dialog-body")
-            yield Words(key_hints(("↑ ↓", "move"), ("enter", "choose"), ("esc", "close")), classes="dialog-keys")
+            keys = (("tab", "complete a path"),) if self.free else ()
+            keys = (("↑ ↓", "move"), *keys, ("enter", "choose"), ("esc", "close"))
+            yield Words(key_hints(*keys), classes="dialog-keys")
 
     def begin(self, choices: Sequence[tuple[str, str, bool]] | None = None) -> None:
         super().begin()
@@ -233,16 +249,17 @@ class Choose(Dialog[str]):
         self.index = max(0, min(self.index, len(self.found) - 1))
         first = max(0, min(self.index - self.ROWS // 2, len(self.found) - self.ROWS))
         parts: list[Content] = []
-        signs = glyphs(bool(getattr(self.app, "ascii", False)))
-        cells = min(self.WIDTH, self.app.size.width * 95 // 100 - 6) - 7  # for a value and its description
-        room = cells - max((width(about) for _, about, _ in self.choices), default=0)
+        most = max((width(about) for _, about, _ in self.choices), default=0)
         longest = max((width(visible(value)) for value, about, _ in self.choices if about), default=0)
-        wide = min(longest, max(28, room))
+        inside = min(max(self.WIDTH, longest + most + 7), self.app.size.width * 95 // 100 - 6)
+        self.query_one(".dialog").styles.width = inside + 6
+        cells = inside - 7  # for a value and its description
+        wide = min(longest, max(28, cells - most))
         for at, (value, about, chosen) in enumerate(self.found[first : first + self.ROWS], first):
             row = f"{'*' if chosen else ' '} {visible(value):<{wide}}"
             parts.append(Content.styled(f"> {row}", "bold $accent") if at == self.index else Content(f"  {row}"))
-            said = fit(visible(about), max(1, cells - wide), ellipsis=signs.ellipsis).rstrip()
-            parts.append(Content.styled(f"   {said}\n", "$quiet"))
+            description = fit(visible(about), max(1, cells - wide)).rstrip()
+            parts.append(Content.styled(f"   {description}\n", "$quiet"))
         self.query_one("#choices", Words).say(Content.assemble(*parts or [Content.styled("no match", "$quiet")]))
 
     def offer(self, choices: Sequence[tuple[str, str, bool]]) -> None:
@@ -255,7 +272,7 @@ class Choose(Dialog[str]):
         words = self.query_one(Input).value.lower().split()
 
         def rank(row: tuple[str, str, bool]) -> int:
-            """How well a row fits what is typed, 0 best, 4 not at all."""
+            """How well a row matches the typed text: 0 best, 4 not at all."""
             value, about = row[0].lower(), f"{row[1]} {self.synonyms.get(row[0], '')}".lower()
             if value.startswith(" ".join(words)):
                 return 0
@@ -267,6 +284,12 @@ class Choose(Dialog[str]):
 
         self.found = sorted((row for row in self.choices if rank(row) < 4), key=rank)
         self.draw()
+
+    @on(PathLine.Offered)
+    def show_names(self, event: PathLine.Offered) -> None:
+        """Show the paths that may be typed; typing on filters again."""
+        names = visible("   ".join(event.names)) or "no file or folder begins so"
+        self.query_one("#choices", Words).say(Content.styled(names, "$quiet"))
 
     def on_input_changed(self) -> None:
         self.index = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Protocol, runtime_checkable
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -10,10 +10,20 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.screen import Screen
 
-from txlab.tui.phrases import GROUPS, group_of, phrase_of
+from txlab.experiments.formulas.content import content
+from txlab.tui.bindings import HEADINGS, active_keys
+from txlab.tui.formula_links import linked
 from txlab.tui.screens.dialogs import Dialog, key_hints
-from txlab.tui.screens.words import Words
+from txlab.tui.screens.manual import open_manual
+from txlab.tui.screens.plain_text import Words
 from txlab.tui.settings import log_file, settings_file
+
+
+@runtime_checkable
+class HasHelp(Protocol):
+    """HELP_ABOUT: what is written above the keys of a screen."""
+
+    HELP_ABOUT: str
 
 
 class HelpScreen(Dialog[None]):
@@ -22,7 +32,9 @@ class HelpScreen(Dialog[None]):
     CSS_PATH = "dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,question_mark", "dismiss", "close", id="help.close"),
+        Binding("enter", "manual", "manual", id="help.manual"),
         Binding("i", "ids", "ids", id="help.ids"),
+        Binding("M", "formula", "the formulas", id="help.formula"),
     ]
 
     def __init__(self, of: Screen[None]) -> None:
@@ -38,32 +50,46 @@ class HelpScreen(Dialog[None]):
             self.query_one("#keys", Words).say(self.text())
             self.query_one(VerticalScroll).scroll_home(animate=False)
 
+    @property
+    def formulas(self) -> list[str]:
+        """The numbers of the formulas whose place is the screen below."""
+        here = self.app.current_mode
+        return [each.number for each in content()[0].values() if each.place.screen == here]
+
+    async def action_formula(self) -> None:
+        """Open the first of the formulas at work on the screen."""
+        if self.formulas:
+            await self.run_action(f"app.open_formula({self.formulas[0]!r})")
+
     def action_ids(self) -> None:
         """Show the ids by which config.toml changes keys, or hide them."""
         self.ids = not self.ids
         self.query_one("#keys", Words).say(self.text())
 
+    def action_manual(self) -> None:
+        """Close this, and open the page of the manual about the screen."""
+        self.dismiss()
+        self.app.call_later(open_manual, self.app)
+
     def rows(self) -> dict[str, list[tuple[str, str, str]]]:
         """Return (keys, what they do, id) of each action after remapping, by group, in the order of the bottom line."""
-        word_for = getattr(self.of, "word_for", lambda binding: binding.description)
-        keys: dict[tuple[str, str], list[str]] = {}
-        groups: dict[str, str] = {}
-        for active in self.of.active_bindings.values():
-            binding = active.binding
-            if binding.description and binding.id and active.enabled:
-                shown = binding.key_display or self.app.get_key_display(binding)
-                known = keys.setdefault((binding.id, phrase_of(binding, word_for(binding))), [])
-                groups[binding.id] = group_of(binding)
-                if shown not in known:
-                    known.append(shown)
-        own = [binding.id for binding in type(self.of).__dict__.get("BINDINGS", [])]
-        found = [(" ".join(shown), phrase, ident) for (ident, phrase), shown in keys.items()]
-        found.sort(key=lambda row: own.index(row[2]) if row[2] in own else len(own))
-        return {name: rows for name in GROUPS if (rows := [row for row in found if groups[row[2]] == name])}
+        groups: dict[str, dict[tuple[str, str], list[str]]] = {heading: {} for heading in HEADINGS}
+        for key in active_keys(self.of):
+            if key.binding.id:
+                known = groups[key.heading].setdefault((key.sentence, key.binding.id), [])
+                if key.display not in known:
+                    known.append(key.display)
+        return {
+            heading: [(" ".join(keys), sentence, ident) for (sentence, ident), keys in rows.items()]
+            for heading, rows in groups.items()
+            if rows
+        }
 
     def text(self) -> Content:
-        about = getattr(self.of, "HELP_ABOUT", "")
-        parts = [Content.styled(about + "\n", "")] if about else []
+        about = self.of.HELP_ABOUT if isinstance(self.of, HasHelp) else ""
+        if self.formulas:
+            about = f"{about} At work here: MATH {', '.join(self.formulas)}.".strip()
+        parts = [linked(Content(about + "\n"))] if about else []
         groups = self.rows()
         wide = max((len(shown) for rows in groups.values() for shown, _, _ in rows), default=0)
         for name, rows in groups.items():
@@ -82,10 +108,13 @@ class HelpScreen(Dialog[None]):
                 Content.styled('for example   "run.step" = "full_stop,n"\nTracebacks are kept in\n', "$quiet"),
                 Content(f"{log_file()}\n"),
             ]
-        keys = ("↑ ↓", "scroll"), ("i", "hide ids" if self.ids else "ids, to change keys"), ("esc", "close")
-        return Content.assemble(*parts, "\n", key_hints(*keys))
+        ids = "hide ids" if self.ids else "ids, to change keys"
+        keys = ("↑ ↓", "scroll"), ("i", ids), ("esc", "close")
+        formulas = [("M", "the first formula")] if self.formulas else []
+        return Content.assemble(*parts, "\n", key_hints(*keys, *formulas))
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog help"):
-            yield Words(Content.styled("Keys on this screen", "bold"), classes="dialog-title")
+            title = Content.styled("Keys on this screen   ", "bold")
+            yield Words(title + key_hints(("enter", "the manual about it")), classes="dialog-title")
             yield Words(self.text(), id="keys", classes="dialog-body")

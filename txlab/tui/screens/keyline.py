@@ -10,9 +10,11 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.binding import Binding
 from textual.strip import Strip
 from textual.widget import Widget
+from textual.widgets import Input, TextArea
+
+from txlab.tui.bindings import active_keys
 
 LAST = ("app.quit", "screen.help")
 
@@ -21,51 +23,55 @@ class KeyLine(Widget, can_focus=False):
     """Shows the active bindings that have `show`; a click presses the key."""
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES = {"keyline--key", "keyline--word"}
+    COMPONENT_CLASSES = {"keyline--key", "keyline--word", "keyline--glowing"}
     DEFAULT_CSS = """
     KeyLine { height: 1; }
     KeyLine > .keyline--key { color: $accent; text-style: bold; }
     KeyLine > .keyline--word { color: $quiet; }
+    KeyLine > .keyline--glowing { color: $background; background: $accent; text-style: bold; }
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.places: list[tuple[int, int, str]] = []  # first column, end, key
         self.rows: list[tuple[str, str, str]] = []  # as last drawn
+        self.glowing = ""  # the key that a lecture asks for; it comes first
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, lambda _: self.refresh())
 
-    def shown(self) -> list[tuple[str, str, str]]:
-        """Return (key, how it is written, what it does) for each action: the screen's own first, in order, quit and
+    def glow(self, key: str) -> None:
+        if key != self.glowing:
+            self.glowing = key
+            self.refresh()
+
+    def shown_keys(self) -> list[tuple[str, str, str]]:
+        """Return (key, display text, description) for each action: the screen's own first, in order, quit and
         help last."""
-        own = [binding.id for binding in type(self.screen).__dict__.get("BINDINGS", [])]
-        said = getattr(self.screen, "word_for", None)
         rows: dict[str, tuple[str, str, str]] = {}
-        places: dict[str, int] = {}
-        last: dict[str | None, tuple[str, str, str]] = {}
-        for key, active in self.screen.active_bindings.items():
-            binding: Binding = active.binding
-            if not binding.show or not binding.description or not active.enabled:
-                continue
-            word = said(binding) if said else binding.description
-            if not word:  # it works, but is not worth a place here
-                continue
-            row = (key, binding.key_display or self.app.get_key_display(binding), word)
-            if binding.id in LAST:
-                last[binding.id] = row
-            else:
-                rows.setdefault(binding.action, row)
-                places.setdefault(binding.action, own.index(binding.id) if binding.id in own else len(own))
-        ends = [last[ident] for ident in LAST if ident in last]
-        return [*(rows[action] for action in sorted(rows, key=places.__getitem__)), *ends]
+        last: dict[str, tuple[str, str, str]] = {}
+        keys = active_keys(self.screen)
+        if isinstance(self.screen.focused, (Input, TextArea)):  # where letters are typed
+            keys = [key for key in keys if not all(len(each) == 1 and each.isascii() for each in key.display.split())]
+        for key in keys:
+            if key.binding.key == self.glowing:  # has no label if another key is named for both
+                rows[key.binding.action] = (self.glowing, key.display, key.label or key.sentence)
+            elif key.binding.show and key.label:
+                row = (key.binding.key, key.display, key.label)
+                if key.binding.id in LAST:
+                    last[key.binding.id] = row
+                else:
+                    rows.setdefault(key.binding.action, row)
+        found = sorted(rows.values(), key=lambda row: row[0] != self.glowing)
+        return [*found, *(last[ident] for ident in LAST if ident in last)]
 
     def render_line(self, y: int) -> Strip:
         width = self.size.width
         key_style = self.get_component_rich_style("keyline--key")
         word_style = self.get_component_rich_style("keyline--word")
+        glowing_style = self.get_component_rich_style("keyline--glowing")
         plain: Style = self.rich_style
-        rows = self.rows = self.shown() if y == 0 else []
+        rows = self.rows = self.shown_keys() if y == 0 else []
         lengths = [cell_len(shown) + 1 + cell_len(word) for _, shown, word in rows]
         last = sum(length + 2 for length in lengths[-len(LAST) :])
         segments = [Segment(" ", plain)]
@@ -76,7 +82,10 @@ class KeyLine(Widget, can_focus=False):
             if not final and column + length + 2 + last > width:
                 continue
             self.places.append((column, column + length, key))
-            segments += [Segment(shown, key_style), Segment(" " + word, word_style), Segment("  ", plain)]
+            if key == self.glowing:
+                segments += [Segment(f"{shown} {word}", glowing_style), Segment("  ", plain)]
+            else:
+                segments += [Segment(shown, key_style), Segment(" " + word, word_style), Segment("  ", plain)]
             column += length + 2
         return Strip(segments).adjust_cell_length(width, plain)
 

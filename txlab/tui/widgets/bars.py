@@ -11,15 +11,16 @@ from typing import ClassVar
 
 from rich.segment import Segment
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.strip import Strip
 
 from txlab.drawing.formatting import plain, share
 from txlab.drawing.spark import bar
 from txlab.drawing.text import fit, label, width
+from txlab.tui.bindings import MOVING, bind
 from txlab.tui.widgets.painted import Painted
 
-MOVED = 0.02  # a probability that changed by more than this stands out
+MOVED = 0.02  # a larger change of a probability is highlighted
 
 
 class Bars(Painted, can_focus=True):
@@ -27,8 +28,8 @@ class Bars(Painted, can_focus=True):
 
     COMPONENT_CLASSES = {"bars--title", "bars--label", "bars--value", "bars--bar", "bars--here"}
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "move(-1)", "up", id="bars.up", show=False),
-        Binding("down", "move(1)", "down", id="bars.down", show=False),
+        bind("up", "move(-1)", "up", id="bars.up", heading=MOVING),
+        bind("down", "move(1)", "down", id="bars.down", heading=MOVING),
     ]
     DEFAULT_CSS = """
     Bars { width: 1fr; height: auto; }
@@ -51,15 +52,16 @@ class Bars(Painted, can_focus=True):
         self, title: str, bars: Sequence[tuple[str, float]], before: Sequence[float] = (), marked: int = -1
     ) -> None:
         """Show these bars. Labels are raw tokens, made visible here; the title is shown as it is. `before` holds the
-        values before a change, shown in front of the new ones; the bar `marked` stands out, with or without the focus.
+        values before a change, shown in front of the new ones; the bar `marked` is highlighted, with or without the
+        focus.
         """
-        found = tuple((text, float(value)) for text, value in bars)
-        was = tuple(before) if len(before) == len(found) else ()
-        if (title, found, was, marked) == (self.heading, self.bars, self.before, self.marked):
+        shown = tuple((text, float(value)) for text, value in bars)
+        was = tuple(before) if len(before) == len(shown) else ()
+        if (title, shown, was, marked) == (self.heading, self.bars, self.before, self.marked):
             return
-        resized = len(found) != len(self.bars)
-        self.heading, self.bars, self.before, self.marked = title, found, was, marked
-        self.cursor = max(0, min(self.cursor, len(found) - 1))
+        resized = len(shown) != len(self.bars)
+        self.heading, self.bars, self.before, self.marked = title, shown, was, marked
+        self.cursor = max(0, min(self.cursor, len(shown) - 1))
         self.refresh(layout=resized)
 
     def action_move(self, by: int) -> None:

@@ -1,7 +1,7 @@
-"""The board of any game, as its drawing draws it (drawing/boards), as large as fits.
+"""The board of any game, drawn by its drawing (drawing/boards), as large as fits.
 
-The widget knows no rules. It shows a view and reports the chosen place (`PlaceChosen`); the screen decides what that
-means.
+The widget does not know the rules. It shows a view and reports the chosen place (`PlaceChosen`), which the screen
+interprets.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from txlab.drawing.boards import BoardDrawing, BoardPiece, BoardView, board_of, place_at
-from txlab.drawing.boards.colour import TEXTURE, textured, tint, tone
+from txlab.drawing.boards.colour import TEXTURE, texture_text, tint, tone
 from txlab.drawing.palette import RGB, contrast
 from txlab.drawing.text import width
 from txlab.tui.widgets.painted import Painted
@@ -62,12 +62,12 @@ class Board(Painted, can_focus=False):
         return self.view.cursor if self.view is not None else 0
 
     def show(self, view: BoardView) -> None:
-        """Show this, with the cursor that it has."""
+        """Show a view with its cursor."""
         self.view = view
         self.compose_lines()
 
     def compose_lines(self) -> None:
-        """Compose the current lines and redraw only those that differ from what is on the screen."""
+        """Compose the current lines and redraw only those that differ from the screen."""
         if self.view is None or self.drawing is None or not self.size.width or not self.size.height:
             return
         fresh = self.drawing.lines(self.view, self.size.width, self.size.height, self.ascii)
@@ -106,9 +106,9 @@ class Board(Painted, can_focus=False):
 
     def style_of(self, piece: BoardPiece) -> Style:
         key = f"{piece.kind}/{piece.ground}/{piece.merit}"
-        return self.cached(key, lambda: self.painted(piece))
+        return self.get_cached(key, lambda: self.make_style(piece))
 
-    def painted(self, piece: BoardPiece) -> Style:
+    def make_style(self, piece: BoardPiece) -> Style:
         style = self.part(PARTS[piece.kind]) if piece.kind in PARTS else self.surface
         if piece.ground in SOLID and piece.kind in ("mark", "pip", piece.ground):
             fill = self.colour_of(piece.ground)
@@ -134,7 +134,7 @@ class Board(Painted, can_focus=False):
             return Strip.blank(self.size.width, self.surface)
         segments = [Segment(" " * left, self.surface)]
         for piece in self.pieces[y - top]:
-            text = textured(piece) if self.colours in FEW else piece.text
+            text = texture_text(piece) if self.colours in FEW else piece.text
             segments.append(Segment(text, self.style_of(piece)))
         return self.strip(segments)
 

@@ -2,7 +2,7 @@
 
 Notable: a chart is drawn to characters once per change (txlab/drawing/curve.py) and only lines that differ are sent. A
 long series is drawn in a thread, and redrawing for new data is throttled to at most a twentieth of the time; key
-presses are drawn at once. Without colours, curves are told apart by marks and dashes.
+presses are drawn immediately. Without colours, curves are distinguished by marks and dashes.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from functools import partial
+from typing import ClassVar, get_args
 
 import numpy as np
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.message import Message
 from textual.reactive import reactive
 from textual.strip import Strip
@@ -24,9 +25,20 @@ from textual.strip import Strip
 from txlab.drawing import curve
 from txlab.drawing.axis import Window
 from txlab.drawing.palette import lines
-from txlab.drawing.plot import Furniture, Pieces, Role, as_curve, lines_of_legend, margin, plot_lines, value_at
+from txlab.drawing.plot import (
+    Furniture,
+    Pieces,
+    Role,
+    as_curve,
+    lines_of_legend,
+    margin,
+    plot_lines,
+    room_for_ends,
+    value_at,
+)
 from txlab.drawing.text import fit
 from txlab.drawing.thinning import smooth
+from txlab.tui.bindings import MOVING, bind
 from txlab.tui.widgets.painted import Painted
 from txlab.tui.widgets.terminal import ink
 
@@ -57,15 +69,15 @@ class Chart(Painted, can_focus=True):
 
     COMPONENT_CLASSES = {"chart--axis", "chart--unit", "chart--cursor", "chart--marker", "chart--dim"}
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left", "cursor(-1)", "cursor left", id="chart.left", show=False),
-        Binding("right", "cursor(1)", "cursor right", id="chart.right", show=False),
-        Binding("shift+left", "cursor(-10)", "cursor far left", id="chart.far-left", show=False),
-        Binding("shift+right", "cursor(10)", "cursor far right", id="chart.far-right", show=False),
-        Binding("z,plus", "zoom(0.5)", "zoom in", id="chart.zoom-in", show=False),
-        Binding("Z,backspace", "zoom(2.0)", "zoom out", id="chart.zoom-out", show=False),
-        Binding("less_than_sign", "pan(-0.25)", "pan left", id="chart.pan-left", show=False),
-        Binding("greater_than_sign", "pan(0.25)", "pan right", id="chart.pan-right", show=False),
-        Binding("escape", "reset", "whole curve", id="chart.reset", show=False),
+        bind("left", "cursor(-1)", "cursor left", id="chart.left", heading=MOVING),
+        bind("right", "cursor(1)", "cursor right", id="chart.right", heading=MOVING),
+        bind("shift+left", "cursor(-10)", "cursor far left", id="chart.far-left", heading=MOVING),
+        bind("shift+right", "cursor(10)", "cursor far right", id="chart.far-right", heading=MOVING),
+        bind("z,plus", "zoom(0.5)", "zoom in", id="chart.zoom-in", heading=MOVING),
+        bind("Z,backspace", "zoom(2.0)", "zoom out", id="chart.zoom-out", heading=MOVING),
+        bind("less_than_sign", "pan(-0.25)", "pan left", id="chart.pan-left", heading=MOVING),
+        bind("greater_than_sign", "pan(0.25)", "pan right", id="chart.pan-right", heading=MOVING),
+        bind("escape", "reset", "whole curve", id="chart.reset", heading=MOVING),
     ]
     DEFAULT_CSS = """
     Chart { width: 1fr; height: 1fr; }
@@ -81,7 +93,7 @@ class Chart(Painted, can_focus=True):
     log_x: reactive[bool] = reactive(False)
     log_y: reactive[bool] = reactive(False)
     marker: reactive[int | None] = reactive(None)
-    """The step that the time line looks at; None for the live edge."""
+    """The step of the time line; None for the live edge."""
     cursor: reactive[int | None] = reactive(None)
     """The step whose values the legend reads."""
 
@@ -99,13 +111,14 @@ class Chart(Painted, can_focus=True):
     def __init__(self, waiting: str = "no numbers yet", id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self.waiting, self.unit = waiting, ""
-        self.across = "step"  # what the x axis counts
-        self.events: Sequence[tuple[int, str]] = ()  # (step, words) of what was done to the run
+        self.across = "step"  # the unit of the x axis
+        self.events: Sequence[tuple[int, str]] = ()  # (step, words) of the run's events
         self.series: tuple[ChartSeries, ...] = ()
         self.zoomed: tuple[float, float] | None = None
         self.chart: curve.Chart | None = None
         self.pieces: list[Pieces] = []
         self.above = 1  # lines above the plot
+        self.right = 0  # cells right of it, for the names of curves
         self.roles: list[Role] = []  # of the drawn curves: the index of a series, or "dim"
         self.drag: tuple[int, int] | None = None
         self.drawing = self.again = self.postponed = False
@@ -158,7 +171,7 @@ class Chart(Painted, can_focus=True):
     def draw(self) -> tuple[curve.Chart | None, list[Role], float]:
         """Return the chart for the current size, series and settings, the curves' roles, and the seconds it took."""
         begun = time.monotonic()
-        bare = self.colours == "none" or self.ascii
+        bare = self.bare
         faint: list[tuple[curve.Curve, Role]] = []
         strong: list[tuple[curve.Curve, Role]] = []
         for index, each in enumerate(self.series):
@@ -166,12 +179,12 @@ class Chart(Painted, can_focus=True):
             if each.dim:
                 faint.append((drawn, "dim"))
             elif self.smoothing > 0 and each.smoothed:
-                if not bare:
+                if not bare and not self.legibility.thick:
                     faint.append((drawn, "dim"))
                 strong.append((replace(drawn, values=smooth(drawn.steps, drawn.values, self.smoothing)), index))
             else:
                 strong.append((drawn, index))
-        # The first series is the main one and lies on top of the other lines. Dashed lines hide little, so they lie on
+        # The first series is the main one and is on top of the other lines. Dashed lines hide little, so they are on
         # top of all. Without colours the order is reversed: the others are then marks on the first.
         solid = [each for each in strong if each[0].style != "dashed"]
         dashed = [each for each in strong if each[0].style == "dashed"]
@@ -179,35 +192,40 @@ class Chart(Painted, can_focus=True):
         window = self.window([each for each, _ in [*faint, *strong]])
         chart = None
         if window is not None:
+            named = [self.end_name(each.label, 0) for each in self.series if not each.dim and each.label]
+            rows, ends = self.size.height - 3, self.legibility.ends and self.cursor is None
+            self.right = room_for_ends(named, self.size.width, rows, self.ascii) if ends else 0
             furniture = Furniture(self.unit, legend=self.legend())
             legend = lines_of_legend(furniture, self.size.width, self.size.height, self.ascii)
-            columns, rows = self.size.width - 2, max(1, self.size.height - 2 - legend)
+            whole = self.size.width - self.right
+            columns, rows = whole - 2, max(1, self.size.height - 2 - legend)
+            draw = partial(curve.draw, window=window, ascii=self.ascii, legibility=self.legibility)
             for _ in range(2):  # the width of the y labels determines how many columns are left
                 size = (max(1, columns), rows)
-                chart = curve.draw([each for each, _ in strong], *size, window=window, ascii=self.ascii, marks=bare)
-                if chart is None or margin(chart) + columns == self.size.width:
+                chart = draw([each for each, _ in strong], *size, marks=bare)
+                if chart is None or margin(chart) + columns == whole:
                     break
-                columns = self.size.width - margin(chart)
-            below = curve.draw([each for each, _ in faint], *size, window=window, ascii=self.ascii)
+                columns = whole - margin(chart)
+            below = draw([each for each, _ in faint], *size)
             if chart is not None and below is not None:
-                chart = laid_over(chart, below, len(strong))
+                chart = lay_over(chart, below, len(strong))
         return chart, [role for _, role in [*strong, *faint]], time.monotonic() - begun
 
     def window(self, curves: Sequence[curve.Curve]) -> Window | None:
         """Return the visible window: everything, or the zoomed range, as high as the curves in it."""
         left, right = self.zoomed or (None, None)
-        found = curve.window_of(curves, self.log_x, self.log_y, left, right)
-        if found is None and self.zoomed is not None:
+        window = curve.window_of(curves, self.log_x, self.log_y, left, right)
+        if window is None and self.zoomed is not None:
             self.zoomed = None
-            found = curve.window_of(curves, self.log_x, self.log_y)
-        return found
+            window = curve.window_of(curves, self.log_x, self.log_y)
+        return window
 
     def take(self, chart: curve.Chart | None, roles: list[Role], cost: float) -> None:
         self.chart, self.roles, self.cost, self.drawn_at = chart, roles, cost, time.monotonic()
         self.compose_lines()
 
     def compose_lines(self) -> None:
-        """Compose the current lines and redraw only those that differ from what is on the screen."""
+        """Compose the current lines and redraw only those that differ from the screen."""
         old, ascii = self.pieces, self.ascii
         if self.chart is None:
             middle = max(0, self.size.height // 2 - 1)
@@ -217,27 +235,61 @@ class Chart(Painted, can_focus=True):
             self.above = max(1, self.size.height - 2 - self.chart.characters.shape[0])
             furniture = Furniture(
                 *(self.unit, self.cursor, self.marker, self.legend(), self.drag, self.across, self.events),
-                min(2, self.above),
+                *(min(2, self.above), self.ends(), self.right),
             )
             self.pieces = plot_lines(self.chart, furniture, ascii)[: self.size.height]
         self.refresh_changed(old, self.pieces)
 
+    def ends(self) -> list[tuple[float, str, Role]]:
+        """Return the last value in the window of each curve that has a name, and its place among those drawn."""
+        found: list[tuple[float, str, Role]] = []
+        if self.chart is None or not self.right:
+            return found
+        window = self.chart.window
+        for place, role in enumerate(self.roles):
+            each = self.series[role] if isinstance(role, int) and role < len(self.series) else None
+            if each is not None and each.label:
+                values = np.asarray(each.values, np.float64)
+                if self.smoothing > 0 and each.smoothed:
+                    values = smooth(each.steps, values, self.smoothing)
+                inside = np.flatnonzero(np.isfinite(values) & (np.asarray(each.steps) <= window.right))
+                if len(inside):
+                    found.append((float(values[inside[-1]]), self.end_name(each.label, place), place))
+        return found
+
+    def end_name(self, label: str, place: int) -> str:
+        """Return a label as it is written at the end of a curve: without what is said of it after a comma, and without
+        colours with the mark of the curve."""
+        name = label.partition(",")[0]
+        return f"{self.mark(place)} {name}" if self.bare else name
+
+    @property
+    def bare(self) -> bool:
+        """Whether curves are distinguished by marks instead of colours."""
+        return self.colours == "none" or self.ascii
+
+    def mark(self, place: int) -> str:
+        known = curve.ASCII_MARKS if self.ascii else curve.MARKS
+        return known[place % len(known)]
+
     def legend(self) -> list[tuple[str, str, Role, str]]:
-        ascii, bare = self.ascii, self.colours == "none" or self.ascii
-        names = {"line": "──", "dashed": "╌╌", "points": "••"}
+        """Return the entries of the legend: of the curves that do not have their names at their ends."""
+        if self.right:
+            return []
+        ascii, bare = self.ascii, self.bare
+        names = dict(zip(get_args(curve.Style), self.legibility.strokes, strict=True))
         drawn = {role: place for place, role in enumerate(self.roles) if isinstance(role, int)}
-        found: list[tuple[str, str, Role, str]] = []
+        entries: list[tuple[str, str, Role, str]] = []
         for index, each in enumerate(self.series):
             if each.dim or not each.label:
                 continue
             glyph = names[each.style]
             if bare and index in drawn:
                 place = drawn[index]
-                known = curve.ASCII_MARKS if ascii else curve.MARKS
-                glyph = known[place % len(known)] * 2 if ascii or place else glyph
+                glyph = self.mark(place) * 2 if ascii or place else glyph
             value = value_at(each.steps, each.values, self.cursor) if self.cursor is not None else ""
-            found.append((glyph, each.label, index, value))
-        return found
+            entries.append((glyph, each.label, index, value))
+        return entries
 
     def role_style(self, role: Role) -> Style:
         """Return the style of a piece: a drawn curve (an index into `roles`) or a series in the legend."""
@@ -245,7 +297,7 @@ class Chart(Painted, can_focus=True):
             each = self.series[role] if role < len(self.series) else None
             place = role if each is None or each.colour is None else each.colour
             known = lines(self.colours, self.dark)
-            return ink(known[place % len(known)], self.surface)
+            return ink(known[place % len(known)], self.surface) + Style(bold=self.legibility.thick)
         if role == "empty":
             return self.surface
         return self.part(role)
@@ -281,8 +333,10 @@ class Chart(Painted, can_focus=True):
         if self.is_mounted:
             self.compose_lines()
 
-    def watch_cursor(self) -> None:
+    def watch_cursor(self, before: int | None, now: int | None) -> None:
         if self.is_mounted:
+            if self.legibility.ends and (before is None) != (now is None):
+                self.redraw()  # the names move between the ends and the legend
             self.compose_lines()
             self.post_message(self.CursorMoved(self, self.cursor))
 
@@ -310,7 +364,7 @@ class Chart(Painted, can_focus=True):
 
     def zoom_at(self, factor: float, centre: float) -> None:
         if self.chart is not None:
-            self.show_stretch(self.chart.window.zoomed(factor, centre))
+            self.show_stretch(self.chart.window.zoom(factor, centre))
 
     def action_pan(self, part: float) -> None:
         """Pan by a fraction of the visible range, no further than the ends of the curve."""
@@ -320,7 +374,7 @@ class Chart(Painted, can_focus=True):
         window = self.chart.window
         least, most = float(window.across(whole.left)), float(window.across(whole.right)) - 1
         if least < most:
-            self.show_stretch(window.moved(min(max(part, least), most)))
+            self.show_stretch(window.move(min(max(part, least), most)))
 
     def whole(self) -> Window | None:
         """Return the window that holds all curves."""
@@ -391,7 +445,7 @@ class Chart(Painted, can_focus=True):
             self.zoom_at(factor, (column + 0.5) / self.chart.characters.shape[1])
 
 
-def laid_over(chart: curve.Chart, below: curve.Chart, first: int) -> curve.Chart:
+def lay_over(chart: curve.Chart, below: curve.Chart, first: int) -> curve.Chart:
     """Return `chart` with `below` in its empty cells; the curves of `below` are numbered from `first` on. So a smooth
     curve stays a thin line over its own noise: dots of both in one cell would share one colour."""
     empty = chart.series == -1

@@ -1,4 +1,4 @@
-"""A table of facts: a name, a right-aligned value, its unit or a note beside it, and a sparkline of its history.
+"""A table of facts: a name, a right-aligned value, its unit or a note next to it, and a sparkline of its history.
 
 All values are right-aligned, so that a column of numbers can be compared at a glance; everything else is in a quiet
 colour. Only rows that changed are redrawn.
@@ -13,15 +13,16 @@ from typing import ClassVar
 import numpy as np
 from rich.segment import Segment
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.message import Message
 from textual.strip import Strip
 
 from txlab.drawing.spark import spark
 from txlab.drawing.text import fit, formula, width
+from txlab.tui.bindings import MOVING, bind
 from txlab.tui.widgets.painted import Painted
 
-SHORTEST_NOTE = 6  # cells; a longer note of which less would be seen is left out
+SHORTEST_NOTE = 6  # cells; a longer note that would be cut below this is left out
 PARTS = ("name", "value", "note", "curve", "chosen", "good", "bad", "accent")
 
 
@@ -43,8 +44,8 @@ class FactTable(Painted, can_focus=True):
 
     COMPONENT_CLASSES = {f"facts--{part}" for part in PARTS}
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "move(-1)", "choose", id="facts.up", show=False),
-        Binding("down", "move(1)", "choose", id="facts.down", show=False),
+        bind("up", "move(-1)", "choose", id="facts.up", heading=MOVING),
+        bind("down", "move(1)", "choose", id="facts.down", heading=MOVING),
     ]
     DEFAULT_CSS = """
     FactTable { height: auto; width: 1fr; padding: 0 1; }

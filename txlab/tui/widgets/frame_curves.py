@@ -1,4 +1,4 @@
-"""The curves of a frame: each tensor `curve/NAME` (n) over its place, from facts["curve"]["from"] on."""
+"""The curves of a frame: each tensor `curve/NAME` (n) over its index, from facts["curve"]["from"] on."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def has_curves(frame: Frame) -> bool:
 
 def show_curves(chart: Chart, frame: Frame) -> None:
     """Draw them; facts["curve"] names the axes."""
-    told = frame.facts.get("curve")
-    about = told if isinstance(told, dict) else {}
+    axes = frame.facts.get("curve")
+    about = axes if isinstance(axes, dict) else {}
     first = about.get("from", 0)
     series = []
     for name, values in frame.tensors.items():

@@ -1,8 +1,8 @@
-"""A heatmap with labels on both axes and a cursor: which position attends to which, and how strongly.
+"""A heatmap with labels on both axes and a cursor: how strongly each position attends to the others.
 
 Notable: it is built for speed, as measured: levels are uint8, each level's style is made once, equal neighbours form
 one Segment, lines are cached and only the rows that differ are redrawn. A glyph on top of the colour keeps the heatmap
-readable without colours. matrix.py defines where the cells lie and which window of a large matrix is loaded; the next
+readable without colours. matrix.py defines the layout of the cells and the loaded window of a large matrix; the next
 window is requested with `Wanted` before its edge comes into view.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.geometry import Region
 from textual.message import Message
 from textual.reactive import reactive
@@ -24,7 +24,7 @@ from textual.strip import Strip
 from txlab.drawing.formatting import share
 from txlab.drawing.palette import Ramp, contrast, diverging, heat
 from txlab.drawing.text import cut, fit, label, prefix, width
-from txlab.tui.theme import plain_signs
+from txlab.tui.bindings import MOVING, bind
 from txlab.tui.widgets.matrix import (
     MASKED,
     NEGATIVE,
@@ -50,14 +50,14 @@ class Heatmap(Painted, can_focus=True):
 
     COMPONENT_CLASSES = {"heatmap--label", "heatmap--here", "heatmap--quiet"}
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "move(-1, 0)", "up", id="heatmap.up", show=False),
-        Binding("down", "move(1, 0)", "down", id="heatmap.down", show=False),
-        Binding("left", "move(0, -1)", "left", id="heatmap.left", show=False),
-        Binding("right", "move(0, 1)", "right", id="heatmap.right", show=False),
-        Binding("pageup", "move(-8, 0)", "eight up", id="heatmap.page-up", show=False),
-        Binding("pagedown", "move(8, 0)", "eight down", id="heatmap.page-down", show=False),
-        Binding("home", "move(0, -9999)", "first column", id="heatmap.home", show=False),
-        Binding("end", "move(0, 9999)", "last column", id="heatmap.end", show=False),
+        bind("up", "move(-1, 0)", "up", id="heatmap.up", heading=MOVING),
+        bind("down", "move(1, 0)", "down", id="heatmap.down", heading=MOVING),
+        bind("left", "move(0, -1)", "left", id="heatmap.left", heading=MOVING),
+        bind("right", "move(0, 1)", "right", id="heatmap.right", heading=MOVING),
+        bind("pageup", "move(-8, 0)", "eight up", id="heatmap.page-up", heading=MOVING),
+        bind("pagedown", "move(8, 0)", "eight down", id="heatmap.page-down", heading=MOVING),
+        bind("home", "move(0, -9999)", "first column", id="heatmap.home", heading=MOVING),
+        bind("end", "move(0, 9999)", "last column", id="heatmap.end", heading=MOVING),
     ]
     DEFAULT_CSS = """
     Heatmap { width: 1fr; height: 1fr; }
@@ -123,16 +123,16 @@ class Heatmap(Painted, can_focus=True):
         on, by default the whole; `sums` (window's rows,) are shown at the right; `marks` are signs on single cells.
         `signed`: differences in [−1, 1], drawn by magnitude with a sign.
 
-        The cursor is on the cell that it was moved to, or on the nearest one while that does not exist.
+        The cursor is on the cell that it was moved to, or on the nearest existing one.
         """
         fresh, old = window(values, self.ramp(), at, masked, sums, marks, signed), self.window
         same = (tuple(rows), tuple(columns)) == (self.rows, self.columns)
         same = same and ((fresh.sums is None), signed) == ((old.sums is None), old.signed)
         self.asked = None
         if same:
-            before = self.seen()
+            before = self.visible_state()
             self.window = fresh
-            after = self.seen()
+            after = self.visible_state()
             self.redraw([row for row in after if before.get(row) != after[row]])
             return
         self.window = fresh
@@ -146,10 +146,10 @@ class Heatmap(Painted, can_focus=True):
         if (tuple(rows), tuple(columns)) != (self.rows, self.columns):
             self.set_values(np.zeros((0, 0), np.float32), rows, columns)
 
-    def seen(self) -> dict[int, tuple[object, ...]]:
+    def visible_state(self) -> dict[int, tuple[object, ...]]:
         """Return everything that the drawing of each visible row depends on."""
         shape, (top, left), now = self.plan(), self.origin, self.window
-        found: dict[int, tuple[object, ...]] = {}
+        rows: dict[int, tuple[object, ...]] = {}
         for row in range(top, top + shape.rows):
             levels = now.row(row, left, left + shape.columns)
             marks = tuple((place, sign) for place, sign in now.marks.items() if place[0] == row)
@@ -158,8 +158,8 @@ class Heatmap(Painted, can_focus=True):
             if self.numbers:
                 numbers = [round(100 * now.value(row, left + at)) for at in np.flatnonzero(levels < PENDING).tolist()]
             here = share(now.value(*self.cursor)) if row == self.cursor[0] else ""
-            found[row] = (levels.tobytes(), marks, total, numbers, here)
-        return found
+            rows[row] = (levels.tobytes(), marks, total, numbers, here)
+        return rows
 
     @property
     def values(self) -> np.ndarray:
@@ -171,6 +171,10 @@ class Heatmap(Painted, can_focus=True):
         """The rows and columns (from, to) worth loading for the current view."""
         shape, (top, left) = self.plan(), self.origin
         return around(top, shape.rows, shape.all_rows), around(left, shape.columns, shape.all_columns)
+
+    def row_values(self, row: int) -> np.ndarray:
+        """Return all values of a row, NaN where masked; () unless the whole row is loaded."""
+        return self.window.row_values(row, len(self.columns))
 
     def strongest(self, row: int) -> int:
         """Return the column with the largest value of a row, among those not masked; 0 if all are."""
@@ -196,8 +200,8 @@ class Heatmap(Painted, can_focus=True):
     def plan(self) -> MatrixLayout:
         """Return the layout for the current labels and size.
 
-        The visible part of the matrix is decided here and nowhere else: a part chosen for another size, which may come
-        and go without a single line being drawn, would lie beyond the last row.
+        The visible part of the matrix is decided here and nowhere else: a part chosen for another size, which may be
+        replaced before a line is drawn, would be beyond the last row.
         """
         made_for = (self.rows, self.columns, self.window.sums is None, self.size, self.ascii)
         if made_for != self.planned_for:
@@ -239,7 +243,7 @@ class Heatmap(Painted, can_focus=True):
         self.move_to(self.cursor[0] + down, self.cursor[1] + right)
 
     def move_to(self, row: int, column: int) -> None:
-        """Put the cursor on a cell (clipped into the matrix) and say so."""
+        """Put the cursor on a cell (clipped into the matrix) and post `Moved`."""
         if not self.rows or not self.columns:
             return
         old = self.cursor
@@ -271,12 +275,12 @@ class Heatmap(Painted, can_focus=True):
 
     def on_click(self, event: events.Click) -> None:
         place = event.get_content_offset(self)
-        found = self.plan().at(place.x, place.y, self.origin) if place is not None else None
-        if found is None:
+        cell = self.plan().at(place.x, place.y, self.origin) if place is not None else None
+        if cell is None:
             return
-        self.move_to(*found)
+        self.move_to(*cell)
         if event.chain == 2:
-            self.post_message(self.CellAsked(self, *found))
+            self.post_message(self.CellAsked(self, *cell))
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         event.stop()
@@ -350,7 +354,7 @@ class Heatmap(Painted, can_focus=True):
         return [*segments, Segment(f" {beside}", plain)] if beside else segments
 
     def draw_row(self, row: int, line: int, shape: MatrixLayout) -> list[Segment]:
-        """Return one line of a row; the middle one has its label, its numbers and the text at the right."""
+        """Return one line of a row; the middle line has its label, its numbers and the text at the right."""
         ascii = self.ascii
         on_cursor, middle = row == self.cursor[0], line == shape.middle
         label_style = self.part("here" if on_cursor else "label")
@@ -369,10 +373,10 @@ class Heatmap(Painted, can_focus=True):
         if middle:
             for place, sign in self.window.marks.items():
                 if place[0] == row and first <= place[1] < first + shape.columns:
-                    here = Segment(fit(plain_signs(sign, ascii), wide, "center", ""), self.part("here"))
-                    segments = replaced(segments, shape.left + (place[1] - first) * wide, here)
+                    here = Segment(fit(sign, wide, "center", ""), self.part("here"))
+                    segments = replace_cell(segments, shape.left + (place[1] - first) * wide, here)
         if on_cursor and middle and first <= self.cursor[1] < first + shape.columns:
-            segments = replaced(segments, shape.left + (self.cursor[1] - first) * wide, self.cursor_cell(wide))
+            segments = replace_cell(segments, shape.left + (self.cursor[1] - first) * wide, self.cursor_cell(wide))
         if middle and shape.trailer:
             segments += self.draw_trailer(row, on_cursor)
         return segments
@@ -430,7 +434,7 @@ class Heatmap(Painted, can_focus=True):
             inside = fit(str(round(weight * 100)), wide - 2, "right" if wide < 6 else "center", "")
         mark = self.window.marks.get(self.cursor)
         if mark is not None and wide > 2 and not (weight > 0 and wide >= UPRIGHT):  # a cut edge has no weight to show
-            inside = fit(plain_signs(mark, self.ascii), wide - 2, "center", "")
+            inside = fit(mark, wide - 2, "center", "")
         code = self.window.level(*self.cursor)
         fill = None if code >= PENDING else self.ramp(code).fill[code % NEGATIVE]
         if fill is None:
@@ -450,11 +454,11 @@ class Heatmap(Painted, can_focus=True):
         masked = "mask" if self.window.level(*self.cursor) == MASKED else "..." if ascii else "…"
         weight = share(self.weight) if np.isfinite(self.weight) else masked
         arrow = self.window.marks.get(self.cursor, "←")
-        text = f" {plain_signs(arrow, ascii) if arrow != '←' else '<-' if ascii else arrow} {weight}"
+        text = f" {arrow} {weight}"
         return [Segment(fit(text, WEIGHT, ellipsis=""), self.part("here"))]
 
 
-def replaced(segments: list[Segment], begin: int, cell: Segment) -> list[Segment]:
+def replace_cell(segments: list[Segment], begin: int, cell: Segment) -> list[Segment]:
     """Return the line with `cell` replacing what is at column `begin`."""
     strip = Strip(segments)
     before, _, after = strip.divide([begin, begin + width(cell.text), strip.cell_length])

@@ -1,9 +1,9 @@
-"""What a heatmap shows of a matrix: where its cells lie on the screen, and the window of it that has been loaded.
+"""A heatmap's view of a matrix: the layout of its cells on the screen, and the loaded window.
 
 Notable: cells grow with the space available (from 2 × 1 characters to 8 × 4), so that a short text fills the screen;
-where even the smallest do not fit, the view follows the cursor. A pattern of a thousand tokens has a million cells and
+if even the smallest do not fit, the view follows the cursor. A pattern of a thousand tokens has a million cells and
 a screen shows two thousand, so the owner of the matrix provides a window, and the heatmap asks for the next one before
-its edge comes into view. What lies outside is *not known yet*, which is different from masked or zero.
+its edge comes into view. Cells outside are *not known yet*, which is different from masked or zero.
 """
 
 from __future__ import annotations
@@ -114,12 +114,12 @@ class MatrixWindow:
 
     def row(self, row: int, first: int, stop: int) -> np.ndarray:
         """Return the levels of columns first … stop − 1 of a row, PENDING outside the window."""
-        found = np.full(max(0, stop - first), PENDING, dtype=np.uint8)
+        levels = np.full(max(0, stop - first), PENDING, dtype=np.uint8)
         r, c = row - self.at[0], self.at[1]
         begin, end = max(first, c), min(stop, c + self.levels.shape[1])
         if 0 <= r < len(self.levels) and begin < end:
-            found[begin - first : end - first] = self.levels[r, begin - c : end - c]
-        return found
+            levels[begin - first : end - first] = self.levels[r, begin - c : end - c]
+        return levels
 
     def level(self, row: int, column: int) -> int:
         return int(self.row(row, column, column + 1)[0])
@@ -129,6 +129,13 @@ class MatrixWindow:
         if self.level(row, column) >= PENDING:
             return float("nan")
         return float(self.values[row - self.at[0], column - self.at[1]])
+
+    def row_values(self, row: int, columns: int) -> np.ndarray:
+        """Return the values of a row of so many columns, NaN where masked; () unless all are in the window."""
+        levels = self.row(row, 0, columns)
+        if not columns or (levels == PENDING).any() or self.at[1]:
+            return np.zeros(0)
+        return np.where(levels == MASKED, np.nan, self.values[row - self.at[0], :columns])
 
     def total(self, row: int) -> float:
         """Return the given sum of a row; NaN outside the window."""
@@ -153,7 +160,7 @@ class MatrixWindow:
 
 
 def levels_of(values: np.ndarray, blank: np.ndarray | None, ramp: Ramp, signed: bool = False) -> np.ndarray:
-    """Return levels, MASKED where `blank` or NaN; with `signed`, those of |values|, plus NEGATIVE below zero."""
+    """Return levels, MASKED where `blank` or NaN; with `signed`, levels of |values|, plus NEGATIVE below zero."""
     levels = ramp.level(np.abs(values) if signed else values)
     if signed:
         levels[(values < 0) & (levels > 0)] += NEGATIVE

@@ -12,7 +12,6 @@ from textual.content import Content
 from textual.strip import Strip
 from textual.visual import Visual
 
-from txlab.tui.theme import plain_signs
 from txlab.tui.widgets.painted import Painted
 
 BESIDE = 2  # columns to the right of the text: a blank one and the scroll bar
@@ -28,7 +27,7 @@ class Page(Painted, can_focus=False):
     Page > .page--rest { color: $foreground; }
     """
     MOST = 84
-    """No line is longer: nobody reads longer ones."""
+    """The longest line; longer ones are hard to read."""
 
     def __init__(self, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -57,10 +56,7 @@ class Page(Painted, can_focus=False):
         """The text wrapped to the current width."""
         if self.folded_at != self.cells and self.is_attached:
             self.folded_at = self.cells
-            shown = (
-                Content(plain_signs(self.text.plain, True), spans=list(self.text.spans)) if self.ascii else self.text
-            )
-            self.strips = Visual.to_strips(self, shown, self.cells, None, self.visual_style, apply_selection=False)
+            self.strips = Visual.to_strips(self, self.text, self.cells, None, self.visual_style, apply_selection=False)
             self.top = max(0, min(self.top, len(self.strips) - self.size.height))
         return self.strips
 

@@ -17,9 +17,10 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
+from txlab.drawing.legibility import Legibility
 from txlab.drawing.palette import Colours
 from txlab.drawing.text import cut, width
-from txlab.tui.widgets.terminal import colours, is_ascii, is_dark
+from txlab.tui.widgets.terminal import colours, is_ascii, is_dark, legibility
 
 Found = TypeVar("Found")
 
@@ -44,14 +45,14 @@ class Painted(Widget):
 
     @property
     def surface(self) -> Style:
-        return self.cached("surface", lambda: self.rich_style)
+        return self.get_cached("surface", lambda: self.rich_style)
 
-    def cached(self, name: str, find: Callable[[], Found]) -> Found:
+    def get_cached(self, name: str, find: Callable[[], Found]) -> Found:
         """Return what `find` found, looked up once until the styles change."""
         if name not in self.paints:
             self.paints[name] = find()
-        found: Found = self.paints[name]
-        return found
+        value: Found = self.paints[name]
+        return value
 
     def strip(self, segments: Sequence[Segment]) -> Strip:
         """Return a line as wide as the widget: padded, or cropped before a number that does not fit."""
@@ -63,7 +64,7 @@ class Painted(Widget):
     def part(self, name: str) -> Style:
         """Return the style of a component class, whose prefix is the widget's name in lower case."""
         prefix = min(self.COMPONENT_CLASSES).split("--")[0]
-        return self.cached(f"--{name}", lambda: self.get_component_rich_style(f"{prefix}--{name}"))
+        return self.get_cached(f"--{name}", lambda: self.get_component_rich_style(f"{prefix}--{name}"))
 
     def refresh_changed(self, old: Sequence[object], new: Sequence[object], first: int = 0) -> None:
         """Redraw only the lines that differ; `first` is the line of the widget that shows the first of them."""
@@ -77,9 +78,13 @@ class Painted(Widget):
         return is_ascii(self)
 
     @property
+    def legibility(self) -> Legibility:
+        return legibility(self)
+
+    @property
     def colours(self) -> Colours:
-        return self.cached("colours", lambda: colours(self))
+        return self.get_cached("colours", lambda: colours(self))
 
     @property
     def dark(self) -> bool:
-        return self.cached("dark", lambda: is_dark(self))
+        return self.get_cached("dark", lambda: is_dark(self))

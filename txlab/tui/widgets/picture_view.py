@@ -9,7 +9,7 @@ from rich.segment import Segment
 from textual.strip import Strip
 
 from txlab.drawing.formatting import count, significant
-from txlab.drawing.image import histogram_lines, image_lines, rebinned
+from txlab.drawing.image import histogram_lines, image_lines, rebin
 from txlab.drawing.spark import spark
 from txlab.drawing.text import fit, visible
 from txlab.tui.run_pictures import HISTOGRAM, IMAGE, Counted, Pictures
@@ -36,10 +36,10 @@ class PictureView(Painted):
         self.lines: list[list[Segment]] | None = None
 
     def show(self, pictures: Pictures) -> None:
-        def shown(found: Pictures) -> tuple[object, ...]:
-            return found.name, found.step, found.span, [each.step for each in found.histograms]
+        def identity_of(pictures: Pictures) -> tuple[object, ...]:
+            return pictures.name, pictures.step, pictures.span, [each.step for each in pictures.histograms]
 
-        if shown(pictures) != shown(self.pictures):
+        if identity_of(pictures) != identity_of(self.pictures):
             self.pictures, self.lines = pictures, None
             self.refresh()
 
@@ -52,27 +52,27 @@ class PictureView(Painted):
 
     def render_line(self, y: int) -> Strip:
         if self.lines is None:
-            self.lines = self.drawn()
+            self.lines = self.draw_lines()
         return self.strip(self.lines[y]) if y < len(self.lines) else Strip.blank(self.size.width, self.surface)
 
-    def drawn(self) -> list[list[Segment]]:
-        found, size = self.pictures, self.size
-        if not found.name or size.width < 4 or size.height < 2:
+    def draw_lines(self) -> list[list[Segment]]:
+        pictures, size = self.pictures, self.size
+        if not pictures.name or size.width < 4 or size.height < 2:
             return []
         quiet = self.part("quiet")
-        title = visible(found.name.removeprefix(IMAGE).removeprefix(HISTOGRAM))
+        title = visible(pictures.name.removeprefix(IMAGE).removeprefix(HISTOGRAM))
         rows, columns = size.height - 1, size.width
-        if found.image is not None:
-            high, wide = found.image.shape[:2]
-            note = f"  at {count(found.step)}, {wide} × {high}"
-            if found.span not in ((0.0, 1.0), (0.0, 255.0)):
-                note += f", {significant(found.span[0])} to {significant(found.span[1])}"
-            body = self.image(found.image, rows, columns)
-        elif found.histograms:
-            now = found.histograms[0]
+        if pictures.image is not None:
+            high, wide = pictures.image.shape[:2]
+            note = f"  at {count(pictures.step)}, {wide} × {high}"
+            if pictures.span not in ((0.0, 1.0), (0.0, 255.0)):
+                note += f", {significant(pictures.span[0])} to {significant(pictures.span[1])}"
+            body = self.image(pictures.image, rows, columns)
+        elif pictures.histograms:
+            now = pictures.histograms[0]
             note = f"  at {count(now.step)}, {count(int(now.counts.sum()))} values"
             note += f", {count(now.bad)} not finite" if now.bad else ""
-            body = self.histogram(found.histograms, rows, columns)
+            body = self.histogram(pictures.histograms, rows, columns)
         else:
             return [[Segment(fit(f"{title} cannot be drawn", columns), quiet)]]
         if self.ascii:
@@ -105,7 +105,7 @@ class PictureView(Painted):
                 [Segment(fit(f"before, from {significant(bottom[0])} to {significant(bottom[1])}", columns), quiet)]
             )
             for each in earlier:
-                again = rebinned(each.counts, each.low, each.high, *bottom, min(cells, 256))
-                said = spark(np.asarray(again), min(cells, 256), self.ascii, low=0.0)
-                lines.append([Segment(f"{count(each.step):>{label}} ", quiet), Segment(said, bar)])
+                again = rebin(each.counts, each.low, each.high, *bottom, min(cells, 256))
+                sparkline = spark(np.asarray(again), min(cells, 256), self.ascii, low=0.0)
+                lines.append([Segment(f"{count(each.step):>{label}} ", quiet), Segment(sparkline, bar)])
         return lines

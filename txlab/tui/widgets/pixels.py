@@ -57,12 +57,12 @@ class Pixels:
                     top = (red, green, blue)
                 style = ink(top, self.surface, bottom)
             if off:
-                style += Style(color=greyed(style.color), bgcolor=greyed(style.bgcolor), dim=not self.paired)
+                style += Style(color=grey_of(style.color), bgcolor=grey_of(style.bgcolor), dim=not self.paired)
             self.inks[above, below, off] = style
         return style
 
 
-def greyed(colour: Color | None) -> Color | None:
+def grey_of(colour: Color | None) -> Color | None:
     """Return the grey that is as bright as a colour (ITU-R BT.601)."""
     if colour is None:
         return None

@@ -1,7 +1,7 @@
 """A scrollable list whose rows are drawn only when visible, so that a thousand cost as much as twenty.
 
 Notable: the selected row is marked by a sign and by weight, not by a band of colour. Rows are drawn as pairs of text
-and style name; whoever draws them has made the text safe to show.
+and style name; the text must be safe to show.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from typing import ClassVar, Literal
 
 from rich.segment import Segment
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
+from textual.widgets import Input
 
-from txlab.tui.theme import plain_signs
+from txlab.tui.bindings import MOVING, bind
 
 StyleName = Literal["plain", "strong", "quiet", "accent", "good", "error", "heading"]
 Line = Sequence[tuple[str, StyleName]]
@@ -52,12 +53,12 @@ class Rows(ScrollView, can_focus=True):
     Rows > .rows--heading { color: $quiet; text-style: italic; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", "up", id="list.up", show=False),
-        Binding("down,j", "move(1)", "down", id="list.down", show=False),
-        Binding("pageup", "page(-1)", "page up", id="list.page-up", show=False),
-        Binding("pagedown", "page(1)", "page down", id="list.page-down", show=False),
-        Binding("home", "edge(0)", "first", id="list.first", show=False),
-        Binding("end", "edge(-1)", "last", id="list.last", show=False),
+        bind("up,k", "move(-1)", "up", id="list.up", heading=MOVING),
+        bind("down,j", "move(1)", "down", id="list.down", heading=MOVING),
+        bind("pageup", "page(-1)", "page up", id="list.page-up", heading=MOVING),
+        bind("pagedown", "page(1)", "page down", id="list.page-down", heading=MOVING),
+        bind("home", "edge(0)", "first", id="list.first", heading=MOVING),
+        bind("end", "edge(-1)", "last", id="list.last", heading=MOVING),
     ]
 
     class Highlighted(Message):
@@ -187,7 +188,7 @@ class Rows(ScrollView, can_focus=True):
 
     @property
     def room(self) -> int:
-        """Cells of a row: there is a cell of air before the scrollbar."""
+        """Cells of a row: there is a blank cell before the scrollbar."""
         return self.scrollable_content_region.width - self.show_vertical_scrollbar
 
     def render_line(self, y: int) -> Strip:
@@ -209,7 +210,30 @@ class Rows(ScrollView, can_focus=True):
         return lines[row] if row < len(lines) else self._strip([], width)
 
     def _strip(self, line: Line, width: int) -> Strip:
-        ascii = bool(getattr(self.app, "ascii", False))
         styles = {style: self.get_component_rich_style(f"rows--{style}") for _, style in line}
-        segments = [Segment(plain_signs(text, ascii), styles[style]) for text, style in line if text]
+        segments = [Segment(text, styles[style]) for text, style in line if text]
         return Strip(segments).adjust_cell_length(width, self.get_component_rich_style("rows--plain"))
+
+
+class Filter(Input):
+    """One line above a list, `rows`; the arrows and enter move on to it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        bind("escape", "clear", "clear the filter", id="filter.clear"),
+        bind("down,enter", "leave", "to the list", id="filter.leave"),
+    ]
+
+    def __init__(self, rows: Rows, placeholder: str, id: str) -> None:
+        super().__init__(placeholder=placeholder, id=id, classes="filter")
+        self.rows = rows
+
+    def action_clear(self) -> None:
+        self.value = ""
+        self.action_leave()
+
+    def action_leave(self) -> None:
+        self.rows.focus()
+
+    @property
+    def words(self) -> list[str]:
+        return self.value.lower().split()

@@ -1,4 +1,4 @@
-"""A curve in one row, shown beside a number."""
+"""A curve in one row, shown next to a number."""
 
 from __future__ import annotations
 

@@ -12,11 +12,12 @@ from typing import ClassVar
 
 from rich.segment import Segment
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.message import Message
 from textual.strip import Strip
 
 from txlab.drawing.text import fit, formula, width
+from txlab.tui.bindings import MOVING, bind
 from txlab.tui.widgets.painted import Painted
 
 GAP = 2
@@ -33,18 +34,19 @@ class Column:
 
 
 class Table(Painted, can_focus=True):
-    """`set_table(columns, rows)`: cells are visible text; `marked` rows stand out (the next merge, what is chosen).
+    """`set_table(columns, rows)`: cells are visible text; `marked` rows are highlighted (the next merge, the chosen
+    one).
 
     When focused, up and down choose a row (`cursor`)."""
 
     COMPONENT_CLASSES = {"table--title", "table--cell", "table--quiet", "table--here", "table--marked"}
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "move(-1)", "row up", id="table.up", show=False),
-        Binding("down", "move(1)", "row down", id="table.down", show=False),
-        Binding("pageup", "page(-1)", "page up", id="table.page-up", show=False),
-        Binding("pagedown", "page(1)", "page down", id="table.page-down", show=False),
-        Binding("home", "move(-1000000)", "first row", id="table.home", show=False),
-        Binding("end", "move(1000000)", "last row", id="table.end", show=False),
+        bind("up", "move(-1)", "row up", id="table.up", heading=MOVING),
+        bind("down", "move(1)", "row down", id="table.down", heading=MOVING),
+        bind("pageup", "page(-1)", "page up", id="table.page-up", heading=MOVING),
+        bind("pagedown", "page(1)", "page down", id="table.page-down", heading=MOVING),
+        bind("home", "move(-1000000)", "first row", id="table.home", heading=MOVING),
+        bind("end", "move(1000000)", "last row", id="table.end", heading=MOVING),
     ]
     DEFAULT_CSS = """
     Table { width: 1fr; height: auto; color: $foreground; }
@@ -76,21 +78,21 @@ class Table(Painted, can_focus=True):
         self.widths: list[int] = []
 
     def set_table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]], marked: Sequence[int] = ()) -> None:
-        found = tuple(tuple(row) for row in rows)
-        now = (tuple(columns), found, frozenset(marked))
+        cells = tuple(tuple(row) for row in rows)
+        now = (tuple(columns), cells, frozenset(marked))
         if now == (self.columns, self.rows, self.marked):
             return
-        resized = (len(found), bool(columns)) != (len(self.rows), bool(self.columns))
+        resized = (len(cells), bool(columns)) != (len(self.rows), bool(self.columns))
         self.columns, self.rows, self.marked = now
         self.widths = [
-            max([width(self.written(column.title)), *(width(self.written(row[at])) for row in found)])
+            max([width(self.cell_text(column.title)), *(width(self.cell_text(row[at])) for row in cells)])
             for at, column in enumerate(self.columns)
         ]
-        self.cursor = max(0, min(self.cursor, len(found) - 1))
+        self.cursor = max(0, min(self.cursor, len(cells) - 1))
         self.keep_in_view()
         self.refresh(layout=resized)
 
-    def written(self, text: str) -> str:
+    def cell_text(self, text: str) -> str:
         return formula(text, True) if self.ascii and not text.isascii() else text
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
@@ -162,7 +164,9 @@ class Table(Painted, can_focus=True):
     def render_line(self, y: int) -> Strip:
         size, surface = self.size.width, self.surface
         if size <= 0 or not self.columns:
-            words = fit(self.written(self.waiting), max(0, size), ellipsis="~" if self.ascii else "…") if not y else ""
+            words = (
+                fit(self.cell_text(self.waiting), max(0, size), ellipsis="~" if self.ascii else "…") if not y else ""
+            )
             return Strip([Segment(words, self.part("quiet"))]).adjust_cell_length(max(0, size), surface)
         at = self.top + y - 1
         if y and at >= len(self.rows):
@@ -177,7 +181,7 @@ class Table(Painted, can_focus=True):
             if part == "cell" and column.quiet:
                 part = "quiet"
             text = fit(
-                self.written(row[number]), cells, "right" if column.right else "left", "~" if self.ascii else "…"
+                self.cell_text(row[number]), cells, "right" if column.right else "left", "~" if self.ascii else "…"
             )
             segments += [Segment(" " * GAP if number else "", surface), Segment(text, self.part(part))]
         return self.strip(segments)

@@ -1,4 +1,4 @@
-"""A line of tabs; the chosen one says what is shown below it."""
+"""A line of tabs; the chosen one determines the content below it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class TabLine(Painted, can_focus=False):
         return slice(first, last), 1
 
     def render_line(self, y: int) -> Strip:
-        """Draw the tabs; where not all fit, a mark at either end stands for those that are hidden."""
+        """Draw the tabs; if not all fit, a mark at either end stands for hidden ones."""
         segments: list[Segment] = []
         self.places = []
         column = 0

@@ -1,7 +1,7 @@
 """The capabilities of a widget's terminal: its number of colours, dark or light, box drawing or ASCII only.
 
 The app's own settings (`app.ascii`, `app.colours`) come first, then Textual's console; an app without a terminal (a
-test, a picture for the README) is assumed to have all colours.
+test, a picture for the manual) is assumed to have all colours.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from rich.style import Style
 from textual.widget import Widget
 
+from txlab.drawing.legibility import DESK, HALL, Legibility
 from txlab.drawing.palette import RGB, Colours
 
 DEPTHS: dict[str | None, Colours] = {"truecolor": "truecolor", "256": "256", "standard": "16", "windows": "16"}
@@ -21,6 +22,11 @@ def is_ascii(widget: Widget) -> bool:
 
 def is_dark(widget: Widget) -> bool:
     return bool(widget.app.current_theme.dark)
+
+
+def legibility(widget: Widget) -> Legibility:
+    """How large to draw: for the desk, or for the back row of a hall."""
+    return HALL if getattr(widget.app, "hall", False) else DESK
 
 
 def colours(widget: Widget) -> Colours:
@@ -46,3 +52,15 @@ def ink(colour: RGB | None, surface: Style, fill: RGB | None = None) -> Style:
     if fill is not None:
         parts.append("on #{:02x}{:02x}{:02x}".format(*fill))
     return surface + Style.parse(" ".join(parts))
+
+
+def refresh_layout(widget: Widget) -> None:
+    """Repaint a widget of another size, and lay its screen out again, now or as soon as the widget is mounted.
+
+    Textual 8.2.8 measures a widget before it counts as mounted, and in between `refresh` leaves what it measured as it
+    is. Only widgets whose height follows from what they render need this.
+    """
+    if widget.is_mounted:
+        widget.refresh(layout=True)
+    else:
+        widget.call_later(widget.refresh, layout=True)

@@ -1,4 +1,4 @@
-"""Every attention pattern at once: layers down, heads across, each pooled to a few half-block pixels.
+"""All attention patterns: layers down, heads across, each pooled to a few half-block pixels.
 
 Notable: patterns are max-pooled, so that a single sharp column (what a head attends to) is never averaged away. One
 character shows two pixels where the terminal has colours for both, else one, as a glyph.
@@ -13,13 +13,14 @@ import numpy as np
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 
 from txlab.drawing.palette import heat
 from txlab.drawing.text import fit
+from txlab.tui.bindings import MOVING, bind
 from txlab.tui.widgets.painted import Painted
 from txlab.tui.widgets.pixels import Pixels
 
@@ -27,10 +28,10 @@ HEIGHTS = (8, 7, 6, 5, 4, 3, 2, 1)  # lines a thumbnail may have; it has twice a
 LEFT = 3  # cells for the layer numbers
 
 
-def pooled(patterns: np.ndarray, rows: int, columns: int) -> np.ndarray:
+def max_pool(patterns: np.ndarray, rows: int, columns: int) -> np.ndarray:
     """Max-pool over blocks: (..., T, S) → (..., rows, columns); a small pattern is repeated, not stretched unevenly.
 
-    >>> pooled(np.eye(4)[None], 2, 2).tolist()
+    >>> max_pool(np.eye(4)[None], 2, 2).tolist()
     [[[1.0, 0.0], [0.0, 1.0]]]
     """
     for axis, size in ((-2, rows), (-1, columns)):
@@ -48,10 +49,10 @@ class Thumbnails(Painted, can_focus=True):
 
     COMPONENT_CLASSES = {"thumbnails--label", "thumbnails--here"}
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "move(-1, 0)", "layer up", id="thumbnails.up", show=False),
-        Binding("down", "move(1, 0)", "layer down", id="thumbnails.down", show=False),
-        Binding("left", "move(0, -1)", "head left", id="thumbnails.left", show=False),
-        Binding("right", "move(0, 1)", "head right", id="thumbnails.right", show=False),
+        bind("up", "move(-1, 0)", "layer up", id="thumbnails.up", heading=MOVING),
+        bind("down", "move(1, 0)", "layer down", id="thumbnails.down", heading=MOVING),
+        bind("left", "move(0, -1)", "head left", id="thumbnails.left", heading=MOVING),
+        bind("right", "move(0, 1)", "head right", id="thumbnails.right", heading=MOVING),
     ]
     DEFAULT_CSS = """
     Thumbnails { width: auto; height: 1fr; }
@@ -142,7 +143,7 @@ class Thumbnails(Painted, can_focus=True):
         """Return the lines from one layer to the next: notes take a line, and the smallest thumbnails have no gap."""
         return tall + (1 if tall > 1 else 0)
 
-    def seen(self) -> tuple[int, int]:
+    def visible_size(self) -> tuple[int, int]:
         tall = self.tall()
         layers, heads = self.patterns.shape[:2]
         across = (self.size.width - LEFT - 1) // (2 * tall + 1)
@@ -160,7 +161,7 @@ class Thumbnails(Painted, can_focus=True):
 
     def follow(self) -> None:
         """Scroll to the chosen head."""
-        down, across = self.seen()
+        down, across = self.visible_size()
         top, left = self.origin
         top = max(0, min(max(min(top, self.chosen[0]), self.chosen[0] - down + 1), self.patterns.shape[0] - down))
         left = max(0, min(max(min(left, self.chosen[1]), self.chosen[1] - across + 1), self.patterns.shape[1] - across))
@@ -192,7 +193,7 @@ class Thumbnails(Painted, can_focus=True):
         if place is None or place.x < LEFT or place.y < 1:
             return
         tall = self.tall()
-        down, across = self.seen()
+        down, across = self.visible_size()
         row, column = (place.y - 1) // self.pitch(tall), (place.x - LEFT) // (2 * tall + 1)
         if row < down and column < across:
             self.choose(self.origin[0] + row, self.origin[1] + column)
@@ -203,7 +204,7 @@ class Thumbnails(Painted, can_focus=True):
         """Compute the levels of the pixels for the current size and colours."""
         wanted = (tall, self.colours, self.dark, self.ascii, self.surface)
         if wanted != self.levels_for:
-            pixels = pooled(self.patterns, tall * 2 if self.paired else tall, tall * 2)
+            pixels = max_pool(self.patterns, tall * 2 if self.paired else tall, tall * 2)
             self.painter = Pixels(heat(self.colours, self.dark, self.ascii), self.surface, self.paired)
             self.levels = self.painter.ramp.level(pixels)
             self.levels_for = wanted
@@ -235,7 +236,7 @@ class Thumbnails(Painted, can_focus=True):
         tall = self.tall()
         self.prepare(tall)
         self.follow()
-        down, across = self.seen()
+        down, across = self.visible_size()
         plain = self.part("label")
         here = self.part("here")
         top, left = self.origin

@@ -80,7 +80,7 @@ class TimeLine(Painted, can_focus=False):
             self.refresh()
 
     def forget(self) -> None:
-        """Show that there are no frames, and follow the live edge of whatever comes next."""
+        """Show that there are no frames, and follow the live edge of the next run."""
         self.at = None
         self.set_frames(np.empty(0, np.int64))
 
@@ -121,7 +121,7 @@ class TimeLine(Painted, can_focus=False):
         """Follow the live edge."""
         if self.at is not None:
             self.at = None
-            self.moved()
+            self.show_move()
 
     def go(self, step: int) -> None:
         """Go to the frame nearest to a step."""
@@ -135,9 +135,9 @@ class TimeLine(Painted, can_focus=False):
         step = int(self.steps[index])
         if step != self.at:
             self.at = step
-            self.moved()
+            self.show_move()
 
-    def moved(self) -> None:
+    def show_move(self) -> None:
         self.refresh()
         step = self.step
         if step is not None:

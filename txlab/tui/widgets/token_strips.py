@@ -1,6 +1,6 @@
 """Texts token by token, each token coloured by a number; a cursor on one of them.
 
-Where the terminal has too few colours to fill a cell, the signs of the scale stand below the tokens.
+If the terminal has too few colours to fill a cell, the signs of the scale are below the tokens.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HERE = Style(reverse=True, bold=True, underline=True)
 
 @dataclass(frozen=True)
 class TokenRow:
-    """A text: what stands above it ("" = nothing), its tokens, and a number of each, NaN where it is unknown."""
+    """A text: its heading ("" = none), its tokens, and a number for each, NaN if unknown."""
 
     heading: str
     tokens: Sequence[str]
@@ -35,7 +35,7 @@ class TokenRow:
 
 
 class TokenStrips(Painted, can_focus=False):
-    """All texts, each on as many lines as it needs; the cursor is on token `token` of text `row`.
+    """All texts, each on as many lines as necessary; the cursor is on token `token` of text `row`.
 
     lined   begin a new line where a token ends one
     """

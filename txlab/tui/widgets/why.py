@@ -16,14 +16,15 @@ from textual.containers import VerticalScroll
 from textual.widget import Widget
 from textual.worker import Worker, WorkerState
 
-from txlab.drawing.explanation import PARTS, explanation_lines, folded
+from txlab.drawing.explanation import PARTS, explanation_lines, wrap_text
 from txlab.drawing.text import visible_lines, width
 from txlab.engine.explain import Explanation
 from txlab.errors import LabError
 from txlab.tui.dialog_cache import put_in_front
+from txlab.tui.formula_links import cited, linked_line
 from txlab.tui.key_order import keys_wait
 from txlab.tui.screens.dialogs import Dialog
-from txlab.tui.theme import plain_signs
+from txlab.tui.theme import IN_ASCII
 from txlab.tui.widgets.terminal import is_ascii
 
 
@@ -40,6 +41,7 @@ class WhyPanel(Widget, can_focus=False):
     WhyPanel > .why--name { color: $secondary; }
     WhyPanel > .why--value { color: $foreground; }
     WhyPanel > .why--asked { color: $accent; text-style: bold; }
+    WhyPanel > .why--wrong { color: $error; }
     """
 
     def __init__(self, explanation: Explanation | None = None, sentence: str = "", id: str | None = None) -> None:
@@ -51,7 +53,7 @@ class WhyPanel(Widget, can_focus=False):
         self.refresh(layout=True)
 
     def say(self, sentence: str) -> None:
-        """Show a sentence in place of an explanation; it is literal text, not markup."""
+        """Show a sentence instead of an explanation; it is literal text, not markup."""
         self.explanation, self.sentence = None, sentence
         self.refresh(layout=True)
 
@@ -61,11 +63,12 @@ class WhyPanel(Widget, can_focus=False):
             quiet = self.get_component_rich_style("why--quiet", partial=True)
             return [
                 Text(piece, quiet)
-                for line in visible_lines(plain_signs(self.sentence, ascii), ascii)
-                for piece in ([line] if width(line) <= cells else folded(line, max(1, cells)))
+                for line in visible_lines(self.sentence.translate(IN_ASCII) if ascii else self.sentence, ascii)
+                for piece in ([line] if width(line) <= cells else wrap_text(line, max(1, cells)))
             ]
         style = {part: self.get_component_rich_style(f"why--{part}", partial=True) for part in PARTS}
-        return explanation_lines(self.explanation, cells, style, ascii)  # type: ignore[arg-type]
+        lines = explanation_lines(self.explanation, cells, style, ascii)  # type: ignore[arg-type]
+        return [linked_line(line) for line in lines]
 
     def get_content_height(self, container: object, viewport: object, cells: int) -> int:
         return len(self.lines(max(1, cells)))
@@ -83,8 +86,8 @@ def ask_why(
 ) -> None:
     """Open the dialog that answers, showing `waiting` until it does.
 
-    `again` asks the same question of a frame that has been read anew: of a run on another machine the numbers of a
-    frame are fetched with all their digits first.
+    `again` repeats the question for a frame that was read again: for a run on another machine the exact numbers of a
+    frame are fetched first.
     """
     if again is not None:
         for panel in app.screen.query("Playback"):
@@ -95,8 +98,8 @@ def ask_why(
 
 class WhyScreen(Dialog[None]):
     """Calls `ask()` in a thread and shows the Explanation or the lines it returns; None or a LabError is shown as a
-    sentence. Of a list of explanations it shows the first; left, right and tab go through them. One that takes long is
-    a function in this list, and is called in a thread when it is turned to.
+    sentence. Of a list of explanations it shows the first; left, right and tab go through them. A slow explanation is a
+    function in this list, and is called in a thread when it is selected.
 
     ask_why(self.app, lambda: explain(frame, "attention/pattern", (l, h, i, j)))
     """
@@ -109,6 +112,7 @@ class WhyScreen(Dialog[None]):
         Binding("pagedown,space", "scroll('page_down')", "page down", id="why.page-down", show=False),
         Binding("left", "turn(-1)", "the one before", id="why.before", show=False),
         Binding("right,tab", "turn(1)", "the next one", id="why.next", show=False),
+        Binding("m,M", "formula", "the formula", id="why.formula", show=False),
         Binding("home", "scroll('home')", "top", id="why.top", show=False),
         Binding("end", "scroll('end')", "end", id="why.end", show=False),
     ]
@@ -148,12 +152,25 @@ class WhyScreen(Dialog[None]):
         self.start()
 
     def show_keys(self) -> None:
-        """Name the keys in the frame, and which of several explanations is shown."""
+        """Show the keys in the frame, and the index of the shown explanation."""
         ascii, many = is_ascii(self), len(self.answers)
         keys = "esc close" if ascii else "↑ ↓ scroll · esc close"
+        if self.formula:
+            keys = f"m {self.formula} {'-' if ascii else '·'} {keys}"
         if many > 1:
             keys = f"{self.at + 1} of {many} {'-' if ascii else '·'} {'tab' if ascii else '← →'} the others, {keys}"
         self.query_one(VerticalScroll).border_subtitle = Text(keys)  # type: ignore[assignment]
+
+    @property
+    def formula(self) -> str:
+        """The number of the formula that the explanation shown cites; "" = none."""
+        shown = self.query_one(WhyPanel).explanation
+        return next((number for _, number in cited(f"MATH {shown.math}")), "") if shown is not None else ""
+
+    async def action_formula(self) -> None:
+        """Open the formula with its letters and its example."""
+        if self.formula:
+            await self.run_action(f"app.open_formula({self.formula!r})")
 
     def action_turn(self, by: int) -> None:
         """Show another one of the explanations."""
@@ -165,7 +182,7 @@ class WhyScreen(Dialog[None]):
                 self.query_one(WhyPanel).explain(answer)
             else:
                 self.query_one(WhyPanel).say("computing it again…")
-                self.asking = self.computed(answer)
+                self.asking = self.ask_in_thread(answer)
             self.query_one(VerticalScroll).scroll_home(animate=False)
             self.show_keys()
 
@@ -173,10 +190,10 @@ class WhyScreen(Dialog[None]):
         self.query_one(WhyPanel).say(self.waiting)
         self.answers = []
         self.show_keys()
-        self.asking = self.computed(self.ask)
+        self.asking = self.ask_in_thread(self.ask)
 
-    def computed(self, ask: Callable[[], Any]) -> Worker[Any]:
-        """Ask in a thread; the next key waits for the answer, which it may turn to another one."""
+    def ask_in_thread(self, ask: Callable[[], Any]) -> Worker[Any]:
+        """Ask in a thread; the next key waits for the answer, as it may select another one."""
         return keys_wait(self, self.run_worker(ask, thread=True, group="why", exit_on_error=False))
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
@@ -190,13 +207,13 @@ class WhyScreen(Dialog[None]):
             elif isinstance(event.worker.result, str):
                 panel.say(event.worker.result)
             else:
-                found = event.worker.result
-                if isinstance(found, list):
-                    self.answers, self.at = found, 0
-                elif self.answers:  # it was turned to
-                    self.answers[self.at] = found
+                result = event.worker.result
+                if isinstance(result, list):
+                    self.answers, self.at = result, 0
+                elif self.answers:  # it was selected
+                    self.answers[self.at] = result
                 else:
-                    self.answers, self.at = [found], 0
+                    self.answers, self.at = [result], 0
                 shown = self.answers[self.at]
                 assert isinstance(shown, Explanation)
                 panel.explain(shown)

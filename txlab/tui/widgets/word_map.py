@@ -11,12 +11,12 @@ from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.binding import Binding
 from textual.message import Message
 from textual.strip import Strip
 
 from txlab.drawing.palette import RGB, heat, lines
 from txlab.drawing.scatter import Camera, Ground, Label, Scatter, Shows, ground, scatter, whole
+from txlab.tui.bindings import MOVING, bind
 from txlab.tui.widgets.painted import Painted
 
 Made = TypeVar("Made")
@@ -36,12 +36,12 @@ HIGHEST = 5  # of ordered groups
 
 @dataclass(frozen=True)
 class WordsPicture:
-    """What is drawn: words with their points (V, 2), the most important first.
+    """The drawn picture: words with their points (V, 2), the most important first.
 
     classes       (V) the group of each word, or None: brightness shows how many points a cell has
     ordered       groups are powers of ten, 0 … HIGHEST, and not names
     near, marked  rows whose labels come first
-    path          (m, 2) where the word under the cursor was; arrows (from, to), each (2)
+    path          (m, 2) earlier positions of the cursor's word; arrows (from, to), each (2)
     """
 
     words: Sequence[str] = ()
@@ -59,10 +59,10 @@ class WordMap(Painted, can_focus=True):
 
     COMPONENT_CLASSES = {f"wordmap--{part}" for part in ("dots", "dense", *PARTS.values())}
     BINDINGS = [
-        Binding("up", "move(0, 1)", "word above", id="words.up", show=False),
-        Binding("down", "move(0, -1)", "word below", id="words.down", show=False),
-        Binding("left", "move(-1, 0)", "word to the left", id="words.left", show=False),
-        Binding("right", "move(1, 0)", "word to the right", id="words.right", show=False),
+        bind("up", "move(0, 1)", "word above", id="words.up", heading=MOVING),
+        bind("down", "move(0, -1)", "word below", id="words.down", heading=MOVING),
+        bind("left", "move(-1, 0)", "word to the left", id="words.left", heading=MOVING),
+        bind("right", "move(1, 0)", "word to the right", id="words.right", heading=MOVING),
     ]
     DEFAULT_CSS = """
     WordMap { width: 1fr; height: 1fr; color: $foreground; }
@@ -107,22 +107,22 @@ class WordMap(Painted, can_focus=True):
         self.cursor = row
         if self.camera is not None and self.drawing.places.get(row) is None:
             x, y = self.picture.points[row]
-            self.camera = self.camera.zoomed(1.0, float(x), float(y))
-        self.post_message(self.Moved(self, row))  # what shows the map draws it again, with other labels
+            self.camera = self.camera.zoom_at(1.0, float(x), float(y))
+        self.post_message(self.Moved(self, row))  # the owner draws the map again, with other labels
 
     def zoom(self, factor: float) -> None:
-        """Closer to the word under the cursor, or further away; as far as everything is seen."""
+        """Zoom in on the word under the cursor, or out, until everything is visible."""
         if not len(self.picture.points):
             return
         everything = self.everything
         camera = self.camera or everything
         x, y = self.picture.points[self.cursor]
-        camera = camera.zoomed(factor, float(x), float(y))
+        camera = camera.zoom_at(factor, float(x), float(y))
         self.camera = None if camera.up >= everything.up else camera
         self.redraw()
 
     def action_move(self, across: int, up: int) -> None:
-        """To the label that lies nearest in this direction: along it as near as possible, aside half as far."""
+        """Go to the nearest label in this direction, with sideways distances weighted double."""
         places, here = self.drawing.places, self.drawing.places.get(self.cursor)
         if here is None:
             if places:
@@ -146,7 +146,7 @@ class WordMap(Painted, can_focus=True):
     # Drawing.
 
     def redraw(self) -> None:
-        """Draw again, and paint the lines that differ from those on the screen."""
+        """Draw again, and paint the lines that differ from the screen."""
         before, kind = self.painted
         if not self.size or not len(self.picture.words):
             self.refresh()
@@ -160,7 +160,7 @@ class WordMap(Painted, can_focus=True):
 
     @property
     def everything(self) -> Camera:
-        """The camera that sees all words."""
+        """The camera that shows all words."""
         return self.once("everything", (id(self.picture.points),), lambda: whole(self.picture.points))
 
     @property
@@ -177,18 +177,19 @@ class WordMap(Painted, can_focus=True):
         base = self.once("ground", under, lambda: ground(picture.points, camera, rows, columns, picture.classes))
         return self.once(
             "scatter",
-            (id(base), id(picture), self.cursor, self.ascii),
+            (id(base), id(picture), self.cursor, self.ascii, self.legibility),
             lambda: scatter(
                 base,
-                labels=self.labels(columns * rows // A_LABEL),
+                labels=self.labels(self.legibility.labels(columns * rows // A_LABEL)),
                 path=picture.path,
                 arrows=picture.arrows,
                 ascii=self.ascii,
+                legibility=self.legibility,
             ),
         )
 
     def once(self, name: str, wanted: tuple[object, ...], make: Callable[[], Made]) -> Made:
-        """What was made for the same `wanted` last time, or make it. What is compared by id is kept alive."""
+        """Return the cached result for the same `wanted`, or compute it. Objects compared by id are kept alive."""
         known = self.made.get(name)
         if known is None or known[0] != wanted:
             known = self.made[name] = (wanted, make(), self.picture)
@@ -201,22 +202,22 @@ class WordMap(Painted, can_focus=True):
         for rows, shows in ((picture.marked, Shows.MARKED), (picture.near, Shows.NEAR)):
             for row in rows:
                 wanted.setdefault(row, shows)
-        visible = range(len(picture.words)) if self.camera is None else self.seen()
+        visible = range(len(picture.words)) if self.camera is None else self.visible_rows()
         for row in visible:
-            if len(wanted) >= 4 * most:  # many of them find no room
+            if len(wanted) >= 4 * most:  # many of them will not fit
                 break
             wanted.setdefault(int(row), Shows.LABEL)
         return [Label(row, picture.words[row], shows) for row, shows in wanted.items()]
 
-    def seen(self) -> np.ndarray:
+    def visible_rows(self) -> np.ndarray:
         """The rows in the picture of a zoomed map."""
         base: Ground = self.made["ground"][1]
-        found: np.ndarray = np.flatnonzero(base.inside)
-        return found
+        rows: np.ndarray = np.flatnonzero(base.inside)
+        return rows
 
     @property
     def lines(self) -> list[list[tuple[str, int]]]:
-        """The pieces of each line: their text, and what their cells show, see `looks_of`."""
+        """The pieces of each line: their text, and the looks of their cells, see `looks_of`."""
         drawing = self.drawing
         return self.once("lines", (id(drawing),), lambda: pieces_of(drawing))
 
@@ -231,7 +232,7 @@ class WordMap(Painted, can_focus=True):
         if shows != Shows.POINTS:
             return self.part(PARTS[Shows(shows)])
         if self.picture.classes is not None and group >= 0 and (colour := self.colour_of(group)) is not None:
-            return self.cached(f"group {colour}", lambda: self.surface + Style(color=Color.from_rgb(*colour)))
+            return self.get_cached(f"group {colour}", lambda: self.surface + Style(color=Color.from_rgb(*colour)))
         return self.part("dense" if dense else "dots")
 
     def colour_of(self, group: int) -> RGB | None:
@@ -239,7 +240,7 @@ class WordMap(Painted, can_focus=True):
         if not self.picture.ordered:
             known = lines(self.colours, self.dark)[1:]  # the first is the accent's
             return known[group % len(known)]
-        return self.cached(f"level {group}", lambda: self.colour_of_level(group))
+        return self.get_cached(f"level {group}", lambda: self.colour_of_level(group))
 
     def colour_of_level(self, group: int) -> RGB | None:
         ramp = heat(self.colours, self.dark)
@@ -261,18 +262,18 @@ LOOKS = 16  # more than there are of Shows
 
 
 def looks_of(drawing: Scatter) -> np.ndarray:
-    """What each cell shows as one number (rows, columns): the group and the density count for points alone."""
+    """The look of each cell as one number (rows, columns): the group and the density count for points only."""
     points = drawing.shows == Shows.POINTS
     rest = 2 * (drawing.classes.astype(np.int64) + 1) + drawing.dense
-    found: np.ndarray = drawing.shows + LOOKS * np.where(points, rest, 0)
-    return found
+    looks: np.ndarray = drawing.shows + LOOKS * np.where(points, rest, 0)
+    return looks
 
 
 def pieces_of(drawing: Scatter) -> list[list[tuple[str, int]]]:
     """Each line in pieces of cells that look alike."""
-    found = []
+    rows = []
     for cells, looks in zip(drawing.characters, looks_of(drawing), strict=True):
         starts = [0, *(np.flatnonzero(np.diff(looks)) + 1).tolist()]
         ends = [*starts[1:], len(cells)]
-        found.append([("".join(cells[a:b]), int(looks[a])) for a, b in zip(starts, ends, strict=True)])
-    return found
+        rows.append([("".join(cells[a:b]), int(looks[a])) for a, b in zip(starts, ends, strict=True)])
+    return rows

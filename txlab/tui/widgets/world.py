@@ -1,6 +1,6 @@
 """A world on the screen: the cells of one learner, redrawing only the rows that changed.
 
-txlab/drawing/world.py defines what a cell looks like; this file handles colours, the cursor and the mouse. A world that
+txlab/drawing/world.py defines the look of a cell; this file handles colours, the cursor and the mouse. A world that
 does not fit is shown in part, with the cursor, or else the agent, in view.
 """
 
@@ -20,7 +20,6 @@ from txlab.drawing.text import fit
 from txlab.drawing.world import CURSOR, GOAL, HAZARD, SURFACE, WALL, Canvas, Role, draw, profile, states_of
 from txlab.drawing.world_scene import CellSize, Scene, Show, WorldAspect, cell_size
 from txlab.engine.rl.world import World
-from txlab.tui.theme import plain_signs
 from txlab.tui.widgets.painted import Painted
 from txlab.tui.widgets.terminal import ink
 
@@ -106,7 +105,7 @@ class WorldView(Painted, can_focus=False):
         return int(open_layers.min()) if len(open_layers) else 0
 
     def say(self, waiting: str) -> None:
-        """Show a sentence in place of a world."""
+        """Show a sentence instead of a world."""
         self.world, self.scene, self.waiting, self.rows = None, None, waiting, []
         self.refresh()
 
@@ -132,7 +131,7 @@ class WorldView(Painted, can_focus=False):
             self.inks.clear()
         view = WorldAspect(
             *(self.cell, self.first, self.counted, self.showing, self.scale, ramp),
-            layer=self.depth, cursor=self.chosen, ascii=self.ascii,
+            layer=self.depth, cursor=self.chosen, ascii=self.ascii, legibility=self.legibility,
         )  # fmt: skip
         canvas = (
             profile(world, scene, view, min(self.size.height, 10)) if bars else draw(world, scene, view, self.states)
@@ -141,22 +140,22 @@ class WorldView(Painted, can_focus=False):
 
     def keep_in_view(self, height: int, width: int) -> None:
         """Scroll the picture so that the cursor, or else the agent, is visible: for the agent by half pages, so that
-        the picture depends on where it is and not on where it was."""
+        the picture depends on its current place only."""
         assert self.world is not None
         assert self.scene is not None
         target = self.chosen
         if target is None and 0 <= self.scene.agent < len(self.world.layout.place):
             _, row, column = self.world.layout.place[self.scene.agent].tolist()
             target = (row, column)
-        found = []
+        origin = []
         for at, (first, seen, all_of_them) in enumerate(zip(self.first, self.counted, (height, width), strict=True)):
             if target is not None and self.chosen is None:
                 half = max(1, seen // 2)
                 first = max(0, target[at] - seen // 4) // half * half
             elif target is not None:
                 first = max(target[at] - seen + 1, min(first, target[at]))
-            found.append(max(0, min(first, all_of_them - seen)))
-        self.first = found[0], found[1]
+            origin.append(max(0, min(first, all_of_them - seen)))
+        self.first = origin[0], origin[1]
 
     def take(self, canvas: Canvas) -> None:
         """Store the picture and redraw only the rows that differ."""
@@ -179,15 +178,15 @@ class WorldView(Painted, can_focus=False):
 
     def style_of(self, role: Role, level: int) -> Style:
         """Return the style of a role on the background of a level; cached, since there are few of them."""
-        found = self.inks.get((role, level))
-        if found is None:
-            found = self.inks[role, level] = self.mixed(role, level)
-        return found
+        style = self.inks.get((role, level))
+        if style is None:
+            style = self.inks[role, level] = self.mix_style(role, level)
+        return style
 
-    def mixed(self, role: Role, level: int) -> Style:
+    def mix_style(self, role: Role, level: int) -> Style:
         surface, ramp = self.surface, self.ramp
         if role == "cursor" and level >= 0 and ramp is not None and (fill := ramp.fill[level]) is not None:
-            return ink(fill, surface, contrast(fill)) + Style(bold=True)  # the cell and its ink change places
+            return ink(fill, surface, contrast(fill)) + Style(bold=True)  # swaps the colours of cell and ink
         if role == "cursor" or level == CURSOR:
             return self.part("cursor") + Style(reverse=True) if self.colours == "none" else self.part("cursor")
         if role == "agent":
@@ -214,8 +213,8 @@ class WorldView(Painted, can_focus=False):
     def render_line(self, y: int) -> Strip:
         size, surface = self.size.width, self.surface
         if self.world is None or not self.rows:
-            words = plain_signs(self.waiting, self.ascii) if y == self.size.height // 2 else ""
-            return Strip([Segment(fit(words, size, "center", "~" if self.ascii else "…"), self.part("quiet"))])
+            words = self.waiting if y == self.size.height // 2 else ""
+            return Strip([Segment(fit(words, size, "center"), self.part("quiet"))])
         if self.ramp is None:  # the styles have changed
             self.call_after_refresh(self.redraw)
             self.ramp = ramp_for(self.scale, self.colours, self.dark, self.ascii)

@@ -1,1 +1,1 @@
-"""Backgammon, and TD-Gammon: a network that learned it by playing against itself (MATH G2)."""
+"""Backgammon, and TD-Gammon: a network that learnt it by playing against itself (MATH G2)."""

@@ -18,14 +18,14 @@ import numpy as np
 from txlab.engine.games.backgammon.dice import roll
 from txlab.engine.games.backgammon.inputs import inputs_of
 from txlab.engine.games.backgammon.network import Network, equity, forward
-from txlab.engine.games.backgammon.rules import ROLLS, START, Board, Dice, after_states, points_won, turned
+from txlab.engine.games.backgammon.rules import ROLLS, START, Board, Dice, after_states, points_won, swap_sides
 
 WIDTH = 8
 """After-states that are looked into at 2 plies; the best at 2 plies is nearly always among the first few at 1."""
 
 
 @cache
-def compiled() -> ModuleType | None:
+def load_compiled() -> ModuleType | None:
     """The compiled loops, or None where Numba is not installed."""
     try:
         from txlab.engine.games.backgammon import compiled
@@ -48,9 +48,10 @@ def value_after_reply(net: Network, board: Board) -> float:
     return sum(weight * -best_after_state(net, board, dice)[1] for dice, weight in ROLLS) / 36
 
 
-def expected(net: Network, boards: list[Board], plies: int = 1) -> list[float]:
-    """What the player to roll expects in each of these boards: `value`, or by 2 plies `value_after_reply`."""
-    kernel = compiled()
+def expect_points(net: Network, boards: list[Board], plies: int = 1) -> list[float]:
+    """The expected points of the player to roll in each of these boards: `value`, or with 2 plies
+    `value_after_reply`."""
+    kernel = load_compiled()
     if kernel is None:
         return [value(net, each) if plies == 1 else value_after_reply(net, each) for each in boards]
     work, room, weights = kernel.workspace(net.units), kernel.room_of(), net.weights()
@@ -60,9 +61,9 @@ def expected(net: Network, boards: list[Board], plies: int = 1) -> list[float]:
     return [float(kernel.expects_two(weights, each, room, work)) for each in arrays]
 
 
-def valued(net: Network, board: Board, dice: Dice, plies: int = 1) -> dict[Board, float]:
-    """The after-states, turned, best first: what the opponent expects in each, with 1 or 2 plies."""
-    reached = {(after := turned(each)): value(net, after) for each in after_states(board, dice)}
+def value_moves(net: Network, board: Board, dice: Dice, plies: int = 1) -> dict[Board, float]:
+    """The after-states, turned, best first: the opponent's expected points in each, with 1 or 2 plies."""
+    reached = {(after := swap_sides(each)): value(net, after) for each in after_states(board, dice)}
     ranked = sorted(reached, key=reached.__getitem__)
     if plies == 1 or len(ranked) == 1:
         return {each: reached[each] for each in ranked}
@@ -71,8 +72,8 @@ def valued(net: Network, board: Board, dice: Dice, plies: int = 1) -> dict[Board
 
 
 def best_after_state(net: Network, board: Board, dice: Dice, plies: int = 1) -> tuple[Board, float]:
-    """The first of `valued`."""
-    return next(iter(valued(net, board, dice, plies).items()))
+    """The first of `value_moves`."""
+    return next(iter(value_moves(net, board, dice, plies).items()))
 
 
 def match(first: Network, second: Network, seeds: np.ndarray, plies: tuple[int, int] = (1, 1)) -> np.ndarray:
@@ -82,7 +83,7 @@ def match(first: Network, second: Network, seeds: np.ndarray, plies: tuple[int, 
     """
     seeds = np.asarray(seeds, dtype=np.uint64)
     points = np.zeros(len(seeds), dtype=np.int64)
-    kernel = compiled()
+    kernel = load_compiled()
     if kernel is not None:
         start = np.array(START, dtype=np.int8)
         kernel.match(first.weights(), second.weights(), start, seeds, np.array(plies), WIDTH, points)

@@ -66,8 +66,9 @@ def rearmost_of(own):
 
 
 @jit
-def search(own, other, dice, number, found, count, deepest):
-    """Add the boards that are reached by playing the dice in order; (count, deepest): now `count` after so many dice.
+def search(own, other, dice, number, boards, count, deepest):
+    """Add the boards reached by playing the dice in order; returns (count, deepest): `count` boards after `deepest`
+    dice.
 
     rules.sequences without its recursion, which Numba cannot cache: point[d] is where the die of depth d is tried next.
     """
@@ -87,8 +88,8 @@ def search(own, other, dice, number, found, count, deepest):
         if not moved[depth] and depth >= deepest:
             if depth > deepest:
                 deepest, count, earlier = depth, 0, 0
-            if not (can_be_another(point, dice, depth) and is_among(own, other, found, earlier)):
-                found[count, 0, :], found[count, 1, :] = own, other
+            if not (can_be_another(point, dice, depth) and is_among(own, other, boards, earlier)):
+                boards[count, 0, :], boards[count, 1, :] = own, other
                 count += 1
         if depth == 0:
             return count, deepest
@@ -100,16 +101,16 @@ def search(own, other, dice, number, found, count, deepest):
 @jit
 def can_be_another(point, dice, depth):
     """Whether the dice may lead to the same board in the other order: only with one checker, with two of one point, or
-    if one of them is borne off or cannot be played. (In the same order no two ways lead to the same board.)"""
+    if one of them is borne off or cannot be played. (In one order, different ways lead to different boards.)"""
     if depth < 2 or point[0] < dice[0] or point[1] < dice[1]:
         return True
     return point[1] == point[0] or point[1] == point[0] - dice[0]
 
 
 @jit
-def is_among(own, other, found, count):
+def is_among(own, other, boards, count):
     for each in range(count):  # noqa: SIM110
-        if equal(found[each, 0], own) and equal(found[each, 1], other):
+        if equal(boards[each, 0], own) and equal(boards[each, 1], other):
             return True
     return False
 
@@ -123,8 +124,8 @@ def equal(side, other):
 
 
 @jit
-def after_states(board, die, second, found):
-    """Write the boards that the roll allows to `found` (MOST_MOVES, 2, 25); return how many there are.
+def after_states(board, die, second, boards):
+    """Write the boards that the roll allows to `boards` (MOST_MOVES, 2, 25); return how many there are.
 
     In the order of rules.moves: the higher die first, rearmost checkers first.
     """
@@ -133,12 +134,12 @@ def after_states(board, die, second, found):
     dice = np.empty(4, dtype=np.int64)
     if high == low:
         dice[:] = high
-        return search(own, other, dice, 4, found, 0, 0)[0]
+        return search(own, other, dice, 4, boards, 0, 0)[0]
     dice[0], dice[1] = high, low
-    first, deepest = search(own, other, dice, 2, found, 0, 0)
+    first, deepest = search(own, other, dice, 2, boards, 0, 0)
     higher = first if deepest == 1 else 0
     dice[0], dice[1] = low, high
-    count, deepest = search(own, other, dice, 2, found, first, deepest)
+    count, deepest = search(own, other, dice, 2, boards, first, deepest)
     return higher if deepest == 1 and higher else count
 
 
@@ -230,7 +231,7 @@ def has_finished(side):
 
 
 @jit
-def won_by(loser):
+def size_of_win(loser):
     """See rules.won_by."""
     return 1 if loser.sum() < 15 else 3 if loser[18:].sum() > 0 else 2
 
@@ -239,8 +240,8 @@ def won_by(loser):
 def points_won(board):
     """See rules.points_won."""
     if has_finished(board[0]):
-        return won_by(board[1])
-    return -won_by(board[0]) if has_finished(board[1]) else 0
+        return size_of_win(board[1])
+    return -size_of_win(board[0]) if has_finished(board[1]) else 0
 
 
 @jit
@@ -265,19 +266,20 @@ def equity(y):
 
 
 @jit
-def lowest(net, found, count, work, values):
-    """What the opponent, then to roll, expects after each of the boards found, to `values`; the place of the least.
+def lowest(net, boards, count, work, values):
+    """Write the opponent's expected points before its roll in each board found to `values`; return the index of the
+    least.
 
-    The first of equals. Where no checker is hit the opponent's half of the inputs is the same as before.
+    Ties go to the first. Where no checker is hit, the opponent's half of the inputs is unchanged.
     """
     half, h, y, least = work
     best, seen = 0, -1
     for each in range(count):
-        mover, roller = found[each, 0], found[each, 1]
+        mover, roller = boards[each, 0], boards[each, 1]
         if has_finished(mover):
-            values[each] = -won_by(roller)
+            values[each] = -size_of_win(roller)
         else:
-            if seen < 0 or not equal(roller, found[seen, 1]):
+            if seen < 0 or not equal(roller, boards[seen, 1]):
                 half[:] = net[1]
                 add_side(net[0], roller, 0, half)
                 seen = each
@@ -291,25 +293,25 @@ def lowest(net, found, count, work, values):
 
 @jit
 def choose(net, board, die, second, plies, width, room, work, reached):
-    """Make the best move: write the after-state, turned, to `reached`, and return what the opponent expects in it.
+    """Make the best move: write the after-state, turned, to `reached`, and return the opponent's expected points in it.
 
     plies   1: by the network's value of the after-states. 2: of the `width` best of these, by the mean over the
             opponent's 21 rolls of its best reply, valued by the network
-    room    (found, values) for each ply
+    room    (boards, values) for each ply
     """
-    found, values = room[0]
-    count = after_states(board, die, second, found)
-    best = lowest(net, found, count, work, values)
+    boards, values = room[0]
+    count = after_states(board, die, second, boards)
+    best = lowest(net, boards, count, work, values)
     if plies > 1 and count > 1:
         order = np.argsort(values[:count])
         deepest, best = np.inf, order[0]
         for each in order[:width]:
-            reached[0], reached[1] = found[each, 1], found[each, 0]
+            reached[0], reached[1] = boards[each, 1], boards[each, 0]
             expected = expects_two(net, reached, room[1], work)
             if expected < deepest:
                 deepest, best = expected, each
         values[best] = deepest
-    reached[0], reached[1] = found[best, 1], found[best, 0]
+    reached[0], reached[1] = boards[best, 1], boards[best, 0]
     return values[best]
 
 
@@ -329,12 +331,12 @@ def expects_two(net, board, room, work):
     points = points_won(board)
     if points != 0:
         return float(points)
-    found, values = room
+    boards, values = room
     total = 0.0
     for die in range(1, 7):
         for second in range(1, die + 1):
-            count = after_states(board, die, second, found)
-            best = lowest(net, found, count, work, values)
+            count = after_states(board, die, second, boards)
+            best = lowest(net, boards, count, work, values)
             total -= values[best] * (1.0 if die == second else 2.0)
     return total / 36.0
 
@@ -373,7 +375,7 @@ FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 @jit
-def mixed(z):
+def mix(z):
     """See engine/rl/draws.py."""
     z ^= z >> np.uint64(30)
     z *= FIRST
@@ -385,8 +387,8 @@ def mixed(z):
 @jit
 def roll(seed, ply, dice):
     """The dice of a ply, as dice.py draws them."""
-    key = mixed(np.uint64(seed) * GOLDEN + GOLDEN)
-    bits = mixed(key + np.uint64(2 * ply) * GOLDEN)
+    key = mix(np.uint64(seed) * GOLDEN + GOLDEN)
+    bits = mix(key + np.uint64(2 * ply) * GOLDEN)
     low, high = bits & np.uint64(0xFFFFFFFF), bits >> np.uint64(32)
     if ply == 0:
         dice[0] = 1 + np.int64((low * np.uint64(6)) >> np.uint64(32))
@@ -400,13 +402,13 @@ def roll(seed, ply, dice):
 @jit
 def draw(seed, number, column):
     """A draw of a seed, as draws.uniforms gives it."""
-    key = mixed(np.uint64(seed) * GOLDEN + GOLDEN)
-    bits = mixed(key + np.uint64(2 * number + column // 2) * GOLDEN)
+    key = mix(np.uint64(seed) * GOLDEN + GOLDEN)
+    bits = mix(key + np.uint64(2 * number + column // 2) * GOLDEN)
     return (bits >> np.uint64(32) if column % 2 else bits & np.uint64(0xFFFFFFFF)) * 2.0**-32
 
 
 @jit
-def thrown(chance, probabilities):
+def throw_dice(chance, probabilities):
     """Which throw it is, as game.thrown finds it."""
     for each in range(len(probabilities)):
         chance -= probabilities[each]
@@ -430,7 +432,7 @@ def play_out(nets, start, throws, choices, columns, openings, rolls, plies, widt
     board, reached = np.empty((2, 25), np.int8), np.empty((2, 25), np.int8)
     for game in range(len(throws)):
         board[:] = start
-        place = thrown(draw(throws[game], 0, columns[0]), openings[1])
+        place = throw_dice(draw(throws[game], 0, columns[0]), openings[1])
         turn, die, second = 2 * place // len(openings[1]), openings[0][place, 0], openings[0][place, 1]
         ply = 0
         while True:
@@ -448,7 +450,7 @@ def play_out(nets, start, throws, choices, columns, openings, rolls, plies, widt
                 outcomes[game] = won if turn == 0 else -won
                 break
             ply, turn = ply + 1, 1 - turn
-            place = thrown(draw(throws[game], ply, columns[0]), rolls[1])
+            place = throw_dice(draw(throws[game], ply, columns[0]), rolls[1])
             die, second = rolls[0][place, 0], rolls[0][place, 1]
 
 

@@ -1,4 +1,4 @@
-"""The dice of a game as a function of its seed and the ply, for every player and learner alike."""
+"""The dice of a game as a function of its seed and the ply, for players and learners."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Backgammon under the protocol of all games (game.py): throws are positions of their own (MATH G2).
+"""Backgammon under the protocol of all games (game.py): throws are separate positions (MATH G2).
 
 A position is (turn, dice, own, other): `turn` is the side to roll or to play, whose checkers are `own`, both sides
-counted from their own view (rules.py); `dice` is () before the throw. Nobody's turn, CHANCE, is the start: each side
-throws one die, and the higher begins and plays both.
+counted from their own view (rules.py); `dice` is () before the throw. At the start it is CHANCE's turn: each side
+throws one die, and the higher one begins and plays both.
 
-The places of the board are 0 … 23, the points of the player to move, BAR and OFF; a person chooses (from, to) for
-each die that is played. On one line a position is gnubg's Position ID, as the player to roll sees it, whose turn it
-is, and the dice.
+The places of the board are 0 … 23, the points of the player to move, BAR and OFF; the user chooses (from, to) for each
+die played. On one line a position is gnubg's Position ID, as the player to roll sees it, whose turn it is, and the
+dice.
 
 >>> position = read("4HPwATDgc/ABMA X 31")
 >>> [name_of_move(position, move) for move in legal(position)][:3]
@@ -33,14 +33,14 @@ from txlab.engine.games.backgammon.rules import (
     Board,
     Dice,
     Steps,
-    changed,
+    change_point,
     moves,
     name_of,
     notation,
     play,
     points_won,
     step,
-    turned,
+    swap_sides,
 )
 from txlab.engine.games.game import CHANCE, FIRST, SECOND, Move, Position, no_such_move
 from txlab.errors import LabError
@@ -81,14 +81,14 @@ def chances(position: Position) -> Sequence[tuple[Position, float]]:
 
 
 @lru_cache(maxsize=4096)
-def allowed(board: Board, dice: Dice) -> dict[Board, Steps]:
+def allowed_moves(board: Board, dice: Dice) -> dict[Board, Steps]:
     """`moves`, remembered."""
     return moves(board, dice)
 
 
 def legal(position: Position) -> Sequence[Steps]:
     """The moves that lead to different positions; (), "no move", is the only one of a player who cannot move."""
-    return list(allowed(board_of(position), position[1]).values()) if mover(position) != CHANCE else ()
+    return list(allowed_moves(board_of(position), position[1]).values()) if mover(position) != CHANCE else ()
 
 
 def after(position: Position, move: Move) -> Position:
@@ -99,12 +99,12 @@ def after(position: Position, move: Move) -> Position:
     if not isinstance(move, tuple):
         raise LabError(f"{move!r} is not a move of backgammon")
     board = board_of(position)
-    reached = next((each for each, steps in allowed(board, dice).items() if steps == move), None)
-    return -turn, (), *turned(play(board, dice, move) if reached is None else reached)
+    reached = next((each for each, steps in allowed_moves(board, dice).items() if steps == move), None)
+    return -turn, (), *swap_sides(play(board, dice, move) if reached is None else reached)
 
 
 def outcome(position: Position) -> int | None:
-    """The points of the first player: ±1, a gammon ±2, a backgammon ±3; None while the game goes on."""
+    """The points of the first player: ±1, a gammon ±2, a backgammon ±3; None until the game ends."""
     return points_won(board_of(position)) * position[0] or None
 
 
@@ -124,7 +124,7 @@ def name_of_throw(position: Position) -> str:
     return "-".join(map(str, position[1]))
 
 
-# The ways of a person
+# The user's ways to move
 
 name_of_place = name_of
 
@@ -136,7 +136,7 @@ def ways(position: Position) -> Mapping[tuple[int, ...], Steps]:
 
 @lru_cache(maxsize=64)
 def ways_of(board: Board, dice: Dice) -> dict[tuple[int, ...], Steps]:
-    named = allowed(board, dice)
+    named = allowed_moves(board, dice)
     orders = {dice, dice[::-1]} if dice[0] != dice[1] else {dice * 2}
     return {
         places: named[reached] for order in orders for places, reached in orders_of(board, order) if reached in named
@@ -145,7 +145,7 @@ def ways_of(board: Board, dice: Dice) -> dict[tuple[int, ...], Steps]:
 
 
 def orders_of(board: Board, dice: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Board]]:
-    """What can be chosen for these dice in this order, each as far as it goes."""
+    """The choices for these dice in this order, each as long as possible."""
     moved = False
     for point, count in enumerate(board[0]) if dice else ():
         reached = step(board, point, dice[0]) if count else None
@@ -171,14 +171,14 @@ def read_move(position: Position, text: str) -> Steps:
         return names[wanted]
     hops: list[tuple[int, int]] = []
     for word in wanted.split():
-        found = HOP.fullmatch(word)
-        if found is None:
+        match = HOP.fullmatch(word)
+        if match is None:
             break
-        points = [point_of(each) for each in (found[1], *found[2].replace("*", "").strip("/").split("/"))]
-        hops += list(pairwise(points)) * int(found[3] or 1)
+        points = [point_of(each) for each in (match[1], *match[2].replace("*", "").strip("/").split("/"))]
+        hops += list(pairwise(points)) * int(match[3] or 1)
     else:
-        board = moved_along(board_of(position), hops)
-        if hops and board in (reached := allowed(board_of(position), position[1]) if names else {}):
+        board = move_along(board_of(position), hops)
+        if hops and board in (reached := allowed_moves(board_of(position), position[1]) if names else {}):
             return reached[board]
     raise no_such_move(text, list(names))
 
@@ -187,17 +187,17 @@ def point_of(text: str) -> int:
     return BAR if text == "bar" else OFF if text == "off" else int(text) - 1
 
 
-def moved_along(board: Board, hops: Sequence[tuple[int, int]]) -> Board | None:
-    """The board after checkers have gone from … to …, and hit what they met; None if there are no such points."""
+def move_along(board: Board, hops: Sequence[tuple[int, int]]) -> Board | None:
+    """The board after checkers have moved from … to … and hit blots; None if there are no such points."""
     own, other = board
     for point, to in hops:
         if not (0 <= point <= BAR and OFF <= to < point):
             return None
-        own = changed(own, point, -1)
+        own = change_point(own, point, -1)
         if to != OFF:
-            own = changed(own, to, 1)
+            own = change_point(own, to, 1)
             if other[23 - to] == 1:
-                other = changed(changed(other, 23 - to, -1), BAR, 1)
+                other = change_point(change_point(other, 23 - to, -1), BAR, 1)
     return own, other
 
 

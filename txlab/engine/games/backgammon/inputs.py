@@ -4,9 +4,9 @@ For each side and each of its 24 points four units, by the number n of its check
 
     n ≥ 1    n ≥ 2    n ≥ 3    (n − 3)/2 if n > 3
 
-then n/2 for the checkers on the bar, n/15 for those borne off, and two units that tell whose turn it is. Notable: a
-position is always seen by the player to roll, so these two are 1 and 0; the network then has to learn every pattern
-once, not once for either colour.
+then n/2 for the checkers on the bar, n/15 for those borne off, and two units for whose turn it is. Notable: a
+position is always seen by the player to roll, so these two are 1 and 0; the network then learns every pattern once, not
+once for each colour.
 """
 
 from __future__ import annotations

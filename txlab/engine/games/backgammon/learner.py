@@ -18,7 +18,7 @@ import numpy as np
 from txlab.engine.games.backgammon import choice
 from txlab.engine.games.backgammon.dice import roll
 from txlab.engine.games.backgammon.inputs import INPUTS, inputs_of
-from txlab.engine.games.backgammon.network import Network, forward, no_trace, turned_target, update
+from txlab.engine.games.backgammon.network import Network, forward, no_trace, turn_target, update
 from txlab.engine.games.backgammon.rules import START, Board, Dice, points_won
 
 LAMBDA, ALPHA = 0.7, 0.1
@@ -27,7 +27,7 @@ ENDLESS = 2**62
 
 @dataclass(frozen=True)
 class LearntMove:
-    """A move, and what was learnt from it.
+    """A move, and the update after it.
 
     board, dice, reached   the position, the roll, and the position that the opponent gets
     target, delta          (3) each: z and δ = z − y(board)          trace   e, from the mover's view
@@ -52,8 +52,8 @@ class TDGammon:
 
     def __init__(self, units: int, seed: int, alpha: float = ALPHA, lam: float = LAMBDA, fast: bool = True) -> None:
         self.seed, self.alpha, self.lam = seed, alpha, lam
-        self.net = Network.drawn(units, seed)
-        self.kernel = choice.compiled() if fast else None
+        self.net = Network.initialize(units, seed)
+        self.kernel = choice.load_compiled() if fast else None
         self.games, self.moves = 0, 0
         self.results = np.zeros(4, dtype=np.int64)
         self.begin()
@@ -64,7 +64,7 @@ class TDGammon:
         self.active = np.zeros(INPUTS, dtype=bool)
 
     def run(self, games: int, moves: int = ENDLESS) -> None:
-        """Learn until so many more games have ended, or so many more moves are made."""
+        """Learn until `games` more games have ended, or `moves` more moves are made."""
         if self.kernel is None:
             self.run_plainly(games, moves)
             return
@@ -90,7 +90,7 @@ class TDGammon:
         if points:
             target = np.array([1, points > 1, 0], dtype=np.float32)
         else:
-            target = turned_target(forward(self.net, inputs_of(reached))[1])
+            target = turn_target(forward(self.net, inputs_of(reached))[1])
         x = inputs_of(board)
         self.active |= x != 0
         self.trace, delta = update(self.net, self.trace, x, target, self.alpha, self.lam)

@@ -2,7 +2,7 @@
 
     h = σ(W₁ᵀx + b₁)        y = σ(W₂ᵀh + b₂)        σ(z) = 1/(1 + e^{−z})
 
-x (198) are the inputs, h (H) the hidden units, y (3) what the player to roll may expect: the probabilities to win, to
+x (198) are the inputs, h (H) the hidden units, y (3) the prospects of the player to roll: the probabilities to win, to
 win a gammon, and to lose one. Notable: Tesauro has a fourth output, to lose, which is 1 − y₀ here; backgammons (3
 points) are counted as gammons. The arithmetic is float32, and each sum is taken in a fixed order, so that the compiled
 loop (compiled.py) gives the same bits.
@@ -31,7 +31,7 @@ class Network:
     last: np.ndarray
 
     @staticmethod
-    def drawn(units: int, seed: int, scale: float = 0.5) -> Network:
+    def initialize(units: int, seed: int, scale: float = 0.5) -> Network:
         """An untrained network, weights uniform in ±`scale`/√198 and ±`scale`/√H, biases 0."""
         chance = np.random.Generator(np.random.Philox(seed))
         into = chance.uniform(-scale, scale, (INPUTS, units)) / INPUTS**0.5
@@ -64,8 +64,8 @@ def sigmoid(z: np.ndarray) -> np.ndarray:
 def exponential(t: Any) -> Any:
     """eᵗ = (e^{t/64})⁶⁴, by the series to its sixth power; within 10⁻⁸ for |t| < 8.
 
-    Of additions and products alone, which NumPy and the processor's vector instructions round alike. It is what the
-    learning spends most time on: some 1 100 exponentials a move, nearly four times as fast as by the C library.
+    Only additions and products, which NumPy and the processor's vector instructions round identically. Learning spends
+    most of its time here: some 1 100 exponentials a move, nearly four times as fast as with the C library.
     """
     x = t / 64.0
     e = 1.0 + x * (1.0 + x * (1 / 2 + x * (1 / 6 + x * (1 / 24 + x * (1 / 120 + x * (1 / 720))))))
@@ -101,12 +101,12 @@ def gradient(net: Network, x: np.ndarray, h: np.ndarray, y: np.ndarray) -> list[
     return [x[:, None] * back[:, None, :], back, (h[:, None] * slope) * each[:, None, :], slope * each]
 
 
-def turned_target(y: np.ndarray) -> np.ndarray:
-    """What the other player expects: loses what this one wins."""
+def turn_target(y: np.ndarray) -> np.ndarray:
+    """The other player's outputs: it loses what this one wins."""
     return np.array([1 - y[WIN], y[LOSE_GAMMON], y[WIN_GAMMON]], dtype=np.float32)
 
 
-def turned_trace(trace: list[np.ndarray]) -> list[np.ndarray]:
+def turn_trace(trace: list[np.ndarray]) -> list[np.ndarray]:
     """The trace of the same outputs from the view of the other player."""
     return [np.stack([-each[WIN], each[LOSE_GAMMON], each[WIN_GAMMON]]) for each in trace]
 
@@ -122,13 +122,13 @@ def update(
 
         δ = target − y(x)        e ← λ ē + ∂y/∂w        w ← w + α Σₖ δₖ eₖ
 
-    target  y of the position after the move, from this player's view (`turned_target`), or the game's result
+    target  y of the position after the move, from this player's view (`turn_target`), or the game's result
     trace   ē is the trace of the move before, which was the other player's: it is turned first; zero at a game's begin
     """
     rate, decay = np.float32(alpha), np.float32(lam)
     h, y = forward(net, x)
     delta = target - y
-    trace = [decay * old + new for old, new in zip(turned_trace(trace), gradient(net, x, h, y), strict=True)]
+    trace = [decay * old + new for old, new in zip(turn_trace(trace), gradient(net, x, h, y), strict=True)]
     for weight, e in zip(net.weights(), trace, strict=True):
         weight += rate * (delta[0] * e[0] + delta[1] * e[1] + delta[2] * e[2])
     return trace, delta

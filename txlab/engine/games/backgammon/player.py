@@ -1,24 +1,25 @@
-"""A network that plays backgammon under the protocol of all games, and why it values a move as it does (MATH G2).
+"""A network that plays backgammon under the protocol of all games, and explains its values (MATH G2).
 
     value(a) = −E(s′)                 1 ply: E is the network's equity of the after-state, seen by the other side
     value(a) = −Σ p(roll) max −E(s″)  2 plies: of the `WIDTH` best; the mean over the replies that the network likes
 
-Which inputs raise a value is told by taking each away: E with the input at 0 beside E.
+The effect of an input on a value is measured by removing it: E compared with E with the input at 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import sub
 
 import numpy as np
 
-from txlab.engine.explain import Explanation, Operand, Step, computed
+from txlab.engine.explain import Explaining, Explanation, Step, compute_step
 from txlab.engine.games.backgammon import choice, game
-from txlab.engine.games.backgammon.game import allowed, board_of
+from txlab.engine.games.backgammon.game import allowed_moves, board_of
 from txlab.engine.games.backgammon.inputs import NAMES, TURN, inputs_of
 from txlab.engine.games.backgammon.network import LOSE_GAMMON, WIN, WIN_GAMMON, Network, equity, forward
-from txlab.engine.games.backgammon.rules import ROLLS, START, Board, Steps, points_won, turned
+from txlab.engine.games.backgammon.rules import ROLLS, START, Board, Steps, points_won, swap_sides
 from txlab.engine.games.game import FIRST, Game, Move, Position
 from txlab.engine.games.players import Player, RandomPlayer, Silent
 from txlab.engine.games.playing import CHOICE, DICE
@@ -30,7 +31,7 @@ WORDS = ("win", "win gammon", "lose gammon")
 
 @dataclass(frozen=True, eq=False)
 class NetworkPlayer(Silent):
-    """Plays what a network values most. plies   1 or 2: how far it looks ahead"""
+    """Plays the move that a network values most. plies   1 or 2: how far it looks ahead"""
 
     name: str
     net: Network
@@ -41,26 +42,28 @@ class NetworkPlayer(Silent):
         return game
 
     def move(self, position: Position, draw: float) -> Steps:
-        found = self.values(position)
-        return max(found, key=found.__getitem__)
+        values = self.values(position)
+        return max(values, key=values.__getitem__)
 
     def values(self, position: Position) -> dict[Move, float]:
         """Of all moves by 1 ply; of the `WIDTH` best of these by 2 plies."""
-        moves = {turned(reached): steps for reached, steps in allowed(board_of(position), position[1]).items()}
-        expected = dict(zip(moves, choice.expected(self.net, list(moves)), strict=True))
+        moves = {
+            swap_sides(reached): steps for reached, steps in allowed_moves(board_of(position), position[1]).items()
+        }
+        expected = dict(zip(moves, choice.expect_points(self.net, list(moves)), strict=True))
         if self.plies > 1 and len(moves) > 1:
             best = sorted(moves, key=expected.__getitem__)[: choice.WIDTH]
-            expected = dict(zip(best, choice.expected(self.net, best, 2), strict=True))
+            expected = dict(zip(best, choice.expect_points(self.net, best, 2), strict=True))
         return {moves[board]: -value for board, value in expected.items()}
 
     def notes(self, position: Position) -> dict[Move, str]:
         """The probability to win, by the network's after-state: "53 %"."""
-        found = {}
-        for reached, steps in allowed(board_of(position), position[1]).items():
-            after = turned(reached)
+        notes = {}
+        for reached, steps in allowed_moves(board_of(position), position[1]).items():
+            after = swap_sides(reached)
             win = 1.0 if points_won(after) else 1 - float(forward(self.net, inputs_of(after))[1][WIN])
-            found[steps] = f"{100 * win:.0f} %"
-        return found
+            notes[steps] = f"{100 * win:.0f} %"
+        return notes
 
     def sees(self, position: Position) -> str:
         return f"points that {self.name} expects"
@@ -78,11 +81,11 @@ class NetworkPlayer(Silent):
 
 def outcomes(first: Player, second: Player, throws: np.ndarray, choices: np.ndarray) -> np.ndarray | None:
     """See PlaysWholeGames: by the compiled loops, 12 to 40 times as fast, for networks and random players."""
-    kernel = choice.compiled()
+    kernel = choice.load_compiled()
     players = (first, second)
     if kernel is None or any(type(each) not in (NetworkPlayer, RandomPlayer) for each in players):
         return None
-    nets = [each.net if isinstance(each, NetworkPlayer) else Network.drawn(1, 0) for each in players]
+    nets = [each.net if isinstance(each, NetworkPlayer) else Network.initialize(1, 0) for each in players]
     plies = np.array([each.plies if isinstance(each, NetworkPlayer) else 0 for each in players])
     start = game.start()
     openings, rolls = (game.chances(position) for position in (start, (FIRST, (), *board_of(start))))
@@ -90,42 +93,42 @@ def outcomes(first: Player, second: Player, throws: np.ndarray, choices: np.ndar
         (np.array([reached[1] for reached, _ in each]), np.array([probability for _, probability in each]))
         for each in (openings, rolls)
     ]
-    found = np.zeros(len(throws), dtype=np.int64)
+    points = np.zeros(len(throws), dtype=np.int64)
     kernel.play_out(
         tuple(net.weights() for net in nets), np.array(START, dtype=np.int8), throws, choices,
-        np.array([DICE, CHOICE]), *dice, plies, choice.WIDTH, found,
+        np.array([DICE, CHOICE]), *dice, plies, choice.WIDTH, points,
     )  # fmt: skip
-    return found
+    return points
 
 
 def explain_move(player: NetworkPlayer, position: Position, move: Steps, values: dict[Move, float]) -> Explanation:
-    """Explain the points that a network expects of a move: what it makes of the after-state, and which inputs count."""
+    """Explain the points that a network expects of a move: its outputs for the after-state, and the inputs that
+    count."""
     board = game.board_of(game.after(position, move))
     value, best = values[move], max(values.values())
     question = f"why {value:+.4f} points for {game.name_of_move(position, move)}?"
-    behind = computed("behind the best", "{} − {}", lambda a, b: a - b, best, value, note="0: it is played")
+    behind = compute_step("behind the best", "{} − {}", sub, best, value, note="0: it is played")
     source = f"{player.name}; s′ is seen by the other side, who is then to roll"
+    why = Explaining(question, value)
     if points_won(board):
-        ended = Step("value", "", value, "the game has ended: points by the rules, not by the network")
-        return Explanation(question, "value = points won", "G2", source, [], [ended], meaning=[behind])
+        why.equation("value = points won", "G2", source)
+        why.measurement("value", "the game has ended: points by the rules, not by the network")
+        why.means(behind)
+        return why.result()
     y = [float(each) for each in forward(player.net, inputs_of(board))[1]]
-    own = [Step(word, "", each) for word, each in zip(WORDS, turned_outputs(y), strict=True)]
+    own = [Step(word, "", each) for word, each in zip(WORDS, turn_outputs(y), strict=True)]
     if player.plies > 1:
         return explain_two_plies(player.net, board, question, source, value, [*own, behind])
     there = equity(np.array(y))
-    lift = computed("equity(s′)", "2 · {} + {} − {} − 1", lambda w, g, lost: 2 * w + g - lost - 1, *y)
-    return Explanation(
-        question=question,
-        equation="value = −equity(s′),  equity = 2·win + win gammon − lose gammon − 1",
-        math="G2",
-        source=source,
-        operands=[Operand("y(s′)", y, ", ".join(WORDS))],
-        steps=[lift, computed("value", "0 − {}", lambda expected: -expected, there)],
-        meaning=[*own, behind, *raising(player.net, board)],
-    )
+    why.equation("value = −equity(s′),  equity = 2·win + win gammon − lose gammon − 1", "G2", source)
+    why.input("y(s′)", y, ", ".join(WORDS))
+    why.compute("equity(s′)", "2 · {} + {} − {} − 1", lambda w, g, lost: 2 * w + g - lost - 1, *y)
+    why.compute("value", "0 − {}", lambda expected: -expected, there)
+    why.means(*own, behind, *raising(player.net, board))
+    return why.result()
 
 
-def turned_outputs(y: Sequence[float]) -> tuple[float, float, float]:
+def turn_outputs(y: Sequence[float]) -> tuple[float, float, float]:
     """The outputs from the view of the player who moved."""
     return 1 - y[WIN], y[LOSE_GAMMON], y[WIN_GAMMON]
 
@@ -137,19 +140,13 @@ def explain_two_plies(
     replies = [-choice.best_after_state(net, board, dice)[1] for dice, _ in ROLLS]
     total = sum(weight * reply for reply, (_, weight) in zip(replies, ROLLS, strict=True))
     alone = -equity(forward(net, inputs_of(board))[1])
-    return Explanation(
-        question=question,
-        equation="value = −(1/36) Σ n(roll) max −equity(s″)",
-        math="G2",
-        source=source,
-        operands=[
-            Operand("max −equity(s″)", replies, "what the other side expects after its best reply to each roll"),
-            Operand("n(roll)", [weight for _, weight in ROLLS], "how many of 36 throws give the roll"),
-        ],
-        steps=[computed("value", "0 − {} / 36", lambda each: -each / 36, total)],
-        meaning=[Step("one ply deep", "", alone, "by the network's view of s′ alone"), *meaning],
-        labels=[f"{high}-{low}" for (high, low), _ in ROLLS],
-    )
+    why = Explaining(question, value, [f"{high}-{low}" for (high, low), _ in ROLLS])
+    why.equation("value = −(1/36) Σ n(roll) max −equity(s″)", "G2", source)
+    why.input("max −equity(s″)", replies, "points the other side expects after its best reply to each roll")
+    why.input("n(roll)", [weight for _, weight in ROLLS], "how many of 36 throws give the roll")
+    why.compute("value", "0 − {} / 36", lambda each: -each / 36, total)
+    why.means(Step("one ply deep", "", alone, "by the network's view of s′ alone"), *meaning)
+    return why.result()
 
 
 def raising(net: Network, board: Board) -> list[Step]:
@@ -163,9 +160,9 @@ def raising(net: Network, board: Board) -> list[Step]:
             without[i] = 0
             gains[i] = equity(forward(net, without)[1]) - there
     ranked = sorted(gains, key=gains.__getitem__)
-    told = [*(i for i in ranked[: -TOLD - 1 : -1] if gains[i] > 0), *(i for i in ranked[:TOLD] if gains[i] < 0)]
+    strongest = [*(i for i in ranked[: -TOLD - 1 : -1] if gains[i] > 0), *(i for i in ranked[:TOLD] if gains[i] < 0)]
     # the after-state is seen by the other side: its own points are the opponent's of the player who moved
-    return [Step(side_turned(NAMES[i]), "value − value without it", gains[i]) for i in told]
+    return [Step(side_turned(NAMES[i]), "value − value without it", gains[i]) for i in strongest]
 
 
 def side_turned(name: str) -> str:

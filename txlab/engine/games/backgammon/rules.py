@@ -1,8 +1,8 @@
 """The rules of backgammon: legal moves, after-states, the end and its points (MATH G2).
 
 A side's checkers are 25 counts from its own view: index 0 is its ace point, 5 its six point, 23 its far corner, 24 the
-bar; what is missing from fifteen has been borne off. A `Board` is (the player to roll, the opponent), so the opponent's
-checker on index i is on the player's index 23 − i, and `turned` gives the other's view. Nothing here knows dice cups,
+bar; the rest of the fifteen have been borne off. A `Board` is (the player to roll, the opponent), so the opponent's
+checker on index i is on the player's index 23 − i, and `swap_sides` gives the other's view. Nothing here depends on
 players, values or networks.
 
 >>> len(after_states(START, (3, 1)))
@@ -35,7 +35,7 @@ ROLLS: tuple[tuple[Dice, int], ...] = tuple(((a, b), 1 if a == b else 2) for a i
 """The 21 different rolls, the higher die first, each with how many of the 36 throws give it."""
 
 
-def turned(board: Board) -> Board:
+def swap_sides(board: Board) -> Board:
     """The same position from the view of the other player."""
     return board[1], board[0]
 
@@ -64,22 +64,22 @@ def step(board: Board, point: int, die: int) -> Board | None:
         rearmost = max(place for place, count in enumerate(own) if count)
         if rearmost > 5 or (to < OFF and rearmost > point):
             return None
-        return changed(own, point, -1), other
+        return change_point(own, point, -1), other
     if other[23 - to] > 1:
         return None
     if other[23 - to] == 1:
-        other = changed(changed(other, 23 - to, -1), BAR, 1)
-    return changed(changed(own, point, -1), to, 1), other
+        other = change_point(change_point(other, 23 - to, -1), BAR, 1)
+    return change_point(change_point(own, point, -1), to, 1), other
 
 
-def changed(side: Side, point: int, by: int) -> Side:
+def change_point(side: Side, point: int, by: int) -> Side:
     return (*side[:point], side[point] + by, *side[point + 1 :])
 
 
 def sequences(board: Board, dice: tuple[int, ...], highest: int = BAR) -> Iterator[tuple[Steps, Board]]:
-    """The ways to play these dice in this order, each as far as it goes, the rearmost checker always first.
+    """The ways to play these dice in this order, each as long as possible, the rearmost checker always first.
 
-    That is all of them but for the order of the dice: what a checker in front may do before, it may do afterwards.
+    That is all of them up to the order of the dice: a move of a checker further ahead is still legal later.
     """
     moved = False
     for point in range(highest, -1, -1) if dice else ():
@@ -100,14 +100,14 @@ def moves(board: Board, dice: Dice) -> dict[Board, Steps]:
     """
     high, low = max(dice), min(dice)
     if high == low:
-        found = list(sequences(board, (high,) * 4))
+        ways = list(sequences(board, (high,) * 4))
     else:
-        found = [*sequences(board, (high, low)), *sequences(board, (low, high))]
-    most = max(len(steps) for steps, _ in found)
-    if most == 1 and any(steps and steps[0][1] == high for steps, _ in found):
-        found = [(steps, reached) for steps, reached in found if steps and steps[0][1] == high]
+        ways = [*sequences(board, (high, low)), *sequences(board, (low, high))]
+    most = max(len(steps) for steps, _ in ways)
+    if most == 1 and any(steps and steps[0][1] == high for steps, _ in ways):
+        ways = [(steps, reached) for steps, reached in ways if steps and steps[0][1] == high]
     unique: dict[Board, Steps] = {}
-    for steps, reached in found:
+    for steps, reached in ways:
         if len(steps) == most:
             unique.setdefault(reached, steps)
     return unique
@@ -139,11 +139,11 @@ def points_won(board: Board) -> int:
     """
     own, other = board
     if not any(own):
-        return won_by(other)
-    return 0 if any(other) else -won_by(own)
+        return size_of_win(other)
+    return 0 if any(other) else -size_of_win(own)
 
 
-def won_by(loser: Side) -> int:
+def size_of_win(loser: Side) -> int:
     if borne_off(loser):
         return 1
     return 3 if any(loser[18:]) else 2

@@ -22,15 +22,15 @@ winning, not_losing, entry, next_bound = map(
 
 @jit
 def count(stones):
-    found = 0
+    number = 0
     while stones:
         stones &= stones - 1
-        found += 1
-    return found
+        number += 1
+    return number
 
 
 @jit
-def ordered(own, both, squares, tried):
+def sort_moves(own, both, squares, tried):
     """Write the squares into `tried` in the order in which they are searched; return their number."""
     rank = np.empty(7, dtype=np.int64)
     n = 0
@@ -52,7 +52,7 @@ def ordered(own, both, squares, tried):
 def negamax(own, both, alpha, beta, keys, bounds):
     path = np.empty((SQUARES, 6), dtype=np.int64)  # own, both, alpha, beta, key, and how many moves are left to try
     tried = np.empty((SQUARES, 7), dtype=np.int64)
-    found = np.empty(SQUARES, dtype=np.int64)  # how many moves there are
+    move_count = np.empty(SQUARES, dtype=np.int64)  # how many moves there are
     root = stones = count(both)
     depth = 0
     while True:
@@ -77,9 +77,9 @@ def negamax(own, both, alpha, beta, keys, bounds):
                 value = alpha if alpha == low else beta
             else:
                 known = False
-                found[depth] = ordered(own, both, squares, tried[depth])
+                move_count[depth] = sort_moves(own, both, squares, tried[depth])
                 path[depth, 0], path[depth, 1], path[depth, 2] = own, both, alpha
-                path[depth, 3], path[depth, 4], path[depth, 5] = beta, key, found[depth]
+                path[depth, 3], path[depth, 4], path[depth, 5] = beta, key, move_count[depth]
         # Leave all nodes whose value that settles.
         while known:
             if depth == 0:
@@ -99,7 +99,7 @@ def negamax(own, both, alpha, beta, keys, bounds):
                 continue
             known = False
         # Go to the next move's node.
-        square = tried[depth, found[depth] - path[depth, 5]]
+        square = tried[depth, move_count[depth] - path[depth, 5]]
         path[depth, 5] -= 1
         own, both = path[depth, 0] ^ path[depth, 1], path[depth, 1] | square
         alpha, beta = -path[depth, 3], -path[depth, 2]
@@ -109,7 +109,7 @@ def negamax(own, both, alpha, beta, keys, bounds):
 
 @jit
 def score(own, both, keys, bounds):
-    """Solver.score of a position in which the player to move has no win at once and the board is not full."""
+    """Solver.score of a position in which the player to move has no immediate win and the board is not full."""
     stones = count(both)
     low, high = -((SQUARES - stones) // 2), (SQUARES + 1 - stones) // 2
     while low < high:

@@ -64,6 +64,6 @@ def read_judged(path: Path) -> Judged:
 
 
 @cache
-def judged() -> Judged:
+def load_judged() -> Judged:
     """The thousand positions that come with the program."""
     return read_judged(shipped_path("texts/connect_four.txt"))

@@ -1,12 +1,12 @@
-"""The policy-value network of Connect Four, and what a search asks it (MATH G3; Silver et al. 2018).
+"""The policy-value network of Connect Four, and its evaluation by a search (MATH G3; Silver et al. 2018).
 
     planes (B, 3, 6, 7)   the mover's stones, the other's, and the squares to which a stone can fall; row 0 the lowest
     log p (B, 7)          of the columns, −∞ where one is full
-    v (B)                 what the mover expects: −1 a loss, 0 a draw, +1 a win
+    v (B)                 the mover's expected outcome: −1 a loss, 0 a draw, +1 a win
 
-Notable: no batch normalization: with three blocks He's weights suffice, and a batch of one leaf has the numbers that it
-has among others. Convolutions run in channels-last order: 14 900 positions a second on one core where the usual order
-has 5 000 (batches of 256, 32 channels, 3 blocks).
+Notable: no batch normalisation: with three blocks He's weights suffice, and a leaf gets the same numbers alone as in a
+larger batch. Convolutions run in channels-last order: 14 900 positions a second on one core where the usual order has
+5 000 (batches of 256, 32 channels, 3 blocks).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from txlab.engine.games.connect_four.rules import BOARD, BOTTOM, COLUMNS, ROWS, SQUARES, STRIDE, mirrored, open_columns
+from txlab.engine.games.connect_four.rules import BOARD, BOTTOM, COLUMNS, ROWS, SQUARES, STRIDE, mirror, open_columns
 
 PLANES = 3
 HEAD_CHANNELS, HEAD_WIDTH = 4, 32
@@ -101,12 +101,13 @@ def evaluate(net: PolicyValueNet, own: np.ndarray, both: np.ndarray) -> tuple[np
 
 
 class Remembered:
-    """An `Evaluate` that asks another once for each position, a mirror image being the same position mirrored.
+    """An `Evaluate` that calls another once for each position; a mirror image counts as the same position.
 
     Of the leaves of 256 games in self-play a third and more have been seen before (transpositions, common openings).
-    Valid while what it asks does not change. Several threads may ask: a player moves, and its tree is looked into.
+    Valid while the other one does not change. Several threads may call it: one for the player, one that displays its
+    tree.
 
-    asked   positions that were evaluated
+    asked   the number of positions evaluated
     """
 
     def __init__(self, ask: Evaluate) -> None:
@@ -120,15 +121,15 @@ class Remembered:
         return len(self.place)
 
     def __call__(self, own: np.ndarray, both: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        mirror_own, mirror_both = mirrored(own), mirrored(both)
+        mirror_own, mirror_both = mirror(own), mirror(both)
         turned = mirror_own + mirror_both < own + both
         own, both = np.where(turned, mirror_own, own), np.where(turned, mirror_both, both)
         with self.lock:
-            priors, values = self.remembered(own, both)
+            priors, values = self.evaluate(own, both)
         priors[turned] = priors[turned, ::-1]
         return priors, values
 
-    def remembered(self, own: np.ndarray, both: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def evaluate(self, own: np.ndarray, both: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         places, new = np.empty(len(own), dtype=np.int64), []
         for k, key in enumerate((own + both).tolist()):
             place = self.place.get(key)

@@ -1,7 +1,7 @@
 """Players of Connect Four: a tree search with a network or with random play, and the exact solver (MATH G3).
 
-Notable: the solver never guesses. Where a position is too early to be solved in about a second, the player that uses it
-makes the moves of a search, has no values, and says so.
+Notable: the solver never guesses. In a position too early to be solved in about a second, its player uses a search for
+its moves, has no values, and says so.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.explain import Explaining, Explanation, Step
 from txlab.engine.games.connect_four import rules
 from txlab.engine.games.connect_four.network import Evaluate, PolicyValueNet, Remembered, evaluate
 from txlab.engine.games.connect_four.rules import SQUARES, own_and_both, plies
@@ -53,30 +53,30 @@ class SearchPlayer(Silent):
     def game(self) -> Game:
         return rules
 
-    def searched(self, position: Position) -> Search:
-        """The search of a position, the one of the last time if it has been asked about."""
-        found = self.known.get(position)
-        if found is None:
-            found = Search.of(position)
-            found.run(self.ask, self.visits, self.c)
-            self.known[position] = found
+    def search(self, position: Position) -> Search:
+        """The search of a position, the previous one if it was of the same position."""
+        search = self.known.get(position)
+        if search is None:
+            search = Search.of(position)
+            search.run(self.ask, self.visits, self.c)
+            self.known[position] = search
             if len(self.known) > KEPT:
                 self.known.popitem(last=False)
-        return found
+        return search
 
     def move(self, position: Position, draw: float) -> int:
-        return int(self.searched(position).visits()[0].argmax())
+        return int(self.search(position).visits()[0].argmax())
 
     def moves(self, positions: Sequence[Position], draws: Sequence[float]) -> list[Move]:
         own, both = np.array([own_and_both(each) for each in positions], dtype=np.int64).T
         search = Search(own, both)
         search.run(self.ask, self.visits, self.c)
-        found: list[Move] = search.visits().argmax(1).tolist()
-        return found
+        chosen: list[Move] = search.visits().argmax(1).tolist()
+        return chosen
 
     def terms(self, position: Position) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """N, W, P (7) at the root."""
-        search = self.searched(position)
+        search = self.search(position)
         return search.N[0, 0], search.W[0, 0], search.P[0, 0]
 
     def values(self, position: Position) -> dict[Move, float]:
@@ -105,10 +105,10 @@ class SearchPlayer(Silent):
         if move not in rules.legal(position):
             return None
         N, W, P = self.terms(position)
-        return explain_selection(N, W, P, self.c, move, f"{rules.text(position)} ({self.name})")
+        return explain_selection(N, W, P, self.c, move, f"{rules.text(position)} ({self.name})", "Q")
 
     def tree(self, position: Position) -> PuctSearch | None:
-        """It goes on from the search that the player has made, if it has made one."""
+        """Continues the player's search, if there is one."""
         known = self.known.get(position)
         return PuctSearch(self.name, position, self.ask, self.c, known) if rules.legal(position) else None
 
@@ -129,7 +129,7 @@ def rollout_player(game: Game) -> SearchPlayer:
 
 @dataclass(frozen=True, eq=False)
 class SolverPlayer(Silent):
-    """Never loses what can be kept, once a position can be solved in about a second; before, it plays as a search."""
+    """Plays perfectly once a position can be solved in about a second; before that, it plays by search."""
 
     before: SearchPlayer = field(default_factory=lambda: rollout_player(rules))
 
@@ -180,20 +180,15 @@ class SolverPlayer(Silent):
         scores = solver().scores(position)
         outcome, after = fate(position, scores[move])
         best = ", ".join(rules.MOVES[each] for each in optimal_moves(scores))
-        return Explanation(
-            question=f"why {sign(scores[move]):+d} for column {rules.MOVES[move]} in {rules.text(position)}?",
-            equation="score = 22 − stones of the winner at the end; negative for a loss, 0 for a draw",
-            math="G3",
-            source="solved exactly by alpha-beta; Pons 2015",
-            operands=[Operand("score(·)", list(scores.values()), "of each column, for the player to move")],
-            steps=[
-                Step("score", "max over both sides' best moves", scores[move], ending_words(outcome, after)),
-                Step("value", "sign of the score", outcome),
-            ],
-            meaning=[Step("kept by", "columns with the best outcome", best)],
-            labels=[rules.MOVES[each] for each in scores],
-            asked=list(scores).index(move),
-        )
+        question = f"why {sign(scores[move]):+d} for column {rules.MOVES[move]} in {rules.text(position)}?"
+        why = Explaining(question, outcome, [rules.MOVES[each] for each in scores], list(scores).index(move))
+        equation = "score = 22 − stones of the winner at the end; negative for a loss, 0 for a draw"
+        why.equation(equation, "G3", "solved exactly by alpha-beta; Pons 2015")
+        why.input("score(·)", list(scores.values()), "of each column, for the player to move")
+        why.step("score", "max over both sides' best moves", scores[move], ending_words(outcome, after))
+        why.step("value", "sign of the score", sign(scores[move]))
+        why.means(Step("kept by", "columns with the best outcome", best))
+        return why.result()
 
     def tree(self, position: Position) -> PuctSearch | None:
         return None if self.solves(position) else self.before.tree(position)

@@ -3,7 +3,7 @@
 Seven columns of six squares; a stone falls to the lowest free square of its column, and four in a row win. A set of
 stones is an integer: the square in `column` and `row` (0 the lowest) is bit 7 · column + row, and the seventh bit of
 each column stays 0, so that no line continues from one column into the next. A position is (the first player's stones,
-the second's). Functions of stones take ints and NumPy arrays of int64 alike: the search calls them with arrays.
+the second's). Functions of stones take ints as well as NumPy arrays of int64: the search calls them with arrays.
 
 >>> position = read("4453")
 >>> text(position)
@@ -52,11 +52,11 @@ def start() -> Position:
 
 def has_four(stones: Stones) -> Stones:
     """Not 0 where four of the stones are in a row."""
-    found = stones & 0
+    fours = stones & 0
     for step in DIRECTIONS:
         pairs = stones & (stones >> step)
-        found = found | (pairs & (pairs >> 2 * step))
-    return found
+        fours = fours | (pairs & (pairs >> 2 * step))
+    return fours
 
 
 def square_of(both: Stones, column: int | Stones) -> Stones:
@@ -69,12 +69,12 @@ def open_columns(both: Stones) -> list[Stones]:
     return [~both & (1 << (STRIDE * column + ROWS - 1)) for column in range(COLUMNS)]
 
 
-def mirrored(stones: Stones) -> Stones:
+def mirror(stones: Stones) -> Stones:
     """The stones with left and right exchanged."""
-    found = stones & 0
+    mirror_image = stones & 0
     for column in range(COLUMNS):
-        found = found | (((stones >> STRIDE * column) & COLUMN) << STRIDE * (COLUMNS - 1 - column))
-    return found
+        mirror_image = mirror_image | (((stones >> STRIDE * column) & COLUMN) << STRIDE * (COLUMNS - 1 - column))
+    return mirror_image
 
 
 def how_won(position: Position) -> str:
@@ -100,12 +100,12 @@ def mover(position: Position) -> int:
 
 
 def own_and_both(position: Position) -> tuple[int, int]:
-    """The stones of the player to move, and all stones: what the solver, the search and the network look at."""
+    """The stones of the player to move, and all stones: the input of the solver, the search and the network."""
     return position[plies(position) % 2], position[0] | position[1]
 
 
 def outcome(position: Position) -> int | None:
-    """+1 if the first player has four in a row, −1 the second, 0 if the board is full; None while the game goes on."""
+    """+1 if the first player has four in a row, −1 the second, 0 if the board is full; None until the game ends."""
     first, second = position
     if has_four(first):
         return FIRST
@@ -133,7 +133,7 @@ def after(position: Position, move: int) -> Position:
 
 def images(position: Position) -> tuple[Position, ...]:
     """The position and its mirror image; they may be equal."""
-    return position, (mirrored(position[0]), mirrored(position[1]))
+    return position, (mirror(position[0]), mirror(position[1]))
 
 
 def name_of_move(position: Position, move: int) -> str:
@@ -147,13 +147,13 @@ def ways(position: Position) -> Mapping[tuple[int, ...], int]:
 
 
 def winning_squares(position: Position) -> tuple[int, ...]:
-    """The squares, as bits, of the lines of four on the board, in ascending order; none if nobody has won."""
-    found = 0
+    """The squares, as bits, of the lines of four on the board, in ascending order; empty if neither side has won."""
+    squares = 0
     for stones in position:
         for step in DIRECTIONS:
             line = stones & stones >> step & stones >> 2 * step & stones >> 3 * step
-            found |= line | line << step | line << 2 * step | line << 3 * step
-    return tuple(bit for bit in range(STRIDE * COLUMNS) if found >> bit & 1)
+            squares |= line | line << step | line << 2 * step | line << 3 * step
+    return tuple(bit for bit in range(STRIDE * COLUMNS) if squares >> bit & 1)
 
 
 def play(moves: Iterable[int]) -> Position:

@@ -1,26 +1,28 @@
-"""Tree search by PUCT, of many games at once (MATH G3; Rosin 2011; Silver et al. 2017).
+"""Tree search by PUCT, batched over many games (MATH G3; Rosin 2011; Silver et al. 2017).
 
     a = argmaxₐ [Q(s, a) + U(s, a)],   U = c P(s, a) √N(s) / (1 + N(s, a)),   Q = W / N, 0 before the first visit
 
 A visit follows these choices from the root to a position that has no node yet, evaluates it, gives it a node with its
 priors P, and adds the value, with alternating sign, to W along the way, and 1 to N. N(s) = 1 + Σ N(s, a) counts the
 evaluation of s itself, so that the priors order the first choice. The end of a game has its own value and no node. With
-tactics, where the player to move wins at once the value is 1, where the other cannot be kept from it −1, and moves that
-miss the one or allow the other are left out: the network need not learn what the rules say one move ahead.
+tactics, the value is 1 where the player to move can win with this move, −1 where it cannot stop the other from doing
+so, and moves that miss the first or allow the second are left out: the network does not have to learn what the rules
+show one move ahead.
 
-Notable: each game's tree is a row of the same arrays, and one visit is made in all games at once, so the leaves of all
-of them are one batch for the network; a tree of Python objects takes 50 µs a visit, this one 3 (256 games, the network
-not counted). After a move the tree below it is kept.
+Notable: each game's tree is a row of the same arrays, and a visit is made in all games together, so their leaves are
+one batch for the network; a tree of Python objects takes 50 µs a visit, this one 3 (256 games, without the network).
+After a move the tree below it is kept.
 """
 
 from __future__ import annotations
 
 from math import sqrt
+from operator import add, sub, truediv
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from txlab.engine.explain import Explanation, Operand, Step, computed
+from txlab.engine.explain import Explaining, Explanation, compute_step
 from txlab.engine.games.connect_four.network import Evaluate, legal_columns
 from txlab.engine.games.connect_four.rules import (
     BOARD,
@@ -40,7 +42,8 @@ FULL = -1
 """In `child`: no move, the column is full or left out. 0: a move without a node below it."""
 
 Choices: TypeAlias = list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]]
-"""Of a visit, from the root down: the games (R) whose path goes on, their nodes and moves (R), Q and U (R, 7) there."""
+"""Of a visit, from the root down: the games (R) whose path continues, their nodes and moves (R), Q and U (R, 7)
+there."""
 
 
 def selection(N: np.ndarray, W: np.ndarray, P: np.ndarray, c: float) -> tuple[np.ndarray, np.ndarray]:
@@ -50,7 +53,7 @@ def selection(N: np.ndarray, W: np.ndarray, P: np.ndarray, c: float) -> tuple[np
     return Q, U
 
 
-def played(own: np.ndarray, both: np.ndarray, move: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def play_moves(own: np.ndarray, both: np.ndarray, move: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """own and both (B) after these moves (B), for the other player, and whether the moves have won."""
     square = square_of(both, move)
     return own ^ both, both | square, has_four(own | square) != 0
@@ -63,10 +66,10 @@ def random_columns(both: np.ndarray, draws: np.random.Generator) -> np.ndarray:
 
 
 def sensible(own: np.ndarray, both: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Which columns (B, 7) deserve a visit, and what that decides (B): +1 a win, −1 a loss, NaN nothing yet.
+    """The columns worth a visit (B, 7), and the outcome if they decide it (B): +1 a win, −1 a loss, NaN undecided.
 
-    A win at once is made; else a win of the other's at once is prevented, and no stone put below one. If that leaves no
-    column, the position is lost.
+    An immediate win is taken; otherwise an immediate win of the other is blocked, and no stone placed below one. If
+    that leaves no column, the position is lost.
     """
     squares = (both + BOTTOM) & BOARD
     wins, threats = winning(own, both) & squares, winning(own ^ both, both)
@@ -115,7 +118,7 @@ class Search:
         return {"N": self.N, "W": self.W, "P": self.P, "child": self.child, "V": self.V}
 
     def grow(self, room: int) -> None:
-        """Make room for so many nodes of each game."""
+        """Make room for this number of nodes in each game."""
         before = self.arrays()
         there = self.N.shape[1]
         if there < room:
@@ -148,7 +151,7 @@ class Search:
             self.add(rows, self.own[rows], self.both[rows], evaluate)
 
     def run(self, evaluate: Evaluate, visits: int, c: float) -> None:
-        """Make so many more visits in every game."""
+        """Make this number of further visits in every game."""
         self.grow(int(self.size.max()) + visits + 1)
         self.prepare(evaluate)
         for _ in range(visits):
@@ -162,13 +165,13 @@ class Search:
         value = np.zeros(self.games)  # for the player to move in the leaf
         path: Choices = []
         leaves = []
-        rows = np.arange(self.games)  # the games whose path goes on
+        rows = np.arange(self.games)  # the games whose path continues
         while len(rows):
             there = node[rows]
             child = self.child[rows, there]
             Q, U = selection(self.N[rows, there], self.W[rows, there], self.P[rows, there], c)
             move = np.where(child == FULL, -np.inf, Q + U).argmax(1)
-            own[rows], both[rows], won = played(own[rows], both[rows], move)
+            own[rows], both[rows], won = play_moves(own[rows], both[rows], move)
             path.append((rows, there, move, Q, U))
             value[rows[won]] = -1.0
             open_ = ~won & (both[rows] != BOARD)
@@ -204,27 +207,27 @@ class Search:
         return self.N[:, 0]
 
     def value(self) -> np.ndarray:
-        """(G): what the player to move at the root expects: the mean of all visits and the network's own value."""
+        """The value (G) of the root for the player to move: the mean of all visits and the network's own value."""
         mean: np.ndarray = (self.V[:, 0] + self.W[:, 0].sum(1)) / (1 + self.N[:, 0].sum(1))
         return mean
 
     def line(self, game: int = 0) -> tuple[int, ...]:
         """The moves that are visited most, from the root on."""
-        found: list[int] = []
+        moves: list[int] = []
         node = 0
         while self.N[game, node].any():
-            found.append(int(self.N[game, node].argmax()))
-            node = int(self.child[game, node, found[-1]])
+            moves.append(int(self.N[game, node].argmax()))
+            node = int(self.child[game, node, moves[-1]])
             if node == 0:
                 break
-        return tuple(found)
+        return tuple(moves)
 
     # The next position
 
     def advance(self, moves: np.ndarray) -> None:
         """Make a move (G) in every game, and keep the tree below it."""
         rows = np.arange(self.games)
-        self.own, self.both, _ = played(self.own, self.both, moves)
+        self.own, self.both, _ = play_moves(self.own, self.both, moves)
         root = self.child[rows, 0, moves].astype(np.int64)
         # A node's parent has a lower number, so one pass from the first to the last finds all below the new root.
         room = int(self.size.max())
@@ -279,7 +282,7 @@ class Rollouts:
         own, both, values = own.copy(), both.copy(), np.zeros(len(own))
         rows, sign = np.arange(len(own)), 1.0
         while len(rows):
-            own[rows], both[rows], won = played(own[rows], both[rows], random_columns(both[rows], self.draws))
+            own[rows], both[rows], won = play_moves(own[rows], both[rows], random_columns(both[rows], self.draws))
             values[rows[won]] = sign
             rows = rows[~won & (both[rows] != BOARD)]
             sign = -sign
@@ -292,39 +295,46 @@ def exploration(c: float, p: float, total: float, n: float) -> float:
 
 
 def explain_selection(
-    N: np.ndarray, W: np.ndarray, P: np.ndarray, c: float, move: int, where: str = "the root"
+    N: np.ndarray,
+    W: np.ndarray,
+    P: np.ndarray,
+    c: float,
+    move: int,
+    where: str = "the root",
+    term: str = "score",
+    value: float | None = None,
 ) -> Explanation:
-    """Why the next visit would value a move as it does: its Q and U among those of all moves (7)."""
+    """Why the next visit would value a move as it does: its Q and U among those of all moves (7).
+
+    term   "score" for the sum, "Q" or "U" for one of the two; value   the recorded one, None = it is computed here
+    """
     Q, U = selection(N, W, P, c)
     total, n = int(1 + N.sum()), int(N[move])
-    legal = P > 0
-    best = int(np.where(legal, Q + U, -np.inf).argmax())
-    step_q = computed("Q", "{} / {}", lambda w, n: w / n, float(W[move]), n) if n else Step("Q", "0", 0.0, "unvisited")
-    return Explanation(
-        question=f"why {Q[move] + U[move]:+.4f} for column {MOVES[move]} in {where}?",
-        equation="Q(s, a) + U(s, a),  Q = W / N(s, a),  U = c P(s, a) √N(s) / (1 + N(s, a))",
-        math="G3",
-        source="Rosin 2011; Silver et al. 2017",
-        operands=[
-            Operand("N(s, ·)", N.tolist(), "visits of each column"),
-            Operand("P(s, ·)", P.tolist(), "what the network proposes, at the root mixed with noise while it plays"),
-            Operand("c", c, "how much is explored"),
-            Operand("N(s)", total, "1 + Σ N(s, a)"),
-            Operand("N(s, a)", n, f"visits of column {MOVES[move]}"),
-            Operand("W", float(W[move]), "sum of the values that they came back with"),
-            Operand("P(s, a)", float(P[move])),
-        ],
-        steps=[
-            step_q,
-            computed("U", "{} · {} · √{} / (1 + {})", exploration, c, float(P[move]), total, n),
-            computed("Q + U", "{} + {}", lambda q, u: q + u, float(Q[move]), float(U[move])),
-        ],
-        meaning=[
-            computed(
-                "behind the first", "{} − {}", lambda a, b: a - b, float((Q + U)[best]), float(Q[move] + U[move]),
-                note=f"the next visit goes to column {MOVES[best]}",
-            ),
-        ],
-        labels=MOVES,
-        asked=move,
-    )  # fmt: skip
+    best = int(np.where(P > 0, Q + U, -np.inf).argmax())
+    what = "" if term == "score" and value is None else f"is {term} "
+    value = float({"Q": Q, "U": U, "score": Q + U}[term][move]) if value is None else value
+    why = Explaining(f"why {what}{value:+.4f} for column {MOVES[move]} in {where}?", value, MOVES, move)
+    equation = "Q(s, a) + U(s, a),  Q = W / N(s, a),  U = c P(s, a) √N(s) / (1 + N(s, a))"
+    why.equation(equation, "G3", "Rosin 2011; Silver et al. 2017")
+    why.input("N(s, ·)", N.tolist(), "visits of each column")
+    why.input("P(s, ·)", P.tolist(), "the network's prior, mixed with noise at the root during self-play")
+    why.input("c", c, "exploration constant")
+    why.input("N(s)", total, "1 + Σ N(s, a)")
+    why.input("N(s, a)", n, f"visits of column {MOVES[move]}")
+    why.input("W", float(W[move]), "sum of the values backed up")
+    why.input("P(s, a)", float(P[move]))
+    if n:
+        why.compute("Q", "{} / {}", truediv, float(W[move]), n)
+    else:
+        why.step("Q", "0", 0.0, "unvisited")
+    chosen_by = [
+        compute_step("U", "{} · {} · √{} / (1 + {})", exploration, c, float(P[move]), total, n),
+        compute_step("Q + U", "{} + {}", add, float(Q[move]), float(U[move])),
+    ]
+    if term == "Q":
+        why.means(*chosen_by)
+    else:
+        why.steps += chosen_by[: 1 if term == "U" else 2]
+    first, own, note = float((Q + U)[best]), float(Q[move] + U[move]), f"the next visit goes to column {MOVES[best]}"
+    why.means(compute_step("behind the first", "{} − {}", sub, first, own, note=note))
+    return why.result()

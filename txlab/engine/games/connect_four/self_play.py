@@ -1,12 +1,12 @@
-"""Self-play of Connect Four, and what is learnt from it (MATH G3; Silver et al. 2018).
+"""Self-play of Connect Four, and the training targets from it (MATH G3; Silver et al. 2018).
 
-    move      drawn ∝ N(s, a)^(1/τ) in the first moves of a game, then the one visited most
+    move      drawn ∝ N(s, a)^(1/τ) in the first moves of a game, afterwards the most visited one
     π         N(s, a) / Σ N(s, a): the target of the policy
     y         (1 − μ) z + μ V(s): the target of the value; z = ±1, 0 is how the game ended for the player to move, V(s)
               what the search expected
 
-Notable: all games are played side by side, a move of each at a time; one that ends is put into the replay and another
-one begins in its row.
+Notable: all games advance together, a move of each at a time; a finished one goes into the replay buffer and another
+begins in its row.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from typing import Any
 import numpy as np
 
 from txlab.engine.games.connect_four.network import Evaluate
-from txlab.engine.games.connect_four.rules import BOARD, COLUMNS, SQUARES, mirrored
-from txlab.engine.games.connect_four.search import Search, played, random_columns
+from txlab.engine.games.connect_four.rules import BOARD, COLUMNS, SQUARES, mirror
+from txlab.engine.games.connect_four.search import Search, play_moves, random_columns
 
 GAMES = ("moves", "own", "both", "policy", "value", "length", "begun")
-"""What SelfPlay keeps of each game in progress, besides its tree."""
+"""The state of each game in progress, apart from its tree."""
 
 
 def name_of(own: np.ndarray, both: np.ndarray) -> np.ndarray:
     """One number for each position and its mirror image."""
-    names: np.ndarray = np.minimum(own + both, mirrored(own) + mirrored(both))
+    names: np.ndarray = np.minimum(own + both, mirror(own) + mirror(both))
     return names
 
 
@@ -38,7 +38,7 @@ class Exploring:
     c                  exploration of the search
     temperature        τ, in the first `opening` moves of a game
     noise, alpha       share of the Dirichlet noise in the priors of a root, and its concentration
-    random             a game begins after 0 to so many uniformly random moves
+    random             a game begins after 0 to `random` uniformly random moves
     """
 
     c: float
@@ -100,7 +100,7 @@ class SelfPlay:
         self.ended, self.results = 0, np.zeros(3, dtype=np.int64)
 
     def move(self, evaluate: Evaluate, visits: int, how: Exploring, draws: np.random.Generator) -> None:
-        """Search so many visits further in every game, and make a move in each."""
+        """Make this number of visits in every game, then a move in each."""
         self.open(np.flatnonzero(self.length == 0), how.random, draws)
         search, rows = self.search, np.arange(len(self.length))
         search.prepare(evaluate)
@@ -111,9 +111,9 @@ class SelfPlay:
         self.own[rows, self.length], self.both[rows, self.length] = search.own, search.both
         self.policy[rows, self.length], self.value[rows, self.length] = policy, search.value()
         chance = draws.random(len(rows))
-        move = np.where(self.length < how.opening, drawn(policy, how.temperature, chance), N.argmax(1))
+        move = np.where(self.length < how.opening, draw_moves(policy, how.temperature, chance), N.argmax(1))
         self.moves[rows, self.length] = move
-        *_, won = played(search.own, search.both, move)
+        *_, won = play_moves(search.own, search.both, move)
         self.length += 1
         search.advance(move)
         self.end(np.flatnonzero(won | (search.both == BOARD)), won)
@@ -129,7 +129,7 @@ class SelfPlay:
                 goes_on = np.flatnonzero((self.length[rows] > ply) & ~ended)
                 move = random_columns(both[goes_on], draws)
                 self.moves[rows[goes_on], ply] = move
-                own[goes_on], both[goes_on], won = played(own[goes_on], both[goes_on], move)
+                own[goes_on], both[goes_on], won = play_moves(own[goes_on], both[goes_on], move)
                 ended[goes_on] = won | (both[goes_on] == BOARD)
             self.search.begin(rows[~ended], own[~ended], both[~ended])
             rows = rows[ended]
@@ -167,7 +167,7 @@ class SelfPlay:
         self.ended = int(state["ended"])
 
 
-def drawn(policy: np.ndarray, temperature: float, chance: np.ndarray) -> np.ndarray:
+def draw_moves(policy: np.ndarray, temperature: float, chance: np.ndarray) -> np.ndarray:
     """(G) moves, drawn ∝ policy (G, 7) ^ (1/τ) by chance (G) in [0, 1); the likeliest if τ = 0."""
     if temperature == 0:
         return np.asarray(policy.argmax(1))

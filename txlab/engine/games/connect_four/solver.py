@@ -4,10 +4,10 @@
                 other, negated; 0 a draw
 
 so a quick win scores high. The search asks whether the score exceeds a bound, with a window of one, and halves the
-interval until it is known. Tried first are the moves that leave the most squares to win on; a move that lets the other
-win at once is not tried; positions and their mirror images share an entry of the table.
+interval until it is known. Moves that leave the most squares to win on are tried first; a move that lets the other win
+immediately is not tried; positions and their mirror images share an entry of the table.
 
-Notable: this is the judge and never the teacher. With Numba (the extra txlab[games]) the search runs in compiled.py,
+Notable: this is for evaluation, never for training. With Numba (the extra txlab[games]) the search runs in compiled.py,
 the same nodes in the same order.
 """
 
@@ -35,11 +35,11 @@ from txlab.errors import LabError
 TABLE = 4_194_301
 """Entries of the compiled form's table, a prime; 38 MB."""
 REMEMBERED = 2_000_000
-"""Entries of the plain form's table, some 200 MB, before it begins anew."""
+"""Entries of the plain form's table, some 200 MB, before it is cleared."""
 
 
 @cache
-def compiled() -> ModuleType | None:
+def load_compiled() -> ModuleType | None:
     """The compiled search, or None where Numba is not installed."""
     try:
         from txlab.engine.games.connect_four import compiled
@@ -49,7 +49,7 @@ def compiled() -> ModuleType | None:
 
 
 def negamax(own: int, both: int, alpha: int, beta: int, table: dict[int, int]) -> int:
-    """The score if it is within alpha … beta; else a bound on that side. The player to move has no win at once."""
+    """The score if it is within alpha … beta; else a bound on that side. The player to move has no immediate win."""
     stones = both.bit_count()
     squares = not_losing(both, winning(own ^ both, both))
     if not squares:
@@ -87,14 +87,14 @@ class Solver:
     """
 
     def __init__(self, fast: bool = True) -> None:
-        self.kernel = compiled() if fast else None
+        self.kernel = load_compiled() if fast else None
         self.quick_from = 22 if self.kernel is None else 14
         self.table: dict[int, int] = {}
         if self.kernel is not None:
             self.keys, self.bounds = np.zeros(TABLE, dtype=np.int64), np.zeros(TABLE, dtype=np.int8)
 
     def score(self, position: Position) -> int:
-        """The score of a position in which the game goes on, for the player to move."""
+        """The score of an unfinished position for the player to move."""
         own, both = own_and_both(position)
         stones = both.bit_count()
         if winning(own, both) & (both + BOTTOM):
@@ -108,11 +108,11 @@ class Solver:
             bound = next_bound(low, high)
             if len(self.table) > REMEMBERED:
                 self.table.clear()
-            found = negamax(own, both, bound, bound + 1, self.table)
-            if found <= bound:
-                high = found
+            score = negamax(own, both, bound, bound + 1, self.table)
+            if score <= bound:
+                high = score
             else:
-                low = found
+                low = score
         return low
 
     def scores(self, position: Position) -> dict[int, int]:
@@ -121,16 +121,16 @@ class Solver:
         if not moves:
             raise LabError("the game has ended, so there is no move to score")
         own, both = own_and_both(position)
-        found = {}
+        scores = {}
         for move in moves:
             square = square_of(both, move)
             if has_four(own | square):
-                found[move] = (SQUARES + 1 - both.bit_count()) // 2
+                scores[move] = (SQUARES + 1 - both.bit_count()) // 2
             else:
                 other = own ^ both
                 after = (own | square, other) if both.bit_count() % 2 == 0 else (other, own | square)
-                found[move] = -self.score(after)
-        return found
+                scores[move] = -self.score(after)
+        return scores
 
 
 @cache

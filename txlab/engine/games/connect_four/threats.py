@@ -1,5 +1,5 @@
-"""What the solver of Connect Four asks about stones and bounds; compiled.py compiles these very functions, so they are
-of integers and call no others (MATH G3; Pons 2015)."""
+"""The solver's functions of stones and bounds for Connect Four; compiled.py compiles these very functions, so they take
+integers and call no others (MATH G3; Pons 2015)."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ FROM_CENTRE = (3, 2, 4, 1, 5, 0, 6)
 
 def winning(own: Stones, both: Stones) -> Stones:
     """The free squares that would complete four of `own`, whether a stone can fall there yet or not."""
-    found = (own << 1) & (own << 2) & (own << 3)
+    squares = (own << 1) & (own << 2) & (own << 3)
     for step in (STRIDE - 1, STRIDE, STRIDE + 1):
         pair = (own << step) & (own << 2 * step)
-        found |= pair & (own << 3 * step)
-        found |= pair & (own >> step)
+        squares |= pair & (own << 3 * step)
+        squares |= pair & (own >> step)
         pair = (own >> step) & (own >> 2 * step)
-        found |= pair & (own << step)
-        found |= pair & (own >> 3 * step)
-    return found & (BOARD ^ both)
+        squares |= pair & (own << step)
+        squares |= pair & (own >> 3 * step)
+    return squares & (BOARD ^ both)
 
 
 def not_losing(both: int, lost: int) -> int:
-    """The squares to move to after which the other cannot win at once; 0 = there is none.
+    """The squares to move to after which the other has no immediate win; 0 = there are none.
 
     lost   the squares on which the other would win
     """
@@ -39,12 +39,12 @@ def not_losing(both: int, lost: int) -> int:
 
 def entry(own: int, both: int) -> int:
     """One number for a position and its mirror image."""
-    found, column = 0, 0
+    number, column = 0, 0
     key = own + both  # in each column the stones' colours below a one: different positions have different sums
     for _ in range(COLUMNS):
-        found = found << STRIDE | ((key >> column) & (COLUMN << 1 | 1))
+        number = number << STRIDE | ((key >> column) & (COLUMN << 1 | 1))
         column += STRIDE
-    return min(key, found)
+    return min(key, number)
 
 
 def next_bound(low: int, high: int) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from txlab.engine.explain import Explanation, Operand, computed
+from txlab.engine.explain import Explaining, Explanation
 from txlab.engine.games.connect_four import rules
 from txlab.engine.games.connect_four.network import Evaluate
 from txlab.engine.games.connect_four.search import FULL, Choices, Search, explain_selection, selection
@@ -124,19 +124,13 @@ class PuctSearch:
 def explain_value(N: np.ndarray, W: np.ndarray, V: float) -> Explanation:
     """Why a position is worth what its search says."""
     visits, total = int(N.sum()), float(W.sum())
-    value = computed("value", "({} + {}) / (1 + {})", lambda v, w, n: (v + w) / (1 + n), V, total, visits)
-    return Explanation(
-        question=f"why {value.result:+.4f} for the root, whose player is to move?",
-        equation="value(s) = (V(s) + Σ W(s, a)) / (1 + Σ N(s, a))",
-        math="G3",
-        source="Rosin 2011; Silver et al. 2017",
-        operands=[
-            Operand("N(s, ·)", N.tolist(), "visits of each column"),
-            Operand("W(s, ·)", W.tolist(), "sums of the values that they brought back"),
-            Operand("V(s)", V, "its own evaluation"),
-            Operand("Σ W", total),
-            Operand("Σ N", visits),
-        ],
-        steps=[value],
-        labels=rules.MOVES,
-    )
+    value = (V + total) / (1 + visits)
+    why = Explaining(f"why {value:+.4f} for the root, whose player is to move?", value, rules.MOVES)
+    why.equation("value(s) = (V(s) + Σ W(s, a)) / (1 + Σ N(s, a))", "G3", "Rosin 2011; Silver et al. 2017")
+    why.input("N(s, ·)", N.tolist(), "visits of each column")
+    why.input("W(s, ·)", W.tolist(), "sums of the values backed up")
+    why.input("V(s)", V, "its own evaluation")
+    why.input("Σ W", total)
+    why.input("Σ N", visits)
+    why.compute("value", "({} + {}) / (1 + {})", lambda v, w, n: (v + w) / (1 + n), V, total, visits)
+    return why.result()

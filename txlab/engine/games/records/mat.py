@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from txlab.engine.games.backgammon.rules import BAR, Board, Steps, step
 from txlab.engine.games.game import CHANCE, FIRST, SECOND, Game, Position, read_move
 from txlab.engine.games.records.record import PlayedGame, Record, Turn, numbered_lines
-from txlab.errors import LabError, located
+from txlab.errors import LabError, prefix_errors
 
 ENDING = ".mat"
 NOTE = "a match of backgammon in the format of Jellyfish"
@@ -77,15 +77,15 @@ def rows(played: PlayedGame, left: str) -> list[str]:
         if (side == FIRST) != (len(cells) % 2 == 0):
             cells.append("")
         cells.append(text)
-    found = [
+    lines = [
         f"{at // 2 + 1:3d}) {cells[at]:<27} {''.join(cells[at + 1 : at + 2])}".rstrip()
         for at in range(0, len(cells), 2)
     ]
     if played.points:
         points = abs(played.points)
         indent = 6 if (played.points > 0) == (left_side == FIRST) else SECOND_COLUMN
-        found.append(f"{'':{indent}}Wins {points} point{'' if points == 1 else 's'}")
-    return found
+        lines.append(f"{'':{indent}}Wins {points} point{'' if points == 1 else 's'}")
+    return lines
 
 
 def turn_text(turn: Turn) -> str:
@@ -96,15 +96,15 @@ def turn_text(turn: Turn) -> str:
 
 def hops(board: Board, steps: Steps) -> list[str]:
     """One "from/to" for each die, with a star where a checker is hit."""
-    found = []
+    words = []
     for point, die in steps:
         reached = step(board, point, die)
         if reached is None:
             raise LabError(f"no checker can go from {point + 1} by {die}")
         hit = "*" if reached[1][BAR] > board[1][BAR] else ""
-        found.append(f"{point + 1}/{max(point - die, -1) + 1}{hit}")
+        words.append(f"{point + 1}/{max(point - die, -1) + 1}{hit}")
         board = reached
-    return found
+    return words
 
 
 def printable(name: str) -> str:
@@ -112,9 +112,9 @@ def printable(name: str) -> str:
 
 
 def short_name(name: str) -> str:
-    """The name as it stands in the columns: without a colon, which ends it, and of limited length."""
-    found = " ".join(printable(name).replace(":", ".").split()) or "?"
-    return found if len(found) <= LONGEST_NAME else f"{found[:9]}..{found[11 - LONGEST_NAME :]}"
+    """The name as written in the columns: without a colon, which ends it, and of limited length."""
+    short = " ".join(printable(name).replace(":", ".").split()) or "?"
+    return short if len(short) <= LONGEST_NAME else f"{short[:9]}..{short[11 - LONGEST_NAME :]}"
 
 
 # Reading
@@ -171,19 +171,19 @@ class Reading:
         self.position = self.game.after(position, move)
 
     def win(self, side: int, words: str) -> None:
-        found = re.match(r"wins?\s+(\d{1,5})\s+points?\b", words, re.IGNORECASE | re.ASCII)
-        if found is None or not 0 < int(found[1]) <= MOST_POINTS:
+        match = re.match(r"wins?\s+(\d{1,5})\s+points?\b", words, re.IGNORECASE | re.ASCII)
+        if match is None or not 0 < int(match[1]) <= MOST_POINTS:
             raise LabError(f"{words[:40]!r} should be 'Wins 1 point'")
         outcome = self.game.outcome(self.position)
         if outcome is not None and (outcome > 0) != (side == FIRST):
             raise LabError(f"{self.player(side)} is to win, but has not borne off all checkers; the other has")
-        self.points = int(found[1]) * side
+        self.points = int(match[1]) * side
         self.ended = self.ended or "a player has won"
 
     def player(self, side: int) -> str:
         return (self.names or ("the left player", "the right player"))[0 if side == FIRST else 1]
 
-    def finished(self, names: tuple[str, str]) -> PlayedGame:
+    def finish(self, names: tuple[str, str]) -> PlayedGame:
         points = self.game.outcome(self.position) if self.points is None else self.points
         return PlayedGame(names, tuple(self.turns), points, tuple(self.actions))
 
@@ -198,7 +198,7 @@ def read(game: Game, text: str) -> Record:
     length: int | None = None
     games: list[Reading] = []
     for number, line in numbered_lines(text):
-        with located(f"line {number}"):
+        with prefix_errors(f"line {number}"):
             if not line.strip():
                 continue
             if line.lstrip()[0] in ";#":
@@ -207,10 +207,10 @@ def read(game: Game, text: str) -> Record:
                 if line.lstrip("; ").startswith("Set Pos=") or tags.get("Variation", "Backgammon") != "Backgammon":
                     raise LabError("only games that begin in the usual position of backgammon can be read")
             elif length is None:
-                found = LENGTH.match(line)
-                if found is None:
+                match = LENGTH.match(line)
+                if match is None:
                     raise LabError(f"{line.strip()[:40]!r} should be '0 point match', as such files begin")
-                length = int(found[1])
+                length = int(match[1])
             elif GAME.match(line):
                 games.append(Reading(game, game.start()))
             elif not games:
@@ -227,12 +227,12 @@ def read(game: Game, text: str) -> Record:
     names = tags.get("Player 1") or first[0], tags.get("Player 2") or first[1]
     if names[0] == names[1]:
         names = f"{names[0]} 1", f"{names[1]} 2"
-    return Record(tuple(each.finished(names) for each in games), length)
+    return Record(tuple(each.finish(names) for each in games), length)
 
 
 def read_names(line: str) -> tuple[str, str]:
-    if found := SCORES.match(line):
-        return found[1], found[2]
+    if match := SCORES.match(line):
+        return match[1], match[2]
     parts = re.split(r"\s{2,}", line.strip())
     if len(parts) != 2 or NUMBER.match(line):
         raise LabError(f"{line.strip()[:40]!r} should be the players and their points, 'Ann : 0    Bob : 0'")
@@ -241,7 +241,7 @@ def read_names(line: str) -> tuple[str, str]:
 
 def read_row(reading: Reading, line: str) -> None:
     """Take the entries of one row, at most one in each column."""
-    begin = found.end() if (found := NUMBER.match(line)) else 0
+    begin = number.end() if (number := NUMBER.match(line)) else 0
     line = " " * begin + line[begin:]
     if not line.strip():
         return  # the row of a move that was not made

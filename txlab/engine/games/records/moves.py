@@ -15,8 +15,8 @@ import re
 from functools import cache
 
 from txlab.engine.games.game import CHANCE, Game, Move, Position, number_of_move, read_move
-from txlab.engine.games.records.record import PlayedGame, Record, Turn, numbered_lines, replayed
-from txlab.errors import LabError, located
+from txlab.engine.games.records.record import PlayedGame, Record, Turn, numbered_lines, replay
+from txlab.errors import LabError, prefix_errors
 
 ENDING = ".txt"
 NOTE = "games as strings of moves, a line each"
@@ -33,7 +33,7 @@ def in_digits(game: Game) -> bool:
     return all(len(places) == 1 and places[0] < 9 for places in game.ways(start))
 
 
-def written(game: Game, position: Position, move: Move) -> str:
+def write_move(game: Game, position: Position, move: Move) -> str:
     """A move by the number of its place, else by its name."""
     number = number_of_move(game, position, move) if in_digits(game) else None
     return number or "_".join(game.name_of_move(position, move).split())
@@ -46,13 +46,13 @@ def write(game: Game, record: Record) -> str:
     for each in record.games:
         if each.names != names:
             names = each.names
-            tags = (f'[{sign} "{quoted(name)}"]' for sign, name in zip(game.SIGNS, names, strict=True))
+            tags = (f'[{sign} "{quote(name)}"]' for sign, name in zip(game.SIGNS, names, strict=True))
             lines.append(f"# {' '.join(tags)}")
-        lines.append(joint.join(written(game, *turn) for turn in each.turns))
+        lines.append(joint.join(write_move(game, *turn) for turn in each.turns))
     return "\n".join(lines) + "\n"
 
 
-def quoted(name: str) -> str:
+def quote(name: str) -> str:
     name = "".join(sign if sign.isprintable() else "?" for sign in name)
     return name[:100].replace("\\", r"\\").replace('"', r"\"")
 
@@ -62,7 +62,7 @@ def read(game: Game, text: str) -> Record:
     names = game.SIGNS
     games = []
     for number, line in numbered_lines(text):
-        with located(f"line {number}"):
+        with prefix_errors(f"line {number}"):
             if line.lstrip().startswith("#"):
                 tags = {tag["key"]: re.sub(r"\\(.)", r"\1", tag["value"]) for tag in TAG.finditer(line)}
                 if tags.get("Game", game.NAME) != game.NAME:
@@ -87,16 +87,16 @@ def moves_of(game: Game, line: str) -> list[str]:
 def read_game(game: Game, names: tuple[str, str], moves: list[str]) -> PlayedGame:
     position, turns = game.start(), list[Turn]()
     for number, word in enumerate(moves, 1):
-        with located(f"move {number}"):
+        with prefix_errors(f"move {number}"):
             if game.outcome(position) is not None:
                 raise LabError("the game had ended before it")
             move = read_move(game, position, word)
         turns.append(Turn(position, move))
         position = game.after(position, move)
-    return PlayedGame(names, tuple(turns), replayed(game, turns))
+    return PlayedGame(names, tuple(turns), replay(game, turns))
 
 
 def recognises(game: Game, text: str) -> bool:
     """Whether a tag of the file names this game."""
-    found = GAME_TAG.search(text[:20_000])
-    return found is not None and found[1] == game.NAME
+    tag = GAME_TAG.search(text[:20_000])
+    return tag is not None and tag[1] == game.NAME

@@ -1,7 +1,7 @@
-"""A record of games: who sat where, each position with the move that was made, and the points.
+"""A record of games: the seats, each position with the move made there, and the points.
 
-What was thrown is part of a position (game.py), so one form serves games with dice and without. A form of files is a
-module with the functions of `Form`, named by the game's GameEntry.
+The throw is part of a position (game.py), so one form serves games with and without dice. A file format is a module
+with the functions of `Form`, named by the game's GameEntry.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from txlab.engine.games.game import FIRST, SECOND, Game, Move, Position
-from txlab.errors import LabError, refused
-from txlab.files import expanded, read_regular
+from txlab.errors import LabError, convert_os_errors
+from txlab.files import expand_path, read_regular
 
 LARGEST = 4 << 20
 """Bytes of a file that is read: some 3 000 games of backgammon."""
@@ -32,7 +32,7 @@ class PlayedGame:
     """names    of the first and of the second player
     turns
     points   won by the first player, negative by the second, 0 a draw; None: the game was not finished
-    actions  what happened besides moves, each with the number of turns before it and whose it was: (7, FIRST,
+    actions  events other than moves, each with the number of turns before it and whose it was: (7, FIRST,
              "Doubles => 2"). Only backgammon's doubling cube has such
     """
 
@@ -70,7 +70,7 @@ class Record:
 
 
 class Form(Protocol):
-    """ENDING   of such a file's name: ".mat"        NOTE   what kind of file that is, in words"""
+    """ENDING   of such a file's name: ".mat"        NOTE   a description of that kind of file"""
 
     ENDING: str
     NOTE: str
@@ -86,8 +86,8 @@ class Form(Protocol):
 
 def read_text(path: str | Path) -> str:
     """The text of a file of games. LabError if it cannot be read."""
-    with refused(f"{path}: it cannot be read"):
-        data = read_regular(expanded(path), LARGEST)
+    with convert_os_errors(f"{path}: it cannot be read"):
+        data = read_regular(expand_path(path), LARGEST)
     if b"\0" in data:
         raise LabError(f"{path}: it is not a text")
     try:
@@ -98,15 +98,15 @@ def read_text(path: str | Path) -> str:
 
 def numbered_lines(text: str) -> Sequence[tuple[int, str]]:
     """The lines, numbered from 1, with spaces for tabs and without spaces at the end."""
-    found = [line.expandtabs().rstrip() for line in text.split("\n")]
-    for number, line in enumerate(found, 1):
+    lines = [line.expandtabs().rstrip() for line in text.split("\n")]
+    for number, line in enumerate(lines, 1):
         if len(line) > LONGEST_LINE:
             raise LabError(f"line {number}: it has {len(line)} characters; allowed: {LONGEST_LINE}")
-    return list(enumerate(found, 1))
+    return list(enumerate(lines, 1))
 
 
-def replayed(game: Game, turns: Sequence[Turn]) -> int | None:
-    """The outcome after the last turn, for the first player; None if the game goes on."""
+def replay(game: Game, turns: Sequence[Turn]) -> int | None:
+    """The outcome after the last turn, for the first player; None if the game is not over."""
     if not turns:
         return game.outcome(game.start())
     return game.outcome(game.after(*turns[-1]))

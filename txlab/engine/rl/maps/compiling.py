@@ -1,8 +1,8 @@
 """Compile a map to a world: every cell that can be occupied becomes a state, in reading order (MATH M1).
 
 A move and the wind are one displacement, as S&B add them up: first sideways, then up or down. Only walls and
-the edge block it, each component separately, so that one slides along them; cells flown over are not entered. All
-cells are computed at once, because a map is recompiled after each edit while somebody watches.
+the edge block it, each component separately, so that a blocked move slides along them; cells flown over are not
+entered. All cells are computed in one batch, because a map is recompiled after each edit on the screen.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from txlab.engine.rl.world import Layout, World
 from txlab.errors import LabError
 
 ENDLESS = 1000  # steps after which an episode that nothing can end is cut off
-WORTHLESS = "the map has neither a goal nor a reward: whatever one does is worth the same"
+WORTHLESS = "the map has neither a goal nor a reward: all actions are worth the same"
 MOST_ROWS = 4_000_000  # of outcomes before equal ones are merged: a few hundred MB for a moment
 
 
@@ -34,11 +34,11 @@ class Ground:
 
 
 def compile_map(drawn: Map, name: str = "map", title: str = "", source: str = "", draft: bool = False) -> World:
-    """The world of a map. LabError, naming the cell (row, column from 0), if it makes no process: no start or two, an
-    unreachable goal, a cell from which nothing can end the episode, a jump to nowhere.
+    """The world of a map. LabError, naming the cell (row, column from 0), if it is not a process: no start or two, an
+    unreachable goal, a cell from which no episode can end, a jump to nowhere.
 
     A world without an end is cut off after ENDLESS steps, and its notes say so. A `draft` may also be without any
-    reward (its notes say that, too): somebody who edits it may take the goal away before there is another one.
+    reward (its notes say that, too): during editing, the goal may be removed before there is another one.
     """
     ground = ground_of(drawn)
     row, column = np.nonzero(ground.state >= 0)  # in reading order, like the states
@@ -90,13 +90,13 @@ def ground_of(drawn: Map) -> Ground:
 
 
 def target_of(ground: Ground, drawn: Map, sign: str, target: str) -> int:
-    """The state of the one cell with the sign `target`, to which `sign` leads."""
-    places = [(r, c) for r, line in enumerate(drawn.rows) for c, found in enumerate(line) if found == target]
+    """The state of the one cell with the sign `target`, that `sign` leads to."""
+    places = [(r, c) for r, line in enumerate(drawn.rows) for c, sign_there in enumerate(line) if sign_there == target]
     if len(places) != 1:
         raise LabError(f"{sign} leads to {target}, of which the map has {len(places)} cells; it must have exactly one")
     state = int(ground.state[places[0]])
     if state < 0:
-        raise LabError(f"{sign} leads to {target}, in which nobody can stand; it must be floor, a start or an exit")
+        raise LabError(f"{sign} leads to {target}, which cannot be occupied; it must be floor, a start or an exit")
     return state
 
 
@@ -105,7 +105,7 @@ def starts_of(drawn: Map, ground: Ground) -> np.ndarray:
     if drawn.start == "everywhere":
         stays = np.array([t.stood and not t.exit for t in ground.tiles])[ground.tile]
         if not stays.any():
-            raise LabError("there is no cell to start in: every one is a wall, an exit, or sends one elsewhere")
+            raise LabError("there is no cell to start in: every one is a wall, an exit, or a jump to another cell")
         everywhere: np.ndarray = ground.state[stays]
         return everywhere
     where = np.argwhere(np.array([t.start for t in ground.tiles])[ground.tile])
@@ -120,7 +120,7 @@ def starts_of(drawn: Map, ground: Ground) -> np.ndarray:
     return ground.state[where[:, 0], where[:, 1]]
 
 
-def moved(
+def apply_move(
     drawn: Map, ground: Ground, move: str, row: np.ndarray, column: np.ndarray, gust: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Where a move and the wind carry from each cell: row, column, whether anything blocked it."""
@@ -198,7 +198,7 @@ def outcomes_of(
     total = 0
     for a, action in enumerate(ACTIONS[drawn.moves]):
         for move, gust, p in drifts(drawn, action):
-            r, c, blocked = moved(drawn, ground, move, row, column, gust)
+            r, c, blocked = apply_move(drawn, ground, move, row, column, gust)
             new = ground.tile[r, c]
             reward = np.where(paid[new], each("pays")[new], drawn.step + each("adds")[new])
             if drawn.bump is not None and move != "stay":
@@ -218,16 +218,16 @@ def outcomes_of(
             to = np.where(back[k], starts[np.minimum(which, len(starts) - 1)], to[k])
             parts.append((s[k] * A + a, p / copies[k], to, reward[k]))
     pair, probability, next, reward = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return joined(pair, probability, next, reward)
+    return merge_outcomes(pair, probability, next, reward)
 
 
 def target_at(ground: Ground, drawn: Map, target: str) -> int:
     """The state of the cell with that sign; −1 if a tile leads nowhere (or to the start, which may be several)."""
-    found = [(r, line.index(target)) for r, line in enumerate(drawn.rows) if target in line] if target else []
-    return int(ground.state[found[0]]) if found and target != START else -1
+    cells = [(r, line.index(target)) for r, line in enumerate(drawn.rows) if target in line] if target else []
+    return int(ground.state[cells[0]]) if cells and target != START else -1
 
 
-def joined(
+def merge_outcomes(
     pair: np.ndarray, probability: np.ndarray, next: np.ndarray, reward: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Sort outcomes by pair and merge those with the same next state and reward, the intended one first."""
@@ -242,12 +242,12 @@ def joined(
 
 
 def notes_of(drawn: Map, ground: Ground, process: Process) -> tuple[str, ...]:
-    """Notes for whoever uses the world. LabError where an episode could never end, or a goal is out of reach."""
+    """Notes for users of the world. LabError where an episode could never end, or a goal is out of reach."""
     reached = reachable(process)
     goals = np.array([t.goal for t in ground.tiles])[ground.tile]
     for r, c in np.argwhere(goals).tolist():
         if not reached[ground.state[r, c]]:
-            raise LabError(f"the goal at ({r},{c}) cannot be reached from the start, whatever one does")
+            raise LabError(f"the goal at ({r},{c}) cannot be reached from the start by any actions")
     if not process.terminal.any():
         return (f"Nothing ends an episode here: it is cut off after {process.limit} steps.",)
     stuck = ~can_end(process)
@@ -256,10 +256,10 @@ def notes_of(drawn: Map, ground: Ground, process: Process) -> tuple[str, ...]:
     cell = process.states[int(stuck.argmax())]
     if not drawn.limit:
         raise LabError(
-            f"from the cell at {cell} nothing that ends an episode can be reached; a way out must be opened,"
+            f"from the cell at {cell} no end of an episode can be reached; open a way out,"
             " or the head must set a `limit` of steps"
         )
-    return (f"From {cell} nothing that ends an episode can be reached: it is cut off after {drawn.limit} steps.",)
+    return (f"From {cell} no end of an episode can be reached: it is cut off after {drawn.limit} steps.",)
 
 
 def reachable(process: Process) -> np.ndarray:
@@ -279,32 +279,32 @@ def can_end(process: Process) -> np.ndarray:
 
 
 def spread(size: int, tail: np.ndarray, head: np.ndarray, begin: Iterable[int]) -> np.ndarray:
-    """(size) bool: what can be reached from `begin` along the edges tail → head."""
+    """(size) bool: the nodes reachable from `begin` along the edges tail → head."""
     order = np.argsort(tail, kind="stable")
     heads: Sequence[int] = head[order].tolist()
     first: Sequence[int] = np.searchsorted(tail[order], np.arange(size + 1)).tolist()
-    found = bytearray(size)
+    reached = bytearray(size)
     waiting = [int(each) for each in begin]
     for each in waiting:
-        found[each] = 1
+        reached[each] = 1
     while waiting:
         at = waiting.pop()
         for there in heads[first[at] : first[at + 1]]:
-            if not found[there]:
-                found[there] = 1
+            if not reached[there]:
+                reached[there] = 1
                 waiting.append(there)
-    return np.frombuffer(bytes(found), dtype=np.uint8).astype(bool)
+    return np.frombuffer(bytes(reached), dtype=np.uint8).astype(bool)
 
 
-def carried(old: World, new: World) -> np.ndarray:
+def match_states(old: World, new: World) -> np.ndarray:
     """(S of new) int64: the state of `old` at the same cell and layer with the same actions; −1 where there was
     none, so that nothing can be carried over. Worlds with different moves have nothing in common."""
-    found = np.full(new.process.size, -1, dtype=np.int64)
+    matches = np.full(new.process.size, -1, dtype=np.int64)
     if old.process.actions != new.process.actions:
-        return found
+        return matches
     where = {tuple(place): s for s, place in enumerate(old.layout.place.tolist())}
     for s, place in enumerate(new.layout.place.tolist()):
         before = where.get(tuple(place), -1)
         if before >= 0 and (old.process.allowed[before] == new.process.allowed[s]).all():
-            found[s] = before
-    return found
+            matches[s] = before
+    return matches

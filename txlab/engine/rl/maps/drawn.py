@@ -1,15 +1,15 @@
-"""A map as it is drawn: rows of signs, what the signs mean, the available moves, and conversion to and from text.
+"""A map as drawn: rows of signs, their meanings, the available moves, and conversion to and from text.
 
     title: A cliff            `key: value` lines first: title, moves, start, slip, wind, gusts,
     step: -1                  step, bump, discount, limit
-    A: leaving pays 10, leaving leads to a        and what the map's own signs mean
+    A: leaving pays 10, leaving leads to a        and the meanings of the map's own signs
 
     ....a.......              then the rows: . floor  # wall  S start  G goal  H hole  C cliff, and own signs
     SCCCCCCCCCCG
 
 Notable: a map may be impossible while it is being drawn (no start, a goal behind walls); `compile_map` reports that.
 But it is always rectangular, made of known signs, and small: that is checked on construction. A colon is not a sign, so
-a line with one belongs to the head. Every error in a text is reported with its line.
+a line with one is part of the head. Every error in a text is reported with its line.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from txlab.engine.rl.maps.tiles import (
     FIXED,
     TILES,
     Tile,
+    escape_text,
     legal,
     number_of,
     number_text,
     refuse_contradiction,
-    shown,
     tile_of,
     tile_text,
 )
@@ -144,7 +144,7 @@ class Map:
         ("S") replaces the existing one, unless `start` allows several."""
         self.refuse_place(row, column)
         if sign not in self.tiles:
-            raise LabError(f"{shown(sign)} is not a sign of this map; it has {' '.join(self.tiles)}")
+            raise LabError(f"{escape_text(sign)} is not a sign of this map; it has {' '.join(self.tiles)}")
         rows = list(self.rows)
         if self.tiles[sign].start and self.start == "one":
             rows = [
@@ -164,19 +164,19 @@ class Map:
         self.refuse_place(row, column)
         old = self.tile(row, column)
         if old.wall:
-            raise LabError(f"({row},{column}) is a wall, in which nobody arrives; rewards go on other cells")
+            raise LabError(f"({row},{column}) is a wall, which cannot be entered; rewards belong on other cells")
         wanted = replace(old, pays=float(reward), adds=0.0)
         used = set("".join(self.rows))
-        found = next((sign for sign, tile in self.tiles.items() if tile == wanted), None)
-        if found is None:
+        letter = next((sign for sign, tile in self.tiles.items() if tile == wanted), None)
+        if letter is None:
             sources = {t for tile in self.tiles.values() for t in (tile.leads, tile.leaving_leads)}
             free = [s for s in OWN if s not in TILES and s not in used and s not in sources]
             if not free:
-                raise LabError(f"all {len(OWN)} signs for cells with rewards of their own are in use")
-            found = next((s for s in free if s not in self.signs), free[0])
+                raise LabError(f"all {len(OWN)} signs for cells with special rewards are in use")
+            letter = next((s for s in free if s not in self.signs), free[0])
         rows = list(self.rows)
-        rows[row] = rows[row][:column] + found + rows[row][column + 1 :]
-        signs = self.signs if self.tiles.get(found) == wanted else {**self.signs, found: wanted}
+        rows[row] = rows[row][:column] + letter + rows[row][column + 1 :]
+        signs = self.signs if self.tiles.get(letter) == wanted else {**self.signs, letter: wanted}
         return replace(self, rows=tuple(rows), signs=signs)
 
     def with_slip(self, slip: float) -> Map:
@@ -202,7 +202,9 @@ def refuse_numbers(drawn: Map) -> None:
     for key, allowed in (("moves", MOVES), ("start", STARTS)):
         given = getattr(drawn, key)
         if given not in allowed:
-            raise LabError(f"{key} = {shown(given)} is unknown{nearest(given, allowed)}; allowed: {', '.join(allowed)}")
+            raise LabError(
+                f"{key} = {escape_text(given)} is unknown{nearest(given, allowed)}; allowed: {', '.join(allowed)}"
+            )
     title = drawn.title
     if len(title) > LONGEST_TITLE or not title.isprintable() or title != " ".join(title.split()):
         raise LabError(f"title must be one printable line of at most {LONGEST_TITLE} characters, with single spaces")
@@ -216,7 +218,7 @@ def refuse_rows(drawn: Map) -> None:
     for sign, tile in drawn.signs.items():
         if not legal(sign) or sign in FIXED:
             raise LabError(
-                f"{shown(sign)} cannot be given a meaning: a sign is one printable ASCII character, not . # : ,"
+                f"{escape_text(sign)} cannot be given a meaning: a sign is one printable ASCII character, not . # : ,"
             )
         refuse_contradiction(tile)
     known = drawn.tiles
@@ -225,7 +227,7 @@ def refuse_rows(drawn: Map) -> None:
             raise LabError(f"row {r} of the map has {len(row)} cells where the first has {drawn.width}")
         for sign in sorted(set(row) - set(known)):
             raise LabError(
-                f"({r},{row.index(sign)}): {shown(sign)} has no meaning in this map; it has {' '.join(known)}"
+                f"({r},{row.index(sign)}): {escape_text(sign)} has no meaning in this map; it has {' '.join(known)}"
             )
     if drawn.wind and len(drawn.wind) != drawn.width:
         raise LabError(f"wind has {len(drawn.wind)} numbers where the map has {drawn.width} columns")
@@ -260,12 +262,12 @@ def parse_map(text: str) -> Map:
             if ":" in line:
                 if rows:
                     raise LabError(
-                        f"{shown(line)} has a colon, which is not a sign; `key: value` lines come before the map"
+                        f"{escape_text(line)} has a colon, which is not a sign; `key: value` lines come before the map"
                     )
                 take(line, head, signs)
             else:
                 if rows and number != rows[-1][0] + 1:
-                    raise LabError("the map goes on after an empty line; its rows must follow each other")
+                    raise LabError("the map continues after an empty line; its rows must be consecutive")
                 rows.append((number, line))
                 refuse_size(len(rows), len(line))
         except LabError as error:
@@ -285,7 +287,7 @@ def take(line: str, head: dict[str, Any], signs: dict[str, Any]) -> None:
     """Parse one line of the head into `head` or `signs`. LabError without the line number."""
     key, _, value = (part.strip() for part in line.partition(":"))
     if key in head or key in signs:
-        raise LabError(f"{key} is said twice")
+        raise LabError(f"{key} is given twice")
     if legal(key) and len(key) == 1:
         if key in FIXED:
             raise LabError(f"{key} is always {'floor' if key == '.' else 'wall'}; other signs can be given a meaning")
@@ -297,7 +299,7 @@ def take(line: str, head: dict[str, Any], signs: dict[str, Any]) -> None:
         return
     if key not in KEYS:
         raise LabError(
-            f"{shown(key)} is not a key of a map{nearest(key[:40], KEYS)}; allowed: {', '.join(KEYS)}, or a sign"
+            f"{escape_text(key)} is not a key of a map{nearest(key[:40], KEYS)}; allowed: {', '.join(KEYS)}, or a sign"
         )
     head[key] = worth(key, value)
     if key != "wind":  # wind needs to know how many columns there are
@@ -318,14 +320,14 @@ def worth(key: str, value: str) -> Any:
     try:
         return number_of(value)
     except ValueError:
-        raise LabError(f"{key} = {shown(value)} must be a number, such as -1, 0.2 or 2/3") from None
+        raise LabError(f"{key} = {escape_text(value)} must be a number, such as -1, 0.2 or 2/3") from None
 
 
 def whole(key: str, text: str) -> int:
     """An integer of at most nine digits."""
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 9):
-        raise LabError(f"{key} = {shown(text)} must be a whole number")
+        raise LabError(f"{key} = {escape_text(text)} must be a whole number")
     return int(text)
 
 
@@ -335,7 +337,7 @@ def refuse_row(row: str, drawn: Map) -> None:
         if sign not in drawn.tiles:
             if not legal(sign):
                 raise LabError(
-                    f"column {column + 1}: {shown(sign)} is not a sign; signs are printable ASCII, floor is ."
+                    f"column {column + 1}: {escape_text(sign)} is not a sign; signs are printable ASCII, floor is ."
                 )
             raise LabError(
                 f"column {column + 1}: {sign} has no meaning here; there are {' '.join(drawn.tiles)},"

@@ -1,4 +1,4 @@
-"""What a sign of a map means, and how that is written: `A: leaving pays 10, leaving leads to a`.
+"""The meaning of a map's sign, and its notation: `A: leaving pays 10, leaving leads to a`.
 
 Notable: the meanings are a few words that can be combined, not a program; the result is always a decision process.
 """
@@ -24,7 +24,7 @@ class Tile:
     start     an episode may begin here
     ends      the episode ends on arrival       goal   it ends, and must be reachable from a start
     pays      reward on arrival, instead of the map's step reward        adds   reward on arrival, on top of it
-    leads     arriving moves on at once to the cell with that sign, or back to `START`; nobody stays here
+    leads     arriving leads immediately to the cell with that sign, or back to `START`
     leaving_pays, leaving_leads   every action here has this reward and leads to the cell with that sign
     """
 
@@ -72,7 +72,7 @@ def number_of(text: str) -> float:
     (0.6666666666666666, -0.04)
     """
     if len(text) > 40 or not text.isascii() or "_" in text:
-        raise ValueError("a number has at most 40 characters, digits of ASCII among them and nothing between")
+        raise ValueError("a number has at most 40 characters, with ASCII digits and no separators")
     above, line, below = text.partition("/")
     value = float(above) / float(below) if line and float(below) else float(text)
     if not isfinite(value):
@@ -106,26 +106,26 @@ PHRASES = {
 
 def tile_of(text: str) -> Tile:
     """Parse the words that describe a tile; LabError without the place, which the caller knows."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for clause in text.split(","):
         words = " ".join(clause.split())
         if words == "floor":
             continue
         value: Any
         if words in ("wall", "start", "ends", "goal"):
-            key, value, said = words, True, words
+            key, value, wording = words, True, words
         elif words == "back to the start":
-            key, value, said = "leads", START, words
+            key, value, wording = "leads", START, words
         else:
             key = next((key for key, phrase in PHRASES.items() if words.startswith(phrase + " ")), "")
             if not key:
-                raise LabError(f"says {shown(words)}; allowed: {WORDS}")
-            said = PHRASES[key]
-            value = worth(words[len(said) + 1 :], key, words)
-        if key in found:
-            raise LabError(f"says {said!r} twice")
-        found[key] = value
-    tile = Tile(**found)
+                raise LabError(f"says {escape_text(words)}; allowed: {WORDS}")
+            wording = PHRASES[key]
+            value = worth(words[len(wording) + 1 :], key, words)
+        if key in fields:
+            raise LabError(f"says {wording!r} twice")
+        fields[key] = value
+    tile = Tile(**fields)
     refuse_contradiction(tile)
     return tile
 
@@ -134,25 +134,25 @@ def worth(text: str, key: str, words: str) -> float | str:
     """The number or sign after a word."""
     if key.endswith("leads"):
         if len(text) != 1 or not legal(text):
-            raise LabError(f"says {shown(words)}; a sign (one printable ASCII character) must follow")
+            raise LabError(f"says {escape_text(words)}; a sign (one printable ASCII character) must follow")
         return text
     try:
         return number_of(text)
     except ValueError:
-        raise LabError(f"says {shown(words)}; a number must follow, such as -1 or 2/3") from None
+        raise LabError(f"says {escape_text(words)}; a number must follow, such as -1 or 2/3") from None
 
 
 def refuse_contradiction(tile: Tile) -> None:
     """Raise LabError for words that cannot both apply to one cell."""
     leaving = tile.leaving_pays is not None or bool(tile.leaving_leads)
     if tile.wall and tile != Tile(wall=True):
-        raise LabError("is a wall, and nobody gets into a wall; it can mean nothing else")
+        raise LabError("is a wall, which cannot be entered; it can have no other meaning")
     if tile.exit and (tile.leads or leaving or tile.start):
-        raise LabError("ends the episode; one can neither start there nor go on from there")
+        raise LabError("ends the episode; it can be neither a start nor a place to continue from")
     if tile.leads and (leaving or tile.start):
-        raise LabError("sends whoever arrives elsewhere at once; one can neither start there nor leave it")
+        raise LabError("leads elsewhere on arrival; it can be neither a start nor left by an action")
     if tile.pays is not None and tile.adds:
-        raise LabError("both pays and adds; one of the two is meant")
+        raise LabError("both pays and adds; only one of the two is allowed")
 
 
 def tile_text(tile: Tile) -> str:
@@ -171,6 +171,6 @@ def legal(sign: str) -> bool:
     return len(sign) == 1 and "!" <= sign <= "~" and sign not in ":,"
 
 
-def shown(text: str) -> str:
+def escape_text(text: str) -> str:
     """Untrusted text made fit for a message: on one line, short, with anything but printable ASCII escaped."""
     return ascii(text if len(text) <= 40 else text[:40] + "…")

@@ -1,9 +1,9 @@
 """Double Q-learning: Q₁(s,a) ← Q₁(s,a) + α [ r + γ Q₂(s′, argmaxₐ′ Q₁(s′,a′)) − Q₁(s,a) ], or 1 and 2 exchanged
 (MATH M6; van Hasselt 2010)
 
-Notable: draw 3 of the step is the coin that decides which of the two is updated; what remains of that draw breaks ties.
-One table says which action is best, the other what it is worth, so that a lucky estimate does not count twice. It acts
-on the sum of both, and shows their mean.
+Notable: draw 3 of the step is the coin that decides which of the two is updated; the rest of that draw breaks ties. One
+table selects the best action, the other evaluates it, so that a lucky estimate does not count twice. It acts on the sum
+of both, and shows their mean.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from txlab.engine.explain import Step
 from txlab.engine.rl.draws import Draws
-from txlab.engine.rl.policies import probabilities, soft, tied
+from txlab.engine.rl.policies import break_tie, probabilities, soft
 from txlab.engine.rl.rules.one_step import OneStep, OneStepRule
 from txlab.engine.rl.sweeps.tables import BatchTransition, StepState
 from txlab.engine.rl.transition_table import ENDED
@@ -42,13 +42,13 @@ class DoubleQ(OneStep):
             if u0[place] < epsilon:
                 k = soft(row, temperature, u1[place]) if softly else int(u1[place] * len(row))
             else:
-                k = tied(row, u1[place])
+                k = break_tie(row, u1[place])
             transition = moves[s][k] or draw_transition(s, k, place)
             reward, s, end = transition
             coin = u3[place]
             which = 0 if coin < 0.5 else 1
             chooser, judge = both[which][s], both[1 - which][s]
-            ahead = -1 if end == ENDED else tied(chooser, 2.0 * coin % 1.0)
+            ahead = -1 if end == ENDED else break_tie(chooser, 2.0 * coin % 1.0)
             value = 0.0 if end == ENDED else judge[ahead]
             new = both[which][was].copy()
             old = new[k]
@@ -79,14 +79,14 @@ class DoubleQ(OneStep):
         return probabilities(both, self.settings, self.episode)
 
     def explain_update(self, state: int, k: int, record: Any) -> Update:
-        told = super().explain_update(state, k, record)
+        update = super().explain_update(state, k, record)
         first = self.context(record[0]).draws[3] < 0.5
         one, two = ("Q₁", "Q₂") if first else ("Q₂", "Q₁")
         other = record[6]
         names = {"Q(s,a)": f"{one}(s,a)", self.rule.letters: f"{two}(s′,argmax {one})"}
-        terms = [Term(names.get(term.letters, term.letters), term.value) for term in told.terms]
-        shown = {"before": (told.before + other) / 2, "after": (told.after + other) / 2}
-        return replace(told, **shown, terms=terms)
+        terms = [Term(names.get(term.letters, term.letters), term.value) for term in update.terms]
+        shown = {"before": (update.before + other) / 2, "after": (update.after + other) / 2}
+        return replace(update, **shown, terms=terms)
 
 
 class DoubleQLearning(OneStepRule):
@@ -102,7 +102,7 @@ class DoubleQLearning(OneStepRule):
         return [
             Step("coin", f"u₃ = {context.draws[3]:.3g}", float(context.draws[3]), f"so {one} is corrected"),
             Step("argmaxₐ′", f"{best} by {one}", chooser[ahead], "which action is best"),
-            Step("its worth", f"by {two}", value, "what it is worth"),
+            Step("its worth", f"by {two}", value, "its value"),
         ]
 
     def learn(self, now: StepState, step: BatchTransition) -> None:
@@ -111,7 +111,7 @@ class DoubleQLearning(OneStepRule):
         place = now.base + step.next
         rows_one, rows_two = xp.rows(one, place), xp.rows(two, place)
         chosen_by, valued_by = xp.where(first, rows_one, rows_two), xp.where(first, rows_two, rows_one)
-        best = xp.among_best(chosen_by, xp.top(chosen_by), 2.0 * step.u[3] % 1.0)  # what the coin leaves of the draw
+        best = xp.among_best(chosen_by, xp.top(chosen_by), 2.0 * step.u[3] % 1.0)  # the rest of the coin's draw
         value = now.unless_over(xp.column(valued_by, best), step.over)
         cell = now.cell(step)
         old_one, old_two = xp.take(one, cell), xp.take(two, cell)

@@ -18,13 +18,13 @@ import numpy as np
 
 from txlab.engine.explain import Step
 from txlab.engine.rl.draws import EACH, Draws, uniforms
-from txlab.engine.rl.policies import soft, tied
+from txlab.engine.rl.policies import break_tie, soft
 from txlab.engine.rl.rules.one_step import OneStep, OneStepRule, QLearning
 from txlab.engine.rl.transition_table import ENDED, Transition
 from txlab.engine.rl.update import Update
 
 ORDER = 4
-MEMORY = 0xD14A  # keeps the seeds of planning apart from those of real steps
+MEMORY = 0xD14A  # separates the seeds of planning from those of real steps
 MOST = 1000  # updates per step: settings.BOUNDS
 
 
@@ -48,7 +48,7 @@ class DynaQ(OneStep):
         remembered, met, tried = self.remembered, self.met, self.tried
         epsilon, temperature, softly = self.exploration
         s, total, last, first = self.state, self.total, self.last_step, self.updates
-        drawn = self.drawn(first, steps, planning)
+        drawn = self.draws_of_planning(first, steps, planning)
         for t, u0 in zip(range(first, first + steps), draws.u0, strict=False):
             place, was, row = t - first, s, rows[s]
             if u0 < epsilon:
@@ -56,7 +56,7 @@ class DynaQ(OneStep):
             else:
                 k = picks[s]
                 if k < 0:
-                    k = tied(row, u1[place])
+                    k = break_tie(row, u1[place])
             transition = moves[s][k] or draw_transition(s, k, place)
             reward, s, end = transition
             if (was, k) not in remembered:
@@ -77,7 +77,7 @@ class DynaQ(OneStep):
             self.latest = (was, k)
         self.state, self.total = s, total
 
-    def drawn(self, first: int, steps: int, planning: int) -> list[list[float]]:
+    def draws_of_planning(self, first: int, steps: int, planning: int) -> list[list[float]]:
         """Two draws for each planning update of a step."""
         begins = (first + np.arange(steps)) * (2 * MOST // EACH)
         draws = uniforms(np.full(steps, self.seed ^ MEMORY), begins, -(-2 * planning // EACH))
@@ -106,12 +106,12 @@ class DynaQ(OneStep):
         update = super().explain_update(state, k, record)
         if not record[6]:
             return update
-        told = update.explanation
+        explanation = update.explanation
         memory = Step("from memory", "model(s,a)", record[1][0], "no step was made now: so it went here last")
-        return replace(update, explanation=replace(told, steps=[memory, *told.steps[1:]]))
+        return replace(update, explanation=replace(explanation, steps=[memory, *explanation.steps[1:]]))
 
     def renumber_states(self, olds: list[int], news: dict[int, int], actions: list[list[int]]) -> None:
-        """Keep what is remembered of cells that still exist."""
+        """Keep the memory of cells that still exist."""
         believed = {}
         for (s, k), (reward, then, end) in self.remembered.items():
             a, here = actions[s][k], news.get(s, -1)

@@ -3,8 +3,7 @@
     Q(s,a) ← Q(s,a) + α [ Gₜ − Q(s,a) ] for every visit of an episode, the last first
 
 Notable: there is no bootstrapping: a return sums all that followed, which makes it unbiased but noisy, and makes the
-learner wait for the end of the episode. This also holds for an episode that was cut off: its return is what it has
-earned.
+learner wait for the end of the episode. This also holds for an episode that was cut off: its return is the sum so far.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from txlab.engine.explain import Operand, computed
+from txlab.engine.explain import Operand, compute_step
 from txlab.engine.rl.agent import Agent, Rule
 from txlab.engine.rl.draws import Draws
-from txlab.engine.rl.policies import soft, tied
+from txlab.engine.rl.policies import break_tie, soft
 from txlab.engine.rl.process import Process
 from txlab.engine.rl.sweeps.arrays import Array
 from txlab.engine.rl.sweeps.tables import StepState, Trail
@@ -37,7 +36,7 @@ class Episodic(Agent):
         if not hasattr(self, "trail"):
             self.trail: list[Lived] = []
 
-    def seen(self, state: int) -> int:
+    def row_of_state(self, state: int) -> int:
         """The state whose row of the table this state uses."""
         return state
 
@@ -50,13 +49,13 @@ class Episodic(Agent):
         u0, u1, u3, draw_transition = draws.u0, draws.u1, draws.u3, self.world.sampler(draws)
         exploring_starts = self.settings.policy == "exploring-starts"
         epsilon, temperature, softly = self.exploration
-        s, total, last, first, seen = self.state, self.total, self.last_step, self.updates, self.seen
+        s, total, last, first, seen = self.state, self.total, self.last_step, self.updates, self.row_of_state
         for place in range(steps):
             row = rows[seen(s)]
             if u0[place] < epsilon or (exploring_starts and not trail):
                 k = soft(row, temperature, u1[place]) if softly else int(u1[place] * len(row))
             else:
-                k = tied(row, u1[place])
+                k = break_tie(row, u1[place])
             transition = moves[s][k] or draw_transition(s, k, place)
             trail.append((s, k, transition))
             self.visits[s][k] += 1
@@ -70,14 +69,14 @@ class Episodic(Agent):
                 epsilon, temperature, softly = self.exploration
         self.state, self.total = s, total
 
-    def returned(self, trail: Sequence[Lived]) -> list[float]:
+    def returns_of(self, trail: Sequence[Lived]) -> list[float]:
         """Gₜ = rₜ₊₁ + γ Gₜ₊₁ of every step of an episode (MATH M3)."""
-        found = [0.0] * len(trail)
+        discounted = [0.0] * len(trail)
         coming, gamma = 0.0, self.gamma
         for place in range(len(trail) - 1, -1, -1):
             coming = trail[place][2][0] + gamma * coming
-            found[place] = coming
-        return found
+            discounted[place] = coming
+        return discounted
 
     def renumber_states(self, olds: list[int], news: dict[int, int], actions: list[list[int]]) -> None:
         self.trail.clear()
@@ -109,7 +108,7 @@ class MonteCarloControl(Episodic):
     """records: (step, (reward, s′, how it left the episode), Q(s,a) before, G)"""
 
     def learn(self, trail: Sequence[Lived]) -> None:
-        alpha, returned = self.settings.alpha, self.returned(trail)
+        alpha, returned = self.settings.alpha, self.returns_of(trail)
         for place in range(len(trail) - 1, -1, -1):
             s, k, transition = trail[place]
             row = self.rows[s].copy()
@@ -136,11 +135,11 @@ class MonteCarloControl(Episodic):
             [
                 Operand("Q(s,a)", before, f"{here}, before"),
                 Operand("α", alpha, "step size"),
-                Operand("Gₜ", returned, f"what the rest of episode {context.episode} earned from here"),
+                Operand("Gₜ", returned, f"the return of the rest of episode {context.episode}"),
                 Operand("γ", context.gamma, "discount"),
             ],
             [
-                computed("δ", "{} − {}", lambda g, q: g - q, returned, before, note="the error"),
+                compute_step("δ", "{} − {}", lambda g, q: g - q, returned, before, note="the error"),
                 change_step("Q(s,a)", before, alpha, delta, note=f"{here}, after"),
             ],
         )

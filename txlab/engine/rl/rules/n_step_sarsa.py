@@ -1,7 +1,7 @@
 """n-step SARSA: Q(s,a) ← Q(s,a) + α [ G − Q(s,a) ],  G = r₁ + γ r₂ + … + γⁿ⁻¹ rₙ + γⁿ Q(sₙ,aₙ)   (MATH M3, M5)
 
 A pair is updated n steps after its visit, from Q at that time; when the episode ends, the pairs still waiting
-are updated one after another from the remaining rewards. With n = 1 it is SARSA, with n above the length of an episode
+are updated in turn from the remaining rewards. With n = 1 it is SARSA, with n above the length of an episode
 on-policy Monte Carlo.
 
 record: (step, (first reward, sₙ, how it left the episode), Q(s,a) before, the rewards, Q(sₙ,aₙ), k of aₙ)
@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from txlab.engine.explain import Operand, Step, bracketed, computed, number, substituted
+from txlab.engine.explain import Operand, Step, bracket, compute_step, number, substitute
 from txlab.engine.rl.agent import Rule
 from txlab.engine.rl.draws import Draws
-from txlab.engine.rl.policies import soft, tied
+from txlab.engine.rl.policies import break_tie, soft
 from txlab.engine.rl.rules.monte_carlo import Episodic
 from txlab.engine.rl.transition_table import ENDED
 from txlab.engine.rl.update import Update, change_step, terms
@@ -41,7 +41,7 @@ class NStep(Episodic):
             if end != ENDED:
                 row, u = rows[s], u1[place + 1]
                 explored = u0[place + 1] < epsilon
-                k = tied(row, u) if not explored else soft(row, temperature, u) if softly else int(u * len(row))
+                k = break_tie(row, u) if not explored else soft(row, temperature, u) if softly else int(u * len(row))
             total += reward
             over = end or t == last
             while trail and (over or len(trail) >= n):
@@ -80,25 +80,25 @@ class NStep(Episodic):
             Operand("Q(s,a)", before, f"{here}, before"),
             Operand("α", alpha, "step size"),
             Operand("γ", gamma, "discount"),
-            Operand("n", context.settings.n, f"rewards that are waited for; here there were {m}"),
+            Operand("n", context.settings.n, f"rewards to wait for; here there were {m}"),
             Operand("r₁ … rₙ", list(rewards), "the first is that of the action itself"),
         ]
         if not ended:
             reached = f"{context.action(then, ahead)} in {context.state(then)}, {m} steps on"
             operands.append(Operand("Q(sₙ,aₙ)", value, reached))
         summed = gain(rewards, 0.0, gamma)
-        last = context.ending(end, then) if ended else f"{power} · {bracketed(value)} is the guess at the rest"
+        last = context.ending(end, then) if ended else f"{power} · {bracket(value)} estimates the rest"
         steps = [
             Step("Σ γⁱ⁻¹ rᵢ", f"over {m} rewards", summed, "what was earned"),
             Step(
                 "G",
                 number(summed)
                 if ended
-                else substituted("{} + {}^{} · {}", lambda g, γ, m, v: g + γ**m * v, summed, gamma, m, value),
+                else substitute("{} + {}^{} · {}", lambda g, γ, m, v: g + γ**m * v, summed, gamma, m, value),
                 returned,
                 last,
             ),
-            computed("δ", "{} − {}", lambda g, q: g - q, returned, before, note="the error"),
+            compute_step("δ", "{} − {}", lambda g, q: g - q, returned, before, note="the error"),
             change_step("Q(s,a)", before, alpha, delta, note=f"{here}, after"),
         ]
         q, known = ("Q(s,a)", new), ("Q(s,a)", before)
@@ -111,7 +111,7 @@ class NStep(Episodic):
             operands,
             steps,
             ahead=ahead,
-            chosen=self.context(t - m + 1).chosen(state, k),
+            chosen=self.context(t - m + 1).explain_choice(state, k),
         )
 
 

@@ -1,8 +1,8 @@
 """SARSA, Expected SARSA and Q-learning: Q(s,a) ← Q(s,a) + α [ r + γ V − Q(s,a) ] (MATH M5, M6).
 
-They differ only in V, the value assigned to the next state: the `target` of a rule. Any other one-step rule is
-a subclass of `OneStepRule` with a target of its own. One loop runs them all, written out in full: a page to be read
-from top to bottom, and as fast as plain Python allows.
+They differ only in V, the value assigned to the next state: the `target` of a rule. Any other one-step rule is a
+subclass of `OneStepRule` with another target. One loop runs them all, written out in full: a page to read from top to
+bottom, and as fast as plain Python allows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from txlab.engine.explain import Operand, Step, number
 from txlab.engine.rl.agent import Agent, Rule
 from txlab.engine.rl.draws import Draws
-from txlab.engine.rl.policies import Exploration, added, soft, tied, weights
+from txlab.engine.rl.policies import Exploration, add_up, break_tie, soft, weights
 from txlab.engine.rl.sweeps.arrays import Array
 from txlab.engine.rl.sweeps.tables import BatchTransition, StepState
 from txlab.engine.rl.transition_table import ENDED
@@ -22,7 +22,7 @@ ORDER = 1
 
 
 class OneStep(Agent):
-    """The loop of the family, and how an update is explained from its record.
+    """The loop of the family, and the explanation of an update from its record.
 
     tops, picks   [s] the largest value of the row, and its k, or −1 if several are tied: most updates leave the
                   best of the other rows unchanged, so it need not be searched at each step
@@ -57,7 +57,7 @@ class OneStep(Agent):
             else:
                 a = picks[s]
                 if a < 0:
-                    a = tied(row, u1[t - first])
+                    a = break_tie(row, u1[t - first])
             was = s
             transition = moves[s][a] or draw_transition(s, a, t - first)
             reward, s, end = transition
@@ -74,7 +74,7 @@ class OneStep(Agent):
                     else:
                         ahead = picks[s]
                         if ahead < 0:
-                            ahead = tied(after, u1[t + 1 - first])
+                            ahead = break_tie(after, u1[t + 1 - first])
                 value = after[ahead] if is_taken else target(after, tops[s], ahead, exploration)
             old = row[a]
             delta = reward + gamma * value - old
@@ -152,7 +152,7 @@ class OneStepRule(Rule):
     def target(after: list[float], best: float, k: int, exploration: Exploration) -> float:
         """The value of s′. `after` is its row Q(s′,·), `best` the largest entry, `k` that of a′ (if the rule
         chooses it ahead)."""
-        raise NotImplementedError("a rule says what the next state is worth")
+        raise NotImplementedError("a rule defines the value of the next state")
 
     def targets(self, now: StepState, step: BatchTransition) -> Array:
         """The same for n agents, (n). In their rows a forbidden action has −∞: `now.xp.top`, `now.xp.bottom` and
@@ -211,7 +211,7 @@ class ExpectedSarsa(OneStepRule):
     def target(after: list[float], best: float, k: int, exploration: Exploration) -> float:
         epsilon, temperature, softly = exploration
         if softly:
-            return added([one * value for one, value in zip(weights(after, temperature), after, strict=True)])
+            return add_up([one * value for one, value in zip(weights(after, temperature), after, strict=True)])
         total = 0.0
         for value in after:
             total += value
@@ -225,7 +225,7 @@ class ExpectedSarsa(OneStepRule):
         if context.settings.policy == "softmax":
             τ = context.temperature
             return [Step("π(·|s′)", f"softmax at {number(τ)}", weights(list(after), τ))]
-        ε, best, mean = context.epsilon, max(after), added(list(after)) / len(after)
+        ε, best, mean = context.epsilon, max(after), add_up(list(after)) / len(after)
         return [
             Step("max", "maxₐ′ Q(s′,a′)", best, f"with probability 1 − ε = {number(1 - ε)}"),
             Step("mean", "of all allowed actions", mean, f"with probability ε = {number(ε)}"),
@@ -233,7 +233,7 @@ class ExpectedSarsa(OneStepRule):
 
 
 class QLearning(OneStepRule):
-    """The action *taken* next does not enter, so it estimates Q* whatever policy it follows: off-policy.
+    """The action *taken* next does not enter, so it estimates Q* under any policy it follows: off-policy.
 
     Mehlig calls it an approximation to SARSA, which it is not (erratum of M6); its answer to "why?" says so.
     """

@@ -2,7 +2,7 @@
 
 For such a policy ∇ ln π(a|s) is 1 − π(a|s) at the action taken and −π(a′|s) at the others. Without a
 baseline b is 0; with one it is w(s), w(s) ← w(s) + β (Gₜ − w(s)), which changes the variance and not the mean. w is
-learned either way, for display. States that look the same (Process.observation) share preferences and w.
+learnt either way, for display. States that look the same (Process.observation) share preferences and w.
 
 record: (step, (reward, s′, how it left the episode), θ before, (θ(s,·), k), G, b, γᵗ)
 """
@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from txlab.engine.explain import Operand, Step, computed, number
+from txlab.engine.explain import Operand, Step, compute_step, number
 from txlab.engine.rl.agent import Rule
 from txlab.engine.rl.environment import Environment
 from txlab.engine.rl.policies import probabilities, weights
@@ -46,11 +46,11 @@ class Reinforce(Episodic):
         _, first, which = np.unique(looks, return_index=True, return_inverse=True)
         self.looks: list[int] = first[which].tolist()  # the first state that looks like s owns the shared row
 
-    def seen(self, state: int) -> int:
+    def row_of_state(self, state: int) -> int:
         return self.looks[state]
 
     def learn(self, trail: Sequence[Lived]) -> None:
-        settings, gamma, returned = self.settings, self.gamma, self.returned(trail)
+        settings, gamma, returned = self.settings, self.gamma, self.returns_of(trail)
         alpha, beta, fade = settings.alpha, settings.beta, 1.0
         for place, (s, k, transition) in enumerate(trail):
             o = self.looks[s]
@@ -102,11 +102,11 @@ class Reinforce(Episodic):
         self.worth = [0.0 if old < 0 else self.worth[old] for old in olds]
 
     def renumber_record(self, record: Any, news: dict[int, int]) -> Any:
-        found = super().renumber_record(record, news)
-        if found is None or record[3][2] not in news:
+        renumbered = super().renumber_record(record, news)
+        if renumbered is None or record[3][2] not in news:
             return None
         row, k, s = record[3]
-        return (*found[:3], (row, k, news[s]), *found[4:])
+        return (*renumbered[:3], (row, k, news[s]), *renumbered[4:])
 
     def state_dict(self) -> dict[str, Any]:
         return super().state_dict() | {"worth": np.array(self.worth)}
@@ -142,18 +142,18 @@ class Reinforce(Episodic):
                 Operand("b(s)", b, "what usually follows" if self.rule.baseline else "no baseline"),
             ],
             [
-                computed("Gₜ − b", "{} − {}", lambda g, b: g - b, returned, b, note="better or worse than usual"),
+                compute_step("Gₜ − b", "{} − {}", lambda g, b: g - b, returned, b, note="better or worse than usual"),
                 Step("∇ ln π", f"{gap}π({a}|s)", slope, f"of {a}, when {did} was done"),
                 change_step("θ", before, alpha, fade, delta, slope),
             ],
             labels=context.actions(state),
             asked=taken,
-            chosen=context.chosen(where, taken),
+            chosen=context.explain_choice(where, taken),
             question=f"why a preference of {number(new)} for {a} in {s}?",
         )
 
     def first_step(self, t: int) -> int:
-        """The first step of the episode that step t belongs to."""
+        """The first step of the episode of step t."""
         return max((end for end in self.ends if end <= t), default=0)
 
 
@@ -165,11 +165,11 @@ class ReinforceRule(Rule):
     math, source = "M7", "Williams 1992; Sutton and Barto 2018, §13.3"
 
     def teach(self, now: StepState, trail: Trail, lengths: Array) -> None:
-        """Make one update per time step, in order, each with the result of the one before it."""
+        """Make one update per time step, in order, each with the result of the previous one."""
         xp, theta, w = now.xp, now.table["q"], now.table["w"]
         fade = xp.where(lengths > 0, 1.0, 0.0)  # γᵗ
         for state, action, returned, here in reversed(trail.backwards(now, lengths)):
-            seen = now.base + now.tables.seen(state)
+            seen = now.base + now.tables.rows_of_states(state)
             known = xp.take(w, seen)
             xp.put(w, seen, known + xp.where(here, now.beta, 0.0) * (returned - known))
             delta = returned - (known if self.baseline else 0.0)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from txlab.engine.explain import Operand, Step, computed
+from txlab.engine.explain import Operand, Step, compute_step
 from txlab.engine.rl.agent import Agent, Rule
 from txlab.engine.rl.draws import Draws
 from txlab.engine.rl.dynamic_programming import even
@@ -91,10 +91,10 @@ class TDLambda(Agent):
         return [0.0] * len(self.world.actions[state])
 
     def trace(self) -> np.ndarray:
-        found = np.zeros(self.world.size)
+        traces = np.zeros(self.world.size)
         for s, e in self.eligible.items():
-            found[s] = e
-        return found
+            traces[s] = e
+        return traces
 
     def last_at(self, state: int, action: int = -1) -> Update | None:
         """The last update of the state; there are no actions."""
@@ -146,10 +146,10 @@ class TDLambda(Agent):
             error_step(reward, gamma, value, error, "" if here else f"made in {context.state(was)}, passed later"),
         ]
         if context.settings.traces == "true-online":
-            steps.append(Step("late", "V(s) − what it was as s′", late, "the on-line correction"))
+            steps.append(Step("late", "V(s) − its value as s′", late, "the on-line correction"))
         if correction:
             form, formula = "{} + {} · {} · {} − {}", lambda q, α, δ, e, c: q + α * δ * e - c
-            steps.append(computed("V", form, formula, old, alpha, delta + late, e, correction, note=f"{s}, after"))
+            steps.append(compute_step("V", form, formula, old, alpha, delta + late, e, correction, note=f"{s}, after"))
         else:
             steps.append(change_step("V", old, alpha, delta + late, e, note=f"{s}, after"))
         bracket = (("r", reward), "+", ("γ", gamma), ("V(s′)", value), "−", ("V(s)", error))

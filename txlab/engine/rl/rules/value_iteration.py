@@ -1,4 +1,5 @@
-"""Value and policy iteration, one state at a time: learners that know the world and need no experience (MATH M2).
+"""Value and policy iteration, one state at a time: learners that use the world's model and need no experience (MATH
+M2).
 
     Q(s,a) ← r(s,a) + γ Σ p(s′|s,a) V(s′)  for every a,  V(s) = maxₐ Q(s,a), or Σₐ π(a|s) Q(s,a)
 
@@ -7,7 +8,7 @@ no value by more than SETTLED.
 
 An update is one state's backup, in place, with the states in numerical order. A sweep of the world is as many
 updates as there are non-terminal states, and is bit-identical to `dynamic_programming.sweep(order="in-place")`. It
-draws nothing, moves nowhere and has no episodes; `state` is the one updated last.
+draws nothing, makes no moves and has no episodes; `state` is the one updated last.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class ValueIteration(Agent):
 
     def __init__(self, rule: Rule, process: Process | Environment, settings: Settings, seed: int) -> None:
         if not isinstance(process, Process):
-            raise LabError(f"{rule.title} must be told how a world works, and {process.name} can only be stepped")
+            raise LabError(f"{rule.title} needs a model of the world, and {process.name} can only be stepped")
         gamma = process.discount if settings.gamma is None else settings.gamma
         check_values_exist(process, gamma)
         super().__init__(rule, process, settings, seed)
@@ -94,7 +95,7 @@ class ValueIteration(Agent):
             values[s] = worth
             if (t + 1) % turns == 0:
                 self.delta, self.change = self.change, 0.0
-                self.swept()
+                self.finish_sweep()
         self.state = s
         if steps:
             self.latest = (s, rows[s].index(max(rows[s])))
@@ -103,8 +104,8 @@ class ValueIteration(Agent):
         """V(s) of its row of Q."""
         return max(row)
 
-    def swept(self) -> None:
-        """Do what follows a whole sweep."""
+    def finish_sweep(self) -> None:
+        """Called after a whole sweep."""
 
     @property
     def turn(self) -> int:
@@ -130,8 +131,8 @@ class ValueIteration(Agent):
         worth = 0.0
         for (p, _), value in zip(outcomes, seen, strict=True):
             worth += p * value
-        found = process.outcomes(state, action)
-        likeliest = max(found, key=lambda each: each.probability)
+        branches = process.outcomes(state, action)
+        likeliest = max(branches, key=lambda each: each.probability)
         v = np.zeros(process.size)
         for (_, then), value in zip(outcomes, seen, strict=True):
             if then >= 0:
@@ -186,7 +187,7 @@ class PolicyIteration(ValueIteration):
         chosen = self.chosen[s]
         return sum(row[k] for k in chosen) / len(chosen)
 
-    def swept(self) -> None:
+    def finish_sweep(self) -> None:
         slack = SETTLED * max(1.0, *map(abs, self.values))
         if self.delta > slack:
             return
@@ -198,11 +199,11 @@ class PolicyIteration(ValueIteration):
         return np.array(self.values[:-1])
 
     def policy(self) -> np.ndarray:
-        found = np.zeros((self.world.size, self.world.choices))
+        policy = np.zeros((self.world.size, self.world.choices))
         for s, chosen in enumerate(self.chosen):
             for k in chosen:
-                found[s, self.world.actions[s][k]] = 1 / len(chosen)
-        return found
+                policy[s, self.world.actions[s][k]] = 1 / len(chosen)
+        return policy
 
     def progress(self) -> dict[str, Any]:
         return super().progress() | {"improvements": self.improvements}

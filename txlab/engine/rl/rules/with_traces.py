@@ -18,7 +18,7 @@ import numpy as np
 from txlab.engine.explain import Operand, Step
 from txlab.engine.rl.agent import Agent, Rule
 from txlab.engine.rl.draws import Draws
-from txlab.engine.rl.policies import soft, tied
+from txlab.engine.rl.policies import break_tie, soft
 from txlab.engine.rl.rules.one_step import Q_LEARNING, SARSA, OneStepRule
 from txlab.engine.rl.sweeps.tables import BatchTransition, StepState
 from txlab.engine.rl.transition_table import ENDED
@@ -54,7 +54,7 @@ class WithTraces(Agent):
                 if u0[place + 1] < epsilon:
                     k = soft(after, temperature, u1[place + 1]) if softly else int(u1[place + 1] * len(after))
                 else:
-                    k = tied(after, u1[place + 1])
+                    k = break_tie(after, u1[place + 1])
                 best = max(after)
                 value = target(after, best, k, exploration)
                 if off_policy and after[k] != best:
@@ -83,10 +83,10 @@ class WithTraces(Agent):
         self.state, self.total, self.pending, self.latest = s, total, k, (was, j)
 
     def trace(self) -> np.ndarray:
-        found = np.zeros((self.world.size, self.world.choices))
+        traces = np.zeros((self.world.size, self.world.choices))
         for (s, k), e in self.eligible.items():
-            found[s, self.world.actions[s][k]] = e
-        return found
+            traces[s, self.world.actions[s][k]] = e
+        return traces
 
     def renumber_states(self, olds: list[int], news: dict[int, int], actions: list[list[int]]) -> None:
         """Keep the traces of cells that still exist."""
@@ -158,7 +158,7 @@ class WithTraces(Agent):
             ahead=ahead,
             trace=pairs,
             labels=context.actions(then),
-            chosen=context.chosen(was, j),
+            chosen=context.explain_choice(was, j),
         )
 
 

@@ -1,1 +1,1 @@
-"""Many independent learners at once: error bars over seeds, sweeps over settings (MATH M5–M7)."""
+"""Many independent learners in parallel: error bars over seeds, sweeps over settings (MATH M5–M7)."""

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from txlab.engine.rl.draws import GOLDEN, mixed
+from txlab.engine.rl.draws import GOLDEN, mix
 
 Array: TypeAlias = Any
 """(n) or (A, n) or (A, n, S): n agents side by side, in numpy or torch arrays but never both."""
@@ -39,7 +39,7 @@ class Numpy:
     def copy(self, values: Array) -> Array:
         return values.copy()
 
-    def joined(self, parts: Sequence[Array]) -> Array:
+    def join(self, parts: Sequence[Array]) -> Array:
         return np.concatenate(parts)
 
     def nothing(self, kind: type = float) -> Array:
@@ -121,7 +121,7 @@ class Numpy:
 
     def keys(self, seeds: Sequence[int] | np.ndarray) -> Array:
         """The keys that draws.uniforms makes of the seeds, before it adds the counter."""
-        return mixed(np.asarray(seeds).astype(np.uint64) * GOLDEN + GOLDEN)
+        return mix(np.asarray(seeds).astype(np.uint64) * GOLDEN + GOLDEN)
 
     def uniforms(self, keys: Array, begin: Array, steps: int, every: bool) -> Array:
         """(steps, 4, n): draws.uniforms of the same seeds, step by step; only draws 0 and 1 if not `every`."""
@@ -129,12 +129,12 @@ class Numpy:
         stride = np.uint64(2 // numbers)
         count = np.arange(numbers * steps, dtype=np.uint64) * stride
         first = keys + begin.astype(np.uint64) * np.uint64(2) * GOLDEN
-        bits = mixed((count * GOLDEN)[:, None] + first[None, :])
+        bits = mix((count * GOLDEN)[:, None] + first[None, :])
         halves = bits.astype("<u8", copy=False).view("<u4").reshape(steps, numbers, len(keys), 2)
-        found = np.empty((steps, numbers, 2, len(keys)))
+        draws = np.empty((steps, numbers, 2, len(keys)))
         for half in range(2):
-            np.multiply(halves[..., half], HALF, out=found[:, :, half])
-        return found.reshape(steps, 2 * numbers, len(keys))
+            np.multiply(halves[..., half], HALF, out=draws[:, :, half])
+        return draws.reshape(steps, 2 * numbers, len(keys))
 
     def normal(self, u: Array, v: Array) -> Array:
         """Box and Muller 1958: √(−2 ln(1 − u)) cos 2πv, normally distributed."""

@@ -1,9 +1,9 @@
 """A block of agents of one rule: their tables, their positions, and the loop that steps them (MATH M5–M7).
 
 Notable: the agents share nothing but the arithmetic. Each has its own table, seed, settings and counts of steps and
-episodes, so that it runs exactly as it would alone. Agents that have finished the requested episodes stand still (their
-α is 0 and their position is kept) until they are half of a block; then the rest go on in a block of their own. A rule
-of whole episodes changes nothing during an episode: its agents wait for one another at the end.
+episodes, so that it runs exactly as it would alone. Agents that have finished the requested episodes are idle (their α
+is 0 and their position is kept) until they are half of a block; then the others continue in a smaller block. A rule of
+whole episodes changes nothing during an episode: its agents wait for each other at the end.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST = 512  # steps between two checks for cancellation: some 30 ms
 FEWEST = 24  # with fewer agents, leaving some out saves nothing
 
 PLACE = ("state", "action", "step", "earned", "length", "episode", "exploration")
-"""The part of an agent's state that is kept while it stands still."""
+"""The part of an agent's state that is kept while it is idle."""
 
 
 COLDEST = 1e-9  # the lowest temperature: softmax is greedy there, and there is no division by 0
@@ -55,7 +55,7 @@ class Powers:
 
 
 class AgentBlock:
-    """n agents: their settings `own` (n), positions `place` (n), and what they have learned in `table` (A, n, S).
+    """n agents: their settings `own` (n), positions `place` (n), and their values in `table` (A, n, S).
 
     own      key, alpha, beta, gamma, lam, exploration (ε or τ of episode 0), floor, decay
     place    state, action (chosen ahead), step, earned, length (of this episode), episode, exploration (ε or τ now)
@@ -119,7 +119,7 @@ class AgentBlock:
         return len(self.place["step"])
 
     def base(self) -> Array:
-        """(n): where the first state of each agent stands in a flattened table (A, n, S)."""
+        """(n): the index of each agent's first state in a flattened table (A, n, S)."""
         return self.xp.array(np.arange(len(self)) * self.tables.S, int)
 
     def exploration_of(self, lanes: Array | slice, episode: Array) -> Array:
@@ -130,7 +130,7 @@ class AgentBlock:
         return self.xp.where(value < floor, floor, value)
 
     def now(self, alpha: Array, exploration: Array) -> StepState:
-        """What the rule is handed: the agents with this α and ε, or τ."""
+        """The argument of the rule: the agents with this α and ε, or τ."""
         own = self.own
         return StepState(
             self.xp, self.tables, self.policy, self.traces, self.rule.prefers, self.table, self.base(),
@@ -213,7 +213,7 @@ def live(
 
 
 def rest(block: AgentBlock) -> None:
-    """All agents are at the beginning of an episode: clear the traces of those that stood still."""
+    """All agents are at the beginning of an episode: clear the traces of those that were idle."""
     if "e" in block.table:
         block.table["e"][:] = 0.0
 
@@ -224,10 +224,10 @@ def one_episode(block: AgentBlock, ended: Ended, agents: Array, cancelled: Calla
     block.trail = Trail()
     whole = live(block, own, block.lanes, 0, xp.array([1] * len(block), int), cancelled)
     if whole:
-        order, lengths = xp.joined(own.agent), xp.array([0] * len(block), int)
-        lengths[order] = xp.joined(own.length)
+        order, lengths = xp.join(own.agent), xp.array([0] * len(block), int)
+        lengths[order] = xp.join(own.length)
         block.rule.teach(block.now(block.own["alpha"], block.place["exploration"]), block.trail, lengths)
-        ended.add(agents[order], xp.joined(own.earned), lengths[order])
+        ended.add(agents[order], xp.join(own.earned), lengths[order])
     block.trail = None
     return whole
 
@@ -299,7 +299,7 @@ def march(block: AgentBlock, ended: Ended, agents: Array, steps: int, left: Arra
 
 
 def is_worth_parting(n: int, going: int) -> bool:
-    """Whether `going` of n agents should go on without those that stand still."""
+    """Whether `going` of n agents should continue without the idle ones."""
     return going == 0 or (n > FEWEST and 2 * going <= n)
 
 

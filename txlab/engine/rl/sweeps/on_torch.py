@@ -22,16 +22,16 @@ KINDS: dict[type, torch.dtype] = {float: torch.float64, int: torch.int64, bool: 
 GOLDEN, FIRST, SECOND = (int(np.int64(each.astype(np.int64))) for each in (draws.GOLDEN, draws.FIRST, draws.SECOND))
 
 
-def shifted(z: Tensor, places: int) -> Tensor:
+def shift_right(z: Tensor, places: int) -> Tensor:
     """z >> places as if z were unsigned."""
     return (z >> places) & ((1 << (64 - places)) - 1)
 
 
-def mixed(z: Tensor) -> Tensor:
+def mix(z: Tensor) -> Tensor:
     """draws.mixed on int64, with the same bits."""
-    z = (z ^ shifted(z, 30)) * FIRST
-    z = (z ^ shifted(z, 27)) * SECOND
-    return z ^ shifted(z, 31)
+    z = (z ^ shift_right(z, 30)) * FIRST
+    z = (z ^ shift_right(z, 27)) * SECOND
+    return z ^ shift_right(z, 31)
 
 
 class Torch(Numpy):
@@ -55,13 +55,13 @@ class Torch(Numpy):
         return torch.tensor(np.ascontiguousarray(values), dtype=KINDS[kind], device=self.device)
 
     def numpy(self, values: Array) -> np.ndarray:
-        found: np.ndarray = values.cpu().numpy().copy()
-        return found
+        copy: np.ndarray = values.cpu().numpy().copy()
+        return copy
 
     def copy(self, values: Array) -> Array:
         return values.clone()
 
-    def joined(self, parts: Sequence[Array]) -> Array:
+    def join(self, parts: Sequence[Array]) -> Array:
         return torch.cat(list(parts))
 
     # Indexing
@@ -111,8 +111,8 @@ class Torch(Numpy):
     def uniforms(self, keys: Array, begin: Array, steps: int, every: bool) -> Array:
         numbers = 2 if every else 1
         count = torch.arange(numbers * steps, device=self.device) * (2 // numbers)
-        bits = mixed((count * GOLDEN)[:, None] + (keys + begin * 2 * GOLDEN)[None, :]).view(steps, numbers, -1)
-        halves = torch.stack([bits & 0xFFFFFFFF, shifted(bits, 32)], dim=2)  # (steps, numbers, 2, n)
+        bits = mix((count * GOLDEN)[:, None] + (keys + begin * 2 * GOLDEN)[None, :]).view(steps, numbers, -1)
+        halves = torch.stack([bits & 0xFFFFFFFF, shift_right(bits, 32)], dim=2)  # (steps, numbers, 2, n)
         return (halves.to(torch.float64) * HALF).view(steps, 2 * numbers, -1)
 
     def normal(self, u: Array, v: Array) -> Array:

@@ -1,4 +1,4 @@
-"""M independent agents at once, a table each: error bars over seeds, and sweeps over α, ε, λ (MATH M5–M7).
+"""M independent agents in parallel, a table each: error bars over seeds, and sweeps over α, ε, λ (MATH M5–M7).
 
 Notable: agents never share a table. Summing the updates of a thousand agents in one table is a different algorithm, and
 diverges where Q-learning does not. Agent m of a sweep equals, number for number, the glass box with the same settings
@@ -25,8 +25,8 @@ from txlab.engine.rl.sweeps.tables import Tables, choose
 from txlab.engine.rl.world import World
 from txlab.errors import LabError
 
-APART = 0x5EED  # keeps the seeds of greedy episodes apart from those of learning
-STRETCH = 64  # steps that a glass box makes between checks of how many episodes it has finished
+APART = 0x5EED  # separates the seeds of greedy episodes from those of learning
+STRETCH = 64  # steps of a glass box between checks of its number of finished episodes
 
 
 @dataclass(frozen=True)
@@ -92,17 +92,17 @@ class Sweep:
 
     def advance(self, steps: int, cancelled: Callable[[], bool] = lambda: False) -> FinishedEpisodes:
         """Make this many steps with every agent; return the episodes that ended within them."""
-        return self._gathered(steps, 0, cancelled)
+        return self._gather(steps, 0, cancelled)
 
     def run_episodes(
         self, episodes: int, cancelled: Callable[[], bool] = lambda: False
     ) -> tuple[np.ndarray, np.ndarray]:
         """Run until every agent has finished this many more episodes, no further: returns, lengths (M, episodes)."""
-        found = self._gathered(0, episodes, cancelled)
+        gathered = self._gather(0, episodes, cancelled)
         shape = (len(self), episodes)
-        return found.returns.reshape(shape), found.lengths.reshape(shape)
+        return gathered.returns.reshape(shape), gathered.lengths.reshape(shape)
 
-    def _gathered(self, steps: int, episodes: int, cancelled: Callable[[], bool]) -> FinishedEpisodes:
+    def _gather(self, steps: int, episodes: int, cancelled: Callable[[], bool]) -> FinishedEpisodes:
         xp, ended = self.arrays, Ended()
         for members, block in self.blocks:
             agents = xp.array(members, int)
@@ -111,38 +111,38 @@ class Sweep:
                 raise Cancelled
         if not ended.agent:
             return FinishedEpisodes(np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64))
-        agent, returns, lengths = (xp.numpy(xp.joined(x)) for x in (ended.agent, ended.earned, ended.length))
+        agent, returns, lengths = (xp.numpy(xp.join(x)) for x in (ended.agent, ended.earned, ended.length))
         order = np.argsort(agent, kind="stable")
         return FinishedEpisodes(agent[order], returns[order], lengths[order])
 
     # Inspection
 
-    def _placed(self, name: str) -> np.ndarray:
+    def _place(self, name: str) -> np.ndarray:
         values = [self.arrays.numpy(block.place[name]) for _, block in self.blocks]
         out = np.empty(len(self), values[0].dtype)
-        for (members, _), found in zip(self.blocks, values, strict=True):
-            out[members] = found
+        for (members, _), values_here in zip(self.blocks, values, strict=True):
+            out[members] = values_here
         return out
 
     @property
     def states(self) -> np.ndarray:
         """(M): the state that each agent is in."""
-        return self._placed("state")
+        return self._place("state")
 
     @property
     def episodes(self) -> np.ndarray:
         """(M): how many episodes each has finished."""
-        return self._placed("episode")
+        return self._place("episode")
 
     @property
     def steps(self) -> np.ndarray:
         """(M): how many steps each has made."""
-        return self._placed("step")
+        return self._place("step")
 
     @property
     def exploration(self) -> np.ndarray:
         """(M): ε of each agent's present episode, or τ where it chooses by softmax."""
-        return self._placed("exploration")
+        return self._place("exploration")
 
     def q(self, members: np.ndarray | None = None) -> np.ndarray:
         """(M, S, A): the tables of these agents, or all; NaN where an action is not allowed; the mean of two tables."""
@@ -154,10 +154,10 @@ class Sweep:
             if not len(here):
                 continue
             some = self.arrays.array(lanes[here], int)
-            found = self.arrays.numpy(self.arrays.lanes(block.table["q"], some))
+            table = self.arrays.numpy(self.arrays.lanes(block.table["q"], some))
             if "q2" in block.table:
-                found = (found + self.arrays.numpy(self.arrays.lanes(block.table["q2"], some))) / 2
-            out[here] = found.transpose(1, 2, 0)
+                table = (table + self.arrays.numpy(self.arrays.lanes(block.table["q2"], some))) / 2
+            out[here] = table.transpose(1, 2, 0)
             if block.rule.prefers and self.tables.looks is not None:
                 out[here] = out[here][:, self.tables.looks]  # states that look the same share preferences
         out[:, ~self.process.allowed] = np.nan
@@ -170,9 +170,9 @@ class Sweep:
             for place, m in enumerate(members):
                 lane = int(np.searchsorted(present, m))
                 if "w" in block.table and lane < len(present) and present[lane] == m:
-                    found = self.arrays.numpy(block.table["w"][0, lane])
-                    looks = np.arange(len(found)) if self.tables.looks is None else self.tables.looks
-                    out[place] = np.where(self.process.terminal, 0.0, found[looks])
+                    baselines = self.arrays.numpy(block.table["w"][0, lane])
+                    looks = np.arange(len(baselines)) if self.tables.looks is None else self.tables.looks
+                    out[place] = np.where(self.process.terminal, 0.0, baselines[looks])
         return out
 
     def greedy_returns(self, members: np.ndarray, limit: int) -> np.ndarray:
@@ -183,7 +183,7 @@ class Sweep:
     # Saving and loading
 
     def state(self) -> dict[str, Any]:
-        """All that an exact restart needs besides process, settings and seeds."""
+        """Everything an exact restart needs apart from process, settings and seeds."""
         xp = self.arrays
         return {
             "blocks": [
@@ -201,8 +201,8 @@ class Sweep:
             for kind, values in (("place", block.place), ("table", block.table)):
                 for name in values:
                     old = "heat" if name not in saved[kind] else name  # the former name of `exploration`
-                    found = np.asarray(saved[kind][old])
-                    values[name] = self.arrays.array(found, float if found.dtype.kind == "f" else int)
+                    array = np.asarray(saved[kind][old])
+                    values[name] = self.arrays.array(array, float if array.dtype.kind == "f" else int)
 
 
 class OneByOne:
@@ -236,10 +236,10 @@ class OneByOne:
                     raise Cancelled
                 agent.run(STRETCH)
         begin, self.asked = self.asked, end
-        returns, lengths = ([kept[begin:end] for kept in rows] for rows in zip(*self.kept(), strict=True))
+        returns, lengths = ([kept[begin:end] for kept in rows] for rows in zip(*self.kept_episodes(), strict=True))
         return np.array(returns, dtype=np.float64), np.array(lengths, dtype=np.int64)
 
-    def kept(self) -> list[tuple[list[float], list[int]]]:
+    def kept_episodes(self) -> list[tuple[list[float], list[int]]]:
         return [(agent.returns, agent.lengths) for agent in self.agents]
 
     def q(self, members: np.ndarray) -> np.ndarray:
@@ -265,14 +265,14 @@ class OneByOne:
     @property
     def exploration(self) -> np.ndarray:
         """(M): ε of each agent's present episode, or τ where it chooses by softmax."""
-        found = [agent.exploration for agent in self.agents]
-        return np.array([temperature if softly else epsilon for epsilon, temperature, softly in found])
+        settings = [agent.exploration for agent in self.agents]
+        return np.array([temperature if softly else epsilon for epsilon, temperature, softly in settings])
 
     def state(self) -> dict[str, Any]:
         return {"asked": self.asked, "agents": [agent.state_dict() for agent in self.agents]}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Restore a state. LabError if an environment does not repeat what it did in the episode that was under way."""
+        """Restore a state. LabError if an environment does not repeat the episode in progress."""
         self.asked = int(state["asked"])
         for agent, saved in zip(self.agents, state["agents"], strict=True):
             agent.load(saved)
@@ -296,7 +296,7 @@ def sweep_in(
     if alone or world.environment is not None:
         if offset is not None or device not in ("cpu", "auto"):
             why = f"{alone} learns one by one" if alone else f"{world.title} can only be stepped"
-            raise LabError(f"{why}, on the CPU, beside learners that begin with equal values")
+            raise LabError(f"{why}, on the CPU, unlike learners that begin with equal values")
         return OneByOne(world.environment or (lambda: process), settings, seeds)
     if device in ("cpu", "auto"):
         return Sweep(process, settings, seeds, offset=offset)

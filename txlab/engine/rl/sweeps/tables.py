@@ -1,10 +1,10 @@
-"""A process as the sweeps store it, how a thousand agents choose in it (ε-greedy, softmax, greedy), and what their rule
-is handed: the agents of a step, their transitions, the trail of an episode (MATH M5, M6).
+"""A process as the sweeps store it, how a thousand agents choose in it (ε-greedy, softmax, greedy), and the arguments
+of their rule: the agents of a step, their transitions, the trail of an episode (MATH M5, M6).
 
 Notable: where every action is allowed and has a single outcome no search is needed; the numbers are the same. Ties are
 broken at random among all best actions; draw 1 decides, and is used up either way, so that an agent's later draws do
-not depend on which of its numbers happen to be equal. Every formula is computed as in the glass box, one operation
-after the other, so that the numbers agree to the last bit.
+not depend on which of its numbers happen to be equal. Every formula is computed as in the glass box, operation by
+operation, so that the numbers agree to the last bit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from txlab.engine.rl.settings import PolicyName, Traces
 from txlab.engine.rl.sweeps.arrays import Array, Numpy
 from txlab.errors import RunFailed
 
-MOST_STEPS = 100_000  # of an episode that is learned from as a whole
+MOST_STEPS = 100_000  # of an episode that is learnt from as a whole
 
 
 class Tables:
@@ -53,16 +53,16 @@ class Tables:
         self.last_start = int(np.flatnonzero(process.start)[-1])
         self.first_start = int(np.flatnonzero(process.start)[0])
         self.one_start = bool((process.start > 0).sum() == 1)
-        noise, told = process.noise, process.observation
-        if told is not None:  # the first state that looks like s owns the shared row
-            _, first, which = np.unique(told, return_index=True, return_inverse=True)
-            told = first[which.reshape(-1)]
+        noise, observation = process.noise, process.observation
+        if observation is not None:  # the first state that looks like s owns the shared row
+            _, first, which = np.unique(observation, return_index=True, return_inverse=True)
+            observation = first[which.reshape(-1)]
         self.noise = None if noise is None or not np.any(noise) else xp.array(noise)
-        self.looks: np.ndarray | None = told
-        self.observation = None if told is None else xp.array(told, int)
+        self.looks: np.ndarray | None = observation
+        self.observation = None if observation is None else xp.array(observation, int)
         self.every_draw = not self.single or not self.one_start or self.noise is not None
 
-    def seen(self, states: Array) -> Array:
+    def rows_of_states(self, states: Array) -> Array:
         """(n): the states whose rows a learner of preferences uses in these states."""
         return states if self.observation is None else self.xp.take(self.observation, states)
 
@@ -76,8 +76,8 @@ class Tables:
 
     def begin(self, u: Array) -> Array:
         """(n): the state in which an episode begins, by draw 3."""
-        found = self.xp.search(self.starts, u)
-        return self.xp.where(found > self.last_start, self.last_start, found)
+        states = self.xp.search(self.starts, u)
+        return self.xp.where(states > self.last_start, self.last_start, states)
 
 
 def choose(
@@ -162,7 +162,7 @@ class StepState:
         if lanes is not None:  # for rules that choose ahead, which have one table
             rows = self.xp.rows(self.table["q"], self.base[lanes] + states)
             return choose(self.tables, self.policy, rows, states, u[:, lanes], self.exploration[lanes])
-        place = self.base + (self.tables.seen(states) if self.prefers else states)
+        place = self.base + (self.tables.rows_of_states(states) if self.prefers else states)
         rows = self.xp.rows(self.table["q"], place)
         if "q2" in self.table:
             rows = rows + self.xp.rows(self.table["q2"], place)
@@ -184,7 +184,7 @@ class BatchTransition:
 
 @dataclass
 class Trail:
-    """What the agents of a block did in one episode: for each step, which agents, state, action, reward."""
+    """The steps of a block's agents in one episode: for each step, which agents, state, action, reward."""
 
     moves: list[tuple[Array, Array, Array, Array]] = field(default_factory=list)
 
@@ -200,12 +200,12 @@ class Trail:
         G ← r + γ G (MATH M3)."""
         xp, n = now.xp, len(now.base)
         zeros, coming = xp.array([0] * n, int), xp.array([0.0] * n)
-        found = []
+        steps = []
         for k in range(len(self.moves) - 1, -1, -1):
             lanes, state, action, reward = self.moves[k]
             row_state, row_action, row_reward = xp.copy(zeros), xp.copy(zeros), xp.copy(coming)
             row_state[lanes], row_action[lanes], row_reward[lanes] = state, action, reward
             here = lengths > k
             coming = xp.where(here, row_reward + now.gamma * coming, 0.0)
-            found.append((row_state, row_action, coming, here))
-        return found
+            steps.append((row_state, row_action, coming, here))
+        return steps

@@ -1,6 +1,6 @@
 """Baird's counterexample: seven states, eight weights, all rewards 0, and weights that grow without bound.
 
-The features belong to the world as much as its moves do. The true values are 0, and the features can represent
+The features are part of the world, like its moves. The true values are 0, and the features can represent
 them exactly; still every expected semi-gradient update makes the error larger.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from txlab.engine.rl.process import Outcome, compiled
+from txlab.engine.rl.process import Outcome, compile_process
 from txlab.engine.rl.world import Layout, NamedWorld, World
 
 STATES = 7
@@ -34,7 +34,7 @@ def baird() -> World:
         outcomes[s, 1] = [Outcome(1.0, 6, 0.0)]
     names = [f"upper {n}" for n in range(1, 7)] + ["lower"]
     begin = np.full(STATES, 1 / STATES)
-    process = compiled(["dashed", "solid"], names, outcomes, begin, discount=0.99, limit=1000)
+    process = compile_process(["dashed", "solid"], names, outcomes, begin, discount=0.99, limit=1000)
     place = np.array([[0, 0, n] for n in range(6)] + [[0, 1, 2]])
     notes = ("Nothing ends an episode here: it is cut off after 1000 steps.",)
     return World("baird", "", process, Layout(2, 6, place), notes=notes)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from txlab.engine.rl.process import Outcome, compiled
+from txlab.engine.rl.process import Outcome, compile_process
 from txlab.engine.rl.world import Layout, NamedWorld, Option, World
 
 
@@ -18,7 +18,7 @@ def bias(choices: int) -> World:
     names = ["left", "right", *(f"action {n}" for n in range(3, choices + 1))]
     outcomes = {(A, 0): [Outcome(1.0, B, 0.0)], (A, 1): [Outcome(1.0, END, 0.0, True)]}
     outcomes |= {(B, a): [Outcome(1.0, END, -0.1, True, 1.0)] for a in range(choices)}
-    process = compiled(names, ["A", "B", "end"], outcomes, start=A)
+    process = compile_process(names, ["A", "B", "end"], outcomes, start=A)
     layout = Layout(1, 3, np.array([[0, 0, 1], [0, 0, 0], [0, 0, 2]]), marks={(0, 1): "S", (0, 2): "G"})
     title = f"Maximisation bias, {choices} actions in B"
     return World("bias", title, process, layout)

@@ -13,7 +13,7 @@ from functools import cache
 
 import numpy as np
 
-from txlab.engine.rl.process import Outcome, compiled
+from txlab.engine.rl.process import Outcome, compile_process
 from txlab.engine.rl.world import Layout, NamedWorld, Option, World
 
 CARDS = {card: (4 if card == 10 else 1) / 13 for card in range(1, 11)}
@@ -37,24 +37,24 @@ def with_card(hand: Hand, card: int) -> Hand:
     return min(total, BUST), soft
 
 
-def drawn_to(hand: Hand, least: int) -> dict[Hand, float]:
+def draw_to(hand: Hand, least: int) -> dict[Hand, float]:
     """{hand: probability} when cards are drawn until the sum is `least` or more."""
     if hand[0] >= least:
         return {hand: 1.0}
-    found: dict[Hand, float] = defaultdict(float)
+    hands: dict[Hand, float] = defaultdict(float)
     for card, p in CARDS.items():
-        for end, q in drawn_to(with_card(hand, card), least).items():
-            found[end] += p * q
-    return found
+        for end, q in draw_to(with_card(hand, card), least).items():
+            hands[end] += p * q
+    return hands
 
 
 @cache
 def dealer(shown: int) -> Mapping[int, float]:
     """{sum: probability} of the dealer, 22 for a bust."""
-    found: dict[int, float] = defaultdict(float)
-    for (total, _), p in drawn_to(with_card((0, False), shown), 17).items():
-        found[total] += p
-    return found
+    totals: dict[int, float] = defaultdict(float)
+    for (total, _), p in draw_to(with_card((0, False), shown), 17).items():
+        totals[total] += p
+    return totals
 
 
 def outcomes_of(state: int, wins: float, draws: float) -> list[Outcome]:
@@ -99,18 +99,18 @@ def blackjack(exploring: bool) -> World:
                     if dealt == (21, True):
                         start[naturals[shown]] += p * q * r
                         continue
-                    for (total, soft), more in drawn_to(dealt, SUMS[0]).items():
+                    for (total, soft), more in draw_to(dealt, SUMS[0]).items():
                         start[number[total, soft, shown]] += p * q * r * more
     signs = {shown: "A" if shown == 1 else str(shown) for shown in SHOWN}
     names = [f"{'soft ' if soft else ''}{total} v {signs[shown]}" for total, soft, shown in hands]
     names += [f"natural v {signs[shown]}" for shown in SHOWN]
-    # One row per sum, 21 at the top, below a row of naturals; the labels stand to the left and on top.
+    # One row per sum, 21 at the top, below a row of naturals; the labels are on the left and on top.
     place = [[int(not soft), SUMS[-1] - total + 2, shown] for total, soft, shown in hands]
     place += [[0, 1, shown] for shown in SHOWN]
     marks = {(0, shown): sign for shown, sign in signs.items()} | {(1, 0): "nat"}
     marks |= {(SUMS[-1] - total + 2, 0): str(total) for total in SUMS}
     layers = ("an ace that counts as 11", "no ace that counts as 11")
-    process = compiled(["stick", "hit"], names, outcomes, start / start.sum())
+    process = compile_process(["stick", "hit"], names, outcomes, start / start.sum())
     layout = Layout(len(SUMS) + 2, len(SHOWN) + 1, np.array(place), layers, marks)
     note = "Rows are the player's sum, or a natural; columns the card that the dealer shows."
     return World("blackjack", "", process, layout, notes=(note,))
@@ -121,5 +121,5 @@ WORLD = NamedWorld(
     "Blackjack",
     "Sutton and Barto 2018, examples 5.1 to 5.3; Gymnasium Blackjack-v1",
     blackjack,
-    {"exploring": Option(False, "whether an episode begins in any of the 200 states, all alike")},
+    {"exploring": Option(False, "whether an episode begins in any of the 200 states, with equal probability")},
 )

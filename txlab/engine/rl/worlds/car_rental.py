@@ -22,8 +22,8 @@ RENT, MOVING = 10.0, 2.0
 
 def poisson(mean: float, count: int) -> np.ndarray:
     """(count + 1): P(0) … P(count − 1), and P(count or more)."""
-    found = np.array([exp(-mean) * mean**n / factorial(n) for n in range(count)])
-    return np.append(found, 1 - found.sum())
+    probabilities = np.array([exp(-mean) * mean**n / factorial(n) for n in range(count)])
+    return np.append(probabilities, 1 - probabilities.sum())
 
 
 def day(asked: float, returned: float) -> tuple[np.ndarray, np.ndarray]:

@@ -31,5 +31,5 @@ WORLD = NamedWorld(
     "Cliff walking",
     "Sutton and Barto 2018, example 6.6; Gymnasium CliffWalking-v1",
     cliff,
-    {"slippery": Option(False, "whether one slides to a side, one third of the time each")},
+    {"slippery": Option(False, "whether moves slip to either side, a third of the time each")},
 )

@@ -1,13 +1,13 @@
 """The short corridor, in which all places look the same and one has its moves switched: the best policy is random.
 
-The states are the world's; a learner of preferences is told only the `observation`, which is always 0.
+The states are the world's; a learner of preferences sees only the `observation`, which is always 0.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from txlab.engine.rl.process import Outcome, compiled
+from txlab.engine.rl.process import Outcome, compile_process
 from txlab.engine.rl.world import Layout, NamedWorld, World
 
 
@@ -25,7 +25,7 @@ def corridor() -> World:
         (2, 1): [Outcome(1.0, 3, -1.0, True)],
     }
     names = ["start", "switched", "last", "end"]
-    process = compiled(["left", "right"], names, outcomes, start=0, observation=np.zeros(4, dtype=np.int64))
+    process = compile_process(["left", "right"], names, outcomes, start=0, observation=np.zeros(4, dtype=np.int64))
     place = np.array([[0, 0, 0], [0, 0, 1], [0, 0, 2], [0, 0, 3]])
     layout = Layout(1, 4, place, marks={(0, 0): "S", (0, 3): "G"})
     return World("corridor", "", process, layout)

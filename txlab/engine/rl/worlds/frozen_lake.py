@@ -33,7 +33,7 @@ def frozen_lake(slippery: bool, size: int, seed: int, frozen: float) -> World:
         limit=100 if size <= 4 else 200 if size <= 8 else 25 * size,
         title=f"Frozen lake of {size} × {size}" + ("" if known else f", seed {max(seed, 0)}"),
     )
-    return compile_map(drawn, source="" if known else "made by chance, as Gymnasium's are")
+    return compile_map(drawn, source="" if known else "random, like Gymnasium's")
 
 
 def lake(size: int, seed: int, frozen: float) -> tuple[str, ...]:
@@ -47,24 +47,24 @@ def lake(size: int, seed: int, frozen: float) -> tuple[str, ...]:
     few, many = 0, len(holes)
     while few < many:
         half = (few + many) // 2
-        if crossed(frozen_over(ice, holes[:half])):
+        if has_path(freeze(ice, holes[:half])):
             many = half
         else:
             few = half + 1
-    ice = frozen_over(ice, holes[:few])
+    ice = freeze(ice, holes[:few])
     signs = np.where(ice, ".", "H")
     signs[0, 0], signs[-1, -1] = "S", "G"
     return tuple("".join(row) for row in signs.tolist())
 
 
-def frozen_over(ice: np.ndarray, holes: np.ndarray) -> np.ndarray:
+def freeze(ice: np.ndarray, holes: np.ndarray) -> np.ndarray:
     """The ice with these cells (numbers in reading order) frozen too."""
     more = ice.ravel().copy()
     more[holes] = True
     return more.reshape(ice.shape)
 
 
-def crossed(ice: np.ndarray) -> bool:
+def has_path(ice: np.ndarray) -> bool:
     """Whether there is a path over the ice from the first cell to the last."""
     size = len(ice)
     free = {(r, c) for r, c in np.argwhere(ice).tolist()}
@@ -79,7 +79,7 @@ def crossed(ice: np.ndarray) -> bool:
     return (size - 1, size - 1) not in free
 
 
-SLIPPERY = Option(True, "whether one slides to a side, one third of the time each")
+SLIPPERY = Option(True, "whether moves slip to either side, a third of the time each")
 
 WORLD = (
     NamedWorld(
@@ -90,8 +90,8 @@ WORLD = (
         {
             "slippery": SLIPPERY,
             "size": Option(4, "cells a side; 4 and 8 are the known maps unless a seed is given", 2, LARGEST),
-            "seed": Option(-1, "of a lake made by chance; −1 = the known map of 4 or 8, seed 0 otherwise", -1, 2**31),
-            "frozen": Option(0.8, "share of a lake made by chance that is frozen", 0.0, 1.0),
+            "seed": Option(-1, "of a random lake; −1 = the known map of 4 or 8, seed 0 otherwise", -1, 2**31),
+            "frozen": Option(0.8, "share of a random lake that is frozen", 0.0, 1.0),
         },
     ),
     NamedWorld(

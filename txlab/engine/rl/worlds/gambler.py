@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from txlab.engine.rl.process import Outcome, compiled
+from txlab.engine.rl.process import Outcome, compile_process
 from txlab.engine.rl.world import Layout, NamedWorld, Option, World
 
 
@@ -23,7 +23,7 @@ def gambler(capital: int, heads: float) -> World:
         for stake in range(1, min(s, capital - s) + 1)
     }
     actions = [f"stake {stake}" for stake in range(1, stakes + 1)]
-    process = compiled(actions, [str(s) for s in range(capital + 1)], outcomes, start=capital // 2)
+    process = compile_process(actions, [str(s) for s in range(capital + 1)], outcomes, start=capital // 2)
     width = min(20, capital + 1)
     places = [[0, s // width, s % width] for s in range(capital + 1)]
     marks = {(0, 0): "H", (places[-1][1], places[-1][2]): "G"}
@@ -38,7 +38,7 @@ WORLD = NamedWorld(
     "Sutton and Barto 2018, example 4.3, figure 4.3",
     gambler,
     {
-        "capital": Option(100, "what must be reached", 2, 200),
+        "capital": Option(100, "the capital to reach", 2, 200),
         "heads": Option(0.4, "probability that a stake is won", 0.0, 1.0),
     },
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from txlab.engine.rl.process import Outcome, Process, compiled
+from txlab.engine.rl.process import Outcome, Process, compile_process
 from txlab.engine.rl.world import Layout, NamedWorld, World
 
 SIDE = 5
@@ -71,7 +71,7 @@ def taxi() -> World:
             for a, action in enumerate(ACTIONS):
                 outcomes[s, a] = [after(row, column, passenger, goal, action)]
             start[s] = passenger != RIDES
-    process: Process = compiled(ACTIONS, names, outcomes, start / start.sum(), limit=200)
+    process: Process = compile_process(ACTIONS, names, outcomes, start / start.sum(), limit=200)
     marks = {place: sign for sign, place in PLACES.items()}
     layout = Layout(SIDE, SIDE, np.array(places), tuple(layers), marks, frozenset(FENCES))
     return World("taxi", "", process, layout)

@@ -37,7 +37,7 @@ WORLD = NamedWorld(
     "Sutton and Barto 2018, example 6.5, exercises 6.9 and 6.10",
     windy,
     {
-        "moves": Option("4", "which moves there are", choices=("4", "king", "king-stay")),
-        "stochastic": Option(False, "whether the wind is one stronger or weaker, a third of the time each"),
+        "moves": Option("4", "the available moves", choices=("4", "king", "king-stay")),
+        "stochastic": Option(False, "whether the wind is one cell stronger or weaker, a third of the time each"),
     },
 )

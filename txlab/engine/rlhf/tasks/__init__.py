@@ -1,6 +1,6 @@
-"""What people are asked to judge: prompts, demonstrations, and where it is known the score that a perfect judge would
-give (MATH H2). The project generates two tasks, so that what a reward model measures can be compared with what was
-meant, and simulates labellers, with stated noise and bias.
+"""Labelling tasks: prompts, demonstrations, and, where known, the score that a perfect judge would give (MATH H2). The
+project generates two tasks, so that a reward model can be compared with the intended score, and simulates labellers,
+with known noise and bias.
 
 A task is a module with an object `TASK`; a text is a character string, and an answer ends before END.
 """
@@ -24,10 +24,10 @@ class Task:
     """A generated task.
 
     prompt       draws a prompt; it ends where the answer begins
-    demonstrate  draws an answer, of mixed quality, as people write them
-    gold         the score of an answer to a prompt: what a labeller without noise would rank by; None = nobody knows
-    characters   all that its texts have; empty = any
-    unit         what the gold score counts
+    demonstrate  draws an answer, of mixed quality, like human ones
+    gold         the score of an answer to a prompt: the ranking criterion of a noiseless labeller; None = unknown
+    characters   the alphabet of its texts; empty = any
+    unit         the unit of the gold score
     """
 
     name: str
@@ -51,8 +51,8 @@ class SimulatedLabeller:
     """Ranks answers by u_i = gold_i + bias · characters_i / 10 + noise · g_i, g_i ~ Gumbel.
 
     With noise 1 and no bias, i is ranked before j with probability σ(gold_i − gold_j): the model of Bradley and Terry
-    1952, and of all K answers that of Plackett 1975 and Luce 1959. A bias towards long answers is one that labellers
-    are known to have, and that a policy finds at once.
+    1952, and of all K answers that of Plackett 1975 and Luce 1959. A bias towards long answers is known from real
+    labellers, and policies exploit it quickly.
 
     noise  scale of the Gumbel noise    bias  per ten characters    tie  answers whose u differ by less are equal
     """

@@ -1,10 +1,10 @@
-"""Film reviews. What counts as good is known: distinct praise, no blame, nothing twice, nothing that is not a word.
+"""Film reviews with a known criterion: distinct praise, no blame, no repeated words, no non-words.
 
     gold = distinct words of praise − words of blame − repeated words − non-words
 
 Praise goes with praise and blame with blame, since a film was liked or not: a language model knows before any ranking
-which words are of one kind, and from rankings a reward model learns which kind is the better one. A policy that is
-free to follow that model finds texts which it scores highly and nobody else would: letters that only resemble praise.
+which words are of one kind, and from rankings a reward model learns which kind is better. An unconstrained policy finds
+texts that only the reward model scores highly: letters that merely resemble praise.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FILMS = (
 )  # fmt: skip
 WORDS = frozenset((*PRAISE, *BLAME, *PLAIN))
 QUALITIES = (PRAISE, BLAME, PLAIN)
-LIKED = 0.45  # of the demonstrations were written by somebody who liked the film
+LIKED = 0.45  # of the demonstrations are by authors who liked the film
 SHARES = {True: (0.7, 0.2, 0.1), False: (0.2, 0.7, 0.1)}  # of praise, blame and neither, if it was liked or not
 
 
@@ -41,8 +41,31 @@ def prompt(draws: np.random.Generator) -> str:
 
 def demonstrate(draws: np.random.Generator, prompt: str) -> str:
     """Three to five words: " dull, early, slow", " warm, kind, loud, wise"."""
-    kinds = draws.choice(len(QUALITIES), size=draws.integers(3, 6), p=SHARES[draws.random() < LIKED])
-    return " " + ", ".join(QUALITIES[kind][draws.integers(len(QUALITIES[kind]))] for kind in kinds)
+    return draw_review(draws)[0]
+
+
+def draw_review(draws: np.random.Generator) -> tuple[str, bool]:
+    """A review as in `demonstrate`, and whether its author liked the film."""
+    size, liked = draws.integers(3, 6), bool(draws.random() < LIKED)
+    kinds = draws.choice(len(QUALITIES), size=size, p=SHARES[liked])
+    return " " + ", ".join(QUALITIES[kind][draws.integers(len(QUALITIES[kind]))] for kind in kinds), liked
+
+
+def probability_liked(answer: str) -> float:
+    """P(its author liked the film | the words of a review), by the rule that reviews are drawn by (Bayes).
+
+    A film was liked with prior probability LIKED, and its words are then independent. Words that no review has say
+    nothing, and the number of words does not depend on the verdict.
+
+    >>> round(probability_liked(" warm, witty, early"), 3), round(probability_liked(" early"), 3)
+    (0.909, 0.45)
+    """
+    odds = LIKED / (1 - LIKED)
+    for word in answer.replace(",", " ").split():
+        for quality, liked, disliked in zip(QUALITIES, SHARES[True], SHARES[False], strict=True):
+            if word in quality:
+                odds *= liked / disliked
+    return odds / (1 + odds)
 
 
 def gold(prompt: str, answer: str) -> float:

@@ -3,7 +3,7 @@
 safetensors          config.json and the tensors of a folder, validated before use
 families             what defines a family of models; gpt2, llama, neox, bert, marian: the families
 generation_configs   generation_config.json: the generation settings of a model
-tokenizers           the tokenizer stored beside the weights, read and written
+tokenizers           the tokenizer stored with the weights, read and written
 loading, saving      from a folder to a model, and from a model to a folder that `transformers` loads
 """
 

@@ -20,10 +20,10 @@ from txlab.engine.transformer.weights.families import (
     Config,
     Family,
     WeightMap,
+    format_fields,
     only,
     read_fields,
     third,
-    told_fields,
 )
 from txlab.errors import LabError
 
@@ -134,18 +134,18 @@ def describe_roberta(config: Config, pre: bool) -> BertShape:
             f"config.json has max_position_embeddings = {shape.context}, of which pad_token_id = {padding} leaves none"
         )
     # Token −1 occurs in no text, and positions after it begin with 0.
-    said = {"padding": None if padding < 0 else padding, "norm": "pre" if pre else "post"}
-    return BertShape(**vars(shape) | said | {"context": shape.context - padding - 1})
+    fields = {"padding": None if padding < 0 else padding, "norm": "pre" if pre else "post"}
+    return BertShape(**vars(shape) | fields | {"context": shape.context - padding - 1})
 
 
 def describe_distilbert(config: Config) -> BertShape:
     return BertShape(segments=0, epsilon=1e-12, **read_fields(config, DISTILBERT_KEYS, **DEFAULTS))
 
 
-def tell(shape: BertShape, said: dict[str, Any]) -> dict[str, Any]:
+def tell(shape: BertShape, own: dict[str, Any]) -> dict[str, Any]:
     """Return the keys of config.json that BERT and RoBERTa share."""
-    told = told_fields(shape, KEYS | {"attention_probs_dropout_prob": "dropout"})
-    return said | told | {"max_position_embeddings": shape.context + shape.skipped}
+    shared = format_fields(shape, KEYS | {"attention_probs_dropout_prob": "dropout"})
+    return own | shared | {"max_position_embeddings": shape.context + shape.skipped}
 
 
 def tell_bert(shape: BertShape) -> dict[str, Any]:
@@ -164,35 +164,35 @@ def tell_roberta(shape: BertShape, name: str, kind: str, norm: str) -> dict[str,
 def tell_distilbert(shape: BertShape) -> dict[str, Any]:
     only("DistilBERT", ("norm", shape.norm, "post"), ("padding", shape.padding, None))
     only("DistilBERT", ("epsilon", shape.epsilon, 1e-12))
-    said = {"architectures": ["DistilBertForMaskedLM"], "model_type": "distilbert"}
-    return said | told_fields(shape, DISTILBERT_KEYS | {"attention_dropout": "dropout"})
+    own = {"architectures": ["DistilBertForMaskedLM"], "model_type": "distilbert"}
+    return own | format_fields(shape, DISTILBERT_KEYS | {"attention_dropout": "dropout"})
 
 
 def pieces(shape: BertShape, names: Names) -> list[WeightMap]:
     at = f"{names.stem}.embeddings"
-    found = [
+    maps = [
         WeightMap(f"{at}.word_embeddings.weight", "embed.weight"),
         WeightMap(f"{at}.position_embeddings.weight", "positions.weight"),
     ]
     if names.segments:
-        found.append(WeightMap(f"{at}.token_type_embeddings.weight", "segments.weight"))
+        maps.append(WeightMap(f"{at}.token_type_embeddings.weight", "segments.weight"))
     once = {f"{at}.LayerNorm": "embedding_norm"} | names.once
     for kind in ("weight", "bias"):
         for layer in range(shape.layers):
             there, here = f"{names.layer}.{layer}", f"encoder.blocks.{layer}"
-            found += [
+            maps += [
                 WeightMap(f"{there}.{theirs}.{kind}", f"{here}.attention.qkv_proj.{kind}", third(number, shape.width))
                 for number, theirs in enumerate(names.thirds)
             ]
-            found += [
+            maps += [
                 WeightMap(f"{there}.{theirs}.{kind}", f"{here}.{ours}.{kind}") for theirs, ours in names.block.items()
             ]
-        found += [WeightMap(f"{theirs}.{kind}", f"{ours}.{kind}") for theirs, ours in once.items()]
+        maps += [WeightMap(f"{theirs}.{kind}", f"{ours}.{kind}") for theirs, ours in once.items()]
     if shape.tied:
-        return [*found, WeightMap(names.bias, "unembed_bias")]
+        return [*maps, WeightMap(names.bias, "unembed_bias")]
     # An untied decoder is a separate map with its own bias, and BERT's cls.predictions.bias is unused.
     return [
-        *found,
+        *maps,
         WeightMap(f"{names.decoder}.weight", "unembed.weight"),
         WeightMap(f"{names.decoder}.bias", "unembed_bias"),
     ]
@@ -205,7 +205,7 @@ def copies(shape: BertShape, names: Names) -> list[tuple[str, str]]:
     return tables if names.bias == f"{names.decoder}.bias" else [*tables, (f"{names.decoder}.bias", "unembed_bias")]
 
 
-def repeated(shape: BertShape, names: Names) -> list[WeightMap]:
+def repeat_maps(shape: BertShape, names: Names) -> list[WeightMap]:
     return [] if shape.tied or names.bias == f"{names.decoder}.bias" else [WeightMap(names.bias, "unembed_bias")]
 
 
@@ -232,9 +232,9 @@ def family(
         canonical=lambda tensor: canonical(tensor, names.stem),
         pieces=lambda shape: pieces(shape, names),
         copies=lambda shape: copies(shape, names),
-        repeated=lambda shape: repeated(shape, names),
+        repeated=lambda shape: repeat_maps(shape, names),
         optional=optional,
-        without="the weights have no head that predicts tokens: what it attends to is trained, its logits are not",
+        without="the weights have no head that predicts tokens: its attention is trained, its logits are not",
         harmless=(rf"{names.stem}\.embeddings\.(position_ids|token_type_ids)",),
         elsewhere=(
             rf"{names.stem}\.pooler\..*",

@@ -20,7 +20,7 @@ from typing import Any
 from torch import Tensor
 
 from txlab.engine.tokenizers.bases import MOST_TOKENS
-from txlab.engine.tokenizers.json_files import shown
+from txlab.engine.tokenizers.json_files import format_value
 from txlab.engine.transformer.bert import Bert
 from txlab.engine.transformer.blocks import Activation
 from txlab.engine.transformer.encoder_decoder import EncoderDecoder
@@ -30,7 +30,7 @@ from txlab.errors import LabError, nearest
 
 MOST_LAYERS = 1024
 WIDEST = 1 << 17  # D and F; the largest models have 2^14 and 2^16
-LONGEST = 1 << 20  # T, where positions are learned and so stored in the file
+LONGEST = 1 << 20  # T, where positions are learnt and so stored in the file
 LONGEST_COMPUTED = 1 << 14  # T, where positions are computed, so the file cannot confirm it
 
 # Other libraries' names for our activations; quick_gelu, x σ(1.702 x), and others are not supported.
@@ -57,7 +57,7 @@ class Config:
     def __contains__(self, key: str) -> bool:
         return self.content.get(key) is not None
 
-    def checked(self, key: str, default: Any, allowed: Callable[[Any], bool], said: str) -> Any:
+    def checked_value(self, key: str, default: Any, allowed: Callable[[Any], bool], sentence: str) -> Any:
         """Return the value if it is allowed; null counts as absent, and None as a default means that it is required."""
         given = self.content.get(key)
         if given is None:
@@ -65,39 +65,43 @@ class Config:
                 raise LabError(f"{self.file} has no {key}")
             return default
         if not allowed(given):
-            raise LabError(f"{self.file} has {key} = {shown(given)}; allowed: {said}")
+            raise LabError(f"{self.file} has {key} = {format_value(given)}; allowed: {sentence}")
         return given
 
     def whole(self, key: str, low: int, high: int, default: int | None = None) -> int:
         """Return an integer from low to high."""
-        said = f"whole numbers from {low} to {high:,}"
-        found: int = self.checked(key, default, lambda given: type(given) is int and low <= given <= high, said)
-        return found
+        sentence = f"whole numbers from {low} to {high:,}"
+        number: int = self.checked_value(
+            key, default, lambda given: type(given) is int and low <= given <= high, sentence
+        )
+        return number
 
     def number(self, key: str, low: float, high: float, default: float | None = None) -> float:
         """Return a number from low to high."""
-        said = f"from {low:g} to {high:g}"
-        return float(self.checked(key, default, lambda given: is_number(given) and low <= given <= high, said))
+        sentence = f"from {low:g} to {high:g}"
+        return float(
+            self.checked_value(key, default, lambda given: is_number(given) and low <= given <= high, sentence)
+        )
 
     def share(self, key: str, default: float) -> float:
         """Return a dropout probability, in [0, 1)."""
-        said = "from 0 to below 1"
-        return float(self.checked(key, default, lambda given: is_number(given) and 0 <= given < 1, said))
+        sentence = "from 0 to below 1"
+        return float(self.checked_value(key, default, lambda given: is_number(given) and 0 <= given < 1, sentence))
 
     def epsilon(self, key: str, default: float) -> float:
-        """Return ε of LayerNorm: below 1e-30 it is negligible beside any variance in float32."""
+        """Return ε of LayerNorm: below 1e-30 it is negligible compared with any variance in float32."""
         return self.number(key, 1e-30, 1, default)
 
     def flag(self, key: str, default: bool) -> bool:
-        found: bool = self.checked(key, default, lambda given: isinstance(given, bool), "true, false")
-        return found
+        value: bool = self.checked_value(key, default, lambda given: isinstance(given, bool), "true, false")
+        return value
 
     def activation(self, key: str, default: str) -> Activation:
         given = self.content.get(key)
         given = default if given is None else given
         if not isinstance(given, str) or given not in ACTIVATIONS:
             raise LabError(
-                f"{self.file} has {key} = {shown(given)}, which is not supported here"
+                f"{self.file} has {key} = {format_value(given)}, which is not supported here"
                 f"{nearest(str(given)[:40], ACTIVATIONS)}; allowed: {', '.join(ACTIVATIONS)}"
             )
         return ACTIVATIONS[given]
@@ -117,7 +121,7 @@ class Config:
             given = self.content.get(key)
             if given is not None and (type(given) is not type(wanted) or given != wanted):
                 raise LabError(
-                    f"{self.file} has {key} = {shown(given)}, which is not supported here; "
+                    f"{self.file} has {key} = {format_value(given)}, which is not supported here; "
                     f"allowed: {str(wanted).lower() if isinstance(wanted, bool) else wanted}"
                 )
 
@@ -130,7 +134,7 @@ class Config:
             return None
         # GPT-2's config says 50256 whatever the vocabulary is, others say −1: useless but harmless.
         if type(given) is not int:
-            raise LabError(f"{self.file} has {key} = {shown(given)}; allowed: ids from 0 to {vocabulary - 1}")
+            raise LabError(f"{self.file} has {key} = {format_value(given)}; allowed: ids from 0 to {vocabulary - 1}")
         return given if 0 <= given < vocabulary else None
 
 
@@ -155,20 +159,20 @@ READERS: dict[str, Callable[[Config, str, Any], Any]] = {
 
 def read_fields(config: Config, keys: Mapping[str, str], **defaults: Any) -> dict[str, Any]:
     """Read the fields of a shape from `keys`, key of config.json → field; a field without a default is required."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for key, ours in keys.items():
         if ours == "heads":
             width_key = next(key for key, ours in keys.items() if ours == "width")  # before the heads in every table
-            found[ours] = config.heads(key, width_key, found["width"])
+            fields[ours] = config.heads(key, width_key, fields["width"])
         else:
-            found[ours] = READERS[ours](config, key, defaults.get(ours))
-    return found
+            fields[ours] = READERS[ours](config, key, defaults.get(ours))
+    return fields
 
 
-def told_fields(shape: Any, keys: Mapping[str, str]) -> dict[str, Any]:
+def format_fields(shape: Any, keys: Mapping[str, str]) -> dict[str, Any]:
     """Return the keys of config.json that `keys` (key → field) names, with the values of a shape."""
-    told = {key: getattr(shape, "inner" if ours == "feed_forward" else ours) for key, ours in keys.items()}
-    return {key: NAMES_OF[value] if keys[key] == "activation" else value for key, value in told.items()}
+    values = {key: getattr(shape, "inner" if ours == "feed_forward" else ours) for key, ours in keys.items()}
+    return {key: NAMES_OF[value] if keys[key] == "activation" else value for key, value in values.items()}
 
 
 Model = GPT | Bert | EncoderDecoder
@@ -239,7 +243,7 @@ class Family:
     optional   a pattern of names that a checkpoint may lack, all of them together: a head, or a bias
     without    the message about a checkpoint that lacks them
     harmless   patterns of names that can be ignored: buffers of masks and position numbers
-    elsewhere  patterns of names that belong to heads other than the one that predicts tokens
+    elsewhere  patterns of names of heads other than the one that predicts tokens
     caveat     config, shape → a sentence that the user should know about the model; "" = nothing
     """
 
@@ -276,45 +280,50 @@ def read_rotary(
     """Read the rotary settings of a config; `partial` and the `old` keys (base and share) depend on the family."""
     given: Any = config.content.get("rope_scaling") or config.content.get("rope_parameters") or {}  # an empty one too
     if not isinstance(given, dict):
-        raise LabError(f"config.json has rope_parameters = {shown(given)}; allowed: an object")
+        raise LabError(f"config.json has rope_parameters = {format_value(given)}; allowed: an object")
     if more := sorted(set(given) - SAID):
-        raise LabError(f"config.json has rope_parameters with {shown(more[0])}, which is not supported here")
+        raise LabError(f"config.json has rope_parameters with {format_value(more[0])}, which is not supported here")
     kind = given.get("rope_type", given.get("type", "default"))
     if kind not in KINDS:
         near = nearest(kind[:40], KINDS) if isinstance(kind, str) else ""
         raise LabError(
-            f"config.json has rope_type = {shown(kind)}, which is not supported here{near}; allowed: {', '.join(KINDS)}"
+            f"config.json has rope_type = {format_value(kind)}, which is not supported here{near}; "
+            f"allowed: {', '.join(KINDS)}"
         )
     base_key, share_key = old
-    said = Config({base_key: config.content.get(base_key), share_key: config.content.get(share_key)} | given)
-    base = said.number("rope_theta", 1.0001, 1e12, said.number(base_key, 1.0001, 1e12, 10_000.0))
-    share = said.number("partial_rotary_factor", 0.0, 1.0, said.number(share_key, 0.0, 1.0, partial))
+    settings = Config({base_key: config.content.get(base_key), share_key: config.content.get(share_key)} | given)
+    base = settings.number("rope_theta", 1.0001, 1e12, settings.number(base_key, 1.0001, 1e12, 10_000.0))
+    share = settings.number("partial_rotary_factor", 0.0, 1.0, settings.number(share_key, 0.0, 1.0, partial))
     width = int(head_width * share)
     if width < 2 or width % 2:
         raise LabError(f"config.json turns {width} of a head's {head_width} features; allowed: even numbers from 2")
     if kind == "llama3":
-        slow, fast = said.number("low_freq_factor", 1e-6, 1e6), said.number("high_freq_factor", 1e-6, 1e6)
+        slow, fast = settings.number("low_freq_factor", 1e-6, 1e6), settings.number("high_freq_factor", 1e-6, 1e6)
         if slow >= fast:
             raise LabError(f"config.json has low_freq_factor = {slow:g}; allowed: below high_freq_factor = {fast:g}")
         longest = config.whole("max_position_embeddings", 1, LONGEST)
-        trained = said.whole("original_max_position_embeddings", 1, LONGEST, longest)
+        trained = settings.whole("original_max_position_embeddings", 1, LONGEST, longest)
         trained = config.whole("original_max_position_embeddings", 1, LONGEST, trained)  # takes precedence
-        return Rotary(base, width, said.number("factor", 1e-6, 1e6), slow, fast, trained)
-    return Rotary(base, width, said.number("factor", 1e-6, 1e6) if kind == "linear" else 1.0)
+        return Rotary(base, width, settings.number("factor", 1e-6, 1e6), slow, fast, trained)
+    return Rotary(base, width, settings.number("factor", 1e-6, 1e6) if kind == "linear" else 1.0)
 
 
 def tell_rotary(rotary: Rotary, head_width: int) -> dict[str, Any]:
     """Return the rope_parameters of a config."""
     width = rotary.width or head_width
-    told: dict[str, Any] = {"rope_type": "default", "rope_theta": rotary.base}
+    parameters: dict[str, Any] = {"rope_type": "default", "rope_theta": rotary.base}
     if width < head_width:
-        told["partial_rotary_factor"] = width / head_width
+        parameters["partial_rotary_factor"] = width / head_width
     if rotary.fast > rotary.slow:
-        told |= {"rope_type": "llama3", "factor": rotary.stretch, "original_max_position_embeddings": rotary.trained}
-        told |= {"low_freq_factor": rotary.slow, "high_freq_factor": rotary.fast}
+        parameters |= {
+            "rope_type": "llama3",
+            "factor": rotary.stretch,
+            "original_max_position_embeddings": rotary.trained,
+        }
+        parameters |= {"low_freq_factor": rotary.slow, "high_freq_factor": rotary.fast}
     elif rotary.stretch != 1:
-        told |= {"rope_type": "linear", "factor": rotary.stretch}
-    return told
+        parameters |= {"rope_type": "linear", "factor": rotary.stretch}
+    return parameters
 
 
 def their_order(rotary: Rotary, head_width: int) -> list[int]:

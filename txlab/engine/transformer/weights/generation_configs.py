@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from txlab.engine.tokenizers.json_files import read_json, shown
+from txlab.engine.tokenizers.json_files import format_value, read_json
 from txlab.engine.transformer.beam import EarlyStopping
 from txlab.engine.transformer.generation import FREE, Rules
 from txlab.engine.transformer.weights.families import Config
 from txlab.engine.transformer.weights.safetensors import CONFIG, LARGEST_CONFIG
-from txlab.errors import LabError, located
+from txlab.errors import LabError, prefix_errors
 
 GENERATION = "generation_config.json"
-MOST_BEAMS = 1000
+MOST_BEAMS = 32  # of a file: each beam has a cache of its own; --beam takes any number
 LONGEST_TEXT = 1 << 30  # tokens
 ROLES = {"start": "decoder_start_token_id", "begin": "bos_token_id", "end": "eos_token_id", "pad": "pad_token_id"}
 # Keys about how generation is computed and returned, which do not affect the text.
@@ -61,7 +61,7 @@ class Generation:
     ends: tuple[int, ...] = ()
     special: Mapping[str, int] = field(default_factory=dict)
     rules: Rules = FREE
-    said: Mapping[str, Any] = field(default_factory=dict)
+    given: Mapping[str, Any] = field(default_factory=dict)
     unknown: Mapping[str, Any] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
 
@@ -73,8 +73,8 @@ class Generation:
 
     def most(self, before: int) -> int | None:
         """Return how many tokens may follow `before` tokens (for a target, its start); None if no limit is given."""
-        new: int | None = self.said.get("max_new_tokens")
-        return max(1, self.said["max_length"] - before) if new is None and "max_length" in self.said else new
+        new: int | None = self.given.get("max_new_tokens")
+        return max(1, self.given["max_length"] - before) if new is None and "max_length" in self.given else new
 
 
 UNSAID = Generation()
@@ -112,10 +112,10 @@ def read_generation(folder: Path, config: Mapping[str, Any], vocabulary: int) ->
     if not (folder / GENERATION).exists():
         return generation_of(config, CONFIG, vocabulary)
     try:
-        with located(GENERATION):
+        with prefix_errors(GENERATION):
             content = read_json(folder / GENERATION, LARGEST_CONFIG)
         if not isinstance(content, dict):
-            raise LabError(f"{GENERATION} must be an object, not {shown(content)}")
+            raise LabError(f"{GENERATION} must be an object, not {format_value(content)}")
     except LabError as error:
         return Generation(GENERATION, refused={"": str(error)})
     return generation_of(content, GENERATION, vocabulary)
@@ -144,7 +144,7 @@ def generation_of(content: Mapping[str, Any], file: str, vocabulary: int) -> Gen
         ends=tuple(token for token in ends if 0 <= token < vocabulary),
         special={role: token for role, token in special.items() if token is not None},
         rules=rules_of(values, ends, vocabulary),
-        said={key: value for key, value in values.items() if key in (there | brought) - set(refused)},
+        given={key: value for key, value in values.items() if key in (there | brought) - set(refused)},
         unknown={
             key: content[key]
             for key in sorted(others)
@@ -170,28 +170,28 @@ def rules_of(values: Mapping[str, Any], ends: list[int], vocabulary: int) -> Rul
     )
 
 
-def early_stopping(said: Config) -> EarlyStopping:
-    given = said.content.get("early_stopping")
+def early_stopping(config: Config) -> EarlyStopping:
+    given = config.content.get("early_stopping")
     if given is None or given is False:
         return False
     if given is True or given == "never":
         return given  # type: ignore[no-any-return]
-    raise LabError(f'{said.file} has early_stopping = {shown(given)}; allowed: true, false, "never"')
+    raise LabError(f'{config.file} has early_stopping = {format_value(given)}; allowed: true, false, "never"')
 
 
-def ids(said: Config, key: str, low: int | None = None, below: int | None = None) -> list[int]:
+def ids(config: Config, key: str, low: int | None = None, below: int | None = None) -> list[int]:
     """Return one id or several as a list; empty for null. Without bounds any number may stand for no token."""
-    given = said.content.get(key)
-    found = [] if given is None else given if isinstance(given, list) else [given]
-    if not all(type(token) is int and (low is None or low <= token < (below or math.inf)) for token in found):
+    given = config.content.get(key)
+    tokens = [] if given is None else given if isinstance(given, list) else [given]
+    if not all(type(token) is int and (low is None or low <= token < (below or math.inf)) for token in tokens):
         allowed = "ids" if low is None else f"ids from {low} on" if below is None else f"ids from {low} to {below - 1}"
-        raise LabError(f"{said.file} has {key} = {shown(given)}; allowed: {allowed}")
-    return found
+        raise LabError(f"{config.file} has {key} = {format_value(given)}; allowed: {allowed}")
+    return tokens
 
 
-def rows(said: Config, key: str) -> list[list[int]]:
+def rows(config: Config, key: str) -> list[list[int]]:
     """Return lists of ids."""
-    given = said.content.get(key) or []
+    given = config.content.get(key) or []
     if not isinstance(given, list) or not all(isinstance(row, list) and row for row in given):
-        raise LabError(f"{said.file} has {key} = {shown(given)}; allowed: rows of ids, such as [[5], [7, 3]]")
-    return [ids(Config({key: row}, said.file), key, 0) for row in given]
+        raise LabError(f"{config.file} has {key} = {format_value(given)}; allowed: rows of ids, such as [[5], [7, 3]]")
+    return [ids(Config({key: row}, config.file), key, 0) for row in given]

@@ -9,7 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 from txlab.engine.transformer.gpt import GPT, GPTShape
-from txlab.engine.transformer.weights.families import WIDEST, Config, Family, WeightMap, only, read_fields, told_fields
+from txlab.engine.transformer.weights.families import (
+    WIDEST,
+    Config,
+    Family,
+    WeightMap,
+    format_fields,
+    only,
+    read_fields,
+)
 
 # Stored name → ours, within a block; the maps are Conv1D, the norms are not.
 MAPS = {
@@ -45,18 +53,18 @@ def describe(config: Config) -> GPTShape:
 
 
 def tell(shape: GPTShape) -> dict[str, Any]:
-    """Return the config.json of a GPT with learned positions and sequential pre-LN blocks; missing biases are zeros."""
+    """Return the config.json of a GPT with learnt positions and sequential pre-LN blocks; missing biases are zeros."""
     only("GPT-2", ("edges", shape.edges, ()))
     only("GPT-2", ("positions", shape.positions, "learned"), ("norm", shape.norm, "pre"))
     only("GPT-2", ("block", shape.block, "sequential"), ("normalisation", shape.normalisation, "layer"))
     only("GPT-2", ("gated", shape.gated, False), ("kv_heads", shape.groups, shape.heads))
     only("GPT-2", ("heads × head_dim", shape.across, shape.width))
     dropouts = {"embd_pdrop": "dropout", "attn_pdrop": "dropout"}
-    return {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2"} | told_fields(shape, KEYS | dropouts)
+    return {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2"} | format_fields(shape, KEYS | dropouts)
 
 
 def pieces(shape: GPTShape) -> list[WeightMap]:
-    found = [
+    maps = [
         WeightMap("transformer.wte.weight", "embed.weight"),
         WeightMap("transformer.wpe.weight", "positions.weight"),
         WeightMap("transformer.ln_f.weight", "final_norm.weight"),
@@ -66,11 +74,11 @@ def pieces(shape: GPTShape) -> list[WeightMap]:
         for names, turned in ((MAPS, True), (NORMS, False)):
             for theirs, ours in names.items():
                 at, here = f"transformer.h.{layer}.{theirs}", f"blocks.{layer}.{ours}"
-                found += [
+                maps += [
                     WeightMap(f"{at}.weight", f"{here}.weight", turned=turned),
                     WeightMap(f"{at}.bias", f"{here}.bias"),
                 ]
-    return found if shape.tied else [*found, WeightMap("lm_head.weight", "unembed.weight")]
+    return maps if shape.tied else [*maps, WeightMap("lm_head.weight", "unembed.weight")]
 
 
 def canonical(name: str) -> str:

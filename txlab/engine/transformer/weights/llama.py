@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from txlab.engine.transformer.blocks import biased
+from txlab.engine.transformer.blocks import has_bias
 from txlab.engine.transformer.gpt import GPT, GPTShape
 from txlab.engine.transformer.weights.families import (
     LONGEST,
@@ -18,13 +18,13 @@ from txlab.engine.transformer.weights.families import (
     Config,
     Family,
     WeightMap,
+    format_fields,
     only,
     read_fields,
     read_rotary,
     tell_rotary,
     their_order,
     their_rows,
-    told_fields,
 )
 from txlab.errors import LabError
 
@@ -52,16 +52,16 @@ NORMS = {"input_layernorm": "attention_norm", "post_attention_layernorm": "feed_
 @dataclass(frozen=True)
 class Dialect:
     """The defaults of absent keys: `kv_heads` 0 = as many as heads; `window` 0 = none. `switched`: the windows are off
-    unless config.json says otherwise, and it says in which layers they are. `said` are the keys that enable biases, by
+    unless config.json says otherwise, and it names their layers. `bias_keys` are the keys that enable biases, by
     the kind of bias; None = it always has one."""
 
     kv_heads: int
     window: int
-    said: dict[str, str | None]
+    bias_keys: dict[str, str | None]
     switched: bool = False
 
     def biases(self, config: Config) -> tuple[str, ...]:
-        return tuple(kind for kind, key in self.said.items() if key is None or config.flag(key, False))
+        return tuple(kind for kind, key in self.bias_keys.items() if key is None or config.flag(key, False))
 
     def window_of(self, config: Config) -> int:
         """Return how many positions a position can see; LONGEST if there is no limit."""
@@ -121,17 +121,17 @@ def tell(shape: GPTShape) -> dict[str, Any]:
     only("Llama", ("normalisation", shape.normalisation, "rms"))
     only("Llama", ("width % heads", shape.width % shape.heads, 0))
     only("Llama", ("rotary width", shape.rotary.width or shape.head_width, shape.head_width))
-    qkv, out, feed_forward = (biased(shape.bias, part) for part in ("qkv", "out", "feed_forward"))
-    told: dict[str, Any] = {"architectures": ["LlamaForCausalLM"], "model_type": "llama"}
-    told |= told_fields(shape, KEYS | {"num_attention_heads": "heads", "num_key_value_heads": "groups"})
-    told |= {"head_dim": shape.head_width, "rope_parameters": tell_rotary(shape.rotary, shape.head_width)}
+    qkv, out, feed_forward = (has_bias(shape.bias, part) for part in ("qkv", "out", "feed_forward"))
+    content: dict[str, Any] = {"architectures": ["LlamaForCausalLM"], "model_type": "llama"}
+    content |= format_fields(shape, KEYS | {"num_attention_heads": "heads", "num_key_value_heads": "groups"})
+    content |= {"head_dim": shape.head_width, "rope_parameters": tell_rotary(shape.rotary, shape.head_width)}
     if qkv and not out and not feed_forward:
-        return told | {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2"}
-    return told | {"attention_bias": qkv or out, "mlp_bias": feed_forward}
+        return content | {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2"}
+    return content | {"attention_bias": qkv or out, "mlp_bias": feed_forward}
 
 
 def pieces(shape: GPTShape) -> list[WeightMap]:
-    found = [
+    maps = [
         WeightMap("model.embed_tokens.weight", "embed.weight"),
         WeightMap("model.norm.weight", "final_norm.weight"),
     ]
@@ -143,25 +143,25 @@ def pieces(shape: GPTShape) -> list[WeightMap]:
         "k_proj": their_rows(shape.groups, K, order, keys),
         "v_proj": range(values, values + shape.groups * K),
     }
-    attention = biased(shape.bias, "qkv"), biased(shape.bias, "out")
-    # Llama's config switches the biases of all four attention maps at once.
-    has = {"qkv": any(attention), "out": attention[1] or (attention[0] and biased(shape.bias, "feed_forward"))}
-    has["feed_forward"] = biased(shape.bias, "feed_forward")
+    attention = has_bias(shape.bias, "qkv"), has_bias(shape.bias, "out")
+    # Llama's config switches the biases of all four attention maps together.
+    has = {"qkv": any(attention), "out": attention[1] or (attention[0] and has_bias(shape.bias, "feed_forward"))}
+    has["feed_forward"] = has_bias(shape.bias, "feed_forward")
     for layer in range(shape.layers):
         at, here = f"model.layers.{layer}", f"blocks.{layer}"
-        found += [WeightMap(f"{at}.{theirs}.weight", f"{here}.{ours}.weight") for theirs, ours in NORMS.items()]
+        maps += [WeightMap(f"{at}.{theirs}.weight", f"{here}.{ours}.weight") for theirs, ours in NORMS.items()]
         for kind in ("weight", "bias"):
             if kind == "weight" or has["qkv"]:
-                found += [
+                maps += [
                     WeightMap(f"{at}.self_attn.{name}.{kind}", f"{here}.attention.qkv_proj.{kind}", part)
                     for name, part in rows.items()
                 ]
-            found += [
+            maps += [
                 WeightMap(f"{at}.{theirs}.{kind}", f"{here}.{ours}.{kind}")
                 for theirs, (ours, part) in MAPS.items()
                 if kind == "weight" or has[part]
             ]
-    return found if shape.tied else [*found, WeightMap("lm_head.weight", "unembed.weight")]
+    return maps if shape.tied else [*maps, WeightMap("lm_head.weight", "unembed.weight")]
 
 
 def canonical(name: str) -> str:

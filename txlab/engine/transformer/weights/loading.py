@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from txlab.engine.tokenizers.json_files import shown
+from txlab.engine.tokenizers.json_files import format_value
 from txlab.engine.transformer.encoder_decoder import EncoderDecoderShape
 from txlab.engine.transformer.positions import rotary_angles, sinusoids
 from txlab.engine.transformer.weights.bert import BERT, DISTILBERT, ROBERTA, ROBERTA_PRE
@@ -96,15 +96,15 @@ def load_model(folder: Path | str, dtype: torch.dtype = torch.float32, device: s
         raise LabError(f"models are read in float32 or float64, not {dtype}")
     path = Path(folder)
     try:
-        found = read_folder(path)
-        family = family_of(found.config)
-        config = Config(found.config)
-        places = {family.canonical(name): place for name, place in found.places.items()}
+        stored = read_folder(path)
+        family = family_of(stored.config)
+        config = Config(stored.config)
+        places = {family.canonical(name): place for name, place in stored.places.items()}
         shape = family.settle(family.describe(config), partial(repeats, places))
-        checked = check(found, family, shape, dtype)
+        checked = check(stored, family, shape, dtype)
         tokenizers = folder_tokenizers(path, family.kind)
         vocabulary = vocabulary_sizes(shape)[-1]
-        generation = UNSAID if family.kind == "bert" else read_generation(path, found.config, vocabulary)
+        generation = UNSAID if family.kind == "bert" else read_generation(path, stored.config, vocabulary)
         special = tokenizers.special | special_tokens(family, config, vocabulary)
         special |= {role: token for role, token in generation.special.items() if role in family.special}
         if family.kind == "bert":  # the tokenizer names them; RoBERTa's config may have only defaults
@@ -115,14 +115,14 @@ def load_model(folder: Path | str, dtype: torch.dtype = torch.float32, device: s
         raise LabError(f"model folder {str(path)!r}: {error}") from None
     except OSError as error:  # a folder without read permission
         raise LabError(f"model folder {str(path)!r}: it cannot be read: {error.strerror or error}") from None
-    architectures = found.config.get("architectures")
+    architectures = stored.config.get("architectures")
     facts: dict[str, Any] = {
-        "model_type": found.config["model_type"],
+        "model_type": stored.config["model_type"],
         "family": family.name,
         "architecture": str(architectures[0])[:80] if isinstance(architectures, list) and architectures else "",
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "stored": ", ".join(sorted({checked.places[piece.theirs].dtype for piece in checked.pieces})),
-        "files": found.files,
+        "files": stored.files,
         "left_out": checked.left_out,
     }
     if checked.absent:
@@ -147,7 +147,7 @@ def family_of(config: Mapping[str, Any]) -> Family:
     if not isinstance(given, str) or given not in FAMILIES:
         near = nearest(given[:40], FAMILIES) if isinstance(given, str) else ""
         raise LabError(
-            f"config.json has model_type = {shown(given)}, an architecture that is not supported here{near}; "
+            f"config.json has model_type = {format_value(given)}, an architecture that is not supported here{near}; "
             f"known: {', '.join(FAMILIES)}"
         )
     return FAMILIES[given]
@@ -155,8 +155,8 @@ def family_of(config: Mapping[str, Any]) -> Family:
 
 def special_tokens(family: Family, config: Config, vocabulary: int) -> dict[str, int]:
     """Return role → id of the special tokens that config.json specifies."""
-    found = {ours: config.token_id(theirs, vocabulary) for ours, theirs in family.special.items()}
-    return {role: token for role, token in found.items() if token is not None}
+    ids = {ours: config.token_id(theirs, vocabulary) for ours, theirs in family.special.items()}
+    return {role: token for role, token in ids.items() if token is not None}
 
 
 def repeats(places: Mapping[str, TensorLocation], name: str, other: str) -> bool:
@@ -198,7 +198,7 @@ def check(folder: ModelFolder, family: Family, shape: Any, dtype: torch.dtype) -
     places: dict[str, TensorLocation] = {}
     for name, place in folder.places.items():
         if family.canonical(name) in places:
-            raise LabError(f"the tensor {shown(name)} is there twice, under an old name and today's")
+            raise LabError(f"the tensor {format_value(name)} is there twice, under an old name and today's")
         places[family.canonical(name)] = place
     wanted = family.pieces(shape)
     absent = [piece for piece in wanted if family.optional and re.fullmatch(family.optional, piece.theirs)]
@@ -216,8 +216,12 @@ def check(folder: ModelFolder, family: Family, shape: Any, dtype: torch.dtype) -
         if any(re.fullmatch(pattern, name) for pattern in family.elsewhere):
             left_out.append(name)
         elif not any(re.fullmatch(pattern, name) for pattern in family.harmless):
-            raise LabError(f"the weights have the tensor {shown(name)}, which this {family.name} has no place for")
-    ours_of = named(unallocated(family, shape))  # all tensors are present, so the size claimed by the config is real
+            raise LabError(
+                f"the weights have the tensor {format_value(name)}, which this {family.name} has no place for"
+            )
+    ours_of = tensors_by_name(
+        build_unallocated(family, shape)
+    )  # all tensors are present, so the size claimed by the config is real
     for theirs, needed in [
         *((piece.theirs, piece.shape(ours_of[piece.ours])) for piece in pieces),
         *((theirs, tuple(ours_of[ours].shape)) for theirs, ours in copies),
@@ -257,13 +261,13 @@ class Unfilled(TorchFunctionMode):
         return call(*arguments, **(keywords or {}))
 
 
-def unallocated(family: Family, shape: Any) -> Model:
+def build_unallocated(family: Family, shape: Any) -> Model:
     """Return the model with shapes but without memory."""
     with torch.device("meta"), Unfilled():
         return family.build(shape)
 
 
-def named(model: nn.Module) -> dict[str, Tensor]:
+def tensors_by_name(model: nn.Module) -> dict[str, Tensor]:
     """Return parameters and computed buffers by name."""
     return dict(model.named_parameters()) | dict(model.named_buffers())
 
@@ -271,7 +275,7 @@ def named(model: nn.Module) -> dict[str, Tensor]:
 @torch.no_grad()
 def fill(checked: Checked, family: Family, shape: Any, dtype: torch.dtype) -> Model:
     """Allocate the model and read every tensor into its place; LabError for values that are not finite."""
-    model = unallocated(family, shape)
+    model = build_unallocated(family, shape)
     try:
         for module in model.modules():
             for name, parameter in list(module.named_parameters(recurse=False)):
@@ -279,7 +283,7 @@ def fill(checked: Checked, family: Family, shape: Any, dtype: torch.dtype) -> Mo
     except (RuntimeError, MemoryError):
         raise LabError("there is not enough memory for the model") from None
     compute_tables(model, shape, dtype)
-    ours_of = named(model)
+    ours_of = tensors_by_name(model)
     for piece in checked.pieces:
         read_into(piece, checked.places[piece.theirs], ours_of[piece.ours])
     for piece in checked.absent:

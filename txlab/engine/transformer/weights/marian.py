@@ -21,9 +21,9 @@ from txlab.engine.transformer.weights.families import (
     Config,
     Family,
     WeightMap,
+    format_fields,
     only,
     third,
-    told_fields,
 )
 from txlab.errors import LabError
 
@@ -78,17 +78,17 @@ NEVER = -1e9  # the bias of a token that does not exist
 
 def describe(config: Config) -> EncoderDecoderShape:
     config.must_be(ONLY)
-    return described(config)
+    return read_shape(config)
 
 
 def describe_pegasus(config: Config) -> EncoderDecoderShape:
     config.must_be(ONLY | PRE)
     if "decoder_vocab_size" in config:
         config.must_be({"decoder_vocab_size": config.tokens("vocab_size")})
-    return replace(described(config), norm="pre", shared=config.flag("tie_word_embeddings", True))
+    return replace(read_shape(config), norm="pre", shared=config.flag("tie_word_embeddings", True))
 
 
-def described(config: Config) -> EncoderDecoderShape:
+def read_shape(config: Config) -> EncoderDecoderShape:
     width = config.whole("d_model", 1, WIDEST)
     if width % 2:
         raise LabError(f"config.json has d_model = {width}; allowed: even numbers, of which half are sines")
@@ -126,7 +126,7 @@ def described(config: Config) -> EncoderDecoderShape:
 def tell(shape: EncoderDecoderShape) -> dict[str, Any]:
     """Return the config.json of an encoder–decoder with post-LN blocks and sinusoids, in either order (`in_halves`)."""
     only("Marian", ("norm", shape.norm, "post"))
-    return told(shape) | {
+    return write_config(shape) | {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
         "vocab_size": shape.source_vocabulary,
@@ -139,7 +139,7 @@ def tell(shape: EncoderDecoderShape) -> dict[str, Any]:
 def tell_pegasus(shape: EncoderDecoderShape) -> dict[str, Any]:
     """Return the same with pre-LN blocks; its three tables are all shared or all separate."""
     only("Pegasus", ("norm", shape.norm, "pre"))
-    return told(shape) | {
+    return write_config(shape) | {
         "architectures": ["PegasusForConditionalGeneration"],
         "model_type": "pegasus",
         "vocab_size": max(shape.source_vocabulary, shape.target_vocabulary),
@@ -147,32 +147,32 @@ def tell_pegasus(shape: EncoderDecoderShape) -> dict[str, Any]:
     }
 
 
-def told(shape: EncoderDecoderShape) -> dict[str, Any]:
+def write_config(shape: EncoderDecoderShape) -> dict[str, Any]:
     only("Marian", ("positions", shape.positions, "sinusoidal"), ("epsilon", shape.epsilon, 1e-5))
     only("Marian", ("width % 2", shape.width % 2, 0))
-    return {"is_encoder_decoder": True} | told_fields(shape, KEYS)
+    return {"is_encoder_decoder": True} | format_fields(shape, KEYS)
 
 
 def in_halves(shape: EncoderDecoderShape) -> list[int] | None:
     """Return the order of the D features that puts all sines first; None if they already are.
 
-    Nothing in such a model depends on the order of the residual stream's features, as long as everything that reads or
-    writes it agrees, so a model with interleaved sinusoids is a Marian model with its features in this order.
+    Nothing in such a model depends on the order of the residual stream's features, as long as all readers and writers
+    agree, so a model with interleaved sinusoids is a Marian model with its features in this order.
     """
     return None if shape.half_sinusoids else [*range(0, shape.width, 2), *range(1, shape.width, 2)]
 
 
 def pieces(shape: EncoderDecoderShape) -> list[WeightMap]:
     if shape.shared:
-        found = [("model.shared.weight", "embed_target.weight")]
+        pairs = [("model.shared.weight", "embed_target.weight")]
     else:
-        found = [
+        pairs = [
             ("model.encoder.embed_tokens.weight", "embed_source.weight"),
             ("model.decoder.embed_tokens.weight", "embed_target.weight"),
         ]
     if not shape.tied:
-        found.append(("lm_head.weight", "unembed.weight"))
-    made = [WeightMap(theirs, ours, stream=STREAM[ours]) for theirs, ours in found]
+        pairs.append(("lm_head.weight", "unembed.weight"))
+    made = [WeightMap(theirs, ours, stream=STREAM[ours]) for theirs, ours in pairs]
     made.append(WeightMap("final_logits_bias", "unembed_bias", row=True))
     for side, layers in (("encoder", shape.encoder_layers), ("decoder", shape.decoder_layers)):
         if shape.norm == "pre":
@@ -206,7 +206,7 @@ def block(at: str, here: str, width: int, crosses: bool) -> list[WeightMap]:
     return made
 
 
-def settled(shape: EncoderDecoderShape, repeats: Callable[[str, str], bool]) -> EncoderDecoderShape:
+def settle(shape: EncoderDecoderShape, repeats: Callable[[str, str], bool]) -> EncoderDecoderShape:
     """transformers ties all tables or none: if the unembedding is separate, source and target may be separate too."""
     if not shape.shared or shape.tied:
         return shape
@@ -221,7 +221,7 @@ def copies(shape: EncoderDecoderShape) -> list[tuple[str, str]]:
     return tables + [(f"model.{side}.embed_positions.weight", "position_table") for side in ("encoder", "decoder")]
 
 
-def repeated(shape: EncoderDecoderShape) -> list[WeightMap]:
+def repeat_maps(shape: EncoderDecoderShape) -> list[WeightMap]:
     """transformers ties all tables or none: if the unembedding is separate, the shared table is written three times."""
     if not shape.shared or shape.tied:
         return []
@@ -229,14 +229,14 @@ def repeated(shape: EncoderDecoderShape) -> list[WeightMap]:
     return [WeightMap(f"model.{side}.embed_tokens.weight", "embed_target.weight", stream=(1,)) for side in sides]
 
 
-def repeated_pegasus(shape: EncoderDecoderShape) -> list[WeightMap]:
+def repeat_maps_of_pegasus(shape: EncoderDecoderShape) -> list[WeightMap]:
     """Pegasus expects stored sinusoids, and separate tables are written as four, of which `shared` is unused."""
     waves = [f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder")]
-    told = [WeightMap(name, "position_table", stream=(1,)) for name in waves]
+    maps = [WeightMap(name, "position_table", stream=(1,)) for name in waves]
     if shape.shared:
-        return told + repeated(shape)
+        return maps + repeat_maps(shape)
     names = ["model.shared.weight", *(["lm_head.weight"] if shape.tied else [])]
-    return told + [WeightMap(name, "embed_target.weight", stream=(1,)) for name in names]
+    return maps + [WeightMap(name, "embed_target.weight", stream=(1,)) for name in names]
 
 
 def canonical(name: str) -> str:
@@ -252,12 +252,12 @@ MARIAN = Family(
     canonical=canonical,
     pieces=pieces,
     copies=copies,
-    settle=settled,
+    settle=settle,
     harmless=(r"model\.shared\.weight",),
-    repeated=repeated,
+    repeated=repeat_maps,
     optional=r"final_logits_bias",
     without="the weights have no bias of the logits, so it is 0",
     special={"start": "decoder_start_token_id", "end": "eos_token_id", "pad": "pad_token_id", "begin": "bos_token_id"},
 )
 
-PEGASUS = replace(MARIAN, name="Pegasus", describe=describe_pegasus, tell=tell_pegasus, repeated=repeated_pegasus)
+PEGASUS = replace(MARIAN, name="Pegasus", describe=describe_pegasus, tell=tell_pegasus, repeated=repeat_maps_of_pegasus)

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from txlab.engine.transformer.blocks import biased
+from txlab.engine.transformer.blocks import has_bias
 from txlab.engine.transformer.gpt import GPT, GPTShape
 from txlab.engine.transformer.weights.families import (
     Config,
     Family,
     WeightMap,
+    format_fields,
     only,
     read_fields,
     read_rotary,
     tell_rotary,
     their_order,
-    told_fields,
 )
 
 NAMES = {
@@ -64,21 +64,21 @@ def tell(shape: GPTShape) -> dict[str, Any]:
     only("GPT-NeoX", ("normalisation", shape.normalisation, "layer"), ("gated", shape.gated, False))
     only("GPT-NeoX", ("kv_heads", shape.groups, shape.heads), ("heads × head_dim", shape.across, shape.width))
     turned = {"partial_rotary_factor": 1.0} | tell_rotary(shape.rotary, shape.head_width)  # the default would be .25
-    told: dict[str, Any] = {
+    content: dict[str, Any] = {
         "architectures": ["GPTNeoXForCausalLM"],
         "model_type": "gpt_neox",
         "rope_parameters": turned,
     }
-    told |= {"use_parallel_residual": shape.block == "parallel", "attention_bias": attention_bias(shape)}
-    return told | told_fields(shape, KEYS | {"attention_dropout": "dropout"})
+    content |= {"use_parallel_residual": shape.block == "parallel", "attention_bias": attention_bias(shape)}
+    return content | format_fields(shape, KEYS | {"attention_dropout": "dropout"})
 
 
 def attention_bias(shape: GPTShape) -> bool:
-    return biased(shape.bias, "qkv") or biased(shape.bias, "out")
+    return has_bias(shape.bias, "qkv") or has_bias(shape.bias, "out")
 
 
 def pieces(shape: GPTShape) -> list[WeightMap]:
-    found = [
+    maps = [
         WeightMap("gpt_neox.embed_in.weight", "embed.weight"),
         WeightMap("gpt_neox.final_layer_norm.weight", "final_norm.weight"),
         WeightMap("gpt_neox.final_layer_norm.bias", "final_norm.bias"),
@@ -94,8 +94,8 @@ def pieces(shape: GPTShape) -> list[WeightMap]:
                 if kind == "bias" and theirs.startswith("attention.") and not attention_bias(shape):
                     continue
                 at, here = f"gpt_neox.layers.{layer}.{theirs}.{kind}", f"blocks.{layer}.{ours}.{kind}"
-                found.append(WeightMap(at, here, fused) if ours == "attention.qkv_proj" else WeightMap(at, here))
-    return found if shape.tied else [*found, WeightMap("lm_head.weight", "unembed.weight")]
+                maps.append(WeightMap(at, here, fused) if ours == "attention.qkv_proj" else WeightMap(at, here))
+    return maps if shape.tied else [*maps, WeightMap("lm_head.weight", "unembed.weight")]
 
 
 def canonical(name: str) -> str:

@@ -1,9 +1,9 @@
 """A model folder from elsewhere: its config.json, and the tensors of its safetensors files, whole or in shards.
 
-The folder is not trusted. Files that it names must lie inside it; only safetensors are read, because a pickle can run
+The folder is not trusted. Files that it names must be inside it; only safetensors are read, because a pickle can run
 code. Everything in a header is checked against the size of the file before use, and reading the header allocates
-nothing else; at most one block of 16 MiB is in memory besides the model. The format: 8 bytes, the length N of the
-header, little-endian; N bytes of JSON, name → {"dtype", "shape", "data_offsets"}; then the tensors' bytes, without
+nothing else; at most one block of 16 MiB is in memory in addition to the model. The format: 8 bytes, the length N of
+the header, little-endian; N bytes of JSON, name → {"dtype", "shape", "data_offsets"}; then the tensors' bytes, without
 holes or overlaps. Source: Hugging Face, safetensors, README "Format".
 """
 
@@ -20,14 +20,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from txlab.engine.tokenizers.json_files import parse_json, read_json, shown
-from txlab.errors import LabError, located, nearest
+from txlab.engine.tokenizers.json_files import format_value, parse_json, read_json
+from txlab.errors import LabError, nearest, prefix_errors
 from txlab.files import open_regular
 
 LARGEST_HEAD = 32 << 20  # of all files of a folder; GPT-2's has 14 kB; a model of 100 000 tensors would need 15 MB
 MOST_TENSORS = 100_000  # in a folder; a GPT of 1024 layers has 16 000
 MOST_VALUES = 10 * MOST_TENSORS  # in a header: two or three of a shape, and seven more of each tensor
-LARGEST_SIZE = 1 << 48  # of one dimension and of one tensor: no file system holds more
+LARGEST_SIZE = 1 << 48  # of one dimension and of one tensor: beyond the limits of any file system
 
 DTYPES: dict[str, torch.dtype] = {
     "F64": torch.float64,
@@ -67,7 +67,7 @@ def read_head(path: Path, largest: int = LARGEST_HEAD, most: int = MOST_TENSORS)
             if status.st_size < 8 or length > status.st_size - 8:
                 raise LabError(
                     f"it is cut off or not a safetensors file: it has {status.st_size:,} bytes, and its first 8 say "
-                    f"that {shown(length)} bytes of header follow"
+                    f"that {format_value(length)} bytes of header follow"
                 )
             if length > largest:
                 raise LabError(f"the headers of the weights are larger than {LARGEST_HEAD >> 20} MiB")
@@ -76,10 +76,10 @@ def read_head(path: Path, largest: int = LARGEST_HEAD, most: int = MOST_TENSORS)
         raise LabError(f"it cannot be read: {error.strerror or error}") from None
     if len(head) < length:
         raise LabError("it was cut off while it was read")
-    with located("its header"):
+    with prefix_errors("its header"):
         content = parse_json(head, MOST_VALUES)
     if not isinstance(content, dict):
-        raise LabError(f"its header must be an object, not {shown(content)}")
+        raise LabError(f"its header must be an object, not {format_value(content)}")
     content.pop("__metadata__", None)
     if len(content) > most:
         raise LabError(f"the weights have more than {MOST_TENSORS:,} tensors")
@@ -89,36 +89,36 @@ def read_head(path: Path, largest: int = LARGEST_HEAD, most: int = MOST_TENSORS)
     for name, place in sorted(places.items(), key=lambda entry: (entry[1].start, entry[1].size)):
         if place.start != end:
             how = "overlaps the one before it" if place.start < end else "leaves a hole before it"
-            raise LabError(f"the tensor {shown(name)} {how}")
+            raise LabError(f"the tensor {format_value(name)} {how}")
         end += place.size
     if end != status.st_size:
-        raise LabError(f"{status.st_size - end:,} bytes at its end belong to no tensor")
+        raise LabError(f"{status.st_size - end:,} bytes at its end are not part of any tensor")
     return places
 
 
 def place_of(path: Path, name: str, entry: Any, start: int, file_size: int) -> TensorLocation:
     """Validate one header entry by itself: known dtype, shape, matching number of bytes, inside the file."""
-    what = f"the tensor {shown(name)}"
+    what = f"the tensor {format_value(name)}"
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
         raise LabError(f"{what} must have dtype, shape and data_offsets, and no more")
     dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     if not isinstance(dtype, str) or dtype not in DTYPES:
         raise LabError(
-            f"{what} has the dtype {shown(dtype)}, which is not read{nearest(str(dtype)[:20], DTYPES)}; "
+            f"{what} has the dtype {format_value(dtype)}, which is not read{nearest(str(dtype)[:20], DTYPES)}; "
             f"allowed: {', '.join(DTYPES)}"
         )
     if not (isinstance(shape, list) and len(shape) <= 8 and all(type(n) is int for n in shape)):
-        raise LabError(f"{what} has the shape {shown(shape)}, which is not a list of at most 8 whole numbers")
+        raise LabError(f"{what} has the shape {format_value(shape)}, which is not a list of at most 8 whole numbers")
     if any(not 0 <= n < LARGEST_SIZE for n in shape):
-        raise LabError(f"{what} has the shape {shown(shape)}, of which one number is out of bounds")
+        raise LabError(f"{what} has the shape {format_value(shape)}, of which one number is out of bounds")
     if not (isinstance(offsets, list) and len(offsets) == 2 and all(type(n) is int for n in offsets)):
-        raise LabError(f"{what} has the data_offsets {shown(offsets)}, which are not two whole numbers")
+        raise LabError(f"{what} has the data_offsets {format_value(offsets)}, which are not two whole numbers")
     begin, end = offsets
     size = prod(shape) * DTYPES[dtype].itemsize
     if not 0 <= begin <= end or end - begin != size:
         raise LabError(
-            f"{what} is {dtype} of shape {shown(shape)}, which are {size:,} bytes, "
-            f"and its data_offsets are {shown(offsets)}"
+            f"{what} is {dtype} of shape {format_value(shape)}, which are {size:,} bytes, "
+            f"and its data_offsets are {format_value(offsets)}"
         )
     if start + end > file_size:
         raise LabError(
@@ -156,10 +156,10 @@ def read_folder(path: Path) -> ModelFolder:
         raise LabError(f"it cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if not (path / CONFIG).exists():
         raise LabError(f"it has no {CONFIG}, which says what kind of model it is")
-    with located(CONFIG):
+    with prefix_errors(CONFIG):
         config = read_json(path / CONFIG, LARGEST_CONFIG)
     if not isinstance(config, dict):
-        raise LabError(f"{CONFIG} must be an object, not {shown(config)}")
+        raise LabError(f"{CONFIG} must be an object, not {format_value(config)}")
     return ModelFolder(path, config, places_of(path))
 
 
@@ -169,14 +169,14 @@ def places_of(path: Path) -> dict[str, TensorLocation]:
         return head_of(path / WEIGHTS)
     if (path / INDEX).exists():
         try:
-            return sharded(path)
+            return locate_in_shards(path)
         except LabError as error:
             raise LabError(str(error) if ".safetensors: " in str(error) else f"{INDEX}: {error}") from None
-    found = sorted(file.name for file in path.glob("*.safetensors"))
-    if len(found) == 1:
-        return head_of(path / found[0])
-    if found:
-        raise LabError(f"it has several *.safetensors and no {INDEX} that says what is where: {shown(found)}")
+    files = sorted(file.name for file in path.glob("*.safetensors"))
+    if len(files) == 1:
+        return head_of(path / files[0])
+    if files:
+        raise LabError(f"it has several *.safetensors and no {INDEX} that says what is where: {format_value(files)}")
     if pickled := sorted(file.name for file in path.glob("*.bin")) + sorted(file.name for file in path.glob("*.pt*")):
         raise LabError(
             f"its weights are in {pickled[0][:60]}, a pickle, which can run code when it is read; "
@@ -186,11 +186,11 @@ def places_of(path: Path) -> dict[str, TensorLocation]:
 
 
 def head_of(file: Path, largest: int = LARGEST_HEAD, most: int = MOST_TENSORS) -> dict[str, TensorLocation]:
-    with located(file.name):
+    with prefix_errors(file.name):
         return read_head(file, largest, most)
 
 
-def sharded(path: Path) -> dict[str, TensorLocation]:
+def locate_in_shards(path: Path) -> dict[str, TensorLocation]:
     """Locate the tensors of all shards: each in the shard that the index names, none twice."""
     content = read_json(path / INDEX, LARGEST_INDEX, 2 * MOST_TENSORS)
     where = content.get("weight_map") if isinstance(content, dict) else None
@@ -202,21 +202,23 @@ def sharded(path: Path) -> dict[str, TensorLocation]:
     places: dict[str, TensorLocation] = {}
     for name in files:
         if not name.endswith(".safetensors") or name.startswith(".") or set(name) & set("/\\:\0"):
-            raise LabError(f"{shown(name)} is not the name of a *.safetensors file in this folder")
+            raise LabError(f"{format_value(name)} is not the name of a *.safetensors file in this folder")
         if not (path / name).exists():
-            raise LabError(f"the file {shown(name)} is not in the folder")
+            raise LabError(f"the file {format_value(name)} is not in the folder")
     left = LARGEST_HEAD
     for name in files:
         here = head_of(path / name, left, MOST_TENSORS - len(places))
         left -= min((place.start for place in here.values()), default=(path / name).stat().st_size)
         for tensor, place in here.items():
             if tensor in places:
-                raise LabError(f"the tensor {shown(tensor)} is in {places[tensor].file.name} and in {name}")
+                raise LabError(f"the tensor {format_value(tensor)} is in {places[tensor].file.name} and in {name}")
             if where.get(tensor, name) != name:
-                raise LabError(f"the tensor {shown(tensor)} is in {name}, not in {shown(where[tensor])} as it says")
+                raise LabError(
+                    f"the tensor {format_value(tensor)} is in {name}, not in {format_value(where[tensor])} as it says"
+                )
             places[tensor] = place
     if missing := sorted(set(where) - set(places)):
-        raise LabError(f"the tensor {shown(missing[0])} is not in {shown(where[missing[0]])} as it says")
+        raise LabError(f"the tensor {format_value(missing[0])} is not in {format_value(where[missing[0]])} as it says")
     return places
 
 

@@ -125,13 +125,13 @@ def pieces_of(model: Model, family: Family) -> list[tuple[WeightMap, Tensor]]:
     if family is not PEGASUS:
         return made
     rows = max(vocabulary_sizes(model.shape))
-    return [(piece, widened(tensor, rows) if piece.ours in TABLES else tensor) for piece, tensor in made]
+    return [(piece, widen(tensor, rows) if piece.ours in TABLES else tensor) for piece, tensor in made]
 
 
 TABLES = ("embed_source.weight", "embed_target.weight", "unembed.weight", "unembed_bias")
 
 
-def widened(table: Tensor, rows: int) -> Tensor:
+def widen(table: Tensor, rows: int) -> Tensor:
     """Pad a table with zero rows for missing tokens; their bias prevents them from being generated."""
     more = torch.full((rows - len(table), *table.shape[1:]), NEVER if table.dim() == 1 else 0.0, dtype=table.dtype)
     return torch.cat((table.cpu(), more))
@@ -158,7 +158,7 @@ def cut(piece: WeightMap, ours: Tensor, order: Sequence[int] | None) -> Tensor:
 
 
 def write_tensors(path: Path, pieces: Sequence[tuple[WeightMap, Tensor]], order: Sequence[int] | None) -> None:
-    """Write a safetensors file tensor by tensor, so that only one is in memory besides the model."""
+    """Write a safetensors file tensor by tensor, so that only one is in memory in addition to the model."""
     codes = {dtype: code for code, dtype in DTYPES.items()}
     head: dict[str, Any] = {"__metadata__": {"format": "pt"}}  # without it transformers refuses the file
     end = 0

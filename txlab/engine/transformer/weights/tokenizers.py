@@ -18,14 +18,15 @@ from txlab.engine.tokenizers.added_tokens import AddedToken
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.engine.tokenizers.elementary import ByteTokenizer
 from txlab.engine.tokenizers.files import content_of, load_tokenizer, tokenizer_of_json
-from txlab.engine.tokenizers.folders import ABOUT, Around, about, around, around_text, completed
+from txlab.engine.tokenizers.folders import ABOUT, Around, about, around, around_text, complete_tokenizer
 from txlab.engine.tokenizers.gpt2_files import MERGES, read_gpt2
 from txlab.engine.tokenizers.gpt2_files import VOCAB as NUMBERS
 from txlab.engine.tokenizers.huggingface import ForeignTokenizer, write_huggingface
 from txlab.engine.tokenizers.json_files import read_json, write_aside
 from txlab.engine.tokenizers.sentence_pieces import MISSING, SentencePieceTokenizer, read_sentence_pieces
+from txlab.engine.tokenizers.tokenizer import names_of, specials_of
 from txlab.engine.tokenizers.word_pieces import VOCAB, WordPieceTokenizer, read_word_pieces, word_pieces_of_json
-from txlab.errors import LabError, located
+from txlab.errors import LabError, prefix_errors
 
 OWN, OWN_TARGET = "txlab-tokenizer.json", "txlab-target-tokenizer.json"
 FAST = "tokenizer.json"
@@ -56,14 +57,16 @@ def folder_tokenizers(folder: Path, kind: str) -> FolderTokenizers:
         return marian_tokenizers(folder)
     content: Any = None
     if (folder / FAST).exists():
-        with located(FAST):
-            content = completed(read_json(folder / FAST), folder)
+        with prefix_errors(FAST):
+            content = complete_tokenizer(read_json(folder / FAST), folder)
     if kind == "bert":
-        found = bert_tokenizer(folder, content)
-        if found is not None:
-            roles = {role: found.special_of[name] for role, name in ROLES.items() if name in found.special_of}
+        word_pieces = bert_tokenizer(folder, content)
+        if word_pieces is not None:
+            roles = {
+                role: word_pieces.special_of[name] for role, name in ROLES.items() if name in word_pieces.special_of
+            }
             processor = (content or {}).get("post_processor")
-            return FolderTokenizers(found, special=roles, around=None if processor is None else around(processor))
+            return FolderTokenizers(word_pieces, special=roles, around=None if processor is None else around(processor))
     if content is None and not ((folder / NUMBERS).exists() and (folder / MERGES).exists()):
         wanted = {
             "gpt": f"{FAST}, nor {NUMBERS} and {MERGES}",
@@ -72,7 +75,7 @@ def folder_tokenizers(folder: Path, kind: str) -> FolderTokenizers:
         }[kind]
         return FolderTokenizers(missing=f"the folder has no tokenizer: neither {wanted}")
     if content is None and about(folder).get("add_prefix_space") is True:
-        return FolderTokenizers(missing=f"{ABOUT} has add_prefix_space, which is read beside a {FAST} only")
+        return FolderTokenizers(missing=f"{ABOUT} has add_prefix_space, which is read only together with a {FAST}")
     try:
         tokenizer = read_gpt2(folder) if content is None else tokenizer_of_json(content)
     except LabError as error:
@@ -81,27 +84,25 @@ def folder_tokenizers(folder: Path, kind: str) -> FolderTokenizers:
         raise LabError(f"{FAST}: {error}" if content is not None else str(error)) from None
     names: dict[str, int] = {}
     if kind == "bert":
-        names = {name: token for token, name in getattr(tokenizer, "names", {}).items()}
-        names |= getattr(tokenizer, "special_of", {})
+        names = {name: token for token, name in names_of(tokenizer).items()}
+        names |= specials_of(tokenizer)
     roles = ROLES if ROLES["mask"] in names else ROBERTA_ROLES
     special = {role: names[name] for role, name in roles.items() if name in names}
     if kind == "bert" and (content or {}).get("post_processor") is None:  # BERT has a standard template in any case
         return FolderTokenizers(tokenizer, special=special)
-    return FolderTokenizers(
-        tokenizer, special=special, around=around_text(folder, content, getattr(tokenizer, "special_of", {}))
-    )
+    return FolderTokenizers(tokenizer, special=special, around=around_text(folder, content, specials_of(tokenizer)))
 
 
 def bert_tokenizer(folder: Path, content: Any) -> Any:
-    """Read WordPiece from tokenizer.json, if it behaves like BERT's, or from vocab.txt; None if there is neither."""
+    """Read WordPiece from tokenizer.json, if it behaves like BERT's, or from vocab.txt; None if both are missing."""
     if content is not None:
-        with located(FAST):
-            found = word_pieces_of_json(content)
-        if found is not None:
-            return found
+        with prefix_errors(FAST):
+            tokenizer = word_pieces_of_json(content)
+        if tokenizer is not None:
+            return tokenizer
     if not (folder / VOCAB).exists():
         return None
-    with located(VOCAB):
+    with prefix_errors(VOCAB):
         return read_word_pieces(folder / VOCAB, about(folder))
 
 
@@ -132,7 +133,7 @@ def write_tokenizers(folder: Path, source: Any, target: Any, special: Mapping[st
         if target is not None:
             own_form(target, folder / OWN_TARGET)
     except LabError as error:
-        (folder / OWN).unlink(missing_ok=True)  # a single one would be taken for both
+        (folder / OWN).unlink(missing_ok=True)  # a single one would count as both
         return [f"the tokenizer is left out: {error}"]
     if target is not None:
         return [f"transformers reads one tokenizer in such a folder, here are two: they are in {OWN} and {OWN_TARGET}"]
@@ -174,7 +175,7 @@ def write_theirs(folder: Path, tokenizer: Any, special: Mapping[str, int]) -> No
         write_huggingface(tokenizer, folder / FAST)
     else:
         raise LabError(f"it has no {type(tokenizer).__name__}")
-    text_of = {token: name for name, token in getattr(tokenizer, "special_of", {}).items()}
+    text_of = {token: name for name, token in specials_of(tokenizer).items()}
     for role, key in (("begin", "bos_token"), ("end", "eos_token"), ("pad", "pad_token"), ("mask", "mask_token")):
         if special.get(role) in text_of:
             about[key] = text_of[special[role]]

@@ -7,20 +7,20 @@ from math import isfinite
 from operator import mul
 from typing import Any
 
-from txlab.engine.explain import Explanation, Operand, Step, computed
+from txlab.engine.explain import Explaining, Explanation, compute_step
 from txlab.experiments.kinds.actor_critic.schema import ActorCriticScenario
 from txlab.experiments.learning.explanations import MeanLoss, explain_norm_of_updates, explain_step, explain_sum
 from txlab.experiments.learning.schema import factor
 from txlab.experiments.metric import Metric
 from txlab.experiments.protocol import Experiment
-from txlab.experiments.small import SmallKind
+from txlab.experiments.untimed import UntimedKind
 
 MEANINGS = {
     "return": ("J(π) = Σₛ P(an episode begins in s) V^π(s)", "M1, M8",
                "exact, from the world's probabilities, of the policy that made this rollout; no episode is cut off"),
     "gap": ("gap = (J* − J(π)) / |J*|", "M2, M8", "J* by value iteration, before the first step"),
     "episode_return": ("mean of Σ r over the episodes that ended in this rollout", "M8",
-                       "what the learner itself can know"),
+                       "available to the learner itself"),
     "greedy": ("J(π_greedy),  π_greedy(s) = argmaxₐ π(a|s)", "M1",
                "computed exactly; an episode that never ends is cut off"),
     "policy_loss": ("mean of max(−A ρ, −A clamp(ρ, 1 − ε, 1 + ε))", "M8", "Schulman et al. 2017, eq. 7"),
@@ -36,7 +36,7 @@ MEANINGS = {
 }  # fmt: skip
 
 
-class ActorCriticKind(SmallKind):
+class ActorCriticKind(UntimedKind):
     name = "actor-critic"
     networks = True
     title = "Actor and critic: PPO in a known world"
@@ -65,7 +65,7 @@ class ActorCriticKind(SmallKind):
     def explain_metric(
         self, scenario: Any, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
     ) -> Explanation | None:
-        """Explain what a step records."""
+        """Explain the metrics of a step."""
         if not isfinite(values[name]):
             return None
         train, value = scenario.train, values[name]
@@ -91,20 +91,26 @@ class ActorCriticKind(SmallKind):
         if metric not in MEANINGS:
             return None
         equation, math, note = MEANINGS[metric]
-        operands, steps = [], []
+        why = Explaining(f"why is {name} {value:.4g} at step {step}?", value)
+        why.equation(equation, math, note)
+        if name == "entropy_weight":
+            why.input("w_peak", train.entropy, "train.entropy")
+            why.compute("w", "{} · {}", mul, train.entropy, share)
+            return why.result(because="it was changed while it ran")
+        why.measurement(name)
         optimum = facts.get("optimal_return")
         if metric in ("return", "gap", "greedy") and isinstance(optimum, (int, float)):
-            operands = [Operand("J*", float(optimum), "the optimal return")]
+            why.input("J*", float(optimum), "the optimal return")
             own = values.get("return/PPO" if name == "gap" else name)
             if own is not None and optimum:
-                steps = [computed("gap", "({} − {}) / |{}|", lambda a, b, c: (a - b) / abs(c), optimum, own, optimum)]
+                gap = compute_step(
+                    "gap", "({} − {}) / |{}|", lambda a, b, c: (a - b) / abs(c), float(optimum), own, float(optimum)
+                )
+                why.steps, why.meaning = ([gap], []) if name == "gap" else (why.steps, [gap])
         if name == "entropy":
-            steps = [computed("w H", "{} · {}", mul, weight, value, note="what the loss is lowered by; w falls with η")]
-        question, measured = f"why is {name} {value:.4g} at step {step}?", [Step(name, "", value)]
-        if name == "entropy_weight" and share:
-            operands = [Operand("w_peak", value / share, "train.entropy (the log says if it was changed)")]
-            measured = [computed("w", "{} · {}", mul, value / share, share)]
-        return Explanation(question, equation, math, note, operands, measured, meaning=steps)
+            note = "the bonus in the loss; w falls with η"
+            why.means(compute_step("w H", "{} · {}", mul, weight, value, note=note))
+        return why.result()
 
 
 KIND = ActorCriticKind()

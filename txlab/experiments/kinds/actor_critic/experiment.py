@@ -1,8 +1,8 @@
-"""PPO in a known world: rollouts of many copies, and the policy's return computed exactly beside them (MATH M8).
+"""PPO in a known world: rollouts of many copies, and the policy's exact return for comparison (MATH M8).
 
 Notable: the mathematics of an update is that of human feedback (`engine/policy_gradient.py`); here the optimum is
 known, so that it can be tested. The policy is fixed during a rollout, so all actions are drawn from one table. Three
-metrics end in /PPO, as those of the other learners end in their names: the Arena draws them in one way.
+metrics end in /PPO, as those of the other learners end in their names: the Arena draws them all in the same way.
 """
 
 from __future__ import annotations
@@ -22,8 +22,15 @@ from txlab.engine.policy_gradient import (
     token_entropy,
     whiten,
 )
-from txlab.engine.rl.dynamic_programming import best_policy, from_start, likely_path, settled, sweeps, value_within
-from txlab.engine.rl.exact_values import check_values_exist, solved
+from txlab.engine.rl.dynamic_programming import (
+    best_policy,
+    find_converged_sweep,
+    from_start,
+    likely_path,
+    sweeps,
+    value_within,
+)
+from txlab.engine.rl.exact_values import check_values_exist, solve_values
 from txlab.engine.rlhf.kl import k3
 from txlab.errors import LabError
 from txlab.experiments.kinds.actor_critic.schema import ActorCriticScenario
@@ -58,7 +65,7 @@ class Table(nn.Module):
 
 
 class Rollout:
-    """E × T steps, and what is fixed while the networks learn from them; tensors are (E, T)."""
+    """E × T steps, and the quantities held fixed while the networks learn from them; tensors are (E, T)."""
 
     def __init__(self, states: Tensor, actions: Tensor, logprobs: Tensor, values: Tensor) -> None:
         self.states, self.actions, self.logprobs, self.values = states, actions, logprobs, values
@@ -76,8 +83,8 @@ class ActorCritic(GradientExperiment[nn.ModuleDict]):
         self.process = process = self.world.process
         self.gamma = process.discount
         check_values_exist(process, self.gamma)
-        best = best_policy(process, settled(sweeps(process, self.gamma)).v, self.gamma)
-        self.optimum = from_start(process, solved(process, best, self.gamma))
+        best = best_policy(process, find_converged_sweep(sweeps(process, self.gamma)).v, self.gamma)
+        self.optimum = from_start(process, solve_values(process, best, self.gamma))
         self.seen = np.arange(process.size) if process.observation is None else np.asarray(process.observation)
         allowed = np.zeros((int(self.seen.max()) + 1, process.choices), dtype=bool)
         np.logical_or.at(allowed, self.seen, process.allowed | process.terminal[:, None])
@@ -91,21 +98,21 @@ class ActorCritic(GradientExperiment[nn.ModuleDict]):
             return nn.ModuleDict({"policy": table(process.choices, 0.01), "value": table(1, 1.0)})
 
         super().__init__(scenario, make, {"entropy": (scenario.train.entropy, 100.0)})
-        self.tells_late = False
+        self.checks_async = False
         self._starts = np.cumsum(process.start)
         self._starts[np.flatnonzero(process.start)[-1] :] = 1.0
         E = scenario.train.environments
-        self.states = self.started(generator(scenario.seed, "first states", 0).random(E))
+        self.states = self.draw_starts(generator(scenario.seed, "first states", 0).random(E))
         self.taken, self.earned = np.zeros(E, dtype=np.int64), np.zeros(E)
 
     # The networks as tables
 
     def logits(self) -> Tensor:
-        """(S, A), of what is observed."""
+        """(S, A), for each state's observation."""
         return self.model["policy"]().masked_fill(self.forbidden, IMPOSSIBLE)  # type: ignore[no-any-return]
 
     def values(self) -> Tensor:
-        """(S,) in the units of the scaled rewards, of what is observed."""
+        """(S,) in the units of the scaled rewards, for each state's observation."""
         return self.model["value"]()[:, 0]  # type: ignore[no-any-return]
 
     @torch.no_grad()
@@ -117,7 +124,7 @@ class ActorCritic(GradientExperiment[nn.ModuleDict]):
         policy: np.ndarray = shares / np.where(total, total, 1.0)
         return policy
 
-    def started(self, u: np.ndarray) -> np.ndarray:
+    def draw_starts(self, u: np.ndarray) -> np.ndarray:
         """The states in which episodes begin, selected by u in [0, 1)."""
         return np.searchsorted(self._starts, u, side="right")
 
@@ -128,7 +135,7 @@ class ActorCritic(GradientExperiment[nn.ModuleDict]):
         """The rollout of step `number` with this policy, and the returns of the episodes that ended in it.
 
         An episode that the world's limit cuts off has not ended: γ V of the state it reached is added to its last
-        reward, and the advantage of what follows is kept from it.
+        reward, and the following advantages are not propagated into it.
         """
         process, train = self.process, self.scenario.train
         E, T = train.environments, train.horizon
@@ -157,7 +164,7 @@ class ActorCritic(GradientExperiment[nn.ModuleDict]):
             ended[t] = over
             if over.any():
                 finished += self.earned[over].tolist()
-                self.states = np.where(over, self.started(chance[t, :, 2]), self.states)
+                self.states = np.where(over, self.draw_starts(chance[t, :, 2]), self.states)
                 self.taken[over], self.earned[over] = 0, 0.0
         seen = torch.from_numpy(self.seen[states].T.copy())
         chosen = torch.from_numpy(actions.T.copy())
@@ -173,18 +180,18 @@ class ActorCritic(GradientExperiment[nn.ModuleDict]):
     # Learning
 
     def step(self) -> Mapping[str, float | Tensor]:
-        """Collect a rollout and learn from it in epochs × minibatches updates; see MEANINGS for what is returned."""
+        """Collect a rollout and learn from it in epochs × minibatches updates; MEANINGS describes the result."""
         number, policy = self.step_count + 1, self.policy()
-        told = {"return/PPO": from_start(self.process, solved(self.process, policy, self.gamma))}
+        metrics = {"return/PPO": from_start(self.process, solve_values(self.process, policy, self.gamma))}
         if self.optimum:
-            told["gap"] = (self.optimum - told["return/PPO"]) / abs(self.optimum)
+            metrics["gap"] = (self.optimum - metrics["return/PPO"]) / abs(self.optimum)
         rollout, finished = self.collect(number, policy)
         if finished:
-            told["episode_return/PPO"] = float(np.mean(finished))
-        told["explained_variance"] = explained_variance(rollout.returns, rollout.values)
+            metrics["episode_return/PPO"] = float(np.mean(finished))
+        metrics["explained_variance"] = explained_variance(rollout.returns, rollout.values)
         self.rollout, (self.whitened, _, _) = rollout, whiten(rollout.advantages)
-        told["entropy_weight"] = self.entropy_weight()
-        return {**told, **self.update_on(self.parts(number), self.gradients_on)}
+        metrics["entropy_weight"] = self.entropy_weight()
+        return {**metrics, **self.update_on(self.parts(number), self.gradients_on)}
 
     def entropy_weight(self) -> float:
         """w of the next update: it falls with the learning rate."""
@@ -256,11 +263,11 @@ class ActorCritic(GradientExperiment[nn.ModuleDict]):
 
     def facts(self) -> Mapping[str, Any]:
         train = self.scenario.train
-        found = world_facts(
+        about = world_facts(
             self.world, "rollouts", ["return/PPO", "episode_return/PPO"], train.environments * train.horizon
         )
         return {
-            **found,
+            **about,
             "actions": list(self.process.actions),
             "parameters": sum(parameter.numel() for parameter in self.model.parameters()),
             "optimal_return": self.optimum,
@@ -274,7 +281,7 @@ class ActorCritic(GradientExperiment[nn.ModuleDict]):
         return {**super().state_dict(), **{name: torch.from_numpy(array.copy()) for name, array in rollouts.items()}}
 
     def load_state_dict(self, state: State) -> None:
-        """LabError if it belongs to another world or another number of environments."""
+        """LabError if it is of another world or another number of environments."""
         if tuple(state["states"].shape) != self.states.shape:
             raise LabError(f"the checkpoint has {len(state['states'])} environments, not {len(self.states)}")
         super().load_state_dict(state)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite, isnan
+from operator import truediv
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from txlab.engine.explain import Explanation, Operand, Step, computed
+from txlab.engine.explain import Explaining, Explanation, Step, compute_step
 from txlab.engine.intervals import share_interval
 from txlab.errors import LabError
 from txlab.experiments.kind import Strength
@@ -24,7 +25,7 @@ from txlab.experiments.learning.explanations import (
 from txlab.experiments.learning.kind import require_rows
 from txlab.experiments.metric import Metric
 from txlab.experiments.protocol import Experiment, Frame, State
-from txlab.experiments.small import SmallKind
+from txlab.experiments.untimed import UntimedKind
 
 if TYPE_CHECKING:
     from txlab.engine.games.players import Player
@@ -33,17 +34,15 @@ MEANINGS = {
     "policy_loss": ("L_policy = −(1/B) Σ Σₐ π(a) ln p(a | s)", "in nats; at the least the entropy of π, not 0"),
     "value_loss": ("L_value = (1/B) Σ (y − v(s))²", "y = (1 − μ) z + μ V, v = tanh(…); of always answering 0: mean y²"),
     "games": ("games = number of games that ended", "counted, from the first step on"),
-    "evaluations": ("evaluations = number of positions that the network was asked about in this step",
+    "evaluations": ("evaluations = number of positions that the network evaluated in this step",
                     "counted; a position, or its mirror image, that comes back in a step is remembered"),
     "first_won": ("first_won = #(first player won) / #(games that ended in this step)", "counted"),
     "drawn": ("drawn = #(drawn) / #(games that ended in this step)", "counted"),
     "second_won": ("second_won = #(second player won) / #(games that ended in this step)", "counted"),
 }  # fmt: skip
-TERMS = {"Q": 1, "U": 2, "score": 3}
-"""Of which lines of `explain_selection` the last is this tensor."""
 
 
-class ConnectFourKind(SmallKind):
+class ConnectFourKind(UntimedKind):
     name = "connect-four"
     networks = True
     any_device = True
@@ -91,7 +90,7 @@ class ConnectFourKind(SmallKind):
         return ConnectFour(scenario)
 
     def resolve(self, scenario: Any, say: Callable[[str], None] = lambda text: None) -> Any:
-        """As for all small steps, but on a GPU if there is one: batches of leaves are what it is for."""
+        """As for all small steps, but on a GPU if there is one, for the batches of leaves."""
         compute = scenario.compute
         if compute.device == "auto":
             from txlab.engine.device import choose_device
@@ -133,11 +132,13 @@ class ConnectFourKind(SmallKind):
         if name not in MEANINGS:
             return None
         equation, source = MEANINGS[name]
-        measured = [Step(name, "", value, "mean over the updates of this step" if name.endswith("loss") else "")]
-        return Explanation(f"why is {name} {value:.4g} at step {step}?", equation, "G3", source, [], measured)
+        why = Explaining(f"why is {name} {value:.4g} at step {step}?", value)
+        why.equation(equation, "G3", source)
+        why.measurement(name, "mean over the updates of this step" if name.endswith("loss") else "")
+        return why.result()
 
     def explain_frame(self, frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
-        """shown/N, P, Q, U, score (position, column); shown/V, value (position,). LabError for what is not there."""
+        """shown/N, P, Q, U, score (position, column); shown/V, value (position,). LabError if it is missing."""
         name = tensor.removeprefix("shown/")
         if tensor not in frame.tensors or not tensor.startswith("shown/") or name == "W":
             raise LabError(f"{tensor} has no explanation; allowed: shown/N, P, Q, U, score, V, value")
@@ -149,122 +150,92 @@ class ConnectFourKind(SmallKind):
         where = frame.tokens["shown"][row] or "the start"
         there = {key: np.asarray(frame.tensors[f"shown/{key}"][row], dtype=np.float64) for key in "NWPV"}
         N, W, P = there["N"], there["W"], there["P"]
+        value = float(np.asarray(frame.tensors[tensor])[tuple(index)])
         if name in ("V", "value"):
-            return explain_value(name, where, float(there["V"]), N, W)
+            return explain_value(name, where, value, float(there["V"]), N, W)
         move = int(index[1])
         if isnan(P[move]):
             is_full = move not in rules.legal(rules.read(frame.tokens["shown"][row]))
-            why = "is full" if is_full else "is left out, since another wins at once or it lets the other win at once,"
-            raise LabError(f"column {move + 1} {why} in {where}")
-        chosen = explain_selection(N, W, np.nan_to_num(P), float(frame.facts["c"]), move, where)
-        if name in TERMS:
-            return part_of(chosen, name, TERMS[name])
+            out = "is full" if is_full else "is left out, since another wins immediately or it lets the other win so,"
+            raise LabError(f"column {move + 1} {out} in {where}")
+        if name in ("Q", "U", "score"):
+            return explain_selection(N, W, np.nan_to_num(P), float(frame.facts["c"]), move, where, name, value)
         return explain_move(name, where, N, np.nan_to_num(P), move)
-
-
-def part_of(whole: Explanation, name: str, lines: int) -> Explanation:
-    """The explanation of one term of a choice."""
-    from dataclasses import replace
-
-    value = whole.steps[lines - 1].result
-    question = f"why is {name} {value:+.4f}{whole.question[whole.question.index(' for') :]}"
-    return replace(whole, question=question, steps=whole.steps[:lines])
 
 
 def explain_move(name: str, where: str, N: np.ndarray, P: np.ndarray, move: int) -> Explanation:
     """The visits or the prior of a move."""
     if name == "N":
-        return Explanation(
-            question=f"why {int(N[move])} visits of column {move + 1} in {where}?",
-            equation="N(s, a) = number of visits that chose a = argmaxₐ [Q(s, a) + U(s, a)]",
-            math="G3",
-            source="counted; w on the score explains the next choice",
-            operands=[],
-            steps=[Step("N(s, a)", "", int(N[move]), "counted")],
-            meaning=[
-                computed("π(a)", "{} / {}", lambda n, all: n / all, int(N[move]), int(N.sum()),
-                         note="what the policy learns where it plays itself"),
-            ],
-        )  # fmt: skip
-    return Explanation(
-        question=f"why does the network propose column {move + 1} in {where} with {P[move]:.4f}?",
-        equation="P(s, a) = exp(zₐ) / Σ exp(z_b) over the columns that are searched",
-        math="F5, G3",
-        source="the policy head of the network",
-        operands=[],
-        steps=[Step("P(s, ·)", "", P.tolist(), "0 where a column is full or left out")],
-        meaning=[Step("all", "Σ P(s, b)", float(P.sum()))],
-        labels=tuple("1234567"),
-        asked=move,
-    )
-
-
-def explain_value(name: str, where: str, V: float, N: np.ndarray, W: np.ndarray) -> Explanation:
-    """What the network, or the search, expects in a position."""
-    if name == "V":
-        return Explanation(
-            question=f"why does the network expect {V:+.4f} in {where}?",
-            equation="v(s) = tanh(…), −1 a loss, 0 a draw, +1 a win of the player to move",
-            math="G3",
-            source="the value head of the network",
-            operands=[],
-            steps=[Step("v(s)", "", V, "of one evaluation; exactly ±1 where a win at once decides, without it")],
+        visits = int(N[move])
+        why = Explaining(f"why {visits} visits of column {move + 1} in {where}?", visits)
+        why.equation(
+            "N(s, a) = number of visits that chose a = argmaxₐ [Q(s, a) + U(s, a)]",
+            "G3",
+            "counted; w on the score explains the next choice",
         )
+        why.measurement("N(s, a)", "counted")
+        note = "the policy's target in self-play"
+        why.means(compute_step("π(a)", "{} / {}", truediv, visits, int(N.sum()), note=note))
+        return why.result()
+    question = f"why does the network propose column {move + 1} in {where} with {P[move]:.4f}?"
+    why = Explaining(question, float(P[move]), tuple("1234567"), move)
+    equation = "P(s, a) = exp(zₐ) / Σ exp(z_b) over the columns that are searched"
+    why.equation(equation, "F5, G3", "the policy head of the network")
+    why.step("P(s, ·)", "", P.tolist(), "0 where a column is full or left out")
+    why.means(Step("all", "Σ P(s, b)", float(P.sum())))
+    return why.result()
+
+
+def explain_value(name: str, where: str, value: float, V: float, N: np.ndarray, W: np.ndarray) -> Explanation:
+    """The value of a position by the network or the search."""
+    if name == "V":
+        why = Explaining(f"why does the network expect {V:+.4f} in {where}?", V)
+        equation = "v(s) = tanh(…), −1 a loss, 0 a draw, +1 a win of the player to move"
+        why.equation(equation, "G3", "the value head of the network")
+        why.measurement("v(s)", "of one evaluation; exactly ±1 where an immediate win decides")
+        return why.result()
     total, visits = float(W.sum()), int(N.sum())
-    value = (V + total) / (1 + visits)
-    return Explanation(
-        question=f"why does the search expect {value:+.4f} in {where}?",
-        equation="V(s) = (v(s) + Σ W(s, a)) / N(s),  N(s) = 1 + Σ N(s, a)",
-        math="G3",
-        source="Silver et al. 2017",
-        operands=[
-            Operand("v(s)", V, "the network's own value"),
-            Operand("Σ W(s, a)", total, "what the visits came back with"),
-            Operand("Σ N(s, a)", visits, "visits"),
-        ],
-        steps=[computed("V(s)", "({} + {}) / (1 + {})", lambda v, w, n: (v + w) / (1 + n), V, total, visits)],
-    )
+    why = Explaining(f"why does the search expect {value:+.4f} in {where}?", value)
+    why.equation("V(s) = (v(s) + Σ W(s, a)) / N(s),  N(s) = 1 + Σ N(s, a)", "G3", "Silver et al. 2017")
+    why.input("v(s)", V, "the network's own value")
+    why.input("Σ W(s, a)", total, "the values backed up by the visits")
+    why.input("Σ N(s, a)", visits, "visits")
+    why.compute("V(s)", "({} + {}) / (1 + {})", lambda v, w, n: (v + w) / (1 + n), V, total, visits)
+    return why.result()
 
 
 def explain_visits(scenario: ConnectFourScenario, step: int, value: float) -> Explanation:
     play, steps = scenario.play, scenario.train.steps
-    changed = value != visits_of(step, steps, play.first_visits, play.visits)
-    return Explanation(
-        question=f"why {value:.0f} visits a move at step {step}?",
-        equation="round(v₁ + (v − v₁) (n − 1) / (N − 1))",
-        math="G3",
-        source="few while the network knows little, [play] of the scenario",
-        operands=[
-            Operand("v₁", play.first_visits, "play.first_visits"),
-            Operand("v", "changed while it ran" if changed else play.visits, "play.visits"),
-            Operand("n", step, "this step"),
-            Operand("N", steps, "train.steps"),
-        ],
-        steps=[Step("visits", "as used" if changed else "", value)],
-    )
+    why = Explaining(f"why {value:.0f} visits a move at step {step}?", value)
+    source = "few while the network knows little, [play] of the scenario"
+    why.equation("round(v₁ + (v − v₁) (n − 1) / (N − 1))", "G3", source)
+    why.input("v₁", play.first_visits, "play.first_visits")
+    why.input("v", play.visits, "play.visits")
+    why.input("n", step, "this step")
+    why.input("N", steps, "train.steps")
+    why.step("visits", "", visits_of(step, steps, play.first_visits, play.visits))
+    return why.result(because="it was changed while it ran")
 
 
 def explain_optimal(scenario: ConnectFourScenario, name: str, value: float, facts: Mapping[str, Any]) -> Explanation:
-    """A share of right moves, beside that of a random player, and how far chance moves it."""
+    """A share of right moves, compared with a random player's, and its chance variation."""
     judge, known = scenario.judge, facts.get("judged", {})
     alone = name == "optimal"
     count = judge.positions if alone else min(judge.searched, judge.positions)
     who = "the likeliest column of the network" if alone else f"the column of most visits, of {judge.visits}"
-    meaning = [Step("wrong", f"1 − {value:.4f}", 1 - value), *interval_steps(value, count)]
-    if "by_chance" in known:
-        meaning.append(Step("by chance", "mean of #(optimal) / #(legal)", known["by_chance"], "a random player"))
-    return Explanation(
-        question=f"why is {value:.4g} of the moves optimal?",
-        equation="optimal = #(positions whose move keeps the outcome) / n",
-        math="G3",
-        source="exact scores by alpha-beta; the positions are not learnt from, and in each some move is not optimal",
-        operands=[
-            Operand("n", count, "positions of 8 to 24 plies, half after random moves, half from self-play"),
-            Operand("move", who),
-        ],
-        steps=[Step(name, "", value, "counted")],
-        meaning=meaning,
+    why = Explaining(f"why is {value:.4g} of the moves optimal?", value)
+    why.equation(
+        "optimal = #(positions whose move keeps the outcome) / n",
+        "G3",
+        "exact scores by alpha-beta; the positions are not learnt from, and in each some move is not optimal",
     )
+    why.input("n", count, "positions of 8 to 24 plies, half after random moves, half from self-play")
+    why.input("move", who)
+    why.measurement(name, "counted")
+    why.means(Step("wrong", f"1 − {value:.4f}", 1 - value), *interval_steps(value, count))
+    if "by_chance" in known:
+        why.means(Step("by chance", "mean of #(optimal) / #(legal)", known["by_chance"], "a random player"))
+    return why.result()
 
 
 KIND = ConnectFourKind()

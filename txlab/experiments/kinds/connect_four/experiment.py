@@ -1,10 +1,10 @@
-"""Connect Four by self-play: a round of games, then batches from the replay (MATH G3; Silver et al. 2018).
+"""Connect Four by self-play: a round of games, then batches from the replay buffer (MATH G3; Silver et al. 2018).
 
     L = −Σₐ π(a) ln p(a | s) + w (y − v(s))²,   π and y from the search (engine/games/connect_four/self_play.py)
 
 Notable: the weights are fixed during a round, so a position is evaluated once in it. The chance of step n is a function
-of (seed, n); the state has the games in progress, the trees below their roots and the replay, so a run that was killed
-goes on with the same bits. The positions that judge it never enter the replay.
+of (seed, n); the state has the games in progress, the trees below their roots and the replay buffer, so a killed run
+resumes bit for bit. The evaluation positions never enter the replay buffer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from txlab.engine.games.connect_four import rules
-from txlab.engine.games.connect_four.judged import Judged, judged
+from txlab.engine.games.connect_four.judged import Judged, load_judged
 from txlab.engine.games.connect_four.network import (
     PolicyValueNet,
     Remembered,
@@ -31,7 +31,7 @@ from txlab.engine.games.connect_four.search import FULL, Search, selection
 from txlab.engine.games.connect_four.self_play import Exploring, Replay, SelfPlay
 from txlab.errors import LabError
 from txlab.experiments.kinds.connect_four.schema import MOST_VISITS, ConnectFourScenario, visits_of
-from txlab.experiments.learning.gradient import GradientExperiment, Measured, made_again
+from txlab.experiments.learning.gradient import GradientExperiment, Measured, rebuild_model
 from txlab.experiments.protocol import Adjustable, Frame, State
 from txlab.experiments.randomness import derived_seed, generator
 
@@ -55,12 +55,12 @@ class ConnectFour(GradientExperiment[PolicyValueNet]):
             "visits": (float(play.visits), float(MOST_VISITS)),
         }
         super().__init__(scenario, lambda draws: PolicyValueNet(network.channels, network.blocks, draws), further)
-        self.tells_late = False
+        self.checks_async = False
         self.games = SelfPlay(play.games, Replay(scenario.train.replay), self.judged.names(), play.tactics)
 
     @cached_property
     def judged(self) -> Judged:
-        return judged().first(self.scenario.judge.positions)
+        return load_judged().first(self.scenario.judge.positions)
 
     def ask(self, own: np.ndarray, both: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Priors and values by the network as it is."""
@@ -70,11 +70,11 @@ class ConnectFour(GradientExperiment[PolicyValueNet]):
 
     def ask_together(self, own: np.ndarray, both: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """As `ask`, of several processes each a part: all play the same games, and share what takes long."""
-        with self.share.splitting(self.model):
+        with self.strategy.split_rows(self.model):
             return self.ask(own, both)
 
     def step(self) -> Mapping[str, float | Tensor]:
-        """Play a round and learn from the replay; see MEANINGS for what is returned."""
+        """Play a round and learn from the replay buffer; MEANINGS describes the result."""
         number, play, train = self.step_count + 1, self.scenario.play, self.scenario.train
         games, remembered = self.games, Remembered(self.ask_together)
         visits = visits_of(number, train.steps, play.first_visits, self.adjusted["visits"])
@@ -86,11 +86,11 @@ class ConnectFour(GradientExperiment[PolicyValueNet]):
         while moves < play.moves or len(games.replay) < train.batch:
             games.move(remembered, visits, how, draws)
             moves += 1
-        told = {"visits": float(visits), "games": float(games.ended), "evaluations": float(remembered.asked)}
+        metrics = {"visits": float(visits), "games": float(games.ended), "evaluations": float(remembered.asked)}
         ended = games.results - before
         if ended.sum():
-            told |= dict(zip(("first_won", "drawn", "second_won"), (ended / ended.sum()).tolist(), strict=True))
-        return {**told, **self.update_on(self.batches_of(number), self.gradients_on)}
+            metrics |= dict(zip(("first_won", "drawn", "second_won"), (ended / ended.sum()).tolist(), strict=True))
+        return {**metrics, **self.update_on(self.batches_of(number), self.gradients_on)}
 
     def batches_of(self, number: int) -> Iterator[Batch]:
         """The batches of a step: positions from the replay, drawn evenly, each mirrored or not."""
@@ -99,8 +99,7 @@ class ConnectFour(GradientExperiment[PolicyValueNet]):
         for _ in range(train.updates):
             rows, is_mirrored = draws.integers(0, len(replay), train.batch), draws.random(train.batch) < 0.5
             own, both = (
-                np.where(is_mirrored, rules.mirrored(stones[rows]), stones[rows])
-                for stones in (replay.own, replay.both)
+                np.where(is_mirrored, rules.mirror(stones[rows]), stones[rows]) for stones in (replay.own, replay.both)
             )
             pi = np.where(is_mirrored[:, None], replay.policy[rows, ::-1], replay.policy[rows])
             mu = np.float32(train.search_share)
@@ -127,13 +126,13 @@ class ConnectFour(GradientExperiment[PolicyValueNet]):
         judge = self.scenario.judge
         priors, _ = self.ask(self.judged.own, self.judged.both)
         some = self.judged.first(judge.searched)
-        search = self.searched(some.own, some.both, judge.visits)
+        search = self.search(some.own, some.both, judge.visits)
         return {
             "optimal": float(self.judged.right(priors.argmax(1)).mean()),
             "optimal_search": float(some.right(search.visits().argmax(1)).mean()),
         }
 
-    def searched(self, own: np.ndarray, both: np.ndarray, visits: int) -> Search:
+    def search(self, own: np.ndarray, both: np.ndarray, visits: int) -> Search:
         """A search of these positions by the network as it is, without noise."""
         search = Search(own, both, self.scenario.play.tactics)
         search.run(Remembered(self.ask), visits, self.adjusted["c"])
@@ -149,11 +148,11 @@ class ConnectFour(GradientExperiment[PolicyValueNet]):
         shown/V, value (positions)                  the network's value, and that of the search; the mover's view
         tokens "shown"                              the moves that lead there; "lines": the moves visited most
         """
-        look = self.scenario.look
+        look = self.scenario.probe
         playing = [int(move) for move in self.games.moves[0] if move >= 0]
         shown = [rules.read_moves(text) for text in look.positions] + [tuple(playing)]
         own, both = np.array([rules.own_and_both(rules.play(moves)) for moves in shown], dtype=np.int64).T
-        search = self.searched(own, both, look.visits)
+        search = self.search(own, both, look.visits)
         N, W, P = search.N[:, 0], search.W[:, 0], search.P[:, 0]
         Q, U = selection(N, W, P, self.adjusted["c"])
         left_out = search.child[:, 0] == FULL
@@ -218,10 +217,10 @@ def network_of(scenario: ConnectFourScenario, state: State | None = None) -> Pol
     network = scenario.network
     draws = torch.Generator().manual_seed(derived_seed(scenario.seed, "weights", 0))
     drawn = PolicyValueNet(network.channels, network.blocks, draws)
-    return made_again(lambda: drawn, (state or {"model": drawn.state_dict()})["model"])
+    return rebuild_model(lambda: drawn, (state or {"model": drawn.state_dict()})["model"])
 
 
 def in_tensors(state: dict[str, Any]) -> dict[str, Any]:
-    """A state with tensors in place of its arrays."""
+    """A state with its arrays converted to tensors."""
     convert = {dict: in_tensors, np.ndarray: torch.from_numpy}
     return {name: convert[type(each)](each) if type(each) in convert else each for name, each in state.items()}

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from txlab.engine.games.connect_four import rules
 from txlab.errors import LabError
 from txlab.experiments.learning import schema as learning
-from txlab.experiments.schema import NonNegativeInt, PositiveInt, Scenario, Section, grouped, several
+from txlab.experiments.schema import NonNegativeInt, PositiveInt, Scenario, Section, group_digits, several
 
 Share = Annotated[float, Field(ge=0, le=1)]
 MOST_VISITS = 10_000
@@ -25,7 +25,7 @@ class Network(Section):
 class SelfPlaySection(Section):
     """How it plays against itself (MATH G3)."""
 
-    games: Annotated[int, Field(ge=1, le=65_536)] = Field(256, description="played side by side")
+    games: Annotated[int, Field(ge=1, le=65_536)] = Field(256, description="played in parallel")
     moves: Annotated[int, Field(ge=1, le=42)] = Field(
         2, description="in each game a step; more in the first step, until there is a batch to learn from"
     )
@@ -35,14 +35,14 @@ class SelfPlaySection(Section):
     )
     c: Annotated[float, Field(ge=0, le=100)] = Field(2.0, description="c, how much the search explores")
     temperature: Annotated[float, Field(ge=0, le=100)] = Field(
-        1.0, description="τ: in the opening moves are drawn ∝ visits^(1/τ); 0 = the one visited most"
+        1.0, description="τ: in the opening moves are drawn ∝ visits^(1/τ); 0 = the most visited one"
     )
     opening: Annotated[int, Field(ge=0, le=42)] = Field(12, description="plies of a game in which moves are drawn")
     random_plies: Annotated[int, Field(ge=0, le=30)] = Field(
-        16, description="a game begins after 0 to so many random moves, which are not learnt"
+        16, description="a game begins after 0 to this number of random moves, which are not learnt"
     )
     tactics: bool = Field(
-        True, description="the search sees wins at once, and leaves out moves that let the other win at once"
+        True, description="the search sees immediate wins, and leaves out moves that let the other win immediately"
     )
     noise: Share = Field(0.25, description="ε, share of Dirichlet noise in the priors of a root")
     alpha: Annotated[float, Field(gt=0, le=1000)] = Field(1.0, description="α, its concentration")
@@ -59,7 +59,7 @@ class Train(learning.Optimizer):
     batch: Annotated[int, Field(ge=1, le=65_536)] = Field(512, description="positions an update, half of them mirrored")
     updates: Annotated[int, Field(ge=1, le=10_000)] = Field(4, description="a step")
     replay: Annotated[int, Field(ge=1, le=10_000_000)] = Field(60_000, description="positions kept, the newest")
-    search_share: Share = Field(0.5, description="μ: the value learns (1 − μ) · result + μ · what the search expected")
+    search_share: Share = Field(0.5, description="μ: the value learns (1 − μ) · result + μ · the search's value")
     value_weight: Annotated[float, Field(ge=0, le=100)] = Field(1.0, description="weight of the value's loss")
 
     @model_validator(mode="after")
@@ -73,12 +73,12 @@ class Judge(Section):
     """How it is judged: on positions with exact scores, in which not every move is optimal."""
 
     positions: Annotated[int, Field(ge=1, le=1000)] = Field(1000, description="for the network alone")
-    searched: Annotated[int, Field(ge=1, le=1000)] = Field(200, description="the first so many, for the search")
+    searched: Annotated[int, Field(ge=1, le=1000)] = Field(200, description="the first N of them, for the search")
     visits: Annotated[int, Field(ge=1, le=MOST_VISITS)] = Field(100, description="of that search")
 
 
-class Look(Section):
-    """What a frame shows: a search of each of these positions, and of the first game in progress."""
+class Probe(Section):
+    """The contents of a frame: a search of each of these positions, and of the first game in progress."""
 
     positions: Annotated[list[str], Field(max_length=32)] = Field(
         ["", "44", "4433", "444222"], description='the moves that lead there, "" = the start'
@@ -106,7 +106,7 @@ class ConnectFourScenario(Scenario):
     play: SelfPlaySection = Field(default_factory=SelfPlaySection)
     train: Train = Field(default_factory=Train)
     judge: Judge = Field(default_factory=Judge)
-    look: Look = Field(default_factory=Look)
+    probe: Probe = Field(default_factory=Probe)
 
     def length(self) -> int:
         return self.train.steps
@@ -114,7 +114,7 @@ class ConnectFourScenario(Scenario):
     def outline(self) -> list[tuple[str, str]]:
         network, play, train = self.network, self.play, self.train
         visits = f"{play.first_visits} to {play.visits}" if play.visits != play.first_visits else f"{play.visits}"
-        learnt = f"{several(train.updates, 'update')} of {grouped(train.batch)} positions"
+        learnt = f"{several(train.updates, 'update')} of {group_digits(train.batch)} positions"
         return [
             ("Game", rules.TITLE),
             ("Model", f"{several(network.blocks, 'residual block')} of {several(network.channels, 'channel')}"),
@@ -124,7 +124,7 @@ class ConnectFourScenario(Scenario):
 
 
 def visits_of(step: int, steps: int, first: int, last: float) -> int:
-    """Visits a move in a step: round(v₁ + (v − v₁) (n − 1) / (N − 1)), at least 1; those of step N from there on.
+    """Visits a move in a step: round(v₁ + (v − v₁) (n − 1) / (N − 1)), at least 1; constant from step N on.
 
     >>> [visits_of(n, 5, first=20, last=60) for n in (1, 2, 5, 9)]
     [20, 30, 60, 60]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import add
 from typing import Any, ClassVar
 
-from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.explain import HALF, Explaining, Explanation
 from txlab.errors import LabError
 from txlab.experiments.kinds.convolution.schema import ConvolutionScenario
 from txlab.experiments.learning.explanations import MeanLoss
@@ -15,6 +16,7 @@ from txlab.experiments.protocol import Frame
 
 class ConvolutionKind(GradientKind):
     name = "convolution"
+    writes = False
     title = "Convolution"
     schema = ConvolutionScenario
     screen: ClassVar[str] = "convolution"
@@ -45,21 +47,14 @@ class ConvolutionKind(GradientKind):
         patch = frame.tensors["picture"][y : y + k, x : x + k]
         products = patch * weights
         result = float(frame.tensors["map/0"][channel, y, x])
-        return Explanation(
-            question=f"why does filter {channel + 1} answer {result:.4g} at row {y + 1}, column {x + 1}?",
-            equation="z[y, x] = b + Σ_{u,v} W[u, v] a[y + u, x + v]",
-            math="F7",
-            source="Wang §3; LeCun et al. 1989",
-            operands=[
-                Operand("a", [[float(each) for each in row] for row in patch], "the patch: −1 is black, 1 white"),
-                Operand("W", [[float(each) for each in row] for row in weights], "the filter"),
-                Operand("b", bias),
-            ],
-            steps=[
-                Step("W a", "each weight times its pixel", [[float(each) for each in row] for row in products]),
-                Step("z", f"{bias:.4g} + {float(products.sum()):.4g}".replace("-", "−"), result, "then relu"),
-            ],
-        )
+        why = Explaining(f"why does filter {channel + 1} answer {result:.4g} at row {y + 1}, column {x + 1}?", result)
+        why.equation("z[y, x] = b + Σ_{u,v} W[u, v] a[y + u, x + v]", "F7", "Wang §3; LeCun et al. 1989")
+        why.input("a", [[float(each) for each in row] for row in patch], "the patch: −1 is black, 1 white")
+        why.input("W", [[float(each) for each in row] for row in weights], "the filter")
+        why.input("b", bias)
+        why.step("W a", "each weight times its pixel", [[float(each) for each in row] for row in products])
+        why.compute("z", "{} + {}", add, bias, float(products.sum()), note="then relu")
+        return why.result(HALF, scale=float(abs(products).sum()))
 
 
 KIND = ConvolutionKind()

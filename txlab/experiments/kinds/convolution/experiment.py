@@ -16,11 +16,11 @@ from txlab.experiments.protocol import Frame
 def experiment_of(scenario: ConvolutionScenario) -> ImageExperiment[ConvNet]:
     """The experiment of a scenario without "auto"."""
     shape = scenario.shape()
-    return ImageExperiment(scenario, shape, lambda generator: ConvNet(shape, generator), looked_at)
+    return ImageExperiment(scenario, shape, lambda generator: ConvNet(shape, generator), look_at)
 
 
 @torch.no_grad()
-def looked_at(experiment: ImageExperiment[ConvNet]) -> Frame:
+def look_at(experiment: ImageExperiment[ConvNet]) -> Frame:
     """picture (Y, X), its brightness · of layer l filter/l (C, C′, k, k), bias/l (C) and map/l (C, Y′, X′), before
     relu · class/probability (classes)."""
     model, names = experiment.model, experiment.scenario.data.shapes
@@ -29,17 +29,17 @@ def looked_at(experiment: ImageExperiment[ConvNet]) -> Frame:
         picture = brightness(pixels)
         logits, maps = model.read(picture)
     shown = {"picture": picture[0, 0], "class/probability": logits[0].softmax(-1)}
-    for number, (layer, found) in enumerate(zip(model.layers, maps, strict=True)):
+    for number, (layer, activations) in enumerate(zip(model.layers, maps, strict=True)):
         assert isinstance(layer, torch.nn.Conv2d)
         assert layer.bias is not None
-        shown |= {f"filter/{number}": layer.weight, f"bias/{number}": layer.bias, f"map/{number}": found[0]}
-    named, said = names[int(classes[0])], names[int(logits[0].argmax())]
+        shown |= {f"filter/{number}": layer.weight, f"bias/{number}": layer.bias, f"map/{number}": activations[0]}
+    named, guess = names[int(classes[0])], names[int(logits[0].argmax())]
     return Frame(
         step=experiment.step_count,
         tensors={name: tensor.detach().cpu() for name, tensor in shown.items()},
         tokens={"class": list(names)},
-        texts={"probe": f"a {named}, taken for a {said}"},
-        facts={"is": named, "said": said},
+        texts={"probe": f"a {named}, taken for a {guess}"},
+        facts={"is": named, "said": guess},
     )
 
 

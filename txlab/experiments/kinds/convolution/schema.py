@@ -39,7 +39,7 @@ class ConvolutionScenario(Scenario):
     data: ShapeImages = Field(default_factory=ShapeImages)
     model: Filters = Field(default_factory=Filters)
     train: ImageTrain = Field(default_factory=ImageTrain)
-    look: ProbeImage = Field(default_factory=ProbeImage)
+    probe: ProbeImage = Field(default_factory=ProbeImage)
 
     def shape(self) -> ConvShape:
         from txlab.engine.convolution import ConvShape
@@ -52,9 +52,7 @@ class ConvolutionScenario(Scenario):
         side = self.data.image
         for number, size in enumerate(self.model.sizes, 1):
             if size > side:
-                raise ValueError(
-                    f"the filters of layer {number} have {size} pixels a side, and what they read has {side}"
-                )
+                raise ValueError(f"the filters of layer {number} have {size} pixels a side, and their input has {side}")
             side = (side - size + 1) // 2
         return self
 

@@ -1,5 +1,5 @@
-"""The kind "descent": methods that look for a root or a minimum of a function that a person types, or for the line
-through points, beside each other; a step is one step of each (MATH F1–F4).
+"""The kind "descent": methods that look for a root or a minimum of a function that the user types, or fit a line to
+points, side by side; a step is one step of each (MATH F1–F4).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from txlab.engine.explain import Explanation
 from txlab.experiments.kinds.descent.schema import DescentScenario
 from txlab.experiments.metric import Metric
 from txlab.experiments.protocol import Experiment
-from txlab.experiments.small import SmallKind
+from txlab.experiments.untimed import UntimedKind
 
 EQUATIONS = {
     "value": ("f(x)", ""),
@@ -23,8 +23,9 @@ EQUATIONS = {
 """metric → its letter, and its formula where the letter needs one"""
 
 
-class DescentKind(SmallKind):
+class DescentKind(UntimedKind):
     name = "descent"
+    writes = True
     title = "Descent: roots and minima of a function"
     schema = DescentScenario
     METRICS = (
@@ -43,8 +44,8 @@ class DescentKind(SmallKind):
     def explain_metric(
         self, scenario: Any, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
     ) -> Explanation | None:
-        """How a method came to where it stands: its rule, with the numbers of the step before, which is made again.
-        None if a person has turned its parameters meanwhile, so that it is another step."""
+        """How a method reached its current point: its rule, with the numbers of its last step, which is recomputed.
+        None if its parameters have changed since, as the step would be another one."""
         what, _, label = name.partition("/")
         place = next((i for i, each in enumerate(scenario.methods) if each.name == label), None)
         if place is None or what not in EQUATIONS or not isfinite(values[name]):

@@ -1,8 +1,8 @@
-"""Methods beside each other on one function, a step of each at a time (MATH F1–F4).
+"""Methods side by side on one function, a step of each at a time (MATH F1–F4).
 
-Notable: the next step follows from the point and what a method remembers, both in the checkpoint; noise, and the order
-in which stochastic descent visits the data, are functions of (seed, step). A method that has arrived, or cannot go on,
-rests, and the run ends when all do.
+Notable: the next step follows from the point and the method's state, both in the checkpoint; noise, and the order in
+which stochastic descent visits the data, are functions of (seed, step). A method that has converged, or cannot
+continue, rests, and the run ends when all do.
 """
 
 from __future__ import annotations
@@ -17,7 +17,17 @@ from torch import Tensor
 
 from txlab.engine.descent.explain import explain_step
 from txlab.engine.descent.expressions import Expression, expression
-from txlab.engine.descent.methods import METHODS, Method, State, Step, cycle, gradient_of, hessian_of, step, told
+from txlab.engine.descent.methods import (
+    METHODS,
+    Method,
+    State,
+    Step,
+    cycle,
+    format_point,
+    gradient_of,
+    hessian_of,
+    step,
+)
 from txlab.engine.descent.regression import LineData, line_data, sample_at
 from txlab.engine.explain import Explanation
 from txlab.errors import LabError
@@ -26,15 +36,15 @@ from txlab.experiments.protocol import Adjustable, Frame, Sample
 from txlab.experiments.protocol import State as Checkpoint
 from txlab.experiments.randomness import generator
 from txlab.experiments.schema import several
-from txlab.experiments.small import SmallExperiment
+from txlab.experiments.untimed import UntimedExperiment
 
 ARRIVED = "arrived"
 HIGHEST = {"rate": 1e6, "momentum": 0.9999, "beta1": 0.9999, "beta2": 0.99999, "noise": 1e6}
 
 
-class Descent(SmallExperiment):
+class Descent(UntimedExperiment):
     """See protocol.Experiment. Of each method: `sections`, its settings now; `states`; `trouble`, why it rests, "" = it
-    goes on; `paths`, all its points; `last`, its last step, None = it has made none since it was restored. The first
+    is active; `paths`, all its points; `last`, its last step, None = it has made none since it was restored. The first
     method is number `first` of its scenario: noise depends on the number."""
 
     def __init__(self, scenario: DescentScenario, first: int = 0) -> None:
@@ -61,25 +71,25 @@ class Descent(SmallExperiment):
         For sgd the gradient is that of the one sample, and f that of all.
         """
         number = self.step_count + 1
-        found: dict[str, float] = {}
+        metrics: dict[str, float] = {}
         for i in range(len(self.rules)):
             if not self.trouble[i]:
-                found |= self.moved(i, number)
+                metrics |= self.move(i, number)
         self.step_count = number
-        return found
+        return metrics
 
-    def moved(self, i: int, number: int) -> dict[str, float]:
+    def move(self, i: int, number: int) -> dict[str, float]:
         state, section = self.states[i], self.sections[i]
         noise = None
         if section.noise:
             draws = generator(self.scenario.seed, f"noise {self.first + i}", number).standard_normal(len(state.x))
             noise = section.noise * torch.from_numpy(draws)
-        made = step(self.rules[i], self.f, state, section.settings(), noise, self.sampled(i))
+        made = step(self.rules[i], self.f, state, section.settings(), noise, self.draw_sample(i))
         label = section.name
         clean = made.gradient if noise is None else made.gradient - noise
         self.last[i] = made
-        found = {f"value/{label}": made.value, f"gradient/{label}": float(torch.linalg.vector_norm(clean))}
-        found |= {f"{axis}/{label}": float(x) for axis, x in zip("xy", state.x, strict=False)}
+        metrics = {f"value/{label}": made.value, f"gradient/{label}": float(torch.linalg.vector_norm(clean))}
+        metrics |= {f"{axis}/{label}": float(x) for axis, x in zip("xy", state.x, strict=False)}
         self.trouble[i] = made.trouble
         if not made.trouble:
             self.states[i] = made.after
@@ -88,9 +98,9 @@ class Descent(SmallExperiment):
                 self.trouble[i] = ARRIVED
             elif back := cycle(self.paths[i]):
                 self.trouble[i] = f"it goes in a circle of {several(back, 'step')}"
-        return found
+        return metrics
 
-    def sampled(self, i: int) -> LineData | None:
+    def draw_sample(self, i: int) -> LineData | None:
         """The sample whose error stochastic descent goes down in its next step; each is visited once an epoch."""
         if self.rules[i].name != "sgd" or not isinstance(self.f, LineData):
             return None
@@ -129,7 +139,7 @@ class Descent(SmallExperiment):
         return Frame(self.step_count, tensors, facts=facts)
 
     def points(self, i: int) -> np.ndarray:
-        """(n, 1 + dimensions): f and x along the path of method i; only what is new is computed."""
+        """(n, 1 + dimensions): f and x along the path of method i; only new points are computed."""
         new = self.paths[i][len(self.drawn[i]) :]
         if new:
             x = torch.stack(new, 1)
@@ -159,26 +169,26 @@ class Descent(SmallExperiment):
 
     def samples(self) -> list[Sample]:
         """Where each method is, and what keeps it there."""
-        said = []
+        samples = []
         for section, state, trouble in zip(self.sections, self.states, self.trouble, strict=True):
-            where = f" is at {told(state.x)} after {several(state.t, 'step')}"
-            said.append(Sample(section.name, f"{where}{f'; {trouble}' if trouble else ''}"))
-        return said
+            where = f" is at {format_point(state.x)} after {several(state.t, 'step')}"
+            samples.append(Sample(section.name, f"{where}{f'; {trouble}' if trouble else ''}"))
+        return samples
 
-    # Parameters that a person turns while it runs.
+    # Parameters that can be changed during the run.
 
     def settings(self, i: int) -> dict[str, float]:
-        """What the rule of a method has a letter for, and the noise."""
+        """The parameters in the rule of a method, and the noise."""
         return {name: getattr(self.sections[i], name) for name in (*self.rules[i].uses, "noise")}
 
     def adjustable(self) -> Mapping[str, Adjustable]:
         """LABEL.rate, LABEL.noise and so on."""
-        found = {
+        ranges = {
             f"{section.name}.{name}": (value, HIGHEST[name])
             for i, section in enumerate(self.sections)
             for name, value in self.settings(i).items()
         }
-        return {name: Adjustable(name, value, 0.0, high) for name, (value, high) in found.items()}
+        return {name: Adjustable(name, value, 0.0, high) for name, (value, high) in ranges.items()}
 
     def change(self, name: str, value: float) -> None:
         label, _, setting = name.rpartition(".")
@@ -210,7 +220,7 @@ class Descent(SmallExperiment):
 
 
 def function_of(scenario: DescentScenario) -> Expression | LineData:
-    """What is gone down: the function that was typed, or the error of a line."""
+    """The objective: the function typed, or the error of a line."""
     data = scenario.data
     if not data.points:
         return expression(scenario.function.f)

@@ -18,7 +18,7 @@ F = "x**2 - 2"
 
 
 class FunctionSection(Section):
-    """What is looked at."""
+    """The function and its region."""
 
     f: str = Field(F, max_length=200, description="the function, of x or of x and y, as x**2 - 2 or sin(x)*y")
     start: list[Annotated[float, Field(ge=-1e8, le=1e8)]] = Field(
@@ -48,10 +48,10 @@ class FunctionSection(Section):
 class DataSection(Section):
     """Points near a line. If there are any, f is the mean squared error of the line v = w u + b, x is w, and y is b."""
 
-    points: Annotated[int, Field(ge=0, le=10_000)] = Field(0, description="how many, in place of function.f; 0 = none")
-    slope: Annotated[float, Field(ge=-1e3, le=1e3)] = Field(1.5, description="w of the line that they are drawn from")
-    intercept: Annotated[float, Field(ge=-1e3, le=1e3)] = Field(-0.5, description="b of that line")
-    noise: Annotated[float, Field(ge=0, le=1e3)] = Field(0.5, description="deviation of v from it")
+    points: Annotated[int, Field(ge=0, le=10_000)] = Field(0, description="how many, instead of function.f; 0 = none")
+    slope: Annotated[float, Field(ge=-1e3, le=1e3)] = Field(1.5, description="slope w of their true line")
+    intercept: Annotated[float, Field(ge=-1e3, le=1e3)] = Field(-0.5, description="intercept b of that line")
+    noise: Annotated[float, Field(ge=0, le=1e3)] = Field(0.5, description="standard deviation of v from it")
 
 
 class MethodSection(Section):
@@ -64,7 +64,7 @@ class MethodSection(Section):
     beta1: Annotated[float, Field(ge=0, lt=1)] = Field(0.9, description="β₁ of Adam")
     beta2: Annotated[float, Field(ge=0, lt=1)] = Field(0.999, description="β₂ of Adam")
     epsilon: Annotated[float, Field(gt=0, le=1)] = Field(1e-8, description="ε of Adam")
-    noise: Annotated[float, Field(ge=0, le=1e6)] = Field(0.0, description="deviation of what is added to the gradient")
+    noise: Annotated[float, Field(ge=0, le=1e6)] = Field(0.0, description="deviation of the noise on the gradient")
 
     @property
     def name(self) -> str:
@@ -79,9 +79,9 @@ class MethodSection(Section):
 class DescentSection(Section):
     """When it ends."""
 
-    steps: PositiveInt = Field(100, le=1_000_000, description="most steps of each method")
+    steps: PositiveInt = Field(100, le=1_000_000, description="maximum steps of each method")
     tolerance: Annotated[float, Field(ge=0, le=1)] = Field(
-        1e-12, description="a method has arrived when a step is shorter than this"
+        1e-12, description="a method has converged when a step is shorter than this"
     )
 
 
@@ -90,7 +90,7 @@ def methods() -> list[MethodSection]:
 
 
 class DescentScenario(Scenario):
-    """Methods beside each other on one function, or on the error of a line."""
+    """Methods side by side on one function, or on the error of a line."""
 
     kind: Literal["descent"] = "descent"
     function: FunctionSection = Field(default_factory=FunctionSection)
@@ -104,7 +104,7 @@ class DescentScenario(Scenario):
         if len(set(names)) < len(names):
             raise ValueError(f"methods need different labels; they are {', '.join(names)}")
         if self.data.points and self.function.f != F:
-            raise ValueError("either function.f or [data] is gone down, not both")
+            raise ValueError("the objective is either function.f or [data], not both")
         if self.data.points == 1:
             raise ValueError("data.points: a line needs two points at least; 0 = no data")
         if self.data.points and len(self.function.start) < 2:

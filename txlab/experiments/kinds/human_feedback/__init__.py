@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from txlab.experiments.protocol import Experiment, State
 
 ALONE = (
-    Metric("gold", "", "gold", "what the labeller means", less=False, primary=True),
+    Metric("gold", "", "gold", "the labeller's criterion", less=False, primary=True),
     Metric("proxy", "", "proxy", "the reward model's score", less=False, primary=True),
     Metric("kl", "nats an answer", "KL", "from the fine-tuned model"),
     Metric("root_kl", "√nats", "√KL"),
@@ -40,6 +40,7 @@ ALONE = (
 class HumanFeedbackKind(Kind):
     name = "human-feedback"
     title = "Human feedback"
+    attends = True
     schema = HumanFeedbackScenario
     METRICS = (*ALONE, *(Metric(f"{each.key}/", each.unit, less=each.less) for each in ALONE))  # "kl/β=0.05" of a sweep
     screen = "feedback"
@@ -49,7 +50,13 @@ class HumanFeedbackKind(Kind):
         from txlab.engine.cores import cores
 
         compute: Compute = scenario.compute
-        chosen = {"dtype": "float32", "attention": "sdpa", "share": "operations", "compile": False, "graphs": False}
+        chosen = {
+            "dtype": "float32",
+            "attention": "sdpa",
+            "thread_mode": "operations",
+            "compile": False,
+            "cuda_graphs": False,
+        }
         chosen = {name: value for name, value in chosen.items() if getattr(compute, name) == "auto"}
         device = "cpu" if compute.device == "auto" else compute.device
         threads = compute.threads or max(1, min(2, cores() // compute.processes))
@@ -70,9 +77,9 @@ class HumanFeedbackKind(Kind):
     def require_possible(self, scenario: Any) -> None:
         """LabError if the instruction records or the rankings that it names cannot be read."""
         if scenario.rankings.preferences:
-            from txlab.experiments.kinds.human_feedback.ranking import given_rankings
+            from txlab.experiments.kinds.human_feedback.ranking import read_rankings
 
-            given_rankings(scenario.rankings.preferences)
+            read_rankings(scenario.rankings.preferences)
         if scenario.task.records:
             from txlab.engine.rlhf.instructions import read_instructions
 

@@ -1,7 +1,7 @@
-"""Pairs of answers by two models, for a person who is not told which is whose (MATH H6).
+"""Pairs of answers by two models, for blind comparison by the user (MATH H6).
 
-Notable: pair n is a function of the scenario's seed, n and the two models, so everybody who compares
-them is shown the same pairs; only the side on which an answer stands is drawn for each person anew.
+Notable: pair n is a function of the scenario's seed, n and the two models, so all judges see the same pairs; only the
+side of each answer is drawn separately for each of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from txlab.engine.rlhf.comparisons import Contestant
 from txlab.engine.transformer.gpt import GPT
 from txlab.experiments.kinds.human_feedback.materials import Texts
 from txlab.experiments.kinds.human_feedback.schema import HumanFeedbackScenario
-from txlab.experiments.learning.gradient import made_again
+from txlab.experiments.learning.gradient import rebuild_model
 
 BLOCK = 8  # pairs whose answers are drawn in one batch
 MOST_ALIKE = 64  # pairs in a row with the same two answers, after which the models are taken to be the same
@@ -25,7 +25,7 @@ MOST_ALIKE = 64  # pairs in a row with the same two answers, after which the mod
 
 @dataclass(frozen=True)
 class Pair:
-    """Two answers to a prompt. `shown`: "ab" = a stands first."""
+    """Two answers to a prompt. `shown`: "ab" = a is first."""
 
     id: str
     prompt: str
@@ -35,7 +35,7 @@ class Pair:
 
     @property
     def texts(self) -> tuple[str, str]:
-        """As they stand on the screen."""
+        """In the order of the screen."""
         return (self.a.text, self.b.text) if self.shown == "ab" else (self.b.text, self.a.text)
 
     def result(self, better: int | None) -> str:
@@ -54,10 +54,10 @@ class Contest:
         self.mark = blake2b("\0".join(self.names).encode(), digest_size=4).hexdigest()
 
     def pair(self, number: int, by: str) -> Pair | None:
-        """Pair n, as this person sees it; None if both models wrote the same."""
+        """Pair n, as shown to this judge; None if both models wrote the same."""
         block = number // BLOCK
         if block not in self._blocks:
-            self._blocks = {block: self._drawn(block)}
+            self._blocks = {block: self._draw_block(block)}
         prompt, a, b = self._blocks[block][number % BLOCK]
         if a.text == b.text:
             return None
@@ -67,18 +67,18 @@ class Contest:
     def id_of(self, number: int) -> str:
         return f"p{number:05d}-{self.mark}"
 
-    def _drawn(self, block: int) -> list[tuple[str, Contestant, Contestant]]:
+    def _draw_block(self, block: int) -> list[tuple[str, Contestant, Contestant]]:
         texts = self.texts
         prompts = texts.prompts("comparison prompts", block, BLOCK)
         answers = []
         for side, (name, model) in zip("ab", self.models.items(), strict=True):
-            episodes = texts.sampled(model, prompts, f"comparison answers {side}", block)
+            episodes = texts.sample_answers(model, prompts, f"comparison answers {side}", block)
             answers.append([Contestant(name, texts.answer(episodes, row)) for row in range(BLOCK)])
         return list(zip(prompts, *answers, strict=True))
 
 
 def model_of(scenario: HumanFeedbackScenario, texts: Texts, weights: Mapping[str, Tensor]) -> GPT:
     """A language model of a checkpoint, from its state["model"] or state["fine_tuned"]."""
-    model = made_again(lambda: GPT(scenario.model.shape(texts.tokenizer.vocabulary)), weights)
+    model = rebuild_model(lambda: GPT(scenario.model.shape(texts.tokenizer.vocabulary)), weights)
     model.set_dropout(0.0)
     return model

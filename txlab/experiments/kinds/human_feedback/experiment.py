@@ -1,7 +1,7 @@
-"""A run of human feedback: its stages one after the other, what each hands on, what a person looks at (MATH H1–H4).
+"""A run of human feedback: its stages in order, the results that each passes on, and its frames (MATH H1–H4).
 
-Notable: each stage is a `GradientExperiment` of its own, so the schedule, clipping, refused updates and moments are
-those of every other kind; a checkpoint holds the present stage's state and the weights that earlier ones left.
+Notable: each stage is a separate `GradientExperiment`, so the schedule, clipping, refused updates and moments work as
+in every other kind; a checkpoint holds the present stage's state and the weights produced by earlier ones.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from txlab.engine.transformer.gpt import GPT
 from txlab.errors import LabError, nearest
 from txlab.experiments.kinds.human_feedback.direct import BestOfN, DirectPreference
 from txlab.experiments.kinds.human_feedback.imitation import Imitation, StageScenario
-from txlab.experiments.kinds.human_feedback.materials import Handed, Texts, frozen, task_of, tokenizer_of
+from txlab.experiments.kinds.human_feedback.materials import Handed, Texts, freeze, task_of, tokenizer_of
 from txlab.experiments.kinds.human_feedback.policy import PolicyLearning
-from txlab.experiments.kinds.human_feedback.ranking import RewardLearning, given_rankings
+from txlab.experiments.kinds.human_feedback.ranking import RewardLearning, read_rankings
 from txlab.experiments.kinds.human_feedback.schema import HumanFeedbackScenario
-from txlab.experiments.learning.gradient import load_weights, made_again
+from txlab.experiments.learning.gradient import load_weights, rebuild_model
 from txlab.experiments.loaded_model import LoadedModel, Special, differing
 from txlab.experiments.protocol import Adjustable, Frame, Sample, State
 from txlab.experiments.randomness import derived_seed
 from txlab.experiments.tokenizer_store import fingerprint
 
-LEAST_BETA = 0.01  # what a factor makes of β = 0
+LEAST_BETA = 0.01  # the result of applying a factor to β = 0
 Stage = Imitation | RewardLearning | PolicyLearning | DirectPreference | BestOfN
 
 
@@ -41,11 +41,11 @@ class HumanFeedback:
     """An Experiment (see protocol).
 
     plan    (stage, steps, β) of each stage       number   the present one
-    handed  what earlier stages have made         stage    the present stage's learner
-    lines   what people have written so far, in order
+    handed  results of earlier stages            stage    the present stage's learner
+    lines   the labellers' lines so far, in order
 
-    A stage that is finished stays the present one until the next step is due, so that what is measured and saved at its
-    last step is still its own.
+    A finished stage stays the present one until the next step is due, so that evaluations and checkpoints of its last
+    step are still of this stage.
     """
 
     def __init__(self, scenario: HumanFeedbackScenario) -> None:
@@ -54,9 +54,9 @@ class HumanFeedback:
         shape = scenario.model.shape(self.texts.tokenizer.vocabulary)
         weights = torch.Generator().manual_seed(derived_seed(scenario.seed, "weights", 0))
         with torch.random.fork_rng(devices=[]):
-            self.handed = Handed(frozen(GPT(shape, weights)).to(self.texts.device))
+            self.handed = Handed(freeze(GPT(shape, weights)).to(self.texts.device))
         if not scenario.rankings.steps:
-            self.handed.rankings = tuple(given_rankings(scenario.rankings.preferences))
+            self.handed.rankings = tuple(read_rankings(scenario.rankings.preferences))
         self.number, self.before = 0, 0
         self.lines: list[Line] = []
         self._stage: Stage | None = None
@@ -67,13 +67,13 @@ class HumanFeedback:
     def stage(self) -> Stage:
         """The present stage, made when it is first asked for: a start or a checkpoint comes before."""
         if self._stage is None:
-            self._stage = self.made(self.number)
+            self._stage = self.make_stage(self.number)
             if isinstance(self._stage, RewardLearning):
                 self._stage.offer(self.lines)
         return self._stage
 
-    def made(self, number: int) -> Stage:
-        """A stage before its first step. LabError if what it needs has not been made."""
+    def make_stage(self, number: int) -> Stage:
+        """A stage before its first step. LabError if its prerequisites are missing."""
         name, _, beta = self.plan[number]
         scenario, texts, handed = self.scenario, self.texts, self.handed
         if name in ("pretraining", "demonstrations"):
@@ -106,7 +106,7 @@ class HumanFeedback:
         return self.scenario.length()
 
     def step(self) -> Mapping[str, float | Tensor]:
-        """One step of the present stage; its last one hands on what it has made."""
+        """One step of the present stage; the last one passes its results on."""
         self.go_on()
         name, steps, beta = self.plan[self.number]
         metrics = self.stage.step()
@@ -125,13 +125,13 @@ class HumanFeedback:
             self._stage = None
 
     def hand_on(self) -> None:
-        """Freeze what a finished stage has made, for those that follow."""
+        """Freeze the results of a finished stage, for those that follow."""
         stage = self.stage
         if isinstance(stage, Imitation):
-            self.handed.fine_tuned = frozen(stage.learnt())
+            self.handed.fine_tuned = freeze(stage.full_model())
         elif isinstance(stage, RewardLearning):
             self.handed.normaliser = stage.normaliser()
-            self.handed.reward = frozen(stage.learnt())
+            self.handed.reward = freeze(stage.full_model())
             self.handed.rankings = tuple(stage.rankings)
 
     def verify(self) -> None:
@@ -140,10 +140,10 @@ class HumanFeedback:
     def evaluate(self) -> Mapping[str, float | Tensor]:
         """val_loss, val_accuracy, or what DPO's answers are worth, of the present stage."""
         name, _, beta = self.plan[self.number]
-        found = self.stage.evaluate()
+        metrics = self.stage.evaluate()
         if name == "policy" and len(self.scenario.policy.betas) > 1:
-            found = {f"{metric}/β={beta:g}": value for metric, value in found.items()}
-        return found
+            metrics = {f"{metric}/β={beta:g}": value for metric, value in metrics.items()}
+        return metrics
 
     # People
 
@@ -155,10 +155,10 @@ class HumanFeedback:
 
     @property
     def given(self) -> Sequence[Ranking]:
-        """The rankings of the simulated labeller, which the run keeps beside those of people."""
+        """The rankings of the simulated labeller, which the run keeps in addition to human ones."""
         stage = self._stage
-        found = stage.rankings if isinstance(stage, RewardLearning) else self.handed.rankings
-        return [ranking for ranking in found if ranking.by == "simulated"]
+        rankings = stage.rankings if isinstance(stage, RewardLearning) else self.handed.rankings
+        return [ranking for ranking in rankings if ranking.by == "simulated"]
 
     def offer(self, lines: Sequence[Line]) -> None:
         """Lines that people (or the simulated labeller) have written, in their order, each once."""
@@ -168,7 +168,7 @@ class HumanFeedback:
 
     @property
     def waiting(self) -> str:
-        """What the next step waits for, in one sentence; "" = nothing. Asks the questions it waits for."""
+        """What the next step is waiting for, in one sentence; "" = nothing. Adds the questions to be answered."""
         self.go_on()
         stage = self.stage
         if not isinstance(stage, RewardLearning):
@@ -189,7 +189,7 @@ class HumanFeedback:
         return self.handed.fine_tuned if isinstance(stage, RewardLearning) else stage.policy
 
     def probe(self) -> list[str]:
-        return self.texts.prompts("probe prompts", 0, self.scenario.look.prompts)
+        return self.texts.prompts("probe prompts", 0, self.scenario.probe.prompts)
 
     @torch.no_grad()
     def frame(self) -> Frame:
@@ -204,13 +204,13 @@ class HumanFeedback:
         for when, model in (("before", self.handed.fine_tuned), ("during", self.model())):
             if imitates and when == "before":
                 continue
-            episodes = self.texts.sampled(model, prompts, "probe answers", 0)
+            episodes = self.texts.sample_answers(model, prompts, "probe answers", 0)
             texts |= {f"{when}/{i}": self.texts.answer(episodes, i) for i in range(len(prompts))}
-            said = "before" if when == "before" else "now"
+            label = "before" if when == "before" else "now"
             if self.handed.reward is not None:
-                facts.setdefault("probe_scores", {})[said] = rounded(self.handed.proxy(episodes))
+                facts.setdefault("probe_scores", {})[label] = round_scores(self.handed.proxy(episodes))
             if known:
-                facts[f"gold_{said}"] = self.texts.gold(prompts, episodes)
+                facts[f"gold_{label}"] = self.texts.gold(prompts, episodes)
         if isinstance(stage, RewardLearning) and stage.last:
             ranking = stage.last["ranking"]
             facts["ranking"] = {**ranking.as_row(), "answers": list(ranking.answers), "ranks": list(ranking.ranks)}
@@ -230,13 +230,13 @@ class HumanFeedback:
         """The first answers of the last update, token by token; NaN behind their end."""
         rollout, section = stage.rollout, stage.section
         assert rollout is not None
-        some = torch.arange(min(self.scenario.look.episodes, len(rollout.episodes)))
+        some = torch.arange(min(self.scenario.probe.episodes, len(rollout.episodes)))
         episodes = rollout.episodes.rows(some)
         mask, T = episodes.mask, episodes.mask.shape[1]
         logprobs = episodes.logprobs(episodes.logits(stage.policy, self.texts.temperature))
         old, advantage = rollout.logprobs[some, :T], rollout.whitened[some, :T]
         _, ratio, clipped = clipped_policy_loss(logprobs, old, advantage, mask, section.clip_ratio)
-        found = {
+        shown = {
             "kl_token": k1(old, rollout.reference[some, :T]),
             "exact_kl": rollout.exact[some, :T],
             "reward": rollout.rewards[some, :T],
@@ -253,8 +253,8 @@ class HumanFeedback:
         if stage.learns_values:
             before, returns = rollout.values[some, :T], rollout.returns[some, :T]
             _, value_clipped = clipped_value_loss(stage.values(episodes), before, returns, mask, section.clip_value)
-            found["value_clipped"] = value_clipped.float()
-        for name, tensor in found.items():
+            shown["value_clipped"] = value_clipped.float()
+        for name, tensor in shown.items():
             tensors[f"episode/{name}"] = tensor.float().masked_fill(~mask, torch.nan)
         tensors["episode/score"], tensors["episode/gold"] = rollout.scores[some], rollout.golds[some]
         for row in range(len(some)):
@@ -274,23 +274,23 @@ class HumanFeedback:
 
     def spans(self) -> list[list[Any]]:
         """[stage, first step, last step] of all stages; a β is named if there are several."""
-        several, found, first = len(self.scenario.policy.betas) > 1, [], 0
+        several, spans, first = len(self.scenario.policy.betas) > 1, [], 0
         for name, steps, beta in self.plan:
-            found.append([f"{name} β={beta:g}" if several and name == "policy" else name, first, first + steps])
+            spans.append([f"{name} β={beta:g}" if several and name == "policy" else name, first, first + steps])
             first += steps
-        return found
+        return spans
 
     def samples(self) -> Sequence[Sample]:
-        """An answer to each of some prompts, drawn anew at every step: a sign that is flipped shows here at once."""
+        """An answer to each of some prompts, redrawn at every step: a flipped sign shows here immediately."""
         prompts = self.probe()[:4]
-        episodes = self.texts.sampled(self.model(), prompts, "samples", self.step_count)
+        episodes = self.texts.sample_answers(self.model(), prompts, "samples", self.step_count)
         return [Sample(prompt, self.texts.answer(episodes, i)) for i, prompt in enumerate(prompts)]
 
     def facts(self) -> Mapping[str, Any]:
         scenario, parameters = self.scenario, sum(p.numel() for p in self.handed.fine_tuned.parameters())
         notes = []
         if any(name == "rankings" for name, *_ in self.plan) and scenario.rankings.labeller == "human":
-            notes.append("rankings are asked of a person: txlab rank RUN, or screen 7; the run waits for them")
+            notes.append("rankings are up to you: txlab rank RUN, or screen 7; the run waits for them")
         compute = {**scenario.compute.model_dump(), "name": describe(torch.device(scenario.compute.device))}
         several = len(scenario.policy.betas) > 1 and bool(scenario.policy.steps)
         headline = [f"gold/β={beta:g}" for beta in scenario.policy.betas] if several else []
@@ -306,12 +306,14 @@ class HumanFeedback:
 
     def adjustable(self) -> Mapping[str, Adjustable]:
         """Those of the present stage; a policy has "beta", the rankings have "human": 1 = people rank, 0 = not."""
-        self.go_on()  # what is changed between two stages is a matter of the next
+        self.go_on()  # a change between two stages applies to the next
         stage = self.stage
         if isinstance(stage, BestOfN):
             return {}
-        found = dict(stage.adjustable())
-        return found | {"beta": replace(found["beta"], least=LEAST_BETA)} if "beta" in found else found
+        adjustable = dict(stage.adjustable())
+        return (
+            adjustable | {"beta": replace(adjustable["beta"], least=LEAST_BETA)} if "beta" in adjustable else adjustable
+        )
 
     def adjust(self, name: str, value: float) -> None:
         self.go_on()
@@ -319,7 +321,7 @@ class HumanFeedback:
         if isinstance(stage, BestOfN):
             raise LabError(f"{name!r} cannot be changed: the best of n answers learns nothing")
         if name == "human" and value == 0 and self.texts.task.gold is None:
-            raise LabError("nobody can be simulated for these records: what a good answer is, only people know")
+            raise LabError("no labeller can be simulated for these records: the criterion of a good answer is unknown")
         if name not in stage.adjusted:
             raise LabError(
                 f"{name!r} cannot be changed in this stage{nearest(name, stage.adjusted)}; "
@@ -344,7 +346,7 @@ class HumanFeedback:
         }
 
     def load_state_dict(self, state: State) -> None:
-        """LabError if it belongs to another scenario."""
+        """LabError if it is of another scenario."""
         if not 0 <= int(state["number"]) < len(self.plan):
             raise LabError("the checkpoint is of a run with other stages")
         self.number, self.before, self._stage = int(state["number"]), int(state["before"]), None
@@ -357,9 +359,9 @@ class HumanFeedback:
         self.stage.load_state_dict(state["present"])
 
     def _scalar(self, weights: Mapping[str, Tensor]) -> ScalarGPT:
-        scalar = ScalarGPT.begun_from(self.handed.fine_tuned).to(self.texts.device)
+        scalar = ScalarGPT.begin_from(self.handed.fine_tuned).to(self.texts.device)
         load_weights(scalar, weights)
-        return frozen(scalar)  # type: ignore[no-any-return]
+        return freeze(scalar)  # type: ignore[no-any-return]
 
     def start_from(self, weights: Mapping[str, Tensor]) -> None:
         """Begin with another run's language model, and with its reward model if it has learnt one."""
@@ -373,15 +375,15 @@ class HumanFeedback:
             self.handed.reward, self.handed.normaliser = self._scalar(scalar), Normaliser(shift, scale)
 
 
-def rounded(scores: Tensor) -> list[float]:
+def round_scores(scores: Tensor) -> list[float]:
     return [round(float(score), 4) for score in scores]
 
 
 def open_model(scenario: HumanFeedbackScenario, state: State) -> LoadedModel:
-    """The language model of a checkpoint: the policy, or what is fine-tuned so far; its reward model beside it."""
+    """The language model of a checkpoint: the policy, or the model fine-tuned so far; with its reward model."""
     task = task_of(scenario.task)
     tokenizer = tokenizer_of(task)
-    model = made_again(lambda: GPT(scenario.model.shape(tokenizer.vocabulary)), state["model"])
+    model = rebuild_model(lambda: GPT(scenario.model.shape(tokenizer.vocabulary)), state["model"])
     model.set_dropout(0.0)
     beside: dict[str, Tensor] = {}
     if state["reward"] is not None:

@@ -1,4 +1,4 @@
-"""What the numbers of a run of human feedback mean, with the numbers they follow from (MATH H1–H5)."""
+"""Explanations of the numbers of a run of human feedback (MATH H1–H5)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import exp, isfinite, log, sqrt
 from operator import mul
 from typing import Any
 
-from txlab.engine.explain import Explanation, Operand, Step, computed
+from txlab.engine.explain import Explaining, Explanation, Operand, Step, compute_step
 from txlab.experiments.kinds.human_feedback.schema import HumanFeedbackScenario
 from txlab.experiments.learning.explanations import MeanLoss, explain_norm_of_updates, explain_step, explain_sum
 from txlab.experiments.learning.schema import Optimizer
@@ -32,31 +32,31 @@ MEANINGS = {
         "proxy = (1/B) Σ (r(x, y) − shift) / scale", "H2, H4",
         "computed here; mean 0, sd 1 on the fine-tuned model's answers (Ziegler et al. 2019, §2.1)",
         [("β", "beta", "the price of a nat"), ("KL", "kl", "nats an answer")],
-        lambda scenario, values: priced(scenario, values),
+        lambda scenario, values: explain_penalty(scenario, values),
     ),
     "gold": Meaning(
-        "gold = (1/B) Σ gold(x, y)", "H2", "computed here: what the simulated labeller ranks by, without its noise",
-        [("proxy", "proxy", "what the reward model says of the same answers")],
+        "gold = (1/B) Σ gold(x, y)", "H2", "computed here: the simulated labeller's criterion, without its noise",
+        [("proxy", "proxy", "the reward model's score of the same answers")],
     ),
     "kl": Meaning(
-        "KL = (1/B) Σₜ Σᵥ π(v) (ln π(v) − ln ρ(v))", "H5", "exact over the vocabulary, summed over an answer",
+        "KL = (1/B) Σₜ Σᵥ π(v) (ln π(v) − ln π_ref(v))", "H5", "exact over the vocabulary, summed over an answer",
         [("T", "length", "tokens an answer"), ("k1", "k1", "the estimate from the tokens that were drawn")],
         lambda scenario, values: [
-            computed("KL / T", "{} / {}", lambda kl, T: kl / T, values["kl"], values["length"], note="nats a token")
+            compute_step("KL / T", "{} / {}", lambda kl, T: kl / T, values["kl"], values["length"], note="nats a token")
         ] if values.get("length") else [],
     ),
     "root_kl": Meaning(
         "√KL", "H5", "Bai et al. 2022, §4.3: the reward grows roughly with √KL", [("KL", "kl", "nats an answer")],
-        lambda scenario, values: [computed("√KL", "√{}", sqrt, max(values["kl"], 0.0))] if "kl" in values else [],
     ),
-    "k1": Meaning("k1 = ln π(a) − ln ρ(a), a ~ π", "H5", "Schulman 2020: unbiased, of great variance",
+    "k1": Meaning("k1 = ln π(a) − ln π_ref(a), a ~ π", "H5", "Schulman 2020: unbiased, of great variance",
                   [("KL", "kl", "exact")]),
-    "k2": Meaning("k2 = ½ (ln π(a) − ln ρ(a))²", "H5", "Schulman 2020: biased", [("KL", "kl", "exact")]),
-    "k3": Meaning("k3 = eᵈ − 1 − d,  d = ln ρ(a) − ln π(a)", "H5",
+    "k2": Meaning("k2 = ½ (ln π(a) − ln π_ref(a))²", "H5", "Schulman 2020: biased", [("KL", "kl", "exact")]),
+    "k3": Meaning("k3 = eᵈ − 1 − d,  d = ln π_ref(a) − ln π(a)", "H5",
                   "Schulman 2020: unbiased; far from 0 its rare large values are missed", [("KL", "kl", "exact")]),
     "entropy": Meaning(
         "H = −(1/N) Σₜ Σᵥ π(v) ln π(v)", "F5", "over the tokens of the answers", [],
-        lambda scenario, values: [computed("exp H", "exp({})", exp, values["entropy"], note="as if of so many tokens")],
+        lambda scenario, values: [
+            compute_step("exp H", "exp({})", exp, values["entropy"], note="equivalent tokens")],
     ),
     "clip_fraction": Meaning(
         "share of tokens where −A clamp(ρ, 1 ± ε) > −A ρ", "M8",
@@ -83,28 +83,30 @@ MEANINGS = {
         [("rankings", "rankings", "taken in so far")],
     ),
     "val_accuracy": Meaning(
-        "share of pairs with r(w) > r(l) where gold(w) > gold(l)", "H2", "counted on answers that nobody ranks"),
+        "share of pairs with r(w) > r(l) where gold(w) > gold(l)", "H2", "counted on answers that are never ranked"),
     "beta": Meaning(
         "β ← β (1 + clip(KL/target − 1, ±0.2) · B/horizon)", "H4", "Ziegler et al. 2019, §2.2; fixed without a target",
         [("KL", "kl", "nats an answer")],
     ),
     "preferred": Meaning(
-        "share of pairs with (ln π − ln ρ)(w) > (ln π − ln ρ)(l)", "H4", "counted on the pairs of this batch"),
+        "share of pairs with (ln π − ln π_ref)(w) > (ln π − ln π_ref)(l)", "H4", "counted on the pairs of this batch"),
     "rankings": Meaning("n", "H2", "counted: rankings taken in, without those taken back"),
     "length": Meaning("T", "H4", "mean over the answers of this update, end tokens included"),
     "n": Meaning("n", "H5", "answers of which the best is taken"),
     "kl_loss": Meaning(
-        "mean of eᵈ − 1 − d,  d = ln ρ(a) − ln π(a)", "H5", "Shao et al. 2024, eq. 4: k3 of the policy as it learns, "
-        "over the tokens of an update; its price in the loss of GRPO is β", [("β", "beta", "the price of a nat")],
+        "mean of eᵈ − 1 − d,  d = ln π_ref(a) − ln π(a)", "H5",
+        "Shao et al. 2024, eq. 4: k3 of the policy as it learns, over the tokens of an update; its price in the loss "
+        "of GRPO is β", [("β", "beta", "the price of a nat")],
         lambda scenario, values: [
-            computed("β · kl_loss", "{} · {}", mul, values["beta"], values["kl_loss"], note="its part of the loss")
+            compute_step("β · kl_loss", "{} · {}", mul, values["beta"], values["kl_loss"], note="its part of the loss")
         ] if "beta" in values else [],
     ),
     "ptx_loss": Meaning("−(1/N) Σₜ ln π(aₜ | s_t), on demonstrations", "H4", "Ouyang et al. 2022, eq. 2"),
     "value_clip_fraction": Meaning("share of tokens where the clipped error is the greater", "H4",
                                    "Ziegler et al. 2019, their code"),
     "margin": Meaning(
-        "β [(ln π − ln ρ)(w) − (ln π − ln ρ)(l)]", "H4", "Rafailov et al. 2023, eq. 7: the reward that π implies"),
+        "β [(ln π − ln π_ref)(w) − (ln π − ln π_ref)(l)]", "H4",
+        "Rafailov et al. 2023, eq. 7: the reward that π implies"),
 }  # fmt: skip
 
 
@@ -127,18 +129,17 @@ def explain_metric(
     meaning = MEANINGS.get(metric)
     if meaning is None:
         return None
-    follows = meaning.steps(scenario, own)
+    why = Explaining(f"why is {metric} {values[name]:.4g} at step {step}?", values[name])
+    why.equation(meaning.equation, meaning.math, meaning.source)
+    why.operands += [Operand(letter, own[each], note) for letter, each, note in meaning.operands if each in own]
+    if metric == "root_kl" and "kl" in own:
+        why.compute("√KL", "√{}", sqrt, max(own["kl"], 0.0))
+    else:
+        why.measurement(metric)
+    why.means(*meaning.steps(scenario, own))
     if "accuracy" in metric or metric == "preferred":
-        follows.append(Step("1/2", "1 / 2", 0.5, "by guessing"))
-    return Explanation(
-        question=f"why is {metric} {values[name]:.4g} at step {step}?",
-        equation=meaning.equation,
-        math=meaning.math,
-        source=meaning.source,
-        operands=[Operand(letter, own[each], note) for letter, each, note in meaning.operands if each in own],
-        steps=[Step(metric, "", values[name])],
-        meaning=follows,
-    )
+        why.means(Step("1/2", "1 / 2", 0.5, "by guessing"))
+    return why.result()
 
 
 @dataclass(frozen=True)
@@ -158,25 +159,22 @@ def stage_at(scenario: HumanFeedbackScenario, step: int) -> tuple[str, int, Opti
     return name, first, train
 
 
-def priced(scenario: HumanFeedbackScenario, values: Mapping[str, float]) -> list[Step]:
-    """The proxy less the price of the KL, where that is what the policy is trained to increase."""
+def explain_penalty(scenario: HumanFeedbackScenario, values: Mapping[str, float]) -> list[Step]:
+    """The proxy minus the KL penalty, where that is the policy's objective."""
     if not {"beta", "kl", "length"} <= set(values):
         return []
     beta, kl, policy = values["beta"], values["kl"], scenario.policy
     if policy.method == "grpo":
-        told = "nats a token, which the loss pays for; the scores enter it as advantages within their group"
-        return [
-            computed(
-                "β KL / T", "{} · {} / {}", lambda beta, kl, T: beta * kl / T, beta, kl, values["length"], note=told
-            )
-        ]
-    note = "what the policy is trained to increase"
+        meaning = "nats a token, which the loss pays for; the scores enter it as advantages within their group"
+        terms = beta, kl, values["length"]
+        return [compute_step("β KL / T", "{} · {} / {}", lambda beta, kl, T: beta * kl / T, *terms, note=meaning)]
+    note = "the policy's objective"
     if policy.method == "ppo" and policy.gamma < 1:
         note += f", but for the discount γ = {policy.gamma:g}"
     if policy.method == "ppo" and policy.whiten_rewards:
         note += "; its rewards are whitened"
     return [
-        computed(
+        compute_step(
             "proxy − β KL", "{} − {} · {}", lambda r, beta, kl: r - beta * kl, values["proxy"], beta, kl, note=note
         )
     ]
@@ -193,49 +191,39 @@ def explain_loss(
     prompts = "prompts of the batch whose answers are not all tied"
     if stage == "rankings" and scenario.rankings.loss == "choice":
         K = scenario.rankings.answers
-        return Explanation(
-            question=f"what does a choice loss of {value:.4g} mean?",
-            equation="L = −(1/B′) Σ_prompts ln softmax(r)_best",
-            math="H3",
-            source="Ziegler et al. 2019, eq. 1",
-            operands=[
-                Operand("B′", f"at most {scenario.rankings.batch}", prompts),
-                Operand("K", K, "answers to choose from"),
-            ],
-            steps=[Step("L", "", value, "nats a choice")],
-            meaning=[
-                computed("exp(−L)", "exp(−{})", lambda loss: exp(-loss), value, note="probability of the best one"),
-                computed("ln K", "ln {}", log, K, note="by guessing"),
-            ],
+        why = Explaining(f"what does a choice loss of {value:.4g} mean?", value)
+        why.equation("L = −(1/B′) Σ_prompts ln softmax(r)_best", "H3", "Ziegler et al. 2019, eq. 1")
+        why.input("B′", f"at most {scenario.rankings.batch}", prompts)
+        why.input("K", K, "answers to choose from")
+        why.measurement("L", "nats a choice")
+        why.means(
+            compute_step("exp(−L)", "exp(−{})", lambda loss: exp(-loss), value, note="probability of the best one"),
+            compute_step("ln K", "ln {}", log, K, note="by guessing"),
         )
+        return why.result()
     if stage == "rankings":
-        return Explanation(
-            question=f"what does a ranking loss of {value:.4g} mean?",
-            equation="L = −(1/B′) Σ_prompts (1/#pairs) Σ ln σ(r_w − r_l)",
-            math="H2",
-            source="Ouyang et al. 2022, eq. 1",
-            operands=[Operand("B′", f"at most {scenario.rankings.batch}", prompts)],
-            steps=[Step("L", "", value, "nats a pair, averaged over a prompt's pairs first")],
-            meaning=[
-                computed(
-                    "exp(−L)", "exp(−{})", lambda loss: exp(-loss), value, note="probability of a pair, as a mean"
-                ),
-                Step("ln 2", "ln 2", log(2), "by guessing"),
-            ],
+        why = Explaining(f"what does a ranking loss of {value:.4g} mean?", value)
+        why.equation("L = −(1/B′) Σ_prompts (1/#pairs) Σ ln σ(r_w − r_l)", "H2", "Ouyang et al. 2022, eq. 1")
+        why.input("B′", f"at most {scenario.rankings.batch}", prompts)
+        why.measurement("L", "nats a pair, averaged over a prompt's pairs first")
+        why.means(
+            compute_step(
+                "exp(−L)", "exp(−{})", lambda loss: exp(-loss), value, note="probability of a pair, as a mean"
+            ),
+            Step("ln 2", "ln 2", log(2), "by guessing"),
         )
+        return why.result()
     policy = scenario.policy
     if policy.method == "dpo":
-        return Explanation(
-            question=f"what does a DPO loss of {value:.4g} mean?",
-            equation="L = −mean ln σ(β [(ln π − ln ρ)(w) − (ln π − ln ρ)(l)])",
-            math="H4",
-            source="Rafailov et al. 2023, eq. 7",
-            operands=[],
-            steps=[Step("L", "", value, "nats a pair")],
-            meaning=[Step("ln 2", "ln 2", log(2), "where it begins: π = ρ")],
+        why = Explaining(f"what does a DPO loss of {value:.4g} mean?", value)
+        why.equation(
+            "L = −mean ln σ(β [(ln π − ln π_ref)(w) − (ln π − ln π_ref)(l)])", "H4", "Rafailov et al. 2023, eq. 7"
         )
+        why.measurement("L", "nats a pair")
+        why.means(Step("ln 2", "ln 2", log(2), "where it begins: π = π_ref"))
+        return why.result()
     return explain_sum(
-        f"what is a loss of {value:.4g} made of?",
+        f"what makes up a loss of {value:.4g}?",
         "H4",
         "Shao et al. 2024, eq. 3" if policy.method == "grpo" else "Ziegler et al. 2019; Ouyang et al. 2022, eq. 2",
         value,

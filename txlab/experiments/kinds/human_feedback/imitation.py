@@ -11,7 +11,7 @@ from torch import Tensor
 
 from txlab.engine.rlhf.rollouts import Episodes
 from txlab.engine.transformer.gpt import GPT
-from txlab.experiments.kinds.human_feedback.materials import Handed, Texts, copied
+from txlab.experiments.kinds.human_feedback.materials import Handed, Texts, copy_model
 from txlab.experiments.learning.gradient import GradientExperiment, Measured
 from txlab.experiments.learning.schema import Optimizer, TransformerSection
 from txlab.experiments.schema import Compute
@@ -20,7 +20,7 @@ HELD_OUT = 128  # texts of the validation loss
 
 
 class StageScenario(BaseModel):
-    """What a stage reads of its scenario, under the names that `GradientExperiment` asks for."""
+    """The part of the scenario that a stage reads, under the names that `GradientExperiment` expects."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -38,23 +38,23 @@ class Imitation(GradientExperiment[GPT]):
 
     def __init__(self, scenario: StageScenario, texts: Texts, handed: Handed, answers_only: bool) -> None:
         start = handed.fine_tuned
-        super().__init__(scenario, lambda generator: copied(lambda: GPT(start.shape), start))
-        self.tells_late = False
+        super().__init__(scenario, lambda generator: copy_model(lambda: GPT(start.shape), start))
+        self.checks_async = False
         self.model.set_dropout(self.adjusted["dropout"])
         self.model.requires_grad_(True).train()
         self.texts, self.answers_only = texts, answers_only
         self.name = "demonstrations" if answers_only else "pretraining"
         self.count: int = getattr(scenario.train, "count", 0)
-        self.held_out = self.packed(texts.demonstrations(f"held-out {self.name}", HELD_OUT))
+        self.held_out = self.pack(texts.demonstrations(f"held-out {self.name}", HELD_OUT))
         self.written = texts.demonstrations("demonstrations", self.count) if answers_only else []
 
     @property
     def policy(self) -> GPT:
         return self.model
 
-    def packed(self, pairs: list[tuple[str, str]]) -> Episodes:
+    def pack(self, pairs: list[tuple[str, str]]) -> Episodes:
         if self.answers_only:
-            return self.texts.packed(pairs)
+            return self.texts.pack_answers(pairs)
         ids = [self.texts.prompt_ids(prompt) + self.texts.answer_ids(answer) for prompt, answer in pairs]
         return Episodes.of([row[:1] for row in ids], [row[1:] for row in ids], self.texts.pad, self.texts.device)
 
@@ -62,9 +62,9 @@ class Imitation(GradientExperiment[GPT]):
         """A function of (seed, update)."""
         draws, batch = self.texts.draws(f"{self.name} batch", update), self.scenario.train.batch
         if self.answers_only:
-            return self.packed([self.written[i] for i in draws.integers(self.count, size=batch)])
+            return self.pack([self.written[i] for i in draws.integers(self.count, size=batch)])
         prompts = [self.texts.task.prompt(draws) for _ in range(batch)]
-        return self.packed([(prompt, self.texts.task.demonstrate(draws, prompt)) for prompt in prompts])
+        return self.pack([(prompt, self.texts.task.demonstrate(draws, prompt)) for prompt in prompts])
 
     def gradients(self, update: int) -> Measured:
         self.seed_dropout(update, f"dropout {self.name}")

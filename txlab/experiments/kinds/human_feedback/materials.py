@@ -1,4 +1,4 @@
-"""What the stages of a run share: the task's texts as tokens, and the models that one stage leaves for the next."""
+"""Shared by the stages of a run: the task's texts as tokens, and the models that one stage passes to the next."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Texts:
         self.tokenizer = tokenizer_of(self.task)
         (self.end,) = self.tokenizer.encode(END)
         digits = range(16) if isinstance(self.tokenizer, CharacterTokenizer) else ()
-        self.never = tuple(digits)  # which stand for characters that no text here has
+        self.never = tuple(digits)  # which represent characters that no text here has
 
     def draws(self, purpose: str, number: int) -> np.random.Generator:
         return generator(self.seed, purpose, number)
@@ -86,10 +86,10 @@ class Texts:
         return ids
 
     def answer_ids(self, answer: str) -> list[int]:
-        """The answer and its end; what is longer than task.tokens is cut off, and then has no end."""
+        """The answer and its end; beyond task.tokens it is cut off, and then has no end."""
         return [*self.tokenizer.encode(answer), self.end][: self.most]
 
-    def packed(self, pairs: Sequence[tuple[str, str]]) -> Episodes:
+    def pack_answers(self, pairs: Sequence[tuple[str, str]]) -> Episodes:
         """Prompts with their answers as tensors."""
         prompts = [self.prompt_ids(prompt) for prompt, _ in pairs]
         return Episodes.of(prompts, [self.answer_ids(answer) for _, answer in pairs], self.pad, self.device)
@@ -103,22 +103,22 @@ class Texts:
         ids = episodes.answers[row][episodes.mask[row]].tolist()
         return self.tokenizer.decode(ids[:-1] if ids[-1] == self.end else ids)
 
-    def sampled(self, model: GPT, prompts: Sequence[str], purpose: str, number: int) -> Episodes:
+    def sample_answers(self, model: GPT, prompts: Sequence[str], purpose: str, number: int) -> Episodes:
         """One answer to each prompt, drawn with a generator of its own."""
         draws = torch.Generator().manual_seed(derived_seed(self.seed, purpose, number))
         ids = [self.prompt_ids(prompt) for prompt in prompts]
         return sample(model, ids, self.most, self.end, draws, self.temperature, self.never)
 
     def gold(self, prompts: Sequence[str], episodes: Episodes) -> list[float]:
-        """The gold score of each answer; LabError where nobody knows it (records from a file)."""
+        """The gold score of each answer; LabError where it is unknown (records from a file)."""
         if self.task.gold is None:
-            raise LabError("no gold score is known of records from a file; a person has to rank")
+            raise LabError("records from a file have no gold score; you have to rank them")
         return [self.task.gold(prompt, self.answer(episodes, row)) for row, prompt in enumerate(prompts)]
 
 
 @dataclass
 class Handed:
-    """What the stages so far have made: None or empty = not yet.
+    """Results of the stages so far: None or empty = not yet.
 
     fine_tuned   the language model of the imitating stages; the reference ρ of a policy
     reward       the reward model, and the normaliser of its scores
@@ -138,7 +138,7 @@ class Handed:
         return self.normaliser(episodes.scores(self.reward))
 
 
-def frozen(model: Any) -> Any:
+def freeze(model: Any) -> Any:
     """A model that is only read: without dropout and gradients."""
     for parameter in model.parameters():
         parameter.requires_grad_(False)
@@ -147,7 +147,7 @@ def frozen(model: Any) -> Any:
     return model.eval()
 
 
-def copied(make: Callable[[], Any], source: GPT) -> Any:
+def copy_model(make: Callable[[], Any], source: GPT) -> Any:
     """A model of the same weights that shares nothing with `source`."""
     with torch.random.fork_rng(devices=[]):
         model = make()

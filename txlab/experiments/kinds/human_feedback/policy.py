@@ -29,8 +29,8 @@ from txlab.engine.policy_gradient import (
     gae,
     masked_mean,
     token_entropy,
-    unpadded,
     whiten,
+    zero_padding,
 )
 from txlab.engine.rlhf.direct import grpo_advantages, rloo_advantages
 from txlab.engine.rlhf.kl import AdaptiveKL, exact_kl, k1, k2, k3, token_rewards
@@ -38,14 +38,14 @@ from txlab.engine.rlhf.reward import ScalarGPT
 from txlab.engine.rlhf.rollouts import Episodes
 from txlab.engine.transformer.gpt import GPT
 from txlab.experiments.kinds.human_feedback.imitation import StageScenario, answer_loss
-from txlab.experiments.kinds.human_feedback.materials import Handed, Texts, copied
+from txlab.experiments.kinds.human_feedback.materials import Handed, Texts, copy_model
 from txlab.experiments.kinds.human_feedback.schema import HumanFeedbackScenario
 from txlab.experiments.learning.gradient import GradientExperiment, Measured, adamw
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """A batch of answers and what is fixed while the policy learns from them; (B, T) unless said otherwise.
+    """A batch of answers and the quantities held fixed while the policy learns from them; (B, T) unless noted.
 
     logprobs, reference   log π and log ρ of each token      exact     KL(π‖ρ) over the vocabulary
     scores (B,)           of the reward model, normalised    golds     of each answer, NaN if unknown
@@ -74,22 +74,22 @@ class PolicyLearning(GradientExperiment[nn.ModuleDict]):
 
     def __init__(self, scenario: HumanFeedbackScenario, texts: Texts, handed: Handed, beta: float) -> None:
         self.section = section = scenario.policy
-        self.texts, self.handed, self.look = texts, handed, scenario.look
+        self.texts, self.handed, self.probe = texts, handed, scenario.probe
         self.learns_values = section.method == "ppo"
         assert handed.reward is not None
         reward: ScalarGPT = handed.reward
 
         def make(generator: torch.Generator) -> nn.ModuleDict:
             start = handed.fine_tuned
-            models: dict[str, nn.Module] = {"policy": copied(lambda: GPT(start.shape), start)}
+            models: dict[str, nn.Module] = {"policy": copy_model(lambda: GPT(start.shape), start)}
             if self.learns_values:
-                models["value"] = ScalarGPT.begun_from(reward)
+                models["value"] = ScalarGPT.begin_from(reward)
             return nn.ModuleDict(models)
 
         super().__init__(
             StageScenario(seed=scenario.seed, train=section, compute=scenario.compute), make, {"beta": (beta, 100.0)}
         )
-        self.tells_late = False
+        self.checks_async = False
         for model in self.model.values():
             model.requires_grad_(True).eval()
             cast(GPT, model).set_dropout(0.0)
@@ -115,7 +115,7 @@ class PolicyLearning(GradientExperiment[nn.ModuleDict]):
         group = 1 if self.learns_values else section.group
         prompts = texts.prompts("rollout prompts", number, section.batch // group)
         prompts = [prompt for prompt in prompts for _ in range(group)]
-        episodes = texts.sampled(self.policy, prompts, "rollout answers", number)
+        episodes = texts.sample_answers(self.policy, prompts, "rollout answers", number)
         mask = episodes.mask
         logits = episodes.logits(self.policy, texts.temperature)
         reference_logits = episodes.logits(self.handed.fine_tuned, texts.temperature)
@@ -134,7 +134,7 @@ class PolicyLearning(GradientExperiment[nn.ModuleDict]):
             whitened, mean, sd = whiten(advantages, mask)
         else:
             if section.method == "rloo":
-                totals = (scores - beta * unpadded(divergence, mask).sum(1)).view(-1, group)
+                totals = (scores - beta * zero_padding(divergence, mask).sum(1)).view(-1, group)
                 each = rloo_advantages(totals).flatten()
             else:
                 each = grpo_advantages(scores.view(-1, group)).flatten()
@@ -147,7 +147,7 @@ class PolicyLearning(GradientExperiment[nn.ModuleDict]):
         )  # fmt: skip
 
     def values(self, episodes: Episodes) -> Tensor:
-        """V in the units of the normalised score: at its first reading it says what the reward model would."""
+        """V in the units of the normalised score: initially it equals the reward model's output."""
         return self.handed.normaliser(episodes.values(self.value))
 
     # Learning
@@ -158,10 +158,10 @@ class PolicyLearning(GradientExperiment[nn.ModuleDict]):
         with self.put_together():
             self.rollout = self.collect(number)
         metrics = self.update_on(self.parts(number), self.gradients_on)
-        metrics |= self.told(self.rollout)
+        metrics |= self.measure_rollout(self.rollout)
         if section.kl_target:
             controller = AdaptiveKL(section.kl_target, section.horizon)
-            self.adjusted["beta"] = controller.updated(self.adjusted["beta"], float(metrics["kl"]), section.batch)
+            self.adjusted["beta"] = controller.update_weight(self.adjusted["beta"], float(metrics["kl"]), section.batch)
         return metrics
 
     def parts(self, number: int) -> Iterator[tuple[int, Tensor]]:
@@ -173,7 +173,7 @@ class PolicyLearning(GradientExperiment[nn.ModuleDict]):
             for place, part in enumerate(chosen):
                 yield (number * section.epochs + epoch) * section.minibatches + place, part
 
-    def told(self, rollout: Rollout) -> dict[str, float]:
+    def measure_rollout(self, rollout: Rollout) -> dict[str, float]:
         """The numbers of a rollout, of the policy that made it."""
         mask = rollout.episodes.mask
         answers = len(rollout.episodes)
@@ -183,23 +183,23 @@ class PolicyLearning(GradientExperiment[nn.ModuleDict]):
             "k2": k2(rollout.logprobs, rollout.reference),
             "k3": k3(rollout.logprobs, rollout.reference),
         }
-        told = {name: float(unpadded(tensor, mask).sum()) / answers for name, tensor in sums.items()}
-        told |= {
+        metrics = {name: float(zero_padding(tensor, mask).sum()) / answers for name, tensor in sums.items()}
+        metrics |= {
             "proxy": float(rollout.scores.mean()),
-            "root_kl": sqrt(max(told["kl"], 0.0)),
+            "root_kl": sqrt(max(metrics["kl"], 0.0)),
             "beta": self.adjusted["beta"],
             "length": float(mask.sum()) / answers,
             "entropy": float(masked_mean(rollout.entropies, mask)),
         }
         if not bool(rollout.golds.isnan().any()):
-            told["gold"] = float(rollout.golds.mean())
+            metrics["gold"] = float(rollout.golds.mean())
         if self.learns_values:
-            told["explained_variance"] = explained_variance(rollout.returns[mask], rollout.values[mask])
-        return told
+            metrics["explained_variance"] = explained_variance(rollout.returns[mask], rollout.values[mask])
+        return metrics
 
     def gradients_on(self, numbered: tuple[int, Tensor]) -> Measured:
-        """Gradients on some of the rollout's answers, of policy_loss + ptx · ptx_loss + what is of the method:
-        c · value_loss (PPO), β · kl_loss (GRPO)."""
+        """Gradients on some of the rollout's answers, of policy_loss + ptx · ptx_loss + the terms of the method: c ·
+        value_loss (PPO), β · kl_loss (GRPO)."""
         rollout, section = self.rollout, self.section
         assert rollout is not None
         update, part = numbered
@@ -229,14 +229,16 @@ class PolicyLearning(GradientExperiment[nn.ModuleDict]):
                 "value_clip_fraction": masked_mean(value_clipped.float(), mask),
             }
         elif section.method == "grpo":
-            both = unpadded(logprobs, mask), unpadded(rollout.reference[part, :T], mask)
+            both = zero_padding(logprobs, mask), zero_padding(rollout.reference[part, :T], mask)
             penalty = masked_mean(k3(*both), mask)
             loss = loss + self.adjusted["beta"] * penalty
             measured["kl_loss"] = penalty.detach()
         if section.pretraining_mix:
             draws = self.texts.draws("pretraining mix", update)
             prompts = [self.texts.task.prompt(draws) for _ in range(len(part))]
-            texts = self.texts.packed([(prompt, self.texts.task.demonstrate(draws, prompt)) for prompt in prompts])
+            texts = self.texts.pack_answers(
+                [(prompt, self.texts.task.demonstrate(draws, prompt)) for prompt in prompts]
+            )
             ptx = answer_loss(self.policy, texts)
             loss = loss + section.pretraining_mix * ptx
             measured["ptx_loss"] = ptx.detach()

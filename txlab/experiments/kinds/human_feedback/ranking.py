@@ -1,11 +1,11 @@
-"""Questions, rankings, and the reward model that learns from them while they come in (MATH H2).
+"""Questions, rankings, and the reward model that learns from them as they arrive (MATH H2).
 
-A step takes in one more ranking: that of the simulated labeller, or the next that a person has written. Before the
-reward model learns from it, it is asked which answers it would have preferred, so every ranking is a test first
-(prequential evaluation, Dawid 1984) and nothing a person gave is set aside. Then it learns from rankings drawn from all
-so far, the newest always among them. When all are there, some more updates settle it.
+A step takes one more ranking: the simulated labeller's, or the next human one. The reward model first predicts it, so
+every ranking serves as a test before it is learnt from (prequential evaluation, Dawid 1984) and no human ranking is
+held out. Then it learns from rankings drawn from all so far, always including the newest. After the last one, some
+further updates let it converge.
 
-Lines that people wrote are taken in the order of their file, whatever their time, so that a run can be repeated.
+Human lines are taken in the order of their file, regardless of their time, so that a run can be repeated.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from txlab.experiments.learning.gradient import GradientExperiment, Measured
 from txlab.experiments.learning.schema import factor
 from txlab.experiments.protocol import State
 
-BLOCK = 16  # questions that are asked together; a person never waits for the next one
-OPEN = 8  # unanswered questions that there are at least while a person ranks
+BLOCK = 16  # questions per batch, so that the user never waits for the next one
+OPEN = 8  # least number of open questions while the user ranks
 RECENT = 20  # rankings of "accuracy_20"
-NORMALISING = 256  # answers on which the scores are normalised
+NORMALISING = 256  # answers for normalising the scores
 
 
 class RewardLearning(GradientExperiment[ScalarGPT]):
     """asked     the questions so far, in order
-    rankings     those taken in that stand (not taken back), in order
-    offered      what people have written and no step has taken yet
-    second       rankings of questions whose first ranking stands: they count only once that one is taken back
-    taken        how many rankings were taken in, those included that were taken back later
+    rankings     those taken and not retracted, in order
+    offered      human lines that no step has taken yet
+    second       further rankings of a question: they count only once the first one is retracted
+    taken        number of rankings taken, including those retracted later
     """
 
     def __init__(self, scenario: HumanFeedbackScenario, texts: Texts, handed: Handed) -> None:
@@ -50,16 +50,16 @@ class RewardLearning(GradientExperiment[ScalarGPT]):
         human = float(section.labeller == "human")
         super().__init__(
             StageScenario(seed=scenario.seed, train=section, compute=scenario.compute),
-            lambda generator: ScalarGPT.begun_from(start, generator),
+            lambda generator: ScalarGPT.begin_from(start, generator),
             {"human": (human, 1.0)},
         )
-        self.tells_late = False
+        self.checks_async = False
         self.model.set_dropout(0.0)
         self.model.requires_grad_(True)
-        self.texts, self.handed, self.section, self.look = texts, handed, section, scenario.look
+        self.texts, self.handed, self.section, self.probe = texts, handed, section, scenario.probe
         self.labeller = SimulatedLabeller(section.noise, section.bias, section.tie)
         self.asked: list[Question] = []
-        self.rankings = given_rankings(section.preferences)
+        self.rankings = read_rankings(section.preferences)
         self.offered: deque[Line] = deque()
         self.second: list[Ranking] = []
         self.seen: set[str] = set()  # ids of lines taken
@@ -71,14 +71,14 @@ class RewardLearning(GradientExperiment[ScalarGPT]):
     # Questions
 
     def ask(self) -> None:
-        """Make sure that there are questions: enough for the steps left, and some open ones while a person ranks."""
+        """Add questions as needed: enough for the remaining steps, and some open ones while the user ranks."""
         ahead = OPEN if self.adjusted["human"] else 1
         while len(self.asked) < len(self.answered) + ahead:
             first = len(self.asked)
             prompts = self.texts.prompts("question prompts", first, BLOCK)
             K = self.section.answers
             repeated = [prompt for prompt in prompts for _ in range(K)]
-            episodes = self.texts.sampled(self.handed.fine_tuned, repeated, "question answers", first)
+            episodes = self.texts.sample_answers(self.handed.fine_tuned, repeated, "question answers", first)
             answers = [self.texts.answer(episodes, row) for row in range(len(repeated))]
             self.asked += [
                 Question(f"q{first + i + 1:04d}", prompt, tuple(answers[i * K : (i + 1) * K]))
@@ -87,10 +87,10 @@ class RewardLearning(GradientExperiment[ScalarGPT]):
 
     @property
     def waiting(self) -> str:
-        """What the next step waits for; "" = nothing."""
+        """What the next step is waiting for; "" = nothing."""
         if not self.adjusted["human"] or self.taken >= self.section.steps or self._next_ranking() is not None:
             return ""
-        return f"waiting for a person to rank: {self.taken} of {self.section.steps}"
+        return f"waiting for your rankings: {self.taken} of {self.section.steps}"
 
     def offer(self, lines: Sequence[Line]) -> None:
         """Lines of the preferences file, in order; those seen before are passed over."""
@@ -104,9 +104,9 @@ class RewardLearning(GradientExperiment[ScalarGPT]):
         return trial._take_line()
 
     def take(self) -> Ranking:
-        """The next ranking, and what was skipped and taken back before it; the simulated labeller's if nobody ranks."""
+        """The next ranking, after the skips and retractions before it; the simulated labeller's if no human ranks."""
         if not self.adjusted["human"]:
-            return self.simulated(next(each for each in self.asked if each.id not in self.answered))
+            return self.simulate(next(each for each in self.asked if each.id not in self.answered))
         line = self._take_line()
         assert line is not None  # otherwise the run waits
         return line
@@ -116,7 +116,7 @@ class RewardLearning(GradientExperiment[ScalarGPT]):
             line = self.offered.popleft()
             if line.id in self.seen:
                 continue
-            if isinstance(line, Ranking) and question_of(line) in map(question_of, self.taken_in()):
+            if isinstance(line, Ranking) and question_of(line) in map(question_of, self.human_rankings()):
                 self.second.append(line)
                 continue
             self.seen.add(line.id)
@@ -131,12 +131,12 @@ class RewardLearning(GradientExperiment[ScalarGPT]):
                 self.second = []
         return None
 
-    def taken_in(self) -> list[Ranking]:
-        """The rankings that stand but for those that the scenario gave."""
+    def human_rankings(self) -> list[Ranking]:
+        """The rankings in force, without those given by the scenario."""
         return [each for each in self.rankings if each.id in self.seen]
 
-    def simulated(self, question: Question) -> Ranking:
-        """What the simulated labeller says to a question: the same whenever it is asked."""
+    def simulate(self, question: Question) -> Ranking:
+        """The simulated labeller's answer to a question: a pure function of it."""
         gold = self.texts.task.gold
         assert gold is not None  # the schema refuses it
         scores = [gold(question.prompt, answer) for answer in question.answers]
@@ -154,13 +154,13 @@ class RewardLearning(GradientExperiment[ScalarGPT]):
         ranking = self.take()
         self.seen.add(ranking.id)
         self.answered.add(ranking.question)
-        before, tested = self.tested(ranking)
+        before, tested = self.test_ranking(ranking)
         self.rankings.append(ranking)
         self.taken += 1
         if tested.pairs[0]:
             self.right.append((int(tested.right[0]), int(tested.pairs[0])))
         metrics = dict(self.update(self.gradients))
-        after, _ = self.tested(ranking)
+        after, _ = self.test_ranking(ranking)
         self.last = {"ranking": ranking, "before": before, "after": after}
         metrics["rankings"] = float(len(self.rankings))
         if tested.pairs[0]:
@@ -176,15 +176,15 @@ class RewardLearning(GradientExperiment[ScalarGPT]):
         return self.adjusted["lr"] * share
 
     @torch.no_grad()
-    def tested(self, ranking: Ranking) -> tuple[Tensor, RankingLoss]:
+    def test_ranking(self, ranking: Ranking) -> tuple[Tensor, RankingLoss]:
         """The scores (K,) of a ranking's answers, and the loss of that ranking."""
-        scores, ranks = self.scored([ranking])
+        scores, ranks = self.score_rankings([ranking])
         return scores[0], ranking_loss(scores, ranks)
 
-    def scored(self, rankings: Sequence[Ranking]) -> tuple[Tensor, Tensor]:
+    def score_rankings(self, rankings: Sequence[Ranking]) -> tuple[Tensor, Tensor]:
         """(scores, ranks), both (B, K); fewer answers than K are padded with rank 0."""
         pairs = [(ranking.prompt, answer) for ranking in rankings for answer in ranking.answers]
-        flat = self.texts.packed(pairs).scores(self.model)
+        flat = self.texts.pack_answers(pairs).scores(self.model)
         K = max(len(ranking.answers) for ranking in rankings)
         scores, ranks = (flat.new_zeros(len(rankings), K, dtype=dtype) for dtype in (flat.dtype, torch.long))
         start = 0
@@ -206,7 +206,7 @@ class RewardLearning(GradientExperiment[ScalarGPT]):
         chosen = list(draws.permutation(len(self.rankings))[:count])
         if update <= self.section.steps and len(self.rankings) - 1 not in chosen:
             chosen[0] = len(self.rankings) - 1
-        scored = self.scored([self.rankings[i] for i in chosen])
+        scored = self.score_rankings([self.rankings[i] for i in chosen])
         loss = ranking_loss(*scored).loss if self.section.loss == "pairs" else choice_loss(*scored)
         loss.backward()  # type: ignore[no-untyped-call]
         return {"loss": loss.detach()}
@@ -224,9 +224,9 @@ class RewardLearning(GradientExperiment[ScalarGPT]):
     @property
     def _held_out(self) -> tuple[list[str], Tensor, Episodes]:
         if not hasattr(self, "_kept"):
-            prompts = self.texts.prompts("held-out prompts", 0, self.look.held_out)
+            prompts = self.texts.prompts("held-out prompts", 0, self.probe.held_out)
             repeated = [prompt for prompt in prompts for _ in range(self.section.answers)]
-            episodes = self.texts.sampled(self.handed.fine_tuned, repeated, "held-out answers", 0)
+            episodes = self.texts.sample_answers(self.handed.fine_tuned, repeated, "held-out answers", 0)
             golds = torch.tensor(self.texts.gold(repeated, episodes), device=self.device).view(len(prompts), -1)
             self._kept = prompts, golds, episodes
         return self._kept
@@ -234,10 +234,10 @@ class RewardLearning(GradientExperiment[ScalarGPT]):
     def normaliser(self) -> Normaliser:
         """Fixed when the stage ends: the scores of samples have mean 0 and sd 1, or demonstrations average 0."""
         if self.section.normalise == "demonstrations":
-            episodes = self.texts.packed(self.texts.demonstrations("normalising", NORMALISING))
+            episodes = self.texts.pack_answers(self.texts.demonstrations("normalising", NORMALISING))
         else:
             prompts = self.texts.prompts("normalising", 0, NORMALISING)
-            episodes = self.texts.sampled(self.handed.fine_tuned, prompts, "normalising", 0)
+            episodes = self.texts.sample_answers(self.handed.fine_tuned, prompts, "normalising", 0)
         with torch.no_grad():
             scores = episodes.scores(self.model)
         of = Normaliser.of_demonstrations if self.section.normalise == "demonstrations" else Normaliser.of_samples
@@ -266,16 +266,17 @@ class RewardLearning(GradientExperiment[ScalarGPT]):
 
 
 def question_of(ranking: Ranking) -> tuple[str, ...]:
-    """What a ranking answers. A file of another run may use the same names of questions, or none."""
+    """The key of the question that a ranking answers. A file of another run may use the same names of questions, or
+    none."""
     return (ranking.question or ranking.id, ranking.prompt, *ranking.answers)
 
 
-def given_rankings(path: str) -> list[Ranking]:
-    """Those of a file of rankings that stand; none for "". LabError if it cannot be read, or none of them stands."""
-    found = standing(read_file(path)) if path else []
-    if path and not found:
-        raise LabError(f"rankings.preferences = {path!r} holds no ranking that stands")
-    return found
+def read_rankings(path: str) -> list[Ranking]:
+    """The rankings in force in a file; none for "". LabError if it cannot be read, or has none."""
+    rankings = standing(read_file(path)) if path else []
+    if path and not rankings:
+        raise LabError(f"rankings.preferences = {path!r} has no ranking in force")
+    return rankings
 
 
 def descending_ranks(gold: Tensor) -> Tensor:

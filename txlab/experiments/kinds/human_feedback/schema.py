@@ -17,18 +17,18 @@ MethodName = Literal["ppo", "rloo", "grpo", "dpo", "best-of-n"]
 
 
 class FeedbackTask(Section):
-    """What is asked, and what a good answer is."""
+    """The prompts, and the criterion of a good answer."""
 
     source: Literal["reviews", "spelling", "file"] = Field(
-        "reviews", description="a task made here, whose gold score is known; file: instruction records"
+        "reviews", description="a generated task with a known gold score; file: instruction records"
     )
     records: str = Field("", description="of source = file: instruction records in Alpaca's form (JSON)")
-    tokens: Annotated[int, Field(ge=1, le=4096)] = Field(48, description="T at most, tokens of an answer")
-    temperature: Annotated[float, Field(gt=0, le=10)] = Field(1.0, description="at which answers are drawn")
+    tokens: Annotated[int, Field(ge=1, le=4096)] = Field(48, description="T, maximum tokens of an answer")
+    temperature: Annotated[float, Field(gt=0, le=10)] = Field(1.0, description="sampling temperature of answers")
 
 
 class FeedbackModel(learning.TransformerSection):
-    """The decoder (MATH T9) that policy, reward model and value function are all begun from."""
+    """The decoder (MATH T9) that initialises policy, reward model and value function."""
 
     layers: PositiveInt = Field(3, description="N, blocks")
     width: PositiveInt = Field(96, description="D, the model's width")
@@ -43,7 +43,7 @@ class FeedbackModel(learning.TransformerSection):
 
 
 class Pretraining(learning.Optimizer):
-    """Every token of texts of the task is learnt from, prompts too (MATH T9)."""
+    """Training on every token of the task's texts, prompts included (MATH T9)."""
 
     steps: NonNegativeInt = Field(0, description="updates; 0 = none")
     batch: PositiveInt = Field(32, description="texts a step")
@@ -56,7 +56,7 @@ class Demonstrations(learning.Optimizer):
     batch: PositiveInt = Field(32, description="demonstrations a step")
     learning_rate: Annotated[float, Field(gt=0, le=10)] = 4e-3
     warmup: NonNegativeInt = Field(30, description="steps of linear warm-up")
-    count: PositiveInt = Field(2000, description="demonstrations there are")
+    count: PositiveInt = Field(2000, description="number of demonstrations")
 
 
 class Rankings(learning.Optimizer):
@@ -66,7 +66,7 @@ class Rankings(learning.Optimizer):
     updates: .90 of unseen pairs in the right order instead of .82 with a constant rate (250 × 6 answers, seed 0).
     """
 
-    steps: NonNegativeInt = Field(250, description="rankings that are taken in; 0 = none")
+    steps: NonNegativeInt = Field(250, description="number of rankings used; 0 = none")
     answers: Annotated[int, Field(ge=2, le=9)] = Field(6, description="K, answers to a prompt")
     batch: PositiveInt = Field(6, description="prompts an update, all pairs of each of them together")
     loss: Literal["pairs", "choice"] = Field(
@@ -75,19 +75,19 @@ class Rankings(learning.Optimizer):
     settling: NonNegativeInt = Field(120, description="updates on all rankings after the last one")
     learning_rate: Annotated[float, Field(gt=0, le=10)] = 1e-3
     labeller: Literal["simulated", "human"] = Field(
-        "simulated", description="who ranks at first; a person may take over (human = 1) and leave (human = 0)"
+        "simulated", description="who ranks at first; you can take over (human = 1) and leave (human = 0)"
     )
     noise: Annotated[float, Field(ge=0, le=100)] = Field(0.7, description="of the simulated labeller, in gold points")
-    bias: Annotated[float, Field(ge=-100, le=100)] = Field(0.0, description="its liking of length, a ten characters")
-    tie: Annotated[float, Field(ge=0, le=100)] = Field(0.0, description="answers that differ by less are equal to it")
-    preferences: str = Field("", description="a file of rankings (JSON lines), taken in before anybody is asked")
+    bias: Annotated[float, Field(ge=-100, le=100)] = Field(0.0, description="its length bias, per ten characters")
+    tie: Annotated[float, Field(ge=0, le=100)] = Field(0.0, description="answers that differ by less are tied")
+    preferences: str = Field("", description="a file of rankings (JSON lines), used before any question is asked")
     normalise: Literal["samples", "demonstrations"] = Field(
         "samples", description="samples: scores have mean 0, sd 1 on them; demonstrations: they average 0"
     )
 
 
 class Policy(learning.Optimizer):
-    """Reinforcement learning on the reward model's scores (MATH H4), or what is used in its place."""
+    """Reinforcement learning on the reward model's scores (MATH H4), or an alternative to it."""
 
     steps: NonNegativeInt = Field(60, description="updates of rollouts; 0 = none; of best-of-n: doublings of n")
     batch: PositiveInt = Field(64, description="answers an update; pairs of dpo")
@@ -129,7 +129,7 @@ class Policy(learning.Optimizer):
 
 
 class FeedbackProbe(Section):
-    """What a person looks at."""
+    """The contents of a frame."""
 
     prompts: Annotated[int, Field(ge=1, le=64)] = Field(6, description="prompts whose answers are shown")
     episodes: Annotated[int, Field(ge=1, le=64)] = Field(8, description="answers of an update kept token by token")
@@ -137,7 +137,7 @@ class FeedbackProbe(Section):
 
 
 class HumanFeedbackScenario(Scenario):
-    """A language model that learns what people prefer."""
+    """A language model that learns from human preferences."""
 
     kind: Literal["human-feedback"] = "human-feedback"
     task: FeedbackTask = Field(default_factory=FeedbackTask)
@@ -146,7 +146,7 @@ class HumanFeedbackScenario(Scenario):
     demonstrations: Demonstrations = Field(default_factory=Demonstrations)
     rankings: Rankings = Field(default_factory=Rankings)
     policy: Policy = Field(default_factory=Policy)
-    look: FeedbackProbe = Field(default_factory=FeedbackProbe)
+    probe: FeedbackProbe = Field(default_factory=FeedbackProbe)
     start: Start = Field(default_factory=Start)
 
     @model_validator(mode="after")
@@ -154,11 +154,11 @@ class HumanFeedbackScenario(Scenario):
         if not self.length():
             raise ValueError("all stages have 0 steps; give pretraining, demonstrations, rankings or policy some")
         if (self.task.source == "file") != bool(self.task.records):
-            raise ValueError('task.source = "file" and task.records = FILE belong together')
+            raise ValueError('task.source = "file" and task.records = FILE require each other')
         judged = self.rankings.labeller == "human" or self.rankings.preferences
         if self.task.source == "file" and self.rankings.steps and not judged:
             raise ValueError(
-                "nobody knows what a good answer to these records is: give rankings.labeller = 'human' "
+                "these records have no known criterion of a good answer: give rankings.labeller = 'human' "
                 "or rankings.preferences = FILE"
             )
         return self
@@ -183,8 +183,10 @@ class HumanFeedbackScenario(Scenario):
             size = f"{several(model.layers, 'layer')}, {several(model.heads, 'head')}, width {model.width}"
             rows.append(("Model", f"{size}, context {model.context}"))
         if self.demonstrations.steps:
-            said = f"{several(self.demonstrations.count, 'answer')}, {several(self.demonstrations.steps, 'step')}"
-            rows.append(("Demonstrations", said))
+            description = (
+                f"{several(self.demonstrations.count, 'answer')}, {several(self.demonstrations.steps, 'step')}"
+            )
+            rows.append(("Demonstrations", description))
         if rankings.steps:
             rows.append(
                 ("Rankings", f"{rankings.steps} × {rankings.answers} answers, ranked by {_who(rankings.labeller)}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.experiments.kinds.image_classification.schema import ImageScenario
 from txlab.experiments.learning.explanations import MeanLoss
-from txlab.experiments.learning.kind import GradientKind, Size, dimensions, explained
+from txlab.experiments.learning.kind import GradientKind, Size, dimensions, explain_size
 
 if TYPE_CHECKING:
     from txlab.engine.transformer.vision import VisionShape
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 class ImageClassificationKind(GradientKind):
     name = "image-classification"
+    writes = False
     title = "Image classification"
+    attends = True
     schema = ImageScenario
     mean = MeanLoss("L = −(1/n) Σ ln p(class | image)", "T14", "the images", "classes")
     uncompiled = "these runs take a minute or two"
@@ -33,7 +35,7 @@ class ImageClassificationKind(GradientKind):
         rest = cost.matmul_weights - N * (4 * D * D + 2 * D * F)
         made = f"{N} · (4 · {D}² + 2 · {D} · {F}) + {rest}"
         also = " and the class token" if shape.pooling == "class" else ""
-        return explained(
+        return explain_size(
             Size(cost, N, T, D, "patch", "positions, norms, biases"),
             scenario,
             seconds,

@@ -40,7 +40,7 @@ def summed_loss(
 def experiment_of(scenario: ImageScenario) -> ImageExperiment[VisionTransformer]:
     """The experiment of a scenario without "auto"."""
     shape = scenario.shape()
-    return ImageExperiment(scenario, shape, lambda generator: VisionTransformer(shape, generator), looked_at)
+    return ImageExperiment(scenario, shape, lambda generator: VisionTransformer(shape, generator), look_at)
 
 
 class ImageExperiment(GradientExperiment[Model]):
@@ -102,7 +102,7 @@ class ImageExperiment(GradientExperiment[Model]):
 
     @cached_property
     def probe(self) -> Images:
-        return draw(self.scenario.data, 1, self.scenario.seed, "probe", self.scenario.look.image)
+        return draw(self.scenario.data, 1, self.scenario.seed, "probe", self.scenario.probe.image)
 
     def frame(self) -> Frame:
         return self.look(self)
@@ -121,7 +121,7 @@ class ImageExperiment(GradientExperiment[Model]):
 
 
 @torch.no_grad()
-def looked_at(experiment: ImageExperiment[VisionTransformer]) -> Frame:
+def look_at(experiment: ImageExperiment[VisionTransformer]) -> Frame:
     """Patterns, queries and keys of one image in every head, the image, and the class that each position votes for.
 
     next/probability (T, classes): softmax of the head applied at each position. Pooled by the mean, the logits of
@@ -129,10 +129,10 @@ def looked_at(experiment: ImageExperiment[VisionTransformer]) -> Frame:
     """
     model, shape = experiment.model, experiment.model.shape
     pixels, classes = experiment.tensors(experiment.probe)
-    hooks, kept = keeping("blocks.*.attention.query", "blocks.*.attention.key", "blocks.*.leave")
+    hooks, kept = keeping("blocks.*.attention.query", "blocks.*.attention.key", "blocks.*.resid_post")
     with experiment.quiet(), torch.autocast(pixels.device.type, enabled=False):
         logits = model(pixels, "matmul", hooks)[0]  # (classes)
-        last = kept[f"blocks.{shape.layers - 1}.leave"][0]  # (T, D)
+        last = kept[f"blocks.{shape.layers - 1}.resid_post"][0]  # (T, D)
         votes = model.head(model.final_norm(last)).softmax(-1)  # (T, classes)
     layers = range(shape.layers)
     q, k = (torch.cat([kept[f"blocks.{layer}.attention.{what}"] for layer in layers]) for what in ("query", "key"))
@@ -146,7 +146,7 @@ def looked_at(experiment: ImageExperiment[VisionTransformer]) -> Frame:
         "image": torch.from_numpy(np.clip(experiment.probe.pixels[0], 0, 1)),  # (3, Y, X), 0 black to 1 white
     }
     names = experiment.scenario.data.shapes
-    named, said = names[int(classes[0])], names[int(logits.argmax())]
+    named, guess = names[int(classes[0])], names[int(logits.argmax())]
     return Frame(
         step=experiment.step_count,
         tensors={name: tensor.cpu() for name, tensor in shown.items()},
@@ -155,7 +155,7 @@ def looked_at(experiment: ImageExperiment[VisionTransformer]) -> Frame:
             "next": [names[number] for number in order.flatten().tolist()],
             "class": list(names),
         },
-        texts={"probe": f"an image of a {named}, taken for a {said}"},
+        texts={"probe": f"an image of a {named}, taken for a {guess}"},
         facts={
             "mask": NO_MASK.name,
             "predicts": "class",
@@ -165,7 +165,7 @@ def looked_at(experiment: ImageExperiment[VisionTransformer]) -> Frame:
             "patches": [shape.side, shape.side],
             "class_token": shape.pooling == "class",
             "is": named,
-            "said": said,
+            "said": guess,
         },
     )
 

@@ -44,7 +44,7 @@ class VisionModel(learning.TransformerSection):
     layers: PositiveInt = Field(4, description="N, blocks")
     width: PositiveInt = Field(64, description="D, model width; a multiple of heads")
     patch: PositiveInt = Field(4, description="P, pixels a side of a patch")
-    pooling: Literal["class", "mean"] = Field("class", description="class: a learned token is read; mean: the patches")
+    pooling: Literal["class", "mean"] = Field("class", description="class: a learnt token is read; mean: the patches")
     activation: Literal["gelu", "relu"] = "gelu"
 
 
@@ -55,7 +55,7 @@ class ImageTrain(learning.Batches, learning.Optimizer):
 
 
 class ProbeImage(Section):
-    """What a frame shows: the attention patterns of one image that training never sees."""
+    """The contents of a frame: the attention patterns of one image that training never sees."""
 
     image: NonNegativeInt = Field(0, description="its number among the generated ones")
 
@@ -67,7 +67,7 @@ class ImageScenario(Scenario):
     data: ShapeImages = Field(default_factory=ShapeImages)
     model: VisionModel = Field(default_factory=VisionModel)
     train: ImageTrain = Field(default_factory=ImageTrain)
-    look: ProbeImage = Field(default_factory=ProbeImage)
+    probe: ProbeImage = Field(default_factory=ProbeImage)
 
     def shape(self) -> VisionShape:
         """The model's shape: one class per shape to be named."""

@@ -1,6 +1,6 @@
 """Images of shapes, generated from a seed (MATH T14).
 
-A shape is a signed distance function: how far a point lies outside (below zero: inside), in units of the shape's
+A shape is a signed distance function: the distance of a point from the edge (negative inside), in units of the shape's
 radius. So rotating, moving and scaling act on the coordinates, edges are smooth over one pixel at every size, and a
 hundred images take a few NumPy operations. The colours of shape and background are drawn in the same way for every
 class, so that neither brightness nor colour gives the class away.
@@ -45,7 +45,7 @@ def cross(u: Numbers, v: Numbers) -> Numbers:
 OUTSIDE: dict[Name, Callable[[Numbers, Numbers], Numbers]] = {
     "circle": lambda u, v: np.hypot(u, v) - 0.8,
     "square": lambda u, v: np.maximum(np.abs(u), np.abs(v)) - 0.7,
-    # Three half-planes, each .5 from the centre; the corners lie on the unit circle.
+    # Three half-planes, each .5 from the centre; the corners are on the unit circle.
     "triangle": lambda u, v: np.maximum(np.maximum(SLOPE * u + 0.5 * v, -SLOPE * u + 0.5 * v), -v) - 0.5,
     "cross": cross,
     "ring": lambda u, v: np.abs(np.hypot(u, v) - 0.65) - 0.2,
@@ -61,7 +61,7 @@ def draw(data: ShapeImages, count: int, seed: int, purpose: str, step: int) -> I
     classes = random.integers(len(data.shapes), size=count)
     radius = random.uniform(data.smallest, data.largest, count) * side  # pixels
     angle = random.uniform(0, 2 * np.pi, count)
-    # The whole shape always lies inside the image, because its corners lie within its radius.
+    # The whole shape is always inside the image, because its corners are within its radius.
     middle = radius[:, None] + random.uniform(0, 1, (count, 2)) * (side - 2 * radius[:, None])  # x, y
     cosine, sine = (np.cos(angle) / radius)[:, None, None], (np.sin(angle) / radius)[:, None, None]
     grid = np.arange(side) + 0.5
@@ -91,7 +91,7 @@ def as_tensors(images: Images, device: torch.device) -> tuple[torch.Tensor, torc
 def colours(random: np.random.Generator, count: int) -> tuple[Numbers, Numbers]:
     """Colours of the background, from the darker half, and of the shape, from the lighter half: (B, 3) each.
 
-    In each channel they lie at least CONTRAST apart.
+    In each channel they differ by at least CONTRAST.
     """
     half = (1 - CONTRAST) / 2
     ground, ink = random.uniform(0, half, (2, count, 3)).astype(np.float32)

@@ -14,7 +14,7 @@ from txlab.experiments.learning.kind import (
     GradientKind,
     Size,
     dimensions,
-    explained,
+    explain_size,
     refuse_unknown,
     vocabulary_of,
 )
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 class LanguageModelKind(GradientKind):
     name = "language-model"
     title = "Language model"
+    attends = True
     schema = LanguageModelScenario
     ungraphed = ""
     METRICS = (
@@ -36,13 +37,13 @@ class LanguageModelKind(GradientKind):
         Metric("in_context_score", "nats", "in context", "loss late minus loss early, nats", less=True, primary=True),
         Metric("val_loss/", label="val", title="nats, validation of each text", less=True),
         Metric("epochs/", label="epochs", title="epochs of each text"),
-        Metric("accuracy_", label="accuracy", title="accuracy after so many examples", less=False),
+        Metric("accuracy_", label="accuracy", title="accuracy by number of examples", less=False),
     )
 
-    def held_out(self, scenario: LanguageModelScenario) -> str:
-        from txlab.experiments.kinds.language_model.data import held_out
+    def validation_text(self, scenario: LanguageModelScenario) -> str:
+        from txlab.experiments.kinds.language_model.data import validation_text
 
-        return held_out(scenario)
+        return validation_text(scenario)
 
     def explain_metric(
         self,
@@ -52,8 +53,10 @@ class LanguageModelKind(GradientKind):
         values: Mapping[str, float],
         facts: Mapping[str, Any],
     ) -> Explanation | None:
-        said = explanations.explain_metric(scenario, name, step, values, facts) if isfinite(values[name]) else None
-        return said or super().explain_metric(scenario, name, step, values, facts)
+        explanation = (
+            explanations.explain_metric(scenario, name, step, values, facts) if isfinite(values[name]) else None
+        )
+        return explanation or super().explain_metric(scenario, name, step, values, facts)
 
     def shape_of(self, scenario: LanguageModelScenario) -> GPTShape:
         data = scenario.data
@@ -70,20 +73,20 @@ class LanguageModelKind(GradientKind):
         N, D, F, T, V = shape.layers, shape.width, shape.inner, shape.context, shape.vocabulary
         cost = costs(shape)
         in_block = (cost.matmul_weights - V * D) // N
-        said, made, maps = "4 D² + 2 D F", f"4 · {D}² + 2 · {D} · {F}", "W_Q, W_K, W_V, W_O; W₁, W₂"
+        form, made, maps = "4 D² + 2 D F", f"4 · {D}² + 2 · {D} · {F}", "W_Q, W_K, W_V, W_O; W₁, W₂"
         if shape.gated or shape.groups < shape.heads:
             G, matrices = shape.groups, 3 if shape.gated else 2
-            said = f"2 D² (1 + G/H) + {matrices} D F"
+            form = f"2 D² (1 + G/H) + {matrices} D F"
             made, maps = f"2 · {D}² · (1 + {G}/{shape.heads}) + {matrices} · {D} · {F}", maps + ", W₃" * shape.gated
         if not F:  # attention alone
-            said, made, maps = said.rpartition(" + ")[0], made.rpartition(" + ")[0], maps.partition(";")[0]
+            form, made, maps = form.rpartition(" + ")[0], made.rpartition(" + ")[0], maps.partition(";")[0]
         beside = ["" if shape.tied else "W_E", "positions" if shape.positions == "learned" else "", "norms"]
         beside += ["biases"] if shape.bias else []
-        return explained(
+        return explain_size(
             Size(cost, N, T, D, "token", ", ".join(filter(None, beside))),
             scenario,
             seconds,
-            equation=f"FLOPs a step = B · T · (6 w + 12 N T D),  w = N ({said}) + V D",
+            equation=f"FLOPs a step = B · T · (6 w + 12 N T D),  w = N ({form}) + V D",
             math="T9, T11",
             operands=[
                 *dimensions(N, shape.heads, D, F),
@@ -96,7 +99,7 @@ class LanguageModelKind(GradientKind):
                     "w",
                     f"{N} · {in_block} + {V} · {D}",
                     N * in_block + V * D,
-                    "with W_U: what a token is multiplied with",
+                    "with W_U: weights per token",
                 ),
             ],
         )

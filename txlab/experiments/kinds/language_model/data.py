@@ -3,7 +3,7 @@
 Training windows start at random positions, with replacement, so there is no epoch to save; validation windows are
 fixed, evenly spaced, and do not overlap if the text is long enough. `bytes_per_token` is that of exactly the tokens
 that validation scores, so bits per byte can be compared with gzip. In a mixture, the text that a sequence comes from is
-drawn for whole blocks of steps at once, so that the use of each text after n steps is counted without drawing n
+drawn for whole blocks of steps, so that the use of each text after n steps is counted without drawing n
 batches; the validation loss is Σ wᵢ Lᵢ over texts, with each Lᵢ recorded too.
 """
 
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from txlab.errors import LabError
 from txlab.experiments.corpora import BETWEEN, Corpus, Split, load_corpus, refuse_too_much
 from txlab.experiments.kinds.language_model.few_shot import FewShotData
 from txlab.experiments.kinds.language_model.symbols import GraphData, InductionData
@@ -44,7 +45,7 @@ BLOCK = 1024  # steps whose texts are drawn together
 
 
 def build_data(scenario: LanguageModelScenario) -> TextData:
-    """The data of a scenario, a function of the scenario and corpus. LabError names what is wrong with it."""
+    """The data of a scenario, a function of the scenario and corpus. LabError names the fault."""
     if scenario.data.source == "induction":
         return InductionData(scenario)
     if scenario.data.source == "few-shot":
@@ -59,11 +60,11 @@ def build_data(scenario: LanguageModelScenario) -> TextData:
 def training_text(data: TextOrTask) -> str:
     """The text that a tokenizer of [data] is learnt from: the training share, or those of all parts of a mixture."""
     if data.mixture:
-        return joined(read_parts(data))
+        return join_parts(read_parts(data))
     return load_corpus(data.text).split(data.validation).train
 
 
-def held_out(scenario: LanguageModelScenario) -> str:
+def validation_text(scenario: LanguageModelScenario) -> str:
     """The validation text: of a mixture that of its largest part, of a generated task one of its sequences."""
     data = scenario.data
     if data.source != "text":
@@ -89,8 +90,8 @@ class CorpusData(TextData):
         self.tokenizer_fingerprint = fingerprint(self.tokenizer)
         self.tokenizer_name = scenario.data.tokenizer
         self.vocabulary = self.tokenizer.vocabulary
-        said = f"data.text = {scenario.data.text!r}"
-        self.text = TokenizedText.of(corpus, split, self.tokenizer, self.context + 1, said)
+        place = f"data.text = {scenario.data.text!r}"
+        self.text = TokenizedText.of(corpus, split, self.tokenizer, self.context + 1, place)
         self.train, self.validation = self.text.train, self.text.validation
         self.validation_starts = spread(
             len(self.validation), self.context, scenario.train.validation_batches, self.batch
@@ -98,7 +99,7 @@ class CorpusData(TextData):
         self.bytes_per_token = bytes_a_token(
             self.tokenizer, self.windows(self.validation, self.validation_starts)[:, 1:]
         )
-        self.probe = probe_of(scenario.look, self.tokenizer, split.validation, scenario.model.reach)
+        self.probe = probe_of(scenario.probe, self.tokenizer, split.validation, scenario.model.reach)
         self.prompts = prompts_of(scenario.sampling.prompts, self.tokenizer)
         self.seconds = time.perf_counter() - started
 
@@ -139,16 +140,33 @@ class ReadPart:
 def read_parts(data: TextOrTask) -> list[ReadPart]:
     """Read the texts of data.mixture. LabError names one that cannot be read."""
     total = sum(part.weight for part in data.mixture)
-    names = part_names([part.text for part in data.mixture])
+    names = part_names([part.name or part.text for part in data.mixture])
+    whole, taken = dict[str, Corpus](), dict[str, int]()
     corpora = []
     for number, part in enumerate(data.mixture):
-        said = f"data.mixture[{number}].text ="
-        corpora.append(load_corpus(part.text, said))
-        refuse_too_much(corpora, said)
+        place = f"data.mixture[{number}].text ="
+        if part.text not in whole:
+            whole[part.text] = load_corpus(part.text, place)
+        begin = taken.get(part.text, 0)
+        corpora.append(piece(whole[part.text], begin, part.size, f"data.mixture[{number}].size ="))
+        taken[part.text] = begin + part.size
+        refuse_too_much(corpora, place)
     return [
         ReadPart(name, part.weight / total, corpus, corpus.split(data.validation))
         for name, part, corpus in zip(names, data.mixture, corpora, strict=True)
     ]
+
+
+def piece(corpus: Corpus, begin: int, size: int, where: str) -> Corpus:
+    """`size` characters of a text, from `begin`; all of it if 0. LabError if there are not so many."""
+    if not size:
+        return corpus
+    text = corpus.text[begin : begin + size]
+    if len(text) < size:
+        raise LabError(
+            f"{where} {size} is more than is left of {corpus.name!r}: {max(0, len(corpus.text) - begin)} characters"
+        )
+    return Corpus(corpus.name, [corpus.name], [text])
 
 
 def part_names(texts: Sequence[str]) -> list[str]:
@@ -169,7 +187,7 @@ def part_names(texts: Sequence[str]) -> list[str]:
     return names
 
 
-def joined(parts: Sequence[ReadPart]) -> str:
+def join_parts(parts: Sequence[ReadPart]) -> str:
     """The text that a tokenizer is learnt from."""
     return BETWEEN.join(part.split.train for part in parts)
 
@@ -185,7 +203,7 @@ class MixtureData(TextData):
         parts = read_parts(scenario.data)
         self.names = [part.name for part in parts]
         self.shares = np.array([part.share for part in parts])
-        self.tokenizer = tokenizer_for(scenario.data, joined(parts))
+        self.tokenizer = tokenizer_for(scenario.data, join_parts(parts))
         self.tokenizer_fingerprint = fingerprint(self.tokenizer)
         self.tokenizer_name, self.vocabulary = scenario.data.tokenizer, self.tokenizer.vocabulary
         self.texts = [
@@ -203,7 +221,7 @@ class MixtureData(TextData):
         ]
         self.bytes_per_token = float(self.shares @ np.array(per_token))  # weighted, like the validation loss
         first = max(parts, key=lambda part: part.share)
-        self.probe = probe_of(scenario.look, self.tokenizer, first.split.validation, scenario.model.reach)
+        self.probe = probe_of(scenario.probe, self.tokenizer, first.split.validation, scenario.model.reach)
         self.prompts = prompts_of(scenario.sampling.prompts, self.tokenizer)
         self.drawn: tuple[int, NDArray[np.int64]] = (-1, np.zeros((0, 0), np.int64))
         self.seconds = time.perf_counter() - started
@@ -227,13 +245,13 @@ class MixtureData(TextData):
 
     def validation_batches(self) -> list[Batch]:
         """Equally many batches of each text, weighted so that the mean over all is Σ wᵢ Lᵢ."""
-        found = []
+        batches = []
         for name, share, text, starts in zip(self.names, self.shares, self.texts, self.starts, strict=True):
             rows = windows(text.validation, starts, self.context + 1)
             for i in range(0, len(rows), self.at_once):
                 batch = as_batch(rows[i : i + self.at_once])
-                found.append(Batch(batch.inputs, batch.targets, float(share) / len(rows), name))
-        return found
+                batches.append(Batch(batch.inputs, batch.targets, float(share) / len(rows), name))
+        return batches
 
     def sequences_drawn(self, updates: int) -> NDArray[np.int64]:
         """The number of sequences drawn from each text in the first `updates` steps."""

@@ -21,11 +21,11 @@ from txlab.experiments.kinds.language_model.data import build_data, training_tex
 from txlab.experiments.kinds.language_model.few_shot import FewShotTokenizer
 from txlab.experiments.kinds.language_model.schema import LanguageModelScenario, TextOrTask
 from txlab.experiments.kinds.language_model.symbols import SymbolTokenizer
-from txlab.experiments.learning.gradient import made_again
+from txlab.experiments.learning.gradient import rebuild_model
 from txlab.experiments.learning.text_data import TextData, tokenizer_of_state
 from txlab.experiments.learning.text_experiment import MOST, TextExperiment, expected_tokens, trial_on_ids
 from txlab.experiments.learning.timing import Trial
-from txlab.experiments.loaded_model import LoadedModel, adopted
+from txlab.experiments.loaded_model import LoadedModel, adopt_shape
 from txlab.experiments.protocol import Frame, Sample, State
 from txlab.experiments.randomness import derived_seed
 from txlab.experiments.tokenizer_store import fingerprint
@@ -88,7 +88,7 @@ class LanguageModelExperiment(TextExperiment[Decoder]):
         """One continuation per prompt, drawn with a generator that depends on (seed, step) alone."""
         sampling = self.scenario.sampling
         generator = torch.Generator().manual_seed(derived_seed(self.scenario.seed, "sample", self.step_count))
-        found = []
+        samples = []
         with self.quiet():
             for prompt in self.data.prompts:
                 written = generate(
@@ -100,8 +100,8 @@ class LanguageModelExperiment(TextExperiment[Decoder]):
                     top_k=sampling.top_k,
                     top_p=sampling.top_p,
                 )
-                found.append(Sample(self.data.decode(prompt), self.data.decode(list(written))))
-        return found
+                samples.append(Sample(self.data.decode(prompt), self.data.decode(list(written))))
+        return samples
 
 
 def trial_of(scenario: LanguageModelScenario) -> Trial[GPT]:
@@ -112,14 +112,14 @@ def trial_of(scenario: LanguageModelScenario) -> Trial[GPT]:
 
 
 def open_model(scenario: LanguageModelScenario, state: State) -> LoadedModel:
-    """The model and tokenizer of a checkpoint; LabError if they do not belong to this scenario."""
+    """The model and tokenizer of a checkpoint; LabError if they do not match this scenario."""
     data = scenario.data
     if data.source != "text":
         tokenizer = task_tokenizer(data)
     else:
         tokenizer = tokenizer_of_state(state, data, lambda: training_text(data))
-    model = made_again(lambda: GPT(scenario.model.shape(tokenizer.vocabulary)), state["model"])
-    example = scenario.look.text
+    model = rebuild_model(lambda: GPT(scenario.model.shape(tokenizer.vocabulary)), state["model"])
+    example = scenario.probe.text
     if data.source != "text" and not example:
         example = tokenizer.decode(build_data(scenario).probe)
     if not example:
@@ -130,7 +130,7 @@ def open_model(scenario: LanguageModelScenario, state: State) -> LoadedModel:
 def adopt(scenario: LanguageModelScenario, opened: LoadedModel) -> LanguageModelScenario:
     """The scenario as it runs when started from this model. LabError if they do not agree."""
     source = scenario.data.source
-    filled = adopted(scenario, opened, "gpt")
+    filled = adopt_shape(scenario, opened, "gpt")
     if source != "text" and fingerprint(task_tokenizer(filled.data)) != fingerprint(opened.tokenizer):
         raise LabError(f"start.run = {scenario.start.run!r} does not read the symbols of data.source = {source!r}")
     if source != "text" and "vocabulary" in scenario.data.model_fields_set and scenario.data != filled.data:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from math import exp, log
 from operator import mul, truediv
 from typing import Any
 
-from txlab.engine.explain import Explanation, Operand, Step, computed
+from txlab.engine.explain import Explaining, Explanation, compute_step
 from txlab.experiments.learning.explanations import interval_steps
 
 
@@ -28,117 +27,92 @@ def explain_metric(
 
 
 def explain_in_context(scenario: Any, score: float) -> Explanation:
-    """What the symbols before it are worth to a late one."""
+    """The value of the preceding context to a late symbol."""
     from txlab.experiments.kinds.language_model.symbols import late_and_early
 
     T = scenario.model.context
     late, early = late_and_early(T)
-    return Explanation(
-        question=f"why an in-context score of {score:.4g} nats?",
-        equation="score = mean over t ≥ t_late of L_t − L_t_early,  L_t = −(1/B) Σ ln p(x_{t+1} | x₁ … x_t)",
-        math="T9, R1",
-        source="Olsson et al. 2022: token 500 minus token 50 of 512",
-        operands=[
-            Operand("t_late", late, f"of t = 0 … {T - 1}"),
-            Operand("t_early", early, "where nothing has come twice yet, or next to nothing"),
-        ],
-        steps=[Step("score", "", score, "nats, over the validation sequences")],
-        meaning=[
-            computed("exp score", "exp({})", exp, min(score, 700.0), note="perplexity late, over perplexity early")
-        ],
+    why = Explaining(f"why an in-context score of {score:.4g} nats?", score)
+    why.equation(
+        "score = mean over t ≥ t_late of L_t − L_t_early,  L_t = −(1/B) Σ ln p(x_{t+1} | x₁ … x_t)",
+        "T9, R1",
+        "Olsson et al. 2022: token 500 minus token 50 of 512",
     )
+    why.input("t_late", late, f"of t = 0 … {T - 1}")
+    why.input("t_early", early, "where nothing has come twice yet, or next to nothing")
+    why.measurement("score", "nats, over the validation sequences")
+    why.means(
+        compute_step("exp score", "exp({})", exp, min(score, 700.0), note="perplexity late, over perplexity early")
+    )
+    return why.result()
 
 
 def explain_epochs(
     scenario: Any, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
 ) -> Explanation | None:
-    """Epochs as tokens drawn over tokens in the text, beside the number expected from the weight."""
+    """Epochs as tokens drawn over tokens in the text, compared with the number expected from the weight."""
     part = part_of(facts, name)
     if part is None:
         return None
     there, share, epochs = int(part["train_tokens"]), float(part["share"]), values[name]
     batch, length = scenario.train.batch, scenario.model.context
     expected = step * batch * length * share
-    return Explanation(
-        question=f"how often has {part['name']} been read?",
-        equation="epochs = tokens drawn / tokens there",
-        math="T12",
-        source="Mehlig; Brown et al. 2020, §2.2",
-        operands=[
-            Operand("w", share, "its share of the sequences"),
-            Operand("N", there, "tokens of its training share"),
-        ],
-        steps=[
-            Step(
-                "expected",
-                f"{step} · {batch} · {length} · {share:.4g}",
-                expected,
-                "tokens, were no draw left to chance",
-            ),
-            Step("drawn", f"{epochs:.6g} · {there}", epochs * there, "tokens"),
-            Step(
-                "epochs", f"{epochs * there:.0f} / {there}", epochs, "windows are drawn at random, so some come twice"
-            ),
-        ],
-    )
+    why = Explaining(f"how often has {part['name']} been read?", epochs)
+    why.equation("epochs = tokens drawn / tokens there", "T12", "Mehlig; Brown et al. 2020, §2.2")
+    why.input("w", share, "its share of the sequences")
+    why.input("N", there, "tokens of its training share")
+    why.step("expected", f"{step} · {batch} · {length} · {share:.4g}", expected, "tokens, without chance in the draws")
+    drawn = round(epochs * there)
+    why.compute("drawn", "{} · {}", mul, epochs, there, note="tokens")
+    why.compute("epochs", "{} / {}", truediv, drawn, there, note="windows are drawn at random, so some come twice")
+    return why.result()
 
 
 def explain_part_loss(
     scenario: Any, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
 ) -> Explanation | None:
-    """What the loss of one text contributes to the loss of the mixture."""
-    operands, steps, complete = weighted_losses(values, facts)
-    if part_of(facts, name) is None or not complete:
+    """The contribution of one text's loss to the loss of the mixture."""
+    parts = weighted_losses(values, facts)
+    if part_of(facts, name) is None or parts is None:
         return None
-    steps[-1] = replace(steps[-1], note="val_loss, nats a token")
-    return Explanation(
-        question=f"what does a loss of {values[name]:.4g} on this text add?",
-        equation="L = Σᵢ wᵢ Lᵢ",
-        math="T12",
-        source="Mehlig",
-        operands=operands,
-        steps=steps,
-    )
+    total = values.get("val_loss", sum(weight * loss for _, weight, loss in parts))
+    why = Explaining(f"what does a loss of {values[name]:.4g} on this text add?", total)
+    why.equation("L = Σᵢ wᵢ Lᵢ", "T12", "Mehlig")
+    add_parts(why, parts, "val_loss, nats a token")
+    return why.result()
 
 
 def explain_mixture_loss(loss: float, values: Mapping[str, float], facts: Mapping[str, Any]) -> Explanation:
     """The validation loss of a mixture: the losses of its texts, weighted."""
-    operands, steps, complete = weighted_losses(values, facts)
-    if not complete:
-        steps.append(Step("L", "", loss, "nats a token"))
-    return Explanation(
-        question=f"what does a loss of {loss:.4g} nats mean?",
-        equation="L = Σᵢ wᵢ Lᵢ,  Lᵢ = −(1/nᵢ) Σₜ ln p(xₜ | x₁ … xₜ₋₁)",
-        math="T12, R1",
-        source="Mehlig",
-        operands=operands,
-        steps=steps,
-        meaning=[
-            computed("exp L", "exp({})", exp, min(loss, 700.0), note="Πᵢ exp(Lᵢ)^wᵢ, the perplexities' mean"),
-            computed("L / ln 2", "{} / {}", truediv, loss, log(2), note="bits a token, drawn by the weights"),
-        ],
+    parts = weighted_losses(values, facts)
+    why = Explaining(f"what does a loss of {loss:.4g} nats mean?", loss)
+    why.equation("L = Σᵢ wᵢ Lᵢ,  Lᵢ = −(1/nᵢ) Σₜ ln p(xₜ | x₁ … xₜ₋₁)", "T12, R1", "Mehlig")
+    if parts is None:
+        why.measurement("L", "nats a token; the losses of its texts are not all recorded")
+    else:
+        add_parts(why, parts, "nats a token, whatever the length of a text")
+    why.means(
+        compute_step("exp L", "exp({})", exp, min(loss, 700.0), note="Πᵢ exp(Lᵢ)^wᵢ, the perplexities' mean"),
+        compute_step("L / ln 2", "{} / {}", truediv, loss, log(2), note="bits a token, drawn by the weights"),
     )
+    return why.result()
 
 
-def weighted_losses(values: Mapping[str, float], facts: Mapping[str, Any]) -> tuple[list[Operand], list[Step], bool]:
-    """The loss of each text with its weight, their products and, if all of them are known, the sum."""
+def weighted_losses(values: Mapping[str, float], facts: Mapping[str, Any]) -> list[tuple[str, float, float]] | None:
+    """(name, weight, loss) of each text; None if one of them is not recorded."""
     parts = facts.get("corpus", {}).get("parts", [])
-    known = [(part, values[key]) for part in parts if (key := f"val_loss/{part['name']}") in values]
-    operands = [Operand(f"L of {part['name']}", loss, f"weight {part['share']:.4g}") for part, loss in known]
-    steps = [
-        computed(f"w · L of {part['name']}", "{} · {}", mul, part["share"], loss, note="nats") for part, loss in known
+    known = [
+        (part["name"], part["share"], values[key]) for part in parts if (key := f"val_loss/{part['name']}") in values
     ]
-    complete = bool(known) and len(known) == len(parts)
-    if complete:
-        steps.append(
-            Step(
-                "L",
-                "the sum",
-                sum(part["share"] * loss for part, loss in known),
-                "nats a token, whatever the length of a text",
-            )
-        )
-    return operands, steps, complete
+    return known if known and len(known) == len(parts) else None
+
+
+def add_parts(why: Explaining, parts: Sequence[tuple[str, float, float]], note: str) -> None:
+    """The loss of each text with its weight, their products, and the sum."""
+    for name, weight, loss in parts:
+        why.input(f"L of {name}", loss, f"weight {weight:.4g}")
+        why.compute(f"w · L of {name}", "{} · {}", mul, weight, loss, note="nats")
+    why.step("L", "the sum", sum(weight * loss for _, weight, loss in parts), note)
 
 
 def part_of(facts: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
@@ -150,7 +124,7 @@ def part_of(facts: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
 def explain_few_shot(
     scenario: Any, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
 ) -> Explanation | None:
-    """The accuracy after k examples, beside the best possible."""
+    """The accuracy after k examples, compared with the best possible."""
     corpus = facts.get("corpus", {})
     n, m = corpus.get("letters"), corpus.get("answers")
     if not n or not m:
@@ -158,27 +132,20 @@ def explain_few_shot(
     k, share = int(name.rpartition("_")[2]), values[name]
     unseen = (1 - 1 / n) ** k
     asked = scenario.train.batch * scenario.train.validation_batches
-    return Explanation(
-        question=f"why {share:.4g} right after {k} example{'' if k == 1 else 's'}?",
-        equation="best possible: P(right) = 1 − (1 − 1/n)ᵏ (1 − 1/m)",
-        math="T13",
-        source="Mehlig; Brown et al. 2020, §2",
-        operands=[
-            Operand("k", k, "examples before the question"),
-            Operand("n", n, "letters"),
-            Operand("m", m, "capitals; each as likely where the letter did not come before"),
-        ],
-        steps=[
-            Step("not shown", f"(1 − 1/{n})^{k}", unseen, "the letter of the question is in none of the examples"),
-            computed(
-                "best",
-                "1 − {} · (1 − 1/{})",
-                lambda u, m: 1 - u * (1 - 1 / m),
-                unseen,
-                m,
-                note="whoever looks it up, and guesses",
-            ),
-            Step("measured", f"{share * asked:.0f} / {asked}", share, "on maps that were never trained"),
-        ],
-        meaning=interval_steps(share, asked),
+    why = Explaining(f"why {share:.4g} right after {k} example{'' if k == 1 else 's'}?", share)
+    why.equation("best possible: P(right) = 1 − (1 − 1/n)ᵏ (1 − 1/m)", "T13", "Mehlig; Brown et al. 2020, §2")
+    why.input("k", k, "examples before the question")
+    why.input("n", n, "letters")
+    why.input("m", m, "capitals; each as likely where the letter did not come before")
+    why.step("not shown", f"(1 − 1/{n})^{k}", unseen, "the letter of the question is in none of the examples")
+    why.compute(
+        "best",
+        "1 − {} · (1 − 1/{})",
+        lambda u, m: 1 - u * (1 - 1 / m),
+        unseen,
+        m,
+        note="by look-up, else by guessing",
     )
+    why.step("measured", f"{share * asked:.0f} / {asked}", share, "on maps that were never trained")
+    why.meaning += interval_steps(share, asked)
+    return why.result()

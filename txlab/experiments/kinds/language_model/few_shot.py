@@ -1,9 +1,9 @@
 """Tasks that are new in every sequence: a few examples, then a question (MATH T13; Brown et al. 2020, §2).
 
-    x₁y₁x₂y₂…x_k y_k q → f(q),   f: one of mⁿ maps from n letters to m capitals, drawn anew for each sequence
+    x₁y₁x₂y₂…x_k y_k q → f(q),   f: one of mⁿ maps from n letters to m capitals, redrawn for each sequence
 
 Notable: nothing about f is in the weights, so any accuracy above 1/m was learnt from the examples before the question.
-Every pair is a question after the examples before it, so one sequence measures all numbers of examples at once. An
+Every pair is a question after the examples before it, so one sequence measures all numbers of examples. An
 eighth of all maps, chosen by a hash of the map, is never trained on, and validation uses only these. The best possible
 accuracy is known: a letter that occurred before has the same answer, for any other all answers are equally likely, so
 after k examples  P(right) = 1 − (1 − 1/n)ᵏ (1 − 1/m).
@@ -68,7 +68,7 @@ def best_possible(examples: int, letters: int, answers: int) -> float:
     return 1 - (1 - 1 / letters) ** examples * (1 - 1 / answers)
 
 
-def held_out(maps: NDArray[np.int64]) -> NDArray[np.bool_]:
+def is_held_out(maps: NDArray[np.int64]) -> NDArray[np.bool_]:
     """(…, n) answers 0 … m − 1 by letter → whether a map is kept for validation: a hash of it (the last steps of
     splitmix64, Steele et al. 2014) is a multiple of eight."""
     mixed = ((maps.astype(np.uint64) + np.uint64(1)) * MULTIPLIERS[: maps.shape[-1]]).sum(-1, dtype=np.uint64)
@@ -102,13 +102,13 @@ class FewShotData(SymbolData):
 
     def example(self, length: int) -> list[int]:
         rows, _ = self.sequences(generator(self.seed, "probe", 0), 1, unseen=True)
-        found: list[int] = rows[0, :-1].tolist()
-        return found
+        ids: list[int] = rows[0, :-1].tolist()
+        return ids
 
     def maps(self, random: np.random.Generator, count: int, unseen: bool) -> NDArray[np.int64]:
         """(count, n) maps, either all held out or none."""
         maps = random.integers(0, self.answers, size=(count, self.letters))
-        while (wrong := np.flatnonzero(held_out(maps) != unseen)).size:
+        while (wrong := np.flatnonzero(is_held_out(maps) != unseen)).size:
             maps[wrong] = random.integers(0, self.answers, size=(wrong.size, self.letters))
         return maps
 
@@ -127,18 +127,18 @@ class FewShotData(SymbolData):
         scored[:, 2 * self.pairs - 1 :] = False
         return rows[:, : self.context + 1], scored
 
-    def made(self, random: np.random.Generator) -> Batch:
+    def draw_batch(self, random: np.random.Generator) -> Batch:
         return as_batch(*self.sequences(random, self.batch, unseen=False))
 
     def validation_batches(self) -> list[Batch]:
-        found = []
+        batches = []
         for number in range(self.validation_count):
             rows, scored = self.sequences(generator(self.seed, "validation", number), self.batch, unseen=True)
-            found += [
+            batches += [
                 as_batch(rows[i : i + self.at_once], scored[i : i + self.at_once])
                 for i in range(0, len(rows), self.at_once)
             ]
-        return found
+        return batches
 
     def tally(self, targets: Tensor, logits: Tensor) -> Tally:
         """accuracy_k: share of right answers after k examples, k = 0, 1, 2, 4, 8 …, on maps never trained on."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from txlab.experiments.learning import schema as learning
-from txlab.experiments.schema import NonNegativeInt, PositiveInt, Scenario, Section, Start, several, told_tokens
+from txlab.experiments.schema import NonNegativeInt, PositiveInt, Scenario, Section, Start, describe_tokens, several
 
 if TYPE_CHECKING:
     from txlab.engine.transformer.gpt import GPTShape
@@ -23,27 +23,31 @@ class MixturePart(Section):
 
     text: str = Field(description="python-docs, python-source, a file or a folder")
     weight: Annotated[float, Field(gt=0, le=1e6)] = Field(1.0, description="its share is weight / sum of weights")
+    name: str = Field("", max_length=40, pattern=r"^[\w.-]*$", description="in its metrics; empty = after the text")
+    size: NonNegativeInt = Field(
+        0, description="characters of it, after those of earlier parts of the same text; 0 = all of it"
+    )
 
 
 class TextOrTask(learning.TextSection):
-    """What is learned from.
+    """The training data.
 
     source = "text" reads a corpus, or a mixture of several; "induction" generates sequences in which a random segment
-    comes twice; "few-shot" generates examples of a task that is another one in every sequence; "graph" puts a random
-    symbol on each node of model.graph, and each node is to say the symbol that stands `hops` edges before it.
+    comes twice; "few-shot" generates examples of a task that differs in every sequence; "graph" puts a random symbol on
+    each node of model.graph, and each node is to predict the symbol `hops` edges before it.
     """
 
     source: Literal["text", "induction", "few-shot", "graph"] = "text"
     mixture: list[MixturePart] = Field(
-        default_factory=list, max_length=16, description="texts with weights, in place of data.text"
+        default_factory=list, max_length=16, description="texts with weights, instead of data.text"
     )
     vocabulary: Annotated[int, Field(ge=2, le=200_000)] = Field(
         1024, description="tokens of bpe, words of words, or symbols of a generated task"
     )
     again: Literal["once", "always"] = Field(
         "once",
-        description="how the segment of induction comes again: once, its symbols alone being scored, or until the "
-        "sequence ends, every symbol being scored",
+        description="how the segment of induction repeats: once, with only its symbols scored, or until the "
+        "sequence ends, with every symbol scored",
     )
     hops: Annotated[int, Field(ge=1, le=1024)] = Field(2, description="of a graph: edges that a symbol has to travel")
 
@@ -58,7 +62,7 @@ class Decoder(learning.TransformerSection):
     normalisation: Literal["layer", "rms"] = Field("layer", description="rms: without mean and shift, as in Llama")
     block: Literal["sequential", "parallel", "attention"] = Field(
         "sequential",
-        description="attention, then feed-forward; both beside each other; or attention alone, without feed-forward",
+        description="attention, then feed-forward; both in parallel; or attention alone, without feed-forward",
     )
     activation: Literal["gelu", "gelu_tanh", "relu", "swish"] = "gelu"
     gated: bool = Field(False, description="three matrices in the feed-forward; with swish it is SwiGLU")
@@ -72,12 +76,12 @@ class Decoder(learning.TransformerSection):
         default_factory=list,
         max_length=4096,
         description='who tells whom, from position 0: "0>1>2" is two edges, along which alone attention looks back; '
-        "none = all that stands before",
+        "none = the whole text before",
     )
 
     @property
     def reach(self) -> int:
-        """The most tokens that it can read at once."""
+        """The most tokens that it can read in one pass."""
         return self.context
 
     @property
@@ -104,8 +108,8 @@ class Decoder(learning.TransformerSection):
     @model_validator(mode="after")
     def attention_alone_has_no_neurons(self) -> Self:
         if self.block == "attention" and (self.feed_forward or self.gated):
-            said = f"feed_forward = {self.feed_forward}" if self.feed_forward else "gated"
-            raise ValueError(f'block = "attention" has no feed-forward, so {said} has no meaning; leave it out')
+            setting = f"feed_forward = {self.feed_forward}" if self.feed_forward else "gated"
+            raise ValueError(f'block = "attention" has no feed-forward, so {setting} has no meaning; leave it out')
         return self
 
     @model_validator(mode="after")
@@ -124,7 +128,7 @@ class TextTrain(learning.Batches, learning.Optimizer):
 
 
 class SampleTexts(Section):
-    """Texts that the model writes while it trains (MATH T9)."""
+    """Texts that the model writes during training (MATH T9)."""
 
     prompts: list[str] = Field(default_factory=lambda: ["The "], max_length=16)
     tokens: PositiveInt = 160
@@ -134,29 +138,30 @@ class SampleTexts(Section):
 
 
 class ProbeText(Section):
-    """What a frame shows: the attention patterns of one short text, and what each position expects next."""
+    """The contents of a frame: the attention patterns of one short text, and each position's predictions of the next
+    token."""
 
     text: str = Field("", description="the probe text; empty = the beginning of the validation text")
-    positions: Annotated[int, Field(ge=2, le=256)] = Field(32, description="at most so many tokens of it")
+    positions: Annotated[int, Field(ge=2, le=256)] = Field(32, description="maximum number of its tokens")
     next_tokens: Annotated[int, Field(ge=1, le=50)] = Field(8, description="likeliest next tokens kept a position")
 
 
 class LanguageModelScenario(Scenario):
-    """A decoder-only transformer that learns to guess the next token."""
+    """A decoder-only transformer that learns to predict the next token."""
 
     kind: Literal["language-model"] = "language-model"
     data: TextOrTask = Field(default_factory=TextOrTask)
     model: Decoder = Field(default_factory=Decoder)
     train: TextTrain = Field(default_factory=TextTrain)
     sampling: SampleTexts = Field(default_factory=SampleTexts)
-    look: ProbeText = Field(default_factory=ProbeText)
+    probe: ProbeText = Field(default_factory=ProbeText)
     start: Start = Field(default_factory=Start)
 
     @model_validator(mode="after")
     def graphs_have_their_task(self) -> Self:
         if bool(self.model.graph) != (self.data.source == "graph"):
             raise ValueError(
-                'model.graph and data.source = "graph" belong together: along a graph, a position does not see the '
+                'model.graph and data.source = "graph" require each other: along a graph, a position does not see the '
                 "text before it, so it cannot guess what comes next"
             )
         return self
@@ -166,12 +171,12 @@ class LanguageModelScenario(Scenario):
 
 
 def text_row(data: TextOrTask) -> str:
-    """What is learnt from, in a line of the catalogue."""
-    tokens = told_tokens(data.tokenizer, data.vocabulary)
+    """The training data, as a line of the catalogue."""
+    tokens = describe_tokens(data.tokenizer, data.vocabulary)
     if data.source != "text":
         return f"{data.source}, {several(data.vocabulary, 'symbol')}"
     if not data.mixture:
         return f"{data.text}, {tokens}"
     total = sum(part.weight for part in data.mixture)
-    shares = [f"{part.text} {round(100 * part.weight / total)} %" for part in data.mixture]
+    shares = [f"{part.name or part.text} {round(100 * part.weight / total)} %" for part in data.mixture]
     return f"{', '.join(shares)}; {tokens}"

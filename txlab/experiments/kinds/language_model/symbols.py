@@ -3,18 +3,18 @@
     prefix │ segment │ filler │ the segment again │ rest   (Olsson et al. 2022, In-context learning and induction heads)
 
 Prefix and filler have random lengths, so the answer must be found by looking for the current symbol further up and
-reading what came after it. Notable: the segment's symbols are all different and occur nowhere else in the sequence, so
+reading the one after it. Notable: the segment's symbols are all different and occur nowhere else in the sequence, so
 the answer is determined, and only these answers are scored: the repeated segment, after its first symbol.
 
 Measured (2 layers, 4 heads, width 64, T = 32, V = 64): scoring every token instead is slower, accuracy .01 after 800
 steps against .08; segments of up to half of the sequence rather than a third reach .95 after about 500 steps, which was
-not reached in 800; with learned positions the loss can plateau for 1500 steps on a head that only guesses the distance,
+not reached in 800; with learnt positions the loss can plateau for 1500 steps on a head that only guesses the distance,
 with rotary ones it took 500.
 
-With `again = "always"` a sequence is its segment over and over, and every symbol is scored, as in a text: whoever knows
-only which symbols came before can do better late in the context than early, and whoever copies much better. Two layers
-of attention with one head learn to copy within 200 steps; scoring every symbol of the sequences above, they took 1100
-and 1900 (two seeds).
+With `again = "always"` a sequence is its segment over and over, and every symbol is scored, as in a text: a model that
+knows only which symbols came before does better late in the context than early, and one that copies much better. Two
+layers of attention with one head learn to copy within 200 steps; scoring every symbol of the sequences above, they took
+1100 and 1900 (two seeds).
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class SymbolData(TextData):
         self.tokenizer = self.tokens(self.vocabulary)
         self.fingerprint = f"{self.task}/{version}/{self.vocabulary}/{self.context}"
         self.tokenizer_fingerprint = f"symbols/{self.vocabulary}"
-        look = scenario.look
+        look = scenario.probe
         shown = self.tokenizer.encode(look.text) if look.text else self.example(min(look.positions, self.context))
         self.probe = probe_from(look, shown, self.context)
         self.prompts = prompts_of(scenario.sampling.prompts, self.tokenizer)
@@ -108,14 +108,14 @@ class SymbolData(TextData):
         """The probe."""
 
     @abstractmethod
-    def made(self, random: np.random.Generator) -> Batch:
+    def draw_batch(self, random: np.random.Generator) -> Batch:
         """A batch drawn with a generator."""
 
     def train_batch(self, step: int) -> Batch:
-        return self.made(generator(self.seed, "batch", step))
+        return self.draw_batch(generator(self.seed, "batch", step))
 
     def validation_batches(self) -> list[Batch]:
-        return [self.made(generator(self.seed, "validation", i)) for i in range(self.validation_count)]
+        return [self.draw_batch(generator(self.seed, "validation", i)) for i in range(self.validation_count)]
 
     def facts(self) -> Mapping[str, Any]:
         return {
@@ -165,7 +165,7 @@ class InductionData(SymbolData):
         prefix = around // 3
         return [*other[:prefix].tolist(), *segment.tolist(), *other[prefix:].tolist(), *segment.tolist()]
 
-    def made(self, random: np.random.Generator) -> Batch:
+    def draw_batch(self, random: np.random.Generator) -> Batch:
         return as_batch(*self.sequences(random, self.batch))
 
     def tally(self, targets: Tensor, logits: Tensor) -> Tally:
@@ -212,16 +212,16 @@ def origins(nodes: int, edges: Iterable[tuple[int, int]], hops: int) -> list[int
     walks = [[node] for node in range(nodes)]
     for _ in range(hops):
         walks = [[start for j in sorted(before[i]) for start in walks[j]][:2] for i in range(nodes)]
-    return [found[0] if len(found) == 1 else None for found in walks]
+    return [starts[0] if len(starts) == 1 else None for starts in walks]
 
 
 class GraphData(SymbolData):
     """A task solved only by messages along a graph: predict the symbol of the node `hops` edges before (MATH T2).
 
     Every node of model.graph has a random symbol, and attention looks only along the graph's edges (Yang: attention is
-    message passing). One layer carries a symbol over one edge, so a node needs at least `hops` layers to know what is
-    `hops` edges before it. Only nodes reached by exactly one walk of that length are scored, as the others have no
-    answer or several; a node without incoming edges gets zeros from every head.
+    message passing). One layer carries a symbol over one edge, so a node needs at least `hops` layers to know the
+    symbol `hops` edges before it. Only nodes reached by exactly one walk of that length are scored, as the others have
+    no answer or several; a node without incoming edges gets zeros from every head.
     """
 
     task = "graph"
@@ -229,16 +229,16 @@ class GraphData(SymbolData):
     def __init__(self, scenario: LanguageModelScenario) -> None:
         edges, hops = scenario.model.edges, scenario.data.hops
         super().__init__(scenario, f"{sorted(set(edges))}/{hops}")
-        found = origins(self.context, edges, hops)
-        self.scored = np.array([origin is not None for origin in found])
-        self.origin = np.array([origin or 0 for origin in found])
+        starts = origins(self.context, edges, hops)
+        self.scored = np.array([origin is not None for origin in starts])
+        self.origin = np.array([origin or 0 for origin in starts])
         if not self.scored.any():
             raise LabError(f"no node of model.graph has a single walk of data.hops = {hops} edges that ends in it")
 
     def example(self, length: int) -> list[int]:
         return [int(symbol) for symbol in generator(self.seed, "probe", 0).integers(0, self.vocabulary, size=length)]
 
-    def made(self, random: np.random.Generator) -> Batch:
+    def draw_batch(self, random: np.random.Generator) -> Batch:
         import torch  # not needed when data is only inspected
 
         symbols = random.integers(0, self.vocabulary, size=(self.batch, self.context))

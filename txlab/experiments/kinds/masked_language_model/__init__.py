@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.experiments.kinds.masked_language_model.schema import MaskedLanguageModelScenario
 from txlab.experiments.learning.explanations import MeanLoss
-from txlab.experiments.learning.kind import GradientKind, Size, dimensions, explained, refuse_unknown, vocabulary_of
+from txlab.experiments.learning.kind import GradientKind, Size, dimensions, explain_size, refuse_unknown, vocabulary_of
 
 if TYPE_CHECKING:
     from txlab.engine.transformer.bert import BertShape
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 class MaskedLanguageModelKind(GradientKind):
     name = "masked-language-model"
     title = "Masked language model"
+    attends = True
     schema = MaskedLanguageModelScenario
     mean = MeanLoss("L = −(1/n) Σₜ ln p(xₜ | the text with its gaps)", "T10", "the tokens asked for", "tokens")
     uncompiled = "not for a masked-language-model"
@@ -34,7 +35,7 @@ class MaskedLanguageModelKind(GradientKind):
         N, D, F, T, V = shape.layers, shape.width, shape.inner, shape.context, shape.vocabulary
         cost = costs(shape)
         made = f"{N} · (4 · {D}² + 2 · {D} · {F}) + {D}² + {V} · {D}"
-        return explained(
+        return explain_size(
             Size(cost, N, T, D, "token", "tables, norms, biases"),
             scenario,
             seconds,
@@ -45,7 +46,7 @@ class MaskedLanguageModelKind(GradientKind):
                 Operand("T", T, "context"),
                 Operand("V", V, "tokens, with [CLS], [SEP] and [MASK]"),
             ],
-            weights=[Step("w", made, cost.matmul_weights, "what a token is multiplied with")],
+            weights=[Step("w", made, cost.matmul_weights, "weights per token")],
         )
 
 

@@ -3,7 +3,7 @@
 The mask changes every time a window is drawn (the original BERT masked its text once); for validation it is fixed, so
 that two evaluations of the same weights give the same number. [CLS], [SEP] and [MASK] come after the tokenizer's own V,
 so that any tokenizer works. Byte pairs keep the space before a word in the word's own token, so a space before [MASK]
-belongs to what the mask hides.
+is part of the masked token.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.engine.tokenizers.tokenizer import Tokenizer
 from txlab.engine.transformer.bert import mask_tokens
 from txlab.errors import LabError
@@ -46,11 +47,11 @@ def special_of(tokenizer: Tokenizer) -> Special:
     return Special(begin=begin, end=end, mask=mask, names=dict(zip((begin, end, mask), SPECIAL, strict=True)))
 
 
-def encoded(tokenizer: Tokenizer, text: str, most: int | None = None) -> list[int]:
+def encode_masked(tokenizer: Tokenizer, text: str, most: int | None = None) -> list[int]:
     """[CLS] text [SEP] as ids, with "[MASK]" in the text as that token and at most `most` tokens of text.
 
     >>> from txlab.engine.tokenizers.elementary import ByteTokenizer
-    >>> encoded(ByteTokenizer(), "a[MASK]c")
+    >>> encode_masked(ByteTokenizer(), "a[MASK]c")
     [256, 97, 258, 99, 257]
     """
     special = special_of(tokenizer)
@@ -68,7 +69,7 @@ def encoded(tokenizer: Tokenizer, text: str, most: int | None = None) -> list[in
 
 def takes_space(tokenizer: Tokenizer) -> bool:
     """Whether a word's token begins with the space before it, as byte pairs learn it."""
-    return hasattr(tokenizer, "merges")
+    return isinstance(tokenizer, BytePairTokenizer)
 
 
 def label(tokenizer: Tokenizer, token: int) -> str:
@@ -76,7 +77,7 @@ def label(tokenizer: Tokenizer, token: int) -> str:
     return SPECIAL[place] if 0 <= place < len(SPECIAL) else tokenizer.label(token)
 
 
-def decoded(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
+def decode_masked(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
     """The text of ids, with [MASK] in it and without [CLS] and [SEP]."""
     special = special_of(tokenizer)
     parts: list[list[int]] = [[]]
@@ -89,7 +90,7 @@ def decoded(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
 
 
 class MaskedData(TextData):
-    """Windows [CLS] T − 2 tokens [SEP]; see text_data.TextData for what the experiment asks of it.
+    """Windows [CLS] T − 2 tokens [SEP]; see text_data.TextData for its interface.
 
     vocabulary  V + 3: the tokenizer's, and [CLS], [SEP], [MASK]
 
@@ -112,19 +113,19 @@ class MaskedData(TextData):
         self.vocabulary = self.tokenizer.vocabulary + len(SPECIAL)
         self.text = TokenizedText.of(corpus, split, self.tokenizer, self.inside, f"data.text = {data.text!r}")
         self.starts = spread(len(self.text.validation) + 1, self.inside, train.validation_batches, train.batch)
-        beginning = split.validation[: 64 * scenario.look.positions]
-        most = min(scenario.look.positions, scenario.model.context) - 2
+        beginning = split.validation[: 64 * scenario.probe.positions]
+        most = min(scenario.probe.positions, scenario.model.context) - 2
         if most < 1:
-            raise LabError(f"look.positions = {scenario.look.positions} leaves no token between [CLS] and [SEP]")
-        self.probe = encoded(self.tokenizer, scenario.look.text or beginning, most)
+            raise LabError(f"probe.positions = {scenario.probe.positions} leaves no token between [CLS] and [SEP]")
+        self.probe = encode_masked(self.tokenizer, scenario.probe.text or beginning, most)
         if len(self.probe) < 3:
-            raise LabError(f"look.text = {scenario.look.text!r} has no token; a probe needs at least 1")
+            raise LabError(f"probe.text = {scenario.probe.text!r} has no token; a probe needs at least 1")
         self.prompts = [self.gaps(prompt) for prompt in scenario.sampling.prompts]
         self.seconds = time.perf_counter() - started
 
     def gaps(self, prompt: str) -> list[int]:
         """A text with [MASK] as ids. LabError if it has none, or is too long."""
-        ids = encoded(self.tokenizer, prompt)
+        ids = encode_masked(self.tokenizer, prompt)
         if self.special.mask not in ids:
             raise LabError(f"sampling.prompts has {prompt!r}, in which no {MASK} is to be filled")
         if len(ids) > self.inside + 2:
@@ -134,7 +135,7 @@ class MaskedData(TextData):
             )
         return ids
 
-    def hidden(self, rows: NDArray[np.int64], purpose: str, number: int) -> Batch:
+    def hide(self, rows: NDArray[np.int64], purpose: str, number: int) -> Batch:
         """(n, T − 2) tokens → inputs and targets (n, T), with a mask drawn for (seed, purpose, number)."""
         begin, end, mask = self.tokenizer.vocabulary + np.arange(3)
         ids = np.pad(rows, ((0, 0), (1, 1)), constant_values=begin)
@@ -152,11 +153,11 @@ class MaskedData(TextData):
     def train_batch(self, step: int) -> Batch:
         tokens = self.text.train
         starts = generator(self.seed, "batch", step).integers(0, len(tokens) - self.inside + 1, size=self.batch)
-        return self.hidden(windows(tokens, starts, self.inside), "mask", step)
+        return self.hide(windows(tokens, starts, self.inside), "mask", step)
 
     def validation_batches(self) -> list[Batch]:
         rows = windows(self.text.validation, self.starts, self.inside)
-        whole = self.hidden(rows, "validation mask", 0)
+        whole = self.hide(rows, "validation mask", 0)
         return [
             Batch(inputs, targets)
             for inputs, targets in zip(
@@ -174,7 +175,7 @@ class MaskedData(TextData):
         return label(self.tokenizer, token)
 
     def decode(self, ids: Sequence[int]) -> str:
-        return decoded(self.tokenizer, ids)
+        return decode_masked(self.tokenizer, ids)
 
     def facts(self) -> Mapping[str, Any]:
         return {

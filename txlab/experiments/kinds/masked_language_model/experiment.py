@@ -7,6 +7,7 @@ running the model once more on one text, in float32.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
 from torch import Tensor
 
@@ -17,12 +18,15 @@ from txlab.errors import LabError
 from txlab.experiments.corpora import load_corpus
 from txlab.experiments.kinds.masked_language_model.data import SPECIAL, MaskedData, special_of
 from txlab.experiments.kinds.masked_language_model.schema import MaskedLanguageModelScenario
-from txlab.experiments.learning.gradient import made_again
+from txlab.experiments.learning.gradient import rebuild_model
 from txlab.experiments.learning.text_data import tokenizer_of_state
 from txlab.experiments.learning.text_experiment import MOST, TextExperiment, expected_tokens, trial_on_ids
 from txlab.experiments.learning.timing import Trial
-from txlab.experiments.loaded_model import LoadedModel, adopted
+from txlab.experiments.loaded_model import LoadedModel, adopt_shape
 from txlab.experiments.protocol import Frame, Sample, State
+from txlab.experiments.schema import Scenario
+
+EncoderScenario = TypeVar("EncoderScenario", bound=Scenario)
 
 
 def experiment_of(scenario: MaskedLanguageModelScenario) -> MaskedLanguageModelExperiment:
@@ -52,22 +56,22 @@ class MaskedLanguageModelExperiment(TextExperiment[Bert]):
     def samples(self) -> Sequence[Sample]:
         """Each prompt with its gaps filled by the likeliest tokens, and the candidates of each gap with their
         probabilities; nothing is sampled."""
-        return [self.filled(ids) for ids in self.data.prompts]
+        return [self.fill(ids) for ids in self.data.prompts]
 
-    def filled(self, ids: list[int]) -> Sample:
+    def fill(self, ids: list[int]) -> Sample:
         """ "the [MASK] of" → " → the value of · value .34, name .12"."""
         tokenizer, special = self.data.tokenizer, self.data.special
         probabilities = run(self.model, Text(tuple(ids))).softmax(-1)[:, : tokenizer.vocabulary]  # no special tokens
-        whole, told = list(ids), []
+        whole, guesses = list(ids), []
         for place, token in enumerate(ids):
             if token == special.mask:
                 best = probabilities[place].topk(min(self.scenario.sampling.fillings, tokenizer.vocabulary))
                 whole[place] = int(best.indices[0])
-                found = zip(best.indices.tolist(), best.values.tolist(), strict=True)
-                told.append(
-                    ", ".join(f"{tokenizer.decode([t]).strip() or tokenizer.label(t)} {p:.2f}" for t, p in found)
+                likeliest = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+                guesses.append(
+                    ", ".join(f"{tokenizer.decode([t]).strip() or tokenizer.label(t)} {p:.2f}" for t, p in likeliest)
                 )
-        return Sample(self.data.decode(ids), " · ".join([f" → {self.data.decode(whole)}", *told]))
+        return Sample(self.data.decode(ids), " · ".join([f" → {self.data.decode(whole)}", *guesses]))
 
 
 def trial_of(scenario: MaskedLanguageModelScenario) -> Trial[Bert]:
@@ -78,19 +82,26 @@ def trial_of(scenario: MaskedLanguageModelScenario) -> Trial[Bert]:
 
 
 def open_model(scenario: MaskedLanguageModelScenario, state: State) -> LoadedModel:
-    """The model and tokenizer of a checkpoint; LabError if they do not belong to this scenario."""
+    """The model and tokenizer of a checkpoint; LabError if they do not match this scenario."""
     data = scenario.data
     tokenizer = tokenizer_of_state(state, data, lambda: load_corpus(data.text).split(data.validation).train)
-    model = made_again(lambda: Bert(scenario.model.shape(tokenizer.vocabulary + len(SPECIAL))), state["model"])
-    example = scenario.look.text or next(iter(scenario.sampling.prompts), "")
+    model = rebuild_model(lambda: Bert(scenario.model.shape(tokenizer.vocabulary + len(SPECIAL))), state["model"])
+    example = scenario.probe.text or next(iter(scenario.sampling.prompts), "")
     return LoadedModel("bert", model, tokenizer, special=special_of(tokenizer), example=example)
 
 
 def adopt(scenario: MaskedLanguageModelScenario, opened: LoadedModel) -> MaskedLanguageModelScenario:
     """The scenario as it runs when started from this model. LabError if they do not agree."""
+    return adopt_encoder(scenario, opened)
+
+
+def adopt_encoder(scenario: EncoderScenario, opened: LoadedModel) -> EncoderScenario:
+    """The scenario of any kind that trains an encoder, with the shape and tokenizer of this one. LabError if they do
+    not agree."""
     if opened.kind == "bert" and opened.special.names != special_of(opened.tokenizer).names:
+        start: Any = scenario
         raise LabError(
-            f"start.run = {scenario.start.run!r} does not have {', '.join(SPECIAL)} right behind the tokens of its "
-            "tokenizer; a masked-language-model starts from runs of this kind"
+            f"start.run = {start.start.run!r} does not have {', '.join(SPECIAL)} right behind the tokens of its "
+            f"tokenizer; a {scenario.kind} starts from runs of masked-language-model"
         )
-    return adopted(scenario, opened, "bert", len(SPECIAL))
+    return adopt_shape(scenario, opened, "bert", len(SPECIAL))

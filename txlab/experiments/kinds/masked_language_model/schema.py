@@ -11,14 +11,14 @@ from pydantic import Field
 
 from txlab.experiments.kinds.language_model.schema import ProbeText, TextTrain
 from txlab.experiments.learning import schema as learning
-from txlab.experiments.schema import PositiveInt, Scenario, Section, Start, told_tokens
+from txlab.experiments.schema import PositiveInt, Scenario, Section, Start, describe_tokens
 
 if TYPE_CHECKING:
     from txlab.engine.transformer.bert import BertShape
 
 
 class MaskedText(learning.TextSection):
-    """What is learned from."""
+    """The training data."""
 
     source: Literal["text"] = "text"
     tokenizer: str = Field(
@@ -26,7 +26,7 @@ class MaskedText(learning.TextSection):
         description="bytes; characters, words, bpe: learnt from the training text; python-docs; a saved one; a file",
     )
     masked: Annotated[float, Field(gt=0, le=0.9)] = Field(
-        0.15, description="share of the tokens to be guessed; of these 80 % are hidden, 10 % another token, 10 % stay"
+        0.15, description="share of the tokens to predict; of these 80 % are masked, 10 % replaced, 10 % unchanged"
     )
 
 
@@ -47,31 +47,32 @@ class Encoder(learning.TransformerSection):
 
 
 class Filling(Section):
-    """Gaps that the model fills while it trains."""
+    """Gaps that the model fills during training."""
 
     prompts: list[str] = Field(default_factory=list, max_length=16, description="texts with [MASK] in them")
-    fillings: Annotated[int, Field(ge=1, le=20)] = Field(3, description="likeliest tokens told for each [MASK]")
+    fillings: Annotated[int, Field(ge=1, le=20)] = Field(3, description="likeliest tokens shown for each [MASK]")
 
 
 class ProbeGaps(ProbeText):
-    """What a frame shows: the attention patterns of one short text, and what each position takes its token to be."""
+    """The contents of a frame: the attention patterns of one short text, and each position's predictions of its
+    token."""
 
     text: str = Field("", description="the probe text, with [MASK] or without; empty = the beginning of validation")
     next_tokens: Annotated[int, Field(ge=1, le=50)] = Field(8, description="likeliest tokens kept a position")
 
 
 class MaskedLanguageModelScenario(Scenario):
-    """An encoder that learns to guess tokens that were hidden, from both sides."""
+    """An encoder that learns to predict masked tokens from both sides."""
 
     kind: Literal["masked-language-model"] = "masked-language-model"
     data: MaskedText = Field(default_factory=MaskedText)
     model: Encoder = Field(default_factory=Encoder)
     train: TextTrain = Field(default_factory=TextTrain)
     sampling: Filling = Field(default_factory=Filling)
-    look: ProbeGaps = Field(default_factory=ProbeGaps)
+    probe: ProbeGaps = Field(default_factory=ProbeGaps)
     start: Start = Field(default_factory=Start)
 
     def outline(self) -> list[tuple[str, str]]:
         data = self.data
-        tokens = told_tokens(data.tokenizer, data.vocabulary)
+        tokens = describe_tokens(data.tokenizer, data.vocabulary)
         return learning.text_outline(self, f"{data.text}, {tokens}; {round(100 * data.masked)} % asked for")

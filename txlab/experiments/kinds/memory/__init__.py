@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.explain import Explaining, Explanation
 from txlab.experiments.kinds.memory.schema import MemoryScenario
 from txlab.experiments.metric import Metric
 from txlab.experiments.protocol import Experiment
-from txlab.experiments.small import SmallKind
+from txlab.experiments.untimed import UntimedKind
 
 MEANINGS = {
     "loss": ("L = −(1/B) Σ ln p(symbol | x₁ … x_T)", "R1", "of this batch, before the update; chance is ln K"),
@@ -26,7 +26,7 @@ MEANINGS = {
 }
 
 
-class MemoryKind(SmallKind):
+class MemoryKind(UntimedKind):
     name = "memory"
     networks = True
     title = "Memory: cells and their gradients"
@@ -55,20 +55,22 @@ class MemoryKind(SmallKind):
         self, scenario: Any, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
     ) -> Explanation | None:
         metric, _, cell = name.partition("/")
-        operands = []
+        why = Explaining(f"why is {name} {values[name]:.4g} at step {step}?", values[name])
         if name == "loss":
-            equation, math, note = "L = Σ L_cell", "R1", "the cells do not share weights, so none learns from another"
-            operands = [Operand(key[5:], values[key]) for key in values if key.startswith("loss/")]
-            steps = [Step("L", "the sum", values[name])]
+            why.equation("L = Σ L_cell", "R1", "the cells do not share weights, so none learns from another")
+            losses = {key[5:]: loss for key, loss in values.items() if key.startswith("loss/")}
+            for each, loss in losses.items():
+                why.input(each, loss)
+            why.compute("L", " + ".join(["{}"] * len(losses)), lambda *each: sum(each), *losses.values())
         elif metric in MEANINGS:
-            equation, math, note = MEANINGS[metric]
             from txlab.engine.recurrent.cells import CELLS
 
-            operands = [Operand(cell, CELLS[cell].rule, CELLS[cell].source)]
-            steps = [Step(metric, "", values[name])]
+            why.equation(*MEANINGS[metric])
+            why.input(cell, CELLS[cell].rule, CELLS[cell].source)
+            why.measurement(metric)
         else:
             return None
-        return Explanation(f"why is {name} {values[name]:.4g} at step {step}?", equation, math, note, operands, steps)
+        return why.result()
 
 
 KIND = MemoryKind()

@@ -1,7 +1,7 @@
-"""Recurrent cells that learn to remember, beside each other, and what reaches back to the beginning (MATH R2, R3).
+"""Recurrent cells that learn to remember, side by side, and the gradient that reaches the beginning (MATH R2, R3).
 
-The sequences of update n are a function of (seed, n), so nothing can be learnt by heart. Input t = 1 is the symbol,
-one-hot; every input has a number of noise beside it, so that the state has something to be disturbed by.
+The sequences of update n are a function of (seed, n), so nothing can be memorised. Input t = 1 is the symbol,
+one-hot; every input also has a noise component, which disturbs the state.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from txlab.experiments.learning.gradient import GradientExperiment, Measured, ad
 from txlab.experiments.protocol import Frame
 from txlab.experiments.randomness import generator
 
-SMALLEST = 1e-300  # what a gradient that has vanished altogether counts as
+SMALLEST = 1e-300  # the value of a gradient that has vanished completely
 
 
 class Rememberer(nn.Module):
@@ -72,9 +72,9 @@ def gradients_back(model: Rememberer, x: Tensor, symbol: Tensor) -> Tensor:
 
     y, _ = model.recurrent(x, look=keep)
     loss = F.cross_entropy(model.head(y[:, -1]), symbol)
-    found = torch.autograd.grad(loss, states, allow_unused=True)
+    gradients = torch.autograd.grad(loss, states, allow_unused=True)
     norms = torch.stack(
-        [torch.zeros((), dtype=x.dtype) if each is None else torch.linalg.vector_norm(each) for each in found]
+        [torch.zeros((), dtype=x.dtype) if each is None else torch.linalg.vector_norm(each) for each in gradients]
     )
     reached: Tensor = torch.linalg.vector_norm(norms.view(-1, len(names)), dim=1)
     return reached
@@ -89,7 +89,7 @@ class MemoryExperiment(GradientExperiment[nn.ModuleDict]):
         cells, data = scenario.model, scenario.data
 
         def make(draws: torch.Generator) -> nn.ModuleDict:
-            # Each from a generator of its own: a cell learns the same, whichever stand beside it.
+            # Each from its own generator: a cell learns the same, regardless of the others.
             first = draws.initial_seed()
             return nn.ModuleDict(
                 {
@@ -115,32 +115,32 @@ class MemoryExperiment(GradientExperiment[nn.ModuleDict]):
 
     def gradients(self, update: int) -> Measured:
         x, symbol = self.batch("train", update)
-        found: Measured = {}
+        measured: Measured = {}
         total = torch.zeros((), device=self.device)
         for name, model in self.model.items():
             logits = model(x)
             loss = F.cross_entropy(logits, symbol)
             total = total + loss
-            found[f"loss/{name}"] = loss.detach()
-            found[f"accuracy/{name}"] = (logits.argmax(-1) == symbol).float().mean()
+            measured[f"loss/{name}"] = loss.detach()
+            measured[f"accuracy/{name}"] = (logits.argmax(-1) == symbol).float().mean()
         total.backward()  # type: ignore[no-untyped-call]
-        return {"loss": total.detach(), **found}
+        return {"loss": total.detach(), **measured}
 
     def evaluate(self) -> Mapping[str, float | Tensor]:
         """Of each cell: val_loss/, val_accuracy/, and fall/, how many orders of magnitude the gradient loses."""
         x, symbol = (torch.cat(parts) for parts in zip(*self._validation, strict=True))
-        found: dict[str, float | Tensor] = {}
+        metrics: dict[str, float | Tensor] = {}
         with self.quiet():
             for name, model in self.model.items():
                 with torch.no_grad():
                     logits = model(x)
-                found[f"val_loss/{name}"] = float(F.cross_entropy(logits, symbol))
-                found[f"val_accuracy/{name}"] = float((logits.argmax(-1) == symbol).float().mean())
-            for name, norms in self.looked().items():
-                found[f"fall/{name}"] = float(norms[-1].log10() - norms[0].log10())
-        return found
+                metrics[f"val_loss/{name}"] = float(F.cross_entropy(logits, symbol))
+                metrics[f"val_accuracy/{name}"] = float((logits.argmax(-1) == symbol).float().mean())
+            for name, norms in self.measure_gradients().items():
+                metrics[f"fall/{name}"] = float(norms[-1].log10() - norms[0].log10())
+        return metrics
 
-    def looked(self) -> dict[str, Tensor]:
+    def measure_gradients(self) -> dict[str, Tensor]:
         """‖∂L_T/∂s_t‖ (T) of each cell, on the first batch of validation; in float64, which goes down to 1e-308."""
         x, symbol = self._validation[0]
         models: Any = {name: deepcopy(model).double() for name, model in self.model.items()}
@@ -153,7 +153,7 @@ class MemoryExperiment(GradientExperiment[nn.ModuleDict]):
     def frame(self) -> Frame:
         """curve/NAME (T): log₁₀ ‖∂L_T/∂s_t‖ of each cell against T − t."""
         with self.quiet():
-            curves = {f"curve/{name}": norms.flip(0).log10().cpu() for name, norms in self.looked().items()}
+            curves = {f"curve/{name}": norms.flip(0).log10().cpu() for name, norms in self.measure_gradients().items()}
         facts = {"curve": {"x": "T − t, steps back", "y": "log₁₀ ‖∂L_T/∂s_t‖", "from": 0}}
         return Frame(self.step_count, curves, facts=facts)
 

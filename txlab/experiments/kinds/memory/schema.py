@@ -11,7 +11,7 @@ from txlab.experiments.schema import PositiveInt, Scenario, Section, several
 
 
 class Remembering(Section):
-    """A symbol, then noise; at the end it is to be named."""
+    """A symbol, then noise; at the end the cell has to name the symbol."""
 
     symbols: Annotated[int, Field(ge=2, le=1000)] = Field(4, description="K, of which one comes first")
     length: Annotated[int, Field(ge=2, le=10_000)] = Field(100, description="T, steps from the symbol to the answer")
@@ -21,7 +21,7 @@ CellName = Literal["rnn", "gru", "gru-mehlig", "lstm"]
 
 
 class Cells(Section):
-    """The cells that learn beside each other, each with its own weights."""
+    """The cells that learn side by side, each with its own weights."""
 
     cells: list[CellName] = Field(["rnn", "gru", "lstm"], min_length=1, max_length=4)
     width: Annotated[int, Field(ge=1, le=4096)] = Field(32, description="H, units of each")

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from typing import Any, ClassVar
 
-from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.explain import Explaining, Explanation, Step
 from txlab.experiments.kinds.modular_addition.schema import STRONGEST, AdditionScenario
 from txlab.experiments.learning.explanations import MeanLoss, explain_attention, explain_step
 from txlab.experiments.metric import Metric
 from txlab.experiments.protocol import Experiment, Frame
-from txlab.experiments.small import SmallKind
+from txlab.experiments.untimed import UntimedKind
 
 MEANINGS = {
     "accuracy": ("share of the pairs whose sum is the likeliest", "T9", "of the pairs it learns from; chance is 1/p"),
@@ -26,11 +26,12 @@ MEANINGS = {
 }
 
 
-class ModularAdditionKind(SmallKind):
+class ModularAdditionKind(UntimedKind):
     name = "modular-addition"
     networks = True
     any_device = True
     title = "Modular addition"
+    attends = True
     schema = AdditionScenario
     METRICS = (
         Metric("val_loss", "nats", "val", less=True, primary=True),
@@ -59,23 +60,18 @@ class ModularAdditionKind(SmallKind):
             return explain_step(scenario, self.mean, name, values, step, facts)
         value, (equation, math, note) = values[name], MEANINGS[name]
         p, n = scenario.data.modulus, scenario.data.pairs
-        operands = [Operand("p", p, "the modulus")]
+        why = Explaining(f"why is {name} {value:.4g} at step {step}?", value)
+        why.equation(equation, math, f"Nanda et al. 2023: {note}")
+        why.input("p", p, "the modulus")
+        why.measurement(name)
         if name == "fourier":
-            few = 2 * STRONGEST / (p - 1)
-            meaning = [Step("even", f"{STRONGEST} / {(p - 1) // 2}", min(1.0, few), "were all frequencies as strong")]
+            few = min(1.0, 2 * STRONGEST / (p - 1))
+            why.means(Step("even", f"{STRONGEST} / {(p - 1) // 2}", few, "were all frequencies as strong"))
         else:
             n = n if name == "accuracy" else p * p - n
-            operands.append(Operand("n", n, "pairs: all of them, so chance has no part in it"))
-            meaning = [Step("right", f"{value:.6g} · {n}", value * n, "pairs")]
-        return Explanation(
-            question=f"why is {name} {value:.4g} at step {step}?",
-            equation=equation,
-            math=math,
-            source=f"Nanda et al. 2023: {note}",
-            operands=operands,
-            steps=[Step(name, "", value)],
-            meaning=meaning,
-        )
+            why.input("n", n, "pairs: all of them, so chance has no part in it")
+            why.means(Step("right", f"{value:.6g} · {n}", value * n, "pairs"))
+        return why.result()
 
     def explain_frame(self, frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
         return explain_attention(frame, tensor, index)

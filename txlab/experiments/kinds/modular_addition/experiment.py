@@ -50,7 +50,7 @@ class AdditionExperiment(GradientExperiment[GPT]):
         ids, sums = torch.stack([a, b, torch.full_like(a, p)], 1).to(self.device), ((a + b) % p).to(self.device)
         self.seen, self.unseen = (ids[:n], sums[:n]), (ids[n:], sums[n:])
 
-    def judged(self, ids: Tensor, sums: Tensor) -> tuple[Tensor, Tensor]:
+    def judge(self, ids: Tensor, sums: Tensor) -> tuple[Tensor, Tensor]:
         """(mean −ln p(sum), share of the pairs whose sum is the likeliest)"""
         logits = self.model(ids, self.how[0], last=True)[:, 0]  # (n, p + 1)
         return F.cross_entropy(logits, sums), (logits.argmax(-1) == sums).float().mean()
@@ -59,20 +59,20 @@ class AdditionExperiment(GradientExperiment[GPT]):
         return self.seen
 
     def gradients_of(self, *batch: Tensor) -> Measured:
-        loss, accuracy = self.judged(*batch)
+        loss, accuracy = self.judge(*batch)
         loss.backward()  # type: ignore[no-untyped-call]
         return {"loss": loss.detach(), "accuracy": accuracy}
 
     @property
     def numbers(self) -> Tensor:
-        """The rows of W_E that belong to numbers: (p, D)."""
+        """The rows of W_E for numbers: (p, D)."""
         return self.model.embed.weight[: self.scenario.data.modulus]
 
     @torch.no_grad()
     def evaluate(self) -> Mapping[str, float | Tensor]:
         """{"val_loss", "val_accuracy"} on all pairs that are not learnt from; "fourier", see `energies`."""
         with self.quiet():
-            loss, accuracy = self.judged(*self.unseen)
+            loss, accuracy = self.judge(*self.unseen)
         strongest = energies(self.numbers).sort(descending=True).values[:STRONGEST]
         return {"val_loss": float(loss), "val_accuracy": float(accuracy), "fourier": float(strongest.sum())}
 

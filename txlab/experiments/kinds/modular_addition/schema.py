@@ -17,14 +17,14 @@ STRONGEST = 5  # frequencies whose share of the energy is the metric "fourier", 
 
 
 class Sums(Section):
-    """All p² pairs, of which some are learnt from and the others asked for."""
+    """All p² pairs, some for training and the others for validation."""
 
     modulus: Annotated[int, Field(ge=5, le=400)] = Field(59, description="p; the numbers are 0 … p − 1")
-    share: Annotated[float, Field(gt=0, lt=1)] = Field(0.4, description="of the pairs that training sees")
+    share: Annotated[float, Field(gt=0, lt=1)] = Field(0.4, description="share of the pairs used for training")
 
     @property
     def pairs(self) -> int:
-        """How many pairs training sees: at least one, and not all."""
+        """The number of training pairs: at least one, but not all."""
         return min(max(1, round(self.share * self.modulus**2)), self.modulus**2 - 1)
 
 

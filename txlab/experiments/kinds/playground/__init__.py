@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.explain import Explaining, Explanation, Step
 from txlab.engine.feedforward.plane import CLASSES
 from txlab.errors import LabError
 from txlab.experiments.kinds.playground.schema import PlaygroundScenario
 from txlab.experiments.metric import Metric
 from txlab.experiments.protocol import Experiment, Frame
-from txlab.experiments.small import SmallKind
+from txlab.experiments.untimed import UntimedKind
 
 LOSSES = {
     True: ("L = mean of ln(1 + e^(−y z)),  y = ±1", "F5, F6", "z is the answer of the network; nats"),
@@ -19,7 +19,7 @@ LOSSES = {
 }
 
 
-class PlaygroundKind(SmallKind):
+class PlaygroundKind(UntimedKind):
     name = "playground"
     networks = True
     title = "Playground: a small network in the plane"
@@ -43,27 +43,27 @@ class PlaygroundKind(SmallKind):
     def explain_result(
         self, scenario: Any, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
     ) -> Explanation | None:
-        """What a step records; of a loss also what answering 0 everywhere would cost."""
+        """Explain a metric; for a loss also the loss of answering 0 everywhere."""
         value, data, train = values[name], scenario.data, scenario.train
         held = round(data.points * data.test)
         scored = (
             f"{held} points that are not learnt from" if name.startswith("val_") else f"{train.batch} of this batch"
         )
-        operands, meaning = [Operand("scored", scored)], []
+        why = Explaining(f"why is {name} {value:.4g} at step {step}?", value)
+        why.input("scored", scored)
+        why.measurement(name)
         if name.endswith("accuracy"):
-            equation, math, source = "accuracy = share of points with sign z = y", "F5", "counted"
-            meaning = [Step("wrong", f"1 − {value:.4f}", 1 - value)]
+            why.equation("accuracy = share of points with sign z = y", "F5", "counted")
+            why.means(Step("wrong", f"1 − {value:.4f}", 1 - value))
         elif name.endswith("loss"):
-            classes = data.name in CLASSES
-            equation, math, source = LOSSES[classes]
-            if classes:
-                meaning = [Step("ln 2", "ln(1 + e⁰)", 0.6931471805599453, "the loss of answering 0 everywhere")]
+            why.equation(*LOSSES[data.name in CLASSES])
+            if data.name in CLASSES:
+                why.means(Step("ln 2", "ln(1 + e⁰)", 0.6931471805599453, "the loss of answering 0 everywhere"))
             if train.l1 and name == "loss":
-                operands.append(Operand("L1", train.l1, "times Σ |w| is added to what is minimized, not to L"))
+                why.input("L1", train.l1, "times Σ |w| is added to the objective, not to L")
         else:
             return None
-        question, steps = f"why is {name} {value:.4g} at step {step}?", [Step(name, "", value)]
-        return Explanation(question, equation, math, source, operands, steps, meaning=meaning)
+        return why.result()
 
     def explain_frame(self, frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
         """plane (neuron, row, column): the sum of a neuron at the middle of a square of the plane."""

@@ -1,8 +1,8 @@
-"""A small network that learns points in the plane and may be changed while it learns (MATH F6, F3).
+"""A small network that learns points in the plane and can be edited during training (MATH F6, F3).
 
-Notable: whatever a person changes is part of the state: the graph, what is switched off, the points, the data set. A
-change of the graph keeps all weights that are still there; new ones are a function of (seed, number of changes), and
-Adam's moments begin anew. So a run that was changed resumes bit for bit, as any other.
+Notable: everything the user changes is part of the state: the graph, switched-off neurons, the points, the data set. A
+change of the graph keeps all remaining weights; new ones are a function of (seed, number of changes), and Adam's
+moments are reset. So an edited run resumes bit for bit, like any other.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.explain import Explaining, Explanation
 from txlab.engine.feedforward import layers, plane
-from txlab.engine.feedforward.graph import Graph, read, written
+from txlab.engine.feedforward.graph import Graph, format_graph, read
 from txlab.engine.feedforward.network import FeedForward, explain_neuron
 from txlab.errors import LabError
-from txlab.experiments.kinds.playground.schema import DATA, PlaygroundScenario, described
+from txlab.experiments.kinds.playground.schema import DATA, PlaygroundScenario, parse_description
 from txlab.experiments.learning.batch_threads import BatchThreads
 from txlab.experiments.learning.gradient import GradientExperiment, Measured
 from txlab.experiments.protocol import Frame, State
@@ -54,8 +54,10 @@ class Playground(GradientExperiment[FeedForward]):
             "batch": (scenario.train.batch, 1e4),
             "noise": (scenario.data.noise, 1.0),
         }
-        super().__init__(scenario, lambda random: FeedForward(scenario.network.graph().drawn(normals(random))), further)
-        self.tells_late = False
+        super().__init__(
+            scenario, lambda random: FeedForward(scenario.network.graph().draw_weights(normals(random))), further
+        )
+        self.checks_async = False
         self.make_data()
 
     # Data
@@ -71,10 +73,10 @@ class Playground(GradientExperiment[FeedForward]):
         points = plane.draw(self.data_name, data.points, self.adjusted["noise"], random)
         held = round(data.points * data.test)
         self.test, self.train = points[:held], np.concatenate([points[held:], self.added])
-        self.test_x, self.test_y = self.seen(self.test), torch.from_numpy(self.test[:, 2].copy())
-        self.train_x, self.train_y = self.seen(self.train), torch.from_numpy(self.train[:, 2].copy())
+        self.test_x, self.test_y = self.features_of(self.test), torch.from_numpy(self.test[:, 2].copy())
+        self.train_x, self.train_y = self.features_of(self.train), torch.from_numpy(self.train[:, 2].copy())
 
-    def seen(self, points: np.ndarray) -> Tensor:
+    def features_of(self, points: np.ndarray) -> Tensor:
         """(n, features) of points (n, 2 or 3)"""
         return torch.from_numpy(plane.features(points, self.model.graph.inputs))
 
@@ -119,10 +121,10 @@ class Playground(GradientExperiment[FeedForward]):
     # Changes while it learns
 
     def take(self, graph: Graph, anew: bool = False) -> None:
-        """Go on with another graph; weights that it leaves open are drawn, with `anew` all of them."""
+        """Continue with another graph; missing weights are drawn, with `anew` all of them."""
         self.drawings += 1
         random = torch.Generator().manual_seed(derived_seed(self.scenario.seed, "weights", self.drawings))
-        self.model = FeedForward(graph.drawn(normals(random), anew)).to(self.device)
+        self.model = FeedForward(graph.draw_weights(normals(random), anew)).to(self.device)
         self.optimizers = self.make_optimizers()
         self.threads = BatchThreads(self.model, 1)
         self.adjust("weight_decay", self.adjusted["weight_decay"])
@@ -131,16 +133,16 @@ class Playground(GradientExperiment[FeedForward]):
         self.make_data()
 
     def again(self) -> None:
-        """Begin again: a described network as it was described, another one with all weights drawn anew."""
+        """Restart: a described network as described, another one with all weights redrawn."""
         self.step_count = 0
         if self.description:
-            self.take(described(self.description))
+            self.take(parse_description(self.description))
         else:
             self.take(self.model.graph, anew=True)
 
     def describe(self, text: str) -> None:
         """Take the network of a description. LabError."""
-        graph = described(text)
+        graph = parse_description(text)
         if graph is None:
             raise LabError("a network needs a neuron, as in out = tanh(0.5*x - y + 0.1)")
         self.take(graph)
@@ -172,7 +174,7 @@ class Playground(GradientExperiment[FeedForward]):
         self.rebuild(layers.with_activation(self.model.present(), activation))
 
     def use_data(self, name: str) -> None:
-        """Learn other points from now on, with the weights of now; points by hand stay behind."""
+        """Switch to other points, keeping the weights; points set by hand are dropped."""
         if name not in DATA:
             raise LabError(f"{name!r} is not a set of points; allowed: {', '.join(DATA)}")
         self.data_name, self.added = name, self.added[:0]
@@ -180,7 +182,7 @@ class Playground(GradientExperiment[FeedForward]):
 
     def set_weight(self, name: str, source: str | None, value: float) -> None:
         """Set the weight of an edge, or with None the bias."""
-        neuron = self.model.graph.named(name)
+        neuron = self.model.graph.neuron_named(name)
         depth = self.model.graph.depths[name] - 1
         row = self.model.graph.levels[depth].index(neuron)
         with torch.no_grad():
@@ -201,7 +203,7 @@ class Playground(GradientExperiment[FeedForward]):
         elif name in graph.outputs:
             raise LabError("the output cannot be switched off")
         else:
-            self.off ^= {graph.named(name).name}
+            self.off ^= {graph.neuron_named(name).name}
             self.model.switch_off(self.off)
 
     def add_point(self, x: float, y: float, target: float) -> None:
@@ -212,7 +214,7 @@ class Playground(GradientExperiment[FeedForward]):
         self.make_data()
 
     def remove_point(self, x: float, y: float) -> None:
-        """Forget the point by hand that lies nearest."""
+        """Remove the nearest point set by hand."""
         if not len(self.added):
             raise LabError("no point was added by hand")
         nearest = int(np.hypot(self.added[:, 0] - x, self.added[:, 1] - y).argmin())
@@ -228,9 +230,9 @@ class Playground(GradientExperiment[FeedForward]):
         points = plane.grid(size)
         with torch.no_grad():
             loss, accuracy = self.measure(self.train_x, self.train_y)
-        told = {"loss": float(loss), **({"accuracy": float(accuracy)} if self.classes else {}), **self.evaluate()}
+        metrics = {"loss": float(loss), **({"accuracy": float(accuracy)} if self.classes else {}), **self.evaluate()}
         tensors = {
-            "plane": self.seen_over(self.seen(points)).T.reshape(-1, size, size).clamp(-6e4, 6e4).half(),
+            "plane": self.view_of(self.features_of(points)).T.reshape(-1, size, size).clamp(-6e4, 6e4).half(),
             "features": torch.from_numpy(
                 plane.features(points, tuple(plane.FEATURES)).T.reshape(-1, size, size)
             ).half(),
@@ -248,19 +250,19 @@ class Playground(GradientExperiment[FeedForward]):
             "classes": self.classes,
             "data": self.data_name,
             "adjusted": dict(self.adjusted),
-            "measured": told,
+            "measured": metrics,
         }
-        return Frame(self.step_count, tensors, texts={"network": written(self.model.present())}, facts=facts)
+        return Frame(self.step_count, tensors, texts={"network": format_graph(self.model.present())}, facts=facts)
 
-    def seen_over(self, x: Tensor) -> Tensor:
+    def view_of(self, x: Tensor) -> Tensor:
         """(B, inputs + neurons): activations, pre-activations, or ∂ answer / ∂ activation; of the output its answer."""
         model, inputs = self.model, len(self.model.graph.inputs)
         if self.view != "gradients":
             with torch.no_grad():
                 z, a = model(x)
-            found = torch.cat([x, z], 1) if self.view == "pre-activations" else a
-            found[:, inputs:][:, model.answers] = z[:, model.answers]
-            return found
+            seen = torch.cat([x, z], 1) if self.view == "pre-activations" else a
+            seen[:, inputs:][:, model.answers] = z[:, model.answers]
+            return seen
         x = x.requires_grad_()
         nudge = torch.zeros(len(x), len(model.names) - inputs, requires_grad=True)
         z, _ = model(x, nudge)
@@ -272,17 +274,17 @@ class Playground(GradientExperiment[FeedForward]):
     @torch.no_grad()
     def edges(self) -> Tensor:
         """(neurons, inputs + neurons), NaN where there is no edge"""
-        found = torch.full((len(self.model.graph.neurons), len(self.model.names)), float("nan"))
+        edges = torch.full((len(self.model.graph.neurons), len(self.model.names)), float("nan"))
         first = 0
         for depth, weight in enumerate(self.model.weights):
             mask = getattr(self.model, f"mask{depth}")
-            found[first : first + len(weight), : weight.shape[1]] = torch.where(mask > 0, weight, torch.nan)
+            edges[first : first + len(weight), : weight.shape[1]] = torch.where(mask > 0, weight, torch.nan)
             first += len(weight)
-        return found
+        return edges
 
     def explain(self, x: float, y: float, name: str) -> Explanation:
-        """Why a neuron, or an input, answers what it does at a point."""
-        return explained(self.model, x, y, name)
+        """Explain the output of a neuron, or an input, at a point."""
+        return explain_at(self.model, x, y, name)
 
     def facts(self) -> Mapping[str, Any]:
         return {
@@ -298,7 +300,7 @@ class Playground(GradientExperiment[FeedForward]):
     def state_dict(self) -> State:
         return {
             **super().state_dict(),
-            "network": written(self.model.present()),
+            "network": format_graph(self.model.present()),
             "description": self.description,
             "drawings": self.drawings,
             "off": sorted(self.off),
@@ -319,23 +321,26 @@ def normals(random: torch.Generator) -> Any:
     return lambda: float(torch.randn((), generator=random))
 
 
-def explained(model: FeedForward, x: float, y: float, name: str) -> Explanation:
+def explain_at(model: FeedForward, x: float, y: float, name: str) -> Explanation:
     where = f" at ({x:.3g}, {y:.3g})".replace("-", "−")
     if name in plane.FEATURES:
         sign = plane.FEATURES[name][0]
         value = float(plane.features(np.array([[x, y]]), (name,))[0, 0])
-        point = [Operand("x", x), Operand("y", y)]
-        seen_of_it = "what the network sees of a point"
-        return Explanation(f"why is {sign} {value:.3g}{where}?", sign, "F6", seen_of_it, point, [Step(sign, "", value)])
+        why = Explaining(f"why is {sign} {value:.3g}{where}?", value)
+        why.equation(sign, "F6", "the network's features of a point")
+        why.input("x", x)
+        why.input("y", y)
+        why.measurement(sign)
+        return why.result()
     seen = torch.from_numpy(plane.features(np.array([[x, y]]), model.graph.inputs))[0]
     return explain_neuron(model, seen, name, where)
 
 
 def explain_frame_at(frame: Frame, x: float, y: float, name: str) -> Explanation:
-    """Of a recorded frame: the network is made again from its description."""
+    """For a recorded frame: the network is rebuilt from its description."""
     model = FeedForward(read(frame.texts["network"], list(plane.FEATURES)))
     model.switch_off(frame.facts["off"])
-    return explained(model, x, y, name)
+    return explain_at(model, x, y, name)
 
 
 def explain_square(frame: Frame, neuron: int, row: int, column: int) -> Explanation:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import Field, field_validator, model_validator
 
 from txlab.engine.feedforward.graph import Graph, read
-from txlab.engine.feedforward.layers import MOST_LAYERS, MOST_WIDE, layered
+from txlab.engine.feedforward.layers import MOST_LAYERS, MOST_WIDE, build_layers
 from txlab.engine.feedforward.plane import FEATURES
 from txlab.errors import LabError
 from txlab.experiments.learning import schema as learning
@@ -20,12 +20,12 @@ DATA: tuple[DataName, ...] = get_args(DataName)
 
 
 class PlaneData(Section):
-    """Points in the plane, −6 … 6 both ways, and what is to be answered there."""
+    """Points in the plane, −6 … 6 in both coordinates, and their targets."""
 
     name: DataName = Field("spiral", description="circle, xor, clouds and spiral are two classes; plane, bumps numbers")
     points: Annotated[int, Field(ge=4, le=10_000)] = Field(400, description="for training and validation together")
     noise: Annotated[float, Field(ge=0, le=1)] = Field(0.0, description="0: none; .5: much")
-    test: Annotated[float, Field(gt=0, lt=1)] = Field(0.5, description="share of them that is not learnt from")
+    test: Annotated[float, Field(gt=0, lt=1)] = Field(0.5, description="share of them kept for validation")
     seed: Annotated[int, Field(ge=0, lt=2**63)] = Field(1, description="of the points; that of the weights is above")
 
 
@@ -36,28 +36,28 @@ class NetworkSection(Section):
         [8, 8], max_length=MOST_LAYERS, description="neurons of each hidden layer"
     )
     activation: Activation = Field("tanh", description="of the hidden layers")
-    features: list[Feature] = Field(["x", "y"], min_length=1, description="what the network sees of a point")
+    features: list[Feature] = Field(["x", "y"], min_length=1, description="the network's features of a point")
     description: str = Field(
-        "", description="in place of them a line for each neuron, as h1 = tanh(0.5*x - y + 0.1); _ is drawn at random"
+        "", description="instead of them a line for each neuron, as h1 = tanh(0.5*x - y + 0.1); _ is drawn at random"
     )
 
     @field_validator("description")
     @classmethod
     def is_a_network(cls, text: str) -> str:
         try:
-            described(text)
+            parse_description(text)
         except LabError as error:
             raise ValueError(str(error)) from None
         return text
 
     def graph(self) -> Graph:
-        """Its weights are to be drawn, but for those that the description gives."""
+        """Its weights are drawn, except those given by the description."""
         if self.description:
-            return described(self.description)
-        return layered([name for name in FEATURES if name in self.features], self.layers, self.activation)
+            return parse_description(self.description)
+        return build_layers([name for name in FEATURES if name in self.features], self.layers, self.activation)
 
 
-def described(text: str) -> Graph | Any:
+def parse_description(text: str) -> Graph | Any:
     """The graph of a description that answers one number. LabError; an empty description is none."""
     if not text:
         return None
@@ -76,7 +76,7 @@ class PlaygroundTrain(learning.Optimizer):
     decay: Literal["cosine", "constant"] = "constant"
     weight_decay: Annotated[float, Field(ge=0)] = Field(0.0, description="L2: weights shrink by this × the rate a step")
     batch: Annotated[int, Field(ge=1, le=10_000)] = Field(32, description="B, points a step")
-    l1: Annotated[float, Field(ge=0, le=10)] = Field(0.0, description="L1: times Σ |w|, added to what is minimized")
+    l1: Annotated[float, Field(ge=0, le=10)] = Field(0.0, description="L1: times Σ |w|, added to the objective")
 
 
 class PlaygroundScenario(Scenario):
@@ -97,7 +97,7 @@ class PlaygroundScenario(Scenario):
     def outline(self) -> list[tuple[str, str]]:
         network, data, train = self.network, self.data, self.train
         if network.description:
-            model = f"{several(len(network.graph().neurons), 'neuron')} on a graph of its own"
+            model = f"{several(len(network.graph().neurons), 'neuron')} on a described graph"
         else:
             seen = ", ".join(FEATURES[name][0] for name in FEATURES if name in network.features)
             widths = " and ".join(map(str, network.layers)) or "no hidden"
@@ -105,6 +105,6 @@ class PlaygroundScenario(Scenario):
         noise = f", noise {data.noise:g}" if data.noise else ""
         return [
             ("Model", model),
-            ("Points", f"{data.name}, {data.points}{noise}; {data.test:.0%} of them to check with"),
+            ("Points", f"{data.name}, {data.points}{noise}; {data.test:.0%} of them for validation"),
             ("Training", f"{several(train.steps, 'step')} of {several(train.batch, 'point')}"),
         ]

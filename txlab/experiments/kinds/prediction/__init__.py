@@ -1,6 +1,6 @@
-"""The kind "prediction": what the states of a world are worth, learnt from what happens there (MATH M3, M4).
+"""The kind "prediction": the values of a world's states, learnt from experience (MATH M3, M4).
 
-Three experiments share its schema: whole episodes of many runs at once; one run step by step, with its traces; and
+Three experiments share its schema: whole episodes of many parallel runs; one run step by step, with its traces; and
 Baird's counterexample, where off-policy learning diverges. Only networks need torch, and only they import it.
 """
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from txlab.experiments.kinds.prediction.schema import PredictionScenario
 from txlab.experiments.metric import Metric
-from txlab.experiments.small import SmallKind
+from txlab.experiments.untimed import UntimedKind
 
 if TYPE_CHECKING:
     from txlab.engine.explain import Explanation
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 """The methods that learn at every step, and their traces; TD(0) is λ = 0."""
 
 
-class PredictionKind(SmallKind):
+class PredictionKind(UntimedKind):
     name = "prediction"
     title = "Prediction: learning values"
     schema = PredictionScenario
@@ -44,15 +44,15 @@ class PredictionKind(SmallKind):
     def explain_metric(
         self, scenario: PredictionScenario, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
     ) -> Explanation | None:
-        from txlab.experiments.kinds.prediction.explaining import explained
+        from txlab.experiments.kinds.prediction.explaining import explain_metric
 
-        return explained(scenario, name, step, values)
+        return explain_metric(scenario, name, step, values)
 
     def explain_frame(self, frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
         """Explain a value or a trace of a frame. LabError if that is not known."""
-        from txlab.experiments.kinds.prediction.explaining import explained_value
+        from txlab.experiments.kinds.prediction.explaining import explain_value
 
-        return explained_value(frame, tensor, index)
+        return explain_value(frame, tensor, index)
 
 
 KIND = PredictionKind()

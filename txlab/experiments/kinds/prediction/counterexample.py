@@ -1,8 +1,8 @@
 """Baird's counterexample as an Experiment: a step is a sweep over all states, or one transition (MATH M4).
 
 Notable: every true value is 0 and the features can represent that, yet off-policy bootstrapping makes the weights grow
-for ever; the rules with a gradient correction stay bounded. Their value error need not fall to 0: what they bring to 0
-is the projected Bellman error, and both are recorded.
+for ever; the rules with a gradient correction stay bounded. Their value error does not have to fall to 0: they minimise
+the projected Bellman error, and both are recorded.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from txlab.engine.rl.off_policy import (
     Weights,
     off_policy,
     projected_error,
-    sampled_td,
+    sample_td,
     value_error,
 )
 from txlab.engine.rl.worlds import baird
@@ -28,11 +28,11 @@ from txlab.experiments.kinds.prediction.episodes import curve_side, seeds_of
 from txlab.experiments.kinds.prediction.schema import PredictionScenario
 from txlab.experiments.protocol import Adjustable, Frame, State
 from txlab.experiments.randomness import generator
-from txlab.experiments.small import SmallExperiment
 from txlab.experiments.tabular.frames import facts_of
 from txlab.experiments.tabular.world import world_facts, world_of
+from txlab.experiments.untimed import UntimedExperiment
 
-SHOWN = (1, 7, 8)  # w₁ … w₆ are alike in the sweeps
+SHOWN = (1, 7, 8)  # w₁ … w₆ are equal in the sweeps
 
 
 def problem_of(scenario: PredictionScenario) -> OffPolicy:
@@ -44,14 +44,14 @@ def problem_of(scenario: PredictionScenario) -> OffPolicy:
     return off_policy(process, baird.features(), target, behaviour, weighting, process.discount)
 
 
-class CounterexampleExperiment(SmallExperiment):
+class CounterexampleExperiment(UntimedExperiment):
     """See protocol.Experiment; `at`: weights of each curve; `stands`: the states of those learning step by step."""
 
     def __init__(self, scenario: PredictionScenario) -> None:
         self.scenario = scenario
         self.world = world_of(scenario.world)
         self.problem = problem_of(scenario)
-        self.curves = scenario.drawn()
+        self.curves = scenario.curves_to_draw()
         self.true = np.zeros(self.problem.process.size)
         D = self.problem.features.shape[1]
         self.at = [Weights(baird.WEIGHTS.copy(), np.zeros(D)) for _ in self.curves]
@@ -69,22 +69,22 @@ class CounterexampleExperiment(SmallExperiment):
     def step(self) -> Mapping[str, float]:
         """Make one sweep or one step: rms/… the value error √ Σ d V², projected/… the root of the projected Bellman
         error, w1/…, w7/…, w8/… the weights."""
-        found = {}
+        metrics = {}
         with np.errstate(over="ignore", invalid="ignore"):
             for i, curve in enumerate(self.curves):
                 if curve.method == "semi-gradient-td":
-                    w, self.stands[i] = sampled_td(
+                    w, self.stands[i] = sample_td(
                         self.problem, self.at[i].w, self.stands[i], self.seed, self.step_count, 1, self.alpha[i]
                     )
                     self.at[i] = Weights(w, self.at[i].v)
                 else:
                     self.at[i] = RULES[curve.method](self.problem, self.at[i], self.alpha[i], self.beta)
                 w = self.at[i].w
-                found[f"rms/{curve.name}"] = value_error(self.problem, w, self.true)
-                found[f"projected/{curve.name}"] = projected_error(self.problem, w)
-                found |= {f"w{k}/{curve.name}": float(w[k - 1]) for k in SHOWN}
+                metrics[f"rms/{curve.name}"] = value_error(self.problem, w, self.true)
+                metrics[f"projected/{curve.name}"] = projected_error(self.problem, w)
+                metrics |= {f"w{k}/{curve.name}": float(w[k - 1]) for k in SHOWN}
         self.step_count += 1
-        return found
+        return metrics
 
     def frame(self) -> Frame:
         """true/v (S) = 0; for each side i/v (S) and i/weights (D)."""
@@ -108,11 +108,11 @@ class CounterexampleExperiment(SmallExperiment):
     # Adjustable parameters
 
     def adjustable(self) -> Mapping[str, Adjustable]:
-        found = {
+        adjustable = {
             f"alpha/{curve.name}": Adjustable(f"alpha/{curve.name}", alpha, 0.0, 1.0)
             for curve, alpha in zip(self.curves, self.alpha, strict=True)
         }
-        return found | {"beta": Adjustable("beta", self.beta, 0.0, 1.0)}
+        return adjustable | {"beta": Adjustable("beta", self.beta, 0.0, 1.0)}
 
     def change(self, name: str, value: float) -> None:
         if name == "beta":

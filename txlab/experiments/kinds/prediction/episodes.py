@@ -16,7 +16,7 @@ import numpy as np
 
 from txlab.engine.rl import features as kinds
 from txlab.engine.rl.dynamic_programming import even
-from txlab.engine.rl.exact_values import solved
+from txlab.engine.rl.exact_values import solve_values
 from txlab.engine.rl.features import Features
 from txlab.engine.rl.prediction import METHODS
 from txlab.engine.rl.prediction_sweep import PredictionSettings, PredictionSweep
@@ -25,10 +25,10 @@ from txlab.errors import LabError
 from txlab.experiments.kinds.prediction.schema import CurveSection, Method, PredictionScenario, PredictSection, depth_of
 from txlab.experiments.protocol import Frame, State
 from txlab.experiments.randomness import derived_seed
-from txlab.experiments.small import SmallExperiment
 from txlab.experiments.tabular.bands import mean_and_error
 from txlab.experiments.tabular.frames import facts_of, side_of
 from txlab.experiments.tabular.world import world_facts, world_of
+from txlab.experiments.untimed import UntimedExperiment
 
 if TYPE_CHECKING:
     from txlab.engine.rl.network import NetworkSweep
@@ -49,10 +49,10 @@ class Learnt:
         return PredictionSettings(alphas, depths, gamma)
 
 
-def learnt(scenario: PredictionScenario) -> dict[Method, Learnt]:
+def settings_by_method(scenario: PredictionScenario) -> dict[Method, Learnt]:
     """method → its settings, those of the grid first."""
     predict = scenario.predict
-    found: dict[Method, Learnt] = {}
+    settings: dict[Method, Learnt] = {}
     for method in scenario.methods:
         depths = getattr(predict, scenario.axis)
         free = not depth_of(method)
@@ -63,11 +63,11 @@ def learnt(scenario: PredictionScenario) -> dict[Method, Learnt]:
             pairs = dict.fromkeys((depth, alpha) for depth in rows_of for alpha in predict.alpha)
             rows = np.arange(len(pairs)).reshape(len(rows_of), len(predict.alpha))
             grid = np.repeat(rows, len(depths), axis=0) if free else rows
-        for curve in scenario.drawn():
+        for curve in scenario.curves_to_draw():
             if curve.method == method:
                 pairs[curve.depth, curve.alpha] = None
-        found[method] = Learnt(list(pairs), grid)
-    return found
+        settings[method] = Learnt(list(pairs), grid)
+    return settings
 
 
 def features_of(predict: PredictSection, states: int) -> Features:
@@ -77,21 +77,21 @@ def features_of(predict: PredictSection, states: int) -> Features:
         raise LabError(f"predict.size = {size} is more than the {states} states of the world")
     match predict.features:
         case "aggregated":
-            found = kinds.aggregated(states, size)
+            features = kinds.aggregate(states, size)
         case "radial":
-            found = kinds.radial(states, size)
+            features = kinds.radial(states, size)
         case "tiled":
-            found = kinds.tiled(states, size, predict.tilings)
+            features = kinds.tile(states, size, predict.tilings)
         case _:
-            found = kinds.tabular(states)
+            features = kinds.tabular(states)
     if "replacing" in predict.methods and predict.features == "radial":
         raise LabError("replacing traces are for features of zeros and ones; radial ones are not")
-    return found
+    return features
 
 
 def check_size(scenario: PredictionScenario, width: int) -> None:
     """Raise LabError if the weights would not fit into memory."""
-    settings = sum(len(each.pairs) for each in learnt(scenario).values())
+    settings = sum(len(each.pairs) for each in settings_by_method(scenario).values())
     wanted = 8 * scenario.predict.runs * settings * width
     if wanted > MOST_BYTES:
         raise LabError(
@@ -109,10 +109,10 @@ def title_of(method: Method) -> str:
     return METHODS[method].title if method in METHODS else "TD(λ) with a network"
 
 
-class LearntPrediction(SmallExperiment):
-    """What both experiments that learn from episodes share: the world, its true values, the features of its states.
+class LearntPrediction(UntimedExperiment):
+    """Shared by both experiments that learn from episodes: the world, its true values, the features of its states.
 
-    true (S)   the values of the policy that chooses evenly      counted   states in which an episode goes on
+    true (S)   the values of the uniform policy      counted   non-terminal states
     """
 
     def __init__(self, scenario: PredictionScenario) -> None:
@@ -120,7 +120,7 @@ class LearntPrediction(SmallExperiment):
         self.world = world_of(scenario.world)
         self.process = self.world.process
         self.gamma = self.process.discount
-        self.true = solved(self.process, even(self.process), self.gamma)
+        self.true = solve_values(self.process, even(self.process), self.gamma)
         self.counted = np.flatnonzero(~self.process.terminal)
         self.features = features_of(scenario.predict, self.process.size)
 
@@ -141,7 +141,7 @@ class EpisodeExperiment(LearntPrediction):
         super().__init__(scenario)
         predict = scenario.predict
         check_size(scenario, self.features.size)
-        self.learnt = learnt(scenario)
+        self.learnt = settings_by_method(scenario)
         seeds = seeds_of(scenario.seed, predict.runs)
         self.rollouts = Rollouts(self.process, seeds)
         self.sweeps = {method: self.sweep_of(method, seeds) for method in self.learnt}
@@ -178,15 +178,15 @@ class EpisodeExperiment(LearntPrediction):
                 self.total[method] = self.total[method] + self.error[method]
         self.step_count += 1
         gridded = [method for method, each in self.learnt.items() if each.grid is not None]
-        found = {f"score/{method}": float(self.scores(method)[0].min()) for method in gridded}
+        scores = {f"score/{method}": float(self.scores(method)[0].min()) for method in gridded}
         band: dict[str, float] = {}
         for curve in self.curves():
             mean, error = mean_and_error(self.error[curve.method][:, self.place(curve)])
-            found[f"rms/{curve.name}"] = float(mean)
+            scores[f"rms/{curve.name}"] = float(mean)
             if np.isfinite(error):
                 band[f"rms_low/{curve.name}"] = float(mean - error)
                 band[f"rms_high/{curve.name}"] = float(mean + error)
-        return found | band  # in the order of the lists on the screens
+        return scores | band  # in the order of the lists on the screens
 
     def scores(self, method: Method) -> tuple[np.ndarray, np.ndarray]:
         """(K), (K): the mean score of every setting over the runs, and its standard error."""
@@ -195,15 +195,15 @@ class EpisodeExperiment(LearntPrediction):
 
     def curves(self) -> list[CurveSection]:
         """The curves to draw: the scenario's, else every method at its best setting so far, under the method's name."""
-        said = self.scenario.drawn()
-        if said:
-            return said
-        found = []
+        given = self.scenario.curves_to_draw()
+        if given:
+            return given
+        curves = []
         for method, each in self.learnt.items():
             depth, alpha = each.pairs[int(self.scores(method)[0].argmin())]
             best: dict[str, Any] = {depth_of(method) or "lam": depth, "alpha": alpha}
-            found.append(CurveSection(method=method, label=method, **best))
-        return found
+            curves.append(CurveSection(method=method, label=method, **best))
+        return curves
 
     def place(self, curve: CurveSection) -> int:
         """The index of a curve among its method's settings."""
@@ -246,7 +246,7 @@ class EpisodeExperiment(LearntPrediction):
 
     def facts(self) -> Mapping[str, Any]:
         settings = sum(len(each.pairs) for each in self.learnt.values())
-        runs, what = self.scenario.predict.runs, "rms" if self.scenario.drawn() else "score"
+        runs, what = self.scenario.predict.runs, "rms" if self.scenario.curves_to_draw() else "score"
         headline = [f"{what}/{curve.name}" for curve in self.curves()]
         return world_facts(self.world, "episodes", headline, runs * settings) | {"settings": settings, "runs": runs}
 

@@ -43,30 +43,30 @@ Alpha = Annotated[float, Field(ge=0, le=100)]
 
 
 def depth_of(method: str) -> Literal["lam", "n", ""]:
-    """The setting by which a method says how far it looks ahead, or an error back; "" = none."""
+    """The setting that determines how far a method looks ahead, or propagates an error back; "" = none."""
     if method in OFF_POLICY:
         return ""
     return METHODS[method].depth if method in METHODS else "lam"
 
 
 class PredictSection(Section):
-    """What is learnt: every method with every λ and α, from the same episodes."""
+    """The learners: every method with every λ and α, from the same episodes."""
 
     methods: list[Method] = Field(default_factory=list, max_length=13, description="rules that go through the grid")
     lam: list[Lambda] = Field([0.8], min_length=1, max_length=100, description="λ of the grid")
-    n: list[Steps] = Field([1], min_length=1, max_length=100, description="n of n-step TD, in the place of λ")
+    n: list[Steps] = Field([1], min_length=1, max_length=100, description="n of n-step TD, instead of λ")
     alpha: list[Alpha] = Field([0.1], min_length=1, max_length=200, description="α of the grid")
-    runs: Annotated[int, Field(ge=1, le=100_000)] = Field(100, description="M, lives that are learnt from, apart")
+    runs: Annotated[int, Field(ge=1, le=100_000)] = Field(100, description="M, number of independent runs")
     episodes: PositiveInt = Field(10, description="episodes of a run; sweeps or steps of the off-policy rules")
-    initial: float = Field(0.0, ge=-1e6, le=1e6, description="what every state is worth before anything is learnt")
+    initial: float = Field(0.0, ge=-1e6, le=1e6, description="initial value of every state")
     features: Literal["tabular", "aggregated", "radial", "tiled"] = Field(
-        "tabular", description="what the linear unit sees of a state"
+        "tabular", description="the linear unit's features of a state"
     )
     size: NonNegativeInt = Field(0, le=10_000, description="groups, bumps or tiles; 0 = a third of the states")
     tilings: PositiveInt = Field(4, le=64, description="tiled: ways to cut")
     hidden: NonNegativeInt = Field(16, le=1024, description="network: hidden units; 0 = linear")
     score: Literal["mean", "last"] = Field("mean", description="a setting's score: its mean error, or the last")
-    watch: bool = Field(False, description="one run, and a step is one transition: the traces can be watched")
+    watch: bool = Field(False, description="one run in which a step is one transition, to watch the traces")
     beta: Alpha = Field(0.05, description="β, the second step size of tdc and gtd2")
 
 
@@ -92,7 +92,7 @@ class CurveSection(Section):
 
 
 class PredictionScenario(Scenario):
-    """What states are worth under the policy that chooses evenly, learnt from episodes."""
+    """State values under the uniform policy, learnt from episodes."""
 
     kind: Literal["prediction"] = "prediction"
     world: WorldSection = Field(default_factory=lambda: WorldSection(name="walk-19"))
@@ -108,20 +108,22 @@ class PredictionScenario(Scenario):
     def off_policy(self) -> bool:
         return any(method in OFF_POLICY for method in self.methods)
 
-    def drawn(self) -> list[CurveSection]:
+    def curves_to_draw(self) -> list[CurveSection]:
         """The curves; if there are none, the whole grid if it is small, else nothing."""
         if self.curves:
             return self.curves
-        found = []
+        curves = []
         for method in self.predict.methods:
             depth = depth_of(method)
             deep: list[dict[str, Any]] = [{depth: each} for each in getattr(self.predict, depth)] if depth else [{}]
-            found += [CurveSection(method=method, **each, alpha=alpha) for each in deep for alpha in self.predict.alpha]
-        return found if len(found) <= MOST_CURVES else []
+            curves += [
+                CurveSection(method=method, **each, alpha=alpha) for each in deep for alpha in self.predict.alpha
+            ]
+        return curves if len(curves) <= MOST_CURVES else []
 
     @property
     def axis(self) -> Literal["lam", "n"]:
-        """The axis of the grid besides α."""
+        """The axis of the grid other than α."""
         return "n" if any(depth_of(method) == "n" for method in self.predict.methods) else "lam"
 
     @model_validator(mode="after")
@@ -136,19 +138,19 @@ class PredictionScenario(Scenario):
         other = [method for method in predict.methods if depth_of(method) not in (self.axis, "")]
         if other:
             raise ValueError(f"predict.methods: {other[0]} has λ where n-step-td has n; a grid has one of them")
-        names = [curve.name for curve in self.drawn()]
+        names = [curve.name for curve in self.curves_to_draw()]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
-            raise ValueError(f"[[curves]] must have names of their own; {twice!r} is there twice")
+            raise ValueError(f"[[curves]] must have different names; {twice!r} occurs twice")
         mixed = [method for method in methods if method not in OFF_POLICY] if self.off_policy else []
         if mixed:
-            raise ValueError(f"{mixed[0]} cannot be learnt beside {', '.join(OFF_POLICY)}, which sweep over the states")
+            raise ValueError(f"{mixed[0]} cannot be combined with {', '.join(OFF_POLICY)}, which sweep over the states")
         if self.off_policy and (self.world.name != "baird" or predict.features != "tabular"):
             raise ValueError(f"{methods[0]} runs in world.name = 'baird' with the features that this world has")
         if not self.off_policy and self.world.name == "baird":
             raise ValueError(f"world.name = 'baird' has no episodes; its methods are {', '.join(OFF_POLICY)}")
         if self.off_policy or predict.watch:
-            if not self.drawn():
+            if not self.curves_to_draw():
                 raise ValueError(f"here all is drawn, so there can be {MOST_CURVES} settings at most")
             offline = [method for method in methods if method not in (*KINDS, *OFF_POLICY)]
             if offline:
@@ -163,12 +165,12 @@ class PredictionScenario(Scenario):
         deep = len(getattr(predict, self.axis))
         grid = len(predict.methods) * deep * len(predict.alpha)
         what = f"{several(len(self.methods), 'method')}: {', '.join(self.methods)}"
-        told = [world_row(self.world), ("Methods", what)]
+        rows = [world_row(self.world), ("Methods", what)]
         if self.off_policy:
-            return [*told, ("Length", several(predict.episodes, "sweep"))]
+            return [*rows, ("Length", several(predict.episodes, "sweep"))]
         if predict.watch:
-            return [*told, ("Length", f"{several(predict.episodes, 'step')} of one run")]
+            return [*rows, ("Length", f"{several(predict.episodes, 'step')} of one run")]
         if predict.methods:
             axes = f"{deep} {LETTERS[self.axis]} × {len(predict.alpha)} α"
-            told.append(("Grid", f"{several(grid, 'setting')}, {axes} a method"))
-        return [*told, ("Length", f"{several(predict.runs, 'run')} of {several(predict.episodes, 'episode')}")]
+            rows.append(("Grid", f"{several(grid, 'setting')}, {axes} a method"))
+        return [*rows, ("Length", f"{several(predict.runs, 'run')} of {several(predict.episodes, 'episode')}")]

@@ -1,7 +1,7 @@
 """Prediction as an Experiment to be watched: one run, a step is one transition, and the traces are in the frame (M4).
 
-Several rules can be watched side by side; they learn from the same episodes. A transition is learnt from after it was
-made, so the state shown is the one that the agent is now in.
+Several rules can be watched side by side; they learn from the same episodes. The update for a transition follows it, so
+the state shown is the agent's present one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class TransitionExperiment(LearntPrediction):
 
     def __init__(self, scenario: PredictionScenario) -> None:
         super().__init__(scenario)
-        self.curves = scenario.drawn()
+        self.curves = scenario.curves_to_draw()
         weights = self.features.weights(scenario.predict.initial)
         self.learners = [
             OnlineTD(
@@ -59,16 +59,16 @@ class TransitionExperiment(LearntPrediction):
         t = self.place
         state, following = int(self.episode.states[t]), int(self.episode.states[t + 1])
         ended = self.episode.ended and t == len(self.episode.rewards) - 1
-        found = {}
+        metrics = {}
         with np.errstate(over="ignore", invalid="ignore"):
             for i, (curve, learner) in enumerate(zip(self.curves, self.learners, strict=True)):
                 learned = learner.learn(state, float(self.episode.rewards[t]), following, ended)
                 self.last[i] = learned
-                found[f"rms/{curve.name}"] = self.rms(i)
-                found[f"delta/{curve.name}"] = learned.delta
+                metrics[f"rms/{curve.name}"] = self.rms(i)
+                metrics[f"delta/{curve.name}"] = learned.delta
         self.place += 1
         self.step_count += 1
-        return found
+        return metrics
 
     def next_episode(self) -> None:
         """Begin another episode, with traces cleared."""
@@ -81,10 +81,10 @@ class TransitionExperiment(LearntPrediction):
 
     def values(self, side: int) -> np.ndarray:
         """(S)"""
-        found: np.ndarray = np.where(
+        values: np.ndarray = np.where(
             self.process.terminal, 0.0, self.features.values(self.learners[side].weights[:, None])[:, 0]
         )
-        return found
+        return values
 
     def rms(self, side: int) -> float:
         return float(rms_error(self.values(side)[None, :, None], self.true, self.counted)[0, 0])
@@ -99,7 +99,7 @@ class TransitionExperiment(LearntPrediction):
             for i, learner in enumerate(self.learners):
                 tensors[f"{i}/v"] = self.values(i).astype(np.float32)
                 tensors[f"{i}/trace"] = self.features.values(learner.trace[:, None])[:, 0].astype(np.float32)
-                last.append(self.told(i))
+                last.append(self.last_update(i))
         sides = [
             curve_side(curve, self.gamma, title_of(curve.method), alpha=learner.alpha, lam=learner.lam)
             for curve, learner in zip(self.curves, self.learners, strict=True)
@@ -115,7 +115,7 @@ class TransitionExperiment(LearntPrediction):
         )
         return Frame(self.step_count, tensors, facts=facts | {"values": "of one run"})
 
-    def told(self, side: int) -> dict[str, Any] | None:
+    def last_update(self, side: int) -> dict[str, Any] | None:
         """The last update of a side, as the facts of a frame."""
         update, learner = self.last[side], self.learners[side]
         if update is None:
@@ -137,12 +137,12 @@ class TransitionExperiment(LearntPrediction):
     # Adjustable parameters
 
     def adjustable(self) -> Mapping[str, Adjustable]:
-        found = {}
+        adjustable = {}
         for curve, learner in zip(self.curves, self.learners, strict=True):
-            found[f"alpha/{curve.name}"] = Adjustable(f"alpha/{curve.name}", learner.alpha, *BOUNDS["alpha"])
+            adjustable[f"alpha/{curve.name}"] = Adjustable(f"alpha/{curve.name}", learner.alpha, *BOUNDS["alpha"])
             if curve.method != "td-0":
-                found[f"lam/{curve.name}"] = Adjustable(f"lam/{curve.name}", learner.lam, *BOUNDS["lam"])
-        return found
+                adjustable[f"lam/{curve.name}"] = Adjustable(f"lam/{curve.name}", learner.lam, *BOUNDS["lam"])
+        return adjustable
 
     def change(self, name: str, value: float) -> None:
         what, _, label = name.partition("/")

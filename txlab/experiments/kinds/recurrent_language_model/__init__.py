@@ -34,8 +34,8 @@ class RecurrentLanguageModelKind(GradientKind):
         decided = {name: value for name, value in fixed.items() if getattr(compute, name) == "auto"}
         return super().resolve(scenario.model_copy(update={"compute": compute.model_copy(update=decided)}), say)
 
-    def held_out(self, scenario: Any) -> str:
-        return LANGUAGE_MODEL.held_out(scenario)
+    def validation_text(self, scenario: Any) -> str:
+        return LANGUAGE_MODEL.validation_text(scenario)
 
     def shape_of(self, scenario: RecurrentScenario) -> Any:
         data = scenario.data
@@ -45,8 +45,10 @@ class RecurrentLanguageModelKind(GradientKind):
     def explain_metric(
         self, scenario: Any, name: str, step: int, values: Mapping[str, float], facts: Mapping[str, Any]
     ) -> Explanation | None:
-        said = explanations.explain_metric(scenario, name, step, values, facts) if isfinite(values[name]) else None
-        return said or super().explain_metric(scenario, name, step, values, facts)
+        explanation = (
+            explanations.explain_metric(scenario, name, step, values, facts) if isfinite(values[name]) else None
+        )
+        return explanation or super().explain_metric(scenario, name, step, values, facts)
 
     def explain_frame(self, frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
         return explain_state(frame, tensor, index)

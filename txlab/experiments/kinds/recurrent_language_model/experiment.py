@@ -1,5 +1,5 @@
 """A recurrent network that learns to predict the next token (MATH R1–R3): the experiment of "language-model" with
-another model; and what a frame shows of it, the states and gates of every unit over the probe text."""
+another model; and its frames, with the states and gates of every unit over the probe text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from txlab.engine.recurrent.cells import CELLS
 from txlab.engine.recurrent.language_model import RecurrentLM
 from txlab.experiments.kinds.language_model.data import build_data, training_text
 from txlab.experiments.kinds.language_model.experiment import LanguageModelExperiment, task_tokenizer
-from txlab.experiments.learning.gradient import made_again
+from txlab.experiments.learning.gradient import rebuild_model
 from txlab.experiments.learning.text_data import tokenizer_of_state
 from txlab.experiments.learning.text_experiment import MOST, expected_tokens, summed_loss
 from txlab.experiments.learning.timing import Trial
@@ -27,25 +27,25 @@ def experiment_of(scenario: Any) -> LanguageModelExperiment[RecurrentLM]:
     """The experiment of a scenario without "auto"."""
     data = build_data(scenario)
     shape = scenario.model.shape(data.vocabulary)
-    return LanguageModelExperiment(scenario, data, shape, lambda generator: RecurrentLM(shape, generator), looked_at)
+    return LanguageModelExperiment(scenario, data, shape, lambda generator: RecurrentLM(shape, generator), look_at)
 
 
 @torch.no_grad()
-def looked_at(experiment: LanguageModelExperiment[RecurrentLM]) -> Frame:
+def look_at(experiment: LanguageModelExperiment[RecurrentLM]) -> Frame:
     """state/NAME and gate/NAME (N, T, H) of every layer, token and unit of the probe; the likeliest next tokens."""
     model, data = experiment.model, experiment.data
     shape, ids = model.shape, data.probe
     cell = CELLS[shape.cell]
     with experiment.quiet():
         logits, values = model.look_at(ids)
-    found = {place(name, cell.state): value for name, value in values.items()}
-    most = min(experiment.scenario.look.next_tokens, shape.vocabulary)
-    found["next/probability"], token = logits.softmax(-1).topk(most)
+    tensors = {place(name, cell.state): value for name, value in values.items()}
+    most = min(experiment.scenario.probe.next_tokens, shape.vocabulary)
+    tensors["next/probability"], token = logits.softmax(-1).topk(most)
     likeliest = token.flatten().tolist()
     labels = {each: data.label(each) for each in {*ids, *likeliest}}
     return Frame(
         step=experiment.step_count,
-        tensors={name: tensor.cpu() for name, tensor in found.items()},
+        tensors={name: tensor.cpu() for name, tensor in tensors.items()},
         tokens={"probe": [labels[each] for each in ids], "next": [labels[each] for each in likeliest]},
         texts={"probe": data.decode(ids)},
         facts={"cell": shape.cell, "state": list(cell.state), "rule": cell.rule, "source": cell.source},
@@ -72,10 +72,10 @@ def trial_of(scenario: RecurrentScenario) -> Trial[RecurrentLM]:
 
 
 def open_model(scenario: RecurrentScenario, state: State) -> LoadedModel:
-    """The model and tokenizer of a checkpoint; LabError if they do not belong to this scenario."""
+    """The model and tokenizer of a checkpoint; LabError if they do not match this scenario."""
     data = scenario.data
     reads = data.source == "text"
     tokenizer = tokenizer_of_state(state, data, lambda: training_text(data)) if reads else task_tokenizer(data)
-    model = made_again(lambda: RecurrentLM(scenario.model.shape(tokenizer.vocabulary)), state["model"])
-    example = scenario.look.text or next((prompt for prompt in scenario.sampling.prompts if prompt), "")
+    model = rebuild_model(lambda: RecurrentLM(scenario.model.shape(tokenizer.vocabulary)), state["model"])
+    example = scenario.probe.text or next((prompt for prompt in scenario.sampling.prompts if prompt), "")
     return LoadedModel("recurrent", model, tokenizer, example=example)

@@ -20,18 +20,18 @@ class RecurrentModel(Section):
     """Layers of cells (MATH R1, R3)."""
 
     cell: CELL = Field("lstm", description="gru: as torch has it; gru-mehlig: the reset gate before the product")
-    layers: Annotated[int, Field(ge=1, le=64)] = Field(1, description="N, cells above each other")
+    layers: Annotated[int, Field(ge=1, le=64)] = Field(1, description="N, stacked cells")
     width: PositiveInt = Field(128, description="H, units of a layer, and width of the embedding")
     context: Annotated[int, Field(ge=2, le=65_536)] = Field(64, description="T, steps of a training sequence")
     truncate: NonNegativeInt = Field(
-        0, description="gradients go back at most so many steps (MATH R2); 0 = to the beginning of the sequence"
+        0, description="gradients go back at most this number of steps (MATH R2); 0 = to the beginning of the sequence"
     )
     tied: bool = Field(True, description="W_U = W_Eᵀ")
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
 
     @property
     def reach(self) -> int:
-        """The most tokens of a text that are shown; it could read any number."""
+        """The most tokens of a text that are shown; the network itself has no limit."""
         return 256
 
     def shape(self, vocabulary: int) -> RecurrentShape:
@@ -42,14 +42,14 @@ class RecurrentModel(Section):
 
 
 class RecurrentScenario(Scenario):
-    """A recurrent network that learns to guess the next token."""
+    """A recurrent network that learns to predict the next token."""
 
     kind: Literal["recurrent-language-model"] = "recurrent-language-model"
     data: TextOrTask = Field(default_factory=TextOrTask)
     model: RecurrentModel = Field(default_factory=RecurrentModel)
     train: TextTrain = Field(default_factory=TextTrain)
     sampling: SampleTexts = Field(default_factory=SampleTexts)
-    look: ProbeText = Field(default_factory=ProbeText)
+    probe: ProbeText = Field(default_factory=ProbeText)
 
     @model_validator(mode="after")
     def there_is_an_order(self) -> Self:

@@ -14,7 +14,7 @@ from txlab.engine.explain import Explanation, Operand, Step
 from txlab.experiments.kinds.recurrent_translation.schema import RecurrentTranslationScenario
 from txlab.experiments.kinds.translation import METRICS, explain_exact_match
 from txlab.experiments.learning.explanations import MeanLoss, require
-from txlab.experiments.learning.kind import GradientKind, Size, explained
+from txlab.experiments.learning.kind import GradientKind, Size, explain_size
 from txlab.experiments.protocol import Frame
 from txlab.experiments.recurrent_states import explain_state
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 class RecurrentTranslationKind(GradientKind):
     name = "recurrent-translation"
     title = "Recurrent translation"
+    attends = True
+    remembers = True
     schema = RecurrentTranslationScenario
     mean = MeanLoss("L = −(1/n) Σₜ ln p(yₜ | y₁ … yₜ₋₁, x)", "R1, R4", "the tokens of the targets", "tokens")
     METRICS = METRICS
@@ -61,7 +63,7 @@ class RecurrentTranslationKind(GradientKind):
         encoder = f"2 · {G} · (2 + {N - 1} · 3) · {H}²"
         compared = 3 if shape.attention == "additive" else 2
         made = f"{encoder} + {N} · 2 · {G} · {H}² + {compared + 3} · {H}² + {V} · {H}"
-        return explained(
+        return explain_size(
             Size(cost, 3, T, H / 2 if H % 2 else H // 2, "position", "tables, biases, first states"),
             scenario,
             seconds,
@@ -74,7 +76,7 @@ class RecurrentTranslationKind(GradientKind):
                 Operand("T", T, "most tokens of a source and of a target; a position is one of each"),
                 Operand("V", V, f"tokens of the target; the source has {shape.source_vocabulary}"),
             ],
-            weights=[Step("w", made, cost.matmul_weights, "what a position is multiplied with")],
+            weights=[Step("w", made, cost.matmul_weights, "weights per position")],
         )
 
     def explain_frame(self, frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:

@@ -28,8 +28,8 @@ class RecurrentTranslationExperiment(TranslationExperiment):
     """See TranslationExperiment."""
 
     @torch.no_grad()
-    def looked(self, source: Sequence[int], target: Sequence[int]) -> tuple[Tensor, dict[str, Tensor], dict[str, Any]]:
-        """As there, of the one attention: cross/pattern (1, 1, T, S), what its scores are computed from, and v (H)."""
+    def look_at(self, source: Sequence[int], target: Sequence[int]) -> tuple[Tensor, dict[str, Tensor], dict[str, Any]]:
+        """As there, of the one attention: cross/pattern (1, 1, T, S), the inputs of its scores, and v (H)."""
         model = cast(RecurrentTranslator, self.model)
         with looking(model):
             seen = model.look(torch.tensor([source], device=self.device), torch.tensor([target], device=self.device))
@@ -48,22 +48,22 @@ class RecurrentTranslationExperiment(TranslationExperiment):
     ) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Every gate and state of the decoder over the target, and the states that it begins with; facts."""
         cell = CELLS[self.shape.cell]
-        found: dict[str, Tensor] = {}
+        states: dict[str, Tensor] = {}
 
         def keep(layer: int, way: int, t: int, values: dict[str, Tensor]) -> None:
             for name, value in values.items():
                 at = place(name, cell.state)
-                if at not in found:
-                    found[at] = value.new_zeros(self.shape.layers, len(target), self.shape.width)
-                found[at][layer, t] = value[0]
+                if at not in states:
+                    states[at] = value.new_zeros(self.shape.layers, len(target), self.shape.width)
+                states[at][layer, t] = value[0]
 
         with looking(model):
             first = model.first_states(model.encode(torch.tensor([source], device=self.device)))
             model.decoder(model.embed_target(torch.tensor([target], device=self.device)), first, look=keep)
         for name, layers in zip(cell.state, zip(*first, strict=True), strict=True):
-            found[f"first/{name}"] = torch.cat(layers)
+            states[f"first/{name}"] = torch.cat(layers)
         about = {"cell": cell.name, "rule": cell.rule, "source": cell.source, "state": list(cell.state)}
-        return found, {**about, "tokens": "target"}
+        return states, {**about, "tokens": "target"}
 
     def flops_per_pair(self, read: Iterable[tuple[int, int]]) -> float:
         return flops_per_pair(self.shape, read)

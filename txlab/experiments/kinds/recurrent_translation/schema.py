@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from txlab.experiments.kinds.memory.schema import CellName
-from txlab.experiments.kinds.translation.schema import PairTask, PairTrain, ProbePair, Translations, outlined
+from txlab.experiments.kinds.translation.schema import PairTask, PairTrain, ProbePair, Translations, outline
 from txlab.experiments.schema import PositiveInt, Scenario, Section, several
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class RecurrentModel(Section):
 
     @property
     def shared(self) -> bool:
-        """Source and target have tables of their own."""
+        """Source and target have separate tables."""
         return False
 
 
@@ -46,7 +46,7 @@ class RecurrentTranslationScenario(Scenario):
     model: RecurrentModel = Field(default_factory=RecurrentModel)
     train: PairTrain = Field(default_factory=lambda: PairTrain(steps=500))
     sampling: Translations = Field(default_factory=Translations)
-    look: ProbePair = Field(default_factory=ProbePair)
+    probe: ProbePair = Field(default_factory=ProbePair)
 
     def shape(self) -> RecurrentTranslatorShape:
         """The model's shape; its vocabularies follow from the task."""
@@ -65,4 +65,4 @@ class RecurrentTranslationScenario(Scenario):
     def outline(self) -> list[tuple[str, str]]:
         model = self.model
         layers = f"{model.cell}, {several(model.layers, 'layer')} of {several(model.width, 'unit')}"
-        return outlined(f"{layers}, {model.attention} attention", self.data, self.train)
+        return outline(f"{layers}, {model.attention} attention", self.data, self.train)

@@ -7,19 +7,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from txlab.engine.explain import Explanation, Operand, Step
+from txlab.engine.explain import Explaining, Explanation
 from txlab.errors import LabError
 from txlab.experiments.kinds.superposition.schema import KEPT, SuperpositionScenario
 from txlab.experiments.metric import Metric
 from txlab.experiments.protocol import Experiment, Frame
-from txlab.experiments.small import SmallKind
+from txlab.experiments.untimed import UntimedKind
 
 MEANINGS = {
     "loss": (
         "L = (1/B) Σ_b Σᵢ rⁱ (xᵢ − x′ᵢ)²,  x′ = ReLU(Wᵀ W x + b)",
         "of the best of the models of this sparsity, on examples that it does not learn from",
     ),
-    "features": (f"number of i with ‖Wᵢ‖ > {KEPT}", "Wᵢ is column i of W: features that have a direction of their own"),
+    "features": (f"number of i with ‖Wᵢ‖ > {KEPT}", "Wᵢ is column i of W: features that have a separate direction"),
     "angle": (
         f"min over i ≠ j of arccos(Wᵢ·Wⱼ / ‖Wᵢ‖ ‖Wⱼ‖),  ‖Wᵢ‖, ‖Wⱼ‖ > {KEPT}",
         "90 is a cross, 72 a pentagon; 180 if there are no two",
@@ -27,7 +27,7 @@ MEANINGS = {
 }
 
 
-class SuperpositionKind(SmallKind):
+class SuperpositionKind(UntimedKind):
     name = "superposition"
     networks = True
     any_device = True
@@ -38,7 +38,7 @@ class SuperpositionKind(SmallKind):
         Metric("loss", less=True, primary=True),
         Metric("loss/", label="loss", title="squared error, of each sparsity", less=True),
         Metric("angle/", "degrees", "angle", "degrees, between neighbours"),
-        Metric("features/", label="features", note="with a direction of their own"),
+        Metric("features/", label="features", note="with a separate direction"),
     )
 
     def experiment(self, scenario: Any) -> Experiment:
@@ -53,25 +53,19 @@ class SuperpositionKind(SmallKind):
         if metric not in MEANINGS:
             return None
         equation, note = MEANINGS[metric]
-        operands = [
-            Operand("n", scenario.data.features, "features"),
-            Operand("m", scenario.model.dimensions, "dimensions"),
-        ]
+        why = Explaining(f"why is {name} {values[name]:.4g} at step {step}?", values[name])
+        why.input("n", scenario.data.features, "features")
+        why.input("m", scenario.model.dimensions, "dimensions")
         if sparsity:
-            operands.append(Operand("S", float(sparsity), "a feature is zero with this probability"))
+            why.input("S", float(sparsity), "a feature is zero with this probability")
         else:
             equation, note = "L = Σ L_model", "of all models, on the batch they learn from; they share no weights"
-        return Explanation(
-            question=f"why is {name} {values[name]:.4g} at step {step}?",
-            equation=equation,
-            math="F6, F3",
-            source=f"Elhage et al. 2022: {note}",
-            operands=operands,
-            steps=[Step(name, "", values[name])],
-        )
+        why.equation(equation, "F6, F3", f"Elhage et al. 2022: {note}")
+        why.measurement(name)
+        return why.result()
 
     def explain_frame(self, frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
-        """points/S [i]: what feature i keeps of its own, and what the others put in its direction."""
+        """points/S [i]: the part of feature i that is kept, and the interference of the others in its direction."""
         if not tensor.startswith("points/") or tensor not in frame.tensors:
             raise LabError(f"{tensor} has no explanation; allowed: {', '.join(frame.tensors)}")
         import numpy as np
@@ -82,20 +76,15 @@ class SuperpositionKind(SmallKind):
         onto = points @ points[i] / max(length, 1e-300)  # Ŵᵢ·Wⱼ
         others = float((onto**2).sum() - onto[i] ** 2)
         share = length**2 / max(length**2 + others, 1e-300)
-        return Explanation(
-            question=f"how much of a dimension has feature {i}?",
-            equation="Dᵢ = ‖Wᵢ‖² / Σⱼ (Ŵᵢ · Wⱼ)²,  Ŵᵢ = Wᵢ / ‖Wᵢ‖",
-            math="F6",
-            source="Elhage et al. 2022, The geometry of superposition",
-            operands=[Operand("Ŵᵢ · Wⱼ", onto.tolist(), "each feature, in the direction of this one")],
-            steps=[
-                Step("‖Wᵢ‖²", f"{length:.4g}²", length**2, "1 if it comes back as it went in"),
-                Step("interference", "Σ_{j ≠ i} (Ŵᵢ · Wⱼ)²", others, "what the others look like in it"),
-                Step("Dᵢ", f"{length**2:.4g} / {length**2 + others:.4g}", share, "1/2 in a pair, 2/5 in a pentagon"),
-            ],
-            labels=[str(j) for j in range(len(points))],
-            asked=i,
+        why = Explaining(f"how much of a dimension has feature {i}?", share, [str(j) for j in range(len(points))], i)
+        why.equation(
+            "Dᵢ = ‖Wᵢ‖² / Σⱼ (Ŵᵢ · Wⱼ)²,  Ŵᵢ = Wᵢ / ‖Wᵢ‖", "F6", "Elhage et al. 2022, The geometry of superposition"
         )
+        why.input("Ŵᵢ · Wⱼ", onto.tolist(), "each feature, in the direction of this one")
+        why.step("‖Wᵢ‖²", f"{length:.4g}²", length**2, "1 if it comes back as it went in")
+        why.step("interference", "Σ_{j ≠ i} (Ŵᵢ · Wⱼ)²", others, "interference of the others")
+        why.step("Dᵢ", f"{length**2:.4g} / {length**2 + others:.4g}", share, "1/2 in a pair, 2/5 in a pentagon")
+        return why.result()
 
 
 KIND = SuperpositionKind()

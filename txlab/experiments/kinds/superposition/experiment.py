@@ -1,6 +1,6 @@
-"""Toy models of superposition: x′ = ReLU(Wᵀ W x + b), for several sparsities and first weights at once (MATH F6).
+"""Toy models of superposition: x′ = ReLU(Wᵀ W x + b), for several sparsities and initial weights in parallel (MATH F6).
 
-All models are one tensor, W (K, R, m, n) of K sparsities and R first weights, and share neither weights nor moments.
+All models are one tensor, W (K, R, m, n) of K sparsities and R initialisations, and share neither weights nor moments.
 The examples of update n are a function of (seed, n): the same draws for all sparsities, of which each keeps its share.
 """
 
@@ -42,7 +42,7 @@ def smallest_angle(vectors: Tensor) -> float:
 
 
 class SuperpositionExperiment(GradientExperiment[Bottlenecks]):
-    """An Experiment (see protocol); what it shows of a sparsity is its model of least validation loss."""
+    """An Experiment (see protocol); for each sparsity, it shows the model of least validation loss."""
 
     scenario: SuperpositionScenario
 

@@ -14,14 +14,14 @@ Sparsity = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Features(Section):
-    """What is kept: numbers that are mostly zero, x_i uniform in 0 … 1, or 0 with probability S."""
+    """The features: numbers that are mostly zero, x_i uniform in 0 … 1, or 0 with probability S."""
 
     features: Annotated[int, Field(ge=2, le=256)] = Field(5, description="n")
     sparsities: list[Sparsity] = Field(
         [0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99],
         min_length=1,
         max_length=16,
-        description="S, each for a model of its own: how often a feature is zero",
+        description="S, one for each model: how often a feature is zero",
     )
     importance: Annotated[float, Field(gt=0, le=1)] = Field(
         0.9, description="r: an error in feature i = 0, 1 … counts rⁱ"
@@ -39,7 +39,7 @@ class Bottleneck(Section):
 
     dimensions: Annotated[int, Field(ge=2, le=64)] = Field(2, description="m")
     restarts: Annotated[int, Field(ge=1, le=256)] = Field(
-        8, description="models of each sparsity, from different first weights; the one of least loss is shown"
+        8, description="models of each sparsity, from different initial weights; the one of least loss is shown"
     )
 
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from txlab.engine.explain import Explanation, Operand, Step, computed
+from txlab.engine.explain import Explaining, Explanation, Operand, Step, compute_step
 from txlab.experiments.kinds.translation.schema import TranslationScenario
 from txlab.experiments.learning.explanations import MeanLoss
-from txlab.experiments.learning.kind import LOSSES, GradientKind, Size, dimensions, explained
+from txlab.experiments.learning.kind import LOSSES, GradientKind, Size, dimensions, explain_size
 from txlab.experiments.metric import Metric
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ METRICS = (
 class TranslationKind(GradientKind):
     name = "translation"
     title = "Translation"
+    attends = True
     schema = TranslationScenario
     mean, METRICS = MEAN, METRICS
     uncompiled = "batches have many shapes"
@@ -50,7 +51,7 @@ class TranslationKind(GradientKind):
         E, N, D, F, T = shape.encoder_layers, shape.decoder_layers, shape.width, shape.inner, shape.context
         V, cost = shape.target_vocabulary, costs(shape)
         made = f"{E} · (4 · {D}² + 2 · {D} · {F}) + {N} · (8 · {D}² + 2 · {D} · {F}) + {V} · {D}"
-        return explained(
+        return explain_size(
             Size(cost, E + 2 * N, T, D, "position", "tables, norms, biases"),
             scenario,
             seconds,
@@ -63,35 +64,30 @@ class TranslationKind(GradientKind):
                 Operand("T", T, "most tokens of a source and of a target; a position is one of each"),
                 Operand("V", V, f"tokens of the target; the source has {shape.source_vocabulary}"),
             ],
-            weights=[Step("w", made, cost.matmul_weights, "what a position is multiplied with")],
+            weights=[Step("w", made, cost.matmul_weights, "weights per position")],
         )
 
 
 def explain_exact_match(values: Mapping[str, float], facts: Mapping[str, Any]) -> Explanation:
-    """The number of exact sentences, beside the number expected from the token accuracy if errors were independent."""
+    """The number of exact sentences, compared with the number expected from the token accuracy for independent
+    errors."""
     share, tokens, corpus = values["exact_match"], values.get("token_accuracy"), facts.get("corpus", {})
     pairs, length = corpus.get("unseen_pairs"), corpus.get("target_tokens")
-    operands, meaning = [], []
+    why = Explaining(f"what does an exact match of {share:.4g} mean?", share)
+    why.equation("exact match = (1/n) Σ [ŷ = y],  ŷₜ = argmax p(· | ŷ₁ … ŷₜ₋₁, x)", "T8", "Wang §5")
+    why.measurement("exact match", "counted")
     if pairs:
-        operands.append(Operand("n", pairs, "pairs that training never saw, always the same"))
-        meaning.append(computed("right", "{} · {}", lambda a, n: a * n, share, pairs, note="in every token"))
-        meaning.append(Step("wrong", f"(1 − {share:.4f}) · {pairs}", (1 - share) * pairs, "in at least one"))
+        why.input("n", pairs, "pairs that training never saw, always the same")
+        why.means(
+            compute_step("right", "{} · {}", lambda a, n: a * n, share, pairs, note="in every token"),
+            Step("wrong", f"(1 − {share:.4f}) · {pairs}", (1 - share) * pairs, "in at least one"),
+        )
     if tokens is not None and length:
-        operands += [
-            Operand("a", tokens, "token_accuracy: the likeliest token is right, given those before it"),
-            Operand("T", length, "tokens of a translation, on average, with its end"),
-        ]
-        told = "if mistakes fell on tokens at random; it is more where they gather in a few sentences"
-        meaning.append(Step("aᵀ", f"{tokens:.4f}^{length:.1f}", tokens**length, told))
-    return Explanation(
-        question=f"what does an exact match of {share:.4g} mean?",
-        equation="exact match = (1/n) Σ [ŷ = y],  ŷₜ = argmax p(· | ŷ₁ … ŷₜ₋₁, x)",
-        math="T8",
-        source="Wang §5",
-        operands=operands,
-        steps=[Step("exact match", "", share, "counted")],
-        meaning=meaning,
-    )
+        why.input("a", tokens, "token_accuracy: the likeliest token is right, given those before it")
+        why.input("T", length, "tokens of a translation, on average, with its end")
+        meaning = "if mistakes fell on tokens at random; it is more where they gather in a few sentences"
+        why.means(Step("aᵀ", f"{tokens:.4f}^{length:.1f}", tokens**length, meaning))
+    return why.result()
 
 
 KIND = TranslationKind()

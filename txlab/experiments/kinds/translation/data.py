@@ -85,7 +85,7 @@ class PairBatch:
         )
 
 
-def padded(rows: Sequence[Sequence[int]], filler: int) -> NDArray[np.int64]:
+def pad(rows: Sequence[Sequence[int]], filler: int) -> NDArray[np.int64]:
     """Rows of different lengths as one array, as wide as the longest."""
     table = np.full((len(rows), max(map(len, rows))), filler, dtype=np.int64)
     for row, ids in zip(table, rows, strict=True):
@@ -104,10 +104,10 @@ def as_batch(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> PairBatch:
 
     sources = [[*source, END] for source, _ in pairs]
     return PairBatch(
-        torch.from_numpy(padded(sources, PAD)),
+        torch.from_numpy(pad(sources, PAD)),
         tuple(map(len, sources)),
-        torch.from_numpy(padded([[START, *target] for _, target in pairs], PAD)),
-        torch.from_numpy(padded([[*target, END] for _, target in pairs], NOT_SCORED)),
+        torch.from_numpy(pad([[START, *target] for _, target in pairs], PAD)),
+        torch.from_numpy(pad([[*target, END] for _, target in pairs], NOT_SCORED)),
     )
 
 
@@ -138,15 +138,15 @@ class PairData:
             sum(1 + lengths(pair)[side] for pair in self.train) / len(self.train) for side in (0, 1)
         )
         self.probe = self.unseen[0]
-        if scenario.look.source:
+        if scenario.probe.source:
             self.probe = (
-                self.source_tokenizer.encode(scenario.look.source),
-                self.target_tokenizer.encode(scenario.look.target),
+                self.source_tokenizer.encode(scenario.probe.source),
+                self.target_tokenizer.encode(scenario.probe.target),
             )
         self.asked = [self.source_tokenizer.encode(text) for text in scenario.sampling.sources]
         for name, ids in (
-            ("look.source", self.probe[0]),
-            ("look.target", self.probe[1]),
+            ("probe.source", self.probe[0]),
+            ("probe.target", self.probe[1]),
             *(("sampling.sources", ids) for ids in self.asked),
         ):
             if not 1 <= len(ids) < scenario.model.context:

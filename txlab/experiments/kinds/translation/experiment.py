@@ -23,10 +23,10 @@ from txlab.engine.transformer.encoder_decoder import EncoderDecoder, EncoderDeco
 from txlab.engine.transformer.generation import Translating, generate_target
 from txlab.errors import LabError
 from txlab.experiments.kinds.translation.data import MAKERS, Ids, PairBatch, PairData, as_batch, lengths
-from txlab.experiments.kinds.translation.pairs import drawn_pairs
+from txlab.experiments.kinds.translation.pairs import draw_pairs
 from txlab.experiments.kinds.translation.schema import PairScenario
 from txlab.experiments.kinds.translation.tokens import END, PAD, SPECIAL, START, tokenizers_for
-from txlab.experiments.learning.gradient import GradientExperiment, Measured, made_again
+from txlab.experiments.learning.gradient import GradientExperiment, Measured, rebuild_model
 from txlab.experiments.learning.text_data import NOT_SCORED
 from txlab.experiments.learning.timing import Trial
 from txlab.experiments.loaded_model import LoadedModel, Special
@@ -61,7 +61,7 @@ class TranslationExperiment(GradientExperiment[Translating]):
         self.data, self.shape = data, scenario.shape()
         further = {"label_smoothing": (scenario.train.label_smoothing, 0.95)}
         super().__init__(scenario, scenario.network, further)
-        # No right answer is longer than the longest pair; a few tokens more show what goes wrong.
+        # No right answer is longer than the longest pair; a few tokens more show how an answer goes wrong.
         self.writing = Writing(min(self.shape.context, data.longest + 4), *self.how)
 
     def gradients(self, update: int) -> Measured:
@@ -95,7 +95,7 @@ class TranslationExperiment(GradientExperiment[Translating]):
                 likeliest = int((logits.argmax(-1) == part.targets).sum())
                 right = sum(
                     one == other
-                    for one, other in zip(self.writing.greedy(model, sources_of(part)), wanted_of(part), strict=True)
+                    for one, other in zip(self.writing.greedy(model, sources_of(part)), targets_of(part), strict=True)
                 )
             return float(loss), likeliest, right
 
@@ -113,10 +113,10 @@ class TranslationExperiment(GradientExperiment[Translating]):
         return self.data.validation_batches()
 
     def frame(self) -> Frame:
-        """What `looked` returns of the probe pair, the likeliest next tokens, and the names of all tokens."""
+        """What `look_at` returns of the probe pair, the likeliest next tokens, and the names of all tokens."""
         source, target = [*self.data.probe[0], END], [START, *self.data.probe[1]]
-        probabilities, shown, facts = self.looked(source, target)
-        probability, token = probabilities.topk(min(self.scenario.look.next_tokens, self.shape.target_vocabulary))
+        probabilities, shown, facts = self.look_at(source, target)
+        probability, token = probabilities.topk(min(self.scenario.probe.next_tokens, self.shape.target_vocabulary))
         label = self.data.target_tokenizer.label
         return Frame(
             step=self.step_count,
@@ -133,7 +133,7 @@ class TranslationExperiment(GradientExperiment[Translating]):
             facts={"mask": "none", **facts},
         )
 
-    def looked(self, source: Sequence[int], target: Sequence[int]) -> tuple[Tensor, dict[str, Tensor], dict[str, Any]]:
+    def look_at(self, source: Sequence[int], target: Sequence[int]) -> tuple[Tensor, dict[str, Tensor], dict[str, Any]]:
         """The probabilities of next tokens (T, V); patterns, queries and keys of the three attentions; facts."""
         cache = run_with_cache(cast(EncoderDecoder, self.model), Text(tuple(source), tuple(target)))
         shown = {}
@@ -188,7 +188,7 @@ class TranslationExperiment(GradientExperiment[Translating]):
         }
 
     def flops_per_pair(self, read: Iterable[tuple[int, int]]) -> float:
-        """Mean FLOPs, forward and backward, of pairs of so many source and target tokens."""
+        """Mean FLOPs, forward and backward, of pairs with these numbers of source and target tokens."""
         return flops_per_pair(self.shape, read)
 
     def state_dict(self) -> State:
@@ -199,7 +199,7 @@ class TranslationExperiment(GradientExperiment[Translating]):
         }
 
     def load_state_dict(self, state: State) -> None:
-        """Restore a saved state. LabError if it belongs to other pairs or another model shape."""
+        """Restore a saved state. LabError if it is of other pairs or another model shape."""
         for name, here in (("corpus", self.data.fingerprint), ("tokenizer", self.data.tokenizer_fingerprint)):
             if state[name] != here:
                 raise LabError(
@@ -210,7 +210,7 @@ class TranslationExperiment(GradientExperiment[Translating]):
         super().load_state_dict(state)
 
 
-# Translations without teacher forcing, many at once, and the right ones
+# Translations without teacher forcing, in batches, and the right ones
 
 NEVER = (PAD, START)  # ids that no translation has
 
@@ -234,7 +234,7 @@ class Writing:
     def beam(self, model: Translating, sources: Sequence[Sequence[int]], beams: int, alpha: float) -> list[list[int]]:
         """The same by beam search with the length penalty of Wu et al. 2016."""
         with self.autocast(model):
-            found = [
+            written = [
                 beam_search(
                     model,
                     source,
@@ -248,7 +248,7 @@ class Writing:
                 )
                 for source in sources
             ]
-        return [without_end(hypotheses[0][0]) for hypotheses in found]
+        return [without_end(hypotheses[0][0]) for hypotheses in written]
 
     def autocast(self, model: Translating) -> torch.autocast:
         device = model.embed_target.weight.device
@@ -264,7 +264,7 @@ def sources_of(batch: PairBatch) -> list[list[int]]:
     return [row[:length] for row, length in zip(batch.source.tolist(), batch.lengths, strict=True)]
 
 
-def wanted_of(batch: PairBatch) -> list[list[int]]:
+def targets_of(batch: PairBatch) -> list[list[int]]:
     """The right targets of a batch, without the end token."""
     return [[token for token in row if token not in (NOT_SCORED, END)] for row in batch.targets.tolist()]
 
@@ -298,7 +298,7 @@ def trial_of(scenario: PairScenario) -> Trial[Translating]:
     """A trial step: as many pairs as a micro-batch has, newly drawn, of similar length as in training."""
     source, target = tokenizers_for(scenario.data.task, scenario.model.shared)
     size = scenario.train.batch // scenario.train.accumulate
-    pairs = drawn_pairs(MAKERS[scenario.data.task], 0)
+    pairs = draw_pairs(MAKERS[scenario.data.task], 0)
     made = sorted((next(pairs) for _ in range(8 * size)), key=lambda pair: len(pair.source))
     middle = made[len(made) // 2 - size // 2 :][:size]
     batch = as_batch([(source.ids(pair.source), target.ids(pair.target)) for pair in middle])
@@ -324,12 +324,12 @@ EXAMPLES = {
 
 
 def open_model(scenario: PairScenario, state: State) -> LoadedModel:
-    """The model and tokenizers of a checkpoint; LabError if they do not belong to this scenario."""
+    """The model and tokenizers of a checkpoint; LabError if they do not match this scenario."""
     source, target = tokenizers_for(scenario.data.task, scenario.model.shared)
-    model = made_again(scenario.network, state["model"])
+    model = rebuild_model(scenario.network, state["model"])
     example, translated = EXAMPLES[scenario.data.task]
-    if scenario.look.source:
-        example, translated = scenario.look.source, scenario.look.target
+    if scenario.probe.source:
+        example, translated = scenario.probe.source, scenario.probe.target
     return LoadedModel(
         "encoder-decoder",
         model,

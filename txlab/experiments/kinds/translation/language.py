@@ -3,14 +3,14 @@
     the old dog that saw a cat followed the small birds near the river
     da fluvin-as apud na tamik-an vor-et-o do borv-o vet-o dei lissan-ein parv-ein sekun-ot-ok
 
-English is subject–verb–object; Veshal is subject–object–verb, and what describes a noun moves:
+English is subject–verb–object; Veshal is subject–object–verb, and modifiers of a noun move:
 - A noun has a gender, a, o or e. Its ending is that vowel, i for the plural, then the case: nothing for the subject, n
   for the object, s for a place. The article before it agrees in gender and number, an adjective comes *after* it and
   agrees in all three.
-- A phrase of place always belongs to the verb; it comes first, with its preposition after the place. A relative clause
+- A phrase of place always modifies the verb; it comes first, with its preposition after the place. A relative clause
   comes before its noun: object, stem, tense, and the ending of the noun that it describes.
 - The verb is stem, tense (-u present, -ot past, -ish future) and agreement with its subject in gender and number,
-  across everything between them. An adverb, the last word in English, stands right before it.
+  across everything between them. An adverb, the last word in English, comes right before it.
 
 Notable: a word is written as stem and endings separated by hyphens, each of them a token: a head can then be seen to
 look up the agreement, and a form that never occurred in training can still be built. The translation is a function of
@@ -35,7 +35,7 @@ RELATIVE_TENSES = {"now": "-en", "past": "-et"}
 
 @dataclass(frozen=True)
 class Thing:
-    """A noun with its article and adjectives, before it is said in either language."""
+    """A noun with its article and adjectives, independent of the language."""
 
     noun: Noun
     plural: bool
@@ -143,11 +143,11 @@ class Sentence:
 
 def pair(draws: Draws) -> Pair:
     """A sentence and its translation, as their tokens; the same for the same draws."""
-    sentence = drawn(draws)
+    sentence = draw_sentence(draws)
     return Pair(tuple(sentence.english()), tuple(sentence.veshal()))
 
 
-def drawn(draws: Draws) -> Sentence:
+def draw_sentence(draws: Draws) -> Sentence:
     """A sentence of 5 to 15 words: parts are left out or added to stay within these limits."""
     subject = thing(draws, lexicon.BEINGS)
     tense = draws.one_of(("now", "past", "future"))

@@ -1,4 +1,4 @@
-"""Pairs of a source and its translation, and which of them training may never see.
+"""Pairs of a source and its translation, and the split between training and test.
 
 Notable: a digest of the *target* decides whether a pair is held out for testing, whatever the seed and the number of
 pairs. So no test pair occurs in training, nor does another source with the same translation (a date written
@@ -20,7 +20,7 @@ from txlab.experiments.randomness import generator
 T = TypeVar("T")
 
 ROW = 64  # draws that one pair may take
-BLOCK = 4096  # pairs drawn at once
+BLOCK = 4096  # pairs per block of draws
 HELD_OUT = 0.1  # share of all translations that training never sees
 BARREN = 8  # blocks without enough new pairs after which there are assumed to be no more
 
@@ -34,7 +34,7 @@ class Pair:
 
 
 class Draws:
-    """Random choices in order, from a row of 32-bit numbers; no choice is likelier than another by more than 2⁻³²."""
+    """Random choices in order, from a row of 32-bit numbers; the choices are uniform to within 2⁻³²."""
 
     def __init__(self, numbers: Sequence[int]) -> None:
         self.numbers: Iterator[int] = iter(numbers)
@@ -56,7 +56,7 @@ def is_held_out(target: Sequence[str]) -> bool:
     return int.from_bytes(digest, "little") < HELD_OUT * 2**64
 
 
-def drawn_pairs(make: Callable[[Draws], Pair], seed: int) -> Iterator[Pair]:
+def draw_pairs(make: Callable[[Draws], Pair], seed: int) -> Iterator[Pair]:
     """An endless stream of pairs, the same for the same seed, with repetitions."""
     block = 0
     while True:
@@ -73,7 +73,7 @@ def split_pairs(
     chosen: tuple[dict[tuple[str, ...], Pair], dict[tuple[str, ...], Pair]] = ({}, {})
     wanted = (training, held_out)
     idle = 0
-    for pair in drawn_pairs(make, seed):
+    for pair in draw_pairs(make, seed):
         which = int(is_held_out(pair.target))
         if len(chosen[which]) < wanted[which] and pair.source not in chosen[which]:
             chosen[which][pair.source] = pair
@@ -84,6 +84,6 @@ def split_pairs(
             idle += 1
             if idle > BARREN * BLOCK:
                 lacking = "data.pairs" if len(chosen[0]) < training else "train.validation_batches · train.batch"
-                found = len(chosen[0]) if len(chosen[0]) < training else len(chosen[1])
-                raise LabError(f"{lacking} asks for more pairs than there are; {found} different ones were found")
+                different = len(chosen[0]) if len(chosen[0]) < training else len(chosen[1])
+                raise LabError(f"{lacking} asks for more pairs than there are; {different} different ones were found")
     return list(chosen[0].values()), list(chosen[1].values())

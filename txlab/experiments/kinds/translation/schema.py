@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, Self
 from pydantic import Field, model_validator
 
 from txlab.experiments.learning import schema as learning
-from txlab.experiments.schema import PositiveInt, Scenario, Section, grouped, several
+from txlab.experiments.schema import PositiveInt, Scenario, Section, group_digits, several
 
 if TYPE_CHECKING:
     import torch
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class PairTask(Section):
-    """What is translated: English into a generated language, or dates as people write them into ISO 8601."""
+    """The task: English into a generated language, or dates in everyday form into ISO 8601."""
 
     task: Literal["language", "dates"] = "language"
     pairs: Annotated[int, Field(ge=1, le=2_000_000)] = Field(
-        20_000, description="different pairs to learn from; a tenth of all translations is kept out of them for testing"
+        20_000, description="number of training pairs; a tenth of all translations is held out for testing"
     )
 
 
@@ -37,7 +37,7 @@ class Translator(learning.TransformerSection):
     positions: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal"
     norm: Literal["pre", "post"] = "pre"
     activation: Literal["relu", "gelu"] = "relu"
-    shared: bool = Field(False, description="source and target are looked up in one table")
+    shared: bool = Field(False, description="source and target share one table")
     tied: bool = Field(True, description="W_U is the target's table")
     bias: bool = True
 
@@ -66,16 +66,17 @@ class PairTrain(learning.Batches, learning.Optimizer):
 class Translations(Section):
     """Translations that the model writes while it trains."""
 
-    pairs: Annotated[int, Field(ge=0, le=100)] = Field(4, description="so many of the unseen pairs, right or wrong")
+    pairs: Annotated[int, Field(ge=0, le=100)] = Field(4, description="number of unseen pairs, right or wrong")
     sources: list[str] = Field(default_factory=list, max_length=16, description="and these texts")
-    beam: Annotated[int, Field(ge=1, le=64)] = Field(1, description="translations kept in sight; 1 = greedy")
+    beam: Annotated[int, Field(ge=1, le=64)] = Field(1, description="beam width; 1 = greedy")
     length_penalty: Annotated[float, Field(ge=0, le=2)] = Field(
-        0.6, description="α of beam search (Wu et al. 2016): 0 = the likeliest, which favours short ones"
+        0.6, description="α of beam search (Wu et al. 2016): 0 = by likelihood alone, which favours short ones"
     )
 
 
 class ProbePair(Section):
-    """What a frame shows: attention within the source, within the target, and from target to source, of one pair."""
+    """The contents of a frame: attention within the source, within the target, and from target to source, of one
+    pair."""
 
     source: str = Field("", description="the probe; empty = the first unseen pair")
     target: str = Field("", description="its translation, which the decoder is given")
@@ -102,7 +103,7 @@ class PairScenario(Protocol):
     @property
     def sampling(self) -> Translations: ...
     @property
-    def look(self) -> ProbePair: ...
+    def probe(self) -> ProbePair: ...
     def shape(self) -> Any: ...
 
     def network(self, generator: torch.Generator | None = None) -> Translating: ...
@@ -116,7 +117,7 @@ class TranslationScenario(Scenario):
     model: Translator = Field(default_factory=Translator)
     train: PairTrain = Field(default_factory=PairTrain)
     sampling: Translations = Field(default_factory=Translations)
-    look: ProbePair = Field(default_factory=ProbePair)
+    probe: ProbePair = Field(default_factory=ProbePair)
 
     def shape(self) -> EncoderDecoderShape:
         """The model's shape; its vocabularies follow from the task."""
@@ -136,14 +137,14 @@ class TranslationScenario(Scenario):
         model = self.model
         layers = f"{model.encoder_layers} + {model.decoder_layers} layers"
         described = f"{layers}, {several(model.heads, 'head')}, width {model.width}, context {model.context}"
-        return outlined(described, self.data, self.train)
+        return outline(described, self.data, self.train)
 
 
-def outlined(model: str, data: PairTask, train: PairTrain) -> list[tuple[str, str]]:
+def outline(model: str, data: PairTask, train: PairTrain) -> list[tuple[str, str]]:
     """The catalogue's rows for a model that learns to translate."""
     what = {"language": "sentences into a generated language", "dates": "dates into ISO 8601"}[data.task]
     return [
         ("Model", model),
-        ("Pairs", f"{grouped(data.pairs)}: {what}"),
+        ("Pairs", f"{group_digits(data.pairs)}: {what}"),
         ("Training", f"{several(train.steps, 'step')} of {train.batch} pairs"),
     ]

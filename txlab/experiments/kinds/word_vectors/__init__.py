@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import isclose, log
+from math import log
 from operator import mul
 from typing import TYPE_CHECKING, Any
 
-from txlab.engine.explain import Explanation, Operand, Step, computed
+from txlab.engine.explain import Explaining, Explanation, Step
 from txlab.experiments.kind import Kind
 from txlab.experiments.kinds.word_vectors.schema import WordVectorScenario
 from txlab.experiments.metric import Metric
-from txlab.experiments.schema import Compute, grouped
+from txlab.experiments.schema import Compute, group_digits
 
 if TYPE_CHECKING:
     from txlab.experiments.kinds.word_vectors.experiment import WordVectors
+
+
+# What is planted in the text → when an answer is right, and among what it is asked.
+PLANTED = {
+    "synonyms": ("the word nearest to w by cosine is its synonym", "planted words"),
+    "analogies": ("the word nearest to a − b + c, without the three, has c's base and a's feature", "questions"),
+}
 
 
 class WordVectorsKind(Kind):
@@ -31,8 +38,14 @@ class WordVectorsKind(Kind):
 
     def resolve(self, scenario: Any, say: Callable[[str], None] = lambda text: None) -> Any:
         """Return the scenario with [compute] decided; products this small gain nothing from two threads that share
-        them, so a second thread, where asked for, prepares what the first will learn from."""
-        chosen = {"dtype": "float32", "attention": "matmul", "share": "operations", "compile": False, "graphs": False}
+        them, so a second thread, if requested, prepares the next examples for the first."""
+        chosen = {
+            "dtype": "float32",
+            "attention": "matmul",
+            "thread_mode": "operations",
+            "compile": False,
+            "cuda_graphs": False,
+        }
         compute: Compute = scenario.compute
         chosen = {name: value for name, value in chosen.items() if getattr(compute, name) == "auto"}
         device = "cpu" if compute.device == "auto" else compute.device
@@ -53,7 +66,7 @@ class WordVectorsKind(Kind):
         values: Mapping[str, float],
         facts: Mapping[str, Any],
     ) -> Explanation | None:
-        """Explain the loss by its objective, the rate by its line, and what was planted by how it is asked for."""
+        """Explain the loss by its objective, the rate by its line, and planted words by the query for them."""
         vectors, value = scenario.vectors, values.get(name)
         if value is None:
             return None
@@ -64,63 +77,51 @@ class WordVectorsKind(Kind):
         if family == "words_per_second":
             return self._explain_speed(objective, value, facts)
         if family == "alike":
-            return Explanation(
-                question=f"why do {objective} and {vectors.objective} have {value:.3f} of their neighbours in common?",
-                equation="alike = mean over w of #(N(w) ∩ N′(w)) / 10,  N(w) the 10 words nearest to w by cosine",
-                math="K6",
-                source=f"computed here, from the vectors of {vectors.objective} and those of {objective}",
-                operands=[Operand("V", words, "words")],
-                steps=[Step("alike", "", value, "counted")],
-                meaning=[Step("by chance", f"10/{words - 1}", 10 / max(words - 1, 1))],
+            question = f"why do {objective} and {vectors.objective} have {value:.3f} of their neighbours in common?"
+            why = Explaining(question, value)
+            why.equation(
+                "alike = mean over w of #(N(w) ∩ N′(w)) / 10,  N(w) the 10 words nearest to w by cosine",
+                "K6",
+                f"computed here, from the vectors of {vectors.objective} and those of {objective}",
             )
+            why.input("V", words, "words")
+            why.measurement("alike", "counted")
+            why.means(Step("by chance", f"10/{words - 1}", 10 / max(words - 1, 1)))
+            return why.result()
         if name == "alpha":
             steps = int(facts.get("steps", 0))
             left = max(1 - (step - 1) / steps, 1e-4) if steps else 1.0
-            turned = not isclose(scenario.train.alpha * left, value, rel_tol=1e-9)
-            share = Step("s", f"max(1 − {step - 1}/{steps}, 10⁻⁴)", left, "what is left of it")
-            return Explanation(
-                question=f"why is α {value:.4g} at step {step}?",
-                equation="αₜ = α₀ max(1 − t/T, 10⁻⁴)",
-                math="K5",
-                source="the C program of Mikolov et al. 2013",
-                operands=[
-                    Operand("α₀", value / left, "changed while it ran" if turned else "train.alpha"),
-                    Operand("T", steps, "steps"),
-                ],
-                steps=[share, computed("α", "{} · {}", mul, value / left, left)] if steps else [Step("α", "", value)],
-            )
-        asked = {
-            "synonyms": ("the word nearest to w by cosine is its synonym", "planted words"),
-            "analogies": (
-                "the word nearest to a − b + c, without the three, has c's base and a's feature",
-                "questions",
-            ),
-        }
-        if family not in asked:
+
+            why = Explaining(f"why is α {value:.4g} at step {step}?", value)
+            why.equation("αₜ = α₀ max(1 − t/T, 10⁻⁴)", "K5", "the C program of Mikolov et al. 2013")
+            why.input("α₀", scenario.train.alpha, "train.alpha")
+            why.input("T", steps, "steps")
+            if not steps:
+                why.measurement("α")
+                return why.result()
+            why.step("s", f"max(1 − {step - 1}/{steps}, 10⁻⁴)", left, "the share of α left")
+            why.compute("α", "{} · {}", mul, scenario.train.alpha, left)
+            return why.result(because="it was changed while it ran")
+        if family not in PLANTED:
             return None
-        return Explanation(
-            question=f"why are {name} at {value:.3f} at step {step}?",
-            equation=f"{family} = #({asked[family][0]}) / n",
-            math="K6",
-            source="computed here, from the text that this scenario plants",
-            operands=[Operand("V", words, "words"), Operand("D", vectors.width, "width")],
-            steps=[Step(family, "", value, "counted")],
-            meaning=[Step("by chance", f"1/V of the {asked[family][1]}", 1 / max(words - 1, 1))],
-        )
+        right, among = PLANTED[family]
+        why = Explaining(f"why are {name} at {value:.3f} at step {step}?", value)
+        why.equation(f"{family} = #({right}) / n", "K6", "computed here, from the text that this scenario plants")
+        why.input("V", words, "words")
+        why.input("D", vectors.width, "width")
+        why.measurement(family, "counted")
+        why.means(Step("by chance", f"1/V of the {among}", 1 / max(words - 1, 1)))
+        return why.result()
 
     def _explain_speed(self, objective: str, value: float, facts: Mapping[str, Any]) -> Explanation:
-        scores = facts.get("scores", {})
-        return Explanation(
-            question=f"why {grouped(round(value))} words a second with {objective}?",
-            equation="words a second = words read / seconds spent on this objective",
-            math="K5",
-            source="measured while it ran, since the number before",
-            operands=[
-                Operand(f"scores, {name}", count, "products u·h for a prediction") for name, count in scores.items()
-            ],
-            steps=[Step("words/s", "", value)],
-            meaning=[Step("a word", f"1 / {value:.4g}", 1 / value, "seconds, with all predictions of its window")],
-        )
+        why = Explaining(f"why {group_digits(round(value))} words a second with {objective}?", value)
+        source = "measured while it ran, since the number before"
+        why.equation("words a second = words read / seconds spent on this objective", "K5", source)
+        for name, count in facts.get("scores", {}).items():
+            why.input(f"scores, {name}", count, "products u·h for a prediction")
+        why.measurement("words/s")
+        why.means(Step("a word", f"1 / {value:.4g}", 1 / value, "seconds, with all predictions of its window"))
+        return why.result()
 
     def _explain_loss(
         self, scenario: WordVectorScenario, objective: str, step: int, value: float, words: int
@@ -131,22 +132,21 @@ class WordVectorsKind(Kind):
         drawn = "noise words a pair"
         if objective == "sampling" and per == "pair" and vectors.strip_noise:
             N = vectors.strip_noise
-            drawn += f", in place of which 16 centres share {N}, each at the weight K/{N}"
+            drawn += f", instead of which 16 centres share {N}, each at the weight K/{N}"
         equation, at_first, math = {
             "sampling": ("L = −ln σ(v·u) − Σₖ ln σ(−v·uₙₖ)", (f"{1 + K} ln 2", (1 + K) * log(2)), "K5"),
             "nce": ("L = −ln σ(x_o) − Σₖ ln σ(−xₙₖ),  x = v·u − ln(K q)", None, "K5"),
             "hierarchical": ("L = −Σⱼ ln σ(sⱼ v·uⱼ) on the way to the word", None, "K5"),
             "softmax": ("L = −ln p(o | v),  p = softmax(U v)", (f"ln {words}", log(max(words, 1))), "K4"),
         }[objective]
-        return Explanation(
-            question=f"why is the loss {value:.4g} nats at step {step}?",
-            equation=equation,
-            math=math,
-            source="Wang (5)–(12); Mikolov et al. 2013",
-            operands=[Operand("V", words, "words"), Operand("K", K, drawn)],
-            steps=[Step("L", f"mean over a {per} of the first block of the step", value)],
-            meaning=[Step("at first", at_first[0], at_first[1], "while u = 0")] if at_first else [],
-        )
+        why = Explaining(f"why is the loss {value:.4g} nats at step {step}?", value)
+        why.equation(equation, math, "Wang (5)–(12); Mikolov et al. 2013")
+        why.input("V", words, "words")
+        why.input("K", K, drawn)
+        why.measurement("L", expression=f"mean over a {per} of the first block of the step")
+        if at_first:
+            why.means(Step("at first", *at_first, "while u = 0"))
+        return why.result()
 
 
 KIND = WordVectorsKind()

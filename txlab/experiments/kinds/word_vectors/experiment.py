@@ -18,18 +18,18 @@ from txlab.engine.embeddings.windows import Windows, windows
 from txlab.engine.embeddings.word2vec import Method, Objective, Word2Vec
 from txlab.errors import LabError
 from txlab.experiments.kinds.word_vectors.schema import WordVectorScenario
-from txlab.experiments.kinds.word_vectors.text import PlantedWord, encoded, planted_words
+from txlab.experiments.kinds.word_vectors.text import PlantedWord, encode_words, planted_words
 from txlab.experiments.protocol import Adjustable, Frame, NotFinite, Sample, State
 from txlab.experiments.randomness import derived_seed, generator
-from txlab.experiments.small import SmallExperiment
+from txlab.experiments.untimed import UntimedExperiment
 
 LOWEST = 1e-4  # the share of alpha below which the rate does not fall, as in the C program
 QUESTIONS = 500  # analogies asked of a planted text
-ALIKE = 10  # neighbours of a word that objectives are compared by
+ALIKE = 10  # neighbours of a word in the comparison of objectives
 COSINES = 4_000_000  # of that comparison, at most
 
 
-class WordVectors(SmallExperiment):
+class WordVectors(UntimedExperiment):
     """See protocol.Experiment; `model` has the vectors, `text` the words and their ids.
 
     `models` has the vectors of all objectives, `model` first. They begin at the same numbers and see the same windows.
@@ -39,7 +39,7 @@ class WordVectors(SmallExperiment):
         self.scenario = scenario
         self.device = choose_device(scenario.compute.device)
         repeat_exactly(self.device)
-        self.text = encoded(scenario.data, scenario.seed)
+        self.text = encode_words(scenario.data, scenario.seed)
         vectors = scenario.vectors
         self.models = {objective: self._model(objective) for objective in (vectors.objective, *vectors.beside)}
         self.model = self.models[vectors.objective]
@@ -49,10 +49,10 @@ class WordVectors(SmallExperiment):
         torch.set_num_threads(1 if ahead else scenario.compute.threads)
         self.helper = ThreadPoolExecutor(1, "blocks", torch.set_num_threads, (1,)) if ahead else None
         self.coming: tuple[int, Future[list[Block]]] | None = None  # the step that it prepares
-        self.kept = self.text.vocabulary.kept(vectors.subsample, vectors.subsampling)
+        self.kept = self.text.vocabulary.keep_probability(vectors.subsample, vectors.subsampling)
         self.alpha = scenario.train.alpha
         self.step_count = 0
-        self.planted = self._planted() if scenario.data.source == "planted" else {}
+        self.planted = self._planted_words() if scenario.data.source == "planted" else {}
 
     def _model(self, objective: Objective) -> Word2Vec:
         vectors = self.scenario.vectors
@@ -83,22 +83,22 @@ class WordVectors(SmallExperiment):
         step = self.step_count
         seen = None if self.helper else self.windows(step)
         alpha = self.rate(step)
-        found = {"alpha": alpha}
+        metrics = {"alpha": alpha}
         for objective, model in self.models.items():
             began = perf_counter()
             if seen is None:
-                loss = model.learn_blocks(self._prepared(step), alpha)
+                loss = model.learn_blocks(self._prepare(step), alpha)
             else:
                 loss = model.learn(seen, alpha, self.noise_draws(step))
             if np.isinf(loss) or not bool(torch.isfinite(model.v.sum())):
                 raise NotFinite(step + 1, f"the word vectors ({objective})", "not finite")
             self.seconds[objective] += perf_counter() - began
-            found |= {} if np.isnan(loss) else {self.name("loss", objective): loss}
+            metrics |= {} if np.isnan(loss) else {self.name("loss", objective): loss}
         self.step_count += 1
         self.words_seen += self.scenario.train.words
-        return found
+        return metrics
 
-    def measured(self) -> Mapping[str, float]:
+    def take_speeds(self) -> Mapping[str, float]:
         """words_per_second/OBJECTIVE of each of several, since this was last asked."""
         if len(self.models) == 1 or not self.words_seen:
             return {}
@@ -113,20 +113,20 @@ class WordVectors(SmallExperiment):
         """What `model` learns from in a step, if it learns in blocks: a function of seed and step."""
         return list(self.model.blocks(self.windows(step), self.noise_draws(step)))
 
-    def _prepared(self, step: int) -> list[Block]:
+    def _prepare(self, step: int) -> list[Block]:
         """The same, made by the second thread; it makes those of the next step while this one is learnt from."""
         assert self.helper is not None
         if self.coming is None or self.coming[0] != step:
             self.coming = step, self.helper.submit(self.blocks, step)
-        found = self.coming[1].result()
+        blocks = self.coming[1].result()
         self.coming = step + 1, self.helper.submit(self.blocks, step + 1)
-        return found
+        return blocks
 
     def noise_draws(self, step: int) -> np.random.Generator:
         return generator(self.scenario.seed, "noise words", step)
 
     def windows(self, step: int) -> Windows:
-        """What a step learns from: its stretch of the text, thinned out, each centre with its window."""
+        """The training data of a step: its stretch of the text, subsampled, each centre with its window."""
         section, words = self.scenario.vectors, self.scenario.train.words
         start = step % self.steps_an_epoch * words
         draws = generator(self.scenario.seed, "word windows", step)
@@ -135,38 +135,38 @@ class WordVectors(SmallExperiment):
         )
 
     def evaluate(self) -> Mapping[str, float]:
-        """What a planted text is known to contain, the share of it that is found; and how much alike objectives are.
+        """The share of a planted text's known relations that is found; and the agreement of objectives.
 
         synonyms   planted words whose nearest word is their synonym
         analogies  questions a − b + c whose nearest word has c's base and a's feature
-        alike      of the ten nearest words of each, those that are so by the first objective too
+        alike      of the ten nearest words of each, the share that the first objective also has
         """
-        found: dict[str, float] = {}
+        metrics: dict[str, float] = {}
         units = {objective: unit(model.v.cpu().numpy()) for objective, model in self.models.items()}
         for objective, each in units.items():
             if self.planted:
-                synonyms, analogies = self._found(each)
-                found |= {self.name("synonyms", objective): synonyms, self.name("analogies", objective): analogies}
+                synonyms, analogies = self._find_planted(each)
+                metrics |= {self.name("synonyms", objective): synonyms, self.name("analogies", objective): analogies}
             if objective != self.scenario.vectors.objective:
-                found[f"alike/{objective}"] = alike(units[self.scenario.vectors.objective], each)
-        return found
+                metrics[f"alike/{objective}"] = alike(units[self.scenario.vectors.objective], each)
+        return metrics
 
-    def _found(self, units: np.ndarray) -> tuple[float, float]:
+    def _find_planted(self, units: np.ndarray) -> tuple[float, float]:
         """The shares of the planted synonyms and analogies that vectors of length 1 (V, D) contain."""
         words = {number: word for word, number in self.planted.items()}
 
         def is_synonym(number: int, word: PlantedWord) -> bool:
-            found = words.get(nearest(units, units[number], 1, [number])[0][0])
-            return found is not None and (found.base, found.feature) == (word.base, word.feature)
+            nearest_word = words.get(nearest(units, units[number], 1, [number])[0][0])
+            return nearest_word is not None and (nearest_word.base, nearest_word.feature) == (word.base, word.feature)
 
         synonyms = [is_synonym(number, word) for number, word in words.items()]
         right = []
         for a, b, c, wanted in self._questions():
-            found = words.get(analogy(units, a, b, c, 1)[0][0])
-            right.append(found is not None and (found.base, found.feature) == wanted)
+            nearest_word = words.get(analogy(units, a, b, c, 1)[0][0])
+            right.append(nearest_word is not None and (nearest_word.base, nearest_word.feature) == wanted)
         return float(np.mean(synonyms)), float(np.mean(right))
 
-    def _planted(self) -> dict[PlantedWord, int]:
+    def _planted_words(self) -> dict[PlantedWord, int]:
         ids = self.text.vocabulary.ids
         return {word: ids[word.text] for word in planted_words() if word.text in ids}
 
@@ -174,22 +174,22 @@ class WordVectors(SmallExperiment):
         """(a, b, c, (base, feature) of the answer), the same for the same seed."""
         draws = generator(self.scenario.seed, "analogies", 0)
         words = list(self.planted)
-        found: list[tuple[int, int, int, tuple[int, int]]] = []
+        questions: list[tuple[int, int, int, tuple[int, int]]] = []
         for _ in range(20 * QUESTIONS):
             a, other = (words[int(i)] for i in draws.integers(len(words), size=2))
             b = PlantedWord(a.base, other.feature, a.synonym)
             c = other
-            if len(found) < QUESTIONS and a.base != c.base and a.feature != c.feature and b in self.planted:
-                found.append((self.planted[a], self.planted[b], self.planted[c], (c.base, a.feature)))
-        return found
+            if len(questions) < QUESTIONS and a.base != c.base and a.feature != c.feature and b in self.planted:
+                questions.append((self.planted[a], self.planted[b], self.planted[c], (c.base, a.feature)))
+        return questions
 
     def frame(self) -> Frame:
         """words/v and words/u (n, D), the vectors of the n most frequent words; the words in `tokens`.
 
-        Those of the objectives beside the first are words/v/nce and so on. With hierarchical softmax u belongs to the
-        nodes of the tree, and is left out.
+        Those of further objectives are words/v/nce and so on. With hierarchical softmax u is for the nodes of the tree,
+        and is left out.
         """
-        count = min(self.scenario.look.shown, len(self.text.vocabulary.words))
+        count = min(self.scenario.probe.shown, len(self.text.vocabulary.words))
         tensors = {}
         for objective, model in self.models.items():
             behind = "" if model is self.model else f"/{objective}"
@@ -202,18 +202,18 @@ class WordVectors(SmallExperiment):
     def samples(self) -> Sequence[Sample]:
         """The nearest words of those that the scenario asks about, by each objective."""
         vocabulary = self.text.vocabulary
-        found = []
+        samples = []
         units = {objective: unit(model.v.cpu().numpy()) for objective, model in self.models.items()}
-        for word in self.scenario.look.words:
+        for word in self.scenario.probe.words:
             number = vocabulary.ids.get(word)
             if number is None:
-                found.append(Sample(word, " is not in the vocabulary"))
+                samples.append(Sample(word, " is not in the vocabulary"))
                 continue
             for objective, each in units.items():
                 near = nearest(each, each[number], 8, [number])
                 listed = ", ".join(f"{vocabulary.words[row]} {cosine:.2f}" for row, cosine in near)
-                found.append(Sample(word if len(units) == 1 else f"{word} ({objective})", f" → {listed}"))
-        return found
+                samples.append(Sample(word if len(units) == 1 else f"{word} ({objective})", f" → {listed}"))
+        return samples
 
     def _scores(self, objective: Objective) -> float:
         """Products u·h that one prediction takes, on average over the text."""
@@ -280,10 +280,10 @@ def alike(one: np.ndarray, other: np.ndarray) -> float:
     """
     rows = np.arange(min(len(one), max(1, COSINES // len(one))))
     count = min(ALIKE, len(one) - 1)
-    found = []
+    neighbours = []
     for units in (one, other):
         cosines = units[rows] @ units.T
         cosines[rows, rows] = -np.inf
-        found.append(np.argpartition(-cosines, count - 1)[:, :count])
-    shared = [len(np.intersect1d(a, b)) for a, b in zip(*found, strict=True)]
+        neighbours.append(np.argpartition(-cosines, count - 1)[:, :count])
+    shared = [len(np.intersect1d(a, b)) for a, b in zip(*neighbours, strict=True)]
     return float(np.mean(shared)) / count

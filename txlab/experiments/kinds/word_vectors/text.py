@@ -1,7 +1,7 @@
 """A text as a stream of sentences, and as word ids on disk, so that its size is not limited by memory (MATH K5).
 
-It is gone through twice: once to count its words, once to write their ids, four bytes a word, into a temporary file
-without a name that is mapped into memory. A planted text comes from here as well; its synonyms and analogies are known.
+It is read twice: once to count its words, once to write their ids, four bytes a word, into an anonymous temporary file
+that is mapped into memory. A planted text comes from here as well; its synonyms and analogies are known.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from txlab.errors import LabError
 from txlab.experiments.corpora import EMBEDDED, begins_as_text, load_corpus, relative_files
 from txlab.experiments.kinds.word_vectors.schema import WordText
 from txlab.experiments.randomness import generator
-from txlab.files import expanded, open_regular
+from txlab.files import expand_path, open_regular
 
 PATTERNS = {
     "letters": re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*"),
     "identifiers": re.compile(r"[^\W\d]\w*"),
     "spaces": re.compile(r"\S+"),
 }
-LONGEST_WORD = 200  # characters; what is longer is data, not a word
+LONGEST_WORD = 200  # characters; anything longer is data, not a word
 LONGEST_LINE = 1 << 20  # characters; a longer one is cut
 BASES, FEATURES, SYNONYMS, MARKERS = 60, 4, 2, 3
 
@@ -43,7 +43,7 @@ class EncodedText:
     fingerprint: str
 
 
-def encoded(section: WordText, seed: int) -> EncodedText:
+def encode_words(section: WordText, seed: int) -> EncodedText:
     """Count and encode the text. LabError if it cannot be read, is not UTF-8, or has fewer than two words."""
     vocabulary = count_words(
         (word for sentence in sentences_of(section, seed) for word in sentence), section.minimum, section.most
@@ -67,7 +67,7 @@ def encoded(section: WordText, seed: int) -> EncodedText:
 def sentences_of(section: WordText, seed: int) -> Iterator[list[str]]:
     """The sentences of the text, each as its words."""
     if section.source == "planted":
-        return planted(section.tokens, seed)
+        return planted_sentences(section.tokens, seed)
     lines = lines_of(section.text)
     pattern, lower = PATTERNS[section.words], section.words == "letters"
     pieces = lines if section.sentences == "line" else paragraphs(lines)
@@ -78,7 +78,7 @@ def sentences_of(section: WordText, seed: int) -> Iterator[list[str]]:
 
 
 def paragraphs(lines: Iterable[str]) -> Iterator[str]:
-    """Lines up to an empty one; a paragraph of more than 1000 lines is cut, so that none fills the memory."""
+    """Lines up to an empty one; a paragraph of more than 1000 lines is cut, to limit memory."""
     held: list[str] = []
     for line in lines:
         if line.strip():
@@ -97,7 +97,7 @@ def lines_of(text: str) -> Iterator[str]:
             yield ""
         return
     try:
-        path = expanded(text)
+        path = expand_path(text)
         if path.is_dir():
             names = [name for name in relative_files(path) if (path / name).is_file() and begins_as_text(path / name)]
             if not names:
@@ -145,7 +145,7 @@ class PlantedWord:
 def stem(number: int) -> str:
     """
     >>> stem(0), stem(17), stem(59)
-    ('bab', 'bif', 'dul')
+    ('bab', 'dun', 'lur')
     """
     first, last = "bdfgklmnprst"[number // 10 % 12], "bdfgklmnpr"[number % 10]
     return f"{first}{'aiu'[number % 3]}{last}"
@@ -155,11 +155,11 @@ def planted_words() -> list[PlantedWord]:
     return [PlantedWord(b, f, s) for b in range(BASES) for f in range(FEATURES) for s in range(SYNONYMS)]
 
 
-def planted(tokens: int, seed: int) -> Iterator[list[str]]:
+def planted_sentences(tokens: int, seed: int) -> Iterator[list[str]]:
     """Sentences of seven words: a planted word, two of the markers of its base, two of its feature, two common ones.
 
-    Only the base and the feature decide what stands beside a word, so synonyms are used alike, and what separates two
-    features of one base separates them for all.
+    Only the base and the feature decide a word's neighbours, so synonyms are used in the same way, and the difference
+    between two features is the same for all bases.
     """
     words = planted_words()
     draws = generator(seed, "planted text", 0)

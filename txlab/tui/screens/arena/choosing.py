@@ -1,7 +1,7 @@
 """Choosing a world: one of the catalogue, with options, a map from a file, one of Gymnasium's, or a recorded run.
 
-Worlds are made in a thread, because some take a second and Gymnasium has to be imported first; the present learners go
-on until the new world is ready, and stay if it cannot be made.
+Worlds are made in a thread, because some take a second and Gymnasium has to be imported first; the present learners
+continue until the new world is ready, and stay if it cannot be made.
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual.binding import Binding
-
 from txlab.engine.rl.world import World
 from txlab.errors import LabError
 from txlab.experiments.kind import kind_of_run
+from txlab.tui.bindings import bind
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.arena.recorded import world_from
@@ -29,7 +28,9 @@ MOST_RUNS = 12
 class WorldChoice(Panel):
     """Opens another world or a recorded run with o."""
 
-    KEYS: ClassVar = (Binding("o", "open", "world", id="arena.open"),)
+    KEYS: ClassVar = (
+        bind("o", "open", "choose another world", "world", id="arena.open", synonyms="map environment gridworld"),
+    )
     DEFAULT_CSS = "WorldChoice { display: none; }"
 
     def __init__(self, arena: Arena) -> None:
@@ -45,19 +46,19 @@ class WorldChoice(Panel):
         root = self.app.root  # type: ignore[attr-defined]
         self.making.want(lambda _: choices(root), self.offer, holds_keys=True)
 
-    def offer(self, found: tuple[list[tuple[str, str]], dict[str, Path]]) -> None:
+    def offer(self, offered: tuple[list[tuple[str, str]], dict[str, Path]]) -> None:
         if self.app.screen is not self.screen:
             return
-        worlds, runs = found
+        worlds, runs = offered
         now = self.arena.world.name if self.arena.world is not None and self.arena.playback.can_edit else ""
         rows = [(name, about, name == now) for name, about in worlds]
         rows += [(A_FILE, "drawn as text, UTF-8", False)]
         rows += [(OTHERS, "frozen-lake slippery=false, gymnasium:Blackjack-v1", False)]
         rows += [(name, "a recorded run", False) for name in runs]
 
-        def chosen(name: str | None) -> None:
+        def choose(name: str | None) -> None:
             if name == A_FILE:
-                question = AskValue("Which file?", "a map drawn as text")
+                question = AskValue("Which file?", "a map drawn as text", path=True)
                 self.app.push_screen(question, lambda path: self.open_world({"file": path.strip()}) if path else None)
             elif name == OTHERS:
                 about = "its name, then options: windy moves=king, or gymnasium:Taxi-v4"
@@ -68,17 +69,17 @@ class WorldChoice(Panel):
             elif name:
                 self.open_world({"name": name})
 
-        self.app.push_screen(Choose("Which world?", rows), chosen)
+        self.app.push_screen(Choose("Which world?", rows), choose)
 
     def open_world(self, table: dict[str, Any]) -> None:
         """Open the world of a [world] table, with the present learners starting from scratch in it."""
 
-        def opened(world: World) -> None:
+        def take_world(world: World) -> None:
             self.arena.enter_world(world, table)
             for note in world.notes:
                 self.tell(note)
 
-        self.making.want(lambda _: world_from(table), opened, holds_keys=True)
+        self.making.want(lambda _: world_from(table), take_world, holds_keys=True)
 
 
 def table_of(text: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The curves below the worlds: returns during learning, returns of greedy policies, and bands over many seeds.
 
-Bands are computed in a thread of their own by the batched learners (engine/rl/sweeps), anew whenever a parameter, a
-rule or the map changes; a newer request replaces an older one. The worlds show one run, the bands the mean of many.
+Bands are computed in a separate thread by the batched learners (engine/rl/sweeps), again whenever a parameter, a rule
+or the map changes; a newer request replaces an older one. The worlds show one run, the bands the mean of many.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from textual.containers import Horizontal
 
 from txlab.drawing import curve
 from txlab.drawing.axis import Window
+from txlab.drawing.captions.decisions import FAMILIES
+from txlab.tui.bindings import bind
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.arena.words import learner_facts, titles_of
 from txlab.tui.screens.base_screens import Rule
-from txlab.tui.screens.words import Words
+from txlab.tui.screens.plain_text import Words
 from txlab.tui.widgets.chart import Chart, ChartSeries
 
 if TYPE_CHECKING:
@@ -32,9 +34,8 @@ if TYPE_CHECKING:
 
 SEEDS = 30
 LEAST_EPISODES, MOST_EPISODES = 200, 1000
-FAMILIES = {"left": "share of runs that went left", "rms": "root-mean-square error", "delta": "largest change"}
 CURVES_EVERY = 0.6  # seconds between two redraws of the curves while learning
-INSIDE = 0.93  # of the points lie inside the chart
+INSIDE = 0.93  # of the points are inside the chart
 BAND_POINTS = 50  # across a chart
 OUTLYING = 2.5  # times the height of the rest; outliers nearer than that are not cut off
 
@@ -43,18 +44,18 @@ Band = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class CurvesPanel(Panel):
-    """`show` draws the curves and facts of what the arena shows."""
+    """`show` draws the arena's curves and facts."""
 
     KEYS: ClassVar = (
-        Binding("b", "bands", "band", id="arena.bands"),
-        Binding("c", "curves", "curves", id="arena.curves"),
+        bind("b", "bands", "draw the spread over seeds", "band", id="arena.bands"),
+        bind("c", "curves", "show the curves", "curves", id="arena.curves"),
     )
     DEFAULT_CSS = "CurvesPanel { height: 1fr; layout: vertical; }"
 
     def __init__(self, arena: Arena) -> None:
         super().__init__()
         self.arena = arena
-        self.wanted = False  # whether a small terminal gives room to the chart, too
+        self.wanted = False  # whether the chart is shown on a small terminal too
         self.drawn_at = 0.0
         self.banding = LatestTask(arena, "bands", self.no_bands)
         self.wants_bands = False
@@ -78,13 +79,13 @@ class CurvesPanel(Panel):
 
     @property
     def room(self) -> int:
-        """Lines available to the chart; 0 if there is no room for one."""
+        """Lines available to the chart; 0 if it does not fit."""
         return self.arena.planned.chart if self.arena.planned is not None else 0
 
     # Drawing.
 
     def show(self) -> None:
-        """Draw the returns while exploring, with those of the greedy policy as points; or the bands over seeds."""
+        """Draw the returns while exploring, with the greedy policy's as points; or the bands over seeds."""
         self.drawn_at = time.monotonic()
         if not self.room:
             return
@@ -100,7 +101,7 @@ class CurvesPanel(Panel):
             blocks, what = max(blocks, each.block), each.label or what
             band = (each.low, each.high) if each.low is not None and each.high is not None else ()
             if recorded:
-                drawn += banded(title, side, each.episodes, each.returns, band)
+                drawn += band_curves(title, side, each.episodes, each.returns, band)
             elif len(each.episodes):
                 drawn.append(ChartSeries(title, each.episodes, each.returns, colour=side))
             if len(each.greedy_episodes):
@@ -120,8 +121,8 @@ class CurvesPanel(Panel):
 
     def show_facts(self) -> None:
         if self.room:
-            said = learner_facts(self.arena.facts, self.arena.curves, self.room - 1, self.arena.ascii)
-            self.query_one("#facts", Words).say(said, layout=False)
+            facts = learner_facts(self.arena.facts, self.arena.curves, self.room - 1, self.arena.ascii)
+            self.query_one("#facts", Words).say(facts, layout=False)
 
     def action_curves(self) -> None:
         """Show the curves even on a small terminal, or stop doing so."""
@@ -134,12 +135,12 @@ class CurvesPanel(Panel):
 
     def band_series(self) -> list[ChartSeries]:
         """Return the mean over seeds and its standard error for each side."""
-        found: list[ChartSeries] = []
+        series: list[ChartSeries] = []
         titles = titles_of(self.arena.facts, self.arena.sides, self.arena.ascii)
         for side, (mean, low, high) in self.bands.items():
             if side < self.arena.sides:
-                found += banded(titles[side], side, np.arange(1, len(mean) + 1), mean, (low, high))
-        return found
+                series += band_curves(titles[side], side, np.arange(1, len(mean) + 1), mean, (low, high))
+        return series
 
     def action_bands(self) -> None:
         """Compute a band over seeds alongside the learning, or remove it."""
@@ -173,14 +174,14 @@ class CurvesPanel(Panel):
         from txlab.experiments.tabular.bands import growing
 
         for side, each in enumerate(settings):
-            for found in growing(world, each, range(SEEDS), episodes, lambda: lane.late):
+            for band in growing(world, each, range(SEEDS), episodes, lambda: lane.late):
                 if lane.late:
                     return
-                lane.say(self.take_band, side, found, episodes)
+                lane.say(self.take_band, side, band, episodes)
 
-    def take_band(self, side: int, found: Band, episodes: int) -> None:
-        self.bands[side] = found
-        self.band_said = f"{SEEDS} seeds ± standard error, {len(found[0]) / episodes:.0%}"
+    def take_band(self, side: int, band: Band, episodes: int) -> None:
+        self.bands[side] = band
+        self.band_said = f"{SEEDS} seeds ± standard error, {len(band[0]) / episodes:.0%}"
         self.show()
 
     def bands_ready(self) -> None:
@@ -199,19 +200,19 @@ class ReturnsChart(Chart, inherit_css=True):
     rest, so the axis covers most of the points and the outliers below run off it."""
 
     def window(self, curves: Sequence[curve.Curve]) -> Window | None:
-        found = super().window(curves)
+        window = super().window(curves)
         values = [each.values[np.isfinite(each.values)] for each in curves]
         everything = np.concatenate(values) if values else np.empty(0)
-        if found is None or len(everything) < 8 or self.log_y:
-            return found
+        if window is None or len(everything) < 8 or self.log_y:
+            return window
         low, high = np.quantile(everything, [1 - INSIDE, 1.0])
         room = max(float(high - low), 1e-9)
-        if found.low < low - OUTLYING * room:
-            return replace(found, low=float(low - 0.25 * room))
-        return found
+        if window.low < low - OUTLYING * room:
+            return replace(window, low=float(low - 0.25 * room))
+        return window
 
 
-def banded(
+def band_curves(
     title: str, colour: int, steps: np.ndarray, mean: np.ndarray, edges: Sequence[np.ndarray]
 ) -> list[ChartSeries]:
     """Return a curve, and the edges of its band as points, all as means over blocks; there are at most BAND_POINTS."""
@@ -220,10 +221,10 @@ def banded(
     if not whole:
         return []
 
-    def thinned(values: np.ndarray) -> np.ndarray:
-        found: np.ndarray = np.asarray(values, np.float64)[:whole].reshape(-1, block).mean(axis=1)
-        return found
+    def thin(values: np.ndarray) -> np.ndarray:
+        means: np.ndarray = np.asarray(values, np.float64)[:whole].reshape(-1, block).mean(axis=1)
+        return means
 
     ends = np.asarray(steps)[block - 1 : whole : block]
-    found = [ChartSeries(title, ends, thinned(mean), colour=colour)]
-    return found + [ChartSeries("", ends, thinned(edge), colour=colour, style="points") for edge in edges]
+    series = [ChartSeries(title, ends, thin(mean), colour=colour)]
+    return series + [ChartSeries("", ends, thin(edge), colour=colour, style="points") for edge in edges]

@@ -1,4 +1,4 @@
-"""The map editor: walls, goals, holes and rewards change while the learners go on learning.
+"""The map editor: walls, goals, holes and rewards change while the learners continue to learn.
 
 An edit is compiled before the learners see it; if it is impossible (a goal that cannot be reached), the reason is shown
 and map, tables and memory stay as they were.
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding
 
 from txlab.errors import LabError
+from txlab.tui.bindings import bind
 from txlab.tui.panel import Panel
-from txlab.tui.screens.arena.parameters import typed
+from txlab.tui.screens.arena.parameters import parse_number
 from txlab.tui.screens.dialogs import AskValue
 
 if TYPE_CHECKING:
@@ -26,15 +27,15 @@ class EditorPanel(Panel):
     """m starts editing, esc ends it; while editing, letters are tiles for the cell under the cursor."""
 
     KEYS: ClassVar = (
-        Binding("number_sign", "put('#')", "wall", id="arena.wall", key_display="#"),
-        Binding("full_stop", "put('.')", "floor", id="arena.floor", key_display="."),
-        Binding("g", "put('G')", "goal", id="arena.goal"),
-        Binding("h", "put('H')", "hole", id="arena.hole"),
-        Binding("c", "put('C')", "cliff", id="arena.cliff"),
-        Binding("s", "put('S')", "start", id="arena.start"),
-        Binding("r", "reward", "reward", id="arena.reward"),
-        Binding("p", "slip", "slip", id="arena.slip"),
-        Binding("m", "edit", "edit map", id="arena.edit"),
+        bind("number_sign", "put('#')", "put a wall here", "wall", id="arena.wall"),
+        bind("full_stop", "put('.')", "put plain floor here", "floor", id="arena.floor"),
+        bind("g", "put('G')", "put a goal here", "goal", id="arena.goal"),
+        bind("h", "put('H')", "put a hole here", "hole", id="arena.hole"),
+        bind("c", "put('C')", "put a cliff here", "cliff", id="arena.cliff"),
+        bind("s", "put('S')", "put the start here", "start", id="arena.start"),
+        bind("r", "reward", "set the reward of this cell", "reward", id="arena.reward"),
+        bind("p", "slip", "set how often a step slips aside", "slip", id="arena.slip"),
+        bind("m", "edit", "edit the map", "edit map", id="arena.edit", synonyms="draw wall"),
     )
     DEFAULT_CSS = "EditorPanel { display: none; }"
 
@@ -80,13 +81,13 @@ class EditorPanel(Panel):
             return
         row, column = self.arena.cursor
         question = AskValue(
-            f"Reward of ({row},{column})", "paid on arriving there, in place of the step's", "-1",
-            lambda text: f"arriving pays {typed(text):g}",
+            f"Reward of ({row},{column})", "paid on arriving there, instead of the step's", "-1",
+            lambda text: f"arriving pays {parse_number(text):g}",
         )  # fmt: skip
 
         def give(text: str | None) -> None:
             if text:
-                self.change(lambda map: map.with_reward(row, column, typed(text)))
+                self.change(lambda map: map.with_reward(row, column, parse_number(text)))
 
         self.app.push_screen(question, give)
 
@@ -97,7 +98,7 @@ class EditorPanel(Panel):
             return
 
         def probability(text: str) -> float:
-            value = typed(text)
+            value = parse_number(text)
             if not 0 <= value <= 1:
                 raise LabError(f"slip = {value:g} is not a probability; allowed: 0 … 1")
             return value
@@ -111,7 +112,7 @@ class EditorPanel(Panel):
         )
 
     def change(self, edit: Callable[[Map], Map]) -> None:
-        """Change the learners' map; LabErrors reach the screen as those of any order do."""
+        """Change the learners' map; LabErrors reach the screen as for any order."""
         session = self.arena.session
 
         def work(live: LiveMatch) -> None:

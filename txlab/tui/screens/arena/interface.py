@@ -1,4 +1,4 @@
-"""What the panels of the Arena see of the screen that they belong to, and ask of it: the panels know no screen."""
+"""The interface of the Arena's screen for its panels, which do not import the screen."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from txlab.tui.session import Session
 
 
 class Arena(Protocol):
-    """Its state, and below what can be asked of it; ArenaScreen documents both.
+    """Its state, and below its methods; ArenaScreen documents both.
 
-    The Protocol has what is used here and no more, so that the list is also the answer to what a panel depends on.
+    The Protocol has only what the panels use, so that it lists their dependencies.
     """
 
     session: Session[LiveMatch]
@@ -49,7 +49,7 @@ class Arena(Protocol):
     def go_live(self) -> bool: ...
     def settings_changed(self) -> None: ...
     def lay_out(self) -> None: ...
-    def resized(self) -> None: ...
+    def fit_size(self) -> None: ...
     def show_all(self) -> None: ...
     def show_header(self) -> None: ...
     def show_heads(self) -> None: ...

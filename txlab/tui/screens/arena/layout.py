@@ -1,4 +1,4 @@
-"""How the lines of the Arena are divided between worlds, update rules and the chart.
+"""The division of the Arena's lines between worlds, update rules and the chart.
 
 Notable: the worlds are side by side wherever their cells are then large enough for a number; long worlds in a narrow
 terminal are stacked instead.

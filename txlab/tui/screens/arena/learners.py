@@ -29,7 +29,7 @@ GREEDY_SHARE = 0.05  # of the time, at most, to spend on measuring the greedy po
 CIRCLES, LOST = "goes in circles", "does not arrive"
 
 GreedyWalk = tuple[tuple[int, ...], float, str]
-"""The states along best actions, the return, and how it fails to arrive ("" if it arrives)."""
+"""The states along best actions, the return, and why it does not arrive ("" if it arrives)."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,10 @@ class WorldFrame(Frame):
 
 @dataclass(frozen=True, eq=False)
 class ReturnCurves:
-    """The returns of one side: those of episodes while exploring, and those of the greedy policy.
+    """The returns of one side: of episodes while exploring, and of the greedy policy.
 
-    fate        how the greedy walk fails to arrive, if it does; its return then depends on where it was cut off
-    label       the metric that a recorded run has in place of returns     across  the unit of its x axis
+    fate        why the greedy walk does not arrive; its return then depends on where it was cut off
+    label       the metric that a recorded run has instead of returns     across  the unit of its x axis
     low, high   the recorded band
     """
 
@@ -102,7 +102,7 @@ class LearnerMemory:
     fate: str = ""
     walked: int = 0  # steps of the greedy walk, if there is only one
 
-    def measured(self, value: float) -> None:
+    def add_return(self, value: float) -> None:
         """Add a return of the greedy policy; every second measurement is dropped when there are many."""
         if self.greedy and self.known <= self.greedy[-1][0]:
             self.greedy.pop()
@@ -171,7 +171,7 @@ class LiveMatch:
         return WorldFrame(frame.step, {**frame.tensors, **paths}, facts=frame.facts, world=self.world)
 
     def remember(self) -> None:
-        """Remember the returns of newly ended episodes, and now and then the return of the greedy policies."""
+        """Remember the returns of newly ended episodes, and occasionally the return of the greedy policies."""
         for number, each in enumerate(self.memory):
             new = self.match.history(number)[each.known :]
             each.known += len(new)
@@ -187,7 +187,7 @@ class LiveMatch:
             if expected is not None:
                 each.fate, each.walked = "", 0
             if not each.fate:
-                each.measured(value if expected is None else expected)
+                each.add_return(value if expected is None else expected)
         self.measured_at = time.monotonic()
         self.measuring = self.measured_at - begun
 
@@ -197,16 +197,16 @@ class LiveMatch:
         self, settings: Sequence[Settings], world: World | None = None, table: Mapping[str, Any] | None = None
     ) -> LiveMatch:
         """Return a fresh match with these learners, in this world or another one."""
-        found = world or self.world
-        return LiveMatch(found, self.match.table if table is None else table, settings, self.seed, self.running)
+        target = world or self.world
+        return LiveMatch(target, self.match.table if table is None else table, settings, self.seed, self.running)
 
     def again(self) -> LiveMatch:
-        """Return the same learners with nothing learnt and another seed, for an independent run."""
+        """Return the same learners, untrained and with another seed, for an independent run."""
         self.seed += 1
         return self.another(self.settings)
 
     def add(self, settings: Settings) -> None:
-        """Let another learner start beside the present ones, which go on."""
+        """Add a learner to the present ones, which continue."""
         self.match.add(settings)
         self.memory.append(LearnerMemory())
 
@@ -215,7 +215,7 @@ class LiveMatch:
             self.match.set(side, **{name: value})
 
     def change_rule(self, side: int, rule: str) -> None:
-        """Change the rule of a side, which restarts with empty tables; the other side goes on."""
+        """Change the rule of a side, which restarts with empty tables; the other side continues."""
         if side < len(self.memory):
             self.match.rule(side, rule)
             self.memory[side] = LearnerMemory(known=len(self.match.history(side)))
@@ -228,18 +228,18 @@ class LiveMatch:
         before = self.world
         if before.map is None:
             return []
-        self.match.edited(compile_map(change(before.map), draft=True))
+        self.match.edit_world(compile_map(change(before.map), draft=True))
         self.measured_at = 0.0
         return [note for note in self.world.notes if note not in before.notes]
 
     def greedy_walks(self) -> list[GreedyWalk]:
-        found = [self.match.greedy(side) for side in range(len(self.memory))]
-        return [(tuple(path), float(value), fate_of(path, self.world.process)) for path, value in found]
+        walks = [self.match.greedy(side) for side in range(len(self.memory))]
+        return [(tuple(path), float(value), fate_of(path, self.world.process)) for path, value in walks]
 
 
 def expected_return(process: Process, agent: Agent) -> float | None:
-    """Return the expected return of the greedy policy until the world cuts it off, where a single walk would be a
-    matter of luck; None if nothing is random, or if it is too expensive to compute while learning."""
+    """Return the expected return of the greedy policy until the world's limit, where a single walk would be random;
+    None if nothing is random, or if it is too expensive to compute while learning."""
     from txlab.engine.rl.dynamic_programming import from_start, value_within
 
     certain = bool((np.diff(process.first) <= 1).all()) and process.start.max() == 1
@@ -250,7 +250,7 @@ def expected_return(process: Process, agent: Agent) -> float | None:
 
 
 def fate_of(path: Sequence[int], process: Process) -> str:
-    """Return "" if a greedy walk ended as the world ends it, or the world has no end; else how it failed."""
+    """Return "" if a greedy walk reached an end of the world, or the world has none; else why it failed."""
     walked = len(path) - 1
     if walked < 1 or process.terminal[path[-1]] or not process.done.any():
         return ""
@@ -271,8 +271,8 @@ def repeats(path: Sequence[int]) -> bool:
     return False
 
 
-def told_of(facts: Mapping[str, Any], side: int) -> Mapping[str, Any]:
-    """Return what a frame says about a side."""
+def describe_side(facts: Mapping[str, Any], side: int) -> Mapping[str, Any]:
+    """Return a frame's facts about a side."""
     sides = facts.get("sides")
-    found = sides[side] if isinstance(sides, (list, tuple)) and side < len(sides) else {}
-    return found if isinstance(found, Mapping) else {}
+    facts_of_side = sides[side] if isinstance(sides, (list, tuple)) and side < len(sides) else {}
+    return facts_of_side if isinstance(facts_of_side, Mapping) else {}

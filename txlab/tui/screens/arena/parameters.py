@@ -1,4 +1,4 @@
-"""The learners' rules and parameters: which there are, the values that the arrow keys step through, and those keys."""
+"""The learners' rules and parameters, the values that the arrow keys step through, and those keys."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from txlab.drawing.update_lines import compact
 from txlab.engine.rl.rules import rule_named, rule_names
 from txlab.engine.rl.settings import Settings
 from txlab.errors import LabError
+from txlab.tui.bindings import MOVING, bind
 from txlab.tui.panel import Panel
-from txlab.tui.screens.arena.learners import LiveMatch, told_of
+from txlab.tui.screens.arena.learners import LiveMatch, describe_side
 from txlab.tui.screens.dialogs import AskValue, Choose
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class Parameter:
     about: str
     stops: tuple[float, ...]
 
-    def turned(self, value: float, by: int) -> float:
+    def next_stop(self, value: float, by: int) -> float:
         """Return the next stop above or below a value."""
         at = bisect_right(self.stops, value) if by > 0 else bisect_left(self.stops, value) - 1
         return self.stops[max(0, min(at, len(self.stops) - 1))]
@@ -60,21 +61,21 @@ BY_NAME = {each.name: each for each in (ALPHA, BETA, EPSILON, TEMPERATURE, LAM, 
 PLANNED = ("value-iteration", "policy-iteration", "evaluation")
 
 
-def parameters(told: Mapping[str, Any]) -> tuple[Parameter, ...]:
+def parameters(side: Mapping[str, Any]) -> tuple[Parameter, ...]:
     """Return the parameters that apply to the rule and policy of a side, according to a frame, and have a value."""
-    rule, policy = told.get("rule", ""), told.get("policy", "epsilon-greedy")
+    rule, policy = side.get("rule", ""), side.get("policy", "epsilon-greedy")
     if rule in PLANNED:
         meant: tuple[Parameter, ...] = (GAMMA,)
     elif rule in rule_names():
         meant = (*(BY_NAME[name] for name in rule_named(rule).numbers(policy)), GAMMA)
-    elif "n" in told:  # n-step TD of a recorded prediction
+    elif "n" in side:  # n-step TD of a recorded prediction
         meant = (ALPHA, STEPS, GAMMA)
-    else:  # a recorded prediction has rules of its own; their names say whether they have traces
+    else:  # a recorded prediction has its own rules; their names tell whether they have traces
         meant = (ALPHA, EPSILON, *([LAM] if "lambda" in rule else []), GAMMA)
-    return tuple(each for each in meant if isinstance(told.get(each.name), (int, float))) or meant
+    return tuple(each for each in meant if isinstance(side.get(each.name), (int, float))) or meant
 
 
-def typed(text: str) -> float:
+def parse_number(text: str) -> float:
     """Parse a number or a fraction; LabError says what is allowed."""
     try:
         above, line, below = text.strip().replace("−", "-").partition("/")
@@ -90,17 +91,32 @@ class ParametersPanel(Panel):
     """Changes the parameters of the chosen side with the arrows (p) and its rule (u), and adds a second side (a)."""
 
     KEYS: ClassVar = (
-        Binding("p", "turn_mode", "turn", id="arena.turn"),
-        Binding("u,r", "rule", "rule", id="arena.rule", key_display="u"),
-        Binding("a", "second", "second side", id="arena.second"),
-        Binding("less_than_sign", "turn(-1)", "turn down", id="arena.turn-down", key_display="<", show=False),
-        Binding("greater_than_sign", "turn(1)", "turn up", id="arena.turn-up", key_display=">", show=False),
-        Binding("up", "choose(-1)", "cursor up", id="arena.up", show=False),
-        Binding("down", "choose(1)", "cursor down", id="arena.down", show=False),
-        Binding("left", "turn_chosen(-1)", "cursor left", id="arena.left", show=False),
-        Binding("right", "turn_chosen(1)", "cursor right", id="arena.right", show=False),
-        Binding("home", "extreme(0)", "lowest value", id="arena.lowest", show=False),
-        Binding("end", "extreme(-1)", "highest value", id="arena.highest", show=False),
+        bind(
+            "p",
+            "turn_mode",
+            "change parameters with the arrows",
+            "turn",
+            id="arena.turn",
+            synonyms="alpha epsilon gamma lambda step size",
+        ),
+        bind(
+            "u,r",
+            "rule",
+            "choose the learning rule of this side",
+            "rule",
+            id="arena.rule",
+            key_display="u",
+            synonyms="algorithm sarsa q-learning",
+        ),
+        bind("a", "second", "add a second learner, or show this one alone", "second side", id="arena.second"),
+        bind("less_than_sign", "turn(-1)", "lower the parameter shown first", id="arena.turn-down", synonyms="turn"),
+        bind("greater_than_sign", "turn(1)", "raise the parameter shown first", id="arena.turn-up", synonyms="turn"),
+        bind("up", "choose(-1)", "cursor up", id="arena.up", heading=MOVING),
+        bind("down", "choose(1)", "cursor down", id="arena.down", heading=MOVING),
+        bind("left", "turn_chosen(-1)", "cursor left", id="arena.left", heading=MOVING),
+        bind("right", "turn_chosen(1)", "cursor right", id="arena.right", heading=MOVING),
+        bind("home", "extreme(0)", "set the parameter to its lowest value", id="arena.lowest"),
+        bind("end", "extreme(-1)", "set the parameter to its highest value", id="arena.highest"),
     )
     DEFAULT_CSS = "ParametersPanel { display: none; }"
 
@@ -124,8 +140,8 @@ class ParametersPanel(Panel):
 
     @property
     def told(self) -> Mapping[str, Any]:
-        """What the frame says about the chosen side."""
-        return told_of(self.arena.facts, self.arena.side)
+        """The frame's facts about the chosen side."""
+        return describe_side(self.arena.facts, self.arena.side)
 
     @property
     def chosen(self) -> Parameter | None:
@@ -158,7 +174,7 @@ class ParametersPanel(Panel):
             self.action_turn_mode()
         parameter = self.chosen
         if parameter is not None and isinstance(self.told.get(parameter.name), (int, float)):
-            self.change(parameter, lambda value: parameter.turned(value, by))
+            self.change(parameter, lambda value: parameter.next_stop(value, by))
 
     def action_extreme(self, stop: int) -> None:
         """Set the selected parameter to its lowest (0) or highest (-1) value."""
@@ -169,7 +185,7 @@ class ParametersPanel(Panel):
         self.change(parameter, lambda _: value)
 
     def change(self, parameter: Parameter, to: Callable[[float], float]) -> None:
-        """Change a parameter from the value that it has by then, which may not be shown yet."""
+        """Change a parameter from its current value, which may not be shown yet."""
         side, session = self.arena.side, self.arena.session
 
         def work(live: LiveMatch) -> None:
@@ -187,14 +203,16 @@ class ParametersPanel(Panel):
         value = self.told.get(parameter.name)
         start = compact(float(value)).replace("−", "-") if isinstance(value, (int, float)) else ""
         self.app.push_screen(
-            AskValue(f"{parameter.letter} ({parameter.name})", parameter.about, start, lambda t: f"= {typed(t):g}"),
-            lambda text: self.set(parameter, typed(text)) if text else None,
+            AskValue(
+                f"{parameter.letter} ({parameter.name})", parameter.about, start, lambda t: f"= {parse_number(t):g}"
+            ),
+            lambda text: self.set(parameter, parse_number(text)) if text else None,
         )
 
     # Rules and sides.
 
     def action_rule(self) -> None:
-        """Choose another rule for this side; its tables start empty, since no rule can use those of another."""
+        """Choose another rule for this side; its tables start empty, since rules cannot use each other's."""
         if not self.arena.playback.ready():
             return
         side, now, session = self.arena.side, self.told.get("rule"), self.arena.session
@@ -210,11 +228,11 @@ class ParametersPanel(Panel):
         self.app.push_screen(Choose(f"Which rule{which}?", rows), choose)
 
     def action_second(self) -> None:
-        """Show the chosen side alone, or all again (they all learn on); beside a single learner, add a second
-        one, which starts with nothing learnt."""
+        """Show the chosen side alone, or all again (all keep learning); if there is a single learner, add a second,
+        untrained one."""
         if self.arena.sides > 1:
             self.arena.alone = not self.arena.alone
-            self.arena.resized()
+            self.arena.fit_size()
         elif self.arena.playback.ready():
             session = self.arena.session
 

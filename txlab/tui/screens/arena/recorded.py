@@ -22,7 +22,7 @@ from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.world import World
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
-from txlab.tui.screens.arena.learners import ReturnCurves, told_of
+from txlab.tui.screens.arena.learners import ReturnCurves, describe_side
 from txlab.tui.screens.arena.parameters import PLANNED
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 MOST_WORLDS = 8
 MOST_SIDES = 4
-INSTEAD = ("delta", "value_start")  # recorded by planning in place of returns
+INSTEAD = ("delta", "value_start")  # recorded by planning instead of returns
 NUMBERS = ("alpha", "beta", "lam", "n", "planning", "gamma", "epsilon", "temperature", "decay")
 PREDICTED: dict[str, dict[str, Any]] = {
     "td-0": {"lam": 0.0},
@@ -95,13 +95,13 @@ def curves_of_run(reader: RunReader, frame: Frame) -> tuple[ReturnCurves, ...]:
         series = reader.series(name)
         return ReturnCurves(series.steps, series.values, 1, nothing, nothing, label=label, across=across)
 
-    found: list[ReturnCurves] = []
+    curves_found: list[ReturnCurves] = []
     for side in sides if isinstance(sides, (list, tuple)) else ():
-        told = side if isinstance(side, dict) else {}
-        labels = [str(told.get(key)) for key in ("label", "rule", "title") if told.get(key)]
+        facts = side if isinstance(side, dict) else {}
+        labels = [str(facts.get(key)) for key in ("label", "rule", "title") if facts.get(key)]
         label = next((label for label in labels if f"{family}/{label}" in names), "")
         if label and family != "return":
-            found.append(other(f"{family}/{label}", family))
+            curves_found.append(other(f"{family}/{label}", family))
             continue
         label = next((label for label in labels if f"return/{label}" in names), "")
         if label:
@@ -109,20 +109,22 @@ def curves_of_run(reader: RunReader, frame: Frame) -> tuple[ReturnCurves, ...]:
             low, high = (reader.series(f"return_{edge}/{label}").values for edge in ("low", "high"))
             banded = len(low) == len(high) == len(series)
             curves = ReturnCurves(series.steps, series.values, 1, greedy.steps, greedy.values, across=across)
-            found.append(replace(curves, low=low, high=high) if banded else curves)
+            curves_found.append(replace(curves, low=low, high=high) if banded else curves)
             continue
         kept = [f"rms/{label}" for label in labels] + list(INSTEAD) + [name for name in names if name.startswith("rms")]
         name = next((name for name in kept if name in names), "")
-        found.append(other(name, name) if name and not found else ReturnCurves(nothing, nothing, 1, nothing, nothing))
-    return tuple(found)
+        curves_found.append(
+            other(name, name) if name and not curves_found else ReturnCurves(nothing, nothing, 1, nothing, nothing)
+        )
+    return tuple(curves_found)
 
 
 def explain_frame(frame: Frame, side: int, state: int) -> Explanation:
     """Explain V(state), else the best Q(state, a), of a recorded frame by the frame's own numbers."""
     from txlab.experiments.kind import kind_named
 
-    explain = kind_named("prediction" if "true/v" in frame.tensors else "control").explain_frame
-    if f"{side}/q" in frame.tensors and "sweep" not in told_of(frame.facts, side):
+    explain = kind_named("prediction" if "true/v" in frame.tensors else "mdp-control").explain_frame
+    if f"{side}/q" in frame.tensors and "sweep" not in describe_side(frame.facts, side):
         row = np.asarray(frame.tensors[f"{side}/q"], np.float64)[state]
         if not np.isnan(row).all():
             return explain(frame, f"{side}/q", (state, int(np.nanargmax(row))))
@@ -133,25 +135,25 @@ def explain_frame(frame: Frame, side: int, state: int) -> Explanation:
 
 
 def learners_of(facts: Mapping[str, Any]) -> tuple[list[Settings], str]:
-    """Return the settings of the sides in a frame, and in words what differs here.
+    """Return the settings of the sides in a frame, and a sentence about differences here.
 
     Raises LabError if there are none.
     """
-    told = [side for side in facts.get("sides") or () if isinstance(side, Mapping)]
-    if not told:
+    sides = [side for side in facts.get("sides") or () if isinstance(side, Mapping)]
+    if not sides:
         raise LabError("this run does not name its learners")
-    found: list[Settings] = []
+    settings_of: list[Settings] = []
     others: list[str] = []
-    for side in told:
+    for side in sides:
         settings, same = learner_of(side)
-        if settings not in found:
-            found.append(settings)
+        if settings not in settings_of:
+            settings_of.append(settings)
         if not same:
             others.append(visible(str(side.get("title") or side.get("rule")))[:40])
-    said = f"; in place of {', '.join(dict.fromkeys(others))}, what the arena has" if others else ""
-    if len(found) > MOST_SIDES:
-        said += f"; the first {MOST_SIDES} of its {len(found)} learners"
-    return found[:MOST_SIDES], said
+    note = f"; the arena's learner instead of {', '.join(dict.fromkeys(others))}" if others else ""
+    if len(settings_of) > MOST_SIDES:
+        note += f"; the first {MOST_SIDES} of its {len(settings_of)} learners"
+    return settings_of[:MOST_SIDES], note
 
 
 def learner_of(side: Mapping[str, Any]) -> tuple[Settings, bool]:
@@ -165,7 +167,7 @@ def learner_of(side: Mapping[str, Any]) -> tuple[Settings, bool]:
             rule if rule in rule_names() else "value-iteration",
             gamma=float(gamma) if isinstance(gamma, (int, float)) else None,
         )
-        return rule_named(planner.rule).checked(planner), rule == planner.rule
+        return rule_named(planner.rule).check_settings(planner), rule == planner.rule
     known = rule in rule_names()
     same, settings = known or rule in PREDICTED, Settings(rule if known else "td-lambda")
     wanted: dict[str, Any] = {name: float(side[name]) for name in NUMBERS if isinstance(side.get(name), (int, float))}
@@ -173,7 +175,7 @@ def learner_of(side: Mapping[str, Any]) -> tuple[Settings, bool]:
     wanted |= PREDICTED.get(rule, {})
     for name, value in wanted.items():
         try:
-            settings = rule_named(settings.rule).checked(replace(settings, **{name: value}))
+            settings = rule_named(settings.rule).check_settings(replace(settings, **{name: value}))
         except LabError:
             continue  # a parameter that this rule lacks
     return settings, same

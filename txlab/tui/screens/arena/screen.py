@@ -1,6 +1,6 @@
 """Screen 6, Arena: learners side by side in one world, their values, their paths, and the update rule in numbers.
 
-It shows one frame with its world and its curves. This file decides what is shown and which panel draws what; the panels
+It shows one frame with its world and its curves. This file selects what is shown and assigns it to panels; the panels
 own the keys.
 """
 
@@ -21,26 +21,27 @@ from txlab.engine.rl.settings import Settings
 from txlab.engine.rl.world import World
 from txlab.errors import LabError
 from txlab.sources.recorded import Recorded
+from txlab.tui.bindings import PICTURE, WHY, bind
 from txlab.tui.panel import Panel
 from txlab.tui.playback import Playback
 from txlab.tui.screens.arena.choosing import WorldChoice
 from txlab.tui.screens.arena.curves import CurvesPanel
 from txlab.tui.screens.arena.editor import EditorPanel
 from txlab.tui.screens.arena.layout import RULE_LINES, PanePlan, plan
-from txlab.tui.screens.arena.learners import LiveMatch, ReturnCurves, WorldFrame, told_of
+from txlab.tui.screens.arena.learners import LiveMatch, ReturnCurves, WorldFrame, describe_side
 from txlab.tui.screens.arena.parameters import ParametersPanel, parameters
 from txlab.tui.screens.arena.recorded import RecordedWorlds, curves_of_run, explain_frame, learners_of
-from txlab.tui.screens.arena.words import update_lines
+from txlab.tui.screens.arena.words import sentence, update_lines
 from txlab.tui.screens.arena.worlds import WorldsPanel
 from txlab.tui.screens.base_screens import BenchScreen, Rule
-from txlab.tui.screens.words import Parts, Words
+from txlab.tui.screens.plain_text import Parts, Words
 from txlab.tui.session import Session
 from txlab.tui.widgets.timeline import TimeLine
 from txlab.tui.widgets.why import ask_why
 
 AROUND = 5  # lines outside the plan: header, timeline, navigation, its rule, the keys
-RECORDED = "this is a recorded run: l goes on from its world with its learners, by hand"
-LIVE_KEYS = {  # which only explain what a recording is
+RECORDED = "this is a recorded run: l continues by hand, in its world with its learners"
+LIVE_KEYS = {  # which only explain recordings
     *("arena.new", "arena.turn", "arena.rule", "arena.second", "arena.greedy", "arena.bands", "arena.edit"),
 }
 EDIT_KEYS = {
@@ -55,14 +56,14 @@ class ArenaScreen(BenchScreen):
     CSS_PATH = "arena.tcss"
     AUTO_FOCUS = ""
     HELP_ABOUT = (
-        "Two learners in one world. A cell's colour and number are its value, its arrows the best actions, the round "
-        "sign (@ in ASCII) is the learner, the star (G) the goal, a green bar at the left a trace. Space runs, . "
-        "makes one update, - and + change the speed. Below the worlds stands the rule with the numbers of the last "
-        "update under its letters; w says the same of the cell under the cursor (arrows, or a click). p turns the "
-        "parameters of a side: up and down choose, left and right turn, enter types. m changes the map while they "
-        "learn on: # wall, . floor, g goal, h hole, c cliff, s start, r a reward, p slip. y goes through the layers "
-        "of a world that has several. On-line is what episodes earned while exploring; greedy, what the best actions "
-        "would earn without. Of a recorded run, l goes on by hand: its world, and its learners anew."
+        "Two learners in the same world. A cell's colour and number are its value, its arrows the best actions, the "
+        "round sign (@ in ASCII) is the learner, the star (G) the goal, a green bar at the left a trace. Space runs, "
+        ". makes one update, - and + change the speed. Below the worlds is the rule, with the numbers of the last "
+        "update under its letters; w explains the cell under the cursor (arrows, or a click). p opens the parameters "
+        "of a side: up and down choose, left and right change, enter types a value. m edits the map while they keep "
+        "learning: # wall, . floor, g goal, h hole, c cliff, s start, r a reward, p slip. y shows the next layer of a "
+        "world that has several. On-line is the return of episodes with exploration; greedy, the return of the best "
+        "actions without it. In a recorded run, l continues by hand: in its world, with its learners untrained."
     )
     PANELS: ClassVar[tuple[type[Panel], ...]] = (
         EditorPanel, ParametersPanel, WorldsPanel, CurvesPanel, WorldChoice, Playback,
@@ -75,23 +76,23 @@ class ArenaScreen(BenchScreen):
         "arena.curves", "time.earlier", "time.later",
     )  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("n", "forget", "new", id="arena.new"),
-        Binding("escape", "leave", "done", id="arena.leave", key_display="esc"),
-        Binding("s", "picture", "picture", id="screen.picture", show=False),  # after the editor's start
-        Binding("tab", "side", "side", id="arena.side"),
-        Binding("w", "why", "why", id="screen.why"),
-        Binding("t", "play", "board games", id="arena.play"),
-        Binding("enter", "enter", "type it", id="arena.enter"),
+        bind("n", "forget", "start again with nothing learnt", "new", id="arena.new", synonyms="reset restart forget"),
+        bind("escape", "leave", "end this mode; from a recording, back to the learners", "done", id="arena.leave"),
+        PICTURE,  # after the editor's start
+        bind("tab", "side", "choose the other learner", "side", id="arena.side"),
+        WHY,
+        bind("t", "play", "go to the board games", "board games", id="arena.play"),
+        bind("enter", "enter", "type the chosen parameter", "type it", id="arena.enter"),
     ]
 
     def __init__(self) -> None:
         super().__init__()
         self.session: Session[LiveMatch] = Session(self)
-        self.frame: WorldFrame | None = None  # what is shown
+        self.frame: WorldFrame | None = None  # the shown frame
         self.curves: tuple[ReturnCurves, ...] = ()
         self.recorded = RecordedWorlds()
         self.side = 0
-        self.alone = False  # only the chosen side is shown; the others learn on
+        self.alone = False  # only the chosen side is shown; the others keep learning
         self.cursor: tuple[int, int] | None = None
         self.turning: int | None = None  # index of the parameter that the arrows change
         self.editing = False
@@ -134,7 +135,7 @@ class ArenaScreen(BenchScreen):
         self.session.begin(lambda old: make(old) if old is not None else old)  # type: ignore[arg-type, return-value]
 
     def enter_world(self, world: World, table: Mapping[str, Any]) -> None:
-        """Put the present learners, with nothing learnt, into another world."""
+        """Move the present learners, untrained, to another world."""
         self.playback.go_live()
         self.editing = False
         self.below.bands.clear()
@@ -157,14 +158,14 @@ class ArenaScreen(BenchScreen):
         return True
 
     def action_forget(self) -> None:
-        """Restart with nothing learnt."""
+        """Restart untrained."""
         if self.playback.ready():
             self.begin(lambda old: old.again())
 
     # The view of its Playback.
 
     def source_changed(self) -> None:
-        """Forget what is meaningless in another match or run."""
+        """Forget state that does not apply to another match or run."""
         self.alone, self.cursor = False, None
         self.worlds.begin_anew()
         if not self.playback.can_edit:
@@ -181,7 +182,7 @@ class ArenaScreen(BenchScreen):
         world = self.recorded.world_of(frame)
         return WorldFrame(**vars(frame), world=world, curves=curves_of_run(source.reader, frame))
 
-    # What is shown.
+    # The shown frame.
 
     @property
     def world(self) -> World | None:
@@ -194,8 +195,8 @@ class ArenaScreen(BenchScreen):
     @property
     def sides(self) -> int:
         """The number of learners in the current frame."""
-        told = self.facts.get("sides")
-        return max(1, len(told)) if isinstance(told, (list, tuple)) else 1
+        sides = self.facts.get("sides")
+        return max(1, len(sides)) if isinstance(sides, (list, tuple)) else 1
 
     @property
     def shown(self) -> range:
@@ -206,7 +207,7 @@ class ArenaScreen(BenchScreen):
         return range(first, min(first + 2, self.sides))
 
     @on(TimeLine.Moved)
-    def moved(self) -> None:
+    def show_step(self) -> None:
         self.worlds.walked = {}
         self.worlds.show()
 
@@ -235,40 +236,43 @@ class ArenaScreen(BenchScreen):
             self.editor.begins_next = False
             self.begin_editing()
 
-    # What is drawn.
+    # Drawing.
 
     def lay_out(self) -> None:
         """Give every pane its lines."""
         if self.world is None or not self.size.width:
             return
-        lines, sides = max(1, self.size.height - AROUND), len(self.shown)
-        found = plan(
+        lines, sides = max(1, self.size.height - AROUND - self.lines_above_keys), len(self.shown)
+        planned = plan(
             *(self.world.layout, sides, self.size.width - 2, lines, self.worlds.showing, self.below.wanted),
             with_updates=any(each is not None for each in self.facts.get("last") or ()) or self.playback.can_edit,
         )
-        if found == self.planned and self.has_class("-two") == (sides > 1):
+        if planned == self.planned and self.has_class("-two") == (sides > 1):
             return
-        self.planned = found
-        self.set_class(found.stacked, "-stacked")
+        self.planned = planned
+        self.set_class(planned.stacked, "-stacked")
         self.set_class(sides > 1, "-two")
-        self.set_class(found.chart > 0, "-chart")
-        rule = 1 + RULE_LINES * found.updates if found.updates else 0
+        self.set_class(planned.chart > 0, "-chart")
+        rule = 1 + RULE_LINES * planned.updates if planned.updates else 0
         self.query_one("#rule").display = bool(rule)
         self.query_one("#rule").styles.height = rule or 1
-        worlds = self.worlds.lay_out(found, sides)
-        self.below.display = worlds + rule < lines  # otherwise it would need a line that is not there
+        worlds = self.worlds.lay_out(planned, sides)
+        self.below.display = worlds + rule < lines  # otherwise it would not fit
 
     def show_all(self) -> None:
         self.worlds.show()
         self.show_header()
         self.show_update()
         self.below.show_facts()
+        if self.frame is not None:
+            until = None if self.playback.can_edit else self.frame.step
+            self.caption.say(sentence(self.frame, self.curves, until))
 
     def show_header(self) -> None:
         self.playback.show_header()
 
     def title_of(self, spare: int, most: int) -> Parts:
-        """`Cliff walking   Sutton and Barto 2018, example 6.6`, or the present mode in place of the source."""
+        """`Cliff walking   Sutton and Barto 2018, example 6.6`, or the present mode instead of the source."""
         world, where = self.world, self.where()
         left: Parts = [(visible(world.title or world.name, self.ascii) if world is not None else "Arena", "bold")]
         if where:
@@ -288,11 +292,11 @@ class ArenaScreen(BenchScreen):
         cells, world = self.size.width - 2, self.world
         sides = self.shown if self.planned.updates > 1 else [self.side]
         lines = RULE_LINES if len(sides) > 1 else 5
-        said = [
+        content = [
             update_lines(self.facts, side, world, cells, lines, self.ascii, not self.playback.can_edit)
             for side in sides
         ]
-        self.query_one("#update", Words).say(Content("\n").join(said), layout=False)
+        self.query_one("#update", Words).say(Content("\n").join(content), layout=False)
 
     def settings_changed(self) -> None:
         """Drop everything measured with the old parameters, rules or world."""
@@ -310,9 +314,12 @@ class ArenaScreen(BenchScreen):
 
     def on_resize(self) -> None:
         self.planned = None
-        self.call_after_refresh(self.resized)
+        self.call_after_refresh(self.fit_size)
 
-    def resized(self) -> None:
+    def room_changed(self) -> None:
+        self.fit_size()
+
+    def fit_size(self) -> None:
         if self.is_attached:
             self.lay_out()
             self.show_all()
@@ -334,7 +341,7 @@ class ArenaScreen(BenchScreen):
         return super().check_action(action, parameters)
 
     def word_for(self, binding: Binding) -> str:
-        """Return what a key would do now; a mode has only its own keys on the bottom line."""
+        """Return the label of a key now; a mode has only its own keys on the bottom line."""
         ident = binding.id or ""
         recorded = not self.playback.can_edit
         if recorded and ident in LIVE_KEYS:
@@ -355,11 +362,11 @@ class ArenaScreen(BenchScreen):
         """Choose the other learner for the keys."""
         self.side = (self.side + 1) % self.sides
         if self.turning is not None:
-            self.turning = min(self.turning, len(parameters(told_of(self.facts, self.side))) - 1)
+            self.turning = min(self.turning, len(parameters(describe_side(self.facts, self.side))) - 1)
         self.show_all()
 
     def action_enter(self) -> None:
-        """Type the parameter that the arrows change; otherwise ask why."""
+        """Type the parameter that the arrows change; otherwise explain."""
         if self.turning is not None:
             self.parameters.type()
         else:

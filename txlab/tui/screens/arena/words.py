@@ -1,4 +1,4 @@
-"""The text of the arena: the line of each side, the update with its numbers, the facts beside the curves."""
+"""The text of the arena: the line of each side, the update with its numbers, the facts next to the curves."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
 
+import numpy as np
 from textual.content import Content
 
-from txlab.drawing.explanation import folded
+from txlab.drawing.captions import decisions as captions
+from txlab.drawing.captions.sentence import Sentence
+from txlab.drawing.explanation import wrap_text
 from txlab.drawing.formatting import count
 from txlab.drawing.text import visible, width
 from txlab.drawing.update_lines import compact, term_lines
 from txlab.engine.rl.world import World
-from txlab.tui.screens.arena.learners import ReturnCurves, told_of
+from txlab.experiments.protocol import Frame
+from txlab.tui.screens.arena.learners import ReturnCurves, describe_side
 from txlab.tui.screens.arena.parameters import PLANNED, parameters
-from txlab.tui.screens.words import Parts, spread, styled
-from txlab.tui.theme import glyphs
+from txlab.tui.screens.plain_text import Parts, spread, style_parts
+from txlab.tui.theme import Signs
 
 NAMES = {
     "epsilon-greedy": "ε-greedy", "softmax": "softmax", "greedy": "greedy",
@@ -25,26 +29,27 @@ NAMES = {
 }  # fmt: skip
 
 
-def side_parts(told: Mapping[str, Any], chosen: int | None, here: bool, cells: int, ascii: bool) -> Parts:
-    """Return `▸ SARSA   α .5  ε .1  γ 1`, with the selected number between ‹ and ›; where there is no room for all, the
-    last ones are left out, but never the selected one."""
-    signs = glyphs(ascii)
+def side_parts(facts: Mapping[str, Any], chosen: int | None, here: bool, cells: int, ascii: bool) -> Parts:
+    """Return `▸ SARSA   α .5  ε .1  γ 1`, with the selected number between ‹ and ›; if they do not all fit, the last
+    ones are left out, but never the selected one."""
     parts: Parts = [
-        (f"{signs.cursor} " if here else "  ", "bold $accent"),
-        (visible(str(told.get("title") or told.get("rule") or ""), ascii), "bold $accent" if here else "bold"),
+        (f"{Signs.cursor} " if here else "  ", "bold $accent"),
+        (visible(str(facts.get("title") or facts.get("rule") or ""), ascii), "bold $accent" if here else "bold"),
         (" ", ""),
     ]
     groups: list[tuple[int | None, Parts]] = []
-    for place, parameter in enumerate(parameters(told)):
+    for place, parameter in enumerate(parameters(facts)):
         letter = parameter.ascii if ascii else parameter.letter
-        value = told.get(parameter.name)
+        value = facts.get(parameter.name)
         text = compact(float(value)) if isinstance(value, (int, float)) else "?"
         if chosen == place:
-            groups.append((place, [(f" {signs.left}{letter} {text}{signs.right}", "bold $accent reverse")]))
+            groups.append((place, [(f" {Signs.left}{letter} {text}{Signs.right}", "bold $accent reverse")]))
         else:
             groups.append((place, [(f"  {letter} ", "$quiet"), (text, "")]))
-    policy = str(told.get("policy", "epsilon-greedy"))
-    chosen_by = told.get("rule") not in PLANNED or told.get("rule") == "evaluation"  # otherwise only the initial policy
+    policy = str(facts.get("policy", "epsilon-greedy"))
+    chosen_by = (
+        facts.get("rule") not in PLANNED or facts.get("rule") == "evaluation"
+    )  # otherwise only the initial policy
     if policy != "epsilon-greedy" and chosen_by:
         groups.append((None, [(f"  {visible(NAMES.get(policy, policy), ascii)}", "$quiet")]))
     room = cells - sum(width(text) for text, _ in parts)
@@ -55,19 +60,19 @@ def side_parts(told: Mapping[str, Any], chosen: int | None, here: bool, cells: i
 
 def titles_of(facts: Mapping[str, Any], sides: int, ascii: bool) -> list[str]:
     """Return the title of each side; sides of one title with the parameters in which they differ: `TD(0) α .05`."""
-    told = [told_of(facts, side) for side in range(sides)]
-    titles = [visible(str(each.get("title", "")), ascii) for each in told]
-    found = []
-    for title, side in zip(titles, told, strict=True):
-        alike = [each for each, other in zip(told, titles, strict=True) if other == title]
+    described = [describe_side(facts, side) for side in range(sides)]
+    titles = [visible(str(each.get("title", "")), ascii) for each in described]
+    names = []
+    for title, side in zip(titles, described, strict=True):
+        alike = [each for each, other in zip(described, titles, strict=True) if other == title]
         differing = [p for p in parameters(side) if len({str(each.get(p.name)) for each in alike}) > 1]
         words = [
             f" {p.ascii if ascii else p.letter} {compact(value)}"
             for p in differing
             if isinstance(value := side.get(p.name), (int, float))
         ]
-        found.append(title + "".join(words))
-    return found
+        names.append(title + "".join(words))
+    return names
 
 
 def score_groups(facts: Mapping[str, Any], side: int, curves: ReturnCurves | None, ascii: bool) -> list[Parts]:
@@ -83,7 +88,7 @@ def score_groups(facts: Mapping[str, Any], side: int, curves: ReturnCurves | Non
         groups.append([("  greedy ", "$quiet"), (curves.fate, "bold")])
     elif curves is not None and len(curves.greedy_returns):
         groups.append([("  greedy ", "$quiet"), (compact(float(curves.greedy_returns[-1])), "bold")])
-    if warning_of(facts, side):  # last, so that it always has room; the sentence stands where the update does
+    if warning_of(facts, side):  # last, so that it always has room; the sentence replaces the update
         groups.append([("  diverges", "bold $error")])
     return groups
 
@@ -95,10 +100,36 @@ def warning_of(facts: Mapping[str, Any], side: int) -> str:
 
 
 def episodes_of(facts: Mapping[str, Any], side: int) -> int:
-    """Return how many episodes a side has ended; 0 if unknown."""
+    """Return the number of episodes that a side has ended; 0 if unknown."""
     episodes = facts.get("episodes")
     known = isinstance(episodes, Sequence) and side < len(episodes) and isinstance(episodes[side], int)
     return episodes[side] if known else 0  # type: ignore[index]
+
+
+def sentence(frame: Frame, curves: Sequence[ReturnCurves], until: int | None) -> Sentence:
+    """Return the caption of the learners, or of the values of a run that has no curves; `until` is the step of a
+    recorded run, None for live learners."""
+    facts, sides, reached = frame.facts, [], 0
+    for side, (title, each) in enumerate(zip(titles_of(facts, len(curves), ascii=False), curves, strict=True)):
+        epsilon, measured = describe_side(facts, side).get("epsilon"), len(each.episodes)
+        if until is not None:
+            measured = int(np.searchsorted(each.episodes, until, "right"))
+        last = int(each.episodes[measured - 1]) if measured else 0
+        greedy = each.greedy_returns[: int(np.searchsorted(each.greedy_episodes, last, "right"))]
+        reached = max(reached, last)
+        sides.append(
+            captions.Learner(
+                title,
+                float(each.returns[measured - 1]) if measured else None,
+                float(greedy[-1]) if len(greedy) and not each.fate else None,
+                float(epsilon) if isinstance(epsilon, (int, float)) else None,
+                each.latest,
+                each.label,
+                warning_of(facts, side),
+            )
+        )
+    across = curves[0].across if curves else ""
+    return captions.learners(sides, across, reached) or captions.planned(frame)
 
 
 def side_head(
@@ -106,21 +137,21 @@ def side_head(
     lines: int, cells: int, ascii: bool,
 ) -> Content:  # fmt: skip
     """Return the one or two lines of a side."""
-    names = side_parts(told_of(facts, side), chosen, here, cells, ascii)
+    names = side_parts(describe_side(facts, side), chosen, here, cells, ascii)
     scores = score_groups(facts, side, curves, ascii)
     if lines < 2:
         return spread(names, scores, cells)
     while len(scores) > 1 and sum(width(text) for group in scores for text, _ in group) > cells:
         scores = scores[1:]  # the greedy return matters most
-    return Content("\n").join([styled(names), styled([part for group in scores for part in group])])
+    return Content("\n").join([style_parts(names), style_parts([part for group in scores for part in group])])
 
 
 def update_lines(
     facts: Mapping[str, Any], side: int, world: World, cells: int, lines: int, ascii: bool, recorded: bool = False
 ) -> Content:
-    """Return what was updated, and the rule with the numbers under its letters."""
-    told, last = told_of(facts, side), facts.get("last")
-    title = visible(str(told.get("title", "")), ascii)
+    """Return the updated state, and the rule with the numbers under its letters."""
+    facts_of_side, last = describe_side(facts, side), facts.get("last")
+    title = visible(str(facts_of_side.get("title", "")), ascii)
     update = last[side] if isinstance(last, (list, tuple)) and side < len(last) else None
     if not isinstance(update, Mapping):
         words = f"{title}: nothing learnt yet; space runs, . makes one update"
@@ -129,24 +160,24 @@ def update_lines(
         return Content("\n").join([Content.styled(words, "$quiet"), *[Content("")] * (lines - 1)])
     warning = warning_of(facts, side)
     rows = [where_from(update, title, world, ascii)]
-    if warning:  # more important than which step it was
-        rows = [Content.styled(row, "bold $error") for row in folded(visible(warning, ascii), max(1, cells))]
+    if warning:  # more important than the step
+        rows = [Content.styled(row, "bold $error") for row in wrap_text(visible(warning, ascii), max(1, cells))]
     terms = [(str(letters), value) for letters, value in pairs_of(update.get("terms"))]
     for above, below in term_lines(terms, cells, ascii):
-        rows.append(styled([(text, "$quiet" if part == "sign" else "$secondary") for text, part in above]))
-        rows.append(styled([(text, "$quiet" if part == "sign" else "bold") for text, part in below]))
+        rows.append(style_parts([(text, "$quiet" if part == "sign" else "$secondary") for text, part in above]))
+        rows.append(style_parts([(text, "$quiet" if part == "sign" else "bold") for text, part in below]))
     rows += [Content("")] * (lines - len(rows))
     return Content("\n").join(rows[: max(1, lines)])
 
 
 def pairs_of(terms: Any) -> list[tuple[str, float | None]]:
     """Return the terms of a frame; malformed ones are left out."""
-    found: list[tuple[str, float | None]] = []
+    pairs: list[tuple[str, float | None]] = []
     for term in terms if isinstance(terms, (list, tuple)) else ():
         if isinstance(term, (list, tuple)) and len(term) == 2:
             value = term[1]
-            found.append((str(term[0]), float(value) if isinstance(value, (int, float)) else None))
-    return found
+            pairs.append((str(term[0]), float(value) if isinstance(value, (int, float)) else None))
+    return pairs
 
 
 def where_from(update: Mapping[str, Any], title: str, world: World, ascii: bool) -> Content:
@@ -170,7 +201,7 @@ def where_from(update: Mapping[str, Any], title: str, world: World, ascii: bool)
     delta = update.get("delta")
     if isinstance(delta, (int, float)) and isfinite(delta):
         parts += [("   delta " if ascii else "   δ ", "$quiet"), (compact(float(delta)), "bold")]
-    return styled(parts)
+    return style_parts(parts)
 
 
 def learner_facts(facts: Mapping[str, Any], curves: Sequence[ReturnCurves], lines: int, ascii: bool) -> Content:
@@ -200,4 +231,4 @@ def learner_facts(facts: Mapping[str, Any], curves: Sequence[ReturnCurves], line
                 ]
             )
         rows.append([])
-    return Content("\n").join([styled(row) for row in rows[: max(0, lines)]])
+    return Content("\n").join([style_parts(row) for row in rows[: max(0, lines)]])

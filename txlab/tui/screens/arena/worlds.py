@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.containers import Vertical
 from textual.timer import Timer
 
 from txlab.drawing.diverging import scale_of
 from txlab.drawing.update_lines import compact
 from txlab.drawing.world_scene import SHOWS, Scene, Show, scene_of
+from txlab.tui.bindings import MOVING, bind
 from txlab.tui.panel import Panel
 from txlab.tui.screens.arena.layout import PanePlan
-from txlab.tui.screens.arena.learners import GreedyWalk, told_of
+from txlab.tui.screens.arena.learners import GreedyWalk, describe_side
 from txlab.tui.screens.arena.words import NAMES, side_head
-from txlab.tui.screens.words import Words
+from txlab.tui.screens.plain_text import Words
 from txlab.tui.widgets.world import WorldView
 
 if TYPE_CHECKING:
@@ -37,13 +37,13 @@ class WorldsPanel(Panel):
     """`show` draws the current frame; the keys choose what a cell shows, the layer and the greedy walk."""
 
     KEYS: ClassVar = (
-        Binding("y", "layer", "layer", id="arena.layer"),
-        Binding("g", "greedy", "greedy run", id="arena.greedy"),
-        Binding("v", "view", "show", id="arena.view"),
-        Binding("up", "move(-1, 0)", "cursor up", id="arena.up", show=False),
-        Binding("down", "move(1, 0)", "cursor down", id="arena.down", show=False),
-        Binding("left", "move(0, -1)", "cursor left", id="arena.left", show=False),
-        Binding("right", "move(0, 1)", "cursor right", id="arena.right", show=False),
+        bind("y", "layer", "show another layer of the world", "layer", id="arena.layer"),
+        bind("g", "greedy", "walk the greedy path of every learner", "greedy run", id="arena.greedy"),
+        bind("v", "view", "show values, Q, visits or the policy in the cells", "show", id="arena.view"),
+        bind("up", "move(-1, 0)", "cursor up", id="arena.up", heading=MOVING),
+        bind("down", "move(1, 0)", "cursor down", id="arena.down", heading=MOVING),
+        bind("left", "move(0, -1)", "cursor left", id="arena.left", heading=MOVING),
+        bind("right", "move(0, 1)", "cursor right", id="arena.right", heading=MOVING),
     )
     DEFAULT_CSS = "WorldsPanel { layout: horizontal; height: 8; width: 1fr; padding: 0 1; }"
 
@@ -79,7 +79,7 @@ class WorldsPanel(Panel):
         return self.query_one(f"#world{self.arena.shown.index(self.arena.side)}", WorldView)
 
     def begin_anew(self) -> None:
-        """Forget what belonged to other learners or another run."""
+        """Forget the state of other learners or another run."""
         self.chosen_layer, self.walked = None, {}
 
     def lay_out(self, plan: PanePlan, sides: int) -> int:
@@ -128,18 +128,18 @@ class WorldsPanel(Panel):
             here = side == arena.side and arena.sides > 1
             turned = arena.turning if side == arena.side else None
             curves = arena.curves[side] if side < len(arena.curves) else None
-            said = side_head(arena.facts, side, curves, turned, here, arena.planned.head, cells, arena.ascii)
-            self.query_one(f"#head{place}", Words).say(said, layout=False)
+            head = side_head(arena.facts, side, curves, turned, here, arena.planned.head, cells, arena.ascii)
+            self.query_one(f"#head{place}", Words).say(head, layout=False)
 
     def where(self) -> str:
-        """Return what the cells show, unless it is the values, and the chosen layer."""
-        found = NAMES[self.showing] if self.showing != "values" else ""
+        """Return the content of the cells, unless it is the values, and the chosen layer."""
+        words = NAMES[self.showing] if self.showing != "values" else ""
         layer = self.layer_seen()
         if layer and (self.chosen_layer is not None or not self.arena.session.running):
-            found = f"{found}  {layer}".strip()
+            words = f"{words}  {layer}".strip()
         planned = self.arena.planned
         cramped = planned is not None and not planned.cell.quad and self.showing == "actions"
-        return f"{found}: no room, values" if cramped else found
+        return f"{words}: no room, values" if cramped else words
 
     def layer_seen(self) -> str:
         """Return the name of the layer shown on the chosen side; "" in a world with a single layer."""
@@ -149,7 +149,7 @@ class WorldsPanel(Panel):
     # Keys.
 
     def action_view(self) -> None:
-        """Cycle what cells show: values, Q in four directions, visits, the policy."""
+        """Cycle the content of the cells: values, Q in four directions, visits, the policy."""
         tensors = self.arena.frame.tensors if self.arena.frame is not None else {}
         needs = {"actions": "q", "visits": "visits", "policy": "policy"}
         known = [show for show in SHOWS if show not in needs or f"{self.arena.side}/{needs[show]}" in tensors]
@@ -164,20 +164,18 @@ class WorldsPanel(Panel):
             self.arena.show_all()
 
     def action_move(self, down: int, right: int) -> None:
-        """Move the cursor by a cell; it starts at the learner."""
+        """Move the cursor by a cell, the first time from the learner."""
         arena = self.arena
         if arena.world is None:
             return
         layout = arena.world.layout
-        row, column = self.place_asked()
-        if arena.cursor is not None:
-            row, column = arena.cursor[0] + down, arena.cursor[1] + right
-        arena.cursor = (max(0, min(row, layout.height - 1)), max(0, min(column, layout.width - 1)))
+        row, column = arena.cursor or self.place_asked()
+        arena.cursor = max(0, min(row + down, layout.height - 1)), max(0, min(column + right, layout.width - 1))
         self.show()
         arena.show_header()
 
     @on(WorldView.Pointed)
-    def pointed(self, event: WorldView.Pointed) -> None:
+    def follow_pointer(self, event: WorldView.Pointed) -> None:
         event.stop()
         arena = self.arena
         arena.side = arena.shown[min(len(arena.shown) - 1, int((event.view.id or "world0")[-1]))]
@@ -236,12 +234,12 @@ class WorldsPanel(Panel):
         if all(self.walk_at > len(path) for path, _, _ in self.walks):
             if self.walk_timer is not None:
                 self.walk_timer.stop()
-            said = []
+            sentences = []
             for side, (path, value, fate) in enumerate(self.walks):
-                title = told_of(self.arena.facts, side).get("title", "")
+                title = describe_side(self.arena.facts, side).get("title", "")
                 earned = f"greedy return {compact(value)} in {len(path) - 1} steps"
-                said.append(f"{title}: {f'the greedy walk {fate}' if fate else earned}")
-            self.tell("   ".join(said))
+                sentences.append(f"{title}: {f'the greedy walk {fate}' if fate else earned}")
+            self.tell("   ".join(sentences))
             self.walks = []
         self.arena.show_all()
 

@@ -8,20 +8,23 @@ weight changes the model itself while it is active.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from operator import truediv
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from txlab.drawing.formatting import count
-from txlab.engine.explain import Explanation, Operand, Step
+from txlab.drawing.formatting import count, share
+from txlab.drawing.run_names import fit_handle
+from txlab.engine.explain import Explaining, Explanation
 from txlab.errors import LabError
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory
 from txlab.runs.folder import is_run
 from txlab.tui.screens.attention.source import (
     LEADS,
+    LONGEST_NAME,
     THUMB,
     AttentionSite,
     Candidate,
@@ -48,14 +51,14 @@ MOVED = 4  # further ones, because their probability moved
 
 @dataclass(frozen=True)
 class Task:
-    """Which model reads which text, with which edits.
+    """A model, its text, and the edits.
 
-    model    a name as runs/models.open_model takes it; of a task that has been carried out, the folder
-    at       the selected step: the newest checkpoint at or before it is opened; None = the newest of all. Of a task
-             that has been carried out, the checkpoint's
+    model    a name as in runs/models.open_model; in a finished task, the folder
+    at       the selected step: the newest checkpoint at or before it is opened; None = the newest of all. In a finished
+             task, the checkpoint's
     source, target   the text; None = the model's own example; of a model that reads pairs, target is the second text
     edits    interventions in the order in which they were made; `second` is the text that patches come from
-    written  ids that the model wrote: behind the text or target, or in place of its masks, from left to right
+    written  ids that the model wrote: after the text or target, or for its masks, from left to right
     carried  the text was another model's: if this one cannot read it, it reads its own example
     translate   the target is to be written by the model
     """
@@ -86,15 +89,15 @@ class LiveAttention:
     second: Text | None
     remarks: tuple[str, ...]
     circuits: dict[tuple[Any, ...], Any]  # of the checkpoint, independent of the text; see tables.py
-    asked: Task  # what was asked for; `task` is what was carried out
-    note: str = ""  # why it is not the text that was asked for
+    asked: Task  # the requested task; `task` is the one carried out
+    note: str = ""  # why it is not the requested text
     small: dict[str, np.ndarray] = field(default_factory=dict)
     scores: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)
     rolled_out: dict[str, Tensor] = field(default_factory=dict)
     stored: bool = False
 
     def __post_init__(self) -> None:
-        """Make the labels once, here: the event loop asks for them at every move of the cursor."""
+        """Make the labels once, here: the event loop needs them at every move of the cursor."""
         opened, text = self.opened, self.text
         source, target = tuple(opened.labels(text.ids)), tuple(opened.target_labels(text.target))
         self.sites = {
@@ -107,44 +110,46 @@ class LiveAttention:
             )
             for name, site in self.cache.sites.items()
         }
-        said = opened.tokenizer.decode([token for token in text.ids if token not in opened.special.names])
+        decoded = opened.tokenizer.decode([token for token in text.ids if token not in opened.special.names])
         wrote_behind = bool(self.task.written) and not text.target
-        texts = [self.task.source if self.task.source is not None and not wrote_behind else said]
+        texts = [self.task.source if self.task.source is not None and not wrote_behind else decoded]
         if text.target:
             texts.append(opened.decode(text.target))
         elif opened.reads_pairs and self.task.target:
             texts.append(self.task.target)
         self.texts = tuple(texts)
         self.edits = self.task.edits
+        self.name = self.named()
 
-    @property
-    def name(self) -> str:
-        name = self.opened.name
+    def named(self) -> str:
+        """What the model is called: the run's name and the checkpoint, or the folder."""
+        from txlab.runs.directory import info_of
+        from txlab.runs.summary import handle_in
+
+        name, origin = self.opened.name, self.opened.origin
         if self.opened.steps:
-            from txlab.runs.summary import scenario_name
-
-            name = scenario_name(self.opened.origin, "")
+            name = fit_handle(handle_in(origin, info_of(RunDirectory(origin))), LONGEST_NAME)
         name = name if self.opened.step is None else f"{name} checkpoint {count(self.opened.step)}"
         return f"{name}, its own text" if self.note else name
 
     def pattern(self, view: View, site: str, layer: int, head: int, rows: Span, columns: Span) -> np.ndarray:
         window = slice(*rows), slice(*columns)
         if view == "pattern":
-            found = self.cache.pattern(site, layer, head, *window)
+            values = self.cache.pattern(site, layer, head, *window)
         elif view == "average":
-            found = self.cache.average(site, layer, *window)
+            values = self.cache.average(site, layer, *window)
         else:
             from txlab.engine.interpret.activation_cache import rollout
 
-            if site not in self.rolled_out:  # cached, since every move of the cursor asks again
+            if site not in self.rolled_out:  # cached, since it is needed at every move of the cursor
                 self.rolled_out = {site: rollout(self.cache, site)}
-            found = self.rolled_out[site][window]
-        return found.float().cpu().numpy()
+            values = self.rolled_out[site][window]
+        return values.float().cpu().numpy()
 
     # All heads, layer by layer.
 
     def thumbnails(self, site: str) -> np.ndarray:
-        """Return as many layers as are known; the others are blank until `form_layer` has computed them."""
+        """Return the known layers; the others are blank until `form_layer` has computed them."""
         if site not in self.small:
             here = self.sites[site]
             tall, wide = (min(len(tokens), THUMB) for tokens in (here.rows, here.columns))
@@ -161,8 +166,8 @@ class LiveAttention:
         self.small[site], self.scores[site] = small, scores
 
     def begin_like(self, other: LiveAttention) -> None:
-        """Show the heads as the same model had them until this pass's are known, so that the picture does not flash."""
-        if other.opened.origin != self.opened.origin:  # whose heads would stand beside this model's name
+        """Show the same model's previous heads until this pass's are known, so that the picture does not flash."""
+        if other.opened.origin != self.opened.origin:  # its heads would appear under this model's name
             return
         for site in self.sites:
             if site in other.small and other.small[site].shape == self.thumbnails(site).shape:
@@ -177,7 +182,7 @@ class LiveAttention:
         return last if site == "encoder" else max(0, min(row, last))
 
     def effect(self, position: int) -> Effect:
-        """Return what the edits change at a position."""
+        """Return the effect of the edits at a position."""
         from txlab.engine.interpret.effects import compare
 
         return compare(self.plain, self.cache, position)
@@ -185,7 +190,7 @@ class LiveAttention:
     def next_tokens(self, site: str, row: int) -> NextTokens:
         position = self.position(site, row)
         lead = LEADS["place" if self.opened.kind == "bert" else "next"]
-        tokens = self.ranked(position)
+        tokens = self.rank_tokens(position)
         labels, after = self.opened.target_labels(tokens), self.after(position)
         now = self.cache.probabilities(position)[tokens].tolist()
         if not self.edits:
@@ -193,11 +198,11 @@ class LiveAttention:
         before = self.plain.probabilities(position)[tokens].tolist()
         return NextTokens(after, tuple(map(Candidate, labels, now, before)), self.effect(position).kl, lead)
 
-    def ranked(self, position: int) -> list[int]:
-        """Return the tokens to list at a position: the likeliest and, with edits, those that moved most."""
+    def rank_tokens(self, position: int) -> list[int]:
+        """Return the tokens to list at a position: the likeliest and, with edits, those that changed most."""
         if not self.edits:
-            found: list[int] = self.cache.following(position, LIKELIEST)[0].tolist()
-            return found
+            tokens: list[int] = self.cache.following(position, LIKELIEST)[0].tolist()
+            return tokens
         effect = self.effect(position)
         before, after = effect.before, effect.after
         order = after.topk(min(LIKELIEST - 2, len(after))).indices.tolist()
@@ -223,23 +228,24 @@ class LiveAttention:
     def next_token(self, draws: np.random.Generator | None = None) -> int:
         """Return the likeliest token of the next position under the edits, or one drawn from its distribution.
 
-        LabError if it is the one that ends a text.
+        LabError if it is the end token of a text.
         """
         p = self.cache.probabilities(self.next_position()).double().cpu().numpy().copy()
         p[list(self.opened.never)] = 0.0
         chosen = int(p.argmax()) if draws is None else int(draws.choice(len(p), p=p / p.sum()))
         if chosen in self.opened.special.stops:
-            raise LabError(f"the text ends here: {self.token(chosen)} comes next, with {p[chosen]:.2f}")
+            raise LabError(f"the text ends here: {self.token(chosen)} comes next, with {share(float(p[chosen]))}")
         return chosen
 
     def writes(self) -> None:
-        """Raise LabError if the model does not say what comes after a text."""
+        """Raise LabError if the model does not predict the continuation of a text."""
         from txlab.engine.interpret.continuations import writes
 
         writes(self.opened.model)
 
     def continuations(self, path: tuple[int, ...], most: int) -> Continuations:
-        """Return what may follow the text and a path. LabError if the model does not write, or cannot read on."""
+        """Return the candidates after the text and a path. LabError if the model does not write, or has no context
+        left."""
         from txlab.engine.interpret.continuations import continuations
 
         with self.lock:
@@ -252,10 +258,10 @@ class LiveAttention:
     def explain_continuation(self, path: tuple[int, ...]) -> Explanation:
         """Explain the probability of the last token of a path after those before it."""
         from txlab.engine.interpret.activation_cache import run_with_cache
-        from txlab.engine.interpret.continuations import extended
+        from txlab.engine.interpret.continuations import extend_text
         from txlab.engine.interpret.why import why_next
 
-        text = extended(self.text, path[:-1])
+        text = extend_text(self.text, path[:-1])
         with self.lock:
             cache = run_with_cache(self.opened.model, text, self.interventions, self.second)
         position = len(text.predicting) - 1
@@ -274,21 +280,18 @@ class LiveAttention:
         heads = range(self.sites[site].heads)
         weights = [float(self.cache.row(site, layer, each, row)[column]) for each in heads]
         mean = float(np.mean(weights))
-        return Explanation(
-            question=f"why {mean:.3f} from {rows[row]!r} to {columns[column]!r} on average?",
-            equation="ᾱᵢⱼ = (1/H) Σₕ αᵢⱼ⁽ʰ⁾",
-            math="T1, T3",
-            source="the mean over the heads of a layer",
-            operands=[Operand("α", weights, f"one for each head of layer {layer + 1}")],
-            steps=[Step("ᾱ", f"{sum(weights):.4f} / {len(weights)}", mean)],
-            labels=[f"head {layer + 1}.{each + 1}" for each in heads],
-        )
+        question = f"why {mean:.3f} from {rows[row]!r} to {columns[column]!r} on average?"
+        average = Explaining(question, mean, [f"head {layer + 1}.{each + 1}" for each in heads])
+        average.equation("ᾱᵢⱼ = (1/H) Σₕ αᵢⱼ⁽ʰ⁾", "T1, T3", "the mean over the heads of a layer")
+        average.input("α", weights, f"one for each head of layer {layer + 1}")
+        average.compute("ᾱ", "{} / {}", truediv, sum(weights), len(weights))
+        return average.result()
 
     def explain_next(self, site: str, row: int, rank: int) -> Explanation:
         from txlab.engine.interpret.why import why_next
 
         position = self.position(site, row)
-        return why_next(self.cache, position, self.ranked(position)[rank], self.token, self.after(position))
+        return why_next(self.cache, position, self.rank_tokens(position)[rank], self.token, self.after(position))
 
 
 class Workbench:
@@ -318,13 +321,13 @@ class Workbench:
             if self.plain is None or self.plain.text != text:
                 self.plain = run_with_cache(opened.model, text)
             cache = run_with_cache(opened.model, text, given, second) if given else self.plain
-            said = tuple(remarks(opened.model, given))
+            remarks_here = tuple(remarks(opened.model, given))
         return LiveAttention(
-            task, opened, text, self.plain, cache, given, self.lock, second, said, self.circuits, asked, note
+            task, opened, text, self.plain, cache, given, self.lock, second, remarks_here, self.circuits, asked, note
         )
 
     def text_for(self, opened: OpenModel, task: Task) -> tuple[Task, Text, str]:
-        """Return the input of a task, the task as it is carried out, and why another model's text was not kept."""
+        """Return the input of a task, the resolved task, and why another model's text was not kept."""
         try:
             text = text_of(opened, task.source, task.target, task.written)
         except LabError as error:
@@ -333,11 +336,11 @@ class Workbench:
             own = replace(task, source=None, target=None, written=(), carried=False)
             return own, text_of(opened, None, None), str(error)
         if task.translate and opened.kind == "encoder-decoder":
-            task = replace(task, written=self.translated(opened, text))
+            task = replace(task, written=self.translate(opened, text))
             text = text_of(opened, task.source, task.target, task.written)
         return replace(task, carried=False, translate=False), text, ""
 
-    def translated(self, opened: OpenModel, text: Text) -> tuple[int, ...]:
+    def translate(self, opened: OpenModel, text: Text) -> tuple[int, ...]:
         """Return the greedy translation of a source, without the token that ends it."""
         from txlab.engine.transformer.encoder_decoder import EncoderDecoder
         from txlab.engine.transformer.generation import generate_target
@@ -351,8 +354,8 @@ class Workbench:
         return tuple(token for token in written if token not in stops)
 
     def open(self, task: Task) -> tuple[OpenModel, Task]:
-        """Return the model of a task, and the task with the folder and the step of what is open. A name ("latest") and
-        the newest checkpoint are looked up once, here: both may be others a moment later."""
+        """Return the model of a task, and the task with the opened folder and step. A name ("latest") and the newest
+        checkpoint are resolved once, here, since both may change at any moment."""
         from txlab.engine.interpret.sites import sites
         from txlab.runs.models import find_model, open_model
 
@@ -362,7 +365,7 @@ class Workbench:
                 step = checkpoint_at(place, task.at)
             if self.opened is None or self.opened_for != (str(place), step) or step is None:
                 opened = open_model(str(place), step=step)
-                sites(opened.model)  # LabError if it has none that can be taken apart
+                sites(opened.model)  # LabError if it has no attention to show
                 self.opened, self.plain = opened, None
                 self.opened_for = (str(place), opened.step)
                 self.lock, self.circuits = Lock(), {}
@@ -396,11 +399,11 @@ def example_text(opened: OpenModel) -> str:
 
 
 def text_of(opened: OpenModel, source: str | None, target: str | None, written: tuple[int, ...] = ()) -> Text:
-    """Return the model's input for the user's text, or for the model's own example, with what the model wrote.
+    """Return the model's input for the user's text, or for the model's own example, with the tokens it wrote.
 
     LabError if its tokenizer cannot encode it, or it is longer than the model's context.
     """
-    from txlab.engine.interpret.continuations import extended
+    from txlab.engine.interpret.continuations import extend_text
 
     if source is None:
         source, target = example_text(opened), opened.example_target
@@ -413,7 +416,7 @@ def text_of(opened: OpenModel, source: str | None, target: str | None, written: 
         filled = (next(waiting, token) if token == opened.special.mask else token for token in text.ids)
         text = replace(text, ids=tuple(filled))
     else:
-        text = extended(text, written)
+        text = extend_text(text, written)
     for what, ids in (("text", text.ids), ("target", text.target)):
         if opened.context is not None and len(ids) > opened.context:
             size = count(len(ids))

@@ -1,7 +1,7 @@
 """The likeliest continuations of the text as a tree: opened node by node, and taken as the text.
 
-Notable: a node is computed when it is opened, by the model under the edits in force, in a thread. Of several nodes that
-are opened at once the last one opens; the others are known, and open without the model the next time.
+Notable: a node is computed when it is opened, by the model under the edits in force, in a thread. If several nodes are
+opened in quick succession the last one opens; the others are computed, and open without the model the next time.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from txlab.engine.explain import Explanation
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.screens.attention.bench import LiveAttention
 from txlab.tui.screens.dialogs import Dialog, key_hints
-from txlab.tui.screens.words import Words
-from txlab.tui.theme import glyphs
+from txlab.tui.screens.plain_text import Words
+from txlab.tui.theme import Signs
 from txlab.tui.widgets.rows import Item, Line, Rows, StyleName
 from txlab.tui.widgets.terminal import is_ascii
 from txlab.tui.widgets.why import ask_why
 
-CHILDREN = 6  # listed at first, and so many more each time
-MOST = 60  # that are kept of a node
+CHILDREN = 6  # listed at first, and as many more each time
+MOST = 60  # kept per node
 MARGIN = 2  # cells before the tree, for the cursor
-FIGURES = 26  # cells of the columns behind the tree, the bar left out
+FIGURES = 26  # cells of the columns after the tree, without the bar
 LEAST_BAR = 4  # cells of a bar
-LEAST_ROOM, MOST_ROOM = 14, 40  # cells of the tree beside the figures
+LEAST_ROOM, MOST_ROOM = 14, 40  # cells of the tree next to the figures
 
 
 @dataclass
 class Node:
-    """A token at the end of a path; the root has no token. `path` are the ids from the root, `total` their Σ ln p.
+    """A token at the end of a path; the root has none. `path` are the ids from the root, `total` their Σ ln p.
 
     children   None = not computed yet
     shown      how many of them are listed while it is open
-    others, rest   the tokens that are not among the children: how many, and their probability
+    others, rest   the number of tokens that are not among the children, and their probability
     """
 
     path: tuple[int, ...] = ()
@@ -68,14 +68,14 @@ class Node:
 
     @property
     def hidden(self) -> tuple[int, float]:
-        """How many tokens are not listed, and their probability together."""
+        """The number of unlisted tokens, and their total probability."""
         further = (self.children or [])[self.shown :]
         return self.others + len(further), self.rest + sum(exp(each.logp) for each in further)
 
 
 @dataclass(frozen=True)
 class TreeRow:
-    """A line: a node, or (`of` what) the tokens that are not listed; `guides`: whether a sibling follows, by level."""
+    """A line: a node, or the unlisted tokens (`of` a node); `guides`: whether a sibling follows, by level."""
 
     node: Node
     guides: Guides
@@ -100,22 +100,22 @@ def tree_rows(node: Node) -> Iterator[TreeRow]:
 
 
 def along(node: Node, path: tuple[int, ...]) -> list[Node]:
-    """Return the nodes of a path from a node, which is left out."""
-    found = []
+    """Return the nodes of a path from a node, exclusive."""
+    nodes = []
     for token in path:
         node = next(child for child in node.children or [] if child.path[-1] == token)
-        found.append(node)
-    return found
+        nodes.append(node)
+    return nodes
 
 
-def opened(live: LiveAttention, node: Node) -> None:
-    """Compute the children of a node; called in a thread. LabError if the model cannot read on."""
-    found = live.continuations(node.path, MOST)
-    labels, stops = live.opened.target_labels(found.tokens), live.opened.special.stops
-    node.others, node.rest = found.others, found.rest
+def compute_children(live: LiveAttention, node: Node) -> None:
+    """Compute the children of a node; called in a thread. LabError if the model has no context left."""
+    continuations = live.continuations(node.path, MOST)
+    labels, stops = live.opened.target_labels(continuations.tokens), live.opened.special.stops
+    node.others, node.rest = continuations.others, continuations.rest
     node.children = [
         Node((*node.path, token), name, logp, node.total + logp, token in stops)
-        for token, name, logp in zip(found.tokens, labels, found.logp, strict=True)
+        for token, name, logp in zip(continuations.tokens, labels, continuations.logp, strict=True)
     ]
 
 
@@ -123,7 +123,7 @@ class ContinuationTree(Dialog[tuple[int, ...]]):
     """Answers with the ids of the path that is taken, or None."""
 
     CSS_PATH = ["../dialogs.tcss", "continuations.tcss"]
-    VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = None  # the app's: the tree takes all the room there is
+    VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = None  # the app's: the tree fills the terminal
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right,l", "open", "open", id="tree.open"),
         Binding("left,h", "close", "close", id="tree.close"),
@@ -137,7 +137,7 @@ class ContinuationTree(Dialog[tuple[int, ...]]):
         self.live, self.start = live, Node()
         self.by_key: dict[str, TreeRow] = {}  # the lines that are listed
         self.rows = Rows(self.draw_row, "the model reads the text…", id="tree")
-        self.opening = LatestTask(self, "continuations", self.failed)
+        self.opening = LatestTask(self, "continuations", self.show_failure)
         self.wrong = ""
 
     def compose(self) -> ComposeResult:
@@ -167,15 +167,15 @@ class ContinuationTree(Dialog[tuple[int, ...]]):
         return self.row.node.path if self.row is not None else ()
 
     def open(self, node: Node) -> None:
-        """List what may follow a node, after the model has read it if it has not yet."""
+        """List the candidates after a node, once the model has read it."""
         self.wrong = ""
         if node.children is None:
-            self.opening.want(lambda _: opened(self.live, node), lambda _: self.open(node), holds_keys=True)
+            self.opening.want(lambda _: compute_children(self.live, node), lambda _: self.open(node), holds_keys=True)
         else:
             node.is_open = True
             self.fill()
 
-    def failed(self, sentence: str) -> None:
+    def show_failure(self, sentence: str) -> None:
         self.wrong = sentence
         self.rows.empty = ""
         self.rows.redraw()
@@ -187,7 +187,7 @@ class ContinuationTree(Dialog[tuple[int, ...]]):
         self.say()
 
     def say(self) -> None:
-        """Show the text with the path at its end, and what the path's probability is."""
+        """Show the text with the path at its end, and the path's probability."""
         if not self.is_attached:
             return
         text, row = self.live.texts[-1], self.row
@@ -196,20 +196,20 @@ class ContinuationTree(Dialog[tuple[int, ...]]):
         path = tail(written, cells - 4, is_ascii(self)) if row is not None else ""
         before = tail(visible(text, is_ascii(self)), cells - width(path), is_ascii(self))
         self.query_one("#path", Words).say(Content.styled(before, "$quiet") + Content.styled(path, "bold $accent"))
-        said = ""
+        words = ""
         if row is not None and row.more:
             hidden, rest = row.node.hidden
-            said = f"{count(hidden)} further tokens, {number(rest)} together; → lists the likeliest of them"
+            words = f"{count(hidden)} further tokens, {number(rest)} together; → lists the likeliest of them"
         elif row is not None:
             node, tokens = row.node, "1 token" if len(row.node.path) == 1 else f"{len(row.node.path)} tokens"
-            said = f"{tokens}: p {number(exp(node.total))}, ln p {number(node.total)} nats"
-            said += "; the text ends here" if node.ends else ""
-        verdict = Content.styled(visible(self.wrong), "$error") if self.wrong else Content.styled(said, "$quiet")
+            words = f"{tokens}: p {number(exp(node.total))}, ln p {number(node.total)} nats"
+            words += "; the text ends here" if node.ends else ""
+        verdict = Content.styled(visible(self.wrong), "$error") if self.wrong else Content.styled(words, "$quiet")
         self.query_one("#verdict", Words).say(verdict)
 
     def draw_row(self, item: Item, cells: int, chosen: bool) -> list[Line]:
         """`▸ ├ + ess    .62 ███████▌      .57   −0.562`: p after its parent, p and ln p of the path."""
-        ascii, signs = is_ascii(self), glyphs(is_ascii(self))
+        ascii = is_ascii(self)
         spare = cells - MARGIN - FIGURES - LEAST_ROOM - LEAST_BAR
         room = LEAST_ROOM + min(spare // 2, MOST_ROOM - LEAST_ROOM) if spare >= 0 else max(8, cells - MARGIN - 5)
         bars = cells - MARGIN - FIGURES - room if spare >= 0 else 0
@@ -226,9 +226,9 @@ class ContinuationTree(Dialog[tuple[int, ...]]):
         main: StyleName = "quiet" if row.more else "plain"
         return [
             [
-                (f"{signs.cursor if chosen else ' '} ", "accent"),
+                (f"{Signs.cursor if chosen else ' '} ", "accent"),
                 (before, "quiet"),
-                (fit(name, room - width(before), ellipsis=signs.ellipsis), "accent" if chosen else main),
+                (fit(name, room - width(before)), "accent" if chosen else main),
                 *zip(figures(share(p), bar(p, bars, ascii), *path, bars), ("plain", "quiet", main, main), strict=False),
             ]
         ]
@@ -243,7 +243,7 @@ class ContinuationTree(Dialog[tuple[int, ...]]):
         self.action_open()
 
     def action_open(self) -> None:
-        """List what may follow; on a node that is open, go to the first of it; on the others, list more of them."""
+        """List the candidates; on an open node, go to the first; on the line of unlisted tokens, list more."""
         row = self.row
         if row is None:
             return
@@ -255,16 +255,16 @@ class ContinuationTree(Dialog[tuple[int, ...]]):
                 self.fill()
                 self.rows.select(first)
             else:
-                self.failed(f"The {MOST} likeliest are listed.")
+                self.show_failure(f"The {MOST} likeliest are listed.")
         elif row.node.ends:
-            self.failed("The text ends here: nothing follows.")
+            self.show_failure("The text ends here: nothing follows.")
         elif row.node.is_open:
             self.rows.action_move(1)
         else:
             self.open(row.node)
 
     def action_close(self) -> None:
-        """Close a node; on one that is closed, go to the one that it follows."""
+        """Close a node; on a closed node, go to its parent."""
         row = self.row
         if row is None:
             return
@@ -276,17 +276,17 @@ class ContinuationTree(Dialog[tuple[int, ...]]):
             self.rows.select(" ".join(map(str, path)))
 
     def action_take(self) -> None:
-        """Write the path behind the text."""
+        """Write the path after the text."""
         row = self.row
         if row is None or row.more:
             self.action_open()
         elif row.node.ends:
-            self.failed("The text ends here: this token is not written.")
+            self.show_failure("The text ends here: this token is not written.")
         else:
             self.dismiss(row.node.path)
 
     def action_why(self) -> None:
-        """Explain the probability of the token after its parent, and that of the path."""
+        """Explain the probability of the token after its parent, and of the path."""
         row = self.row
         if row is not None and not row.more:
             nodes = along(self.start, row.node.path)
@@ -308,9 +308,9 @@ def explain(live: LiveAttention, nodes: list[Node]) -> list[Explanation]:
 
 
 def figures(p: str, drawn: str, path: str, total: str, bars: int) -> list[str]:
-    """Return the columns behind the tree: p and, where there is room for bars, the bar, p and ln p of the path."""
-    found = [fit(p, 5, "right")]
-    return [*found, " " + fit(drawn, bars), fit(path, 10, "right"), fit(total, 10, "right")] if bars else found
+    """Return the columns after the tree: p and, if bars fit, the bar, p and ln p of the path."""
+    columns = [fit(p, 5, "right")]
+    return [*columns, " " + fit(drawn, bars), fit(path, 10, "right"), fit(total, 10, "right")] if bars else columns
 
 
 def tail(text: str, cells: int, ascii: bool = False) -> str:

@@ -17,10 +17,12 @@ from textual.widgets import Input
 
 from txlab.drawing.text import visible
 from txlab.errors import LabError, nearest
+from txlab.runs.directory import RunDirectory, info_of
 from txlab.runs.folder import list_runs
+from txlab.runs.label import format_changes, read_label
 from txlab.tui.screens.attention.source import Edit
 from txlab.tui.screens.dialogs import Choose, Dialog, key_hints
-from txlab.tui.screens.words import Words
+from txlab.tui.screens.plain_text import Words
 from txlab.tui.widgets.terminal import is_ascii
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ MOST = 200  # runs to offer
 
 
 def open_dialog(recorded: bool) -> Choose:
-    """Ask for a model by name; answers RECORDING, a listed name, or whatever was typed if it matches none."""
+    """Ask for a model by name; answers RECORDING, a listed name, or the typed text if it matches none."""
     first = [(RECORDING, "back to the frames of this run", False)] if recorded else []
     title = "Open a model: a run, RUN@STEP, or a folder with config.json and *.safetensors"
     return Choose(title, first, free=True)
@@ -39,22 +41,32 @@ def open_dialog(recorded: bool) -> Choose:
 
 def offer_models(dialog: Choose, root: Path) -> None:
     """Add the models found here to the dialog; called in a thread."""
-    found = models_here(root)
-    dialog.app.call_later(dialog.offer, [(name, about, False) for name, about in found])
+    models = models_here(root)
+    dialog.app.call_later(dialog.offer, [(name, about, False) for name, about in models])
 
 
 def models_here(root: Path) -> list[tuple[str, str]]:
     """Return (name, description): runs with a checkpoint, newest first, and folders with weights under models/."""
-    found: list[tuple[str, str]] = []
+    models: list[tuple[str, str]] = []
     for path in list_runs(root)[:MOST]:
         steps = sorted(int(each.name) for each in (path / "checkpoints").glob("[0-9]*") if each.name.isdecimal())
         if steps:
-            found.append((path.name, f"run, {len(steps)} checkpoint{'s' * (len(steps) > 1)}, newest at {steps[-1]}"))
+            about = f"run, {len(steps)} checkpoint{'s' * (len(steps) > 1)}, newest at {steps[-1]}"
+            models.append((path.name, "   ".join(part for part in (describe_run(path), about) if part)))
     folders: dict[Path, str] = {}
     for folder in (Path("models"), root.parent / "models"):
         for config in sorted(folder.glob("*/config.json")):
             folders.setdefault(config.resolve(), str(config.parent))
-    return found + [(name, "folder with weights") for name in folders.values()]
+    return models + [(name, "folder with weights") for name in folders.values()]
+
+
+def describe_run(path: Path) -> str:
+    """Return the label of a run and its changed settings; "" if neither is known."""
+    try:
+        words = [read_label(path).name, format_changes(info_of(RunDirectory(path)).changes)]
+    except LabError:
+        return ""
+    return "  ".join(word for word in words if word)
 
 
 class EditWeightScreen(Dialog[Edit]):
@@ -83,7 +95,7 @@ class EditWeightScreen(Dialog[Edit]):
         self.judge()
 
     def edit(self) -> tuple[Edit, str]:
-        """Return the edit so far and its effect, as in `0.12 → 2.5`. LabError says what is wrong."""
+        """Return the edit so far and its effect, as in `0.12 → 2.5`. LabError if it is invalid."""
         name, index, value = (self.query_one(f"#{each}", Input).value.strip() for each in ("name", "index", "value"))
         if name not in self.parameters:
             raise LabError(f"no parameter is called {name!r}{nearest(name, self.parameters)}" if name else "which one?")
@@ -105,10 +117,10 @@ class EditWeightScreen(Dialog[Edit]):
 
     def judge(self) -> Edit | None:
         try:
-            edit, said = self.edit()
+            edit, words = self.edit()
         except LabError as error:
-            edit, said = None, str(error)
-        shown = visible(said, is_ascii(self))
+            edit, words = None, str(error)
+        shown = visible(words, is_ascii(self))
         self.query_one("#verdict", Words).say(Content.styled(shown, "$quiet"))
         return edit
 

@@ -1,8 +1,8 @@
-"""The guessing game: a person types a text that neither has seen, a character at a time, beside the model.
+"""The guessing game: the user guesses a text unknown to both, character by character, against the model.
 
-Notable: what is typed is a guess at once, so letters are no keys here, and a new line is guessed with enter. The text
-is read by the model as a whole before the game, under those edits that do not name positions: these belong to the
-text on the screen behind.
+Notable: every typed character is a guess, so letters are not keys here, and a new line is guessed with enter. The model
+reads the whole text before the game, without the edits that name positions, which belong to the text on the screen
+behind.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from txlab.errors import LabError
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.screens.attention.bench import LiveAttention
 from txlab.tui.screens.dialogs import Dialog, key_hints
-from txlab.tui.screens.words import Words
+from txlab.tui.screens.plain_text import Words
 from txlab.tui.widgets.bars import Bars
 from txlab.tui.widgets.page import Page
 from txlab.tui.widgets.terminal import is_ascii
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MOST_TOKENS = 400  # of a passage
-MOST_GIVEN = 64  # tokens that are shown at the beginning; at most a third of the passage
+MOST_GIVEN = 64  # tokens shown at the beginning; at most a third of the passage
 OF_POSITIONS = ("edge", "patch")  # kinds of edits that name positions of a text
 
 
 @dataclass
 class Passage:
-    """A text that is guessed, and what the model says at each position.
+    """A text to guess, and the model's prediction at each position.
 
-    given    its beginning, which is shown; the stretches of the game follow it
+    given    its beginning, which is shown; the parts to guess follow it
     ids      its tokens
     logp     (T, V), ln p of the token after each position, float64
     """
@@ -55,9 +55,9 @@ class Passage:
     logp: Tensor
     game: GuessingGame
 
-    def expected(self, stretch: Stretch, most: int) -> tuple[list[tuple[str, float]], int, int]:
-        """Return what the model expected where a stretch began, at most so many (token, p), the likeliest first and the
-        true one among them; which of them is the true one; and its rank, 1 = the likeliest."""
+    def predictions_at(self, stretch: Stretch, most: int) -> tuple[list[tuple[str, float]], int, int]:
+        """Return the model's prediction at the beginning of a part, a limited number of (token, p), likeliest first and
+        including the true one; the index of the true one; and its rank, 1 = the likeliest."""
         row, true = self.logp[stretch.first - 1], self.ids[stretch.first]
         rank = int((row > row[true]).sum()) + 1
         shown = row.topk(min(most, len(row))).indices.tolist()
@@ -81,18 +81,18 @@ def find_passage(live: LiveAttention, which: int) -> Passage:
     """
     from txlab.engine.interpret.interventions import from_json, intervening
     from txlab.engine.interpret.sites import Text, run
-    from txlab.engine.tokenizers.tokenizer import parts
+    from txlab.engine.tokenizers.tokenizer import first_digit, parts
     from txlab.runs.models import held_out_text
 
     opened = live.opened
     whole, what = held_out_text(opened)
     most = min(MOST_TOKENS, opened.context or MOST_TOKENS) + 1  # the last one is not read, only guessed
     ids = opened.ids(beginning_with_a_line(whole, 4 * most, np.random.default_rng(which)))[:most]
-    pieces = list(parts(ids, opened.tokenizer.token_bytes, getattr(opened.tokenizer, "digits", None)))
+    pieces = list(parts(ids, opened.tokenizer.token_bytes, first_digit(opened.tokenizer)))
     pieces = [b"" if token in opened.special.names else piece for token, piece in zip(ids, pieces, strict=True)]
-    found = stretches(b"".join(pieces).decode(errors="ignore"), [len(piece) for piece in pieces])
+    passages = stretches(b"".join(pieces).decode(errors="ignore"), [len(piece) for piece in pieces])
     given = max(1, min(MOST_GIVEN, len(ids) // 3))
-    ahead = [one for one in found if one.first >= given]
+    ahead = [one for one in passages if one.first >= given]
     if not ahead:
         raise LabError(f"{what} is too short to guess it")
     edits = tuple(from_json(edit) for edit in live.edits if edit["kind"] not in OF_POSITIONS)
@@ -100,8 +100,8 @@ def find_passage(live: LiveAttention, which: int) -> Passage:
     with live.lock, intervening(opened.model, read, edits) as hooks:
         logp = run(opened.model, read, hooks).double().log_softmax(-1).cpu()
     bits = [-sum(float(logp[at - 1, ids[at]]) for at in range(one.first, one.end)) / log(2) for one in ahead]
-    said = "".join(one.text for one in found[: len(found) - len(ahead)])
-    return Passage(live, what, said, ids, logp, GuessingGame(ahead, bits))
+    given_text = "".join(one.text for one in passages[: len(passages) - len(ahead)])
+    return Passage(live, what, given_text, ids, logp, GuessingGame(ahead, bits))
 
 
 def beginning_with_a_line(text: str, length: int, random: np.random.Generator) -> str:
@@ -135,7 +135,7 @@ class GuessingDialog(Dialog[str]):
         super().__init__()
         self.live, self.which = live, which
         self.passage: Passage | None = None
-        self.finding = LatestTask(self, "passage", self.failed)
+        self.finding = LatestTask(self, "passage", self.show_failure)
         self.wrong = ""
         self.result: str | None = None
         self.said, self.bars = Page(id="said"), Bars(id="expected")
@@ -166,20 +166,20 @@ class GuessingDialog(Dialog[str]):
         self.passage, self.wrong = None, ""
         self.say()
         which = self.which
-        self.finding.want(lambda _: find_passage(self.live, which), self.begun, holds_keys=True)
+        self.finding.want(lambda _: find_passage(self.live, which), self.begin_game, holds_keys=True)
 
     def on_resize(self) -> None:
         self.call_after_refresh(self.say)
 
-    def begun(self, passage: Passage) -> None:
+    def begin_game(self, passage: Passage) -> None:
         self.passage = passage
         self.say()
 
-    def failed(self, sentence: str) -> None:
+    def show_failure(self, sentence: str) -> None:
         self.wrong = sentence
         self.say()
 
-    # What is shown.
+    # Drawing.
 
     def say(self) -> None:
         if not self.is_attached:
@@ -189,7 +189,7 @@ class GuessingDialog(Dialog[str]):
             self.said.say(Content.styled(visible(self.wrong, ascii), "$error") if self.wrong else "the model reads…")
             return
         game = passage.game
-        what = visible(f"{self.live.name} beside you, {passage.what}", ascii)
+        what = visible(f"{self.live.name} against you, {passage.what}", ascii)
         what = fit(what, max(1, self.bars.size.width), ellipsis="~" if ascii else "…")
         self.query_one("#what", Words).say(Content.styled(what, "$quiet"))
         cursor = "" if game.over else "_" if ascii else "█"
@@ -198,12 +198,12 @@ class GuessingDialog(Dialog[str]):
             Content.assemble(Content.styled(given, "$quiet"), guessed, Content.styled(cursor, "$accent")), home=True
         )
         self.said.scroll_lines(1_000_000)
-        self.query_one("#tried", Words).say(self.tried(game, ascii))
+        self.query_one("#tried", Words).say(self.wrong_guesses(game, ascii))
         self.query_one("#score", Words).say(self.score(game, ascii))
         self.say_expected(passage, ascii)
 
-    def tried(self, game: GuessingGame, ascii: bool) -> Content:
-        """What the present character is not, or that the passage is over."""
+    def wrong_guesses(self, game: GuessingGame, ascii: bool) -> Content:
+        """The wrong guesses of the present character, or that the passage is over."""
         if game.over:
             return Content.styled("The passage is over; enter begins another one.", "bold $accent")
         if not game.tried:
@@ -218,7 +218,7 @@ class GuessingDialog(Dialog[str]):
             return Content.styled("bits for each byte: you and the model, on the same bytes\n", "$quiet")
         text, mine, its = game.last
         ranks = [game.ranks.count(one) for one in (*range(1, GUESSES + 1), 0)]
-        found = ", ".join(f"{many} at guess {at}" for at, many in enumerate(ranks[:-1], 1) if many)
+        counts = ", ".join(f"{many} at guess {at}" for at, many in enumerate(ranks[:-1], 1) if many)
         lines = [
             (f"last: {label(text, ascii)}", mine, its, "bits"),
             (f"{count(game.size)} byte{'s' * (game.size > 1)}", game.person, game.model, "bits/byte"),
@@ -234,24 +234,24 @@ class GuessingDialog(Dialog[str]):
                 Content.styled(f"   {unit}\n", "$quiet"),
             ]
         missed = f"{ranks[-1]} not guessed" if ranks[-1] else ""
-        return Content.assemble(*parts, Content.styled(", ".join(filter(None, (found, missed))), "$quiet"))
+        return Content.assemble(*parts, Content.styled(", ".join(filter(None, (counts, missed))), "$quiet"))
 
     def say_expected(self, passage: Passage, ascii: bool) -> None:
-        """Show what the model expected where the last stretch began, which the person knows by now."""
+        """Show the model's prediction at the beginning of the last part, which the user knows by now."""
         game = passage.game
         if not game.done:
-            self.bars.set_bars("what the model expected comes here afterwards", [])
+            self.bars.set_bars("the model's predictions appear here afterwards", [])
             return
         stretch = game.ahead[game.done - 1]
-        bars, true, rank = passage.expected(stretch, max(1, self.bars.size.height - 1))
+        bars, true, rank = passage.predictions_at(stretch, max(1, self.bars.size.height - 1))
         before = passage.live.token(passage.ids[stretch.first - 1])
         title = f"the model, after {label(before, ascii)}: {label(bars[true][0], ascii)} had rank {count(rank)}"
         self.bars.set_bars(title, bars, marked=true)
 
-    # What is typed.
+    # Typing.
 
     def on_key(self, event: events.Key) -> None:
-        """Take a character as a guess. All keys of a guess come this way, so that none overtakes another."""
+        """Take a character as a guess. All keys of a guess are handled here, so that none overtakes another."""
         sign = {"enter": "\n", "tab": "\t"}.get(event.key, event.character if event.is_printable else None)
         if sign is None:
             return
@@ -274,7 +274,7 @@ class GuessingDialog(Dialog[str]):
         self.say()
 
     def action_why(self) -> None:
-        """Explain the bits of the person, and of the model beside them."""
+        """Explain the bits of the user and of the model."""
         if self.passage is not None and self.passage.game.ranks:
             explanation = why_guessing(self.passage.game)
             ask_why(self.app, lambda: explanation)

@@ -1,9 +1,9 @@
 """The model behind the patterns: the text it reads, opening another model, its edits, and comparisons.
 
-Notable: a key only changes the *task* (which model reads what, with which edits); a thread carries it out, newest task
-first, and the screen changes when it is done. A task is one question with one answer, so it goes through a LatestTask
-and not through a Session, which would go on stepping. When the frames of a run are shown, the first such key opens the
-run's model at its newest checkpoint at or before the frame.
+Notable: a key only changes the *task* (the model, its text, and the edits); a thread carries it out, newest task first,
+and the screen changes when it is done. A task is one question with one answer, so it goes through a LatestTask and not
+through a Session, which would continue to step. When the frames of a run are shown, the first such key opens the run's
+model at its newest checkpoint at or before the frame.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from textual.binding import Binding
-
 from txlab.drawing.text import fit, formula
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory
+from txlab.tui.bindings import bind
 from txlab.tui.key_order import keys_wait
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
@@ -38,41 +37,84 @@ NO_MODEL = "no model is open: o opens one, or choose a run in the Lab (1)"
 class ModelViewer(AttentionViewer, Protocol):
     """What a ModelPanel requires of its screen."""
 
-    def recorded_task(self) -> Task | None:
+    def task_of_recording(self) -> Task | None:
         """Return the task of reading the recorded frame's text with the model of its run; None without a run."""
 
-    def begun(self, what: str) -> None:
-        """A task has been given to the model, in which the "text", the "model" or the "edits" are new."""
+    def show_task(self, what: str) -> None:
+        """The model has a new task, in which the "text", the "model" or the "edits" are new."""
 
     def model_read(self, same_text: bool) -> None:
-        """The model has read it; `same_text`: the text that it had read before, under other edits."""
+        """The model has read it; `same_text`: the same text as before, under other edits."""
 
     def checkpoints_changed(self) -> None:
-        """`ModelPanel.steps` are others: the run of the model goes on."""
+        """`ModelPanel.steps` has changed: the run of the model continues."""
 
     def model_left(self, sentence: str = "") -> None:
         """The model has been closed, or could not carry out its task, as the sentence says."""
 
 
 class ModelPanel(Panel):
-    """`wanted` is the task for the model (None: frames are shown), `live` the latest result; `steps` are the
-    checkpoints that its run has now, with the open one."""
+    """`wanted` is the task for the model (None: frames are shown), `live` the latest result; `steps` are the current
+    checkpoints of its run, including the open one."""
 
     KEYS: ClassVar = (
-        Binding("t", "text", "text", id="attention.text"),
-        Binding("x", "switch_head", "head off", id="attention.switch-head"),
-        Binding("m", "edge", "edge", id="attention.edge"),
-        Binding("c", "compare", "compare", id="attention.compare"),
-        Binding("0", "reset", "reset", id="attention.reset"),
-        Binding("escape", "leave", "recording", id="attention.leave-bench", key_display="esc"),
-        Binding("o", "open", "open", id="attention.open"),
-        Binding("b", "block", "block", id="attention.block"),
-        Binding("p", "patch", "patch", id="attention.patch"),
-        Binding("e", "weight", "weight", id="attention.weight"),
-        Binding("E", "errata", "errata", id="attention.errata"),
-        Binding("plus,equals_sign", "scale(1)", "scale head", id="attention.scale-up", key_display="+ -"),
-        Binding("minus", "scale(-1)", "scale head down", id="attention.scale-down", show=False),
-        Binding("delete,backspace", "remove", "take back", id="attention.remove", key_display="del"),
+        bind(
+            "t", "text", "type the text that the model reads", "text", id="attention.text", synonyms="prompt input type"
+        ),
+        bind(
+            "x",
+            "switch_head",
+            "switch this head off, or back on",
+            "head off",
+            id="attention.switch-head",
+            synonyms="ablate knock out remove",
+        ),
+        bind("m", "edge", "cut this edge in this head, or allow it", "edge", id="attention.edge", synonyms="mask"),
+        bind("c", "compare", "compare with another text or another step", "compare", id="attention.compare"),
+        bind("0", "reset", "undo all edits", "reset", id="attention.reset"),
+        bind(
+            "escape",
+            "leave",
+            "close the comparison, then go back to the recording",
+            "recording",
+            id="attention.leave-bench",
+        ),
+        bind("o", "open", "open another run or model", "open", id="attention.open"),
+        bind("b", "block", "switch off the attention or the MLP of this layer", "block", id="attention.block"),
+        bind(
+            "p",
+            "patch",
+            "patch in an activation from a second text",
+            "patch",
+            id="attention.patch",
+            synonyms="causal tracing",
+        ),
+        bind("e", "weight", "change a weight of the model by hand", "weight", id="attention.weight"),
+        bind(
+            "E",
+            "errata",
+            "compute with an error of a lecture text",
+            "errata",
+            id="attention.errata",
+            synonyms="mistakes bugs",
+        ),
+        bind(
+            "plus,equals_sign",
+            "scale(1)",
+            "scale this head's output up and down",
+            "scale head",
+            id="attention.scale-up",
+            key_display="+ -",
+        ),
+        bind("minus", "scale(-1)", "scale this head's output down", id="attention.scale-down"),
+        bind(
+            "delete,backspace",
+            "remove",
+            "undo the last edit, or the one chosen",
+            "take back",
+            id="attention.remove",
+            key_display="del",
+        ),
     )
     DEFAULT_CSS = "ModelPanel { display: none; }"
 
@@ -82,8 +124,8 @@ class ModelPanel(Panel):
         self.workbench, self.second_workbench = Workbench(), Workbench()
         self.wanted: Task | None = None
         self.live: LiveAttention | None = None
-        self.working = LatestTask(self, "model", self.failed)
-        self.waiting: list[Callable[[LiveAttention], Any]] = []  # until all that was asked for has been read
+        self.working = LatestTask(self, "model", self.show_failure)
+        self.waiting: list[Callable[[LiveAttention], Any]] = []  # until all requests have been read
         self.opening_second = LatestTask(self, "second model", lambda sentence: self.tell(sentence, "error"))
         self.steps: tuple[int, ...] = ()
         self.listed: list[int] = []  # the folders of checkpoints when `steps` were looked for
@@ -93,7 +135,7 @@ class ModelPanel(Panel):
     def on_mount(self) -> None:
         self.set_interval(LOOKS_EVERY, self.look_for_steps)
 
-    def seen(self) -> None:
+    def come_to_front(self) -> None:
         self.in_front = True
 
     def unseen(self) -> None:
@@ -111,19 +153,19 @@ class ModelPanel(Panel):
             listed = checkpoints.steps(run)
             return listed, checkpoints.sound(run) if listed != known else None
 
-        def found(answer: tuple[list[int], list[int] | None]) -> None:
+        def take_steps(answer: tuple[list[int], list[int] | None]) -> None:
             listed, sound = answer
             if live is self.live and sound is not None:
                 self.listed, self.steps = listed, with_open(sound, live)
                 self.viewer.checkpoints_changed()
 
-        self.looking_for_steps.want(look, found)
+        self.looking_for_steps.want(look, take_steps)
 
     # The task and its result.
 
     def base(self) -> Task | None:
         """Return the present task, or that of the selected run and frame; tells the user if there is neither."""
-        task = self.wanted or self.viewer.recorded_task()
+        task = self.wanted or self.viewer.task_of_recording()
         if task is None:
             self.tell(NO_MODEL)
         return task
@@ -131,11 +173,11 @@ class ModelPanel(Panel):
     def do(self, task: Task, what: str = "text") -> None:
         """Give the model a new task; `what` names the part that is new: "text", "model", "edits" or "checkpoint"."""
         self.wanted = task
-        self.viewer.begun(what)
-        keys_wait = what in ("text", "model") or self.live is None  # what is under the cursor may be another thing then
-        self.working.want(lambda _: self.workbench.read(task), self.done, keys_wait)
+        self.viewer.show_task(what)
+        keys_wait = what in ("text", "model") or self.live is None  # the cursor's cell may change its meaning
+        self.working.want(lambda _: self.workbench.read(task), self.show_result, keys_wait)
 
-    def done(self, live: LiveAttention) -> None:
+    def show_result(self, live: LiveAttention) -> None:
         if self.wanted is None:
             return
         old, self.live = self.live, live
@@ -146,7 +188,7 @@ class ModelPanel(Panel):
         if live.note:
             self.tell(f"{live.opened.name} reads its own text: {live.note}", "warning")
         self.wanted = live.task if self.wanted == live.asked else self.wanted
-        # The model's own example stands in for a missing text.
+        # The model's own example replaces a missing text.
         if self.wanted == live.task and live.task.source is None:
             self.wanted = live.task = replace(
                 live.task, source=example_text(live.opened), target=live.opened.example_target
@@ -159,7 +201,7 @@ class ModelPanel(Panel):
         self.viewer.model_read(old is not None and old.opened is live.opened and old.text == live.text)
         self.serve()
 
-    def failed(self, sentence: str) -> None:
+    def show_failure(self, sentence: str) -> None:
         """Go back to the previous task, whose picture is still there, or to the frames."""
         self.waiting.clear()
         self.tell(sentence, "error")
@@ -193,11 +235,11 @@ class ModelPanel(Panel):
         if task is not None:
             self.wanted = task
 
-            def opened(live: LiveAttention) -> None:
-                self.done(live)
+            def use_model(live: LiveAttention) -> None:
+                self.show_result(live)
                 then(live)
 
-            self.working.want(lambda _: self.workbench.read(task), opened, holds_keys=True)
+            self.working.want(lambda _: self.workbench.read(task), use_model, holds_keys=True)
 
     def with_newest(self, then: Callable[[LiveAttention], Any]) -> None:
         """Call `then` once the model has read the newest text under the newest edits, one such call after another."""
@@ -209,14 +251,14 @@ class ModelPanel(Panel):
         self.serve()
 
     def serve(self) -> None:
-        """Call those who wait for the newest reading, until one of them asks for another."""
+        """Call the callbacks that wait for the newest reading, until one of them requests another."""
         while self.waiting and self.live is not None and self.wanted == self.live.task:
             self.waiting.pop(0)(self.live)
 
     # Text and model.
 
     def action_text(self) -> None:
-        """Type what the model reads: for a translator source and target, for BERT an optional second text."""
+        """Type the model's input: for a translator source and target, for BERT an optional second text."""
         task, source = self.base(), self.viewer.source
         if task is None:
             return
@@ -253,7 +295,7 @@ class ModelPanel(Panel):
         """Open another model by name: a run, a checkpoint, a folder with weights."""
         root = self.app.root  # type: ignore[attr-defined]
 
-        def opened(name: str | None) -> None:
+        def open_named(name: str | None) -> None:
             if name == RECORDING:
                 self.leave()
             elif name is not None:
@@ -261,15 +303,15 @@ class ModelPanel(Panel):
                 self.patterns.compare(None)
                 self.do(Task(name, None, text, root=root, carried=text is not None), "model")
 
-        frames = self.viewer.recorded_task()
+        frames = self.viewer.task_of_recording()
         recorded = self.wanted is not None and frames is not None and frames.source is not None
         dialog = open_dialog(recorded)
-        self.app.push_screen(dialog, opened)
+        self.app.push_screen(dialog, open_named)
         offer = self.run_worker(lambda: offer_models(dialog, root), thread=True, group="models", exit_on_error=False)
         keys_wait(self, offer)
 
     def action_leave(self) -> None:
-        if self.viewer.comparing:  # one level at a time: else two texts would stand side by side
+        if self.viewer.comparing:  # one level at a time: else two texts would be side by side
             self.patterns.compare(None)
         else:
             self.leave()
@@ -282,7 +324,7 @@ class ModelPanel(Panel):
             self.do(replace(task, edits=change(task.edits), **other), "edits")
 
     def toggle(self, what: Edit, value: Edit) -> None:
-        """Make the edit that `what` names, with `value` in it; undo it if it is there."""
+        """Make the edit named by `what`, with `value`; undo it if it exists."""
         self.edit(lambda edits: put(edits, what, None if find(edits, what) else value))
 
     def looking(self, what: str) -> bool:
@@ -305,12 +347,12 @@ class ModelPanel(Panel):
         cell = self.viewer.cell
         head = {"kind": "scale-head", "site": cell.site, "layer": cell.layer, "head": cell.head}
 
-        def changed(edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
+        def scale(edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
             known = find(edits, head)
             factor = change(known["factor"] if known is not None else 1.0)
             return put(edits, head, {"factor": factor} if factor != 1.0 else None)
 
-        self.edit(changed)
+        self.edit(scale)
 
     def action_edge(self) -> None:
         """Cut the edge under the cursor in the selected head, or allow it where the mask forbids it; again: undo."""
@@ -342,12 +384,12 @@ class ModelPanel(Panel):
             self.with_model(choose)
 
     def action_weight(self) -> None:
-        def changed(edit: Edit | None) -> None:
+        def change(edit: Edit | None) -> None:
             if edit is not None:
                 self.edit(lambda edits: (*edits, edit))
 
         if self.looking("model"):
-            self.with_model(lambda live: self.app.push_screen(EditWeightScreen(live.opened), changed))
+            self.with_model(lambda live: self.app.push_screen(EditWeightScreen(live.opened), change))
 
     def action_errata(self) -> None:
         """Run the model with an error from one of the lecture texts."""
@@ -370,7 +412,7 @@ class ModelPanel(Panel):
         self.with_model(choose)
 
     def action_patch(self) -> None:
-        """Patch a position with the activation of a second text: which text, which place."""
+        """Patch a position with the activation of a second text: asks for the text and the place."""
         cell = self.viewer.cell
         layer, name = cell.layer + 1, f"{cell.layer + 1}.{cell.head + 1}"
 
@@ -380,23 +422,23 @@ class ModelPanel(Panel):
             site = live.cache.sites[cell.site]
             block, attention = site.block(cell.layer), site.at(cell.layer)
             places = {
-                f"what enters block {layer}": (f"{block}.enter", None),
+                f"what enters block {layer}": (f"{block}.resid_pre", None),
                 f"what head {name} says": (f"{attention}.heads", cell.head),
                 f"what attention {layer} adds": (f"{attention}.out", None),
                 f"what feed-forward {layer} adds": (f"{block}.feed_forward.out", None),
-                f"what leaves block {layer}": (f"{block}.leave", None),
+                f"what leaves block {layer}": (f"{block}.resid_post", None),
             }
             if "feed_forward" not in parts_of(live.opened.model, cell.site, cell.layer):
                 del places[f"what feed-forward {layer} adds"]
 
-            def chosen(what: str | None) -> None:
+            def choose(what: str | None) -> None:
                 if what in places:
                     where, head = places[what]
                     patch = {"kind": "patch", "place": where, "position": cell.row, "from_position": None, "head": head}
                     self.edit(lambda edits: (*edits, patch), second=second)
 
             rows = [(what, where, False) for what, (where, _) in places.items()]
-            self.app.push_screen(Choose(f"Patch position {cell.row} from the second text", rows), chosen)
+            self.app.push_screen(Choose(f"Patch position {cell.row} from the second text", rows), choose)
 
         def ask(live: LiveAttention) -> None:
             start = live.task.second or live.task.source or ""
@@ -424,16 +466,18 @@ class ModelPanel(Panel):
         """Disable keys that would do nothing."""
         if action in ("reset", "remove"):
             return self.wanted is not None and bool(self.wanted.edits)
+        if action == "text":
+            return self.wanted is not None or self.viewer.task_of_recording() is not None
         return action != "leave" or self.wanted is not None or self.viewer.comparing
 
-    # A second source beside the first.
+    # A second source next to the first.
 
     def action_compare(self) -> None:
         """Choose a source to compare with; if there is one, remove it."""
         if self.viewer.comparing:
             self.patterns.compare(None)
             return
-        task = self.wanted or self.viewer.recorded_task()
+        task = self.wanted or self.viewer.task_of_recording()
         if task is None or self.viewer.source is None:
             self.tell("There is nothing here yet to compare.")
             return
@@ -450,17 +494,17 @@ class ModelPanel(Panel):
             read = self.second_workbench.read
             self.opening_second.want(lambda _: read(second), self.patterns.compare, holds_keys=True)
 
-        def chosen(what: str | None) -> None:
+        def choose(what: str | None) -> None:
             if what == A_TEXT:
                 self.app.push_screen(
-                    AskValue("A second text", "Its pattern stands beside the first.", one_line(task.source or "")),
+                    AskValue("A second text", "Its pattern is shown next to the first.", one_line(task.source or "")),
                     lambda text: beside(replace(task, source=text)) if text else None,
                 )
             elif what is not None:
                 beside(offered[what][1])
 
         choices = [(name, about, False) for name, (about, _) in offered.items()]
-        self.app.push_screen(Choose("Put beside it", choices), chosen)
+        self.app.push_screen(Choose("Compare with", choices), choose)
 
 
 def find(edits: tuple[Edit, ...], what: Edit) -> Edit | None:
@@ -478,10 +522,10 @@ def put(edits: tuple[Edit, ...], what: Edit, value: Edit | None) -> tuple[Edit, 
 
 
 def with_open(steps: Sequence[int], live: LiveAttention) -> tuple[int, ...]:
-    """Return the steps of a run's checkpoints and of the one that is open, which may have been removed meanwhile."""
+    """Return the steps of a run's checkpoints, including the open one, which may have been removed meanwhile."""
     return tuple(sorted({*steps, *([] if live.opened.step is None else [live.opened.step])}))
 
 
 def one_line(text: str) -> str:
-    """Return a text for the one line of a dialog."""
+    """Return a text for a dialog's single line."""
     return text.replace("\n", " ")

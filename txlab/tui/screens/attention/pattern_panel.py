@@ -1,8 +1,8 @@
-"""The patterns: every head small, the selected one large under a cursor, beside it a second one and the difference.
+"""The patterns: every head small, the selected one large under a cursor, next to it a second one and the difference.
 
-Notable: whatever is in memory is drawn at once; whatever a model has to compute comes from a thread, newest request
-first, and the screen stays as it is until then. A second source is asked for the same window as the first; cells that
-only one of them has are blank in the difference, which is drawn by its size with its sign in the cell.
+Notable: data in memory is drawn immediately; a model's results come from a thread, newest request first, and the screen
+stays unchanged until then. A second source is queried for the same window as the first; cells that only one of them has
+are blank in the difference, which is drawn by magnitude with its sign in the cell.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ import numpy as np
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.widget import Widget
 
+from txlab.drawing.captions import language as captions
+from txlab.drawing.captions.sentence import Sentence
 from txlab.drawing.formatting import share
 from txlab.drawing.text import visible
 from txlab.engine.explain import Explanation
+from txlab.tui.bindings import bind
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.attention.source import (
@@ -39,25 +41,26 @@ from txlab.tui.screens.attention.source import (
     read_window,
     row_to_begin,
 )
-from txlab.tui.theme import plain_signs
 from txlab.tui.widgets.heatmap import Heatmap
 from txlab.tui.widgets.terminal import is_ascii, is_dark
 from txlab.tui.widgets.thumbnails import Thumbnails
 
 
 class PatternPanel(Panel):
-    """Shows an AttentionSource. `changed` is told what is new: the "cell", "head", "site", "window" or "scores";
+    """Shows an AttentionSource. `changed` is called with what is new: "cell", "head", "site", "window" or "scores";
     `beside` is the widget to the right of the patterns."""
 
     KEYS: ClassVar = (
-        Binding("h", "head(0, -1)", "head", id="attention.previous-head", key_display="h l"),
-        Binding("l", "head(0, 1)", "next head", id="attention.next-head", show=False),
-        Binding("j", "head(1, 0)", "layer", id="attention.next-layer", key_display="j k"),
-        Binding("k", "head(-1, 0)", "layer above", id="attention.previous-layer", show=False),
-        Binding("a", "site", "site", id="attention.site"),
-        Binding("v", "view", "view", id="attention.view"),
-        Binding("f", "first", "first token", id="attention.first-token"),
-        Binding("n", "numbers", "numbers", id="attention.numbers"),
+        bind("h", "head(0, -1)", "previous and next head", "head", id="attention.previous-head", key_display="h l"),
+        bind("l", "head(0, 1)", "next head", id="attention.next-head"),
+        bind("j", "head(1, 0)", "layer below and above", "layer", id="attention.next-layer", key_display="j k"),
+        bind("k", "head(-1, 0)", "layer above", id="attention.previous-layer"),
+        bind("a", "site", "turn to cross-attention, or another site", "site", id="attention.site"),
+        bind("v", "view", "show this head, the mean of its layer, or rollout", "view", id="attention.view"),
+        bind(
+            "f", "first", "leave out the first token, where idle heads look", "first token", id="attention.first-token"
+        ),
+        bind("n", "numbers", "write the numbers into the pattern", "numbers", id="attention.numbers"),
     )
 
     def __init__(self, changed: Callable[[str], None], beside: Widget) -> None:
@@ -72,6 +75,7 @@ class PatternPanel(Panel):
         self.wanted_site = ""
         self.view: View = VIEWS[0]
         self.without_first = False
+        self.early: list[tuple[int, int]] = []  # moves to other heads before there are any
         self.placed = False  # whether the cursor has a place in the present source
         self.placing = False  # whether the next answer provides the place
         self.reading, self.forming, self.reading_second = (
@@ -97,7 +101,7 @@ class PatternPanel(Panel):
     # A new source.
 
     def show(self, source: AttentionSource) -> None:
-        """Show a source, which may be the present one or the same with other edits."""
+        """Show a source, possibly the present one or the same with other edits."""
         self.source = source
         self.show_titles()
         site = source.sites[self.site]
@@ -118,8 +122,11 @@ class PatternPanel(Panel):
     def show_heads(self) -> None:
         if self.source is not None:
             notes = head_notes(self.source, self.site)
-            off = [(layer, head) for layer, row in enumerate(notes) for head, said in enumerate(row) if said == "off"]
+            off = [(layer, head) for layer, row in enumerate(notes) for head, note in enumerate(row) if note == "off"]
             self.heads.set_patterns(self.source.thumbnails(self.site), notes, off)
+            early, self.early = self.early, []
+            for move in early:
+                self.action_head(*move)
 
     def want_heads(self) -> None:
         """Compute the heads of a model once, layer by layer, and show each layer as it comes."""
@@ -161,19 +168,19 @@ class PatternPanel(Panel):
         """Whether the answers are in memory; a rollout always has to be computed."""
         return self.source is not None and self.source.stored and self.view != "rollout"
 
-    def show_window(self, source: AttentionSource, found: PatternWindow) -> None:
-        cell = found.request.cell
+    def show_window(self, source: AttentionSource, window: PatternWindow) -> None:
+        cell = window.request.cell
         if source is not self.source or cell.site != self.site:
             return
-        draw(self.pattern, source, found)
-        self.next_tokens = found.next_tokens
-        if found.column is not None and self.placing:
+        draw(self.pattern, source, window)
+        self.next_tokens = window.next_tokens
+        if window.column is not None and self.placing:
             self.placing = False
-            if self.pattern.cursor == (cell.row, 0):  # otherwise the user has moved on
-                self.pattern.move_to(cell.row, found.column)
+            if self.pattern.cursor == (cell.row, 0):  # otherwise the user has moved the cursor
+                self.pattern.move_to(cell.row, window.column)
         self.pattern.ask()
         self.changed("window")
-        self.want_second(found)
+        self.want_second(window)
 
     @on(Heatmap.Wanted, "#pattern")
     def another_window(self) -> None:
@@ -196,10 +203,10 @@ class PatternPanel(Panel):
         self.want_window()
         self.changed("head")
 
-    # A second source beside the first.
+    # A second source next to the first.
 
     def compare(self, second: AttentionSource | None) -> None:
-        """Show a second source beside the first; None removes it."""
+        """Show a second source next to the first; None removes it."""
         self.second = second
         self.show_titles()
         self.screen.set_class(second is not None, "-comparing")
@@ -211,16 +218,16 @@ class PatternPanel(Panel):
         self.changed("window")
 
     def show_titles(self) -> None:
-        """Name what is compared above each pattern."""
+        """Name the sources above each pattern."""
         ascii, titles = is_ascii(self), ("", "", "")
         if self.source is not None and self.second is not None:
             first, second = (visible(each.name, ascii) for each in (self.source, self.second))
-            titles = first, second, plain_signs("second − first: + orange, − blue", ascii)
+            titles = first, second, "second − first: + orange, − blue"
         for heatmap, title in zip((self.pattern, self.other, self.difference), titles, strict=True):
             heatmap.border_title = Text(title)  # type: ignore[assignment]
 
     def want_second(self, first: PatternWindow) -> None:
-        """Request the second source's part of the first one's window."""
+        """Request the second source's part of the first source's window."""
         second, request = self.second, first.request
         if second is None or request.cell.site not in second.sites:
             return
@@ -237,21 +244,21 @@ class PatternPanel(Panel):
         if rows[0] < rows[1] and columns[0] < columns[1]:
             same = replace(request, cell=cell, rows=rows, columns=columns, place=False)
             self.reading_second.want(
-                lambda _: read_window(second, same), lambda found: self.show_second(second, first, found)
+                lambda _: read_window(second, same), lambda window: self.show_second(second, first, window)
             )
 
-    def show_second(self, second: AttentionSource, first: PatternWindow, found: PatternWindow) -> None:
-        source, name = self.source, found.request.cell.site
+    def show_second(self, second: AttentionSource, first: PatternWindow, window: PatternWindow) -> None:
+        source, name = self.source, window.request.cell.site
         if source is None or second is not self.second or name not in source.sites:
             return
-        draw(self.other, second, found)
-        high, wide = (min(a, b) for a, b in zip(first.values.shape, found.values.shape, strict=True))
-        difference = found.values[:high, :wide] - first.values[:high, :wide]
-        hidden = first.blank[:high, :wide] & found.blank[:high, :wide]
+        draw(self.other, second, window)
+        high, wide = (min(a, b) for a, b in zip(first.values.shape, window.values.shape, strict=True))
+        difference = window.values[:high, :wide] - first.values[:high, :wide]
+        hidden = first.blank[:high, :wide] & window.blank[:high, :wide]
         one, two = source.sites[name], second.sites[name]
         rows, columns = pairs(one.rows, two.rows), pairs(one.columns, two.columns)
         self.difference.set_values(difference, rows, columns, hidden, at=first.at, signed=True)
-        self.second_window = found
+        self.second_window = window
         self.follow_first()
         self.changed("window")
 
@@ -272,7 +279,9 @@ class PatternPanel(Panel):
         return action != "site" or (self.source is not None and len(self.source.sites) > 1)
 
     def action_head(self, down: int, right: int) -> None:
-        if down:
+        if not self.heads.patterns.size:
+            self.early.append((down, right))
+        elif down:
             self.heads.choose(self.heads.chosen[0] + down, self.heads.chosen[1])
         else:
             self.heads.next_head(right)
@@ -291,7 +300,7 @@ class PatternPanel(Panel):
         self.changed("window")
 
     def action_first(self) -> None:
-        """Leave out the first token, where idle heads put their weight; the weights themselves stay as they are."""
+        """Leave out the first token, where idle heads put their weight; the weights are not rescaled."""
         self.without_first = not self.without_first
         self.want_window()
         self.changed("window")
@@ -301,7 +310,7 @@ class PatternPanel(Panel):
             heatmap.numbers = not heatmap.numbers
 
     def question(self) -> Callable[[], Explanation] | None:
-        """Return what `w` asks about: the weight under the cursor."""
+        """Return the subject of `w`: the weight under the cursor."""
         source, view, cell = self.source, self.view, self.cell
         if self.second is not None and self.other.has_focus and cell.site in self.second.sites:
             row, column = self.other.cursor
@@ -318,20 +327,39 @@ class PatternPanel(Panel):
         cell, dot = self.cell, " - " if ascii else " · "
         head = f"head {cell.layer + 1}.{cell.head + 1}"
         if second is not None:
-            texts = " | ".join(dict.fromkeys(quoted(each, ascii) for each in (source, second)))
+            texts = " | ".join(dict.fromkeys(quote_texts(each, ascii) for each in (source, second)))
             names = " | ".join(dict.fromkeys([source.name, second.name]))
             weights = [heatmap.weight for heatmap in (self.pattern, self.other, self.difference)]
             first, other, between = (share(weight) if np.isfinite(weight) else "-" for weight in weights)
-            said = plain_signs(f"{head}   {first} | {other}  differ by {between}", ascii)
-            return texts, visible(names, ascii), "", said
+            words = f"{head}   {first} | {other}  differ by {between}"
+            return texts, visible(names, ascii), "", words
         scores = source.scores.get(cell.site, {})
         known = [(name, float(scores[name][cell.layer, cell.head])) for name in SCORES if name in scores]
-        said = dot.join([head, *(f"{name} {share(score)}" for name, score in known if np.isfinite(score))])
+        words = dot.join([head, *(f"{name} {share(score)}" for name, score in known if np.isfinite(score))])
         kind = "" if len(source.sites) == 1 else cell.site
         view = VIEW_WORDS[self.view] + (", first token left out" if self.without_first else "")
         mask = source.sites[cell.site].mask
         mask = dot.join(part for part in (kind, "no mask" if mask == "none" else visible(mask, ascii), view) if part)
-        return quoted(source, ascii), visible(source.name, ascii), mask, said
+        return quote_texts(source, ascii), visible(source.name, ascii), mask, words
+
+    def sentence(self) -> Sentence:
+        """Return the caption: what the edits have done, or where the head looks, and what comes next."""
+        source, cell, ahead = self.source, self.cell, self.next_tokens
+        if source is None:
+            return ()
+        site = source.sites[cell.site]
+        first = ahead.candidates[0] if ahead.candidates else None
+        candidate = (first.token, first.probability, first.before) if first is not None else None
+        after = captions.prediction(ahead.lead, ahead.after, candidate, ahead.kl, len(source.edits))
+        if source.edits and ahead.kl is not None:
+            return after
+        scores = {
+            name: float(values[cell.layer, cell.head]) for name, values in source.scores.get(cell.site, {}).items()
+        }
+        if self.view != "pattern":
+            return after
+        weights = self.pattern.row_values(cell.row)
+        return (*captions.head(cell.layer, cell.head, scores, site.rows, site.columns, cell.row, weights), *after)
 
     def save_picture(self, path: Path) -> None:
         """Save the selected head as PNG and SVG, drawn in a thread."""
@@ -361,12 +389,14 @@ class PatternPanel(Panel):
         self.run_worker(save, thread=True, group="picture", exit_on_error=False)
 
 
-def draw(heatmap: Heatmap, source: AttentionSource, found: PatternWindow) -> None:
-    site = source.sites[found.request.cell.site]
-    heatmap.set_values(found.values, site.rows, site.columns, found.blank, found.sums, at=found.at, marks=found.marks)
+def draw(heatmap: Heatmap, source: AttentionSource, window: PatternWindow) -> None:
+    site = source.sites[window.request.cell.site]
+    heatmap.set_values(
+        window.values, site.rows, site.columns, window.blank, window.sums, at=window.at, marks=window.marks
+    )
 
 
-def quoted(source: AttentionSource, ascii: bool) -> str:
+def quote_texts(source: AttentionSource, ascii: bool) -> str:
     """Return the text; source and target of a translator, both of a pair."""
     between = (" -> " if ascii else " → ") if "cross" in source.sites else " + "
     return between.join(f'"{visible(text, ascii)}"' for text in source.texts)

@@ -1,8 +1,8 @@
 """A recorded frame as a source of the Attention screen: patterns, labels, scores and next tokens, read in a thread.
 
-Notable: any program may record frames (three lines in somebody else's loop), so nothing about them is taken for
-granted: patterns of fewer dimensions are those of one layer or head, and parts that do not fit together are left out.
-Only the tensors that are drawn are read; queries and keys are read when `w` asks for them.
+Notable: any program may record frames (three lines in a user's loop), so they are not trusted: patterns of fewer
+dimensions are of one layer or head, and inconsistent parts are left out. Only the tensors that are drawn are read;
+queries and keys are read when `w` needs them.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ from pathlib import Path
 import numpy as np
 
 from txlab.drawing.formatting import count
+from txlab.drawing.run_names import fit_handle
 from txlab.engine.explain import Explanation
 from txlab.errors import LabError
 from txlab.experiments.kind import kind_of_run
 from txlab.experiments.protocol import Frame
 from txlab.runs.frames import FrameIndex
 from txlab.runs.reader import RunReader
-from txlab.runs.summary import scenario_name
+from txlab.runs.summary import handle_in
 from txlab.tui.screens.attention.source import (
     LEADS,
+    LONGEST_NAME,
     SCORES,
     THUMB,
     AttentionSite,
@@ -32,7 +34,7 @@ from txlab.tui.screens.attention.source import (
     Span,
     View,
 )
-from txlab.tui.widgets.thumbnails import pooled
+from txlab.tui.widgets.thumbnails import max_pool
 
 # Site of a model → the prefix of its tensors in a frame, and the names of its row and column tokens.
 FRAME_NAMES = {
@@ -41,7 +43,7 @@ FRAME_NAMES = {
     "decoder": ("decoder", "target", "target"),
     "cross": ("cross", "target", "source"),
 }
-NEEDED = ("query", "key", "v")  # from which a weight is explained: v of additive scores
+NEEDED = ("query", "key", "v")  # to explain a weight: v of additive scores
 DRAWN = (
     "next/probability",
     *(f"{prefix}/{name}" for prefix, _, _ in FRAME_NAMES.values() for name in ("pattern", *SCORES)),
@@ -55,7 +57,7 @@ class RecordedAttention:
     patterns          site → (L, H, T, S)
     next_probability  (T, k), with `next_tokens` of T · k; None if the frame has none that fit
     kind              of the run, which explains its frames
-    folder            of the run's frames, for questions that need more than is drawn
+    folder            of the run's frames, for questions that need further tensors
     """
 
     step: int
@@ -74,11 +76,11 @@ class RecordedAttention:
 
     @property
     def name(self) -> str:
-        return f"{self.run} @ {count(self.step)}"
+        return f"{fit_handle(self.run, LONGEST_NAME)} @ {count(self.step)}"
 
     def thumbnails(self, site: str) -> np.ndarray:
         whole = self.patterns[site]
-        return pooled(whole, *(min(length, THUMB) for length in whole.shape[-2:]))
+        return max_pool(whole, *(min(length, THUMB) for length in whole.shape[-2:]))
 
     def form_layer(self, site: str, layer: int) -> None:
         """Do nothing: every layer is stored."""
@@ -110,10 +112,10 @@ class RecordedAttention:
             return NextTokens()
         many = self.next_probability.shape[1]
         names = self.candidates[row * many : (row + 1) * many]
-        found = zip(names, self.next_probability[row], strict=False)
+        candidates = zip(names, self.next_probability[row], strict=False)
         stream = self.sites.get("decoder", next(iter(self.sites.values())))
         after = stream.rows[row] if row < len(stream.rows) else ""
-        return NextTokens(after, tuple(Candidate(name, float(p)) for name, p in found), lead=self.lead)
+        return NextTokens(after, tuple(Candidate(name, float(p)) for name, p in candidates), lead=self.lead)
 
     def explain_cell(self, view: View, cell: Cell) -> Explanation:
         """Explain a cell by the frame's own queries and keys, which are read for it."""
@@ -137,7 +139,7 @@ class RecordedAttention:
 
 
 def attention_of(frame: Frame, run: str = "", folder: Path = Path(), kind: str = "") -> RecordedAttention | None:
-    """Return what can be drawn of a frame; None if it holds no pattern."""
+    """Return the drawable part of a frame; None if it holds no pattern."""
     sites: dict[str, AttentionSite] = {}
     patterns: dict[str, np.ndarray] = {}
     scores: dict[str, dict[str, np.ndarray]] = {}
@@ -195,7 +197,7 @@ def texts_of(frame: Frame, sites: Mapping[str, AttentionSite]) -> tuple[str, ...
 
 @dataclass(frozen=True)
 class FrameReading:
-    """What is recorded of a run, and the frame to draw (None: unchanged); `trouble`: why there is none."""
+    """The recording of a run, and the frame to draw (None: unchanged); `trouble`: why there is none."""
 
     steps: np.ndarray
     checkpoints: np.ndarray
@@ -209,31 +211,32 @@ def read_frame(reader: RunReader, at: int | None, drawn: tuple[int, int] | None)
     info, frames = reader.info, reader.frames
     steps = np.asarray(frames.steps, dtype=np.int64)
     checkpoints = np.array([int(row["step"]) for row in reader.rows("checkpoint")], dtype=np.int64)
-    found = FrameReading(steps, checkpoints)
+    reading = FrameReading(steps, checkpoints)
     if not len(steps):
-        return replace(found, trouble=no_frames(reader))
+        return replace(reading, trouble=no_frames(reader))
     index = len(steps) - 1 if at is None else max(0, int(np.searchsorted(steps, at, side="right")) - 1)
     step = int(steps[index])
     if drawn == (step, len(steps)):
-        return found
-    run = scenario_name(reader.directory.path, info.scenario)
+        return reading
+    run = handle_in(reader.directory.path, info)
     attention = attention_of(frames.read(step, names=DRAWN), run, reader.directory.frames, info.kind)
     if attention is None:
-        return replace(found, trouble=no_pattern(reader, step))
-    return replace(found, attention=attention)
+        return replace(reading, trouble=no_pattern(reader, step))
+    return replace(reading, attention=attention)
 
 
 def no_frames(reader: RunReader) -> tuple[str, ...]:
-    """Return why there is nothing to show, and what to do."""
+    """Return why there is nothing to show, and how to change that."""
     info = reader.info
     every = reader.scenario.get("record", {}).get("frame_every")
     if reader.state.status in ("running", "paused", "created") and every != 0:
         wait = f"The next frame comes within {every} steps." if isinstance(every, int) else "The first is on its way."
         return (f"{info.name} has recorded no frame yet.", wait)
     return (
-        f"{info.name} has recorded no frames, so there is not an attention to look at.",
+        f"{info.name} has recorded no frames, so there is no attention to look at.",
+        *(["t types a text, and the model of the newest checkpoint reads it."] if kind_of_run(info.kind).name else []),
         "",
-        "A scenario records one every so many steps:",
+        "A scenario records one at regular steps:",
         f"  txlab run {info.scenario or 'SCENARIO'} --set record.frame_every=10",
         "",
         "and so does any loop of your own:",
@@ -247,6 +250,7 @@ def no_pattern(reader: RunReader, step: int) -> tuple[str, ...]:
     return (
         f"The frames of {reader.info.name} hold no attention pattern.",
         f"They hold: {', '.join(held) or 'nothing'}.",
+        *(["t types a text, and the model reads it."] if kind_of_run(reader.info.kind).name else []),
         "",
         'To be seen here a frame needs "attention/pattern" of shape (layers, heads, T, T)',
         'and, for the labels, tokens "probe"; of a translator "encoder/…", "decoder/…" and "cross/…".',

@@ -1,9 +1,9 @@
-"""Screen 4, Attention: every head at once, one head large, the next token, and the patterns over the steps.
+"""Screen 4, Attention: all heads, one head large, the next token, and the patterns over the steps.
 
 Notable: the screen draws a recording, or a model that reads the user's text, through one source (source.py), and
-computes nothing; `w` asks the engine. It is composed of panels: the patterns, the side, the model behind them, what it
-writes, and the run with its timeline. An open model is shown in place of the recorded frame; the panels report what
-changes, and the screen passes it on.
+computes nothing; `w` asks the engine. It is composed of panels: the patterns, the side, the model behind them, its
+writing, and the run with its timeline. An open model is shown instead of the recorded frame; the panels report changes,
+and the screen passes them on.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ import numpy as np
 from rich.segment import Segment
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.content import Content
+from textual.binding import BindingType
 from textual.strip import Strip
-from textual.widgets import Static
 
 from txlab.drawing.text import fit, visible, width
+from txlab.tui.bindings import WHY, bind
 from txlab.tui.panel import ROUTED
 from txlab.tui.playback import Playback
 from txlab.tui.screens.attention.bench import Task
@@ -41,18 +40,10 @@ if TYPE_CHECKING:
     from txlab.experiments.kind import Kind
     from txlab.sources.recorded import Recorded
 
-NO_RUN = (
-    "No run is chosen.",
-    "Press 1 for the Lab, choose one and press enter; then come back with 4.",
-    "Or press o to open a model: a run, or a folder with weights of others.",
-)
-
 
 def has_attention(kind: Kind) -> bool:
-    """Whether runs of a kind record attention: those of all kinds that train a transformer."""
-    from txlab.experiments.learning.kind import GradientKind
-
-    return isinstance(kind, GradientKind)
+    """Whether runs of a kind record attention."""
+    return kind.attends
 
 
 class AttentionScreen(BenchScreen):
@@ -61,57 +52,57 @@ class AttentionScreen(BenchScreen):
     CSS_PATH = "attention.tcss"
     AUTO_FOCUS = "#pattern"
     HELP_ABOUT = (
-        "A row is the token that looks, a column the token that is looked at; a row's weights sum to one. Under a "
-        "small pattern stands the head's strongest score: p previous token, i induction. The arrows move in the panel "
-        "that has the focus (tab goes on to the next one), h and l change the head, j and k the layer. Typing a text "
-        "or editing something opens the run's model at the newest checkpoint at or before the frame; beside it stands "
-        "what comes next, before → now, and KL(before ‖ now). A full stop lets the model write its likeliest token, > "
-        "a drawn one, a comma takes it back; a masked model fills its masks. T opens the likeliest continuations as a "
-        "tree; G is Shannon's game: you guess a text beside the model, and both are counted in bits per byte. Esc goes "
-        "back to the frames. w asks about what has the focus: a cell, a token that may come next, a row of the side; "
-        "of an edit, the KL."
+        "A row is the token that attends, a column the token attended to; the weights of a row sum to one. Under each"
+        " small pattern is the head's strongest score: p previous token, i induction. The arrows move in the focused "
+        "panel (tab moves to the next one), h and l change the head, j and k the layer. Typing a text or editing "
+        "something opens the run's model at the newest checkpoint at or before the frame; the side panel then shows "
+        "the next token, before → now, and KL(before ‖ now). A full stop lets the model write its most likely token, "
+        "> a sampled one, a comma removes it; W writes 40 tokens without and with the edits; a masked model fills its"
+        " masks. T opens the most likely continuations as a tree; G is Shannon's game: you and the model guess the "
+        "same text, and both are measured in bits per byte. Esc returns to the frames. w explains what has the focus:"
+        " a cell, a possible next token, a row of the side panel; for an edit, the KL."
     )
     PANELS = (Playback, PatternPanel, SidePanel, ModelPanel, WritingPanel)
     KEY_ORDER = (
         "run.pause", "run.step", "attention.previous-head", "attention.next-head", "attention.next-layer",
         "attention.previous-layer", "screen.why", "attention.text", "attention.heads", "attention.write",
+        "attention.write-both",
         "attention.tree", "attention.switch-head", "attention.edge", "attention.tab", "attention.guess",
         "attention.site", "time.earlier", "time.later", "attention.view", "attention.compare", "attention.reset",
         "attention.leave-bench", "attention.open", "attention.block", "attention.patch", "attention.weight",
         "attention.errata", "attention.scale-up", "attention.scale-down", "attention.first-token",
         "attention.numbers", "attention.remove",
     )  # fmt: skip
+    KEYS_WHEN_EMPTY = ("open", "text", "leave")
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("w", "why", "why", id="screen.why"),
-        Binding("g", "heads", "heads", id="attention.heads"),
-        Binding("enter", "why", "why", id="attention.why", show=False),
+        WHY,
+        bind("g", "heads", "show the heads instead of the side panel", "heads", id="attention.heads"),
+        bind("enter", "why", "why is this weight what it is?", id="attention.why"),
     ]
 
     def __init__(self) -> None:
         super().__init__()
         self.recorded: RecordedAttention | None = None
-        self.frames = 0  # how many there were when the drawn frame was read
+        self.frames = 0  # their number when the drawn frame was read
         self.frame_at: int | None = None  # the selected step of the recording, also while a model is open
         self.run = Playback(self, has_attention)
         self.side = SidePanel(self)
-        self.patterns = PatternPanel(self.looked_at, self.side)
+        self.patterns = PatternPanel(self.show_details, self.side)
         self.model = ModelPanel(self, self.patterns, self.side)
         self.writing = WritingPanel(self.model, self.side)
 
     def compose_body(self) -> ComposeResult:
         yield HeadLine(id="headline")
+        yield TextLine(id="textline")
         yield Rule()
         yield self.patterns
         yield self.model
         yield self.writing
-        yield Static(id="empty")
         yield Rule()
         yield self.run
 
     def on_mount(self) -> None:
         self.set_class(self.ascii, "-ascii")
-        if self.run.path is None:
-            self.say_no_run()
 
     # What is shown.
 
@@ -131,30 +122,34 @@ class AttentionScreen(BenchScreen):
         """Redraw everything: the source has changed."""
         source = self.source
         if source is not None:
-            self.remove_class("-empty")
+            self.occupy()
             self.patterns.show(source)
             self.side.ask()
 
-    def looked_at(self, change: str) -> None:
-        """The cell, head, site or window shown has changed, or more is known of it."""
+    def show_details(self, change: str) -> None:
+        """The cell, head, site or window shown has changed, or more of its data is known."""
         if self.source is not None:
             self.query_one(HeadLine).say(*self.patterns.words())
+            self.show_text()
             second = self.patterns.second_window
             self.side.show_next(self.patterns.next_tokens, second.next_tokens if second is not None else None)
+            self.caption.say(self.patterns.sentence())
             if change == "site":
                 self.side.ask()
             else:
                 self.side.follow(change)
 
-    def say_empty(self, sentences: Sequence[str]) -> None:
-        """Say, in place of the panels, why there is nothing to show and what would change that."""
-        cells = max((width(line) for line in sentences), default=0)
-        lines = [fit(visible(line, self.ascii), cells) for line in sentences]
-        self.query_one("#empty", Static).update(Content("\n".join(lines)))
-        self.add_class("-empty")
+    def show_text(self) -> None:
+        """Show the text of the rows, with the token that attends and the one attended to."""
+        source, cell = self.source, self.cell
+        if source is not None and cell.site in source.sites:
+            site = source.sites[cell.site]
+            other = cell.column if site.rows == site.columns else None
+            self.query_one(TextLine).show(site.rows, cell.row, other)
 
-    def say_no_run(self) -> None:
-        self.say_empty((self.run.no_run(NO_RUN[0]), *NO_RUN[1:]))
+    def say_empty(self, sentences: Sequence[str]) -> None:
+        """Replace the panels by the reason why there is nothing to show, and how to change that."""
+        self.invite("\n".join(sentences))
 
     # The recording: read in a thread, and shown.
 
@@ -166,11 +161,6 @@ class AttentionScreen(BenchScreen):
         self.patterns.compare(None)
         self.remove_class("-timeless")
         self.query_one(HeadLine).say("", "", "", "")
-        name = visible(self.run.path.name, self.ascii) if self.run.path else ""
-        if name:
-            self.say_empty((f"looking at {name}",))
-        else:
-            self.say_no_run()
 
     def read(self, source: Recorded, at: int | None, changed: bool) -> FrameReading | None:
         drawn = (self.recorded.step, self.frames) if self.recorded is not None and not self.run.watch_run.anew else None
@@ -190,7 +180,7 @@ class AttentionScreen(BenchScreen):
             self.show_source()
 
     @on(TimeLine.Moved)
-    def moved(self) -> None:
+    def show_step(self) -> None:
         """Show another frame of the timeline, or the same text and edits at another checkpoint."""
         if self.model.wanted is not None:
             self.model.do(replace(self.model.wanted, at=self.run.at), "checkpoint")
@@ -200,7 +190,7 @@ class AttentionScreen(BenchScreen):
 
     # The model.
 
-    def recorded_task(self) -> Task | None:
+    def task_of_recording(self) -> Task | None:
         if self.run.path is None:
             return None
         seen = self.recorded
@@ -208,7 +198,7 @@ class AttentionScreen(BenchScreen):
         at = seen.step if seen is not None and self.frame_at is not None else None
         return Task(str(self.run.path), at, source, target, root=self.app.root)  # type: ignore[attr-defined]
 
-    def begun(self, what: str) -> None:
+    def show_task(self, what: str) -> None:
         if what == "model":
             self.patterns.forget()
         elif what == "edits":
@@ -217,7 +207,7 @@ class AttentionScreen(BenchScreen):
             self.say_empty(("opening the model…",))
 
     def model_read(self, same_text: bool) -> None:
-        """Show what it has read, and on the timeline the checkpoints; a folder has none."""
+        """Show the model's result, and on the timeline the checkpoints; a folder has none."""
         live, line = self.model.live, self.run.timeline
         assert live is not None
         line.at = live.opened.step
@@ -237,7 +227,7 @@ class AttentionScreen(BenchScreen):
 
     def model_left(self, sentence: str = "") -> None:
         if self.model.live is not None:  # the previous task, whose picture is still there
-            self.looked_at("window")
+            self.show_details("window")
             return
         self.run.of_run = True
         if not sentence:
@@ -248,18 +238,18 @@ class AttentionScreen(BenchScreen):
         if self.recorded is not None:
             self.show_source()
         elif sentence:
-            self.say_empty((visible(sentence, self.ascii), "", "o opens another model"))
+            self.say_empty((sentence, "", "o opens another model"))
         elif self.run.path is None:
-            self.say_no_run()
+            self.run.invite()
         self.run.wants_read()
 
     # Keys.
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable keys that would do nothing: the heads are folded away only on a narrow terminal, and a run takes
+        """Disable keys that would do nothing: the heads are folded away only on a narrow terminal, and a run accepts
         requests while its frames are shown. (x is not `stop` here: it switches a head off.)"""
         if action == "heads":
-            return self.has_class("-narrow") or self.has_class("-tiny")
+            return not self.empty and (self.has_class("-narrow") or self.has_class("-tiny"))
         if action == ROUTED and parameters[0] == Playback.__name__:
             if parameters[1] == "stop":
                 return False
@@ -275,7 +265,7 @@ class AttentionScreen(BenchScreen):
         self.call_after_refresh(self.refresh_bindings)
 
     def action_heads(self) -> None:
-        """Show the heads in place of the side panel on a narrow terminal."""
+        """Show the heads instead of the side panel on a narrow terminal."""
         self.toggle_class("-heads")
         self.query_one("#heads" if self.has_class("-heads") else "#pattern").focus()
 
@@ -284,7 +274,7 @@ class AttentionScreen(BenchScreen):
         self.action_why()
 
     def action_why(self) -> None:
-        """Explain the number selected where the focus is: a weight, a probability, a row of the side."""
+        """Explain the number selected in the focused widget: a weight, a probability, a row of the side."""
         ask = self.side.question() or self.patterns.question()
         if ask is None:
             self.tell("There is no number here yet to ask about.")
@@ -297,9 +287,65 @@ class AttentionScreen(BenchScreen):
         self.patterns.save_picture(self.picture_path(".png"))
 
 
+class TextLine(Painted, can_focus=False):
+    """The text as it reads: the token that attends in the accent colour, the one attended to underlined; of a long text
+    the part around the first of them."""
+
+    COMPONENT_CLASSES = {"textline--plain", "textline--here", "textline--there", "textline--quiet"}
+    DEFAULT_CSS = """
+    TextLine { height: 1; width: 1fr; padding: 0 1; }
+    TextLine > .textline--plain { color: $foreground; }
+    TextLine > .textline--here { color: $accent; text-style: bold reverse; }
+    TextLine > .textline--there { color: $foreground; text-style: bold underline; }
+    TextLine > .textline--quiet { color: $text-muted; }
+    """
+
+    shown: tuple[Sequence[str], int, int | None] = ((), 0, None)
+
+    def show(self, tokens: Sequence[str], here: int, there: int | None) -> None:
+        """Show the tokens; `here` attends to `there`, which is None if it is in another text."""
+        if self.shown != (tokens, here, there):
+            self.shown = (tokens, here, there)
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        tokens, here, there = self.shown
+        size = self.size.width
+        if not tokens or size < 8:
+            return Strip.blank(size, self.surface)
+        words = [visible(token, self.ascii) for token in tokens]
+        first, end = window_around(list(map(width, words)), min(here, len(words) - 1), size - 4)
+        segments = [Segment("… " if first else "", self.part("quiet"))]
+        for at in range(first, end):
+            name = "here" if at == here else "there" if at == there else "plain" if at < here else "quiet"
+            segments.append(Segment(words[at], self.part(name)))
+        segments.append(Segment(" …" if end < len(words) else "", self.part("quiet")))
+        return self.strip(segments)
+
+
+def window_around(sizes: Sequence[int], place: int, cells: int) -> tuple[int, int]:
+    """Return (first, end) of the entries around a place that fit, two thirds of them before it.
+
+    >>> window_around([3, 3, 3, 3], 2, 20), window_around([3, 3, 3, 3], 2, 7), window_around([30], 0, 7)
+    ((0, 4), (1, 3), (0, 1))
+    """
+    first, end, used = place, place + 1, sizes[place]
+    while True:
+        before = first > 0 and used + sizes[first - 1] <= cells
+        after = end < len(sizes) and used + sizes[end] <= cells
+        if before and (not after or place - first <= 2 * (end - 1 - place)):
+            first -= 1
+            used += sizes[first]
+        elif after:
+            used += sizes[end]
+            end += 1
+        else:
+            return first, end
+
+
 class HeadLine(Painted, can_focus=False):
-    """`"the cat …"   gpt-docs @ 1 200   causal        head 2.3 · induction .91`: whatever does not fit is shortened
-    from the left, so that the head is always shown."""
+    """`"the cat …"   gpt-docs @ 1 200   causal        head 2.3 · induction .91`: shortened from the left to fit, so
+    that the head is always shown."""
 
     COMPONENT_CLASSES = {"headline--quiet", "headline--here"}
     DEFAULT_CSS = """
@@ -323,10 +369,10 @@ class HeadLine(Painted, can_focus=False):
         head = fit(head, min(size, width(head)), ellipsis=ellipsis)
         left: list[Segment] = []
         room = size - width(head) - 3
-        for said, style, spare in ((source, surface, 0), (mask, self.part("quiet"), min(width(text), 24))):
-            if said and width(said) + 3 + spare <= room:
-                left.append(Segment(said + "   ", style))
-                room -= width(said) + 3
+        for words, style, spare in ((source, surface, 0), (mask, self.part("quiet"), min(width(text), 24))):
+            if words and width(words) + 3 + spare <= room:
+                left.append(Segment(words + "   ", style))
+                room -= width(words) + 3
         if text and room >= 8:
             left.insert(0, Segment(fit(text, min(room - 3, width(text)), ellipsis=ellipsis) + "   ", surface))
         gap = size - sum(width(segment.text) for segment in left) - width(head)

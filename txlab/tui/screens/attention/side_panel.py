@@ -1,4 +1,4 @@
-"""Beside the pattern: the tokens likely to follow the cursor's row, and one of several tables (tables.py)."""
+"""The side of the pattern: the tokens likely to follow the cursor's row, and one of several tables (tables.py)."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.content import Content
 
 from txlab.drawing.formatting import share
 from txlab.drawing.text import label, width
 from txlab.engine.explain import Explanation
+from txlab.tui.bindings import bind
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.attention.source import AttentionViewer, NextTokens
 from txlab.tui.screens.attention.tables import TABS, SideTable, explain_row, is_ready, side_table
-from txlab.tui.screens.words import Words
+from txlab.tui.screens.plain_text import Words
 from txlab.tui.widgets.bars import Bars
 from txlab.tui.widgets.table import Table
 from txlab.tui.widgets.tabs import TabLine
 from txlab.tui.widgets.terminal import is_ascii
 
-# Which changes require a new table, by tab; a new source requires one for every tab.
+# The changes that require a new table, by tab; a new source requires one for every tab.
 FOLLOWS = {"heads": ("head", "scores"), "lens": ("cell",), "direct": ("cell",), "circuits": ("head",)}
 WAITING = SideTable(waiting="…")
 
 
 class SidePanel(Panel):
-    """Next tokens as bars, a line of tabs, the table of the selected one and what it measures."""
+    """Next tokens as bars, a line of tabs, the table of the selected one and its legend."""
 
-    KEYS: ClassVar = (Binding("i", "tab", "side", id="attention.tab"),)
+    KEYS: ClassVar = (bind("i", "tab", "turn to the next page of the side panel", "side", id="attention.tab"),)
 
     def __init__(self, viewer: AttentionViewer) -> None:
         super().__init__(id="side")
@@ -51,25 +51,25 @@ class SidePanel(Panel):
         yield self.rows
         yield self.legend
 
-    def show_next(self, found: NextTokens, second: NextTokens | None = None) -> None:
-        """Show the candidates, with their probabilities before the edits if there are any; when comparing, below them
-        those of the second source."""
-        self.show_bars(self.next, found, "first: " if second is not None else "")
+    def show_next(self, following: NextTokens, second: NextTokens | None = None) -> None:
+        """Show the candidates, with their probabilities before the edits if there are any; when comparing, the second
+        source's below them."""
+        self.show_bars(self.next, following, "first: " if second is not None else "")
         if second is not None:
             self.show_bars(self.second, second, "second: ")
 
-    def show_bars(self, bars: Bars, found: NextTokens, which: str) -> None:
+    def show_bars(self, bars: Bars, following: NextTokens, which: str) -> None:
         ascii = is_ascii(self)
-        after = label(found.after, ascii)
-        lead = f"{found.lead} {after}" if found.candidates else "no next tokens recorded"
-        kl = f"KL {nats(found.kl)}" if found.kl is not None else ""
+        after = label(following.after, ascii)
+        lead = f"{following.lead} {after}" if following.candidates else "no next tokens recorded"
+        kl = f"KL {nats(following.kl)}" if following.kl is not None else ""
         shorter = kl.removesuffix(" nats")
         parts = (lead, kl), (lead, shorter), (after, shorter)  # the number is never cut
         titles = [which + "  ".join(filter(None, each)) for each in parts]
         room = bars.size.width or width(titles[0])
         title = next((each for each in titles if width(each) <= room), titles[-1])
-        before = [one.before for one in found.candidates if one.before is not None]
-        bars.set_bars(title, [(one.token, one.probability) for one in found.candidates], before)
+        before = [one.before for one in following.candidates if one.before is not None]
+        bars.set_bars(title, [(one.token, one.probability) for one in following.candidates], before)
 
     def say_result(self, sentence: str) -> None:
         """Show the result of the guessing game; "" hides the line."""
@@ -79,7 +79,7 @@ class SidePanel(Panel):
     # The table.
 
     def follow(self, change: str) -> None:
-        """Rebuild the table if it depends on what has changed: the "cell", the "head" or the "scores"."""
+        """Rebuild the table if it depends on the change: the "cell", the "head" or the "scores"."""
         if change in FOLLOWS.get(self.tab, ()):
             self.ask()
 
@@ -97,7 +97,8 @@ class SidePanel(Panel):
     def show(self, table: SideTable) -> None:
         self.table, source = table, self.viewer.source
         scored = self.tab != "heads" or bool(table.rows) or source is None
-        self.legend.say(legend(self.tab, self.viewer.cell.site, scored))
+        cell = self.viewer.cell
+        self.legend.say(legend(self.tab, cell.site, scored, (cell.layer, cell.head)))
         self.screen.set_class(not scored, "-unscored")
         self.rows.waiting = table.waiting
         self.rows.set_table(table.columns, table.rows, table.marked)
@@ -107,7 +108,7 @@ class SidePanel(Panel):
         self.query_one(TabLine).set_tabs(words, self.tab)
 
     def show_edits(self) -> None:
-        """Switch from the heads to the edits, since one is being made."""
+        """Switch from the heads to the edits when an edit is made."""
         if self.tab == "heads":
             self.tab, self.table = "edits", WAITING
 
@@ -135,7 +136,7 @@ class SidePanel(Panel):
         return self.rows.cursor if self.tab == "edits" and self.rows.has_focus else None
 
     def question(self) -> Callable[[], Explanation] | None:
-        """Return what `w` asks about where the focus is: a next token, or a row of the table."""
+        """Return the subject of `w` in the focused widget: a next token, or a row of the table."""
         source, tab, cell, keys = self.viewer.source, self.tab, self.viewer.cell, self.table.keys
         if source is None:
             return None
@@ -157,12 +158,12 @@ def nats(kl: float) -> str:
     return f"{share(kl, 3) if kl >= 0.0005 else '<.001' if kl > 0 else '0'} nats"
 
 
-# What a tab of the side measures, for a first encounter: (term, the rest of the sentence).
+# The legend of each tab for new users: (term, the rest of the sentence).
 LEGENDS: dict[str, tuple[tuple[str, str], ...]] = {
     "heads": (
         ("induction", " looks at what came after the same token before: it copies. "),
         ("previous", " looks at the token just before. The score is the mean weight there; p or i stands under a "),
-        ("", "head that has .30 or more. 4.1 is head 1 of layer 4. Each row of the pattern sums to 1."),
+        ("", "head that has .30 or more. {head} Each row of the pattern sums to 1."),
     ),
     "edits": (
         ("x", "   head off\n"),
@@ -187,15 +188,18 @@ LEGENDS: dict[str, tuple[tuple[str, str], ...]] = {
         ("copying", " 1: what is looked at becomes likelier, by its embedding alone: a head may copy by what "),
         ("", "earlier layers wrote there, and have a score below 0. "),
         ("matching", " 1: like looks at like. "),
-        ("Q K V", " how much it reads of what that head wrote, beside random matrices. "),
+        ("Q K V", " how much it reads of what that head wrote, compared with random matrices. "),
         ("λ", " largest eigenvalues. Edits are ignored."),
     ),
 }
 
 
-def legend(tab: str, site: str = "", scored: bool = True) -> Content:
-    """Return the legend of a tab; a site without scores gets an explanation of the rows and columns instead."""
-    parts = LEGENDS[tab]
+def legend(tab: str, site: str = "", scored: bool = True, head: tuple[int, int] = (0, 0)) -> Content:
+    """Return the legend of a tab; a site without scores gets an explanation of the rows and columns instead. `head` is
+    the selected (layer, head), from 0, which explains how heads are named."""
+    layer, which = head[0] + 1, head[1] + 1
+    named = f"{layer}.{which} is head {which} of layer {layer}."
+    parts = tuple((term, rest.replace("{head}", named)) for term, rest in LEGENDS[tab])
     if tab == "heads" and not scored:
         between = site == "cross"
         parts = (

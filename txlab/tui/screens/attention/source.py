@@ -1,8 +1,8 @@
-"""What the Attention screen draws: the attention of one model on one text, recorded or just computed.
+"""The data of the Attention screen: the attention of one model on one text, recorded or just computed.
 
 Notable: a recorded frame (recorded.py) is a stored pass through a model, the bench (bench.py) makes one on demand. Both
-answer the same questions, so there is one screen and one way of drawing. All L × H × T² numbers are never passed at
-once: a pattern is requested by the visible rows and columns with a margin, all heads together only as thumbnails.
+have the same interface, so there is one screen and one way of drawing. The L × H × T² numbers are never passed as a
+whole: a pattern is requested by the visible rows and columns with a margin, all heads together only as thumbnails.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ VIEW_WORDS = {
     "average": "mean of the layer's heads",
     "rollout": "rollout through all layers",
 }
+LONGEST_NAME = 32  # cells of the name of a run
 SCORES = ("induction", "previous")
 # How a model's predictions relate to the token at their position: a frame's fact "predicts".
 LEADS = {"next": "next after", "place": "in the place of", "class": "classes, by"}
-MASKS = ("[MASK]", "<mask>")  # the names of BERT's and RoBERTa's
+MASKS = ("[MASK]", "<mask>")  # BERT's and RoBERTa's
 WORTH_A_NOTE = 0.3  # heads with a lower score are not labelled with it
 THUMB = 24  # largest number of rows and columns of a thumbnail
 
@@ -68,8 +69,8 @@ class Candidate:
 
 @dataclass(frozen=True)
 class NextTokens:
-    """The predictions after the token `after`; `kl` (nats) is by how much the edits changed them. `lead`: how the
-    candidates relate to that token; most often they come next after it."""
+    """The predictions after the token `after`; `kl` (nats) is the change by the edits. `lead`: how the candidates
+    relate to that token; usually they come next after it."""
 
     after: str = ""
     candidates: tuple[Candidate, ...] = ()
@@ -87,7 +88,7 @@ class AttentionSource(Protocol):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What the model reads, as a user would type it; for a translator source and target."""
+        """The model's input as a user would type it; for a translator source and target."""
         ...
 
     @property
@@ -107,7 +108,8 @@ class AttentionSource(Protocol):
 
     @property
     def stored(self) -> bool:
-        """Whether all but a rollout is in memory; otherwise threads compute it, and heads come layer by layer."""
+        """Whether everything except rollouts is in memory; otherwise threads compute it, and heads arrive layer by
+        layer."""
         ...
 
     def thumbnails(self, site: str) -> np.ndarray:
@@ -130,11 +132,11 @@ class AttentionSource(Protocol):
 
 
 class AttentionViewer(Protocol):
-    """What the panels look at of the screen."""
+    """The state of the screen that panels use."""
 
     @property
     def source(self) -> AttentionSource | None:
-        """What is drawn: the open model, else the recorded frame, if there is one."""
+        """The drawn source: the open model, else the recorded frame, if there is one."""
         ...
 
     @property
@@ -144,7 +146,7 @@ class AttentionViewer(Protocol):
 
     @property
     def comparing(self) -> bool:
-        """Whether a second source stands beside the first."""
+        """Whether a second source is shown next to the first."""
         ...
 
 
@@ -183,7 +185,7 @@ class PatternWindow:
 
 
 def read_window(source: AttentionSource, request: WindowRequest) -> PatternWindow:
-    """Ask a source for everything that is drawn of a request."""
+    """Query a source for all data of a request."""
     cell, view = request.cell, request.view
     site = source.sites[cell.site]
     everything = (0, len(site.columns))
@@ -233,7 +235,7 @@ def concerns(edit: Edit, what: Edit) -> bool:
 
 
 def row_to_begin(site: AttentionSite) -> int:
-    """Return the row where the cursor begins: that of the first mask which a masked model would fill, else the last."""
+    """Return the initial row of the cursor: the first mask of a masked model, else the last row."""
     masks = [row for row, token in enumerate(site.rows) if token in MASKS] if site.mask == "none" else []
     return masks[0] if masks else len(site.rows) - 1
 

@@ -1,10 +1,10 @@
-"""The tables beside the pattern: heads by their scores, the edits, what each layer would predict (the lens), the direct
-contribution of each part to a logit, and what the weights of one head do (circuits).
+"""The tables next to the pattern: heads by their scores, the edits, the prediction of each layer (the lens), the direct
+contribution of each part to a logit, and the circuits of one head.
 
-Notable: a table is plain rows of text, built in whatever thread asks, so that the screen only draws it; `keys` identify
+Notable: a table is plain rows of text, built in the calling thread, so that the screen only draws it; `keys` identify
 the rows, for `w` and for undoing an edit. Circuits depend on the weights as they were opened, not on text or edits, so
-they are cached for a checkpoint. Eigenvalues are computed for all heads of a site at once, since the shared part (D × D
-out of the vocabulary) costs more than the heads do; compositions are computed layer by layer.
+they are cached for a checkpoint. Eigenvalues are computed for all heads of a site together, since the shared part (D ×
+D from the vocabulary) costs more than the heads; compositions are computed layer by layer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from txlab.drawing.formatting import number, share
+from txlab.drawing.formatting import fixed, number, share
 from txlab.drawing.text import label, visible
 from txlab.engine.explain import Explanation
 from txlab.errors import LabError
@@ -37,7 +37,7 @@ THROUGH = {"query": "Q", "key": "K", "value": "V"}
 
 @dataclass(frozen=True)
 class SideTable:
-    """A table; `keys` (one a row) depend on the tab; `waiting` is the text in place of a missing table."""
+    """A table; `keys` (one per row) depend on the tab; `waiting` is the text for a missing table."""
 
     columns: tuple[Column, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
@@ -47,7 +47,7 @@ class SideTable:
 
 
 def is_ready(source: AttentionSource, tab: str) -> bool:
-    """Return whether the table is available at once; otherwise the model takes some time."""
+    """Return whether the table is available immediately; otherwise the model takes some time."""
     return tab in ("heads", "edits") or not isinstance(source, LiveAttention)
 
 
@@ -78,12 +78,12 @@ def explain_row(source: AttentionSource, tab: str, cell: Cell, key: Any) -> Expl
     if tab == "circuits":
         explain: Callable[[], Explanation] = key
         return explain()
-    found, one = key
-    return (why.why_lens if tab == "lens" else why.why_direct)(found, one, names=source.token)
+    subject, one = key
+    return (why.why_lens if tab == "lens" else why.why_direct)(subject, one, names=source.token)
 
 
 def heads_table(source: AttentionSource, cell: Cell) -> SideTable:
-    """List the heads with the highest scores; the selected one stands out."""
+    """List the heads with the highest scores; the selected one is highlighted."""
     scores = source.scores.get(cell.site, {})
     rows: list[tuple[str, ...]] = []
     keys: list[tuple[str, tuple[int, int]]] = []
@@ -120,7 +120,7 @@ def brief(edit: Edit, source: AttentionSource) -> str:
             tokens = f"{label(site.rows[row])} {'→' if edit['allowed'] else '↛'} {label(site.columns[column])}"
             return f"{where}{edit['layer'] + 1}.{edit['head'] + 1} {tokens} ({row}, {column})"
         case "patch":
-            return f"patch {edit['place']} at {edit['position']}"
+            return f"patch {edit['place'].removeprefix('blocks.')} at {edit['position']}"
         case "edit-weight":
             return f"{edit['parameter']}[{','.join(map(str, edit['index']))}] = {edit['value']:g}"
         case _:
@@ -128,18 +128,18 @@ def brief(edit: Edit, source: AttentionSource) -> str:
 
 
 def lens_table(source: LiveAttention, cell: Cell) -> SideTable:
-    """Show what each layer would predict after the cursor's row."""
+    """Show each layer's prediction after the cursor's row."""
     from txlab.engine.interpret.effects import lens
 
     position = source.position(cell.site, cell.row)
     with source.lock:
-        found = lens(source.opened.model, source.text, position, 2, source.interventions, source.second)
+        by_layer = lens(source.opened.model, source.text, position, 2, source.interventions, source.second)
     rows = []
-    layers = range(len(found.ids))[::-1]
+    layers = range(len(by_layer.ids))[::-1]
     for layer in layers:
-        first, second = source.opened.target_labels(found.ids[layer].tolist()[:2])[:2]
-        likely, next_to = (share(float(p)) for p in found.probabilities[layer, :2])
-        kl = number(float(found.kl[layer]), 2)
+        first, second = source.opened.target_labels(by_layer.ids[layer].tolist()[:2])[:2]
+        likely, next_to = (share(float(p)) for p in by_layer.probabilities[layer, :2])
+        kl = number(float(by_layer.kl[layer]), 2)
         rows.append((f"L{layer}" if layer else "emb", label(first), likely, kl, label(second), next_to))
     columns = (
         Column("", right=False, quiet=True),
@@ -149,32 +149,35 @@ def lens_table(source: LiveAttention, cell: Cell) -> SideTable:
         Column("then", right=False, quiet=True),
         Column("p", quiet=True),
     )
-    return SideTable(columns, tuple(rows), (0,), tuple((found, layer) for layer in layers))
+    return SideTable(columns, tuple(rows), (0,), tuple((by_layer, layer) for layer in layers))
 
 
 def direct_table(source: LiveAttention, cell: Cell) -> SideTable:
-    """Show what adds to and subtracts from the logit of the likeliest token after the cursor's row."""
+    """Show the contributions to the logit of the likeliest token after the cursor's row."""
     from txlab.engine.interpret.direct import direct_effects
 
     position = source.position(cell.site, cell.row)
     token = int(source.cache.following(position, 1)[0][0])
     with source.lock:
-        found = direct_effects(
+        effects = direct_effects(
             source.opened.model, source.text, token, None, position, source.interventions, source.second
         )
-    parts = found.largest(PARTS)
+    parts = effects.largest(PARTS)
     here = (cell.site, cell.layer, cell.head)
     marked = tuple(at for at, part in enumerate(parts) if (part.site, part.layer, part.head) == here)
-    columns = (Column(f"to the logit of {label(source.token(token))} {number(found.logit, 3)}", False), Column("adds"))
-    rows = tuple((part.name, f"{part.value:+.2f}".replace("-", "−")) for part in parts)
-    return SideTable(columns, rows, marked, tuple((found, part) for part in parts))
+    columns = (
+        Column(f"to the logit of {label(source.token(token))} {number(effects.logit, 3)}", False),
+        Column("adds"),
+    )
+    rows = tuple((part.name, fixed(part.value, 2, signed=True)) for part in parts)
+    return SideTable(columns, rows, marked, tuple((effects, part) for part in parts))
 
 
 # Circuits. A key is the function that explains its row.
 
 
 def circuits_table(source: LiveAttention, cell: Cell) -> SideTable:
-    """Show copying and matching, eigenvalues, and what the head reads from earlier heads."""
+    """Show copying and matching, eigenvalues, and the head's composition with earlier heads."""
     from txlab.engine.interpret.circuits import composition
     from txlab.engine.interpret.why import why_composition, why_copying
 
@@ -200,14 +203,16 @@ def circuits_table(source: LiveAttention, cell: Cell) -> SideTable:
             keys.append(copying(whole[layer][head], kind))
     if site != "cross" and layer:
         known, heads = (site, "composition", layer), source.sites[site].heads
-        found = once(source, known, lambda: composition(source.opened.model, site, layer=layer))
+        composed = once(source, known, lambda: composition(source.opened.model, site, layer=layer))
         scores = [
             (float(value), through, divmod(at, heads))
             for through in THROUGH
-            for at, value in enumerate(getattr(found, through)[layer, head, :layer].flatten().tolist())
+            for at, value in enumerate(getattr(composed, through)[layer, head, :layer].flatten().tolist())
         ]
         for score, through, earlier in sorted(scores, reverse=True)[:READS]:
-            rows.append((f"{THROUGH[through]} {earlier[0] + 1}.{earlier[1] + 1}", share(score), share(found.expected)))
+            rows.append(
+                (f"{THROUGH[through]} {earlier[0] + 1}.{earlier[1] + 1}", share(score), share(composed.expected))
+            )
             keys.append(reading(earlier, through))
     for kind, title in (("ov", "λ W_OV"), ("qk", "λ W_QK")):
         inner = circuits_of(source, site, kind, whole=False)
@@ -242,5 +247,5 @@ def once(source: LiveAttention, what: tuple[Any, ...], make: Callable[[], Known]
     if what not in source.circuits:
         with source.lock:
             source.circuits[what] = make()
-    found: Known = source.circuits[what]
-    return found
+    known: Known = source.circuits[what]
+    return known

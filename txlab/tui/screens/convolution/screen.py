@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from txlab.experiments.protocol import Frame
+from txlab.tui.bindings import WHY
 from txlab.tui.frame_viewer import FrameViewer
 from txlab.tui.playback import Playback
 from txlab.tui.screens.base_screens import BenchScreen, Rule
@@ -17,8 +18,6 @@ from txlab.tui.screens.convolution.slide import SlidePanel
 
 if TYPE_CHECKING:
     from txlab.experiments.kind import Kind
-
-NO_RUN = "No run is chosen: start conv-shapes in the Lab (1), or choose one of its runs."
 
 
 def has_filters(kind: Kind) -> bool:
@@ -37,20 +36,20 @@ class ConvolutionScreen(BenchScreen):
     CSS_PATH = "convolution.tcss"
     AUTO_FOCUS = None
     HELP_ABOUT = (
-        "A filter of the first layer lies on a patch of the picture: each of its weights is multiplied with the pixel "
-        "below it, and the sum is what it answers there. The arrows move it, enter slides it over the whole picture, "
-        "tab takes the next filter; [ and ] go back to when the filters had not learnt yet. The picture is one that "
-        "training never sees."
+        "A filter of the first layer covers a patch of the picture: each weight is multiplied by the pixel below it, "
+        "and the sum is the filter's output there. The arrows move the filter, enter slides it over the whole "
+        "picture, tab selects the next filter; [ and ] go back to filters that were less trained. The picture is not "
+        "in the training set."
     )
     PANELS = (Playback, SlidePanel)
     KEY_ORDER = ("conv.up", "conv.slide", "conv.filter", "conv.table", "screen.why", "time.earlier", "run.pause")
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("w", "why", "why", id="screen.why")]
+    BINDINGS: ClassVar[list[BindingType]] = [WHY]
 
     def __init__(self) -> None:
         super().__init__()
-        self.viewer = FrameViewer(self, NO_RUN, filters_of, self.show_frame, self.forget)
+        self.viewer = FrameViewer(self, filters_of, self.show_frame, self.forget)
         self.run = Playback(self.viewer, has_filters)
-        self.slide = SlidePanel()
+        self.slide = SlidePanel(self.caption)
 
     def compose_body(self) -> ComposeResult:
         yield self.viewer.heading
@@ -73,5 +72,5 @@ class ConvolutionScreen(BenchScreen):
         self.call_after_refresh(self.slide.draw)
 
     def action_why(self) -> None:
-        """Explain what the filter answers at this place."""
+        """Explain the filter's output at this place."""
         self.slide.action_why()

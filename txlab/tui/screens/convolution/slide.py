@@ -1,4 +1,4 @@
-"""A filter slid over a picture: the picture with the patch, what the filter answers, and the numbers in between."""
+"""A filter slid over a picture: the picture with the patch, the filter's output, and the numbers in between."""
 
 from __future__ import annotations
 
@@ -12,39 +12,53 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.timer import Timer
 
+from txlab.drawing.captions import functions as captions
 from txlab.drawing.diverging import Scale, ramp_for, scale_of
-from txlab.drawing.formatting import number
+from txlab.drawing.formatting import number, share
 from txlab.drawing.palette import Ramp
 from txlab.drawing.pixels import Part, Piece, pixel_lines
 from txlab.drawing.text import formula, visible
+from txlab.engine.explain import digits_needed
 from txlab.experiments.protocol import Frame
+from txlab.tui.bindings import MOVING, bind
 from txlab.tui.panel import Panel
-from txlab.tui.screens.words import Words
-from txlab.tui.widgets.terminal import colours, is_ascii, is_dark
+from txlab.tui.screens.base_screens import CaptionLine
+from txlab.tui.screens.plain_text import Words
+from txlab.tui.widgets.terminal import colours, is_ascii, is_dark, legibility
 from txlab.tui.widgets.why import ask_why
 
 TABLES = (("products", "W a, the products"), ("patch", "a, the patch"), ("filter", "W, the filter"))
 A_SECOND = 12.0  # places while it slides
 CELL = 6  # cells of a number in a table
+NUMBERS = 38  # cells of the tables, which hall mode leaves out
 
 
 class SlidePanel(Panel):
-    """`channel` is the filter, (`y`, `x`) the place of its upper left pixel: what was gone to, and `here` what is shown
-    of a frame that may have fewer. While it slides, what it answers is shown only for the places that it has passed."""
+    """`channel` is the filter, (`y`, `x`) the place of its upper left pixel: the requested position; `here` is the
+    shown one, as a frame may have fewer. While it slides, the output is shown only for the places passed."""
 
     KEYS: ClassVar[Sequence[Binding]] = (
-        Binding("up", "move(-1, 0)", "move the filter", id="conv.up", key_display="arrows"),
-        Binding("down", "move(1, 0)", "down", id="conv.down", show=False),
-        Binding("left", "move(0, -1)", "left", id="conv.left", show=False),
-        Binding("right", "move(0, 1)", "right", id="conv.right", show=False),
-        Binding("enter", "slide", "slide it", id="conv.slide"),
-        Binding("tab", "filter(1)", "filter", id="conv.filter"),
-        Binding("shift+tab", "filter(-1)", "filter before", id="conv.filter-before", show=False),
-        Binding("v", "table", "another table", id="conv.table"),
+        bind(
+            "up",
+            "move(-1, 0)",
+            "move the filter up",
+            "move the filter",
+            id="conv.up",
+            heading=MOVING,
+            key_display="arrows",
+        ),
+        bind("down", "move(1, 0)", "move the filter down", id="conv.down", heading=MOVING),
+        bind("left", "move(0, -1)", "move the filter to the left", id="conv.left", heading=MOVING),
+        bind("right", "move(0, 1)", "move the filter to the right", id="conv.right", heading=MOVING),
+        bind("enter", "slide", "slide the filter over the picture, or stop it", "slide it", id="conv.slide"),
+        bind("tab", "filter(1)", "go to the next filter", "filter", id="conv.filter"),
+        bind("shift+tab", "filter(-1)", "go to the filter before", id="conv.filter-before"),
+        bind("v", "table", "show the products, the patch or the filter", "another table", id="conv.table"),
     )
 
-    def __init__(self) -> None:
+    def __init__(self, caption: CaptionLine) -> None:
         super().__init__(id="slide")
+        self.caption = caption
         self.picture, self.answer, self.numbers = Words(id="picture"), Words(id="answer"), Words(id="numbers")
         self.filters = Words(id="filters")
         self.timer: Timer | None = None
@@ -65,6 +79,7 @@ class SlidePanel(Panel):
         self.frame: Frame | None = None
         self.channel = self.y = self.x = self.table = 0
         self.sliding = False
+        self.caption.say(())
         if self.is_mounted:
             for words in (self.picture, self.answer, self.numbers, self.filters):
                 words.say("")
@@ -73,7 +88,7 @@ class SlidePanel(Panel):
         self.frame = frame
         self.draw()
 
-    # What is shown.
+    # Drawing.
 
     @property
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
@@ -93,46 +108,51 @@ class SlidePanel(Panel):
         return (picture, weights[:, 0], bias, answers) if fits and len(weights) == len(bias) == len(answers) else None
 
     def here(self, answers: np.ndarray) -> tuple[int, int, int]:
-        """The filter and the place that are shown of answers (C, Y′, X′)."""
+        """The shown filter and place of answers (C, Y′, X′)."""
         channels, rows, columns = answers.shape
         return min(self.channel, channels - 1), min(self.y, rows - 1), min(self.x, columns - 1)
 
     def draw(self) -> None:
-        found = self.arrays
-        if found is None or not self.is_mounted or not self.size.width:
+        arrays = self.arrays
+        if arrays is None or not self.is_mounted or not self.size.width:
             return
-        picture, weights, bias, answers = found
+        picture, weights, bias, answers = arrays
         k = weights.shape[-1]
         channel, y, x = self.here(answers)
+        if self.frame is not None:
+            self.caption.say(captions.convolution(self.frame, channel, y, x))
         z = answers[channel]
         part = Part(y, x, k)
         rows, columns = picture.shape
         tall = self.size.height >= rows + 6
-        large = tall and self.size.width >= 2 * columns + z.shape[1] + 38
-        both = tall and self.size.width >= 2 * columns + 2 * z.shape[1] + 38
+        free = self.size.width - (0 if legibility(self).thick else NUMBERS)
+        large = tall and free >= 2 * columns + z.shape[1]
+        both = tall and free >= 2 * columns + 2 * z.shape[1]
         shown = z.copy()
         if self.sliding:
             shown.reshape(-1)[y * z.shape[1] + x + 1 :] = np.nan
         light = picture - picture.min() if is_dark(self) else picture.max() - picture
-        self.picture.say(self.drawn("a, the picture", light, Scale(0.0, float(np.ptp(picture))), part, large))
-        self.answer.say(self.drawn(f"z of filter {channel + 1}", shown, scale_of(answers), Part(y, x, 1), both))
+        self.picture.say(self.draw_picture("a, the picture", light, Scale(0.0, float(np.ptp(picture))), part, large))
+        self.answer.say(self.draw_picture(f"z of filter {channel + 1}", shown, scale_of(answers), Part(y, x, 1), both))
         self.picture.styles.width = (2 if large else 1) * columns + 1 + self.roomy
         self.answer.styles.width = (2 if both else 1) * z.shape[1] + 1 + self.roomy
         tables = TABLES if self.size.height >= 3 * (k + 2) + 5 else TABLES[self.table : self.table + 1]
         patch = picture[y : y + k, x : x + k]
-        self.numbers.say(self.told(patch, weights[channel], float(bias[channel]), tables))
+        self.numbers.say(self.describe_sum(patch, weights[channel], float(bias[channel]), tables))
         self.filters.say(self.all_filters(weights, channel, max(1, (self.size.width - 2) // (k + 3))))
 
     @property
     def roomy(self) -> int:
-        """Cells beside each picture, for which a narrow terminal has no room."""
+        """Cells next to each picture, if the terminal is wide enough."""
         return 2 if self.size.width >= 100 else 0
 
-    def drawn(self, title: str, values: np.ndarray, scale: Scale, part: Part | None, large: bool) -> Content:
+    def draw_picture(self, title: str, values: np.ndarray, scale: Scale, part: Part | None, large: bool) -> Content:
         ascii = is_ascii(self)
         lines = [Content.styled(formula(title, ascii), "$quiet")]
-        for line in pixel_lines(values, scale, self.ramp(scale), self.surface_colour, part, large):
-            lines.append(Content.assemble(*(styled(piece, part is not None and not self.fills) for piece in line)))
+        for line in pixel_lines(
+            values, scale, self.ramp(scale), self.surface_colour, part, large, legibility(self).dimmed
+        ):
+            lines.append(Content.assemble(*(style_piece(piece, part is not None and not self.fills) for piece in line)))
         return Content("\n").join(lines)
 
     def ramp(self, scale: Scale) -> Ramp:
@@ -146,7 +166,9 @@ class SlidePanel(Panel):
     def surface_colour(self) -> tuple[int, int, int]:
         return self.background_colors[1].rgb
 
-    def told(self, patch: np.ndarray, weights: np.ndarray, bias: float, tables: Sequence[tuple[str, str]]) -> Content:
+    def describe_sum(
+        self, patch: np.ndarray, weights: np.ndarray, bias: float, tables: Sequence[tuple[str, str]]
+    ) -> Content:
         """The tables of the patch, the filter and their products, and the sum."""
         ascii = is_ascii(self)
         values = {"patch": patch, "filter": weights, "products": patch * weights}
@@ -160,8 +182,9 @@ class SlidePanel(Panel):
             lines.append(Content(""))
         total = float(values["products"].sum())
         z = total + bias
-        said = f"z = {number(total, 3)} + b = {number(z, 3)}"
-        lines.append(Content.styled(formula(said, ascii), "bold $accent"))
+        digits = digits_needed(z, [total])
+        words = f"z = {number(total, digits)} + b = {number(z, digits)}"
+        lines.append(Content.styled(formula(words, ascii), "bold $accent"))
         lines.append(
             Content.styled(formula(f"b = {number(bias, 3)}   relu z = {number(max(0.0, z), 3)}", ascii), "$quiet")
         )
@@ -170,12 +193,12 @@ class SlidePanel(Panel):
         shares = np.asarray(frame.tensors.get("class/probability", [])) if frame is not None else np.zeros(0)
         if len(classes) == len(shares) and len(shares):
             best = int(np.argmax(shares))
-            said = f"the network says {classes[best]}, {shares[best]:.2f}"
-            lines.append(Content.styled(visible(said), "$quiet"))
+            words = f"the network says {classes[best]}, {share(shares[best])}"
+            lines.append(Content.styled(visible(words), "$quiet"))
         return Content("\n").join(lines)
 
     def all_filters(self, weights: np.ndarray, channel: int, most: int) -> Content:
-        """The filters beside each other, the chosen one's number marked."""
+        """The filters side by side, with the chosen one's number marked."""
         k = weights.shape[-1]
         size = float(np.abs(weights).max()) or 1.0
         first = max(0, min(channel - most // 2, len(weights) - most))
@@ -188,7 +211,9 @@ class SlidePanel(Panel):
         drawn = [pixel_lines(weights[each], scale, self.ramp(scale), self.surface_colour) for each in shown]
         lines = [Content.assemble(*heads)]
         for y in range(len(drawn[0])):
-            parts = [part for each in drawn for part in (*(styled(piece, False) for piece in each[y]), Content("   "))]
+            parts = [
+                part for each in drawn for part in (*(style_piece(piece, False) for piece in each[y]), Content("   "))
+            ]
             lines.append(Content.assemble(*parts))
         return Content("\n").join(lines)
 
@@ -203,18 +228,18 @@ class SlidePanel(Panel):
         return binding.description
 
     def action_move(self, down: int, right: int) -> None:
-        found = self.arrays
-        if found is not None:
-            rows, columns = found[3].shape[1:]
-            self.channel, y, x = self.here(found[3])
+        arrays = self.arrays
+        if arrays is not None:
+            rows, columns = arrays[3].shape[1:]
+            self.channel, y, x = self.here(arrays[3])
             self.y, self.x = (y + down) % rows, (x + right) % columns
             self.draw()
 
     def action_filter(self, by: int) -> None:
         """Go to the next filter."""
-        found = self.arrays
-        if found is not None:
-            self.channel = (self.here(found[3])[0] + by) % len(found[3])
+        arrays = self.arrays
+        if arrays is not None:
+            self.channel = (self.here(arrays[3])[0] + by) % len(arrays[3])
             self.draw()
 
     def action_table(self) -> None:
@@ -233,11 +258,11 @@ class SlidePanel(Panel):
         self.screen.refresh_bindings()
 
     def slide_on(self) -> None:
-        found = self.arrays
-        if found is None or not self.sliding or self.app.screen is not self.screen:
+        arrays = self.arrays
+        if arrays is None or not self.sliding or self.app.screen is not self.screen:
             return
-        rows, columns = found[3].shape[1:]
-        _, y, x = self.here(found[3])
+        rows, columns = arrays[3].shape[1:]
+        _, y, x = self.here(arrays[3])
         place = y * columns + x + 1
         if place == rows * columns:
             self.action_slide()
@@ -246,11 +271,11 @@ class SlidePanel(Panel):
         self.draw()
 
     def action_why(self) -> None:
-        """Explain what the filter answers at this place."""
-        frame, found = self.frame, self.arrays
-        if frame is None or found is None:
+        """Explain the filter's output at this place."""
+        frame, arrays = self.frame, self.arrays
+        if frame is None or arrays is None:
             return
-        index = self.here(found[3])
+        index = self.here(arrays[3])
 
         def ask() -> object:
             from txlab.experiments.kinds.convolution import KIND
@@ -260,8 +285,8 @@ class SlidePanel(Panel):
         ask_why(self.app, ask, again=self.action_why)  # type: ignore[arg-type]
 
 
-def styled(piece: Piece, marks: bool) -> Content:
-    """A piece as content; `marks`: the part that is looked at is reversed, where there are no fills to dim."""
+def style_piece(piece: Piece, marks: bool) -> Content:
+    """A piece as content; `marks`: the selected part is reversed, where there are no fills to dim."""
     parts = []
     if piece.ink is not None:
         parts.append("rgb({},{},{})".format(*piece.ink))

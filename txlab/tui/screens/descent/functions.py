@@ -1,14 +1,13 @@
-"""Which function is gone down: one that is typed, or one of those that are known."""
+"""The choice of the objective: a typed function or a known one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.binding import Binding
-
 from txlab.engine.descent.expressions import expression
 from txlab.engine.descent.known import KNOWN, Known
+from txlab.tui.bindings import bind
 from txlab.tui.panel import Panel
 from txlab.tui.screens.dialogs import AskValue, Choose
 
@@ -22,8 +21,23 @@ class FunctionPanel(Panel):
     """Types a function with t or e, and offers known ones with o."""
 
     KEYS: ClassVar = (
-        Binding("t,e", "type", "type f", id="descent.type", key_display="t"),
-        Binding("o", "open", "functions", id="descent.open"),
+        bind(
+            "t,e",
+            "type",
+            "type a function of x, or of x and y",
+            "type f",
+            id="descent.type",
+            key_display="t",
+            synonyms="function formula expression enter edit",
+        ),
+        bind(
+            "o",
+            "open",
+            "choose a function that is known, or data",
+            "functions",
+            id="descent.open",
+            synonyms="rosenbrock himmelblau regression examples",
+        ),
     )
     DEFAULT_CSS = "FunctionPanel { display: none; }"
 
@@ -41,10 +55,12 @@ class FunctionPanel(Panel):
             two = "y" in expression(text).variables
             return "of two variables: a map" if two else "of one variable: a graph"
 
-        self.app.push_screen(AskValue("f = ", about, present, check), lambda text: self.typed(text) if text else None)
+        self.app.push_screen(
+            AskValue("f = ", about, present, check), lambda text: self.minimise(text) if text else None
+        )
 
-    def typed(self, text: str) -> None:
-        """Go down a function that passed the check, from the present start if that fits it."""
+    def minimise(self, text: str) -> None:
+        """Minimise a checked function, from the present start if that fits."""
         shown = self.descent.shown
         two = "y" in expression(text).variables
         start = shown.walkers[0].path[0].tolist() if shown is not None else []

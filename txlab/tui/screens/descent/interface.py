@@ -1,4 +1,4 @@
-"""What the panels of Descent see of the screen that they belong to, and ask of it: the panels know no screen."""
+"""The interface of Descent's screen for its panels, which do not import the screen."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Descent(Protocol):
-    """What is shown, and below what can be asked; DescentScreen documents both."""
+    """Its state, and below its methods; DescentScreen documents both."""
 
     session: Session[LiveDescent]
     playback: Playback

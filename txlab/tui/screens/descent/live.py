@@ -10,7 +10,7 @@ import torch
 from pydantic import ValidationError
 
 from txlab.engine.descent.known import Known, safe_rate
-from txlab.engine.descent.methods import METHODS, State, Step, told
+from txlab.engine.descent.methods import METHODS, State, Step, format_point
 from txlab.engine.explain import Explanation
 from txlab.errors import LabError
 from txlab.experiments.kinds.descent.experiment import Descent, function_of
@@ -20,13 +20,14 @@ from txlab.experiments.protocol import Frame
 STEPS = 5000  # after which it pauses
 HISTORY = 1000  # steps that can be taken back
 OFF = "takes no part"
-ADAMS = 0.05  # the rate of Adam and of sign descent on a function that nobody knows
+ADAMS = 0.05  # the rate of Adam and of sign descent on an unknown function
 ORDER = ("newton-root", "gradient", "sgd", "momentum", "adam", "sign", "newton-minimum")
 Moment = tuple[int, list[State], list[str], list[Step | None], list[int]]
 
 
 class LiveDescent(Descent):
-    """All methods that fit the function; those whose trouble is OFF take no part. `known` says how one looks at it."""
+    """All methods that fit the function; those whose trouble is OFF take no part. `known` has the view of a known
+    function."""
 
     def __init__(self, scenario: DescentScenario, known: Known | None, off: Sequence[str]) -> None:
         super().__init__(scenario)
@@ -52,7 +53,7 @@ class LiveDescent(Descent):
             self.drawn[i] = self.drawn[i][:length]
 
     def toggle(self, i: int) -> None:
-        """Let a method take part from the start on, or no more. At least one does."""
+        """Switch a method on, from the start, or off. At least one stays on."""
         off = self.trouble[i] == OFF
         if not off and sum(each != OFF for each in self.trouble) == 1:
             raise LabError("one method at least takes part")
@@ -62,7 +63,7 @@ class LiveDescent(Descent):
         self.past.clear()
 
     def again(self, start: Sequence[float] | None = None) -> LiveDescent:
-        """The same methods with what was turned, at the start or at another one."""
+        """The same methods with their changed parameters, at the same or another start."""
         scenario = self.scenario
         if start is not None:
             function = scenario.function.model_copy(update={"start": list(start)})
@@ -73,7 +74,7 @@ class LiveDescent(Descent):
     def why(self, i: int) -> Explanation:
         """The last step of a method."""
         value = float(self.f(self.states[i].x))
-        title, where = self.rules[i].title, told(self.states[i].x)
+        title, where = self.rules[i].title, format_point(self.states[i].x)
         return self.explain(i, f"how did {title} come to {where}, where f is {value:.6g}?", value)
 
     @property
@@ -81,14 +82,14 @@ class LiveDescent(Descent):
         return [rule.name for rule, trouble in zip(self.rules, self.trouble, strict=True) if trouble == OFF]
 
     def frame(self) -> Frame:
-        found = super().frame()
-        return Frame(found.step, found.tensors, facts=dict(found.facts) | {"start": self.scenario.function.start})
+        frame = super().frame()
+        return Frame(frame.step, frame.tensors, facts=dict(frame.facts) | {"start": self.scenario.function.start})
 
 
 def live(
     f: str, start: Sequence[float], known: Known | None = None, data: Mapping[str, Any] | None = None, seed: int = 1
 ) -> LiveDescent:
-    """Methods on a function, or on data. LabError if it is no formula."""
+    """Methods on a function, or on data. LabError if it is not a formula."""
     one = len(start) == 1
     names = [name for name in ORDER if (one or not METHODS[name].one_variable) and (data or name != "sgd")]
     function = {"start": list(start)} | ({} if data else {"f": f})

@@ -1,4 +1,4 @@
-"""The methods beside the map: which is chosen, which take part, and what − and + turn."""
+"""The methods next to the map: the chosen one, those that take part, and the parameter that − and + change."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from textual.binding import Binding
 
 from txlab.drawing.palette import lines
 from txlab.drawing.text import formula
+from txlab.tui.bindings import bind
 from txlab.tui.panel import Panel
 from txlab.tui.screens.arena.parameters import RATES, Parameter
-from txlab.tui.screens.descent.text import side_rows, styled
+from txlab.tui.screens.descent.text import side_rows, style_rows
 from txlab.tui.screens.descent.view import PlaneView
-from txlab.tui.screens.words import Words
+from txlab.tui.screens.plain_text import Words
 from txlab.tui.widgets.terminal import colours, is_dark
 
 if TYPE_CHECKING:
@@ -35,16 +36,25 @@ PARAMETERS = {
 
 
 class MethodsPanel(Panel):
-    """`turned` is the parameter of the chosen method that − and + turn; "" = the pace."""
+    """`next_stop` is the parameter of the chosen method that − and + turn; "" = the pace."""
 
     KEYS: ClassVar = (
-        Binding("tab", "next(1)", "method", id="descent.next"),
-        Binding("shift+tab", "next(-1)", "method before", id="descent.previous", show=False),
-        Binding("m", "take_part", "in or out", id="descent.toggle"),
-        Binding("p", "choose", "parameter", id="descent.turn"),
-        Binding("minus", "turn(-1)", "turn", id="descent.less", key_display="- +"),
-        Binding("plus,equals_sign", "turn(1)", "more", id="descent.more", key_display="+", show=False),
-        Binding("n", "again", "begin again", id="descent.new"),
+        bind("tab", "next(1)", "go to the next method, or the one before", "method", id="descent.next"),
+        bind("shift+tab", "next(-1)", "go to the method before", id="descent.previous"),
+        bind("m", "take_part", "let the chosen method take part, or no more", "in or out", id="descent.toggle"),
+        bind(
+            "p",
+            "choose",
+            "choose what - and + turn: speed or a parameter",
+            "parameter",
+            id="descent.turn",
+            synonyms="learning rate gamma momentum noise",
+        ),
+        bind("minus", "turn(-1)", "turn the parameter down and up", "turn", id="descent.less", key_display="- +"),
+        bind(
+            "plus,equals_sign", "turn(1)", "turn the parameter up", id="descent.more", synonyms="more", key_display="+"
+        ),
+        bind("n", "again", "begin again from the start, with what was turned", "begin again", id="descent.new"),
     )
 
     def __init__(self, descent: Descent, map: MapPanel) -> None:
@@ -58,7 +68,7 @@ class MethodsPanel(Panel):
         yield self.small
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return action != "turn" or bool(self.descent.turned)  # otherwise these keys are those of the pace
+        return action != "turn" or bool(self.descent.turned)  # otherwise these keys change the pace
 
     def word_for(self, binding: Binding) -> str:
         return binding.description if self.descent.playback.can_edit or binding.id == "descent.next" else ""
@@ -79,11 +89,11 @@ class MethodsPanel(Panel):
 
         size, ascii, chosen = self.size, self.descent.ascii, self.descent.chosen
         rows = side_rows(shown, chosen, self.descent.turned, colour, max(10, size.width), size.height, ascii)
-        self.query_one("#methods", Words).say(styled(rows, ascii), layout=False)
+        self.query_one("#methods", Words).say(style_rows(rows, ascii), layout=False)
         self.show_small(size.height - len(rows) - 2)
 
     def show_small(self, lines: int) -> None:
-        """Below the methods, if there are lines left: what can be seen beside the map."""
+        """Below the methods, if there are lines left: the small view."""
         height = min(lines, MOST) if lines >= LEAST else 0
         self.set_class(height > 0, "-roomy")
         if height and height != self.small_height:
@@ -94,8 +104,8 @@ class MethodsPanel(Panel):
             self.small.show(sheet)
 
     @on(PlaneView.Resized)
-    def resized(self, event: PlaneView.Resized) -> None:
-        """Draw the small picture again, or for the first time, now that its size is known."""
+    def fit_plane(self, event: PlaneView.Resized) -> None:
+        """Draw the small picture now that its size is known."""
         event.stop()
         self.show()
 
@@ -106,19 +116,19 @@ class MethodsPanel(Panel):
             self.descent.show_all()
 
     def action_again(self) -> None:
-        """All methods at the start, with what was turned; it runs on if it does."""
+        """Move all methods to the start, with their changed parameters; a running experiment keeps running."""
         if self.descent.playback.ready():
             self.descent.look_from(self.descent.home)
             self.descent.begin(lambda old: old.again(), run=False)
 
     def action_take_part(self) -> None:
-        """Let the chosen method take part, from the start on, or no more."""
+        """Switch the chosen method on, from the start, or off."""
         if self.descent.playback.ready():
             chosen = self.descent.chosen
             self.descent.session.edit(lambda methods: methods.toggle(chosen))
 
     def action_choose(self) -> None:
-        """What − and + turn: the pace, then each parameter of the chosen method."""
+        """Cycle the target of − and +: the pace, then each parameter of the chosen method."""
         shown = self.descent.shown
         if shown is None or not self.descent.playback.ready():
             return
@@ -140,6 +150,6 @@ class MethodsPanel(Panel):
 
         def work(methods: LiveDescent) -> None:
             now = methods.settings(number)[setting]
-            methods.adjust(f"{methods.sections[number].name}.{setting}", PARAMETERS[setting].turned(now, by))
+            methods.adjust(f"{methods.sections[number].name}.{setting}", PARAMETERS[setting].next_stop(now, by))
 
         self.descent.session.edit(work)

@@ -1,6 +1,6 @@
-"""Screen 8, Descent: a function that one types, and the methods that go down it, beside each other.
+"""Screen 8, Descent: a typed function, and several methods that minimise it, side by side.
 
-It shows one frame (`shown`) over the `ground`: f in what the camera sees. Notable: f and every step are computed in
+It shows one frame (`shown`) over the `ground`: f in the camera's view. Notable: f and every step are computed in
 threads; the event loop only draws.
 """
 
@@ -13,10 +13,12 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 
+from txlab.drawing.captions import functions as captions
 from txlab.drawing.scatter import Camera
 from txlab.drawing.text import fit, formula
 from txlab.engine.descent.known import KNOWN
 from txlab.sources.source import Source
+from txlab.tui.bindings import WHY, bind
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.playback import Playback
@@ -31,10 +33,10 @@ from txlab.tui.screens.descent.shown import (
     camera_of,
     following,
     ground_of,
-    shown_of,
+    read_shown,
 )
 from txlab.tui.screens.descent.view import LABELS
-from txlab.tui.screens.words import Parts
+from txlab.tui.screens.plain_text import Parts
 from txlab.tui.session import Session
 from txlab.tui.widgets.why import ask_why
 
@@ -53,12 +55,12 @@ class DescentScreen(BenchScreen):
     CSS_PATH = "descent.tcss"
     AUTO_FOCUS = ""
     HELP_ABOUT = (
-        "Methods that go down a function, beside each other. t types a function of x, or of x and y; o has known ones. "
-        "Of two variables the map shows f by its colour, nearest to the ground where it is low, and the path of "
-        "each method up to its letter; of one variable the graph, with the tangent of the chosen method. Arrows move a "
-        "cursor, enter begins there, z and Z come closer and go back. Space runs, . makes a step, , takes one back, n "
-        "begins again. Tab chooses a method, m lets it take part or not, p chooses what - and + turn: the pace, or a "
-        "parameter of the method, also while it runs. w explains its last step."
+        "Several methods minimise the same function. t types a function of x, or of x and y; o lists well-known ones. "
+        "For two variables the map shows f by colour, closest to the background where f is low, and the path of each "
+        "method ends at its letter; for one variable it shows the graph, with the tangent of the chosen method. "
+        "Arrows move a cursor, enter starts there, z and Z zoom in and out. Space runs, . makes a step, , takes one "
+        "back, n starts again. Tab chooses a method, m includes or excludes it, p chooses what - and + change: the "
+        "pace, or a parameter of the method, also while it runs. w explains its last step."
     )
     PANELS: ClassVar[tuple[type[Panel], ...]] = (MapPanel, MethodsPanel, FunctionPanel, Playback)
     KEY_ORDER: ClassVar[tuple[str, ...]] = (
@@ -67,8 +69,8 @@ class DescentScreen(BenchScreen):
         "run.back", "time.earlier", "descent.leave",
     )  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("w", "why", "why", id="screen.why"),
-        Binding("escape", "leave", "done", id="descent.leave", key_display="esc"),
+        WHY,
+        bind("escape", "leave", "put the cursor away, or leave the recorded run", "done", id="descent.leave"),
     ]
 
     def __init__(self) -> None:
@@ -76,13 +78,13 @@ class DescentScreen(BenchScreen):
         self.session: Session[LiveDescent] = Session(self, pace=PACE, pictures=10.0, record=False)
         self.shown: Shown | None = None
         self.ground: Ground | None = None
-        self.computing = LatestTask(self, "ground", self.failed)
-        self.asked: tuple[object, ...] = ()  # the ground that is being computed
+        self.computing = LatestTask(self, "ground", self.show_failure)
+        self.asked: tuple[object, ...] = ()  # the ground being computed
         self.home = self.camera = camera_of(KNOWN[0])
-        self.place: tuple[object, ...] = ()  # the source and the function that the camera was placed for
+        self.place: tuple[object, ...] = ()  # the source and the function for which the camera was placed
         self.fresh = True  # the chosen method is that of another source
         self.chosen = 0
-        self.turned = ""  # what - and + turn: a parameter of the chosen method; "" = the pace
+        self.turned = ""  # the target of - and +: a parameter of the chosen method; "" = the pace
         self.playback = Playback(
             self,
             lambda kind: kind.screen == "descent",
@@ -108,14 +110,14 @@ class DescentScreen(BenchScreen):
         def first(before: LiveDescent | None) -> LiveDescent:
             from txlab.tui.screens.descent.live import live
 
-            found = live(KNOWN[0].f, KNOWN[0].start, KNOWN[0])
+            descent = live(KNOWN[0].f, KNOWN[0].start, KNOWN[0])
             for _ in range(FIRST_STEPS):
-                found.step()
-            return found
+                descent.step()
+            return descent
 
         self.session.begin(first)
 
-    def failed(self, sentence: str) -> None:
+    def show_failure(self, sentence: str) -> None:
         self.tell(sentence, "error")
 
     def begin(self, make: Callable[[LiveDescent], LiveDescent], run: bool = True) -> None:
@@ -134,7 +136,7 @@ class DescentScreen(BenchScreen):
         self.fresh, self.map.cursor = True, None
 
     def read(self, source: Source, at: int | None, changed: bool) -> Shown | None:
-        return shown_of(source.frame(at)) if changed else None
+        return read_shown(source.frame(at)) if changed else None
 
     def show(self, shown: Shown) -> None:
         before, self.shown = self.shown, shown
@@ -152,7 +154,7 @@ class DescentScreen(BenchScreen):
         self.show_all()
 
     def first_camera(self, shown: Shown) -> Camera:
-        """Where a known function is looked at from; of another one, a camera that sees where the methods begin."""
+        """The camera of a known function; for others, one that shows the start of the methods."""
         methods = self.session.picture.experiment if self.session.picture is not None else None
         if self.playback.can_edit and methods is not None and methods.known is not None:
             return camera_of(methods.known)
@@ -169,13 +171,13 @@ class DescentScreen(BenchScreen):
         if shown is None:
             return [("loading the engine…", "")]
         names = shown.names[:1] if shown.one else ", ".join(shown.names)
-        said = fit(formula(f"f({names}) = {shown.f}", self.ascii), most, ellipsis="~" if self.ascii else "…")
-        return [(said.rstrip(), "bold")]
+        formula_text = fit(formula(f"f({names}) = {shown.f}", self.ascii), most, ellipsis="~" if self.ascii else "…")
+        return [(formula_text.rstrip(), "bold")]
 
-    # What is drawn.
+    # Drawing.
 
     def want_ground(self) -> None:
-        """Compute f where the camera looks, unless that is known or on its way."""
+        """Compute f in the camera's view, unless it is known or being computed."""
         shown, camera, room = self.shown, self.camera, self.map.view.room
         if shown is None or not self.map.view.size:
             return
@@ -193,13 +195,15 @@ class DescentScreen(BenchScreen):
     def show_all(self) -> None:
         self.map.show()
         self.methods.show()
+        if self.shown is not None:
+            self.caption.say(captions.descent(self.shown.frame))
         self.playback.pace_chosen = not self.turned
         self.playback.show_header()
 
     def on_resize(self) -> None:
-        self.call_after_refresh(self.resized)
+        self.call_after_refresh(self.fit_size)
 
-    def resized(self) -> None:
+    def fit_size(self) -> None:
         if self.is_attached:
             self.want_ground()
             self.show_all()
@@ -218,7 +222,7 @@ class DescentScreen(BenchScreen):
         return super().word_for(binding)
 
     def action_leave(self) -> None:
-        """Put the cursor away; from a recorded run, go back to the live methods."""
+        """Remove the cursor; from a recorded run, go back to the live methods."""
         if self.map.cursor is not None:
             self.map.cursor = None
             self.show_all()
@@ -243,7 +247,7 @@ class DescentScreen(BenchScreen):
         def again() -> Explanation | str:
             from txlab.experiments.kind import explain_metric
 
-            found = explain_metric(source.scenario, f"value/{name}", step + 1, values)
-            return found or "its parameters were turned while it ran, so that its steps cannot be made again"
+            explanation = explain_metric(source.scenario, f"value/{name}", step + 1, values)
+            return explanation or "its parameters were changed while it ran, so its steps cannot be repeated"
 
         ask_why(self.app, again, "making its steps again…")

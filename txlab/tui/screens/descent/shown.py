@@ -1,4 +1,4 @@
-"""What the screen shows of a frame, which may lack what it should have: any program may have recorded it."""
+"""The shown part of a frame. Frames are checked, since any program may have recorded them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from txlab.drawing.axis import Window
 from txlab.drawing.curve import apart
+from txlab.drawing.legibility import DESK, Legibility
 from txlab.drawing.plane import (
     Graph,
     Path,
@@ -25,6 +26,7 @@ from txlab.drawing.plane import (
     window_of,
 )
 from txlab.drawing.scatter import Camera
+from txlab.drawing.tangent_plane import tangent_sheet
 from txlab.drawing.update_lines import compact
 from txlab.engine.descent.known import Known
 from txlab.engine.descent.tangent import Tangent
@@ -43,7 +45,7 @@ NAMES = {"rate": "γ", "momentum": "μ", "beta1": "β₁", "beta2": "β₂", "no
 OFF = "takes no part"
 WORDS = {"arrived": "arrived", "it goes in a circle": "circle", "it diverges": "diverges", OFF: "off"}
 CLOSER = 1.5  # from one size of the view to the next
-FAR = 4.0  # the view follows points up to so many times its first size away
+FAR = 4.0  # the view follows points up to this many times its initial size away
 MOST_BACK = 60  # sizes
 SMALLEST_SHARE = 1e-16  # of the largest value: how far down a logarithmic axis goes
 
@@ -73,14 +75,14 @@ class Walker:
 
     @property
     def word(self) -> str:
-        """Why it rests, in a word; "" = it goes on."""
+        """Why it rests, in a word; "" = it is moving."""
         known = (word for beginning, word in WORDS.items() if self.rests.startswith(beginning))
         return next(known, "rests") if self.rests else ""
 
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """A frame as it is shown. `f` as it was typed, names of its variables, u and v of the data if there are any."""
+    """A frame as shown: `f` as typed, names of its variables, u and v of the data if any."""
 
     frame: Frame
     f: str
@@ -91,17 +93,17 @@ class Shown:
 
     @property
     def one(self) -> bool:
-        """Whether f is of one variable."""
+        """Whether f has one variable."""
         return len(self.walkers[0].path[0]) == 1
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What the ground depends on."""
+        """The inputs of the ground."""
         return self.f, self.one, None if self.u is None or self.v is None else (self.u.tobytes(), self.v.tobytes())
 
 
-def shown_of(frame: Frame) -> Shown:
-    """Read a frame. LabError if it is none of this kind: any program may have recorded it."""
+def read_shown(frame: Frame) -> Shown:
+    """Read a frame. LabError if it is not of this kind: any program may have recorded it."""
     facts, tensors = frame.facts, frame.tensors
     names, f = facts.get("methods"), facts.get("f")
     if not isinstance(names, (list, tuple)) or not names or not isinstance(f, str):
@@ -120,12 +122,12 @@ def shown_of(frame: Frame) -> Shown:
 
 
 def walker_of(frame: Frame, i: int, name: str, rules: Sequence[str]) -> Walker:
-    """Method i of a frame. Two of one rule have numbers in place of letters."""
+    """Method i of a frame. Two methods of the same rule have numbers instead of letters."""
     facts, tensors = frame.facts, frame.tensors
 
-    def listed(key: str, default: Any) -> Any:
-        found = facts.get(key)
-        return found[i] if isinstance(found, (list, tuple)) and i < len(found) else default
+    def entry_of(key: str, default: Any) -> Any:
+        values = facts.get(key)
+        return values[i] if isinstance(values, (list, tuple)) and i < len(values) else default
 
     path = np.asarray(tensors[f"{i}/path"], np.float64)
     if path.ndim != 2 or not len(path) or path.shape[1] not in (1, 2) or not np.isfinite(path).all():
@@ -136,19 +138,19 @@ def walker_of(frame: Frame, i: int, name: str, rules: Sequence[str]) -> Walker:
     if f"{i}/gradient" in tensors and f"{i}/value" in tensors:
         gradient = np.asarray(tensors[f"{i}/gradient"], np.float64).reshape(path.shape[1])
         tangent = Tangent(tuple(path[-1].tolist()), float(np.asarray(tensors[f"{i}/value"])), tuple(gradient.tolist()))
-    settings = {str(key): float(value) for key, value in dict(listed("settings", {})).items()}
+    settings = {str(key): float(value) for key, value in dict(entry_of("settings", {})).items()}
     return Walker(
         number=i,
         name=name,
         rule=rule,
-        title=str(listed("titles", name)) if alone else name,
-        equation=str(listed("equations", "")),
+        title=str(entry_of("titles", name)) if alone else name,
+        equation=str(entry_of("equations", "")),
         letter=LETTERS[rule] if alone else str((i + 1) % 10),
         ink=known.index(rule) if alone else i,
         path=path,
         values=values,
-        steps=int(listed("steps", len(path) - 1)),
-        rests=str(listed("rests", "")),
+        steps=int(entry_of("steps", len(path) - 1)),
+        rests=str(entry_of("rests", "")),
         settings={key: value for key, value in settings.items() if key in NAMES},
         tangent=tangent,
         curvature=float(np.asarray(tensors.get(f"{i}/curvature", np.nan))),
@@ -156,7 +158,7 @@ def walker_of(frame: Frame, i: int, name: str, rules: Sequence[str]) -> Walker:
 
 
 def function_of(shown: Shown) -> Callable[[Tensor], Tensor]:
-    """What is gone down, for a thread: it imports torch. LabError if it is no formula."""
+    """The objective; imports torch, so it is called in a thread. LabError if it is not a formula."""
     if shown.u is not None and shown.v is not None:
         import torch
 
@@ -170,7 +172,7 @@ def function_of(shown: Shown) -> Callable[[Tensor], Tensor]:
 
 @dataclass(frozen=True, eq=False)
 class Ground:
-    """f over what a camera sees: of one variable y at x, of two `values` (2 · rows, columns)."""
+    """f in a camera's view: of one variable y at x, of two `values` (2 · rows, columns)."""
 
     key: tuple[object, ...]
     camera: Camera
@@ -181,7 +183,7 @@ class Ground:
 
 
 def ground_of(shown: Shown, camera: Camera, room: tuple[int, int]) -> Ground:
-    """Compute f over what the camera sees, for a thread."""
+    """Compute f in the camera's view; called in a thread."""
     import torch
 
     f, (rows, columns) = function_of(shown), room
@@ -195,13 +197,13 @@ def ground_of(shown: Shown, camera: Camera, room: tuple[int, int]) -> Ground:
     return Ground(shown.key, camera, room, window, x, f(torch.from_numpy(points)).numpy())
 
 
-def sheet_of(shown: Shown, ground: Ground, chosen: int, ascii: bool) -> Sheet:
-    """The drawing of a frame: the chosen method lies on top, with its tangent."""
+def sheet_of(shown: Shown, ground: Ground, chosen: int, ascii: bool, legibility: Legibility = DESK) -> Sheet:
+    """The drawing of a frame: the chosen method is on top, with its tangent."""
     rows, columns = ground.room
     order = sorted((each for each in shown.walkers if each.on), key=lambda each: each.number == chosen)
     if not shown.one:
-        return contours(ground.window, ground.values, [Path(each.path, each.letter, each.ink) for each in order], ascii)
-    paths = [Path(np.stack([each.path[:, 0], each.values], 1), each.letter, each.ink) for each in order]
+        return contours(ground.window, ground.values, [path_of(each, each.path) for each in order], ascii, legibility)
+    paths = [path_of(each, np.stack([each.path[:, 0], each.values], 1)) for each in order]
     graph = Graph(ground.x, ground.values)
     walker = shown.walkers[chosen]
     if walker.on and (tangent := walker.tangent) is not None:
@@ -209,25 +211,31 @@ def sheet_of(shown: Shown, ground: Ground, chosen: int, ascii: bool) -> Sheet:
         graph = Graph(ground.x, ground.values, (tangent.point[0], tangent.value), tangent.gradient[0], bent)
     low, high = heights(graph, [float(path.points[-1, 1]) for path in paths])
     window = Window(ground.camera.x - ground.camera.across, ground.camera.x + ground.camera.across, low, high)
-    return graph_sheet(window, graph, paths, rows, columns, ascii)
+    return graph_sheet(window, graph, paths, rows, columns, ascii, legibility)
 
 
-def curves_sheet(shown: Shown, chosen: int, room: tuple[int, int], ascii: bool) -> tuple[str, Sheet | None]:
-    """f over the steps of each method, |f| of those that seek a root; on a logarithmic axis if none of it is negative.
-    There the lowest row is kept for zeros, which have a mark of their own. None = there is nothing yet."""
+def path_of(walker: Walker, points: np.ndarray) -> Path:
+    return Path(points, walker.letter, walker.ink, walker.title)
+
+
+def curves_sheet(
+    shown: Shown, chosen: int, room: tuple[int, int], ascii: bool, legibility: Legibility = DESK
+) -> tuple[str, Sheet | None]:
+    """f over the steps of each method, |f| for root finding; on a logarithmic axis if no value is negative. There the
+    lowest row is reserved for zeros, which have a separate mark. None = nothing yet."""
     order = sorted((each for each in shown.walkers if each.on), key=lambda each: each.number == chosen)
     roots = [each.letter for each in order if each.rule == "newton-root"]
     drawn = [np.abs(each.values) if each.rule == "newton-root" else each.values for each in order]
-    found = np.concatenate([each[np.isfinite(each)] for each in drawn] or [np.empty(0)])
+    finite = np.concatenate([each[np.isfinite(each)] for each in drawn] or [np.empty(0)])
     title = "|f| after each step" if roots and len(roots) == len(order) else "f after each step"
     title += f", |f| of {', '.join(roots)}" if roots and len(roots) < len(order) else ""
     longest = max(map(len, drawn), default=0)
-    if longest < 2 or not len(found):
+    if longest < 2 or not len(finite):
         return title, None
-    low, high = float(found.min()), float(found.max())
+    low, high = float(finite.min()), float(finite.max())
     zero, log, mark = -np.inf, low >= 0 and high > 0, "v" if ascii else "▼"
     if log:
-        least = float(found[found > 0].min())
+        least = float(finite[finite > 0].min())
         marked, low = low == 0 or least < high * SMALLEST_SHARE, max(least, high * SMALLEST_SHARE)
         low, high = apart(low, high, log)
         if marked:
@@ -240,18 +248,21 @@ def curves_sheet(shown: Shown, chosen: int, room: tuple[int, int], ascii: bool) 
     for each, values in zip(order, drawn, strict=True):
         steps = np.arange(len(values))
         stamp(
-            sheet, np.stack([steps, np.where(values < zero, np.nan, values)], 1), each.ink, each.letter.lower(), ascii
-        )
+            sheet, np.stack([steps, np.where(values < zero, np.nan, values)], 1), each.ink, each.letter.lower(), ascii,
+            legibility=legibility,
+        )  # fmt: skip
         for step in steps[values < zero].tolist():
             cell = sheet.cell_of(step, low)
             sheet.characters[cell], sheet.shows[cell] = mark, each.ink
-        paths.append(Path(np.stack([steps, np.maximum(values, low) if log else values], 1), each.letter, each.ink))
-    ends(sheet, paths)
+        paths.append(path_of(each, np.stack([steps, np.maximum(values, low) if log else values], 1)))
+    ends(sheet, paths, legibility)
     return title, sheet
 
 
-def data_sheet(shown: Shown, chosen: int, room: tuple[int, int], ascii: bool) -> Sheet | None:
-    """The data with the line of each method, the chosen one's on top."""
+def data_sheet(
+    shown: Shown, chosen: int, room: tuple[int, int], ascii: bool, legibility: Legibility = DESK
+) -> Sheet | None:
+    """The data with the line of each method, the chosen one on top."""
     if shown.u is None or shown.v is None:
         return None
     (left, right), (low, high) = (apart(float(each.min()), float(each.max()), False) for each in (shown.u, shown.v))
@@ -263,17 +274,28 @@ def data_sheet(shown: Shown, chosen: int, room: tuple[int, int], ascii: bool) ->
     for each in order:
         w, b = each.path[-1].tolist()
         line = np.stack([across, w * across + b], 1)
-        stamp(sheet, line, each.ink, each.letter.lower(), ascii)
-        paths.append(Path(line, each.letter, each.ink))
+        stamp(sheet, line, each.ink, each.letter.lower(), ascii, legibility=legibility)
+        paths.append(path_of(each, line))
     for u, v in zip(shown.u.tolist(), shown.v.tolist(), strict=True):
         cell = sheet.cell_of(u, v)
         sheet.characters[cell], sheet.shows[cell] = "o" if ascii else "●", Shows.POINT
-    ends(sheet, paths)
+    ends(sheet, paths, legibility)
     return sheet
 
 
+def plane_sheet(
+    shown: Shown, chosen: int, room: tuple[int, int], ascii: bool, legibility: Legibility = DESK
+) -> tuple[str, Sheet | None]:
+    """The tangent plane at the chosen method's point, and its normal. None where there is none, or it is level."""
+    walker = shown.walkers[chosen]
+    figure = walker.tangent.figure if walker.on and walker.tangent is not None else None
+    if figure is None:
+        return "the tangent plane", None
+    return f"the tangent plane at {walker.letter}", tangent_sheet(figure, room, walker.ink, ascii, legibility)
+
+
 def following(camera: Camera, home: Camera, shown: Shown, room: tuple[int, int]) -> Camera:
-    """The camera, so far back that it sees where the methods are, but for those that are far from home."""
+    """The camera, moved back to show all methods, except very distant ones."""
     near = []
     for walker in shown.walkers:
         x, y = (*walker.path[-1].tolist(), camera.y)[:2]
@@ -284,14 +306,14 @@ def following(camera: Camera, home: Camera, shown: Shown, room: tuple[int, int])
         wide = camera.across if shown.one else (window.right - window.left) / 2
         if all(abs(x - camera.x) <= wide and window.low <= y <= window.high for x, y in near):
             break
-        camera = camera.zoomed(1 / CLOSER, camera.x, camera.y)
+        camera = camera.zoom_at(1 / CLOSER, camera.x, camera.y)
     return camera
 
 
 def value_at(ground: Ground, x: float, default: float) -> float:
     """f of one variable at x, between the values that were computed."""
-    found = float(np.interp(x, ground.x, ground.values))
-    return found if np.isfinite(found) else default
+    value = float(np.interp(x, ground.x, ground.values))
+    return value if np.isfinite(value) else default
 
 
 def camera_of(known: Known) -> Camera:
@@ -299,7 +321,7 @@ def camera_of(known: Known) -> Camera:
 
 
 def camera_around(points: Sequence[np.ndarray], half: float = 2.5) -> Camera:
-    """A camera that sees the origin and these points."""
+    """A camera that shows the origin and these points."""
     x = [0.0, *(float(point[0]) for point in points)]
     y = [0.0, *(float(point[1]) for point in points if len(point) > 1)]
     across, up = (max(half, 0.75 * (max(each) - min(each))) for each in (x, y))

@@ -1,4 +1,4 @@
-"""The text beside the map: each method with its numbers, the chosen one's rule, parameters and tangent."""
+"""The text next to the map: each method with its numbers; the rule, parameters and tangent of the chosen one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from textual.content import Content
 
-from txlab.drawing.explanation import folded
+from txlab.drawing.explanation import wrap_text
 from txlab.drawing.formatting import count
 from txlab.drawing.text import fit, formula, width
 from txlab.drawing.update_lines import compact
@@ -17,7 +17,7 @@ Parts = list[tuple[str, str]]
 QUIET = "$quiet"
 
 
-def styled(rows: Sequence[Parts], ascii: bool) -> Content:
+def style_rows(rows: Sequence[Parts], ascii: bool) -> Content:
     return Content("\n").join(
         [Content.assemble(*(Content.styled(formula(text, ascii), style) for text, style in row)) for row in rows]
     )
@@ -28,7 +28,7 @@ def point_text(point: Sequence[float]) -> str:
     return f"({', '.join(numbers)})" if len(numbers) > 1 else numbers[0]
 
 
-def named_point(point: Sequence[float], names: str) -> str:
+def format_point(point: Sequence[float], names: str) -> str:
     """ "x = 1.5", "(1.5, −2)" """
     return f"{names[0]} = {compact(point[0])}" if len(point) == 1 else point_text(point)
 
@@ -36,7 +36,7 @@ def named_point(point: Sequence[float], names: str) -> str:
 def side_rows(
     shown: Shown, chosen: int, turned: str, colour: Callable[[int], str], cells: int, lines: int, ascii: bool
 ) -> list[Parts]:
-    """As many rows as there are lines, each at most `cells` wide. `turned` is the parameter that − and + turn."""
+    """As many rows as there are lines, each at most `cells` wide. `turned` is the parameter that − and + change."""
     walker = shown.walkers[chosen]
     below = [
         *about(walker, turned, cells, ascii),
@@ -55,7 +55,7 @@ def method_rows(
     walker: Walker, shown: Shown, chosen: bool, colour: str, cells: int, detail: int, ascii: bool
 ) -> list[Parts]:
     """One method: its name, why it rests, and its steps; f and ‖∇f‖; the point. `detail` is the number of lines; at 2,
-    only the chosen method's point is said: the others' stand on the map."""
+    only the chosen method's point is written: the others are on the map."""
     mark = (("> " if ascii else "▸ ") if chosen else "  ", "bold $accent")
     state = f"{walker.word}  {count(walker.steps)}".strip() if walker.on else "off"
     name = f" {fit(walker.title, max(0, cells - 7 - len(state)), ellipsis='~' if ascii else '…')} "
@@ -82,8 +82,8 @@ def total(parts: Parts) -> int:
     return sum(width(text) for text, _ in parts)
 
 
-def packed(parts: Sequence[tuple[str, str]], cells: int) -> list[Parts]:
-    """The parts in as many rows as they need."""
+def wrap_parts(parts: Sequence[tuple[str, str]], cells: int) -> list[Parts]:
+    """The parts, wrapped to rows."""
     rows: list[Parts] = [[]]
     for part in parts:
         if rows[-1] and total([*rows[-1], part]) > cells:
@@ -95,18 +95,20 @@ def packed(parts: Sequence[tuple[str, str]], cells: int) -> list[Parts]:
 def about(walker: Walker, turned: str, cells: int, ascii: bool) -> list[Parts]:
     """The rule of the chosen method, why it rests, and its parameters."""
     equations = walker.equation.split(",  ") if walker.equation else []
-    rows: list[Parts] = [[(line, "$secondary")] for part in equations for line in folded(formula(part, ascii), cells)]
+    rows: list[Parts] = [
+        [(line, "$secondary")] for part in equations for line in wrap_text(formula(part, ascii), cells)
+    ]
     if walker.on and walker.rests and walker.rests != "arrived":
-        rows += [[(line, "$warning")] for line in folded(formula(walker.rests, ascii), cells)]
+        rows += [[(line, "$warning")] for line in wrap_text(formula(walker.rests, ascii), cells)]
     parts = []
     for key, value in walker.settings.items():
         text = formula(f"{NAMES[key]} {compact(value)}", ascii)
         left, right = "<>" if ascii else "‹›"
         parts.append((f"{left}{text}{right}", "bold $accent") if key == turned else (f" {text} ", ""))
-    return [*rows, *packed(parts, cells)]
+    return [*rows, *wrap_parts(parts, cells)]
 
 
-def signed(value: float) -> str:
+def format_signed(value: float) -> str:
     """ "− 3.1" or "+ 3.1" """
     return f"{'−' if value < 0 else '+'} {compact(abs(value))}"
 
@@ -120,14 +122,41 @@ def tangent_rows(tangent: Tangent | None, shown: Shown, cells: int) -> list[Part
         slope, root = tangent.gradient[0], tangent.root
         meets = f"at {names[0]} = {compact(root)}" if root is not None else "nowhere: it is level"
         return [
-            [("tangent   ", QUIET), (f"z = {compact(tangent.intercept)} {signed(slope)} {names[0]}", "")],
+            [("tangent   ", QUIET), (f"z = {compact(tangent.intercept)} {format_signed(slope)} {names[0]}", "")],
             [("slope f′  ", QUIET), (compact(slope), "")],
             [("meets 0   ", QUIET), (meets, "")],
         ]
     terms = zip(tangent.gradient, names, tangent.point, strict=False)
-    plane = [f" {signed(slope)} ({name} {signed(-x)})" for slope, name, x in terms]
+    plane = [f" {format_signed(slope)} ({name} {format_signed(-x)})" for slope, name, x in terms]
     return [
         [("tangent plane", QUIET)],
-        *packed([(f"z = {compact(tangent.value)}", ""), *((term, "") for term in plane)], cells),
+        *wrap_parts([(f"z = {compact(tangent.value)}", ""), *((term, "") for term in plane)], cells),
         [("normal ", QUIET), (point_text(tangent.normal), "")],
     ]
+
+
+def plane_words(shown: Shown, chosen: int, cells: int) -> str:
+    """The caption of the tangent plane: as much of it as fits, the most important first."""
+    walker = shown.walkers[chosen]
+    at = walker.tangent
+    if not walker.on or at is None:
+        return "this method takes no part; m lets it" if not walker.on else ""
+    figure = at.figure
+    if figure is None:
+        return "the plane is level: ∇f = 0, so no direction leads down"
+    down, upwards = point_text(figure.d), point_text([-each for each in at.normal])
+    level = "" if figure.level == 0 else f" above {compact(figure.level)}"
+    parts = [
+        f"OD leads along −∇f, n = {upwards}",
+        f"OC = f = {compact(figure.height)}" if figure.level == 0 else f"OC = {compact(figure.height)}{level}",
+        "CD is the steepest way down",
+        f"OD {down}",
+        *(
+            f"∂f/∂{name} = −OC/O{corner} = {compact(slope)}"
+            for name, corner, slope in zip(list(shown.names), "AB", at.gradient, strict=True)
+        ),
+    ]
+    text = parts[0]
+    for part in parts[1:]:
+        text = f"{text}   {part}" if width(text) + 3 + width(part) <= cells else text
+    return text

@@ -49,7 +49,7 @@ class PlaneView(Painted):
             self.row, self.column = row, column
 
     class Resized(Message):
-        """`room` is another one: what is drawn was made for the old one."""
+        """`room` has changed, so the drawing has to be made again."""
 
     def __init__(self, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -60,7 +60,7 @@ class PlaneView(Painted):
 
     @property
     def room(self) -> tuple[int, int]:
-        """(rows, columns) for a sheet, beside the labels and above the axis."""
+        """(rows, columns) for a sheet, right of the labels and above the axis."""
         return max(1, self.size.height - 2), max(4, self.size.width - self.reserved)
 
     @property
@@ -70,9 +70,9 @@ class PlaneView(Painted):
     def show(self, sheet: Sheet | None, cursor: tuple[int, int] | None = None) -> None:
         self.sheet = sheet
         old = self.lines
-        self.lines = sheet_lines(sheet, self.ascii, self.fills, cursor) if sheet is not None else []
-        self.left = margin(axes_of(sheet, self.ascii)) if sheet is not None else 2
-        self.reserved = max(self.reserved, self.left)  # the next sheet is narrower, if this one has no room
+        self.lines = sheet_lines(sheet, self.ascii, self.fills, cursor, self.legibility) if sheet is not None else []
+        self.left = margin(axes_of(sheet, self.ascii, self.legibility)) if sheet is not None else 2
+        self.reserved = max(self.reserved, self.left)  # the next sheet is narrower, if this one does not fit
         self.refresh_changed(old, self.lines)
 
     def notify_style_update(self) -> None:
@@ -91,10 +91,10 @@ class PlaneView(Painted):
             self.post_message(self.Pointed(row, column))
 
     def style_of(self, shows: int, upper: int, lower: int) -> Style:
-        return self.cached(f"{shows} {upper} {lower}", lambda: self.made(shows, upper, lower))
+        return self.get_cached(f"{shows} {upper} {lower}", lambda: self.make_style(shows, upper, lower))
 
-    def made(self, shows: int, upper: int, lower: int) -> Style:
-        """A half block has the colour of the upper half on that of the lower one; all else stands on the lower."""
+    def make_style(self, shows: int, upper: int, lower: int) -> Style:
+        """A half block has the upper half's colour on the lower half's; all other signs are on the lower half's."""
         fills = ground(self.colours, self.dark)
         if shows >= 0:
             known = lines(self.colours, self.dark)

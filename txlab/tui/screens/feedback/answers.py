@@ -1,4 +1,4 @@
-"""What the model answers to the same prompts before and after, with the scores of the reward model and of gold."""
+"""The model's answers to the same prompts before and after, with the scores of the reward model and of gold."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from textual.content import Content
 
 from txlab.drawing.formatting import number
 from txlab.drawing.text import visible
+from txlab.tui.bindings import bind
 from txlab.tui.panel import Panel
 from txlab.tui.screens.feedback.ranking import answer_lines, prompt_lines
 from txlab.tui.screens.feedback.snapshot import Snapshot, numbers
-from txlab.tui.screens.words import Words
+from txlab.tui.screens.plain_text import Words
 from txlab.tui.widgets.table import Column, Table
 from txlab.tui.widgets.terminal import is_ascii
 
-# Of an answer in a frame's texts: its name there, what it is called, and when its scores were given.
+# For each answer in a frame's texts: its name there, its title, and when its scores were given.
 WHEN = (
     ("before", "before, as it was fine-tuned", "before"),
     ("during", "now", "now"),
@@ -31,8 +32,15 @@ class AnswersPanel(Panel):
     """A table of the prompts with their scores, and the answers to the one under the cursor."""
 
     KEYS: ClassVar[Sequence[Binding]] = (
-        Binding("up", "choose(-1)", "prompt", id="feedback.prompt-before", key_display="up down"),
-        Binding("down", "choose(1)", "next prompt", id="feedback.prompt-next", show=False),
+        bind(
+            "up",
+            "choose(-1)",
+            "go to the prompt before, or the next one",
+            "prompt",
+            id="feedback.prompt-before",
+            key_display="up down",
+        ),
+        bind("down", "choose(1)", "go to the next prompt", id="feedback.prompt-next"),
     )
 
     def __init__(self) -> None:
@@ -61,10 +69,10 @@ class AnswersPanel(Panel):
     def prompts(self) -> list[str]:
         """The probe prompts of the frame."""
         texts = self.snap.frame.texts if self.snap and self.snap.frame else {}
-        found: list[str] = []
-        while f"prompt/{len(found)}" in texts:
-            found.append(texts[f"prompt/{len(found)}"])
-        return found
+        prompts: list[str] = []
+        while f"prompt/{len(prompts)}" in texts:
+            prompts.append(texts[f"prompt/{len(prompts)}"])
+        return prompts
 
     def draw(self) -> None:
         if self.snap is None or not self.is_mounted:
@@ -94,8 +102,12 @@ class AnswersPanel(Panel):
             answer = frame.texts.get(f"{key}/{self.cursor}")
             if answer is None:
                 continue
-            told = [f"{what} {number(values[self.cursor], 3)}" for (what, at), values in kept.items() if at == when]
-            parts.append(Content.assemble(Content.styled(title, "$quiet"), "   ", "   ".join(told), "\n        "))
+            kept_numbers = [
+                f"{what} {number(values[self.cursor], 3)}" for (what, at), values in kept.items() if at == when
+            ]
+            parts.append(
+                Content.assemble(Content.styled(title, "$quiet"), "   ", "   ".join(kept_numbers), "\n        ")
+            )
             parts += [*answer_lines(answer, room, ascii, "$accent" if key == "during" else ""), Content("\n")]
         self.text.say(Content.assemble(*parts))
 

@@ -1,6 +1,6 @@
-"""The comparison page: answers of two models to one prompt, which is better, and what all comparisons say so far.
+"""The comparison page: answers of two models to one prompt, the judgement, and the result of all comparisons so far.
 
-Blind: which model wrote which answer is said only when the pair has been judged.
+Blind: the models are named only when the pair has been judged.
 
 Notable: a result is written, and the next pair drawn, in a thread; keys that come meanwhile wait for that pair.
 """
@@ -17,20 +17,21 @@ from textual.binding import Binding
 from textual.containers import VerticalScroll
 from textual.content import Content
 
-from txlab.drawing.explanation import folded
+from txlab.drawing.explanation import wrap_text
 from txlab.drawing.text import formula, visible
 from txlab.drawing.verdict import verdict_lines
 from txlab.engine.rlhf.comparisons import Comparison
 from txlab.engine.rlhf.ratings import Verdict
 from txlab.errors import LabError
 from txlab.runs.control import asker
+from txlab.tui.bindings import bind
 from txlab.tui.key_order import keys_wait
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.dialogs import Choose
 from txlab.tui.screens.feedback.ranking import answer_lines, prompt_lines
 from txlab.tui.screens.feedback.snapshot import Snapshot
-from txlab.tui.screens.words import Words
+from txlab.tui.screens.plain_text import Words
 from txlab.tui.widgets.terminal import is_ascii
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Seen:
-    """What is shown after a key: the pair to judge, what all comparisons say, and the one judged last."""
+    """The state after a key: the pair to judge, the result of all comparisons, and the pair judged last."""
 
     pair: Pair
     verdict: Verdict
@@ -48,22 +49,29 @@ class Seen:
 
 
 class ComparisonPanel(Panel):
-    """`comparing` has both models; `seen` is what a person sees of them."""
+    """`comparing` has both models; `seen` is the part shown to the rater."""
 
     KEYS: ClassVar[Sequence[Binding]] = (
-        Binding("enter", "begin", "compare", id="feedback.compare"),
-        Binding("1", "better(0)", "the better one", id="feedback.better", key_display="1 2"),
-        Binding("2", "better(1)", "the second is better", id="feedback.better-second", show=False),
-        Binding("equals_sign", "neither", "equal", id="feedback.neither", key_display="="),
-        Binding("s", "pass", "skip", id="feedback.pass"),
-        Binding("u", "undo", "undo", id="feedback.compared-undo"),
-        Binding("c", "against", "compare with another", id="feedback.against"),
+        bind("enter", "begin", "begin to compare two models blindly", "compare", id="feedback.compare"),
+        bind(
+            "1",
+            "better(0)",
+            "the first answer is better, or the second",
+            "the better one",
+            id="feedback.better",
+            key_display="1 2",
+        ),
+        bind("2", "better(1)", "the second answer is better", id="feedback.better-second"),
+        bind("equals_sign", "neither", "both answers are equally good", "equal", id="feedback.neither"),
+        bind("s", "pass", "pass over this pair", "skip", id="feedback.pass"),
+        bind("u", "undo", "take back your last comparison", "undo", id="feedback.compared-undo"),
+        bind("c", "against", "compare with another model", "compare with another", id="feedback.against"),
     )
 
     def __init__(self) -> None:
         super().__init__(id="compared")
         self.text = Words()
-        self.opening = LatestTask(self, "compared", self.failed)
+        self.opening = LatestTask(self, "compared", self.show_failure)
         self.path: Path | None = None
         self.forget()
 
@@ -82,7 +90,7 @@ class ComparisonPanel(Panel):
         if self.is_mounted:
             self.text.say("")
 
-    # What is shown.
+    # Drawing.
 
     def show(self, snap: Snapshot) -> None:
         self.path = snap.path
@@ -96,12 +104,12 @@ class ComparisonPanel(Panel):
         self.text.say(self.question(self.seen_now, room, is_ascii(self)) if self.seen_now else self.invitation(room))
 
     def invitation(self, room: int) -> Content:
-        said = self.said or (
-            "Two answers to a prompt stand here, one by the model as it was fine-tuned and one by the model as it is "
-            "now, and nobody is told which is whose until the better one is named. enter begins; c chooses another "
+        words = self.said or (
+            "Two answers to a prompt are shown, one by the model as it was fine-tuned and one by the model as it is "
+            "now; which is whose is shown after the better one is named. enter begins; c chooses another "
             "model to compare with."
         )
-        return Content.styled("\n".join(folded(said, room)), "$quiet")
+        return Content.styled("\n".join(wrap_text(words, room)), "$quiet")
 
     def question(self, seen: Seen, room: int, ascii: bool) -> Content:
         assert self.comparing is not None
@@ -114,16 +122,16 @@ class ComparisonPanel(Panel):
             first, second = (seen.last.a, seen.last.b) if seen.last.shown == "ab" else (seen.last.b, seen.last.a)
             lines.append(f"the pair before: 1 was {self.short(first.model)}, 2 was {self.short(second.model)}")
         lines += verdict_lines(seen.verdict, [self.short(name) for name in reversed(self.comparing.names)])
-        said = [piece for line in lines for piece in folded(formula(visible(line, ascii), ascii), room)]
-        return Content.assemble(*parts, Content.styled("\n".join(said), "$quiet"))
+        lines_wrapped = [piece for line in lines for piece in wrap_text(formula(visible(line, ascii), ascii), room)]
+        return Content.assemble(*parts, Content.styled("\n".join(lines_wrapped), "$quiet"))
 
     def short(self, name: str) -> str:
-        """A model's name, for whoever knows which run this is: "now", "as fine-tuned", or that of another model."""
+        """A model's short name: "now", "as fine-tuned", or the name of another model."""
         assert self.comparing is not None
         own = self.comparing.names[1]
         return "now" if name == own else name.removeprefix(f"{own}, ")
 
-    def failed(self, sentence: str) -> None:
+    def show_failure(self, sentence: str) -> None:
         self.said = visible(sentence)
         self.comparing, self.seen_now = None, None
         self.draw()
@@ -163,8 +171,8 @@ class ComparisonPanel(Panel):
             comparing = Comparing(path, asker(), other, root)
             return comparing, Seen(comparing.next(), comparing.verdict())
 
-        def show(found: tuple[Comparing, Seen]) -> None:
-            self.comparing, self.seen_now = found
+        def show(beginning: tuple[Comparing, Seen]) -> None:
+            self.comparing, self.seen_now = beginning
             self.said = ""
             self.draw()
             self.screen.refresh_bindings()
@@ -183,7 +191,7 @@ class ComparisonPanel(Panel):
         self.write(lambda comparing, pair: comparing.judge(pair, "skip"))
 
     def action_undo(self) -> None:
-        """Take back this person's last result."""
+        """Take back this rater's last result."""
 
         def undo(comparing: Comparing, pair: Pair) -> Comparison | None:
             if comparing.undo() is None:
@@ -193,7 +201,7 @@ class ComparisonPanel(Panel):
         self.write(undo)
 
     def write(self, line: Callable[[Comparing, Pair], Comparison | None]) -> None:
-        """Write a line in a thread; then show the next pair, and do what was typed meanwhile."""
+        """Write a line in a thread; then show the next pair, and handle the keys typed meanwhile."""
         if self.busy:
             self.typed.append(lambda: self.write(line))
             return
@@ -203,18 +211,18 @@ class ComparisonPanel(Panel):
         self.busy = True
 
         def work() -> None:
-            found, error = seen, ""
+            now, error = seen, ""
             try:
                 last = line(comparing, seen.pair)
-                found = Seen(comparing.next(), comparing.verdict(), last)
+                now = Seen(comparing.next(), comparing.verdict(), last)
             except LabError as failure:
                 error = str(failure)
-            self.app.call_from_thread(written, found, error)
+            self.app.call_from_thread(finish, now, error)
 
-        def written(found: Seen, error: str) -> None:
+        def finish(now: Seen, error: str) -> None:
             if self.comparing is not comparing:  # another run or another model was chosen meanwhile
                 return
-            self.busy, self.seen_now = False, found
+            self.busy, self.seen_now = False, now
             typed, self.typed = self.typed, []
             if error:
                 typed.clear()

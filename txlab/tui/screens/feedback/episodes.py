@@ -1,7 +1,7 @@
 """Answers of an update token by token, coloured by KL, reward, advantage or value; w explains a token's numbers.
 
-Notable: a frame is drawn from what it has. An answer is one line per row of the terminal; its tokens keep their signs
-(a space, a line's end), so that every one of them has a cell.
+Notable: a frame is drawn as far as it is complete. An answer is one line per row of the terminal; its tokens show their
+signs (a space, a line's end), so that each of them has a cell.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ from txlab.engine.rlhf.why import (
     explain_ratio,
 )
 from txlab.experiments.protocol import Frame
+from txlab.tui.bindings import bind
 from txlab.tui.panel import Panel
 from txlab.tui.screens.feedback.snapshot import Snapshot
-from txlab.tui.screens.words import Words
+from txlab.tui.screens.plain_text import Words
 from txlab.tui.widgets.facts import Fact, FactTable
 from txlab.tui.widgets.token_strips import TokenRow, TokenStrips
 from txlab.tui.widgets.why import Answer, ask_why
 
 VIEWS = (
     ("advantage", "advantage A"),
-    ("kl_token", "KL, ln π − ln ρ, nats"),
+    ("kl_token", "KL, ln π − ln π_ref, nats"),
     ("reward", "reward r"),
     ("value", "value V"),
 )
@@ -48,7 +49,7 @@ TOLD = {
     "advantage": ("advantage A", "Σ (γλ)ᵏ δ"),
     "whitened": ("A whitened", "(A − μ) / σ"),
     "return": ("return", "A + V, what V should have been"),
-    "kl_token": ("KL of the token", "ln π − ln ρ, nats"),
+    "kl_token": ("KL of the token", "ln π − ln π_ref, nats"),
     "exact_kl": ("KL, exact", "over the vocabulary, nats"),
     "ratio": ("ratio", "π / π_old after the update"),
     "clipped": ("policy clipped", ""),
@@ -72,17 +73,17 @@ class Episodes:
             self.tokens.append([str(token) for token in frame.tokens[f"episode/{len(self.tokens)}"]])
         self.prompts = [frame.texts.get(f"episode/prompt/{i}", "") for i in range(len(self.tokens))]
         longest = max(map(len, self.tokens), default=0)
-        found = {name.removeprefix("episode/"): np.asarray(each) for name, each in frame.tensors.items()}
+        arrays = {name.removeprefix("episode/"): np.asarray(each) for name, each in frame.tensors.items()}
         fits = (len(self.tokens), longest)
         self.arrays = {
             name: each.astype(np.float64)
-            for name, each in found.items()
+            for name, each in arrays.items()
             if each.ndim == 2 and each.shape[0] >= fits[0] and each.shape[1] >= fits[1]
         }
         self.scores = {
-            name: found[name].astype(np.float64)
+            name: arrays[name].astype(np.float64)
             for name in ("score", "gold")
-            if name in found and found[name].ndim == 1 and len(found[name]) >= len(self.tokens)
+            if name in arrays and arrays[name].ndim == 1 and len(arrays[name]) >= len(self.tokens)
         }
 
     def row(self, name: str, episode: int) -> np.ndarray:
@@ -93,14 +94,14 @@ class Episodes:
 
     def heading(self, episode: int, ascii: bool) -> str:
         """The prompt and the scores of an episode, in a line."""
-        told = "  ".join(f"{name} {number(float(each[episode]), 3)}" for name, each in self.scores.items())
+        scores = "  ".join(f"{name} {number(float(each[episode]), 3)}" for name, each in self.scores.items())
         prompt = visible(self.prompts[episode].replace("\n", " "), ascii)
-        return f"{prompt}   {formula(told, ascii)}"
+        return f"{prompt}   {formula(scores, ascii)}"
 
     def settings(self) -> Settings:
         def real(name: str, otherwise: float) -> float:
-            found = self.facts.get(name)
-            return float(found) if isinstance(found, (int, float)) else otherwise
+            value = self.facts.get(name)
+            return float(value) if isinstance(value, (int, float)) else otherwise
 
         return Settings(
             real("gamma", 1.0), real("lambda", 0.95), real("beta", 0.0), real("clip", 0.2), real("whiten_mean", 0.0),
@@ -119,19 +120,26 @@ class Episodes:
         lists = [[float(value) for value in row] for row in rows]
         names = [label(token) for token in self.tokens[episode]]
         numbers, of = TokenNumbers(names, *lists), self.settings()
-        found = () if self.method in WITHOUT_VALUES else (explain_advantage, explain_delta)
-        return [explain(numbers, t, of) for explain in (*found, explain_ratio, explain_kl)]
+        explained = () if self.method in WITHOUT_VALUES else (explain_advantage, explain_delta)
+        return [explain(numbers, t, of) for explain in (*explained, explain_ratio, explain_kl)]
 
 
 class EpisodesPanel(Panel):
     """The answers, and the numbers of the token under the cursor."""
 
     KEYS: ClassVar[Sequence[Binding]] = (
-        Binding("left", "token(-1)", "token, answer", id="feedback.token-before", key_display="arrows"),
-        Binding("right", "token(1)", "next token", id="feedback.token-next", show=False),
-        Binding("up", "episode(-1)", "answer", id="feedback.episode-before", show=False),
-        Binding("down", "episode(1)", "next answer", id="feedback.episode-next", show=False),
-        Binding("v", "view", "KL, reward, value", id="feedback.view"),
+        bind(
+            "left",
+            "token(-1)",
+            "go to the token before, or the next one",
+            "token, answer",
+            id="feedback.token-before",
+            key_display="arrows",
+        ),
+        bind("right", "token(1)", "go to the next token", id="feedback.token-next"),
+        bind("up", "episode(-1)", "go to the answer before, or the next one", id="feedback.episode-before"),
+        bind("down", "episode(1)", "go to the next answer", id="feedback.episode-next"),
+        bind("v", "view", "colour tokens by advantage, KL, reward or value", "KL, reward, value", id="feedback.view"),
     )
 
     def __init__(self) -> None:
@@ -156,45 +164,45 @@ class EpisodesPanel(Panel):
             self.legend.say("")
 
     def show(self, snap: Snapshot) -> None:
-        found = Episodes(snap.frame) if snap.frame is not None else None
-        self.episodes = found if found is not None and found.tokens and found.arrays else None
+        episodes = Episodes(snap.frame) if snap.frame is not None else None
+        self.episodes = episodes if episodes is not None and episodes.tokens and episodes.arrays else None
         self.draw()
 
     def draw(self) -> None:
         if not self.is_mounted:
             return
-        found = self.episodes
+        episodes = self.episodes
         name, title = VIEWS[self.view]
-        if found is None:
+        if episodes is None:
             self.legend.say(Content.styled("The policy draws answers; at this step there are none yet.", "$quiet"))
             self.facts.set_facts(())
             self.strips.show((), Scale())
             return
-        episode, token = self.here(found)
-        scale = scale_of(found.arrays.get(name, np.empty(0)))
+        episode, token = self.here(episodes)
+        scale = scale_of(episodes.arrays.get(name, np.empty(0)))
         self.legend.say(self.strips.legend(title, scale))
         rows = [
-            TokenRow(found.heading(i, self.strips.ascii), found.tokens[i], found.row(name, i))
-            for i in range(len(found.tokens))
+            TokenRow(episodes.heading(i, self.strips.ascii), episodes.tokens[i], episodes.row(name, i))
+            for i in range(len(episodes.tokens))
         ]
         self.strips.show(rows, scale, episode, token)
-        self.facts.set_facts(self.numbers(found, episode, token) if found.tokens[episode] else ())
+        self.facts.set_facts(self.numbers(episodes, episode, token) if episodes.tokens[episode] else ())
 
-    def here(self, found: Episodes) -> tuple[int, int]:
-        """The answer and the token under the cursor: the last ones of a frame that has fewer than were gone to."""
-        episode = min(self.episode, len(found.tokens) - 1)
-        return episode, max(0, min(self.token, len(found.tokens[episode]) - 1))
+    def here(self, episodes: Episodes) -> tuple[int, int]:
+        """The answer and the token under the cursor: the last ones if the frame has fewer."""
+        episode = min(self.episode, len(episodes.tokens) - 1)
+        return episode, max(0, min(self.token, len(episodes.tokens[episode]) - 1))
 
-    def numbers(self, found: Episodes, episode: int, token: int) -> list[Fact]:
+    def numbers(self, episodes: Episodes, episode: int, token: int) -> list[Fact]:
         """The numbers of a token."""
-        tokens = found.tokens[episode]
+        tokens = episodes.tokens[episode]
         facts = [Fact("token", label(tokens[token], self.strips.ascii), f"{token + 1} of {len(tokens)}")]
-        told = WITHOUT_VALUES.get(found.method)
-        notes = {} if told is None else ABSENT | told
+        absent = WITHOUT_VALUES.get(episodes.method)
+        notes = {} if absent is None else ABSENT | absent
         for name, (title, usual) in TOLD.items():
             if (note := notes.get(name, usual)) is None:
                 continue
-            value = float(found.row(name, episode)[token])
+            value = float(episodes.row(name, episode)[token])
             if not np.isfinite(value):
                 continue
             if name in ("clipped", "value_clipped"):
@@ -215,14 +223,14 @@ class EpisodesPanel(Panel):
         return binding.description
 
     def action_token(self, by: int) -> None:
-        if (found := self.episodes) is not None:
-            episode, token = self.here(found)
-            self.token = max(0, min(token + by, len(found.tokens[episode]) - 1))
+        if (episodes := self.episodes) is not None:
+            episode, token = self.here(episodes)
+            self.token = max(0, min(token + by, len(episodes.tokens[episode]) - 1))
             self.draw()
 
     def action_episode(self, by: int) -> None:
-        if (found := self.episodes) is not None:
-            self.episode = (self.here(found)[0] + by) % len(found.tokens)
+        if (episodes := self.episodes) is not None:
+            self.episode = (self.here(episodes)[0] + by) % len(episodes.tokens)
             self.draw()
 
     def action_view(self) -> None:
@@ -233,9 +241,9 @@ class EpisodesPanel(Panel):
 
     def action_why(self) -> None:
         """Explain the token's advantage, δ, ratio and KL."""
-        found = self.episodes
-        episode, token = self.here(found) if found is not None else (0, 0)
-        answers = found.answers(episode, token) if found is not None and found.tokens[episode] else []
+        episodes = self.episodes
+        episode, token = self.here(episodes) if episodes is not None else (0, 0)
+        answers = episodes.answers(episode, token) if episodes is not None and episodes.tokens[episode] else []
         if not answers:
             self.tell("There is no token here whose numbers are recorded.")
             return

@@ -1,4 +1,4 @@
-"""The reward model's score and the gold score over √KL, as they are traced, a colour for each β: Goodhart's law."""
+"""The reward model's score and the gold score of one policy over √KL, the other β faint: Goodhart's law."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from txlab.drawing.formatting import number
 from txlab.drawing.text import fit, formula
 from txlab.experiments.kind import explain_metric
 from txlab.runs.summary import GOING
+from txlab.tui.bindings import bind
 from txlab.tui.panel import Panel
 from txlab.tui.playback import Playback
 from txlab.tui.screens.feedback.snapshot import SWEPT, Snapshot
-from txlab.tui.screens.words import Words
+from txlab.tui.screens.plain_text import Words
 from txlab.tui.widgets.chart import Chart, ChartSeries
 from txlab.tui.widgets.why import ask_why
 
@@ -28,18 +29,33 @@ SMOOTHED = 16  # points of a curve from which on its average is drawn, over a tw
 WHY = ("proxy", "gold", "kl", "root_kl", "beta")
 CURVES: tuple[tuple[str, Style, str], ...] = (
     ("proxy", "line", "proxy, what is optimised"),
-    ("gold", "dashed", "gold"),
+    ("gold", "line", "gold, what is wanted"),
 )
 
 
 class PolicyPanel(Panel):
-    """The chart, or where there are policies without a KL (DPO, best of n), what is missing for it."""
+    """The chart, or, for policies without a KL (DPO, best of n), the reason why there is none."""
 
     KEYS: ClassVar[Sequence[Binding]] = (
-        Binding("minus", "scale_beta(0.8)", "beta", id="feedback.beta-down", key_display="- +"),
-        Binding("plus", "scale_beta(1.25)", "beta up", id="feedback.beta-up", key_display="+", show=False),
-        Binding("z", "zoom(0.5)", "zoom", id="feedback.zoom-in", show=False),
-        Binding("Z", "zoom(2.0)", "zoom out", id="feedback.zoom-out", show=False),
+        bind(
+            "minus",
+            "scale_beta(0.8)",
+            "lower or raise β, the weight of the KL",
+            "beta",
+            id="feedback.beta-down",
+            key_display="- +",
+        ),
+        bind("plus", "scale_beta(1.25)", "raise β by a quarter", id="feedback.beta-up", synonyms="beta"),
+        bind(
+            "b",
+            "next_beta",
+            "the curves of the next β",
+            "next beta",
+            id="feedback.next-beta",
+            synonyms="beta sweep policy",
+        ),
+        bind("z", "zoom(0.5)", "zoom in on the curve", id="feedback.zoom-in"),
+        bind("Z", "zoom(2.0)", "zoom out", id="feedback.zoom-out"),
     )
 
     def __init__(self, run: Playback) -> None:
@@ -56,6 +72,7 @@ class PolicyPanel(Panel):
 
     def forget(self) -> None:
         self.snap: Snapshot | None = None
+        self.chosen = ""  # the β whose curves are strong; "" = that of the newest policy
         self.chart.forget()
 
     def show(self, snap: Snapshot) -> None:
@@ -67,21 +84,21 @@ class PolicyPanel(Panel):
         if snap is None:
             return
         self.chart.across = formula("√KL", ascii)
+        chosen = self.shown_beta
         series: list[ChartSeries] = []
-        for place, beta in enumerate(snap.betas):
-            name = f" {beta.removeprefix('/')}" if beta.startswith(SWEPT) else ""
-            for metric, style, label in CURVES:
+        for beta in [chosen, *(each for each in snap.betas if each != chosen)]:
+            for colour, (metric, style, label) in enumerate(CURVES):
                 x, y = by_root_kl(snap, metric + beta, "root_kl" + beta)
                 if len(x):
-                    told = label if not name else f"{metric}{name}"
-                    colour = place if name else (0 if metric == "proxy" else 1)
-                    series.append(ChartSeries(formula(told, ascii), x, y, colour, style))
+                    other = beta != chosen
+                    series.append(ChartSeries("" if other else formula(label, ascii), x, y, colour, style, dim=other))
         longest = max((len(each.steps) for each in series), default=0)
         right = max((float(each.steps[-1]) for each in series), default=0.0)
         self.chart.set_reactive(Chart.smoothing, right / 20 if longest >= SMOOTHED else 0.0)
-        self.chart.set_series(series, "score", self.missing(snap))
-        said = formula(self.said(snap), ascii)
-        self.words.say(fit(said, max(0, self.size.width - 2), ellipsis="~" if ascii else "…"), layout=False)
+        swept = f"score, {chosen.removeprefix('/')}" if chosen.startswith(SWEPT) else "score"
+        self.chart.set_series(series, formula(swept, ascii), self.missing(snap))
+        words = formula(self.describe_fall(snap), ascii)
+        self.words.say(fit(words, max(0, self.size.width - 2), ellipsis="~" if ascii else "…"), layout=False)
 
     def missing(self, snap: Snapshot) -> str:
         """Why there is nothing to draw."""
@@ -92,8 +109,8 @@ class PolicyPanel(Panel):
             return f"the policy begins at step {first.first}; x is then how far it has gone from its start"
         return "this policy has no KL to draw its scores over"
 
-    def said(self, snap: Snapshot) -> str:
-        """How far the gold score of each policy has fallen from its best, in one line; the newest policy first."""
+    def describe_fall(self, snap: Snapshot) -> str:
+        """The fall of each policy's gold score from its best, in one line; the newest policy first."""
         parted = []
         for beta in reversed(snap.betas):
             gold = snap.series.get("gold" + beta)
@@ -106,8 +123,14 @@ class PolicyPanel(Panel):
     # β
 
     @property
+    def shown_beta(self) -> str:
+        """The suffix of the metrics of the β whose curves are strong."""
+        betas = self.snap.betas if self.snap is not None else []
+        return self.chosen if self.chosen in betas else next(reversed(betas), "")
+
+    @property
     def beta(self) -> float | None:
-        """β of the policy that learns now."""
+        """β of the current policy."""
         snap = self.snap
         if snap is None or snap.stage != "policy":
             return None
@@ -118,10 +141,18 @@ class PolicyPanel(Panel):
             return False
         if action == "scale_beta":
             return self.beta is not None and self.run.status in GOING and self.run.at is None
+        if action == "next_beta":
+            return self.snap is not None and len(self.snap.betas) > 1
         return bool(self.chart.series)
 
+    def action_next_beta(self) -> None:
+        assert self.snap is not None
+        betas = self.snap.betas
+        self.chosen = betas[(betas.index(self.shown_beta) + 1) % len(betas)]
+        self.draw()
+
     def action_scale_beta(self, factor: float) -> None:
-        """Scale β as it is when the run takes the request: the newest metric is of a step before that."""
+        """Scale β as of when the run takes the request, since the newest metric is of an earlier step."""
         self.run.ask("scale", key="beta", value=factor)
 
     def action_why(self) -> None:
@@ -135,8 +166,8 @@ class PolicyPanel(Panel):
         values = {name: value for name in snap.series if (value := snap.latest(name)) is not None}
 
         def answers() -> list[Explanation]:
-            found = [explain_metric(snap.scenario, name, snap.at, values) for name in names]
-            return [each for each in found if each is not None]
+            explanations = [explain_metric(snap.scenario, name, snap.at, values) for name in names]
+            return [each for each in explanations if each is not None]
 
         ask_why(self.app, lambda: answers() or None)
 
@@ -145,7 +176,7 @@ class PolicyPanel(Panel):
 
 
 def by_root_kl(snap: Snapshot, name: str, across: str) -> tuple[np.ndarray, np.ndarray]:
-    """(√KL, value) of the steps that have both, by √KL: a curve over how far the policy has gone, and not over time."""
+    """(√KL, value) of the steps that have both, by √KL: a curve over the policy's distance, not over time."""
     y, x = snap.series.get(name), snap.series.get(across)
     if x is None or y is None:
         return np.empty(0), np.empty(0)

@@ -1,4 +1,4 @@
-"""The ranking panel: a prompt, its answers, the keys that order them, and what the reward model had thought of them.
+"""The ranking panel: a prompt, its answers, the keys that order them, and the reward model's scores of them.
 
 Notable: a ranking is written in a thread, since the file is locked and flushed to the disk; keys that come meanwhile
 wait for the next question, so that fast typing never loses one.
@@ -15,18 +15,19 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 
 from txlab.drawing.curve import Style
-from txlab.drawing.explanation import folded
-from txlab.drawing.formatting import count, minus
+from txlab.drawing.explanation import wrap_text
+from txlab.drawing.formatting import count, fixed
 from txlab.drawing.text import visible, visible_lines
 from txlab.engine.rlhf.why import explain_pair, pairs_in_order
 from txlab.errors import LabError
 from txlab.runs.summary import GOING
+from txlab.tui.bindings import bind
 from txlab.tui.key_order import keys_wait
 from txlab.tui.panel import Panel
 from txlab.tui.playback import Playback
 from txlab.tui.screens.feedback.snapshot import Asked, RunFeedback, Snapshot
-from txlab.tui.screens.words import Words
-from txlab.tui.theme import glyphs
+from txlab.tui.screens.plain_text import Words
+from txlab.tui.theme import Signs
 from txlab.tui.widgets.chart import Chart, ChartSeries
 from txlab.tui.widgets.table import Column, Table
 from txlab.tui.widgets.why import ask_why
@@ -35,7 +36,7 @@ INDENT = 8  # cells before an answer: its number and its rank
 
 
 class Order:
-    """The order as it is typed: `placed` are (answer, whether tied with the one before), best first.
+    """The order as typed: `placed` are (answer, whether tied with the one before), best first.
 
     >>> order = Order(4)
     >>> for answer in (2, 0, 3): order.place(answer)
@@ -49,7 +50,7 @@ class Order:
         self.ties = False  # the next one is tied with the last
 
     def place(self, answer: int) -> None:
-        """Place the next best. LabError if there is no such answer, or it has its place."""
+        """Place the next best. LabError if there is no such answer, or it is already placed."""
         if not 0 <= answer < self.answers:
             raise LabError(f"there is no answer {answer + 1}; there are {self.answers}")
         if any(answer == placed for placed, _ in self.placed):
@@ -60,7 +61,7 @@ class Order:
     def tie(self) -> None:
         """The next answer will be as good as the last one. LabError if there is none yet."""
         if not self.placed or len(self.placed) == self.answers:
-            raise LabError("= stands between two answers that are equally good, as in 3 = 1")
+            raise LabError("= goes between two answers that are equally good, as in 3 = 1")
         self.ties = True
 
     def take_back(self) -> None:
@@ -71,13 +72,13 @@ class Order:
 
     def ranks(self) -> list[int]:
         """The rank of each answer, 0 = not placed yet; tied ones have the same."""
-        found = [0] * self.answers
+        ranks = [0] * self.answers
         for place, (answer, tied) in enumerate(self.placed):
-            found[answer] = found[self.placed[place - 1][0]] if tied else place + 1
-        return found
+            ranks[answer] = ranks[self.placed[place - 1][0]] if tied else place + 1
+        return ranks
 
     def finish(self) -> list[int]:
-        """The ranks of all; one that is left is placed last. LabError if more are."""
+        """The ranks of all; a single remaining answer is placed last. LabError if more remain."""
         left = [answer for answer in range(self.answers) if not self.ranks()[answer]]
         if len(left) > 1:
             raise LabError(f"{len(left)} answers have no place yet: {', '.join(str(each + 1) for each in left)}")
@@ -87,20 +88,29 @@ class Order:
 
 
 class RankingPanel(Panel):
-    """`asked` is what the person is asked now; `order` what was typed of its ranking."""
+    """`asked` is the current question to the rater; `order` the ranking typed so far."""
 
     KEYS: ClassVar[Sequence[Binding]] = (
-        Binding("1", "place(1)", "best first", id="feedback.answer-one", key_display="1-9"),
+        bind(
+            "1",
+            "place(1)",
+            "place an answer: the best first",
+            "best first",
+            id="feedback.answer-one",
+            key_display="1-9",
+        ),
         *(
-            Binding(str(digit), f"place({digit})", f"answer {digit}", id=f"feedback.answer-{name}", show=False)
+            bind(str(digit), f"place({digit})", f"answer {digit}", id=f"feedback.answer-{name}")
             for digit, name in enumerate(("two", "three", "four", "five", "six", "seven", "eight", "nine"), 2)
         ),
-        Binding("equals_sign", "tie", "tie", id="feedback.tie", key_display="="),
-        Binding("backspace", "take_back", "take back", id="feedback.take-back", show=False),
-        Binding("enter", "give", "give", id="feedback.give"),
-        Binding("s", "skip", "skip", id="feedback.skip"),
-        Binding("u", "undo", "undo", id="feedback.undo"),
-        Binding("h", "human", "rank yourself", id="feedback.human"),
+        bind("equals_sign", "tie", "make the next answer as good as the last one", "tie", id="feedback.tie"),
+        bind("backspace", "take_back", "take the last place back", id="feedback.take-back"),
+        bind("enter", "give", "give the ranking", "give", id="feedback.give"),
+        bind("s", "skip", "skip this question", "skip", id="feedback.skip"),
+        bind("u", "undo", "take back your last ranking", "undo", id="feedback.undo"),
+        bind(
+            "h", "human", "rank yourself, or leave it to the simulated labeller", "rank yourself", id="feedback.human"
+        ),
     )
 
     def __init__(self, run: Playback) -> None:
@@ -135,14 +145,14 @@ class RankingPanel(Panel):
             self.table.set_table((), ())
             self.chart.forget()
 
-    # What is shown.
+    # Drawing.
 
     def show(self, snap: Snapshot, feedback: RunFeedback) -> None:
         self.snap, self.feedback = snap, feedback
         if snap.asked.version >= self.asked.version and not self.busy and not self.order.placed:
             shown = self.asked.question
             if shown is not None and self.asking and (by := snap.asked.ranked.get(shown.id)) is not None:
-                self.tell(f"{shown.id} was ranked by {visible(by) or 'another person'} meanwhile")
+                self.tell(f"{shown.id} was ranked by {visible(by) or 'another user'} meanwhile")
             self.ask(snap.asked)
         self.draw()
 
@@ -153,7 +163,7 @@ class RankingPanel(Panel):
 
     @property
     def asking(self) -> bool:
-        """Whether this person is asked something now."""
+        """Whether this rater has a question now."""
         snap = self.snap
         return snap is not None and snap.human and self.asked.question is not None and self.run.at is None
 
@@ -168,9 +178,9 @@ class RankingPanel(Panel):
         known: list[tuple[str, str, Style]] = [("accuracy_20", "last 20", "line")]
         known.append(("val_accuracy", "unseen answers", "dashed"))
         series = [
-            ChartSeries(label, found.steps - first, found.values, style=style)
+            ChartSeries(label, series_here.steps - first, series_here.values, style=style)
             for name, label, style in known
-            if (found := snap.series.get(name)) is not None and len(found)
+            if (series_here := snap.series.get(name)) is not None and len(series_here)
         ]
         self.chart.set_series(series, "pairs in the right order", "accuracy comes with the first rankings")
         self.draw_scores(snap, ascii)
@@ -190,32 +200,32 @@ class RankingPanel(Panel):
         typed = "".join(f"{' =' if tied else ''} {answer + 1}" for answer, tied in self.order.placed)
         typed += " =" if self.order.ties else ""
         if not self.order.placed:
-            said = "Type the numbers from the best to the worst, = between two that are equally good."
+            words = "Type the numbers from the best to the worst, = between two that are equally good."
         elif sum(rank == 0 for rank in ranks) > 1:
-            said = f"best first:{typed}"
+            words = f"best first:{typed}"
         else:
-            said = f"best first:{typed}   enter gives it"
-        parts += [Content("\n\n"), Content.styled(said, "$quiet" if not self.order.placed else "$accent")]
+            words = f"best first:{typed}   enter gives it"
+        parts += [Content("\n\n"), Content.styled(words, "$quiet" if not self.order.placed else "$accent")]
         return Content.assemble(*parts)
 
     def situation(self, snap: Snapshot, room: int, ascii: bool) -> Content:
-        """What happens instead of a question, and the ranking that the reward model learnt from last."""
+        """The state of the run when there is no question, and the last ranking the reward model learnt from."""
         stage = next((stage for stage in snap.stages if stage.name == "rankings"), None)
         if stage is None:
-            said = "This run takes no rankings. Runs of feedback-reviews and feedback-rewards do: F1 opens the Lab."
+            words = "This run takes no rankings. Runs of feedback-reviews and feedback-rewards do: F1 opens the Lab."
         elif snap.at < stage.first:
-            said = f"The rankings begin at step {count(stage.first)}; before that the model learns to answer."
+            words = f"The rankings begin at step {count(stage.first)}; before that the model learns to answer."
         elif self.run.at is not None:
-            said = f"This is step {count(snap.at)}; }} goes back to what is asked now."
+            words = f"This is step {count(snap.at)}; }} goes back to what is asked now."
         elif not snap.taking and snap.edge >= stage.first:
-            said = f"All {count(snap.wanted)} rankings have been taken."
+            words = f"All {count(snap.wanted)} rankings have been taken."
         elif not snap.human:
-            said = "The simulated labeller ranks. h: rank yourself."
+            words = "The simulated labeller ranks. h: rank yourself."
         elif snap.status in GOING:
-            said = "The run is preparing the next question."
+            words = "The run is preparing the next question."
         else:
-            said = "Every question so far has its ranking; the run asks more when it goes on (r on screen 3)."
-        parts = [Content.styled(said, "$quiet")]
+            words = "Every question so far has its ranking; the run asks more when it continues (r on screen 3)."
+        parts = [Content.styled(words, "$quiet")]
         ranking = snap.ranking
         if ranking is not None:
             parts += [Content("\n\n"), *prompt_lines(ranking.prompt, room, ascii)]
@@ -225,7 +235,7 @@ class RankingPanel(Panel):
         return Content.assemble(*parts)
 
     def draw_scores(self, snap: Snapshot, ascii: bool) -> None:
-        """How the reward model had ordered the answers of the last ranking, and what it thinks now."""
+        """The reward model's order of the answers of the last ranking, before and now."""
         ranking, frame = snap.ranking, snap.frame
         scores = None if frame is None else frame.tensors.get("ranking/scores")
         after = None if frame is None else frame.tensors.get("ranking/scores_after")
@@ -235,22 +245,21 @@ class RankingPanel(Panel):
             self.table.set_table((), ())
             return
         named = (
-            "the simulated labeller" if ranking.by == "simulated" else visible(ranking.by, ascii) or "an unknown person"
+            "the simulated labeller" if ranking.by == "simulated" else visible(ranking.by, ascii) or "an unknown user"
         )
         by = "your last ranking" if ranking.by == self.by else f"ranked by {named}"
         right, pairs = pairs_in_order(ranking, [float(score) for score in scores])
-        said = f"the model had {right} of {pairs} pairs right"
-        self.about.say(Content.assemble(Content.styled(by + "\n", "bold"), Content.styled(said, "$quiet")))
+        words = f"the model had {right} of {pairs} pairs right"
+        self.about.say(Content.assemble(Content.styled(by + "\n", "bold"), Content.styled(words, "$quiet")))
         order = sorted(range(len(ranking.ranks)), key=lambda i: (ranking.ranks[i], -float(scores[i])))
         places = {i: 1 + sum(float(other) > float(scores[i]) for other in scores) for i in order}
-        signs = glyphs(ascii)
         rows = [
             [
-                visible(ranking.answers[i].strip(), ascii) or signs.dot,
+                visible(ranking.answers[i].strip(), ascii) or Signs.dot,
                 str(ranking.ranks[i]),
                 str(places[i]),
-                minus(f"{float(scores[i]):.2f}"),
-                minus(f"{float(after[i]):.2f}"),
+                fixed(float(scores[i]), 2),
+                fixed(float(after[i]), 2),
             ]
             for i in order
         ]
@@ -262,7 +271,7 @@ class RankingPanel(Panel):
         return self.feedback.by if self.feedback else ""
 
     def action_why(self) -> None:
-        """Explain what each pair of the last ranking cost, the costliest first."""
+        """Explain the loss of each pair of the last ranking, the largest first."""
         ranking, frame = (self.snap.ranking, self.snap.frame) if self.snap else (None, None)
         tensor = frame.tensors.get("ranking/scores") if frame is not None else None
         if ranking is None or tensor is None or tensor.shape != (len(ranking.ranks),):
@@ -328,7 +337,7 @@ class RankingPanel(Panel):
         self.when_free(skip)
 
     def action_undo(self) -> None:
-        """Take back the last ranking or skip of this person."""
+        """Take back this rater's last ranking or skip."""
 
         def undo() -> None:
             if self.feedback is not None:
@@ -337,12 +346,12 @@ class RankingPanel(Panel):
         self.when_free(undo)
 
     def action_human(self) -> None:
-        """Let a person rank, or the simulated labeller."""
+        """Let people rank, or the simulated labeller."""
         if self.snap is not None:
             self.run.ask("set", key="human", value=0.0 if self.snap.human else 1.0)
 
     def write(self, line: Callable[[], Asked]) -> None:
-        """Write a line in a thread; then show the next question, and do what was typed meanwhile."""
+        """Write a line in a thread; then show the next question, and handle the keys typed meanwhile."""
         self.busy = True
         feedback = self.feedback
 
@@ -351,9 +360,9 @@ class RankingPanel(Panel):
                 asked, error = line(), ""
             except LabError as failure:
                 asked, error = None, str(failure)
-            self.app.call_from_thread(written, asked, error)
+            self.app.call_from_thread(finish, asked, error)
 
-        def written(asked: Asked | None, error: str) -> None:
+        def finish(asked: Asked | None, error: str) -> None:
             if self.feedback is not feedback:  # another run was chosen meanwhile
                 return
             self.busy = False
@@ -377,13 +386,15 @@ class RankingPanel(Panel):
 
 
 def prompt_lines(prompt: str, room: int, ascii: bool) -> list[Content]:
-    lines = [piece for line in visible_lines(prompt, ascii) for piece in (folded(line, room) if line else [""])]
+    lines = [piece for line in visible_lines(prompt, ascii) for piece in (wrap_text(line, room) if line else [""])]
     return [Content.styled("\n".join(lines), "bold"), Content("\n\n")]
 
 
 def answer_lines(answer: str, room: int, ascii: bool, style: str = "") -> list[Content]:
-    """The answer behind its number, folded under itself."""
-    lines = [piece for line in visible_lines(answer.strip(), ascii) for piece in (folded(line, room - INDENT) or [""])]
+    """The answer after its number, with a hanging indent."""
+    lines = [
+        piece for line in visible_lines(answer.strip(), ascii) for piece in (wrap_text(line, room - INDENT) or [""])
+    ]
     if lines == [""]:
         return [Content.styled("(nothing)\n", "$quiet")]
     return [Content.styled(("\n" + " " * INDENT).join(lines) + "\n", style)]

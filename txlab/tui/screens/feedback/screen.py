@@ -1,6 +1,6 @@
 """Screen 7, Feedback: rankings by people, the reward model that learns from them, the policy that follows it.
 
-The pipeline is always visible; below it is one of several pages. A page that nobody has chosen follows the stage.
+The pipeline is always visible; below it is one of several pages. Unless a page was chosen, it follows the stage.
 """
 
 from __future__ import annotations
@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 
+from txlab.drawing.captions import feedback as captions
+from txlab.drawing.captions.sentence import Sentence
 from txlab.drawing.formatting import count, number, share
-from txlab.drawing.text import fit, formula, visible, width
+from txlab.drawing.run_names import fit_handle
+from txlab.drawing.text import formula, visible, width
 from txlab.runs.summary import GOING
+from txlab.tui.bindings import MOVING, PICTURE, bind
 from txlab.tui.playback import Playback
 from txlab.tui.screens.base_screens import BenchScreen, Rule
 from txlab.tui.screens.feedback.answers import AnswersPanel
@@ -24,14 +28,13 @@ from txlab.tui.screens.feedback.episodes import EpisodesPanel
 from txlab.tui.screens.feedback.policy import PolicyPanel
 from txlab.tui.screens.feedback.ranking import RankingPanel
 from txlab.tui.screens.feedback.snapshot import RunFeedback, Snapshot
-from txlab.tui.screens.words import Words
-from txlab.tui.theme import glyphs
+from txlab.tui.screens.plain_text import Words
+from txlab.tui.theme import Signs
 from txlab.tui.widgets.tabs import TabLine
 
 if TYPE_CHECKING:
     from txlab.sources.recorded import Recorded
 
-NO_RUN = "No run is chosen: start feedback-reviews in the Lab (1), or choose one of its runs."
 PAGES = (
     ("ranking", "rank"),
     ("policy", "proxy and gold"),
@@ -47,26 +50,27 @@ class FeedbackScreen(BenchScreen):
     """`page` is shown; `chosen` is the page that the user has turned to, "" = the one of the stage."""
 
     CSS_PATH = "feedback.tcss"
+    FOLDS_IN_HALL = False
     AUTO_FOCUS = None
     HELP_ABOUT = (
-        "The line at the top is the pipeline. Rank answers by typing their numbers from the best to the worst; the "
-        "reward model learns from each ranking, and the policy then follows the reward model. tab turns the pages; "
-        "[ and ] go through what was recorded; on the last page two models are compared blindly. While a question is "
-        "asked, digits rank; F1 to F10 open other screens."
+        "The line at the top is the pipeline. Rank answers by typing their numbers from best to worst; the reward "
+        "model learns from each ranking, and the policy is then trained on the reward model. tab changes the page; [ "
+        "and ] step through the recording; the last page compares two models blindly. While a question is open, "
+        "digits rank; F1 to F10 open other screens."
     )
     PANELS = (Playback, RankingPanel, PolicyPanel, EpisodesPanel, AnswersPanel, ComparisonPanel)
     KEY_ORDER = (
         "feedback.answer-one", "feedback.tie", "feedback.give", "feedback.skip", "feedback.undo", "feedback.human",
         "feedback.better", "feedback.neither", "feedback.pass", "feedback.compared-undo", "feedback.compare",
-        "feedback.beta-down", "feedback.token-before", "feedback.view", "feedback.prompt-before", "feedback.page",
-        "screen.why", "time.earlier", "run.pause",
+        "feedback.beta-down", "feedback.next-beta", "feedback.token-before", "feedback.view", "feedback.prompt-before",
+        "feedback.page", "screen.why", "time.earlier", "run.pause",
     )  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("tab", "turn(1)", "next page", id="feedback.page"),
-        Binding("shift+tab", "turn(-1)", "page before", id="feedback.page-before", show=False),
-        Binding("pagedown", "scroll(1)", "scroll the texts down", id="feedback.scroll", show=False),
-        Binding("pageup", "scroll(-1)", "scroll the texts up", id="feedback.scroll-back", show=False),
-        Binding("s", "picture", "picture", id="screen.picture", show=False),  # after the ranking's skip
+        bind("tab", "turn(1)", "turn to the next page", "next page", id="feedback.page"),
+        bind("shift+tab", "turn(-1)", "turn to the page before", id="feedback.page-before"),
+        bind("pagedown", "scroll(1)", "scroll the texts down", id="feedback.scroll", heading=MOVING),
+        bind("pageup", "scroll(-1)", "scroll the texts up", id="feedback.scroll-back", heading=MOVING),
+        PICTURE,  # after the ranking's skip
     ]
 
     def __init__(self) -> None:
@@ -84,7 +88,7 @@ class FeedbackScreen(BenchScreen):
         self.page, self.chosen = "ranking", ""
         self.snap: Snapshot | None = None
         self.feedback: RunFeedback | None = None
-        self.seen: tuple[object, ...] = ()  # what was read last
+        self.seen: tuple[object, ...] = ()  # inputs of the last read
 
     def compose_body(self) -> ComposeResult:
         yield Words(id="header")
@@ -105,9 +109,10 @@ class FeedbackScreen(BenchScreen):
         self.snap, self.feedback, self.chosen, self.seen = None, None, "", ()
         for panel in self.pages.values():
             panel.forget()
-        said = self.run.no_run(NO_RUN) if self.run.path is None else f"reading {self.run.path.name}…"
-        self.query_one("#header", Words).say(Content.styled(said, "$quiet"), layout=False)
+        words = f"reading {self.run.path.name}…" if self.run.path is not None else ""
+        self.query_one("#header", Words).say(Content.styled(words, "$quiet"), layout=False)
         self.query_one("#state", Words).say("", layout=False)
+        self.caption.say(())
         self.show_page("ranking")
 
     def read(self, source: Recorded, at: int | None, changed: bool) -> Snapshot | None:
@@ -141,6 +146,7 @@ class FeedbackScreen(BenchScreen):
             room = self.size.width - 2
             self.query_one("#header", Words).say(pipeline(self.snap, room, self.ascii), layout=False)
             self.query_one("#state", Words).say(state(self.snap, room, self.ascii), layout=False)
+            self.caption.say(sentence(self.snap))
 
     def on_resize(self) -> None:
         self.call_after_refresh(self.redraw)
@@ -189,32 +195,30 @@ class FeedbackScreen(BenchScreen):
         why()
 
 
-# The two lines at the top: the stages and where the run is, and the numbers of the stage that runs.
+# The two lines at the top: the stages with the run's position, and the numbers of the current stage.
 
 
 def pipeline(snap: Snapshot, room: int, ascii: bool) -> Content:
     """`reviews @ 312   ✓ demonstrations → ● rankings 12 of 40 → ○ policy`; the present stage alone if that is short."""
-    signs = glyphs(ascii)
-    title = visible(snap.called, ascii)
-    title = fit(title, min(width(title), LONGEST_NAME), ellipsis=signs.ellipsis)
+    title = fit_handle(visible(snap.called, ascii), LONGEST_NAME)
     head = [Content.styled(title, "bold"), Content(f" @ {count(snap.at)}   ")]
     going = snap.status in GOING
     parts: list[tuple[str, str]] = []
     for index, stage in enumerate(snap.stages):
         name = visible(formula(stage.name, ascii), ascii)
         if index < snap.place or snap.at >= stage.last:
-            parts.append((f"{signs.done} {name}", "$quiet"))
+            parts.append((f"{Signs.done} {name}", "$quiet"))
         elif index == snap.place:
-            sign = signs.live if going else signs.stopped
+            sign = Signs.live if going else Signs.stopped
             done, of = snap.at - stage.first, stage.last - stage.first
-            if stage.name == "rankings" and 0 < snap.wanted < of:  # what is left settles the reward model
+            if stage.name == "rankings" and 0 < snap.wanted < of:  # the remaining steps settle the reward model
                 name += " settling" if done >= snap.wanted else ""
                 done, of = (done - snap.wanted, of - snap.wanted) if done >= snap.wanted else (done, snap.wanted)
             parts.append((f"{sign} {name} {count(max(0, done))} of {count(of)}", "bold $accent"))
         else:
-            parts.append((f"{signs.waiting} {name}", "$quiet"))
+            parts.append((f"{Signs.waiting} {name}", "$quiet"))
     left = room - sum(part.cell_length for part in head)
-    arrow = f" {signs.arrow} "
+    arrow = f" {Signs.arrow} "
     if sum(width(text) for text, _ in parts) + width(arrow) * (len(parts) - 1) > left and parts:
         text, style = parts[snap.place]
         parts = [(f"{text}  (stage {snap.place + 1} of {len(parts)})", style)]
@@ -226,30 +230,35 @@ def pipeline(snap: Snapshot, room: int, ascii: bool) -> Content:
 
 
 def state(snap: Snapshot, room: int, ascii: bool) -> Content:
-    """What the run waits for, then the numbers of its stage, as many as have room."""
-    signs = glyphs(ascii)
+    """The reason why the run waits, then as many numbers of its stage as fit."""
     parts: list[tuple[str, str]] = []
     if snap.trouble:
         parts.append((visible(snap.trouble, ascii), "bold $error"))
     elif snap.stage == "rankings" and snap.human and snap.taking:
-        told = f"{count(snap.asked.given)} of {count(snap.wanted)}"
-        told = f"{signs.live} waiting for a person: {told}" if snap.status in GOING else f"{told} ranked"
-        parts.append((told, "$accent"))
+        progress = f"{count(snap.asked.given)} of {count(snap.wanted)}"
+        progress = f"{Signs.live} waiting for feedback: {progress}" if snap.status in GOING else f"{progress} ranked"
+        parts.append((progress, "$accent"))
     if snap.status not in GOING:
         parts.append((snap.status, "$quiet"))
-    parts += [(formula(f"{name} {value}", ascii), "") for name, value in told_numbers(snap)]
+    parts += [(formula(f"{name} {value}", ascii), "") for name, value in numbers_of_stage(snap)]
     if snap.omission:
         parts.append((snap.omission, "$quiet"))
-    said: list[Content] = []
+    numbers: list[Content] = []
     for text, style in parts:
         if width(text) + 3 <= room:
-            said.append(Content.styled(text + "   ", style))
+            numbers.append(Content.styled(text + "   ", style))
             room -= width(text) + 3
-    return Content.assemble(*said)
+    return Content.assemble(*numbers)
 
 
-def told_numbers(snap: Snapshot) -> list[tuple[str, str]]:
-    """(name, value) of the metrics of the stage that is looked at."""
+def sentence(snap: Snapshot) -> Sentence:
+    """The caption: what the selected stage has reached."""
+    series = {name: (each.steps, each.values) for name, each in snap.series.items()}
+    return captions.stage(snap.stage, series, snap.mark, snap.asked.given)
+
+
+def numbers_of_stage(snap: Snapshot) -> list[tuple[str, str]]:
+    """(name, value) of the metrics of the selected stage."""
     if snap.stage == "rankings":
         wanted = [("accuracy, last 20", "accuracy_20"), ("on unseen answers", "val_accuracy")]
         return [(name, share(value)) for name, metric in wanted if (value := snap.latest(metric)) is not None]

@@ -1,7 +1,7 @@
-"""What the Feedback screen shows of a run, gathered in a worker thread into one frozen snapshot.
+"""The data of the Feedback screen for a run, gathered in a worker thread into one frozen snapshot.
 
-Notable: any program may record frames and facts, so nothing about them is taken for granted; what does not have the
-form that a feedback run gives it is left out.
+Notable: any program may record frames and facts, so they are checked; parts that do not have the form of a feedback run
+are left out.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
 from txlab.runs.control import asker
 from txlab.runs.directory import RunDirectory
-from txlab.runs.label import handle_of, read_label
 from txlab.runs.live_rows import Series
 from txlab.runs.preferences import Answers, RankedMeanwhile, human_ranks, shown_order
 from txlab.runs.reader import RunReader
-from txlab.runs.summary import scenario_name
+from txlab.runs.summary import handle_in
 
 SWEPT = "/β="  # in the name of a metric of one policy of several
 
@@ -39,13 +38,13 @@ class Stage:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a person is asked.
+    """The question to a rater.
 
-    question  the next one for this person, or None   order  of its answers, as this person sees them
-    given     rankings that stand on disk             mine   whether this person has a line to take back
-    version   how many lines this person had written when this was read
-    ranked    question → who has ranked it
-    refused   why the ranking before was not kept, "" = it was
+    question  the next one for this rater, or None       order  of its answers, as shown to this rater
+    given     rankings on disk that were not undone     mine   whether this rater has a line to take back
+    version   how many lines this rater had written when this was read
+    ranked    question → its raters
+    refused   why the previous ranking was not kept, "" = it was
     """
 
     question: Question | None = None
@@ -59,10 +58,10 @@ class Asked:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Everything that the screen shows, as of one read.
+    """All data of the screen, from one read.
 
-    at      the step that is looked at                 edge    the newest step of the run
-    wanted  rankings that the run takes, 0 = unknown   human   whether a person ranks (else the simulated labeller)
+    at      the selected step                          edge    the newest step of the run
+    wanted  rankings that the run uses, 0 = unknown    human   whether people rank (else the simulated labeller)
     series  metrics by name, up to `at`
     """
 
@@ -81,41 +80,41 @@ class Snapshot:
     series: Mapping[str, Series] = field(default_factory=dict)
     scenario: Mapping[str, Any] = field(default_factory=dict)
     trouble: str = ""
-    omission: str = ""  # what of the log is left out
+    omission: str = ""  # omitted rows of the log
 
     @property
     def stage(self) -> str:
-        """The name of the stage that is looked at, without its β: "rankings"; "" if unknown."""
+        """The name of the selected stage, without its β: "rankings"; "" if unknown."""
         return self.stages[self.place].name.partition(" ")[0] if self.stages else ""
 
     @property
     def place(self) -> int:
-        """The index of the stage that is looked at."""
+        """The index of the selected stage."""
         return next((i for i, stage in enumerate(self.stages) if self.at < stage.last), len(self.stages) - 1)
 
     @property
     def taking(self) -> bool:
-        """Whether the run takes rankings now; afterwards the reward model settles on all of them."""
+        """Whether the run uses rankings now; afterwards the reward model settles on all of them."""
         stage = next((stage for stage in self.stages if stage.name == "rankings"), None)
         return stage is not None and stage.first <= self.edge < stage.first + self.wanted
 
     @property
     def betas(self) -> list[str]:
-        """What a policy's metrics end with, of each policy in turn: "" or "/β=0.05", …"""
-        found = [
+        """The suffix of each policy's metrics: "" or "/β=0.05", …"""
+        suffixes = [
             name.removeprefix(score) for name in self.series for score in ("proxy", "gold") if name.startswith(score)
         ]
-        return [each for each in dict.fromkeys(found) if not each or each.startswith(SWEPT)]
+        return [each for each in dict.fromkeys(suffixes) if not each or each.startswith(SWEPT)]
 
     @property
     def mark(self) -> str:
-        """What the metrics of the policy that is looked at end with."""
+        """The suffix of the selected policy's metrics."""
         name = self.stages[self.place].name if self.stages else ""
         return next((each for each in self.betas if each and name.endswith(each[1:])), "")
 
     @property
     def ranking(self) -> Ranking | None:
-        """The ranking that the reward model learnt from last, at the step that is looked at."""
+        """The ranking that the reward model learnt from last, at the selected step."""
         row = self.frame.facts.get("ranking") if self.frame else None
         try:
             return Ranking.of_row(row) if isinstance(row, dict) else None
@@ -123,12 +122,12 @@ class Snapshot:
             return None
 
     def latest(self, name: str) -> float | None:
-        found = self.series.get(name)
-        return float(found.values[-1]) if found is not None and len(found) else None
+        series = self.series.get(name)
+        return float(series.values[-1]) if series is not None and len(series) else None
 
 
 class RunFeedback:
-    """Reads one run again and again, and writes what this person says; all methods are for worker threads."""
+    """Reads one run repeatedly, and writes this rater's lines; all methods are for worker threads."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -137,10 +136,10 @@ class RunFeedback:
         self.lock = threading.Lock()
         self.version = 0
 
-    # What this person says; on disk when these return.
+    # This rater's lines; on disk when these return.
 
     def rank(self, question: Question, ranks: Sequence[int]) -> Asked:
-        """Keep a ranking, a rank for each answer in the question's own order; returns what comes next."""
+        """Store a ranking, a rank for each answer in the question's own order; returns the next state."""
         try:
             return self.write(lambda: self.answers.rank(question, ranks, self.by))
         except RankedMeanwhile as error:
@@ -150,16 +149,16 @@ class RunFeedback:
         return self.write(lambda: self.answers.skip(question, self.by))
 
     def undo(self) -> Asked:
-        """Take back this person's last line."""
+        """Take back this rater's last line."""
         return self.write(lambda: self.answers.undo(self.by))
 
     def write(self, line: Callable[[], object]) -> Asked:
         with self.lock:
             line()
             self.version += 1
-            return self.asked()
+            return self.read_asked()
 
-    def asked(self) -> Asked:
+    def read_asked(self) -> Asked:
         self.answers.refresh()
         question = next(iter(self.answers.open_for(self.by)), None)
         order = tuple(shown_order(question, self.by)) if question else ()
@@ -173,7 +172,7 @@ class RunFeedback:
     def read(self, reader: RunReader, at: int | None) -> Snapshot:
         """The run at a step; None = the newest."""
         with self.lock:
-            asked = self.asked()
+            asked = self.read_asked()
         info, state, path = reader.info, reader.state, reader.directory.path
         frames = reader.frames.steps
         frame, trouble = None, reader.problem
@@ -190,11 +189,11 @@ class RunFeedback:
         section = reader.scenario.get("rankings")
         wanted = section.get("steps") if isinstance(section, dict) else None
         wanted = wanted if isinstance(wanted, int) else rankings.last - rankings.first if rankings else 0
-        if rankings is not None and edge >= rankings.first + wanted:  # the run takes no more
+        if rankings is not None and edge >= rankings.first + wanted:  # the run uses no more
             asked = replace(asked, question=None, mine=False)
         return Snapshot(
             path=path,
-            called=handle_of(info, read_label(path), scenario_name(path, info.scenario)),
+            called=handle_in(path, info),
             status=state.status,
             at=step,
             edge=edge,
@@ -222,20 +221,20 @@ def cut(series: Series, at: int | None) -> Series:
 
 def stages_of(rows: object) -> tuple[Stage, ...]:
     """The stages in run.json, [name, first step, last step] each; () for anything else."""
-    found: list[Stage] = []
+    stages: list[Stage] = []
     for row in rows if isinstance(rows, list) else ():
         match row:
             case [str(name), int(first), int(last)] if 0 <= first <= last:
-                found.append(Stage(name, first, last))
+                stages.append(Stage(name, first, last))
             case _:
                 return ()
-    return tuple(found)
+    return tuple(stages)
 
 
 def numbers(facts: Mapping[str, Any], *names: str) -> Sequence[float]:
     """The list of numbers at facts[name][name]…; () for anything else."""
-    found: Any = facts
+    value: Any = facts
     for name in names:
-        found = found.get(name) if isinstance(found, Mapping) else None
-    real = isinstance(found, list) and all(isinstance(each, (int, float)) for each in found)
-    return tuple(float(each) for each in found) if real else ()
+        value = value.get(name) if isinstance(value, Mapping) else None
+    real = isinstance(value, list) and all(isinstance(each, (int, float)) for each in value)
+    return tuple(float(each) for each in value) if real else ()

@@ -1,4 +1,4 @@
-"""Figure: what a run draws of itself, step by step: curves, or vectors in the plane, as of superposition."""
+"""Figure: a run's own figures, step by step: curves, or vectors in the plane, as for superposition."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 
 from txlab.drawing.scatter import Camera, Label, Shows, ground, scatter
 from txlab.drawing.text import fit, visible
 from txlab.experiments.protocol import Frame
+from txlab.tui.bindings import WHY
 from txlab.tui.frame_viewer import FrameViewer
 from txlab.tui.playback import Playback
 from txlab.tui.screens.base_screens import BenchScreen, Rule
-from txlab.tui.screens.words import Words
+from txlab.tui.screens.plain_text import Words
 from txlab.tui.widgets.chart import Chart
 from txlab.tui.widgets.frame_curves import has_curves, show_curves
 
 if TYPE_CHECKING:
     from txlab.experiments.kind import Kind
 
-NO_RUN = "No run is chosen: start superposition or grokking in the Lab (1), or choose one of their runs."
 POINTS = "points/"
-SHORTEST = 0.1  # of a vector that has an arrow; what is shorter is a dot
+SHORTEST = 0.1  # of a vector with an arrow; a shorter one is a dot
 STYLES = {Shows.ARROW: "$accent", Shows.LABEL: "bold", Shows.POINTS: "$quiet"}
 
 
@@ -44,16 +44,16 @@ class FigureScreen(BenchScreen):
     CSS_PATH = "figure.tcss"
     AUTO_FOCUS = None
     HELP_ABOUT = (
-        "A run may record curves or vectors in its frames: the share of each frequency, or where each feature points. "
-        "[ and ] go through the run, and the figure follows; of a live run it moves."
+        "A run may record curves or vectors in its frames: the share of each frequency, or the direction of each "
+        "feature. [ and ] step through the run, and the figure follows; for a running run it is updated as it trains."
     )
     PANELS = (Playback,)
     KEY_ORDER = ("time.earlier", "run.pause", "screen.why")
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("w", "why", "why", id="screen.why")]
+    BINDINGS: ClassVar[list[BindingType]] = [WHY]
 
     def __init__(self) -> None:
         super().__init__()
-        self.viewer = FrameViewer(self, NO_RUN, title_of, self.show_frame, self.forget)
+        self.viewer = FrameViewer(self, title_of, self.show_frame, self.forget)
         self.run = Playback(self.viewer, has_figures)
         self.curves, self.vectors = Chart(id="curves"), Words(id="vectors")
         self.curves.can_focus = False
@@ -92,7 +92,7 @@ class FigureScreen(BenchScreen):
         return "" if self.groups or curves else "this run draws no figures; Train (3) has its curves"
 
     def draw(self) -> None:
-        """All groups of vectors beside each other, as large as they can be."""
+        """All groups of vectors side by side, as large as possible."""
         size, names = self.query_one("#figures").size, list(self.groups)
         if not names or size.width < 12 or size.height < 6:
             return
@@ -132,7 +132,4 @@ class FigureScreen(BenchScreen):
         self.call_after_refresh(self.draw)
 
     def action_why(self) -> None:
-        if self.run.path is None:
-            self.tell(self.run.no_run(NO_RUN))
-            return
         self.tell("Press w on Train (3) for the numbers of this run; the figure is drawn from them.")

@@ -1,6 +1,6 @@
 """The catalogue of the Lab: scenarios by chapter, a filter above them, and starting one.
 
-A run is a process of its own, started by the same code as `txlab run --detach`, so it survives the console.
+A run is a separate process, started by the same code as `txlab run --detach`, so it survives the console.
 """
 
 from __future__ import annotations
@@ -12,52 +12,47 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
+from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input
 from textual.worker import get_current_worker
 
-from txlab.drawing.formatting import STATES, about
+from txlab.drawing.formatting import STATES, about, count_of
 from txlab.drawing.text import fit, visible
 from txlab.experiments.schema import CHAPTERS
+from txlab.runs.lecture import FIRST_STEPS
+from txlab.tui.bindings import bind
 from txlab.tui.key_order import keys_wait
 from txlab.tui.panel import Panel
+from txlab.tui.screens.base_screens import Rule
 from txlab.tui.screens.lab.describe import place_of
-from txlab.tui.theme import glyphs
-from txlab.tui.widgets.rows import Item, Line, Rows
+from txlab.tui.screens.plain_text import Words
+from txlab.tui.theme import Signs
+from txlab.tui.widgets.rows import Filter, Item, Line, Rows
 
 if TYPE_CHECKING:
     from txlab.runs.scenario import CatalogueEntry
 
 
-class Filter(Input):
-    """One line above a list, `rows`; the arrows and enter move on to it."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "clear", "clear the filter", id="filter.clear", show=False),
-        Binding("down,enter", "leave", "to the list", id="filter.leave", show=False),
-    ]
-
-    def __init__(self, rows: Rows, placeholder: str, id: str) -> None:
-        super().__init__(placeholder=placeholder, id=id, classes="filter")
-        self.rows = rows
-
-    def action_clear(self) -> None:
-        self.value = ""
-        self.action_leave()
-
-    def action_leave(self) -> None:
-        self.rows.focus()
-
-    @property
-    def words(self) -> list[str]:
-        return self.value.lower().split()
+TOUR_WORDS = "start here tour first-steps lecture begin"
+START = "Start here"
+"""The key of the first row, which starts the tour."""
 
 
 class CataloguePanel(Panel):
     """The scenarios that match the filter."""
 
-    KEYS: ClassVar[Sequence[Binding]] = (Binding("e", "change", "change first", id="lab.change"),)
+    KEYS: ClassVar[Sequence[Binding]] = (
+        bind(
+            "e",
+            "change",
+            "change its settings before it starts",
+            "change first",
+            id="lab.change",
+            synonyms="settings parameters configure set options",
+        ),
+    )
 
     class Loaded(Message):
         """The scenarios have been read."""
@@ -80,6 +75,8 @@ class CataloguePanel(Panel):
         self.in_use = True  # whether the keys work on this list
 
     def compose(self) -> ComposeResult:
+        yield Words("Scenarios", classes="panel-title", id="catalogue-title")
+        yield Rule()
         yield self.filter
         yield self.rows
 
@@ -91,51 +88,69 @@ class CataloguePanel(Panel):
         return self.entries.get(self.rows.key or "")
 
     def load(self) -> None:
+        from txlab.runs.folder import list_runs
         from txlab.runs.scenario import catalogue
 
-        entries = catalogue()
+        entries, first_start = catalogue(), not list_runs(self.app.root)  # type: ignore[attr-defined]
         if not get_current_worker().is_cancelled:
-            self.app.call_from_thread(self.show, entries)
+            self.app.call_from_thread(self.show, entries, first_start)
 
-    def show(self, entries: list[CatalogueEntry]) -> None:
+    def show(self, entries: list[CatalogueEntry], first_start: bool) -> None:
         self.entries = {entry.name: entry for entry in sorted(entries, key=place_of)}
+        if not first_start:
+            self.rows.key = next(iter(self.entries), None)
         self.fill()
         self.post_message(self.Loaded())
 
     def fill(self) -> None:
         written = self.filter.value.strip().lower()
         words = self.filter.words
-        items: list[Item] = []
+        items = [Item(START)] if all(word in TOUR_WORDS for word in words) else []
         chapter = None
         for name, entry in self.entries.items():
-            said = entry.scenario.about
-            text = f"{name} {said.title} {CHAPTERS[said.chapter]} {' '.join(said.math)}".lower()
+            described = entry.scenario.about
+            text = f"{name} {described.title} {CHAPTERS[described.chapter]} {' '.join(described.math)}".lower()
             if not all(word in text for word in words):
                 continue
-            if said.chapter != chapter:
-                chapter = said.chapter
-                items.append(Item(None, CHAPTERS[chapter], height=1 if not items else 2))
+            if described.chapter != chapter:
+                chapter = described.chapter
+                items.append(Item(None, CHAPTERS[chapter], height=2 if items else 1))
             items.append(Item(name))
         self.rows.empty = "no match" if words else "no scenarios are installed"
         self.rows.set_items(items)
-        if written in self.entries:  # an exact match: cliff, not cliff-alpha, which is listed before it
+        self.say_title()
+        if written in self.entries:  # an exact match: cliff, not cliff-alpha, which is listed first
             self.rows.select(written)
 
+    @property
+    def counted(self) -> str:
+        """ "73", or "3 of 73" that match the filter"""
+        return count_of(sum(key != START for key in self.rows.selectable()), len(self.entries))
+
+    def say_title(self) -> None:
+        """The heading is lit while the keys act on this list."""
+        style = "bold underline $accent" if self.in_use else "bold $quiet"
+        number = Content.styled(f"   {self.counted}", "$quiet") if self.entries else Content("")
+        title = Content.assemble(Content.styled("Scenarios", style), number)
+        self.query_one("#catalogue-title", Words).say(title, layout=False)
+        self.query_one(Rule).set_class(self.in_use, "-here")
+
     def draw_entry(self, item: Item, width: int, chosen: bool) -> list[Line]:
-        signs = glyphs(getattr(self.app, "ascii", False))
         if item.key is None:
             heading: Line = [(fit(item.text, width), "heading")]
             return [[], heading] if item.height == 2 else [heading]
-        said = self.entries[item.key].scenario.about
-        takes = "GPU" if said.device == "gpu" else about(said.minutes)
+        takes = "10 min"
+        if item.key != START:
+            info = self.entries[item.key].scenario.about
+            takes = "GPU" if info.device == "gpu" else about(info.minutes)
         focused = self.rows.has_focus
         mark = "accent" if focused else "quiet"
-        name = fit(visible(item.key), max(1, width - 3 - len(takes)), ellipsis=signs.ellipsis)
+        name = fit(visible(item.key), max(1, width - 3 - len(takes)))
         style = ("accent" if focused else "strong") if chosen else "plain"
-        return [[(f"{signs.cursor if chosen else ' '} ", mark), (name, style), (f" {takes}", "quiet")]]  # type: ignore[list-item]
+        return [[(f"{Signs.cursor if chosen else ' '} ", mark), (name, style), (f" {takes}", "quiet")]]  # type: ignore[list-item]
 
     @on(Input.Changed, "#filter")
-    def filtered(self) -> None:
+    def filter_entries(self) -> None:
         self.fill()
         self.post_message(self.Filtered())
 
@@ -143,27 +158,29 @@ class CataloguePanel(Panel):
         return self.in_use
 
     def action_change(self) -> None:
-        from txlab.tui.screens.lab.overrides import ChangeFirst
+        from txlab.tui.screens.lab.overrides import OverridesDialog
 
         name = self.rows.key
-        if name is not None:
-            self.app.push_screen(ChangeFirst(name), lambda changes: None if changes is None else self.begin(changes))
+        if name in self.entries:
+            self.app.push_screen(
+                OverridesDialog(name), lambda changes: None if changes is None else self.begin(changes)
+            )
 
     def begin(self, overrides: Sequence[str] = ()) -> None:
-        """Start the chosen scenario."""
+        """Start the chosen scenario, or the tour."""
         name = self.rows.key
-        if name is not None:
-            root = self.app.root  # type: ignore[attr-defined]
+        if name == START:
+            self.app.play_lecture(FIRST_STEPS)  # type: ignore[attr-defined]
+        elif name is not None:
+            root, lecture = self.app.root, self.app.lecture  # type: ignore[attr-defined]
+            overrides = overrides or (lecture.settings_of(name) if lecture is not None else ())
             self.tell(f"{name}: {STATES['created']}")
             start = partial(self.start, name, overrides, root)
             keys_wait(self, self.run_worker(start, thread=True, group="start", exit_on_error=False))
 
     def start(self, name: str, overrides: Sequence[str], root: Path) -> None:
         """Start a run; called in a thread."""
-        from txlab.runs.process import prepare, start_detached
-        from txlab.runs.scenario import load_scenario
+        from txlab.runs.process import start_scenario
 
-        path = prepare(load_scenario(name, list(overrides)), root=root)
-        self.post_message(self.Started(path))
-        start_detached(path)
+        start_scenario(name, overrides, root, lambda path: self.post_message(self.Started(path)))
         self.app.call_from_thread(self.tell, f"{name} runs on its own now; tab, enter opens it")

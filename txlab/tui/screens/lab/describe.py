@@ -1,4 +1,4 @@
-"""What the Lab says about a scenario or a run."""
+"""The Lab's description of a scenario or a run."""
 
 from __future__ import annotations
 
@@ -9,17 +9,25 @@ from textual.content import Content
 
 from txlab.drawing import curve
 from txlab.drawing.curve import Curve
-from txlab.drawing.explanation import folded
+from txlab.drawing.explanation import formula_lines, wrap_text
 from txlab.drawing.formatting import STATES, about, calendar, count, duration, number
 from txlab.drawing.plot import Furniture, margin, plot_lines
 from txlab.drawing.text import formula, visible, width
 from txlab.experiments.kind import kind_of_run
-from txlab.experiments.schema import CHAPTERS
+from txlab.experiments.schema import CATALOGUE_ORDER
 from txlab.runs.summary import RunSummary
-from txlab.tui.theme import glyphs
+from txlab.tui.formula_links import linked
+from txlab.tui.theme import Signs
 
 if TYPE_CHECKING:
     from txlab.runs.scenario import CatalogueEntry
+
+
+TOUR = (
+    "A small GPT learns to copy, here, within a minute. You start it, watch a head appear that does the copying, turn "
+    "the learning rate, switch the head off, go back in time, and ask why a number is what it is. Press enter: a line "
+    "above the keys says what to press next."
+)
 
 
 def paragraph(text: str, ascii: bool = False) -> str:
@@ -28,60 +36,47 @@ def paragraph(text: str, ascii: bool = False) -> str:
 
 
 def hanging(text: str, cells: int, indent: int, first: str = "") -> str:
-    """Fold a text to `cells` with a hanging indent; `first` stands before the first line.
+    """Fold a text to `cells` with a hanging indent; `first` precedes the first line.
 
     >>> print(hanging("one two three", 9, 2))
     one two
       three
     """
     room = max(8, cells - indent)
-    lines = folded(text, room)
+    lines = wrap_text(text, room)
     if not first and len(lines) > 1 and width(lines[0]) <= room:
-        whole = folded(text, max(8, cells))  # without a prefix the first line has the full width
+        whole = wrap_text(text, max(8, cells))  # without a prefix the first line has the full width
         rest = text[len(whole[0]) :].strip()
-        lines = [whole[0], *(folded(rest, room) if rest else [])]
+        lines = [whole[0], *(wrap_text(rest, room) if rest else [])]
     return first + f"\n{' ' * indent}".join(lines)
-
-
-def formula_lines(equation: str, cells: int) -> list[str]:
-    """Break a formula between its equations if it does not fit, and inside one only if it must, indented.
-
-    >>> formula_lines("x ← x + Attn(LN x);  x ← x + W₂ h", 24)
-    ['x ← x + Attn(LN x);', 'x ← x + W₂ h']
-    """
-    whole = " ".join(equation.split())
-    if width(equation) <= cells:
-        return [equation]
-    if width(whole) <= cells:
-        return [whole]
-    parts = [part.strip() for part in equation.split("  ") if part.strip()]
-    return [line for part in parts for line in hanging(part, cells, 4).split("\n")]
 
 
 def describe_scenario(entry: CatalogueEntry, cells: int = 84, ascii: bool = False) -> Content:
     """Return title, purpose, formulas, sources, what to look for and the duration, `cells` wide."""
-    said = entry.scenario.about
-    dot = glyphs(ascii).dot
-    parts = [Content.styled(formula(said.title or entry.name, ascii), "bold"), Content("\n\n")]
-    if said.shows:
-        parts.append(Content(paragraph(said.shows, ascii) + "\n\n"))
-    for equation in said.formulas:
+    described = entry.scenario.about
+    dot = Signs.dot
+    parts = [Content.styled(formula(described.title or entry.name, ascii), "bold"), Content("\n\n")]
+    if described.shows:
+        parts.append(Content(paragraph(described.shows, ascii) + "\n\n"))
+    for equation in described.formulas:
         for line in formula_lines(formula(equation, ascii), cells - 2):
             parts.append(Content.styled(f"  {line}\n", "$accent"))
     where = [
-        *([formula(said.source, ascii)] if said.source else []),
-        *([f"MATH {', '.join(said.math)}"] if said.math else []),
+        *([formula(described.source, ascii)] if described.source else []),
+        *([f"MATH {', '.join(described.math)}"] if described.math else []),
     ]
     for part in where:
-        parts.append(Content.styled("  " + hanging(part, cells - 2, 4) + "\n", "$quiet"))
-    if said.formulas or where:
+        parts.append(linked(Content.styled("  " + hanging(part, cells - 2, 4) + "\n", "$quiet")))
+    if described.math:
+        parts += [Content.styled("  M", "bold $accent"), Content.styled(f" opens {described.math[0]}\n", "$quiet")]
+    if described.formulas or where:
         parts.append(Content("\n"))
-    takes = about(said.minutes)
+    takes = about(described.minutes)
     length = f"about {takes} on two CPU cores" if takes else ""
-    length = dot.join(part for part in (length, " needs a GPU" if said.device == "gpu" else "") if part).strip()
-    if said.expect:
+    length = dot.join(part for part in (length, " needs a GPU" if described.device == "gpu" else "") if part).strip()
+    if described.expect:
         parts += [Content.styled("You will see\n", "$quiet")]
-        parts.append(Content(f"  {hanging(paragraph(said.expect, ascii), cells, 2, ' ')[1:]}\n\n"))
+        parts.append(Content(f"  {hanging(paragraph(described.expect, ascii), cells, 2, ' ')[1:]}\n\n"))
     outline = [(name, formula(visible(text), ascii)) for name, text in entry.scenario.outline()]
     for name, text in [*outline, ("Takes", length)]:
         if text:
@@ -94,7 +89,7 @@ def describe_scenario(entry: CatalogueEntry, cells: int = 84, ascii: bool = Fals
 
 
 def describe_run(run: RunSummary, cells: int = 84, lines: int = 0, ascii: bool = False) -> Content:
-    """Return what a run is, its progress, why it ended, what can be done about that, and its curve in `lines` lines."""
+    """Return a run's description, progress, reason of its end, advice, and its curve in `lines` lines."""
     parts = [Content.styled(visible(run.title or run.scenario), "bold"), Content("\n\n")]
     if run.label.name:
         parts = [Content.styled(visible(run.label.name) + "\n", "bold $accent"), *parts]
@@ -125,8 +120,8 @@ def describe_run(run: RunSummary, cells: int = 84, lines: int = 0, ascii: bool =
     for name, value in rows:
         if value:
             parts += [Content.styled(f"{name:<12}", "$quiet"), Content(hanging(value, cells, 12, " ")[1:] + "\n")]
-    told = run.facts.get("source")
-    place = f"{told.get('path', '')}" if run.source and isinstance(told, dict) else str(run.path)
+    source = run.facts.get("source")
+    place = f"{source.get('path', '')}" if run.source and isinstance(source, dict) else str(run.path)
     parts.append(Content.styled(f"\n{visible(place)}", "$quiet"))
     parts.append(Content("\n\n"))
     for key, does in (("enter", " opens it, "), ("w", " says why it is where it is")):
@@ -159,7 +154,7 @@ def small_chart(run: RunSummary, cells: int, lines: int, ascii: bool = False) ->
 
 
 def what_to_do(run: RunSummary) -> str:
-    """Return one sentence on what can be done about the state of a run; "" if nothing is needed."""
+    """Return one sentence of advice on the state of a run; "" if nothing is needed."""
     if run.source:
         return f"{run.source}'s log; txlab only reads it."
     if run.recorded:
@@ -168,9 +163,9 @@ def what_to_do(run: RunSummary) -> str:
         "lost": "Its process ended without a message; r resumes it from its last checkpoint.",
         "interrupted": "r resumes it where it was.",
         "stopped": "r resumes it where it was.",
-        "failed": "r goes on from the last checkpoint; log.txt in its folder has the details.",
+        "failed": "r continues from the last checkpoint; log.txt in its folder has the details.",
         "created": "The process starts; the first step comes after the probe has chosen how to compute.",
-        "paused": "r lets it go on.",
+        "paused": "r continues it.",
     }.get(run.status, "")
 
 
@@ -182,7 +177,21 @@ NO_MATCH = Content.assemble(
 )
 
 
+def describe_tour(cells: int = 84) -> Content:
+    """Return what the tour is, and the other lectures."""
+    from txlab.runs.lecture import FIRST_STEPS, shipped_lectures
+
+    others = ", ".join(name for name in shipped_lectures() if name != FIRST_STEPS)
+    return Content.assemble(
+        Content.styled("A tour of ten minutes", "bold"),
+        "\n\n",
+        hanging(TOUR, cells, 0),
+        "\n\n",
+        Content.styled(hanging(f"The other lectures: {others}. The palette (:) opens them too.", cells, 0), "$quiet"),
+    )
+
+
 def place_of(entry: CatalogueEntry) -> tuple[int, bool, float]:
-    """Sort key: by chapter; those that need a GPU last; quick ones first, those of unknown duration after them."""
-    said = entry.scenario.about
-    return list(CHAPTERS).index(said.chapter), said.device == "gpu", said.minutes or float("inf")
+    """Sort key: by chapter; GPU scenarios last; quick ones first, unknown durations after them."""
+    described = entry.scenario.about
+    return CATALOGUE_ORDER.index(described.chapter), described.device == "gpu", described.minutes or float("inf")

@@ -1,7 +1,7 @@
 """Change a scenario before it starts: its settings as a form, validated at every key stroke.
 
-One line takes everything that is typed: letters filter the settings, and `key = value` changes one. The list below it
-has what each setting is now and what is allowed; enter on one puts it into the line with its old value selected.
+One input line: letters filter the settings, and `key = value` changes one. The list below has each setting's current
+and allowed values; enter on one copies it into the line with its old value selected, and enter on the last row starts.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 import tomli_w
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -22,23 +23,26 @@ from textual.worker import get_current_worker
 
 from txlab.drawing.text import fit, visible, width
 from txlab.errors import LabError, nearest
+from txlab.experiments.price import price_line
 from txlab.experiments.schema import Scenario
 from txlab.runs.scenario import load_scenario
-from txlab.runs.scenario_errors import allowed, every_key, given, locate
+from txlab.runs.scenario_errors import describe_allowed, every_key, format_value, locate
 from txlab.tui.key_order import keys_wait
 from txlab.tui.screens.dialogs import Dialog, key_hints
-from txlab.tui.screens.words import Words
-from txlab.tui.theme import glyphs
+from txlab.tui.screens.plain_text import Words
+from txlab.tui.theme import Signs
+from txlab.tui.widgets.path_line import PathLine
 from txlab.tui.widgets.rows import Item, Line, Rows
 
 FIRST = ("data", "model", "train")  # the tables most often changed
 LAST = ("", "record", "compute")
-WIDE = 80  # cells of a row from which its columns need not be narrow
+START = "start"  # the last row
+WIDE = 80  # cells of a row from which its columns are wide
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A key of a scenario: its value, what is allowed, and what it means ("" = its name says it)."""
+    """A key of a scenario: its value, the allowed values, and its meaning ("" = clear from its name)."""
 
     key: str
     value: Any
@@ -47,14 +51,14 @@ class Setting:
 
     @property
     def text(self) -> str:
-        """The value as one types it."""
-        return typed(self.value)
+        """The value as typed."""
+        return type_value(self.value)
 
 
-def typed(value: Any) -> str:
-    """Return a value as one types it: a text without quotes, anything else as TOML, a table not at all.
+def type_value(value: Any) -> str:
+    """Return a value as typed: a text without quotes, anything else as TOML, a table not at all.
 
-    >>> typed("notes.txt"), typed(True), typed([1, 2]), typed([{"a": 1}])
+    >>> type_value("notes.txt"), type_value(True), type_value([1, 2]), type_value([{"a": 1}])
     ('notes.txt', 'true', '[1, 2]', '')
     """
     if isinstance(value, str) or value is None:
@@ -67,7 +71,7 @@ def typed(value: Any) -> str:
 def settings_of(scenario: Scenario) -> list[Setting]:
     """Return all settings of a scenario without its description: data, model and training first."""
     schema, table = type(scenario), scenario.model_dump()
-    found = []
+    settings = []
     for key in every_key(schema):
         if key == "kind" or key.startswith("about."):
             continue
@@ -75,13 +79,13 @@ def settings_of(scenario: Scenario) -> list[Setting]:
         for part in key.split("."):
             value = value[part]
         field = locate(schema, tuple(key.split(".")))[1]
-        found.append(Setting(key, value, allowed(field), (field and field.description) or ""))
-    tables = [setting.key.rpartition(".")[0] for setting in found]
+        settings.append(Setting(key, value, describe_allowed(field), (field and field.description) or ""))
+    tables = [setting.key.rpartition(".")[0] for setting in settings]
     order = [*FIRST, *(name for name in dict.fromkeys(tables) if name not in (*FIRST, *LAST)), *LAST]
-    return sorted(found, key=lambda setting: order.index(setting.key.rpartition(".")[0]))
+    return sorted(settings, key=lambda setting: order.index(setting.key.rpartition(".")[0]))
 
 
-def meant(word: str, keys: Sequence[str]) -> str:
+def resolve_key(word: str, keys: Sequence[str]) -> str:
     """Return the key that was typed: whole, or its last part where only one key ends so. LabError with the nearest."""
     word = word.strip()
     ending = [key for key in keys if key.rpartition(".")[2] == word]
@@ -89,16 +93,18 @@ def meant(word: str, keys: Sequence[str]) -> str:
         return word
     if len(ending) == 1:
         return ending[0]
-    raise LabError(f"{given(word)} is not a setting{nearest(word, [*keys, *(key.rpartition('.')[2] for key in keys)])}")
+    raise LabError(
+        f"{format_value(word)} is not a setting{nearest(word, [*keys, *(key.rpartition('.')[2] for key in keys)])}"
+    )
 
 
-class ChangeFirst(Dialog[list[str]]):
+class OverridesDialog(Dialog[list[str]]):
     """Answers with the overrides ("train.steps=200"), or None."""
 
     CSS_PATH = ["../dialogs.tcss", "overrides.tcss"]
-    VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = None  # the app's: the list takes all the room there is
+    VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = None  # the app's: the list fills the terminal
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f5", "start", "start", id="change.start", priority=True),
+        Binding("ctrl+s,f5", "start", "start", id="change.start", priority=True),
         Binding("escape", "leave", "leave it", id="change.leave", priority=True),
         Binding("up", "move(-1)", "up", id="change.up", priority=True),
         Binding("down", "move(1)", "down", id="change.down", priority=True),
@@ -112,48 +118,50 @@ class ChangeFirst(Dialog[list[str]]):
         self.base: dict[str, Setting] = {}  # as in the scenario's file
         self.settings: dict[str, Setting] = {}  # with the changes
         self.changes: dict[str, str] = {}
-        self.judged: str | None = None  # the line of which `wrong` speaks
+        self.judged: str | None = None  # the line to which `wrong` refers
         self.wrong = ""
+        self.cost = ""  # of the last settings that were valid
         self.rows = Rows(self.draw_row, "no setting matches", id="settings")
         self.rows.can_focus = False
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog change"):
             yield Words(Content(f"{visible(self.scenario_name)}, changed"), classes="dialog-title")
-            yield Input(placeholder="filter, or key = value", id="line")
+            yield PathLine(placeholder="filter, or key = value", id="line", setting=True)
             yield Words("", id="verdict")
+            yield Words("", id="cost")
             yield self.rows
             yield Words("", id="about")
-            hints = (("enter", "change it"), ("F5", "start"), ("esc", "cancel"))
+            hints = (("enter", "change it"), ("tab", "complete a path"), ("^s", "start"), ("esc", "cancel"))
             yield Words(key_hints(("↑ ↓", "choose"), *hints), classes="dialog-keys")
 
     def on_mount(self) -> None:
         self.query_one(Input).focus()
         self.judge()
 
-    # What is typed, and whether it is allowed.
+    # The input line, and its validation.
 
-    def assigned(self) -> dict[str, str]:
-        """Return the changes with the one that is being typed; an empty value takes a change back. Raises LabError."""
+    def collect_changes(self) -> dict[str, str]:
+        """Return the changes including the typed one; an empty value takes a change back. Raises LabError."""
         key, equals, value = self.query_one(Input).value.partition("=")
         if not equals:
             return self.changes
-        key = meant(key, list(self.base))
+        key = resolve_key(key, list(self.base))
         others = {name: text for name, text in self.changes.items() if name != key}
         value = value.strip()
         return others if value in ("", self.base[key].text) else {**others, key: value}
 
     @property
     def good(self) -> bool:
-        """Whether what is in the line now, not what was there before, has been found allowed. Enter and F5 wait for
-        the check, unless a person grew tired of waiting."""
+        """Whether the current content of the line has been validated. Enter and F5 wait for the check, unless the user
+        interrupts it."""
         return self.judged == self.query_one(Input).value and not self.wrong
 
     def judge(self) -> None:
         """Validate in a thread, for which enter waits; only the newest text counts."""
         line = self.query_one(Input).value
         try:
-            changes = self.assigned() if self.base else {}
+            changes = self.collect_changes() if self.base else {}
         except LabError as error:
             self.workers.cancel_group(self, "check")
             self.say(line, {}, str(error))
@@ -162,18 +170,19 @@ class ChangeFirst(Dialog[list[str]]):
         keys_wait(self, self.run_worker(check, thread=True, group="check", exclusive=True, exit_on_error=False))
 
     def check(self, line: str, changes: Mapping[str, str]) -> None:
-        found: dict[str, Setting] = {}
-        wrong = ""
+        settings: dict[str, Setting] = {}
+        wrong = cost = ""
         try:
             scenario = load_scenario(self.scenario_name, overrides_of(changes)).scenario
-            found = {setting.key: setting for setting in settings_of(scenario)}
+            settings = {setting.key: setting for setting in settings_of(scenario)}
+            cost = price_line(scenario, load_scenario(self.scenario_name, []).scenario)
         except LabError as error:
             wrong = str(error).removeprefix("--set: ").removeprefix("--set ")
         if not get_current_worker().is_cancelled and self.is_attached:
-            self.app.call_later(self.say, line, found, wrong)
+            self.app.call_later(self.say, line, settings, wrong, cost)
 
-    def say(self, line: str, settings: dict[str, Setting], wrong: str) -> None:
-        """Show what was found for a line. What was typed before the settings were known is judged with them now."""
+    def say(self, line: str, settings: dict[str, Setting], wrong: str, cost: str = "") -> None:
+        """Show the result for a line. Text typed before the settings were known is checked now."""
         if not self.is_attached:
             return
         unknown = not self.base
@@ -182,20 +191,20 @@ class ChangeFirst(Dialog[list[str]]):
             self.settings = self.settings or settings
             self.judge()
             return
-        self.judged, self.wrong = line, wrong
+        self.judged, self.wrong, self.cost = line, wrong, cost or self.cost
         self.settings = settings or self.settings
         self.fill()
 
     # The list.
 
-    def changed(self, key: str) -> bool:
+    def is_changed(self, key: str) -> bool:
         return bool(self.settings[key].value != self.base[key].value)
 
     def fill(self) -> None:
         line, equals, _ = self.query_one(Input).value.partition("=")
         words = line.lower().split()
         if equals and not any(line.strip() in key for key in self.settings):
-            words = []  # what is wrong with it stands above; here is what there is
+            words = []  # the error is shown above; here are all settings
         items: list[Item] = []
         heading = None
         for key, setting in self.settings.items():
@@ -206,6 +215,8 @@ class ChangeFirst(Dialog[list[str]]):
                 heading = table
                 items.append(Item(None, table or "the run"))
             items.append(Item(key))
+        if self.settings:
+            items += [Item(None, ""), Item(START)]
         self.rows.set_items(items)
         if words and (exact := next((key for key in self.settings if key.rpartition(".")[2] == words[0]), "")):
             self.rows.select(exact)
@@ -213,11 +224,14 @@ class ChangeFirst(Dialog[list[str]]):
         self.describe()
 
     def describe(self) -> None:
-        """Say what is wrong, or how much is changed; and the meaning of the selected setting."""
-        changed = [setting for key, setting in self.settings.items() if self.changed(key)]
-        told = "  ".join(f"{setting.key} = {given(setting.value)}" for setting in changed) or "nothing changed yet"
-        verdict = Content.styled(visible(self.wrong), "$error") if self.wrong else Content.styled(told, "$quiet")
+        """Show the error, or the number of changes; and the meaning of the selected setting."""
+        changed = [setting for key, setting in self.settings.items() if self.is_changed(key)]
+        changes = (
+            "  ".join(f"{setting.key} = {format_value(setting.value)}" for setting in changed) or "nothing changed yet"
+        )
+        verdict = Content.styled(visible(self.wrong), "$error") if self.wrong else Content.styled(changes, "$quiet")
         self.query_one("#verdict", Words).say(verdict)
+        self.query_one("#cost", Words).say(Content.styled(self.cost, "$quiet"))
         setting = self.settings.get(self.rows.key or "")
         about = (
             f"{setting.key}: {'; '.join(filter(None, (setting.about, setting.allowed)))}" if setting is not None else ""
@@ -227,45 +241,60 @@ class ChangeFirst(Dialog[list[str]]):
     def draw_row(self, item: Item, cells: int, chosen: bool) -> list[Line]:
         if item.key is None:
             return [[(fit(item.text, cells), "heading")]]
-        signs, setting = glyphs(getattr(self.app, "ascii", False)), self.settings[item.key]
-        changed = self.changed(item.key)
-        was = f"was {given(self.base[item.key].value)}; " if changed else ""
+        if item.key == START:
+            cursor = Signs.cursor if chosen else " "
+            return [
+                [
+                    (f"{cursor} ", "accent"),
+                    (fit("start with these settings", cells - 2), "strong" if chosen else "plain"),
+                ]
+            ]
+        setting = self.settings[item.key]
+        changed = self.is_changed(item.key)
+        was = f"was {format_value(self.base[item.key].value)}; " if changed else ""
         for_key, for_value = (24, 20) if cells >= WIDE else (18, 14)
-        name = fit(f"{'*' if changed else ' '} {item.key.rpartition('.')[2]}", for_key, ellipsis=signs.ellipsis)
-        value = fit(visible(given(setting.value)), for_value, ellipsis=signs.ellipsis)
+        name = fit(f"{'*' if changed else ' '} {item.key.rpartition('.')[2]}", for_key)
+        value = fit(visible(format_value(setting.value)), for_value)
         rest = max(0, cells - 3 - width(name) - width(value))
         return [
             [
-                (f"{signs.cursor if chosen else ' '} ", "accent"),
+                (f"{Signs.cursor if chosen else ' '} ", "accent"),
                 (name, "accent" if changed else "strong" if chosen else "plain"),
                 (f"{value} ", "accent" if changed else "plain"),
-                (fit(visible(was + setting.allowed), rest, ellipsis=signs.ellipsis), "quiet"),
+                (fit(visible(was + setting.allowed), rest), "quiet"),
             ]
         ]
 
     # Keys.
+
+    @on(PathLine.Offered)
+    def show_names(self, event: PathLine.Offered) -> None:
+        names = visible("   ".join(event.names)) or "no file or folder begins so"
+        self.query_one("#about", Words).say(Content.styled(names, "$quiet"))
 
     def on_input_changed(self) -> None:
         self.fill()
         self.judge()
 
     def on_input_submitted(self) -> None:
-        """Take what is typed, or put the selected setting into the line, its value selected."""
+        """Apply the typed text, or copy the selected setting into the line, its value selected."""
         line = self.query_one(Input)
         if "=" in line.value:
             if self.good:
-                self.changes = self.assigned()
+                self.changes = self.collect_changes()
                 line.value = ""
             else:
                 self.app.bell()
+        elif self.rows.key == START:
+            self.action_start()
         elif (setting := self.settings.get(self.rows.key or "")) is not None:
             line.value = f"{setting.key} = {setting.text}"
             line.selection = Selection(len(setting.key) + 3, len(line.value))
 
     def action_start(self) -> None:
-        """Start with what is typed."""
+        """Start with the typed changes."""
         if self.good:
-            self.dismiss(overrides_of(self.assigned()))
+            self.dismiss(overrides_of(self.collect_changes()))
             return
         self.app.bell()
         if self.wrong:

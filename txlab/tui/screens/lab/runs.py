@@ -1,4 +1,4 @@
-"""The runs of the Lab, and what can be done with them: open, resume, stop, delete. As a list, newest first, or as a
+"""The runs of the Lab, and their actions: open, resume, stop, delete. As a list, newest first, or as a
 table (see table.py).
 
 ● gpt-docs         1 240/5 000
@@ -25,32 +25,35 @@ from textual.message import Message
 from textual.widgets import Input
 from textual.worker import Worker, get_current_worker
 
-from txlab.drawing.formatting import STATES, count, duration, number
+from txlab.drawing.formatting import STATES, count, count_of, duration, number
+from txlab.drawing.run_names import Spare, find_spare, fit_handle
 from txlab.drawing.spark import spark
 from txlab.drawing.text import cut, fit, visible, width
 from txlab.experiments.metric import short
-from txlab.runs.far.address import Address
 from txlab.runs.folder import delete_run
-from txlab.runs.label import shared, write_label
+from txlab.runs.label import find_shared_handles, write_label
 from txlab.runs.overview import is_meant
+from txlab.runs.remote.address import Address
 from txlab.runs.summary import ENDED, GOING, RunSummary, RunsUnder
+from txlab.tui.bindings import bind
 from txlab.tui.key_order import keys_wait
 from txlab.tui.panel import Panel
 from txlab.tui.screens.base_screens import Rule
-from txlab.tui.screens.lab.catalogue import Filter
+from txlab.tui.screens.lab.comparison import MOST, Comparison, ComparisonDialog, compare
 from txlab.tui.screens.lab.describe import NO_RUNS
 from txlab.tui.screens.lab.machines import machine_title
 from txlab.tui.screens.lab.table import RunTable
-from txlab.tui.screens.words import Words
-from txlab.tui.theme import Glyphs, glyphs
-from txlab.tui.widgets.rows import Item, Line, Rows, StyleName
+from txlab.tui.screens.plain_text import Words
+from txlab.tui.theme import Signs
+from txlab.tui.widgets.rows import Filter, Item, Line, Rows, StyleName
+from txlab.tui.widgets.terminal import is_ascii
 
 if TYPE_CHECKING:
-    from txlab.runs.far.host import Host
+    from txlab.runs.remote.host import Host
 
 LOOK_EVERY = 0.5  # seconds
 CAN_GO_ON = ("paused", "lost", "failed", "stopped", "interrupted")
-SHORTEST = 12  # cells for the name of another program's run beside that of the program
+SHORTEST = 12  # cells for the name of another program's run next to the program's name
 CURVE_CELLS = 24  # the small curve at its widest
 BESIDE_IT = 24  # cells for the number before it and the duration after it
 STYLES: dict[str, StyleName] = {
@@ -68,17 +71,53 @@ class RunsPanel(Panel):
     """`glances` has the summaries of the runs that were read."""
 
     KEYS: ClassVar[Sequence[Binding]] = (
-        Binding("r", "resume", "resume", id="lab.resume"),
-        Binding("x", "stop", "stop", id="lab.stop"),
-        Binding("d", "delete", "delete", id="lab.delete"),
-        Binding("n", "name", "name", id="lab.name"),
-        Binding("a", "attach", "attach", id="lab.attach"),
-        Binding("o", "machines", "machines", id="lab.machines"),
-        Binding("v", "table", "table", id="lab.table"),
-        Binding("b", "order", "order by", id="lab.order"),
-        Binding("g", "group", "group", id="lab.group"),
-        Binding("left,h", "column(-1)", "column", id="lab.column-left", key_display="← →"),
-        Binding("right,l", "column(1)", "next column", id="lab.column-right", show=False),
+        bind(
+            "r",
+            "resume",
+            "resume the run from its newest checkpoint",
+            "resume",
+            id="lab.resume",
+            synonyms="continue rewind",
+        ),
+        bind("x", "stop", "stop the run; it saves a checkpoint first", "stop", id="lab.stop"),
+        bind("d", "delete", "delete the run", "delete", id="lab.delete", synonyms="remove"),
+        bind("n", "name", "give the run a name and a note", "name", id="lab.name", synonyms="rename label note"),
+        bind(
+            "a",
+            "attach",
+            "watch the run on the screen of its kind",
+            "attach",
+            id="lab.attach",
+            synonyms="watch open follow",
+        ),
+        bind(
+            "o",
+            "machines",
+            "list the runs of another machine, over ssh",
+            "machines",
+            id="lab.machines",
+            synonyms="ssh host remote far server",
+        ),
+        bind(
+            "v",
+            "table",
+            "show the runs as a table, or as a list again",
+            "table",
+            id="lab.table",
+            synonyms="all runs list columns compare many sort",
+        ),
+        bind(
+            "b",
+            "order",
+            "order the table by this column; again: the other way",
+            "order by",
+            id="lab.order",
+            synonyms="sort by",
+        ),
+        bind("g", "group", "group the runs by scenario, group, tag or state", "group", id="lab.group", synonyms="tags"),
+        bind("space", "mark", "mark the run; enter compares the marked ones", "mark", id="lab.mark", synonyms="select"),
+        bind("left,h", "column(-1)", "go through the columns", "column", id="lab.column-left", key_display="← →"),
+        bind("right,l", "column(1)", "go to the next column", id="lab.column-right"),
     )
 
     class Shape(Message):
@@ -97,11 +136,13 @@ class RunsPanel(Panel):
         self.on_screen = True
         self.in_use = False  # whether the keys act on this list
         self.started = ""  # the run started here last; it is shown whatever the filter says, until the filter changes
-        self.unlisted: Path | None = None  # the same as long as no look at the folder has found it
+        self.marked: list[Path] = []  # runs to compare, in the order in which they were marked
+        self.unlisted: Path | None = None  # the same until it is found in the folder
+        self.spare: Spare = frozenset()  # settings that do not tell the listed runs apart
         self.shared: set[str] = set()  # names that several runs have
-        self.machine: Address | None = None  # whose runs are listed; None = this one's
-        self.host: Host | None = None  # the line to it
-        self.said: tuple[object, ...] = ()  # what the title says of it
+        self.machine: Address | None = None  # the machine whose runs are listed; None = this one
+        self.host: Host | None = None  # the connection to it
+        self.said: tuple[object, ...] = ()  # its state in the title
         self.table: RunTable | None = None  # None = a list
         self.filter = Filter(self.rows, "/ filter: words, #tag, layers=3, loss<2", "runs-filter")
 
@@ -117,7 +158,7 @@ class RunsPanel(Panel):
         self.set_interval(LOOK_EVERY, self.look)
         self.look_now()
 
-    def seen(self) -> None:
+    def come_to_front(self) -> None:
         self.on_screen = True
         self.look_now()
 
@@ -135,7 +176,7 @@ class RunsPanel(Panel):
     # Polling.
 
     def look(self) -> Worker[None] | None:
-        """Poll the runs in a thread, unless that is already under way."""
+        """Poll the runs in a thread, unless that is already in progress."""
         if self.looking or not self.on_screen or self.under is None or not self.is_attached:
             return None
         if self.host is not None:
@@ -156,7 +197,8 @@ class RunsPanel(Panel):
             keys_wait(self, worker)
 
     def look_in_thread(self, seen: set[str], force: bool = False, everything: bool = False) -> None:
-        """Poll the list of runs, and the ones named in `seen`; for a table or a search all are read, bit by bit."""
+        """Poll the list of runs, and the ones named in `come_to_front`; for a table or a search all are read, bit by
+        bit."""
         worker, under = get_current_worker(), self.under
         paths: list[Path] = []
         news: dict[Path, RunSummary] = {}
@@ -174,9 +216,13 @@ class RunsPanel(Panel):
         self.glances.update(news)
         if self.unlisted in paths:
             self.unlisted = None
-        elif self.unlisted is not None:  # a look that began before the run was there
+        elif self.unlisted is not None:  # a poll that began before the run existed
             paths = [self.unlisted, *paths]
-        again = shared(run.handle for path in paths if (run := self.glances.get(path)) is not None)
+        self.marked = [path for path in self.marked if path in paths]
+        handles = [run.handle for path in paths if (run := self.glances.get(path)) is not None]
+        again = find_shared_handles(handles)
+        if news:
+            self.spare = find_spare(handles)
         if paths != self.paths or again != self.shared or (news and (self.table is not None or self.words)):
             self.paths, self.shared = paths, again
             self.fill()
@@ -191,7 +237,7 @@ class RunsPanel(Panel):
 
     def show_machine(self, address: Address | None) -> None:
         """List the runs of another machine, or (None) of this one."""
-        from txlab.runs.far.mirroring import host_at
+        from txlab.runs.remote.mirroring import host_at
 
         if address == self.machine:
             return
@@ -207,11 +253,11 @@ class RunsPanel(Panel):
 
     @property
     def words(self) -> list[str]:
-        """Only the runs that all of these words describe are shown (see overview.is_meant)."""
+        """Show only the runs that match all of these words (see overview.is_meant)."""
         return self.filter.words
 
     @on(Input.Changed, "#runs-filter")
-    def filtered(self, event: Input.Changed) -> None:
+    def filter_runs(self, event: Input.Changed) -> None:
         event.stop()
         self.started = ""
         self.fill()
@@ -234,12 +280,12 @@ class RunsPanel(Panel):
         if self.table is None:
             self.rows.set_items([Item(str(path), height=2) for path in paths])
             return
-        known = [self.told_apart(run) for path in paths if (run := self.glances.get(path)) is not None]
+        known = [self.with_start_time(run) for path in paths if (run := self.glances.get(path)) is not None]
         self.rows.set_items(self.table.fill(known, [path for path in paths if path not in self.glances]))
         self.say_header()
 
     def select_started(self, path: Path) -> None:
-        """List a run that was started just now, and select it: what is opened next is this one."""
+        """List a run that was just started, and select it, so that it is opened next."""
         self.started = str(path)
         if path not in self.paths:
             self.unlisted, self.paths = path, [path, *self.paths]
@@ -248,9 +294,15 @@ class RunsPanel(Panel):
         look = partial(self.look_in_thread, {path.name}, force=True)
         self.run_worker(look, thread=True, group="runs", exit_on_error=False)
 
+    @property
+    def counted(self) -> str:
+        """ "17", or "3 of 17" that match the filter"""
+        return count_of(len(self.rows.selectable()), len(self.paths))
+
     def say_title(self) -> None:
+        """Say how many runs are listed and running; lit while the keys act on this list."""
         going = sum(run.going for run in self.glances.values())
-        known = f"   {count(len(self.paths))}" if self.paths else ""
+        known = f"   {self.counted}" if self.paths else ""
         alive = f", {going} running" if going else ""
         there = Content("")
         if self.host is not None and self.machine is not None:
@@ -264,28 +316,30 @@ class RunsPanel(Panel):
             alive += f", {count(read)} read" if read < len(self.paths) else ""
         if self.table is not None and self.table.group:
             alive += f"   by {self.table.group}"
-        said = Content.assemble(Content.styled("Runs", "bold"), there, Content.styled(known + alive, "$quiet"))
-        self.query_one("#runs-title", Words).say(said, layout=False)
+        style = "bold underline $accent" if self.in_use else "bold $quiet"
+        title = Content.assemble(Content.styled("Runs", style), there, Content.styled(known + alive, "$quiet"))
+        self.query_one("#runs-title", Words).say(title, layout=False)
+        self.query_one(Rule).set_class(self.in_use, "-here")
 
     def draw_run(self, item: Item, width: int, chosen: bool) -> list[Line]:
         path = Path(item.key or "")
-        focused, ascii = self.rows.has_focus, bool(getattr(self.app, "ascii", False))
+        focused, ascii = self.rows.has_focus, is_ascii(self)
         run = self.glances.get(path)
         if run is not None:
-            run = self.told_apart(run)
+            run = self.with_start_time(run)
         if self.table is None:
-            return run_lines(path, run, width, chosen, focused, ascii)
-        signs = glyphs(ascii)
+            return run_lines(path, run, width, chosen, focused, ascii, self.spare, path in self.marked)
         if item.key is None:
-            return [[(fit(item.text, width, ellipsis=signs.ellipsis), "heading")]]
-        cursor: tuple[str, StyleName] = (f"{signs.cursor if chosen else ' '} ", "accent" if focused else "quiet")
+            return [[(fit(item.text, width), "heading")]]
+        mark = "*" if path in self.marked else " "
+        cursor: tuple[str, StyleName] = (f"{Signs.cursor if chosen else ' '}{mark}", "accent" if focused else "quiet")
         if run is None:
             return [[cursor, (fit(visible(path.name), max(1, width - 2)), "quiet")]]
-        state: tuple[str, StyleName] = (f"{status_glyph(run.status, signs)} ", STYLES.get(run.status, "quiet"))
-        return [[cursor, *self.table.line(run, width, state, chosen and focused, signs)]]
+        state: tuple[str, StyleName] = (f"{status_glyph(run.status)} ", STYLES.get(run.status, "quiet"))
+        return [[cursor, *self.table.line(run, width, state, chosen and focused, self.spare)]]
 
-    def told_apart(self, run: RunSummary) -> RunSummary:
-        """The run with the time of its start in its name, if another one is called the same."""
+    def with_start_time(self, run: RunSummary) -> RunSummary:
+        """The run with its start time in the name, if another run has the same name."""
         if run.handle not in self.shared or not run.created:
             return run
         return replace(run, handle=f"{run.handle} {time.strftime('%d %b %H:%M:%S', time.localtime(run.created))}")
@@ -295,10 +349,9 @@ class RunsPanel(Panel):
     def say_header(self) -> None:
         if self.table is None:
             return
-        signs = glyphs(bool(getattr(self.app, "ascii", False)))
-        parts = self.table.header(self.rows.scrollable_content_region.width - 1, signs, self.rows.has_focus)
-        said = [Content.styled(text, "bold $accent" if here else "$quiet") for text, here in parts]
-        self.query_one("#runs-header", Words).say(Content.assemble(*said), layout=False)
+        parts = self.table.header(self.rows.scrollable_content_region.width - 1, self.rows.has_focus)
+        columns = [Content.styled(text, "bold $accent" if here else "$quiet") for text, here in parts]
+        self.query_one("#runs-header", Words).say(Content.assemble(*columns), layout=False)
 
     def action_table(self) -> None:
         """Change between the list and the table."""
@@ -339,21 +392,25 @@ class RunsPanel(Panel):
         status = run.status if run else ""
         ours = run is not None and not run.recorded
         useful = {
-            "lab.attach": not self.in_use,  # enter does it
+            "lab.attach": not self.in_use,  # done by enter
             "lab.resume": ours and status in CAN_GO_ON and (self.machine is None or status == "paused"),
             "lab.stop": (ours or (run is not None and "stop" in run.takes)) and status in GOING,
             "lab.delete": status in (*ENDED, "lost") and run is not None and not run.source and self.machine is None,
             "lab.machines": self.in_use or self.machine is not None,
             "lab.name": self.in_use,
             "lab.table": self.in_use,
+            "lab.mark": self.in_use,
             **dict.fromkeys(("lab.order", "lab.group", "lab.column-left"), self.table is not None),
         }
+        if binding.id == "lab.mark" and run is not None and run.path in self.marked:
+            return "unmark"
         if binding.id == "lab.table" and self.table is not None:
             return "list"
         return binding.description if useful.get(binding.id or "") else ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Runs are stopped and deleted only where the keys act on them; they can be opened from the other list, too."""
+        """Runs are stopped and deleted only if the keys act on this list; they can be opened from the other list
+        too."""
         if action == "table":
             return True
         if action in ("order", "group", "column"):
@@ -364,30 +421,68 @@ class RunsPanel(Panel):
         if run is None or (action == "delete" and self.machine is not None):
             return False
         if action in ("resume", "stop") and run.recorded and (action == "resume" or action not in run.takes):
-            return False  # it is recorded by another program, which takes no such request
+            return False  # it is recorded by another program, which does not accept this request
         return self.in_use or action == "attach"
+
+    @property
+    def compares(self) -> bool:
+        """Whether enter compares the marked runs."""
+        return len(self.marked) > 1
+
+    def action_mark(self) -> None:
+        """Mark the run, or take its mark away, and go to the next one."""
+        if (run := self.chosen) is None:
+            return
+        if run.path in self.marked:
+            self.marked.remove(run.path)
+        elif len(self.marked) == MOST:
+            self.tell(f"{count(MOST)} runs are compared at most", "warning")
+            return
+        else:
+            self.marked.append(run.path)
+        self.rows.redraw()
+        self.rows.action_move(1)
+        self.post_message(self.News())
+
+    def unmark(self) -> None:
+        self.marked = []
+        self.rows.redraw()
+        self.post_message(self.News())
+
+    def compare_marked(self) -> None:
+        """Show the curves of the marked runs, and what differs between them."""
+        runs = [run for path in self.marked if (run := self.glances.get(path)) is not None]
+
+        def show(comparison: Comparison) -> None:
+            open_run = self.app.look_at  # type: ignore[attr-defined]
+            self.app.push_screen(ComparisonDialog(comparison), lambda path: open_run(path) if path else None)
+
+        def read() -> None:
+            self.app.call_from_thread(show, compare(runs))
+
+        keys_wait(self, self.run_worker(read, thread=True, group="compare", exit_on_error=False))
 
     def action_attach(self) -> None:
         if (run := self.chosen) is not None:
             self.app.look_at(run.path)  # type: ignore[attr-defined]
 
     def action_machines(self) -> None:
-        """Ask whose runs are to be listed; a run that is named with its machine is opened."""
-        from txlab.runs.far.mirroring import open_run
+        """Ask for a machine to list; a run named with its machine is opened."""
+        from txlab.runs.remote.mirroring import open_run
         from txlab.tui.screens.lab.machines import ask_machine
 
         def open_there(address: Address, run: str) -> None:
             path = open_run(replace(address, run=run))
             self.app.call_from_thread(self.app.look_at, path)  # type: ignore[attr-defined]
 
-        def chosen(address: Address | None, run: str) -> None:
+        def choose(address: Address | None, run: str) -> None:
             self.show_machine(address)
             self.rows.focus()
             if address is not None and run:
                 self.tell(f"opening {run} on {address.host}…")
                 self.run_worker(partial(open_there, address, run), thread=True, group="start", exit_on_error=False)
 
-        ask_machine(self.app, self.machine, chosen)
+        ask_machine(self.app, self.machine, choose)
 
     def action_name(self) -> None:
         """Ask for a name, then for a note."""
@@ -405,7 +500,7 @@ class RunsPanel(Panel):
         self.app.push_screen(AskValue(f"A name for {run.handle or run.name}", about, run.label.name), ask_note)
 
     def write_label(self, path: Path, name: str, note: str | None) -> None:
-        from txlab.runs.far.mirroring import follow
+        from txlab.runs.remote.mirroring import follow
 
         def write() -> None:
             write_label(path, name, note)
@@ -451,7 +546,7 @@ class RunsPanel(Panel):
 
     def request(self, run: RunSummary, what: str) -> None:
         from txlab.runs.control import Request, send
-        from txlab.runs.far.mirroring import follow
+        from txlab.runs.remote.mirroring import follow
 
         def leave() -> None:
             send(run.path, Request(what))
@@ -481,56 +576,65 @@ class RunsPanel(Panel):
     def delete(self, path: Path) -> None:
         root = self.app.root  # type: ignore[attr-defined]
 
-        def gone() -> None:
+        def finish() -> None:
             self.tell(f"{path.name} is deleted")
             if self.app.current_run == path.absolute():  # type: ignore[attr-defined]
                 self.app.current_run = None  # type: ignore[attr-defined]
 
         def remove() -> None:
             delete_run(path, root)
-            self.app.call_from_thread(gone)
+            self.app.call_from_thread(finish)
             self.look_in_thread(set(), force=True)
 
         keys_wait(self, self.run_worker(remove, thread=True, group="delete", exit_on_error=False))
 
 
-def status_glyph(status: str, signs: Glyphs) -> str:
-    """Return the sign of a state; its name stands beside it wherever it is not obvious."""
+def status_glyph(status: str) -> str:
+    """Return the sign of a state; its name is next to it unless it is obvious."""
     return {
-        "created": signs.waiting,
-        "running": signs.live,
-        "paused": signs.paused,
-        "done": signs.done,
-        "stopped": signs.stopped,
-        "interrupted": signs.stopped,
-        "failed": signs.failed,
-        "silent": signs.dot,
-    }.get(status, signs.lost)
+        "created": Signs.waiting,
+        "running": Signs.live,
+        "paused": Signs.paused,
+        "done": Signs.done,
+        "stopped": Signs.stopped,
+        "interrupted": Signs.stopped,
+        "failed": Signs.failed,
+        "silent": Signs.dot,
+    }.get(status, Signs.lost)
 
 
-def run_lines(path: Path, run: RunSummary | None, width: int, chosen: bool, focused: bool, ascii: bool) -> list[Line]:
+def run_lines(
+    path: Path,
+    run: RunSummary | None,
+    width: int,
+    chosen: bool,
+    focused: bool,
+    ascii: bool,
+    spare: Spare = frozenset(),
+    marked: bool = False,
+) -> list[Line]:
     """Return the two lines of a run; of one that has not been read yet only the name is known."""
-    signs = glyphs(ascii)
-    cursor: tuple[str, StyleName] = (f"{signs.cursor if chosen else ' '} ", "accent" if focused else "quiet")
+    mark = "*" if marked else " "
+    cursor: tuple[str, StyleName] = (f"{Signs.cursor if chosen else ' '}{mark}", "accent" if focused else "quiet")
     if run is None:
         return [[cursor, (fit(visible(path.name), max(1, width - 2)), "quiet")], []]
     far, alerts = how_far(run), run.alerts.get("count", 0)
     badge = f" !{count(alerts)}" if isinstance(alerts, int) and alerts > 0 else ""
     bad: StyleName = "error" if run.alerts.get("level") == "error" else "accent"
     status = "lost" if run.going and run.stale else run.status
-    state: tuple[str, StyleName] = (f"{status_glyph(status, signs)} ", STYLES.get(status, "quiet"))
-    name, origin = name_and_origin(run, max(1, width - 5 - len(far) - len(badge)), signs.ellipsis)
+    state: tuple[str, StyleName] = (f"{status_glyph(status)} ", STYLES.get(status, "quiet"))
+    name, origin = name_and_origin(run, max(1, width - 5 - len(far) - len(badge)), Signs.ellipsis, spare)
     style: StyleName = "accent" if chosen and focused else "strong"
     first: Line = [cursor, state, (name, style), (origin, "quiet"), (badge, bad), (f" {far}", "quiet")]
     return [first, [("    ", "plain"), *second_line(run, max(1, width - 4), ascii)]]
 
 
-def name_and_origin(run: RunSummary, room: int, ellipsis: str) -> tuple[str, str]:
-    """Return what a run is called, and the program whose log it is, if there is room for that; together `room` wide."""
+def name_and_origin(run: RunSummary, room: int, ellipsis: str, spare: Spare = frozenset()) -> tuple[str, str]:
+    """Return the name of a run, and the program whose log it is, if it fits; together `room` wide."""
     name = visible(run.handle)
     taken = min(width(name), room - width(run.source) - 1)
     if not run.source or taken < min(width(name), SHORTEST):
-        return fit(name, room, ellipsis=ellipsis), ""
+        return fit(fit_handle(name, room, spare), room, ellipsis=ellipsis), ""
     return fit(name, taken, ellipsis=ellipsis), fit(f" {run.source}", room - taken)
 
 
@@ -545,7 +649,7 @@ def how_far(run: RunSummary) -> str:
 
 
 def metric_in(name: str, room: int) -> str:
-    """Return as many whole words of a metric's name as fit, without its variant if it must be: "value" of
+    """Return as many whole words of a metric's name as fit, without its variant if necessary: "value" of
     "value_start"."""
     words = (name if width(name) <= room else short(name)).replace("_", " ")
     while width(words) > room and " " in words:
@@ -555,7 +659,7 @@ def metric_in(name: str, room: int) -> str:
 
 def second_line(run: RunSummary, room: int, ascii: bool) -> Line:
     """Return `loss 2.113 ▇▆▅▄▃▃▂▂▂▁  3m12s`, or why the run ended."""
-    ellipsis = glyphs(ascii).ellipsis
+    ellipsis = Signs.ellipsis
     if run.going and run.stale:
         return [(fit(visible(run.stale), room, ellipsis=ellipsis), "error")]
     if run.status in ("failed", "lost", "unreadable") and run.reason:
@@ -566,10 +670,10 @@ def second_line(run: RunSummary, room: int, ascii: bool) -> Line:
     cells = max(0, min(CURVE_CELLS, room - BESIDE_IT))
     value, name = number(run.value), visible(run.metric)
     free = min(12, room - cells - 10 - width(value))  # the number matters more than the end of its name
-    said = f"{metric_in(name, free)} {value}"
+    value_words = f"{metric_in(name, free)} {value}"
     curve = spark(np.array(run.curve), cells, ascii) if len(run.curve) > 1 else " " * cells
     return [
-        (fit(said, max(1, room - cells - 9), ellipsis=ellipsis), "plain"),
+        (fit(value_words, max(1, room - cells - 9), ellipsis=ellipsis), "plain"),
         (f" {curve}", "accent" if run.going else "quiet"),
         (f" {duration(run.seconds) if run.seconds else '':>7}", "quiet"),
     ]

@@ -1,4 +1,4 @@
-"""Screen 1, the Lab: the scenarios, what each of them shows, and the runs so far."""
+"""Screen 1, the Lab: the scenarios with descriptions, and the runs so far."""
 
 from __future__ import annotations
 
@@ -10,42 +10,84 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.content import Content
 
+from txlab.drawing.captions import runs as captions
+from txlab.tui.bindings import MOVING, PALETTE, WHY, bind
 from txlab.tui.screens.base_screens import BenchScreen
 from txlab.tui.screens.keyline import KeyLine
-from txlab.tui.screens.lab.catalogue import CataloguePanel, Filter
-from txlab.tui.screens.lab.describe import NO_MATCH, describe_run, describe_scenario
+from txlab.tui.screens.lab.catalogue import START, CataloguePanel
+from txlab.tui.screens.lab.describe import NO_MATCH, describe_run, describe_scenario, describe_tour
 from txlab.tui.screens.lab.runs import RunsPanel
-from txlab.tui.screens.words import Words
+from txlab.tui.screens.plain_text import Words
 from txlab.tui.widgets.page import Page
-from txlab.tui.widgets.rows import Rows
+from txlab.tui.widgets.rows import Filter, Rows
 
 
 class LabScreen(BenchScreen):
     """The catalogue by chapter, a description of the selection, and the runs."""
 
     CSS_PATH = "lab.tcss"
+    FOLDS_IN_HALL = False
     AUTO_FOCUS = "#catalogue"
     HELP_ABOUT = (
-        "Choose a scenario and press enter: it runs in a process of its own, and goes on when you leave. "
-        "Tab goes to the runs; enter there opens one, and v shows them as a table, with what differs between them "
-        "as columns. Each list has a filter of its own (/), which esc clears: words, and for runs also #tag and "
-        "comparisons, as in loss<2."
+        "Choose a scenario and press enter: it runs in its own process, and continues when you leave. Tab moves to "
+        "the runs; enter there opens one, and v shows them as a table with the settings that differ as columns; space "
+        "marks runs, and enter then compares them. Each list has its own filter (/), which esc clears: words, and for "
+        "runs also #tag and comparisons, as in loss<2."
     )
     PANELS = (CataloguePanel, RunsPanel)
     KEY_ORDER = (
-        *("lab.start", "lab.change", "lab.resume", "lab.stop", "lab.delete", "lab.name", "screen.why", "lab.other"),
+        *("lab.start", "lab.mark", "lab.change", "lab.resume", "lab.stop", "lab.delete", "lab.name"),
+        *("screen.why", "lab.other"),
         *("lab.table", "lab.order", "lab.group", "lab.column-left"),
         *("lab.scroll", "lab.scroll-back", "lab.machines", "lab.filter", "lab.attach"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "start", "start", id="lab.start", key_display="enter"),
-        Binding("w", "why", "why", id="screen.why"),
-        Binding("tab,shift+tab", "other", "runs", id="lab.other", key_display="tab"),
-        Binding("J,shift+down", "scroll(1)", "more text", id="lab.scroll", key_display="J K"),
-        Binding("K,shift+up", "scroll(-1)", "text before", id="lab.scroll-back", show=False),
-        Binding("slash", "filter", "filter", id="lab.filter", key_display="/"),
-        Binding("escape", "clear", "clear the filter", id="lab.clear", show=False),
-        Binding("colon", "palette", "commands", id="screen.palette", key_display=":"),
+        bind(
+            "enter",
+            "start",
+            "start the scenario, or open the run",
+            "start",
+            id="lab.start",
+            key_display="enter",
+            synonyms="run train begin go",
+        ),
+        WHY,
+        bind(
+            "tab,shift+tab",
+            "other",
+            "go from the scenarios to the runs and back",
+            "runs",
+            id="lab.other",
+            key_display="tab",
+        ),
+        bind(
+            "J,shift+down",
+            "scroll(1)",
+            "scroll the description down and up",
+            "more text",
+            id="lab.scroll",
+            heading=MOVING,
+            key_display="J K",
+        ),
+        bind("K,shift+up", "scroll(-1)", "scroll the description up", id="lab.scroll-back", heading=MOVING),
+        bind(
+            "slash",
+            "filter",
+            "show only scenarios or runs with these words",
+            "filter",
+            id="lab.filter",
+            synonyms="search find",
+        ),
+        bind("escape", "clear", "take the marks away, or clear the filter", id="lab.clear"),
+        bind("M", "formula", "look at the first formula of the scenario", id="lab.formula", synonyms="mathematics"),
+        bind(
+            "B",
+            "app.open_screen('machines')",
+            "the cards and processes of this machine and others",
+            id="lab.box",
+            synonyms="gpu box nvidia top memory",
+        ),
+        PALETTE,
     ]
 
     def __init__(self) -> None:
@@ -68,14 +110,17 @@ class LabScreen(BenchScreen):
     @on(CataloguePanel.Loaded)
     def catalogue_loaded(self) -> None:
         self.loaded = True
+        self.say_tabs()
         self.say_details()
+        self.say_caption()
 
     @on(CataloguePanel.Filtered)
-    def filtered(self) -> None:
+    def show_filtered(self) -> None:
+        self.say_tabs()
         self.say_details(home=True)
 
     @on(CataloguePanel.Started)
-    def started(self, event: CataloguePanel.Started) -> None:
+    def show_started(self, event: CataloguePanel.Started) -> None:
         self.runs.show_machine(None)
         self.runs.select_started(event.path)
         self.app.current_run = event.path.absolute()  # type: ignore[attr-defined]
@@ -85,15 +130,21 @@ class LabScreen(BenchScreen):
         if self.runs.in_use:
             self.say_details()
         self.say_tabs()
+        self.say_caption()
+
+    def say_caption(self) -> None:
+        """Say what the runs are doing."""
+        known = [run for path in self.runs.paths if (run := self.runs.glances.get(path)) is not None]
+        self.caption.say(captions.runs(known, len(self.runs.paths), len(self.catalogue.entries)))
 
     @on(RunsPanel.Shape)
     def other_shape(self) -> None:
-        """The table takes the whole screen; from the list, the keys of the runs work on."""
+        """The table fills the whole screen; back in the list, the keys still act on runs."""
         self.set_class(self.runs.table is not None, "-table")
         self.show_side("runs")
         self.call_after_refresh(self.refresh_keys)
 
-    # Which list the keys act on, and the description of its row.
+    # The list that the keys act on, and the description of its row.
 
     def on_descendant_focus(self) -> None:
         self.use("runs" if self.runs.rows.has_focus or self.runs.filter.has_focus else "catalogue")
@@ -104,6 +155,8 @@ class LabScreen(BenchScreen):
     def use(self, side: str) -> None:
         self.runs.in_use = side == "runs"
         self.catalogue.in_use = not self.runs.in_use
+        self.catalogue.say_title()
+        self.runs.say_title()
         self.fold()
 
     def show_side(self, side: str) -> None:
@@ -116,7 +169,7 @@ class LabScreen(BenchScreen):
             self.say_details(home=True)
 
     @on(Rows.Chosen)
-    async def clicked_again(self) -> None:
+    async def start_clicked(self) -> None:
         await self.run_action("start")
 
     def say_details(self, home: bool = False) -> None:
@@ -125,6 +178,8 @@ class LabScreen(BenchScreen):
             page.say(describe_run(run, page.cells, min(18, self.size.height - 24), self.ascii), home)
         elif entry is not None:
             page.say(describe_scenario(entry, page.cells, self.ascii), home)
+        elif self.catalogue.rows.key == START:
+            page.say(describe_tour(page.cells), home)
         else:
             page.say(NO_MATCH if self.loaded else "")
         self.call_after_refresh(self.refresh_keys)
@@ -132,7 +187,7 @@ class LabScreen(BenchScreen):
     def refresh_keys(self) -> None:
         """Redraw the bottom line if it has changed."""
         line = self.query_one(KeyLine)
-        if line.rows != line.shown():
+        if line.rows != line.shown_keys():
             line.refresh()
 
     @on(events.Resize)
@@ -141,19 +196,20 @@ class LabScreen(BenchScreen):
         self.call_after_refresh(self.say_details)
 
     def fold(self) -> None:
-        """On a tabbed layout, show the list that the keys act on. Elsewhere the class would change nothing, but every
-        style would be matched again, 20 ms."""
+        """On a tabbed layout, show the list that the keys act on. On other layouts the class would change nothing, but
+        every style would be matched again, 20 ms."""
         if self.has_class("-narrow") or self.has_class("-tiny"):
             self.set_class(self.runs.in_use, "-runs")
 
     def say_tabs(self) -> None:
         parts = []
         machine = f" on {self.runs.machine.host}" if self.runs.machine is not None else ""
-        runs = f"Runs{machine} {len(self.runs.paths)}"
-        for here, title in ((self.catalogue.in_use, "Catalogue"), (self.runs.in_use, runs)):
+        runs = f"Runs{machine} {self.runs.counted}"
+        scenarios = f"Scenarios {self.catalogue.counted}"
+        for here, title in ((self.catalogue.in_use, scenarios), (self.runs.in_use, runs)):
             parts += [Content.styled(title, "bold underline $accent" if here else "$quiet"), Content("   ")]
-        said = Content.assemble(*parts, Content.styled("tab changes", "$quiet"))
-        self.query_one("#tabs", Words).say(said, layout=False)
+        tabs = Content.assemble(*parts, Content.styled("tab changes", "$quiet"))
+        self.query_one("#tabs", Words).say(tabs, layout=False)
 
     # Keys.
 
@@ -161,12 +217,14 @@ class LabScreen(BenchScreen):
         if binding.id == "lab.scroll" and not self.details.overflows:
             return ""
         if self.runs.in_use and binding.id in ("lab.start", "lab.other"):
-            return {"lab.start": "open", "lab.other": "catalogue"}[binding.id]
+            return {"lab.start": "compare" if self.runs.compares else "open", "lab.other": "catalogue"}[binding.id]
         return super().word_for(binding)
 
     def action_start(self) -> None:
         """Start the scenario, or open the run."""
-        if self.runs.in_use:
+        if self.runs.in_use and self.runs.compares:
+            self.runs.compare_marked()
+        elif self.runs.in_use:
             self.runs.action_attach()
         else:
             self.catalogue.begin()
@@ -177,7 +235,7 @@ class LabScreen(BenchScreen):
         self.show_side("catalogue" if self.runs.in_use else "runs")
 
     def action_filter(self) -> None:
-        """Write into the filter of the list that the keys act on."""
+        """Type into the filter of the list that the keys act on."""
         self.filters[0].focus()
 
     @property
@@ -187,13 +245,27 @@ class LabScreen(BenchScreen):
         return (other, ours) if self.runs.in_use else (ours, other)
 
     def action_clear(self) -> None:
-        """Clear the filter of the list that the keys act on; if there is none, that of the other list."""
+        """Take the marks away; else clear the filter of the list that the keys act on, or that of the other list."""
+        if self.runs.in_use and self.runs.marked:
+            self.runs.unmark()
+            return
         next((each for each in self.filters if each.value), self.filters[0]).value = ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "clear":
-            return any(each.value for each in self.filters)
+            return any(each.value for each in self.filters) or (self.runs.in_use and bool(self.runs.marked))
+        if action == "formula":
+            return self.cited != ""
         return super().check_action(action, parameters)
+
+    @property
+    def cited(self) -> str:
+        """The first formula that the scenario described cites; "" = none."""
+        entry = self.catalogue.chosen
+        return "" if entry is None or self.runs.in_use else next(iter(entry.scenario.about.math), "")
+
+    async def action_formula(self) -> None:
+        await self.run_action(f"app.open_formula({self.cited!r})")
 
     def action_scroll(self, by: int) -> None:
         """Scroll the description by half a page."""

@@ -1,4 +1,4 @@
-"""What `w` answers in the Lab: how large a scenario is, or why a run is in its state. Called in a thread.
+"""The explanations of the Lab: the size of a scenario, or the state of a run. Called in a thread.
 
 A run that is running or done is explained by its last loss, all others by their state with the values before it.
 """
@@ -31,7 +31,7 @@ def why_scenario(entry: CatalogueEntry) -> Explanation | str:
 
 
 def why_run(path: Path) -> Explanation | str:
-    """Explain the last loss of a run that is running or done; of any other, what happened to it."""
+    """Explain the last loss of a run that is running or done; for any other, its history."""
     reader = RunReader(path, light=True)
     reader.poll()
     run = summary_of(reader)
@@ -44,7 +44,7 @@ def why_run(path: Path) -> Explanation | str:
 
 
 def in_words(reader: RunReader) -> str:
-    """Return the state, its reason, the last values, the checkpoints to go back to, and what can be done."""
+    """Return the state, its reason, the last values, the checkpoints to go back to, and advice."""
     run = summary_of(reader)
     far = f"step {count(run.step)}" + (f" of {count(run.steps)}" if run.steps else "")
     lines = [f"{run.name}: {STATES.get(run.status, run.status)} at {far}."]
@@ -53,8 +53,8 @@ def in_words(reader: RunReader) -> str:
         lines.append(f"It was started {calendar(run.created)}{took}.")
     if run.reason:
         lines += ["", f"Why: {run.reason}"]
-    if told := last_values(reader):
-        lines += ["", *told]
+    if rows := last_values(reader):
+        lines += ["", *rows]
     if reader.omission:
         lines += ["", f"{reader.omission}."]
     saved = [int(row["step"]) for row in reader.rows("checkpoint")]
@@ -75,7 +75,7 @@ def last_values(reader: RunReader) -> list[str]:
     steps = sorted({int(step) for each in series for step in each.steps[-LAST:]})[-LAST:]
     rows = [["step", *names]]
     for step in steps:
-        found = [dict(zip(each.steps[-LAST:].tolist(), each.values[-LAST:].tolist(), strict=True)) for each in series]
-        rows.append([count(step), *(number(each[step]) if step in each else "" for each in found)])
+        columns = [dict(zip(each.steps[-LAST:].tolist(), each.values[-LAST:].tolist(), strict=True)) for each in series]
+        rows.append([count(step), *(number(each[step]) if step in each else "" for each in columns)])
     sizes = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     return ["  ".join(cell.rjust(size) for cell, size in zip(row, sizes, strict=True)) for row in rows]

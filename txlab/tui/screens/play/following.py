@@ -1,8 +1,8 @@
 """A run at the board, followed while it learns, in this process or another, or read from disk after it has ended.
 
 Notable: it is only read, in a thread, no more often than its screen's `LookBudget` allows, and while the screen is in
-front. The newest player takes the seat of the old one once it has said what it thinks of the position on the board, so
-the values there move without a gap. Snapshots that become rungs are kept here, for a run removes old checkpoints.
+front. The newest player replaces the old one once it has evaluated the position on the board, so the values there move
+without a gap. Snapshots that become rungs are kept here, because a run removes old checkpoints.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     from txlab.experiments.kind import Kind, Strength
     from txlab.runs.reader import RunReader
 
-LOOKS = 1.0  # seconds between two looks at a run, at least
-LOADING = 0.25  # seconds after which a look stops loading snapshots, and shows those that it has
+LOOKS = 1.0  # least seconds between two reads of a run
+LOADING = 0.25  # seconds after which a read stops loading snapshots, and shows those loaded
 
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """What a look at a run found.
+    """The result of reading a run.
 
-    unit     what its ages count: "games", or "steps" where the games of a step are not known
-    about    what `curve` is, (4, n): ages, values, and both ends of the intervals; "" = nothing is recorded
-    rungs    snapshots for the ladder that are new, as (age, player)
-    newest   its player as of now, if that is new, and what it says of the position that was asked about
-    rewound  whether it went back, so that its ladder begins anew
+    unit     the unit of its ages: "games", or "steps" where the games of a step are not known
+    about    the title of `curve`, (4, n): ages, values, and both ends of the intervals; "" = nothing is recorded
+    rungs    new snapshots for the ladder, as (age, player)
+    newest   its current player, if new, and that player's evaluation of the requested position
+    rewound  whether it went back, so that its ladder restarts
     """
 
     path: Path
@@ -60,10 +60,12 @@ class Progress:
 
 @dataclass
 class Known:
-    """What of a run has been read since it is followed.
+    """The parts of a run read since it is followed.
 
-    rungs     the ages of the snapshots that were handed out    shown     the step of the newest player that was
-    version   of what was read last                             all_read  whether no snapshot was left over
+    rungs     the ages of the snapshots passed on
+    shown     the step of the newest player passed on
+    version   of the last data read
+    all_read  whether no snapshot was left over
     """
 
     rungs: list[int] = field(default_factory=list)
@@ -73,7 +75,7 @@ class Known:
 
 
 class RunFollower:
-    """Looks at one run at a time, and hands `arrived` its progress. position   the one on the board now"""
+    """Reads one run at a time, and passes its progress to `arrived`; `position` returns the one on the board."""
 
     def __init__(self, panel: Panel, arrived: Callable[[Progress], None], position: Callable[[], Position]) -> None:
         self.panel, self.arrived, self.position = panel, arrived, position
@@ -81,7 +83,7 @@ class RunFollower:
         self.learning = False
         self.complaint = ""
         self.budget = LookBudget()
-        self.reading = LatestTask(panel, "following", self.failed)
+        self.reading = LatestTask(panel, "following", self.show_failure)
 
     def follow(self, path: Path | None) -> None:
         """Follow another run from now on, from its first snapshot; None = none."""
@@ -91,11 +93,11 @@ class RunFollower:
         self.look(now=True)
 
     def look(self, now: bool = False) -> None:
-        """Look whether there is more; `now`, even if that was a moment ago."""
+        """Read if there is more; with `now`, even if the last read was a moment ago."""
         path = self.path
         if path is None or not self.reading.idle or not (now or self.budget.may_look()):
             return
-        self.budget.looked()
+        self.budget.note_read()
         position, known = self.position(), self.known
         reader_for: Callable[[Path], RunReader] = self.panel.app.reader_for  # type: ignore[attr-defined]
         self.reading.want(lambda lane: self.read(path, known, reader_for(path), position, lane), self.took)
@@ -105,7 +107,7 @@ class RunFollower:
             self.learning = progress.learning
             self.arrived(progress)
 
-    def failed(self, sentence: str) -> None:
+    def show_failure(self, sentence: str) -> None:
         if sentence != self.complaint:
             self.complaint = sentence
             self.panel.tell(sentence, "warning")
@@ -159,12 +161,12 @@ class RunFollower:
         self, path: Path, kind: Kind, ages: dict[int, int], wanted: list[int], lane: LatestTask
     ) -> list[tuple[int, Player]]:
         """The snapshots of these ages, as far as there is time."""
-        begun, found = time.monotonic(), []
+        begun, players = time.monotonic(), []
         for age in wanted:
             if lane.late or time.monotonic() > begun + LOADING:
                 break
-            found.append((age, player_of_run(path, ages[age], kind.looks_quickly)))
-        return found
+            players.append((age, player_of_run(path, ages[age], kind.looks_quickly)))
+        return players
 
     def newest(
         self, path: Path, known: Known, steps: tuple[int, ...], position: Position
@@ -197,8 +199,8 @@ def curve_of(reader: RunReader, strength: Strength) -> np.ndarray:
     for each in series[1:]:
         steps = np.intersect1d(steps, each.steps)
     columns = [each.values[np.searchsorted(each.steps, steps)] for each in series]
-    found: list[Any] = []
+    points: list[Any] = []
     for step, *values in zip(steps.tolist(), *columns, strict=True):
         if np.isfinite(values).all():
-            found.append((age_of(reader, strength, step), *strength.of(*map(float, values))))
-    return np.array(found, dtype=np.float64).reshape(-1, 4).T
+            points.append((age_of(reader, strength, step), *strength.of(*map(float, values))))
+    return np.array(points, dtype=np.float64).reshape(-1, 4).T

@@ -1,4 +1,4 @@
-"""What the panels of the board games see of their screen, and ask of it: the panels know no screen."""
+"""The interface of the board games' screen for its panels, which do not import the screen."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Play(Protocol):
-    """The open tab, and below what can be asked; PlayScreen documents both."""
+    """The open tab, and below its methods; PlayScreen documents both."""
 
     tab: str
 
@@ -21,6 +21,8 @@ class Play(Protocol):
     def ascii(self) -> bool: ...
     @property
     def size(self) -> Size: ...
+    @property
+    def can_learn(self) -> bool: ...
 
     def show_game(self) -> None: ...
     def show_tab(self, name: str) -> None: ...

@@ -1,7 +1,7 @@
 """The ladder of the learner at the board: its snapshots play each other while it learns, and are rated (MATH H6).
 
-Notable: the games are played in a thread by copies, which take no number of the learner's chance. It rests after every
-few games, `share` being the part of the time that it plays, so that a learner on the same cores keeps its pace. On a
+Notable: the games are played in a thread by copies, which do not use the learner's random numbers. It rests after every
+few games, `share` being the fraction of time that it plays, so that a learner on the same cores keeps its pace. On a
 busy machine the games take longer, and so does the rest. It plays only while the screen is in front.
 """
 
@@ -23,10 +23,11 @@ from txlab.engine.games.catalogue import GameEntry
 from txlab.engine.games.ladder import MOST_AT_ONCE, Ladder, Rung, further_rungs
 from txlab.engine.games.players import Player
 from txlab.engine.games.tournament import Interrupted
+from txlab.tui.bindings import bind
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
+from txlab.tui.screens.plain_text import Words
 from txlab.tui.screens.play.players import Seat
-from txlab.tui.screens.words import Words
 from txlab.tui.widgets.chart import Chart, ChartSeries
 from txlab.tui.widgets.table import Column, Table
 
@@ -34,17 +35,18 @@ if TYPE_CHECKING:
     from txlab.tui.screens.play.interface import Play
 
 WHILE_LEARNING, AFTERWARDS = 0.1, 0.5
-"""The part of the time, of one core, that the games take while a learner learns, and when none does."""
-QUICK = 0.1  # seconds that a few games may take so that next time more are played at once
-DOUBLED = 2.0  # how much longer a learner here has learnt at each rung: it can be looked at after any game
-MANY = 10_000  # games of the last snapshot for each of the first, from which the axis is logarithmic
+"""The fraction of one core's time for the games while a learner learns, and otherwise."""
+QUICK = 0.1  # if a few games take less than this (seconds), the next batch is larger
+DOUBLED = 2.0  # growth of the games from rung to rung for a learner here, which can be sampled after any game
+MANY = 10_000  # ratio of the last snapshot's games to the first's from which the axis is logarithmic
 WIDE = 150  # columns of the screen from which the table has all intervals
-NOTICED = 0.05  # seconds until a thread that rests notices that it is not wanted any more
-NOTHING = "l lets an agent learn, o seats the player of a run: their snapshots are rated here"
+NOTICED = 0.05  # seconds until a resting thread notices that it is no longer wanted
+OF_LEARNERS = "l lets an agent learn, o seats the player of a run: their snapshots are rated here"
+OF_RUNS = "o seats the player of a run: its snapshots are rated here"
 
 
 class Subject:
-    """A learner or a run whose snapshots are rated. unit   what their ages count: "games", "steps"
+    """A learner or a run whose snapshots are rated; `unit` is that of their ages, "games" or "steps".
 
     offers   snapshots that have not been added to the ladder yet, as (age, player); any thread may append
     """
@@ -56,7 +58,7 @@ class Subject:
         self.anchor_names = [player.name for player in anchors]
         self.ladder = Ladder(entry.game, anchors)
         self.offers: deque[tuple[int, Player]] = deque()
-        self.ages: list[int] = []  # of all that were offered
+        self.ages: list[int] = []  # of all snapshots offered
         self.at_once = 1
         self.rungs: list[Rung] = []
         self.games = 0
@@ -66,7 +68,7 @@ class Subject:
         self.offers.append((age, player))
 
     def play(self, late: Callable[[], bool]) -> bool:
-        """Play a few games, by which every rung gets another rating; False if all have been played."""
+        """Play a few games and update all ratings; False if all have been played."""
         while self.offers:
             self.ladder.add(*self.offers.popleft())
         begun = time.monotonic()
@@ -77,9 +79,11 @@ class Subject:
 
 
 class LadderPanel(Panel):
-    """#strength, the ratings of the snapshots over what they had learnt, and #rungs, the same as a table."""
+    """#strength, the ratings of the snapshots over their ages, and #rungs, the same as a table."""
 
-    KEYS: ClassVar = (Binding("f", "measure", "rate", id="play.measure"),)
+    KEYS: ClassVar = (
+        bind("f", "measure", "rate the snapshots of what learns here, or do not", "rate", id="play.measure"),
+    )
 
     def __init__(self, play: Play) -> None:
         super().__init__(id="ladder")
@@ -99,7 +103,7 @@ class LadderPanel(Panel):
         table.can_focus = False
         yield table
 
-    def seen(self) -> None:
+    def come_to_front(self) -> None:
         self.in_front = True
         self.start()
 
@@ -107,10 +111,10 @@ class LadderPanel(Panel):
         self.in_front = False
         self.measuring.forget()
 
-    # Whose snapshots
+    # The subject
 
     def follow(self, family: str, name: str, entry: GameEntry | None) -> None:
-        """Rate the snapshots of another learner from now on; None = of none."""
+        """Rate the snapshots of another learner from now on; None = none."""
         if self.subject is not None and entry is not None and self.subject.family == family:
             return
         self.measuring.forget()
@@ -128,18 +132,19 @@ class LadderPanel(Panel):
             self.start()
 
     def offer_seats(self, seats: Sequence[Seat], learning: bool) -> None:
-        """Take those snapshots of the subject, given as seats, that become rungs."""
+        """Take the snapshots of the subject, given as seats, that become rungs."""
         subject = self.subject
         if subject is not None:
             known = {seat.age: seat.player for seat in seats if seat.family == subject.family and seat.player}
-            wanted = further_rungs(sorted(known), subject.ages, not learning, dense=2, factor=DOUBLED) if known else []
-            self.offer([(age, known[age]) for age in wanted], learning)
+            if known:  # it is the subject that learns, not a learner of another game
+                wanted = further_rungs(sorted(known), subject.ages, not learning, dense=2, factor=DOUBLED)
+                self.offer([(age, known[age]) for age in wanted], learning)
 
     # Playing
 
     @property
     def busy(self) -> bool:
-        """Whether games are being played; not if a thread is only ending that is not wanted any more."""
+        """Whether games are being played; False if a thread that is no longer wanted is ending."""
         task = self.measuring
         return task.waiting is not None or (task.busy and task.running == task.generation)
 
@@ -150,7 +155,7 @@ class LadderPanel(Panel):
         return "do not rate" if self.on else "rate"
 
     def action_measure(self) -> None:
-        """Let the snapshots play and rate them, or do not."""
+        """Switch the games and ratings of the snapshots on or off."""
         self.on = not self.on
         self.measuring.forget()
         self.start()
@@ -162,7 +167,8 @@ class LadderPanel(Panel):
         subject = self.subject
         if subject is None or not (self.on and self.in_front) or self.busy:
             return
-        if not subject.offers and subject.ladder.next_pair is None:
+        idle = self.measuring.idle  # until then, a thread that is only ending plays on this ladder
+        if idle and not subject.offers and subject.ladder.next_pair is None:
             return
         self.measuring.want(lambda lane: self.measure(subject, lane), lambda _: self.start())
         self.show()
@@ -178,7 +184,7 @@ class LadderPanel(Panel):
             except Interrupted:
                 return
             rated_from = time.monotonic()
-            lane.say(self.measured, subject, subject.ladder.rungs(), subject.ladder.games)
+            lane.say(self.show_rungs, subject, subject.ladder.rungs(), subject.ladder.games)
             rests_from = time.monotonic()
             taken, rating = rests_from - begun, rests_from - rated_from
             while not lane.late and time.monotonic() - rests_from < taken * (1 / self.share - 1):
@@ -188,11 +194,11 @@ class LadderPanel(Panel):
     def share(self) -> float:
         return WHILE_LEARNING if self.learning else AFTERWARDS
 
-    def measured(self, subject: Subject, rungs: list[Rung], games: int) -> None:
+    def show_rungs(self, subject: Subject, rungs: list[Rung], games: int) -> None:
         subject.rungs, subject.games = rungs, games
         self.show()
 
-    # What is shown
+    # Drawing
 
     def show(self) -> None:
         if not self.is_attached:
@@ -204,17 +210,18 @@ class LadderPanel(Panel):
         chart.across = "games" if subject is None else subject.unit
         chart.log_x = bool(rungs) and rungs[-1].age > MANY * max(1, rungs[0].age)
         chart.set_series(strengths(rungs))
+        table.display = bool(rungs)
         table.set_table(*rung_table(rungs, chart.across, self.play.size.width >= WIDE))
 
     def words(self) -> Content:
-        """Return what is measured against whom, and what is being done about it."""
+        """Return the subject, its opponents, and the progress."""
         subject = self.subject
         if subject is None:
-            return Content.styled(NOTHING, "$quiet")
+            return Content.styled(OF_LEARNERS if self.play.can_learn else OF_RUNS, "$quiet")
         *others, last = ["two earlier", *subject.anchor_names]
-        told = f"against {', '.join(others)} and {last}" if others else f"against {last}"
+        words = f"against {', '.join(others)} and {last}" if others else f"against {last}"
         if any(rung.points is not None for rung in subject.rungs):
-            told += f"; points a game are those against {subject.anchor_names[0]}"
+            words += f"; points a game are those against {subject.anchor_names[0]}"
         state = f"{count(subject.games)} games, {'playing on' if self.busy else 'all played'}"
         if not self.on:
             state = f"{count(subject.games)} games; f rates on"
@@ -223,13 +230,13 @@ class LadderPanel(Panel):
         return Content.assemble(
             Content.styled(subject.name, "bold"),
             Content.styled(f"  {state}\n", "$accent" if self.busy else "$quiet"),
-            Content.styled(told, "$quiet"),
+            Content.styled(words, "$quiet"),
         )
 
 
 def strengths(rungs: Sequence[Rung]) -> list[ChartSeries]:
-    """Return the ratings against the ages, with the ends of the intervals dashed, as far as the games tell them."""
-    found = []
+    """Return the ratings over the ages, with the ends of the intervals dashed, as far as they are known."""
+    series = []
     rungs = [rung for rung in rungs if np.isfinite(rung.low) or np.isfinite(rung.high)]
     for label, style, values in (
         ("rating, first = 0", "line", [rung.rating for rung in rungs]),
@@ -240,12 +247,12 @@ def strengths(rungs: Sequence[Rung]) -> list[ChartSeries]:
         known = np.isfinite(ends)
         if known.sum() > 1:
             colour = 0 if style == "line" else 1
-            found.append(ChartSeries(label, ages[known], ends[known], colour, style, smoothed=False))  # type: ignore[arg-type]
-    return found
+            series.append(ChartSeries(label, ages[known], ends[known], colour, style, smoothed=False))  # type: ignore[arg-type]
+    return series
 
 
 def rung_table(rungs: Sequence[Rung], unit: str, wide: bool) -> tuple[list[Column], list[list[str]]]:
-    """Return the rungs, first the one that has learnt most; with `wide` also the intervals of the points."""
+    """Return the rungs, the most trained first; with `wide` also the intervals of the points."""
     columns = [Column(unit), Column("rating"), Column("95 % interval", right=False)]
     pointed = any(rung.points is not None for rung in rungs)
     columns += [Column("points", right=not wide)] if pointed else []
@@ -255,7 +262,7 @@ def rung_table(rungs: Sequence[Rung], unit: str, wide: bool) -> tuple[list[Colum
         row = [count(rung.age), count(rung.rating), "by definition" if is_zero else interval(rung.low, rung.high)]
         if pointed:
             mean, *ends = rung.points or (None,)
-            told = "" if mean is None else value_text(mean)
-            row.append(f"{told} ({' to '.join(map(value_text, ends))})" if wide and ends else told)
+            points = "" if mean is None else value_text(mean)
+            row.append(f"{points} ({' to '.join(map(value_text, ends))})" if wide and ends else points)
         rows.append(row)
     return columns, rows

@@ -1,8 +1,8 @@
 """An agent that learns on the Play screen by self-play while the user watches and plays: a session steps it. The same
-panel shows a run at the board, which learns elsewhere or has learnt: how strong it was by what it recorded.
+panel shows a run at the board, which learns elsewhere or has ended, with its recorded strength.
 
-Snapshots after 0, 10, 100, 1 000 … games are kept as opponents. The learner takes a seat at once, so that its values
-can be watched as they form.
+Snapshots after 0, 10, 100, 1 000 … games are kept as opponents. The learner takes a seat immediately, so that its
+values can be watched as they form.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.content import Content
 
 from txlab.drawing.formatting import count, share
@@ -27,11 +26,12 @@ from txlab.engine.games.players import MaskPlayer
 from txlab.experiments.protocol import Frame, Metrics
 from txlab.experiments.tabular.training import Point, Training
 from txlab.sources.live import Picture
+from txlab.tui.bindings import bind
 from txlab.tui.panel import Panel
+from txlab.tui.screens.plain_text import Words
 from txlab.tui.screens.play.following import LOOKS, Progress, RunFollower
 from txlab.tui.screens.play.lesson_dialog import LearnDialog, Lesson
 from txlab.tui.screens.play.players import Seat
-from txlab.tui.screens.words import Words
 from txlab.tui.session import Session
 from txlab.tui.widgets.chart import Chart, ChartSeries
 
@@ -43,6 +43,7 @@ MARKS = (0, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
 """Numbers of games after which a snapshot is kept."""
 PICTURES = 7.0  # a second, while learning
 ALL_CURVES = 44  # columns of a chart whose legend has room for four
+OF_LEARNERS, OF_RUNS = "l lets an agent learn", "o seats the player of a run"
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Course:
     another thread may read it."""
 
     def __init__(self, lesson: Lesson, title: str, game: SmallGame = tictactoe) -> None:
-        self.lesson, self.title = lesson, title
+        self.lesson, self.title, self.game = lesson, title, game
         self.training = Training(lesson.settings, lesson.seed, game)
         self.kept: list[tuple[int, MaskPlayer]] = []
         self.keep()
@@ -103,7 +104,7 @@ class Course:
 class LearningPanel(Panel):
     """Shows the learning in words and curves; l starts it."""
 
-    KEYS: ClassVar = (Binding("l", "learn", "learn", id="play.learn"),)
+    KEYS: ClassVar = (bind("l", "learn", "let an agent learn, and choose how", "learn", id="play.learn"),)
 
     def __init__(self, play: Play, game: GamePanel) -> None:
         super().__init__(id="learning")
@@ -112,7 +113,7 @@ class LearningPanel(Panel):
         self.course: Course | None = None
         self.courses: dict[str, Course] = {}  # by the title of the learner
         self.progress: Progress | None = None  # of the run at the board, if the learner is one
-        self.follower = RunFollower(self, self.followed, lambda: game.position)
+        self.follower = RunFollower(self, self.show_progress, lambda: game.position)
         self.in_front = True
         self.session: Session[Course] = Session(
             self, self.took, lambda sentence: self.tell(sentence, "error"), pictures=PICTURES, record=False
@@ -120,14 +121,14 @@ class LearningPanel(Panel):
 
     def compose(self) -> ComposeResult:
         yield Words(id="learner")
-        chart = Chart(id="curves", waiting="l lets an agent learn")
+        chart = Chart(id="curves")
         chart.can_focus = False
         yield chart
 
     def on_mount(self) -> None:
         self.set_interval(LOOKS, self.look_again)
 
-    def seen(self) -> None:
+    def come_to_front(self) -> None:
         self.in_front = True
 
     def unseen(self) -> None:
@@ -136,7 +137,7 @@ class LearningPanel(Panel):
     # A run at the board.
 
     def follow(self, path: Path | None) -> None:
-        """Show this run; None = what learns here."""
+        """Show this run; None = the learner here."""
         if path != self.follower.path:
             self.progress = None
             self.follower.follow(path)
@@ -145,32 +146,27 @@ class LearningPanel(Panel):
         if self.in_front:
             self.follower.look()
 
-    def followed(self, progress: Progress) -> None:
+    def show_progress(self, progress: Progress) -> None:
         self.progress = progress
         self.play.run_seen(progress)
         self.show()
 
-    # What learns here.
-
-    @property
-    def can_learn(self) -> bool:
-        """Whether a table can learn the game here: whether it is small."""
-        return "self-play" in self.game.entry.kinds
+    # The learner here.
 
     @property
     def learning(self) -> bool:
         return self.session.running
 
     def action_learn(self) -> None:
-        """Ask what to learn, and start."""
+        """Ask for the lesson, and start."""
         entry = self.game.entry
         if not self.game.ready:
             return
-        if not self.can_learn:
+        if not self.play.can_learn:
             self.tell(f"{entry.title} is learnt by a run: {entry.scenario} in the Lab; o then seats its player")
             return
         if self.learning:
-            self.tell("one learns already; x ends that, and what it has learnt stays")
+            self.tell("training is running; x stops it and keeps what was learnt")
             return
         self.app.push_screen(LearnDialog(self.lesson), lambda lesson: self.learn(lesson) if lesson else None)
 
@@ -212,28 +208,29 @@ class LearningPanel(Panel):
     def explain(self, course: Course, position: Position, square: int) -> Explanation:
         """Explain the last update of a move's value; for a worker thread. The learning thread answers, if any."""
         if course is self.session.experiment:
-            found: Explanation = self.session.ask(lambda course: course.training.explain(position, square))
-            return found
+            explanation: Explanation = self.session.ask(lambda course: course.training.explain(position, square))
+            return explanation
         return course.training.explain(position, square)
 
     def show(self, speed: float = 0.0) -> None:
+        """Show the run at the board, or the learner of its game; if there is none, how to have one."""
         chart = self.query_one("#curves", Chart)
+        words, waiting = Content(), OF_LEARNERS if self.play.can_learn else OF_RUNS
+        shown: list[ChartSeries] = []
         if self.progress is not None:
-            words, shown = run_words(self.progress), curve_with_band(self.progress)
+            words, shown, waiting = run_words(self.progress), curve_with_band(self.progress), "nothing is recorded yet"
             chart.log_x, chart.across = False, self.progress.unit
-        elif self.course is not None:
+        elif self.course is not None and self.course.game is self.game.entry.game:
             tall, now = self.screen.has_class("-tall"), speed if self.learning else 0.0
             words = learner_words(self.course, now, tall, self.play.ascii)
             shown = curves(self.course.snapshot.points, chart.size.width >= ALL_CURVES)
             chart.log_x, chart.across = True, "games; results against random play"
-        else:
-            return
         self.query_one("#learner", Words).say(words)
-        chart.set_series(shown, waiting="nothing is recorded yet" if self.progress is not None else None)
+        chart.set_series(shown, waiting=waiting)
 
 
 def run_words(progress: Progress) -> Content:
-    """Return the run, how far it is, and what the curve is."""
+    """Return the run, its progress, and the title of the curve."""
     most = f" of {count(progress.most)}" if progress.most > progress.age else ""
     state = "learns" if progress.learning else "has ended"
     about = progress.about or "this run records nothing of its strength; the ladder rates it"
@@ -250,11 +247,11 @@ def curve_with_band(progress: Progress) -> list[ChartSeries]:
     """Return the recorded strength against the games, with the ends of the intervals dashed, unless it is exact."""
     ages, values, low, high = progress.curve
     steps = ages.astype(np.int64)
-    found = [ChartSeries("strength", steps, values, 0, smoothed=False)]
+    series = [ChartSeries("strength", steps, values, 0, smoothed=False)]
     if (low != high).any():
-        found.append(ChartSeries("95 % interval", steps, low, 1, "dashed", smoothed=False))
-        found.append(ChartSeries("", steps, high, 1, "dashed", smoothed=False))
-    return found if len(steps) else []
+        series.append(ChartSeries("95 % interval", steps, low, 1, "dashed", smoothed=False))
+        series.append(ChartSeries("", steps, high, 1, "dashed", smoothed=False))
+    return series if len(steps) else []
 
 
 def learner_words(course: Course, speed: float | None, tall: bool, ascii: bool) -> Content:
@@ -303,12 +300,12 @@ def curves(points: Sequence[Point], all: bool) -> list[ChartSeries]:
         return ChartSeries(label, steps, np.array(values, dtype=np.float64), style="dashed" if dashed else "line")
 
     both = [(point.random_first, point.random_second) for point in points]
-    found = [
+    shown = [
         series("won", [(first.won + second.won) / 2 for first, second in both]),
         series("drawn", [(first.drawn + second.drawn) / 2 for first, second in both]),
         series("lost", [(first.lost + second.lost) / 2 for first, second in both]),
     ]
     if all:
         losses = [(point.perfect_first.lost + point.perfect_second.lost) / 2 for point in points]
-        found.append(series("to perfect", losses, dashed=True))
-    return found
+        shown.append(series("to perfect", losses, dashed=True))
+    return shown

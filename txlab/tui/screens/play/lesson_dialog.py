@@ -1,7 +1,7 @@
-"""The dialog before an agent learns: which rule, which parameters, how many games.
+"""The dialog before an agent learns: the rule, its parameters, the number of games.
 
 One small table is changed with the arrows or by typing, so that usual values are one key away and any other can be
-entered; the engine decides what is allowed, and says so in its own sentence.
+entered; the engine validates them, and its sentence is shown.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from txlab.drawing.text import formula, visible
 from txlab.engine.games.learner import OF_POSITIONS, RULES, TITLES, SelfPlaySettings
 from txlab.errors import LabError
 from txlab.tui.screens.dialogs import Dialog, key_hints
-from txlab.tui.screens.words import Words
+from txlab.tui.screens.plain_text import Words
 from txlab.tui.widgets.terminal import is_ascii
 
 SHARES = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1.0)
@@ -31,7 +31,7 @@ LONGEST = 12  # characters of a typed number
 
 @dataclass(frozen=True)
 class Lesson:
-    """What to learn: the settings of the rule, the number of games, the random seed."""
+    """The lesson: the settings of the rule, the number of games, the random seed."""
 
     settings: SelfPlaySettings = field(default_factory=SelfPlaySettings)
     games: int = 100_000
@@ -69,8 +69,8 @@ def value_of(lesson: Lesson, name: str) -> object:
     return getattr(lesson, name) if name in ("games", "seed") else getattr(lesson.settings, name)
 
 
-def written(value: object) -> str:
-    """Return a value as it is shown."""
+def format_value(value: object) -> str:
+    """Return a value as shown."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
@@ -80,8 +80,8 @@ def written(value: object) -> str:
     return TITLES.get(value, str(value))  # type: ignore[call-overload, no-any-return]
 
 
-def parsed(name: str, text: str) -> object:
-    """Parse a typed number. LabError says what it should be."""
+def parse_value(name: str, text: str) -> object:
+    """Parse a typed number. LabError if it is not allowed."""
     whole = name in ("games", "seed")
     try:
         value: object = int(text) if whole else float(text)
@@ -105,7 +105,7 @@ class LearnDialog(Dialog[Lesson]):
         Binding("left", "turn(-1)", "less", id="learn.less"),
         Binding("right", "turn(1)", "more", id="learn.more"),
         Binding("backspace", "rub", "take a digit back", id="learn.rub"),
-        # Bindings, not a key handler: keys take another path there, and would overtake an arrow typed before them.
+        # Bindings, not a key handler: there keys take another path, and would overtake an arrow typed before them.
         *(Binding(digit, f"type('{digit}')", digit, id=f"learn.{digit}", show=False) for digit in "0123456789"),
         Binding("full_stop,comma", "type('.')", "point", id="learn.point", show=False),
     ]
@@ -140,7 +140,9 @@ class LearnDialog(Dialog[Lesson]):
         for place, knob in enumerate(knobs):
             here = place == self.row
             value = (
-                self.typed + "_" if here and self.typed else formula(written(value_of(self.lesson, knob.name)), ascii)
+                self.typed + "_"
+                if here and self.typed
+                else formula(format_value(value_of(self.lesson, knob.name)), ascii)
             )
             arrows = ("‹", "›") if here else (" ", " ")
             parts += [
@@ -153,12 +155,12 @@ class LearnDialog(Dialog[Lesson]):
         self.query_one("#verdict", Words).say(Content.styled(visible(self.complaint) or " ", style))
 
     def settle(self) -> bool:
-        """Accept what was typed; if that is impossible, show why and return False."""
+        """Accept the typed text; if that is impossible, show why and return False."""
         if not self.typed:
             return True
         name = self.knobs()[self.row].name
         try:
-            self.lesson = self.lesson.with_value(name, parsed(name, self.typed))
+            self.lesson = self.lesson.with_value(name, parse_value(name, self.typed))
         except LabError as error:
             self.complaint = str(error)
             self.draw()

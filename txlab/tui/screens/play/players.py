@@ -1,4 +1,4 @@
-"""Who can sit at a board: persons, the players of the catalogue, learners, and the players of runs.
+"""The possible players at a board: humans, the players of the catalogue, learners, and the players of runs.
 
 Runs are searched in a thread, and only where they are needed; a folder of a thousand runs takes a while.
 """
@@ -21,12 +21,13 @@ from txlab.runs.folder import list_runs
 
 @dataclass(frozen=True)
 class Seat:
-    """A player at the board: a person, one that the catalogue names, a learner of this screen, or one from a run.
+    """A player at the board: a human, one of the catalogue, a learner of this screen, or one from a run.
 
-    key     stays the same while a player learns; its knowledge is looked up when it moves
-    player  None for a person     about   stands beside the title where players are chosen
-    where   how it is found again: "you", the name in the catalogue, RUN or RUN@STEP; "" = it cannot be
-    family, age   the learner or the run that it is a snapshot of, and after how much learning
+    key     stays the same while a player learns; its current state is used when it moves
+    player  None for a human
+    about   shown next to the title where players are chosen
+    where   its address: "you", the name in the catalogue, RUN or RUN@STEP; "" = it has none
+    family, age   the learner or the run of which it is a snapshot, and its age
     """
 
     key: str
@@ -51,19 +52,19 @@ def title_of(game: Game, seats: Mapping[int, Seat], side: int) -> str:
 
 
 def agents_of(entry: GameEntry) -> list[Seat]:
-    """The players of a game that need no run and no learning."""
-    return [Seat(each.name, each.name, each.about, each.made(entry.game), each.name) for each in entry.players]
+    """The built-in players of a game."""
+    return [Seat(each.name, each.name, each.about, each.make_player(entry.game), each.name) for each in entry.players]
 
 
 def seat_named(who: str, agents: Sequence[Seat], root: Path, missing: list[str]) -> Seat:
-    """The seat of a saved game; the usual opponent for one that is not there any more, which is added to `missing`."""
+    """The seat of a saved game; the usual opponent if it no longer exists, in which case it is added to `missing`."""
     if who == PERSON.where:
         return PERSON
-    found = next((seat for seat in agents if seat.where == who), None)
-    if found is not None:
-        return found
+    agent = next((seat for seat in agents if seat.where == who), None)
+    if agent is not None:
+        return agent
     try:
-        if ":" in who:  # of another machine, which is not asked unasked
+        if ":" in who:  # on another machine, which is not contacted without a request
             raise LabError("not here")
         return seat_of_run(who, root)
     except LabError:
@@ -72,8 +73,8 @@ def seat_named(who: str, agents: Sequence[Seat], root: Path, missing: list[str])
 
 
 def usual_opponent(root: Path, entry: GameEntry, agents: Sequence[Seat], stop: Callable[[], bool]) -> Seat:
-    """Who sits opposite in the beginning: the first of the catalogue; if none there has learnt the game, the player of
-    the newest run that has one."""
+    """The initial opponent: the first of the catalogue; if none there has learnt the game, the player of the newest run
+    that has one."""
     if agents[0].key != "random":
         return agents[0]
     for path, _ in runs_that_play(root, entry, stop):
@@ -105,7 +106,7 @@ def seat_of_run(name: str, root: Path) -> Seat:
 
 
 def seat_at(path: Path, step: int | None) -> Seat:
-    """The player of a run at a step, None = as it is now. LabError if it has none yet."""
+    """The player of a run at a step, None = now. LabError if it has none yet."""
     from txlab.runs.models import player_of_run
 
     player = player_of_run(path, step)

@@ -1,8 +1,8 @@
 """A tournament on the Play screen: all available agents play each other, and get a rating.
 
-Notable: it is played in a thread, by the agents as they are when it begins; without dice the first move of each game is
-random, since two deterministic players would otherwise repeat one game. What a run at hand was before takes part, so
-its strength can be read against what it had learnt.
+Notable: it is played in a thread, by the agents in their state at the start; without dice the first move of each game
+is random, since two deterministic players would otherwise repeat one game. Earlier snapshots of an available run take
+part, so its strength can be compared over its training.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding
 
 from txlab.drawing.boards import value_text
 from txlab.drawing.formatting import count, interval
 from txlab.engine.games.players import TabularPlayer
 from txlab.engine.games.tournament import Standing, Standings, tournament
+from txlab.tui.bindings import MOVING, bind
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.play.players import Seat
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 GAMES = 1_000
 """Games between every two tables: a rating is then known to about 20 points either way."""
 FEWER = 100
-"""Games between every two players of which one has to be asked for its moves."""
+"""Games between every two players if one of them is not a table."""
 NO_RATINGS = "m lets all agents play each other"
 
 
@@ -38,9 +38,9 @@ class RatingsPanel(Panel):
     """Two tables, #ratings and #pairs of the player selected in it."""
 
     KEYS: ClassVar = (
-        Binding("m", "tournament", "tournament", id="play.tournament"),
-        Binding("shift+up", "row(-1)", "player above", id="play.row-up", show=False),
-        Binding("shift+down", "row(1)", "player below", id="play.row-down", show=False),
+        bind("m", "tournament", "play a tournament of all agents", "tournament", id="play.tournament"),
+        bind("shift+up", "row(-1)", "player above", id="play.row-up", heading=MOVING),
+        bind("shift+down", "row(1)", "player below", id="play.row-down", heading=MOVING),
     )
 
     def __init__(self, play: Play, game: GamePanel, seats: SeatsPanel) -> None:
@@ -77,7 +77,7 @@ class RatingsPanel(Panel):
             seats = {seat.title: seat for seat in [*self.seats.snapshots(), *at_hand]}
             players = [seat.player for seat in seats.values() if seat.player is not None]
             games = GAMES if all(isinstance(player, TabularPlayer) for player in players) else FEWER
-            found = tournament(
+            standings = tournament(
                 players,
                 games,
                 seed,
@@ -85,10 +85,10 @@ class RatingsPanel(Panel):
                 say=lambda done, all: lane.say(self.went_on, done, all),
                 names=list(seats),
             )
-            return None if found is None else (found, seats)
+            return None if standings is None else (standings, seats)
 
         self.played = (0, 1)
-        self.rating.want(compete, self.rated)
+        self.rating.want(compete, self.show_results)
         self.show()
         self.screen.refresh_bindings()
 
@@ -96,17 +96,17 @@ class RatingsPanel(Panel):
         self.played = (done, all)
         self.show()
 
-    def rated(self, found: tuple[Standings, dict[str, Seat]] | None) -> None:
+    def show_results(self, results: tuple[Standings, dict[str, Seat]] | None) -> None:
         self.played = None
-        if found is not None:
-            self.standings, self.rated_seats = found
+        if results is not None:
+            self.standings, self.rated_seats = results
             self.rows = self.standings.rows()
             self.row = 0
         self.show()
         self.play.show_game()
 
     def forget(self) -> None:
-        """Another game begins: its players have not been rated."""
+        """A new game begins, whose players are not rated."""
         self.rating.forget()
         self.played = self.standings = None
         self.rows, self.rated_seats = [], {}
@@ -125,14 +125,14 @@ class RatingsPanel(Panel):
             self.tell("the tournament is cancelled; the ratings before it stay")
 
     def action_row(self, by: int) -> None:
-        """Select another player of the table, whose pairs are shown."""
+        """Select another player of the table, and show its pairs."""
         self.row = max(0, min(self.row + by, len(self.rows) - 1))
         self.show()
 
     def rating_of(self, name: str) -> str:
         """Return `1 480 (1 459 to 1 502)`, if the player was in a tournament."""
-        found = next((row for row in self.rows if row.name == name), None)
-        return "" if found is None else rating_text(found)
+        standing = next((row for row in self.rows if row.name == name), None)
+        return "" if standing is None else rating_text(standing)
 
     def show(self) -> None:
         if not self.is_attached:
@@ -199,11 +199,11 @@ def pair_table(standings: Standings, rows: Sequence[Standing], chosen: int) -> t
     points = standings.most > 1
     columns = [Column(f"{rows[chosen].name} against", right=False), Column("won"), Column("drawn"), Column("lost")]
     columns = [*columns[:1], Column("won"), Column("lost"), Column("points a game")] if points else columns
-    found = []
+    cells = []
     for row in rows:
         other = standings.names.index(row.name)
         if other != me:
             won, drawn, lost = map(count, standings.against(me, other))
             mean = points_text(*standings.points(me, other))
-            found.append([row.name, won, lost, mean] if points else [row.name, won, drawn, lost])
-    return columns, found
+            cells.append([row.name, won, lost, mean] if points else [row.name, won, drawn, lost])
+    return columns, cells

@@ -16,6 +16,7 @@ from txlab.drawing.text import visible
 from txlab.engine.games.game import FIRST, SECOND
 from txlab.errors import LabError
 from txlab.runs.models import player_of_run, steps_that_play
+from txlab.tui.bindings import bind
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.dialogs import Choose
@@ -24,7 +25,7 @@ from txlab.tui.screens.play.players import PERSON, Seat, runs_that_play, seat_of
 if TYPE_CHECKING:
     from txlab.tui.screens.play.game import GamePanel
 
-ANOTHER = "another person"
+ANOTHER = "another player"
 A_RUN = "of a run…"
 RUNGS = 6
 """Snapshots of a run that are rated in a tournament."""
@@ -34,16 +35,16 @@ class SeatsPanel(Panel):
     """Assigns the sides of a game to players."""
 
     KEYS: ClassVar = (
-        Binding("o", "opponent", "opponent", id="play.opponent"),
-        Binding("a", "watch", "watch", id="play.watch"),
+        bind("o", "opponent", "choose your opponent", "opponent", id="play.opponent"),
+        bind("a", "watch", "watch two agents play", "watch", id="play.watch"),
     )
     DEFAULT_CSS = "SeatsPanel { display: none; }"
 
     def __init__(self, game: GamePanel) -> None:
         super().__init__()
         self.game = game
-        self.learners: list[Seat] = []  # those that learnt here, newest first
-        self.recorded: list[Seat] = []  # players of runs that were chosen before
+        self.learners: list[Seat] = []  # learners of this screen, newest first
+        self.recorded: list[Seat] = []  # players of runs chosen before
         self.finding = LatestTask(self, "finding runs", lambda sentence: self.tell(sentence, "error"))
 
     def word_for(self, binding: Binding) -> str:
@@ -56,19 +57,19 @@ class SeatsPanel(Panel):
         game = self.game.entry.name
         return list({seat.key: seat for seat in seats if seat.player and game == seat.player.game.NAME}.values())
 
-    def learnt(self, seats: list[Seat]) -> None:
+    def replace_learner(self, seats: list[Seat]) -> None:
         """Replace a learner and its snapshots by newer ones."""
         mine = {seat.key for seat in seats}
         self.learners = [*seats, *(seat for seat in self.learners if seat.key not in mine)]
         self.game.renew_seats(seats)
 
-    def learnt_elsewhere(self, seat: Seat) -> None:
+    def replace_player(self, seat: Seat) -> None:
         """Replace the player of a run by a newer one."""
         self.recorded = [seat if each.key == seat.key else each for each in self.recorded]
         self.game.renew_seats([seat])
 
     def ask_who(self, question: str, side: int, then: Callable[[Seat], None], people: bool) -> None:
-        """Offer the agents at hand, the player of a run, or (with `people`) another person."""
+        """Offer the available agents, the player of a run, or (with `people`) another human."""
         seats = {seat.title: seat for seat in self.at_hand}
         now = self.game.seats[side].title
         rows = [(seat.title, seat.about, seat.title == now) for seat in seats.values()]
@@ -76,7 +77,7 @@ class SeatsPanel(Panel):
         if people:
             rows.append((ANOTHER, "in turn, at the same keys", self.game.seats[side].person))
 
-        def chosen(title: str | None) -> None:
+        def choose(title: str | None) -> None:
             if title == ANOTHER:
                 then(PERSON)
             elif title == A_RUN:
@@ -84,10 +85,10 @@ class SeatsPanel(Panel):
             elif title in seats:
                 then(seats[title])
 
-        self.app.push_screen(Choose(question, rows), chosen)
+        self.app.push_screen(Choose(question, rows), choose)
 
     def action_opponent(self) -> None:
-        """Choose your opponent; if only agents play, who plays O."""
+        """Choose your opponent; if only agents play, the player of O."""
         if not self.game.ready:
             return
         side = SECOND if self.game.you is None else -self.game.you
@@ -99,7 +100,7 @@ class SeatsPanel(Panel):
         self.ask_who(question, side, sit, people=not self.game.watching)
 
     def action_watch(self) -> None:
-        """Let two agents play each other; pressed again, a person takes X."""
+        """Let two agents play each other; pressed again, the user takes X."""
         if not self.game.ready:
             return
         if self.game.watching:
@@ -120,25 +121,25 @@ class SeatsPanel(Panel):
     # The players of runs.
 
     def find_runs(self, question: str, then: Callable[[Seat], None]) -> None:
-        """List the runs that have a player of this game, and ask for one; RUN@STEP is what it was at a step."""
+        """List the runs that have a player of this game, and ask for one; RUN@STEP is its player at a step."""
         root: Path = self.app.root  # type: ignore[attr-defined]
         entry = self.game.entry
 
         def look(lane: LatestTask) -> list[tuple[str, str]]:
             return [(path.name, info.title) for path, info in runs_that_play(root, entry, lambda: lane.late)]
 
-        def ask(found: list[tuple[str, str]]) -> None:
-            if not found:
+        def ask(runs: list[tuple[str, str]]) -> None:
+            if not runs:
                 start = f"; start one in the Lab: {entry.scenario}" if entry.scenario else ""
                 self.tell(f"there is no run that plays {entry.title} in {root}{start}")
                 return
-            rows = [(name, about, False) for name, about in found]
+            rows = [(name, about, False) for name, about in runs]
 
-            def chosen(name: str | None) -> None:
+            def choose(name: str | None) -> None:
                 if name:
                     self.open_run(name, then)
 
-            self.app.push_screen(Choose(f"{question} RUN, or RUN@STEP", rows, free=True), chosen)
+            self.app.push_screen(Choose(f"{question} RUN, or RUN@STEP", rows, free=True), choose)
 
         self.finding.want(look, ask, holds_keys=True)
 
@@ -156,22 +157,22 @@ class SeatsPanel(Panel):
         self.finding.want(lambda _: seat_of_run(name, root), take, holds_keys=True)
 
     def snapshots(self) -> list[Seat]:
-        """The players that the runs at hand were before, up to `RUNGS` each, evenly spaced; for a worker thread."""
-        found = {}
+        """Earlier players of the available runs, up to `RUNGS` each, evenly spaced; for a worker thread."""
+        seats = {}
         for family in {seat.family for seat in self.at_hand if seat.family.startswith("run ")}:
             path = Path(family.removeprefix("run "))
-            for step in spaced(steps_that_play(path), RUNGS):
+            for step in evenly_spaced(steps_that_play(path), RUNGS):
                 with suppress(LabError):  # a step that was thinned out meanwhile
                     player = player_of_run(path, step)
                     title = visible(f"{path.name}@{step}")
-                    found[title] = Seat(title, title, player.name, player, title, family, step)
-        return list(found.values())
+                    seats[title] = Seat(title, title, player.name, player, title, family, step)
+        return list(seats.values())
 
 
-def spaced(steps: Sequence[int], count: int) -> list[int]:
-    """At most so many of them, the first and the last among them, evenly spaced.
+def evenly_spaced(steps: Sequence[int], count: int) -> list[int]:
+    """A limited number of them, evenly spaced, including the first and the last.
 
-    >>> spaced([1, 2, 3, 4, 5, 6, 7, 8, 9], 3), spaced([4, 8], 3)
+    >>> evenly_spaced([1, 2, 3, 4, 5, 6, 7, 8, 9], 3), evenly_spaced([4, 8], 3)
     ([1, 5, 9], [4, 8])
     """
     if len(steps) <= count:

@@ -1,8 +1,8 @@
-"""The search tree of a position, opened and walked while the search goes on in a thread, or visit by visit.
+"""The search tree of a position, opened and browsed while the search continues in a thread, or visit by visit.
 
-Notable: the lines are drawn from a picture of the tree, which is replaced some ten times a second; a node is known by
-its path, so the cursor and what is open stay where they are. The search is the dialog's own, begun with the one that
-the player has made: what the player thinks does not change, and it ends with the dialog.
+Notable: the lines are drawn from a picture of the tree, which is replaced some ten times a second; a node is identified
+by its path, so the cursor and the open nodes stay in place. The dialog has its own search, which starts from the
+player's: the player is not affected, and the search ends with the dialog.
 """
 
 from __future__ import annotations
@@ -17,26 +17,24 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 
-from txlab.drawing.boards import BoardView
+from txlab.drawing.boards import BoardView, least_columns
 from txlab.drawing.formatting import count
 from txlab.drawing.search_tree import Line, TreeRow, heading_line, line_words, row_line, tree_rows, visit_lines
 from txlab.drawing.spark import ASCII_BARS, BARS
 from txlab.drawing.text import visible
 from txlab.engine.games.search_tree import Path, Tree, TreeSearch, favourite_line, positions
 from txlab.experiments.protocol import Frame, Metrics
-from txlab.sources.live import SEEN, Picture
-from txlab.tui.key_order import hold_keys, release_keys
+from txlab.sources.live import PACES, SEEN, Picture, next_pace
 from txlab.tui.screens.dialogs import Dialog, key_hints
-from txlab.tui.screens.words import Words, fitting
+from txlab.tui.screens.plain_text import Words, fitting
 from txlab.tui.session import Session
-from txlab.tui.theme import glyphs
+from txlab.tui.theme import Signs
 from txlab.tui.widgets.board import Board
 from txlab.tui.widgets.rows import Item, Rows
 from txlab.tui.widgets.terminal import is_ascii
 from txlab.tui.widgets.why import ask_why
 
-PACES = (1.0, 5.0, 15.0, 60.0, 250.0, inf)  # visits a second
-PACE = 15.0
+PACE = 15.0  # visits a second
 MOST_VISITS = 20_000  # then it pauses; its arrays have 4 MB
 PICTURES = 10.0  # a second
 HINTS = (
@@ -77,7 +75,7 @@ class TreeDialog(Dialog[None]):
     """`search` begins where the player's own search of the position ended."""
 
     CSS_PATH = ["../dialogs.tcss", "tree_dialog.tcss"]
-    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = None  # the app's: it takes all the room there is
+    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = None  # the app's: it fills the terminal
     VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = None
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right,l", "enter", "in", id="tree.in"),
@@ -99,13 +97,11 @@ class TreeDialog(Dialog[None]):
         self.running = True
         self.opened: set[Path] = set()
         self.by_key: dict[str, TreeRow] = {}  # the lines that are listed
-        self.awaiting: list[object] = []  # what keeps keys waiting for a single visit
-        self.visited = -1  # visits before the single one
         self.wrong = ""
         self.rows = Rows(self.draw_row, "the root is evaluated…", id="tree")
         self.board = Board(id="node")
         self.session: Session[LiveTree] = Session(
-            self, self.show_picture, self.failed, pictures=PICTURES, record=False
+            self, self.show_picture, self.show_failure, pictures=PICTURES, record=False
         )  # fmt: skip
         self.session.pace = PACE
 
@@ -134,16 +130,9 @@ class TreeDialog(Dialog[None]):
         assert isinstance(picture.frame, TreeFrame)
         self.shown, self.running = picture.frame.tree, self.session.running
         self.show()
-        if not picture.running and picture.frame.step > self.visited:  # not one that was on its way before
-            self.let_keys_go_on()
 
-    def let_keys_go_on(self) -> None:
-        while self.awaiting:
-            release_keys(self, self.awaiting.pop())
-
-    def failed(self, sentence: str) -> None:
+    def show_failure(self, sentence: str) -> None:
         self.wrong = sentence
-        self.let_keys_go_on()
         self.show()
 
     @property
@@ -151,7 +140,7 @@ class TreeDialog(Dialog[None]):
         """Whether single visits can be followed."""
         return not self.running or self.session.pace <= SEEN
 
-    # What is shown.
+    # Drawing.
 
     @property
     def row(self) -> TreeRow | None:
@@ -173,8 +162,8 @@ class TreeDialog(Dialog[None]):
         if not self.is_attached or self.shown is None:
             return
         last = self.shown.last if self.follows else None
-        found = tree_rows(self.game, self.shown, self.opened, last.path if last is not None else ())
-        before, self.by_key = self.by_key, {self.key(row.path): row for row in found}
+        rows = tree_rows(self.game, self.shown, self.opened, last.path if last is not None else ())
+        before, self.by_key = self.by_key, {self.key(row.path): row for row in rows}
         if list(before) != list(self.by_key):
             self.rows.set_items([Item(key) for key in self.by_key])
             self.rows.call_after_refresh(self.rows.show_selected)  # lines above it may have been added
@@ -189,22 +178,24 @@ class TreeDialog(Dialog[None]):
             return
         cells = max(8, self.query_one("#walk").size.width)
         self.query_one("#facts", Words).say(fitting(self.facts(tree), cells), layout=False)
-        self.query_one("#names", Words).say(drawn(heading_line(self.rows.room)), layout=False)
+        self.query_one("#names", Words).say(draw_line(heading_line(self.rows.room)), layout=False)
         self.query_one("#keys", Words).say(fitting([key_hints(each) for each in HINTS], cells), layout=False)
         node = tree.node(row.path)
-        wide = self.board.size.width >= getattr(self.board.drawing, "LEAST_COLUMNS", 0)  # room for numbers
+        wide = self.board.size.width >= least_columns(self.board.drawing)  # room for numbers
         reached = positions(self.game, self.search.position, row.path)
         line = () if node is None else favourite_line(tree, row.path)[len(row.path) :]
         if self.wrong:
-            said = Content.styled(visible(self.wrong), "$error")
+            situation = Content.styled(visible(self.wrong), "$error")
         elif row.branch is not None and row.branch.ends:
-            said = Content.styled("the game ends with this move", "$quiet")
+            situation = Content.styled("the game ends with this move", "$quiet")
         elif node is None:
-            said = Content.styled("no visit has come here yet", "$quiet")
+            situation = Content.styled("no visit has come here yet", "$quiet")
         else:
             words = line_words(self.game, reached[-1], line)
-            said = Content.styled(f"most visited from here: {words}" if line else "not visited beyond it yet", "$quiet")
-        self.query_one("#said", Words).say(said, layout=False)
+            situation = Content.styled(
+                f"most visited from here: {words}" if line else "not visited beyond it yet", "$quiet"
+            )
+        self.query_one("#said", Words).say(situation, layout=False)
         branches = node.branches if node is not None and wide else ()
         self.board.show(
             BoardView(
@@ -221,18 +212,18 @@ class TreeDialog(Dialog[None]):
         self.query_one("#visit", Words).say(self.visit_words(tree, cells), layout=False)
 
     def facts(self, tree: Tree) -> list[Content]:
-        """Return who searches, how far it is and how fast it goes, the most important first."""
-        signs, bars = glyphs(is_ascii(self)), ASCII_BARS if is_ascii(self) else BARS
+        """Return the player, the progress and the speed of the search, the most important first."""
+        bars = ASCII_BARS if is_ascii(self) else BARS
         pace, at = self.session.pace, PACES.index(self.session.pace)
         limit = "as fast as it goes" if pace == inf else f"{count(pace)} a second"
         if tree.visits >= MOST_VISITS:
             state = "all that fit"
         else:
-            state = f"{signs.live} searching" if self.running else f"{signs.paused} paused"
+            state = f"{Signs.live} searching" if self.running else f"{Signs.paused} paused"
         return [
             Content.styled(f"{visible(self.search.name)}   ", "bold"),
             Content.styled(f"{count(tree.visits)} visits   {state}", "bold $accent" if self.running else ""),
-            Content.styled(f"   pace {bars[: at + 2]}", "$accent"),
+            Content.styled(f"   pace {bars[: at + 1]}", "$accent"),
             Content.styled(f" {limit}", "$quiet"),
             Content.styled(f"   {count(tree.nodes)} nodes", "$quiet"),
         ]
@@ -244,7 +235,7 @@ class TreeDialog(Dialog[None]):
         if tree.last is None:
             return Content.styled("no visit since it was opened; . makes one", "$quiet")
         lines = visit_lines(self.game, self.search.position, tree.visits, tree.last, cells, rows, is_ascii(self))
-        return Content("\n").join(drawn(line) for line in lines)
+        return Content("\n").join(draw_line(line) for line in lines)
 
     def draw_row(self, item: Item, cells: int, chosen: bool) -> list[Line]:
         return [row_line(self.by_key[item.key or ""], cells, chosen, is_ascii(self))]
@@ -259,7 +250,7 @@ class TreeDialog(Dialog[None]):
         self.action_open()
 
     def go(self, path: Path) -> None:
-        """Open what leads to a node, and go there."""
+        """Open the path to a node, and go there."""
         self.opened |= {path[:at] for at in range(1, len(path))}
         self.show()
         self.rows.select(self.key(path))
@@ -274,7 +265,7 @@ class TreeDialog(Dialog[None]):
             self.go((*self.path, move))
 
     def action_enter(self) -> None:
-        """Open a node; in one that is open, go to the move that is visited most."""
+        """Open a node; in an open node, go to the most visited move."""
         row, node = self.row, self.shown.node(self.path) if self.shown is not None else None
         if row is None or node is None:
             self.say_why_closed()
@@ -314,13 +305,10 @@ class TreeDialog(Dialog[None]):
 
     def action_step(self) -> None:
         """Make one visit and pause; the next key waits for it."""
-        self.visited = self.shown.visits if self.shown is not None else -1
-        self.awaiting.append(object())
-        hold_keys(self, self.awaiting[-1])
-        self.session.step()
+        self.session.step(keys_wait=True)
 
     def action_pace(self, by: int) -> None:
-        self.session.pace = PACES[max(0, min(PACES.index(self.session.pace) + by, len(PACES) - 1))]
+        self.session.pace = next_pace(self.session.pace, by, PACES[1:])
         self.session.look()
 
     def action_again(self) -> None:
@@ -328,15 +316,14 @@ class TreeDialog(Dialog[None]):
         self.session.begin(lambda live: LiveTree((live.search if live is not None else self.search).anew()))
 
     def action_why(self) -> None:
-        """Explain Q + U of the move under the cursor in the picture that is shown; of the root, its value."""
+        """Explain Q + U of the move under the cursor in the shown picture; for the root, its value."""
         tree, path = self.shown, self.path
         if tree is not None:
             ask_why(self.app, lambda: tree.explain(path))
 
     def action_leave(self) -> None:
-        self.session.pause()
         self.dismiss(None)
 
 
-def drawn(line: Line) -> Content:
+def draw_line(line: Line) -> Content:
     return Content.assemble(*(Content.styled(text, STYLES[style]) for text, style in line))

@@ -1,4 +1,4 @@
-"""The network as text, edited in a dialog: what is wrong is said while one types."""
+"""The network as text, edited in a dialog: errors are shown while typing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from textual.widgets import TextArea
 from txlab.drawing.text import visible
 from txlab.errors import LabError
 from txlab.tui.screens.dialogs import Dialog, key_hints
-from txlab.tui.screens.words import Words
+from txlab.tui.screens.plain_text import Words
 
 ABOUT = "a line for each neuron, in any order: h1 = tanh(0.5*x - y + 0.1); a weight _ is drawn"
 
@@ -50,17 +50,17 @@ class DescriptionDialog(Dialog[str]):
         self.judge()
 
     def judge(self) -> bool:
-        from txlab.experiments.kinds.playground.schema import described
+        from txlab.experiments.kinds.playground.schema import parse_description
 
         try:
-            graph = described(self.query_one(TextArea).text)
+            graph = parse_description(self.query_one(TextArea).text)
             if graph is None:
                 raise LabError("a network needs a neuron, as in out = tanh(0.5*x - y + 0.1)")
             edges = sum(len(neuron.weights) for neuron in graph.neurons)
-            said, style = f"{len(graph.neurons)} neurons, {edges} weights, depth {len(graph.levels)}", "$quiet"
+            words, style = f"{len(graph.neurons)} neurons, {edges} weights, depth {len(graph.levels)}", "$quiet"
         except LabError as error:
-            said, style = str(error), "$error"
-        self.query_one("#verdict", Words).say(Content.styled(visible(said), style), layout=False)
+            words, style = str(error), "$error"
+        self.query_one("#verdict", Words).say(Content.styled(visible(words), style), layout=False)
         return style == "$quiet"
 
     def on_text_area_changed(self) -> None:

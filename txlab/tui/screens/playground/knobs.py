@@ -1,4 +1,4 @@
-"""What is turned while the network learns: p goes to the next one, - and + turn it."""
+"""The knobs of the learning network: p selects the next one, - and + turn it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.content import Content
 from textual.geometry import Size
 
 from txlab.drawing.formatting import significant
 from txlab.engine.feedforward.graph import ACTIVATIONS
-from txlab.engine.feedforward.layers import MOST_LAYERS, MOST_WIDE, hidden
+from txlab.engine.feedforward.layers import MOST_LAYERS, MOST_WIDE, hidden_layers
 from txlab.sources.live import PACES
+from txlab.tui.bindings import bind
 from txlab.tui.panel import Panel
+from txlab.tui.screens.plain_text import Words
 from txlab.tui.screens.playground.shown import Shown
-from txlab.tui.screens.words import Words
 
 if TYPE_CHECKING:
     from txlab.experiments.kinds.playground.experiment import Playground
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Knob:
-    """adjusts   the adjustable parameter of the experiment, "" = something of its own"""
+    """adjusts   the adjustable parameter of the experiment, "" = handled here"""
 
     word: str
     adjusts: str
     stops: Sequence[float]
 
-    def turned(self, value: float, by: int) -> float:
+    def next_stop(self, value: float, by: int) -> float:
         """The next stop above or below a value."""
         at = bisect_right(self.stops, value) if by > 0 else bisect_left(self.stops, value) - 1
         return self.stops[max(0, min(at, len(self.stops) - 1))]
@@ -55,7 +55,7 @@ KNOBS = (
 
 
 class Bench(Protocol):
-    """What the knobs see of their screen: the network that learns, what is shown of it, and the neuron chosen."""
+    """The interface of the screen for the knobs: the learning network, its shown frame, and the chosen neuron."""
 
     session: Session[Playground]
     playback: Playback
@@ -70,10 +70,17 @@ class KnobsPanel(Panel):
     """One line with all of them; the chosen one is marked."""
 
     KEYS: ClassVar = (
-        Binding("p", "choose(1)", "parameter", id="playground.knob"),
-        Binding("P", "choose(-1)", "parameter before", id="playground.knob-before", show=False),
-        Binding("minus", "turn(-1)", "less, more", id="playground.less", key_display="- +"),
-        Binding("plus,equals_sign", "turn(1)", "more", id="playground.more", key_display="+", show=False),
+        bind("p", "choose(1)", "choose the parameter that - and + turn", "parameter", id="playground.knob"),
+        bind("P", "choose(-1)", "choose the parameter before", id="playground.knob-before"),
+        bind("minus", "turn(-1)", "turn the chosen parameter", "less, more", id="playground.less", key_display="- +"),
+        bind(
+            "plus,equals_sign",
+            "turn(1)",
+            "turn the chosen parameter up",
+            id="playground.more",
+            synonyms="more",
+            key_display="+",
+        ),
     )
     DEFAULT_CSS = "KnobsPanel { height: 1; } KnobsPanel Words { padding: 0 1; text-wrap: nowrap; text-overflow: clip; }"
 
@@ -86,7 +93,7 @@ class KnobsPanel(Panel):
         yield Words(id="knobs")
 
     def value(self, knob: Knob, shown: Shown) -> float:
-        """As the frame has it."""
+        """The value in the frame."""
         if knob.adjusts:
             value = shown.facts.get("adjusted", {}).get(knob.adjusts, 0.0)
             return float(value) if isinstance(value, (int, float)) else 0.0
@@ -105,7 +112,7 @@ class KnobsPanel(Panel):
         column = next((at for at, names in enumerate(shown.columns) if self.playground.cursor in names), 1)
         return max(1, min(column, len(shown.columns) - 2))
 
-    def written(self, knob: Knob, shown: Shown) -> str:
+    def format_knob(self, knob: Knob, shown: Shown) -> str:
         value = self.value(knob, shown)
         if knob.word == "activation":
             return ACTIVATIONS[int(value)]
@@ -124,7 +131,7 @@ class KnobsPanel(Panel):
         for at, knob in enumerate(KNOBS):
             here = at == self.at
             word = "" if knob.word == "activation" and not roomy else knob.word + " "
-            value = self.written(knob, shown)
+            value = self.format_knob(knob, shown)
             parts.append(Content.styled(word, "$accent" if here else "$quiet"))
             parts.append(Content.styled(value, "bold reverse $accent" if here else ""))
             parts.append(Content("   " if roomy else " "))
@@ -139,27 +146,27 @@ class KnobsPanel(Panel):
         if shown is None or not playground.playback.ready():
             return
         if knob.word == "speed":
-            playground.session.pace = knob.turned(playground.session.pace, by)
+            playground.session.pace = knob.next_stop(playground.session.pace, by)
             playground.session.look()
             self.show()
             return
         layer, session = self.layer_here(shown), playground.session
 
         def work(experiment: Playground) -> None:
-            """Turn from the value of now, which may not be shown yet."""
+            """Turn from the current value, which may not be shown yet."""
             if knob.adjusts:
                 now = experiment.adjustable()[knob.adjusts].value
-                experiment.adjust(knob.adjusts, knob.turned(now, by))
+                experiment.adjust(knob.adjusts, knob.next_stop(now, by))
                 return
             graph = experiment.model.graph
             if knob.word == "layers":
-                experiment.set_depth(int(knob.turned(len(hidden(graph)), by)))
+                experiment.set_depth(int(knob.next_stop(len(hidden_layers(graph)), by)))
             elif knob.word == "width":
-                wide = [len(each) for each in hidden(graph)][layer - 1 : layer]
-                experiment.set_width(layer - 1, int(knob.turned(sum(wide), by)))
+                wide = [len(each) for each in hidden_layers(graph)][layer - 1 : layer]
+                experiment.set_width(layer - 1, int(knob.next_stop(sum(wide), by)))
             else:
                 label = next((each.activation for each in graph.neurons if each.name not in graph.outputs), "tanh")
                 at = ACTIVATIONS.index(label) if label in ACTIVATIONS else 0
-                experiment.set_activation(ACTIVATIONS[int(knob.turned(at, by))])
+                experiment.set_activation(ACTIVATIONS[int(knob.next_stop(at, by))])
 
         session.edit(work)

@@ -16,23 +16,26 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 
+from txlab.drawing.captions import functions as captions
+from txlab.drawing.formatting import fixed
 from txlab.drawing.text import formula, visible
 from txlab.engine.feedforward.plane import CLASSES, FEATURES, REGRESSIONS
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
 from txlab.sources.recorded import Recorded
 from txlab.sources.source import Source
+from txlab.tui.bindings import MOVING, WHY, bind
 from txlab.tui.key_order import keys_wait
 from txlab.tui.panel import Panel
 from txlab.tui.playback import Playback
 from txlab.tui.screens.base_screens import BenchScreen
 from txlab.tui.screens.dialogs import AskValue, Choose
+from txlab.tui.screens.plain_text import Words
 from txlab.tui.screens.playground import text
 from txlab.tui.screens.playground.description import DescriptionDialog
 from txlab.tui.screens.playground.knobs import KnobsPanel
 from txlab.tui.screens.playground.shown import Shown, cell_of, neighbour
 from txlab.tui.screens.playground.views import AnswerView, NetworkView, signs_of
-from txlab.tui.screens.words import Words
 from txlab.tui.session import Session
 from txlab.tui.widgets.chart import Chart, ChartSeries
 from txlab.tui.widgets.why import ask_why
@@ -42,12 +45,12 @@ if TYPE_CHECKING:
     from txlab.experiments.kinds.playground.experiment import Playground
 
 BEGIN = "playground-spiral"
-PACE = 60.0  # updates a second, at which one can watch it learn
+PACE = 60.0  # updates a second, slow enough to watch
 ENDLESS = 10_000_000  # steps
-MOST_GRID = 64  # squares of the plane both ways; pixels beyond are repeated
+MOST_GRID = 64  # squares of the plane in each direction; further pixels are repeated
 PICTURES = 20.0  # a second
-RECORDED = "this is a recorded run: l goes on from what is shown, by hand"
-CHART = 8  # lines of the curve, with which it is worth its place
+RECORDED = "this is a recorded run: l continues by hand from this step"
+CHART = 8  # fewest lines of a useful curve
 ABOUT_DATA = {
     "circle": "a disc in a ring", "xor": "whether x and y have the same sign", "clouds": "two Gaussian clouds",
     "spiral": "two arms", "plane": "a number: (x + y) / 10", "bumps": "a number: six cones, up and down",
@@ -58,14 +61,15 @@ class PlaygroundScreen(BenchScreen):
     """`cursor` is the name of the chosen neuron, `chosen` counts its weights, `cell` is the cursor in the answer."""
 
     CSS_PATH = "playground.tcss"
+    FOLDS_IN_HALL = False
     AUTO_FOCUS = ""
     HELP_ABOUT = (
-        "Each small picture is what a neuron answers over the plane: amber above zero, blue below. The wires are "
-        "weights, dashed below zero; those into the neuron under the cursor are bright, and stand with their numbers "
-        "below. The large picture is the answer, with the points to be learnt: full ones are learnt from, hollow ones "
-        "are not. Space runs; p chooses what - and + turn. x switches a neuron off, or an input on; tab goes to the "
-        "next weight and e changes it by hand; a puts points into the plane, t shows the network as text, which can be "
-        "any graph. w is the sum of a neuron at the point that was chosen last."
+        "Each small picture is a neuron's output over the plane: amber above zero, blue below. The lines are weights, "
+        "dashed below zero; those into the neuron under the cursor are bright, with their numbers below. The large "
+        "picture is the network's output, with the data: full points are trained on, hollow ones are not. Space runs; "
+        "p chooses what - and + change. x switches a neuron off, or an input on; tab moves to the next weight and e "
+        "edits it; a adds points, t shows the network as text, which can be any graph. w is the sum of a neuron at "
+        "the point chosen last."
     )
     PANELS: ClassVar[tuple[type[Panel], ...]] = (KnobsPanel, Playback)
     KEY_ORDER = (
@@ -75,25 +79,52 @@ class PlaygroundScreen(BenchScreen):
         *("playground.new", "time.earlier"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("n", "new", "begin again", id="playground.new"),
-        Binding("x", "switch", "on/off", id="playground.switch"),
-        Binding("tab", "weight(1)", "weight", id="playground.weight"),
-        Binding("shift+tab", "weight(-1)", "weight before", id="playground.weight-before", show=False),
-        Binding("e", "edit", "edit it", id="playground.edit"),
-        Binding("o", "data", "data", id="playground.data"),
-        Binding("w", "why", "why", id="screen.why"),
-        Binding("a", "add", "add points", id="playground.add"),
-        Binding("enter", "drop", "put it here", id="playground.drop"),
-        Binding("m", "side", "other class", id="playground.side"),
-        Binding("d", "forget", "take it away", id="playground.forget"),
-        Binding("escape", "leave", "done", id="playground.leave", key_display="esc"),
-        Binding("t", "text", "as text", id="playground.text"),
-        Binding("v", "view", "view", id="playground.view"),
-        Binding("z", "large", "larger", id="playground.large"),
-        Binding("up,k", "move(-1, 0)", "cursor up", id="playground.up", show=False),
-        Binding("down,j", "move(1, 0)", "cursor down", id="playground.down", show=False),
-        Binding("left,h", "move(0, -1)", "cursor left", id="playground.left", show=False),
-        Binding("right", "move(0, 1)", "cursor right", id="playground.right", show=False),
+        bind("n", "new", "begin again with other weights", "begin again", id="playground.new"),
+        bind(
+            "x",
+            "switch",
+            "switch this neuron off or on, or add an input",
+            "on/off",
+            id="playground.switch",
+            synonyms="ablate feature",
+        ),
+        bind("tab", "weight(1)", "go to the next weight of this neuron", "weight", id="playground.weight"),
+        bind("shift+tab", "weight(-1)", "go to the weight before", id="playground.weight-before"),
+        bind("e", "edit", "type this weight", "edit it", id="playground.edit"),
+        bind(
+            "o",
+            "data",
+            "choose the data",
+            "data",
+            id="playground.data",
+            synonyms="circle xor spiral regression",
+        ),
+        WHY,
+        bind("a", "add", "put points into the plane", "add points", id="playground.add"),
+        bind("enter", "drop", "put a point here", "put it here", id="playground.drop"),
+        bind("m", "side", "put points of the other class", "other class", id="playground.side"),
+        bind("d", "forget", "take the nearest point by hand away", "take it away", id="playground.forget"),
+        bind(
+            "escape",
+            "leave",
+            "end this mode; from a recording, back to the network here",
+            "done",
+            id="playground.leave",
+        ),
+        bind(
+            "t",
+            "text",
+            "show the network as text, and change it",
+            "as text",
+            id="playground.text",
+            synonyms="graph dag description",
+        ),
+        bind("v", "view", "show activations, pre-activations, or gradients", "view", id="playground.view"),
+        bind("z", "large", "show this neuron large instead of the output", "larger", id="playground.large"),
+        bind("up,k", "move(-1, 0)", "cursor up", id="playground.up", heading=MOVING),
+        bind("down,j", "move(1, 0)", "cursor down", id="playground.down", heading=MOVING),
+        bind("left,h", "move(0, -1)", "cursor left", id="playground.left", heading=MOVING),
+        bind("right", "move(0, 1)", "cursor right", id="playground.right", heading=MOVING),
     ]
 
     def __init__(self) -> None:
@@ -110,9 +141,10 @@ class PlaygroundScreen(BenchScreen):
         self.knobs = KnobsPanel(self)
         self.cursor, self.chosen = "", 0
         self.adding, self.target = False, 1.0
-        self.point = (1.5, 1.5)  # that w asks about
-        self.large = False  # the neuron under the cursor in place of the answer
+        self.point = (1.5, 1.5)  # explained by w
+        self.large = False  # the neuron under the cursor instead of the answer
         self.grid = 0
+        self.lines = 1  # of the answer, once it is laid out
 
     def compose_body(self) -> ComposeResult:
         yield Words(id="header")
@@ -160,6 +192,7 @@ class PlaygroundScreen(BenchScreen):
             self.cursor, self.chosen = shown.out, 0
         if before is None or before.facts.get("classes") != shown.facts.get("classes"):
             self.refresh_bindings()
+        self.caption.say(captions.playground(shown.frame))
         self.draw()
         self.draw_curve()
 
@@ -183,7 +216,7 @@ class PlaygroundScreen(BenchScreen):
         sources = [source for source, _ in shown.incoming(self.cursor)] if self.cursor in shown.activations else []
         source = sources[self.chosen] if self.chosen < len(sources) else ""
         lines, cells = self.answer.area
-        self.network.show(shown, self.cursor, source, 1 + lines // 2)
+        self.network.show(shown, self.cursor, source, 1 + self.lines // 2)
         name = self.cursor if self.large else shown.out
         sign = formula(FEATURES[name][0], self.ascii) if name in FEATURES else name
         own, other = signs_of("train", self.ascii), signs_of("test", self.ascii)
@@ -191,7 +224,7 @@ class PlaygroundScreen(BenchScreen):
         marker = own[self.target <= 0]
         if self.adding:
             x, y = self.point
-            head = f"({x:.1f}, {y:.1f})  enter puts {marker} here, m {own[self.target > 0]}"
+            head = f"({fixed(x, 1)}, {fixed(y, 1)})  enter puts {marker} here, m {own[self.target > 0]}"
         here = cell_of(*self.point, lines, cells) if self.adding else None
         self.answer.show(shown, name, head, self.large or self.cursor == shown.out, here, marker)
         self.show_words()
@@ -210,8 +243,11 @@ class PlaygroundScreen(BenchScreen):
     def on_resize(self) -> None:
         self.call_after_refresh(self.lay_out)
 
+    def room_changed(self) -> None:
+        self.call_after_refresh(self.lay_out)
+
     def lay_out(self) -> None:
-        """Give the answer as much as leaves the network more than half, and the curve what is left below it."""
+        """Give the answer as much as leaves the network more than half, and the curve the rest below it."""
         if not self.is_attached:
             return
         room, width = self.query_one("#panes").size.height, self.size.width - 2
@@ -220,6 +256,7 @@ class PlaygroundScreen(BenchScreen):
         if room >= 3 * CHART and room - 1 - lines < CHART:
             lines = room - 1 - CHART
         self.set_class(self.large and self.has_class("-tiny"), "-large")
+        self.lines = lines
         self.answer.styles.width, self.answer.styles.height = 2 * lines, lines + 1
         chart = self.query_one("#curve", Chart)
         chart.styles.width = 2 * lines
@@ -303,12 +340,12 @@ class PlaygroundScreen(BenchScreen):
 
         def number(typed: str) -> float:
             try:
-                found = float(typed.replace("−", "-"))
+                value = float(typed.replace("−", "-"))
             except ValueError:
                 raise LabError(f"{typed[:30]!r} is not a number; write one such as -0.5") from None
-            if not abs(found) <= 1e6:
+            if not abs(value) <= 1e6:
                 raise LabError("a weight is at most a million")
-            return found
+            return value
 
         def take(typed: str | None) -> None:
             if typed is not None:
@@ -316,7 +353,7 @@ class PlaygroundScreen(BenchScreen):
 
         what = f"from {source} to {name}" if source is not None else f"the bias of {name}"
         title = f"Weight {what}" if source is not None else f"The bias of {name}"
-        about = "it goes on learning from there"
+        about = "it continues learning from there"
         self.app.push_screen(AskValue(title, about, f"{value:.4g}", lambda typed: f"= {number(typed):g}"), take)
 
     def action_data(self) -> None:
@@ -365,7 +402,7 @@ class PlaygroundScreen(BenchScreen):
     # Other views.
 
     def action_large(self) -> None:
-        """Show the neuron under the cursor in place of the answer, and back."""
+        """Show the neuron under the cursor instead of the answer, and back."""
         self.large = not self.large
         if self.has_class("-tiny"):
             self.set_class(self.large, "-large")
@@ -382,15 +419,15 @@ class PlaygroundScreen(BenchScreen):
             self.session.edit(lambda experiment: setattr(experiment, "view", view))
 
     def action_text(self) -> None:
-        """Show the network as text; what is changed there becomes the network."""
+        """Show the network as text; changes apply to the network."""
         if self.shown is None or not self.playback.ready():
             return
         session = self.session
 
         def ask() -> None:
-            from txlab.engine.feedforward.graph import written
+            from txlab.engine.feedforward.graph import format_graph
 
-            now = session.ask(lambda experiment: written(experiment.model.present(), 4))
+            now = session.ask(lambda experiment: format_graph(experiment.model.present(), 4))
             self.app.call_from_thread(self.app.push_screen, DescriptionDialog(now), lambda typed: take(now, typed))
 
         def take(now: str, typed: str | None) -> None:
@@ -400,16 +437,16 @@ class PlaygroundScreen(BenchScreen):
         keys_wait(self, self.run_worker(ask, thread=True, group="text", exclusive=True, exit_on_error=False))
 
     def go_on_by_hand(self, run: Recorded) -> None:
-        """Go on from the recorded frame that is shown: its network, points and settings."""
+        """Continue from the shown recorded frame: its network, points and settings."""
         shown = self.shown
         if shown is None:
             return
         self.playback.go_live()
-        self.session.begin(lambda _: self.in_view(gone_on(run.path, shown.frame)))
+        self.session.begin(lambda _: self.in_view(resume_run(run.path, shown.frame)))
         self.tell("live now: its network, points and settings; space runs")
 
     def action_why(self) -> None:
-        """The sum of the neuron under the cursor at the point that was chosen last."""
+        """The sum of the neuron under the cursor at the last chosen point."""
         shown, name, (x, y) = self.shown, self.cursor, self.point
         if shown is None:
             return
@@ -417,8 +454,8 @@ class PlaygroundScreen(BenchScreen):
 
         def ask() -> Explanation | None:
             if live:
-                found: Explanation | None = self.session.ask(lambda experiment: experiment.explain(x, y, name))
-                return found
+                explanation: Explanation | None = self.session.ask(lambda experiment: experiment.explain(x, y, name))
+                return explanation
             from txlab.experiments.kinds.playground.experiment import explain_frame_at
 
             return explain_frame_at(frame, x, y, name)
@@ -426,7 +463,7 @@ class PlaygroundScreen(BenchScreen):
         ask_why(self.app, ask, "asking the network…", again=self.action_why)
 
 
-def gone_on(path: Path, frame: Frame) -> Playground:
+def resume_run(path: Path, frame: Frame) -> Playground:
     """The experiment of a run, with the network, the points and the settings of a frame."""
     from txlab.experiments.kinds.playground import KIND
     from txlab.experiments.kinds.playground.experiment import Playground

@@ -1,4 +1,4 @@
-"""What the Playground shows of a frame: neurons in columns, their pictures as numbers from −1 to 1, and weights."""
+"""The Playground's view of a frame: neurons in columns, their pictures as numbers from −1 to 1, and weights."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BOUNDED = ("tanh", "sigmoid", "sin")
 class Shown:
     """names     inputs and neurons, as in the tensors of the frame
     columns   all features; the neurons of each depth; the output alone
-    off       neurons that are switched off, and features that the network does not see
+    off       neurons that are switched off, and features not used by the network
     """
 
     frame: Frame
@@ -31,7 +31,7 @@ class Shown:
 
     @classmethod
     def of(cls, frame: Frame) -> Shown:
-        """LabError if it is no frame of a playground."""
+        """LabError if it is not a frame of a playground."""
         facts, tensors = frame.facts, frame.tensors
         try:
             inputs = [str(name) for name in facts["inputs"]]
@@ -81,15 +81,15 @@ class Shown:
     @cached_property
     def weights(self) -> np.ndarray:
         """Of `edges`."""
-        found: np.ndarray = self._matrix[~np.isnan(self._matrix)]
-        return found
+        weights: np.ndarray = self._matrix[~np.isnan(self._matrix)]
+        return weights
 
     @cached_property
     def _matrix(self) -> np.ndarray:
         return np.asarray(self.frame.tensors["weights"], np.float64)
 
     def incoming(self, name: str) -> list[tuple[str, float]]:
-        """What a neuron takes from, with the weights."""
+        """The inputs of a neuron with their weights."""
         return [
             (edge[0], float(weight)) for edge, weight in zip(self.edges, self.weights, strict=True) if edge[1] == name
         ]
@@ -99,19 +99,19 @@ class Shown:
 
     @cached_property
     def pictures(self) -> Mapping[str, np.ndarray]:
-        """name → (G, G) from −1 to 1. A bounded activation has its own scale, another one that of its largest value;
+        """name → (G, G) from −1 to 1. A bounded activation has a fixed scale, others that of their largest value;
         gradients have one scale for all. Of the output of classes 2 σ(z) − 1, else z."""
         plane = np.asarray(self.frame.tensors["plane"], np.float32)
         seen = np.asarray(self.frame.tensors["features"], np.float32)
-        found = dict(zip(self.names, plane, strict=True))
+        planes = dict(zip(self.names, plane, strict=True))
         gradients, view = self.facts.get("view") == "gradients", self.facts.get("view")
-        most = max((float(np.abs(found[name]).max()) for name in self.names if name != self.out), default=1.0)
+        most = max((float(np.abs(planes[name]).max()) for name in self.names if name != self.out), default=1.0)
         pictures = {}
         for name, feature in zip(FEATURES, seen, strict=True):
-            values = found.get(name, feature)
-            pictures[name] = values / max(most if gradients and name in found else float(np.abs(values).max()), 1e-6)
+            values = planes.get(name, feature)
+            pictures[name] = values / max(most if gradients and name in planes else float(np.abs(values).max()), 1e-6)
         for name in self.names[len(self.facts["inputs"]) :]:
-            values = found[name]
+            values = planes[name]
             if name == self.out:
                 pictures[name] = np.tanh(values / 2) if self.facts.get("classes") else values.clip(-1, 1)
             elif view == "answers" and self.activations[name] in BOUNDED:
@@ -121,24 +121,24 @@ class Shown:
         return pictures
 
     def points(self, which: str, most: int) -> np.ndarray:
-        """(k, 3) of "train" or "test": at most so many, the last ones (by hand) always."""
+        """(k, 3) of "train" or "test": a limited number, always including the last ones (by hand)."""
         points = np.asarray(self.frame.tensors[which], np.float32)
         points = points[np.isfinite(points).all(1)]
         return points if len(points) <= most else np.concatenate([points[: most - most // 3], points[-(most // 3) :]])
 
 
-def sampled(picture: np.ndarray, rows: int, columns: int) -> np.ndarray:
-    """A picture (G, G) with another number of pixels, each the nearest one."""
+def resample(picture: np.ndarray, rows: int, columns: int) -> np.ndarray:
+    """A picture (G, G) resampled to the nearest pixels."""
     down, across = (
         ((np.arange(count) + 0.5) * side / count).astype(int)
         for count, side in zip((rows, columns), picture.shape, strict=True)
     )
-    found: np.ndarray = picture[np.ix_(down, across)]
-    return found
+    resampled: np.ndarray = picture[np.ix_(down, across)]
+    return resampled
 
 
 def cell_of(x: float, y: float, lines: int, cells: int) -> tuple[int, int]:
-    """The cell (line, column) of a picture of the plane in which a point lies."""
+    """The cell (line, column) of a picture of the plane that contains a point."""
     column = int((x + EDGE) / (2 * EDGE) * cells)
     line = int((EDGE - y) / (2 * EDGE) * lines)
     return max(0, min(line, lines - 1)), max(0, min(column, cells - 1))

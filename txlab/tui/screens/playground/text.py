@@ -1,4 +1,4 @@
-"""What the Playground says: the line above the pictures, and the neuron under the cursor."""
+"""The text of the Playground: the line above the pictures, and the neuron under the cursor."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from txlab.drawing.formatting import count, number, share
 from txlab.drawing.spark import BARS, RISING
 from txlab.drawing.text import formula, visible
 from txlab.engine.feedforward.plane import FEATURES
+from txlab.tui.screens.plain_text import fitting
 from txlab.tui.screens.playground.shown import Shown
-from txlab.tui.screens.words import fitting
-from txlab.tui.theme import glyphs
+from txlab.tui.theme import Signs
 
 VIEWS = {"answers": "activations a", "pre-activations": "pre-activations z", "gradients": "gradients ∂out/∂a"}
 ITEM = 15  # cells of a weight
@@ -20,10 +20,10 @@ ITEM = 15  # cells of a weight
 
 def header(shown: Shown, state: str, cells: int, ascii: bool) -> Content:
     """`spiral   step 1 240   loss .032  test .041   right .99  test .98   ● 60 updates/s`"""
-    told = shown.facts.get("measured", {})
+    measured = shown.facts.get("measured", {})
 
     def figure(name: str, form: str) -> Content:
-        value = told.get(name)
+        value = measured.get(name)
         words = "–" if not isinstance(value, (int, float)) else share(value, 3) if form == "share" else number(value, 3)
         return Content(f"{words:>8}" if form != "share" else f"{words:>5}")
 
@@ -34,23 +34,23 @@ def header(shown: Shown, state: str, cells: int, ascii: bool) -> Content:
         ),
         Content.assemble(("   loss", quiet), figure("loss", ""), ("  test", quiet), figure("val_loss", "")),
     ]
-    if "accuracy" in told:
+    if "accuracy" in measured:
         right = (("   right ", quiet), figure("accuracy", "share"), ("  test ", quiet), figure("val_accuracy", "share"))
         parts.append(Content.assemble(*right))
-    parts.append(Content.styled(f"   {state}", "bold $accent" if state.startswith(glyphs(ascii).live) else quiet))
+    parts.append(Content.styled(f"   {state}", "bold $accent" if state.startswith(Signs.live) else quiet))
     parts.append(Content.styled(f"   {formula(VIEWS.get(str(shown.facts.get('view')), ''), ascii)}", quiet))
     return fitting(parts, cells)
 
 
 def about(shown: Shown, name: str, chosen: int, cells: int, lines: int, ascii: bool) -> Content:
-    """The neuron under the cursor, and the weights with which it takes from others; the chosen one is marked."""
+    """The neuron under the cursor and its input weights; the chosen one is marked."""
     if name in FEATURES:
         sign = formula(FEATURES[name][0], ascii)
         state = "an input; x takes it away" if name not in shown.off else "the network does not see it; x adds it"
         return Content.assemble((sign, "bold $accent"), (f"   {state}", "$quiet"))
     label = shown.activations[name]
     sum_of = "z = sum of w a + b" if ascii else "z = Σ w a + b"
-    said = f"   {sum_of}" if name == shown.out else f"   a = {label}(z),  {sum_of}"
+    equation = f"   {sum_of}" if name == shown.out else f"   a = {label}(z),  {sum_of}"
     off = ("   switched off", "bold $error") if name in shown.off else ("", "")
     items = [*shown.incoming(name), ("bias", shown.bias(name))]
     most = max((abs(weight) for _, weight in items if isfinite(weight)), default=1.0) or 1.0
@@ -58,7 +58,7 @@ def about(shown: Shown, name: str, chosen: int, cells: int, lines: int, ascii: b
     room = wide * max(1, lines - 1)
     chosen = min(chosen, len(items) - 1)
     first = max(0, min(chosen - room // 2, len(items) - room))
-    parts = [Content.assemble((visible(name), "bold $accent"), (said, "$quiet"), off)]
+    parts = [Content.assemble((visible(name), "bold $accent"), (equation, "$quiet"), off)]
     bars = RISING if ascii else BARS
     for at, (source, weight) in enumerate(items[first : first + room], first):
         word = (

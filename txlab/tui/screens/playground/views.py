@@ -14,24 +14,24 @@ from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
-from txlab.drawing.diverging import signed
+from txlab.drawing.diverging import signed_ramp
 from txlab.drawing.network import Plan, Wires, plan
 from txlab.drawing.palette import Ramp, contrast
 from txlab.drawing.text import fit
 from txlab.engine.feedforward.plane import FEATURES
-from txlab.tui.screens.playground.shown import Shown, cell_of, point_of, sampled
+from txlab.tui.screens.playground.shown import Shown, cell_of, point_of, resample
 from txlab.tui.widgets.painted import Painted
 from txlab.tui.widgets.pixels import Pixels
 from txlab.tui.widgets.terminal import ink
 
 LABEL = 7  # cells for the signs of the features
-GLYPHS = "%=-. .+*#"  # −1 to 1 without half blocks: a sign of its own below zero and above
+GLYPHS = "%=-. .+*#"  # −1 to 1 without half blocks: different signs below and above zero
 STRENGTHS = (0.0, 0.3, 0.55, 1.0)  # of the ramp, for the roles of wires
 
 
 def ramp_of(widget: Painted) -> Ramp:
-    """The ramp from −1 to 1; without half blocks its glyphs tell the sign."""
-    ramp = signed(widget.colours, widget.dark, widget.ascii)
+    """The ramp from −1 to 1; without half blocks its glyphs show the sign."""
+    ramp = signed_ramp(widget.colours, widget.dark, widget.ascii)
     if widget.colours != "none" and not widget.ascii:
         return ramp
     at = np.rint(np.linspace(0, len(GLYPHS) - 1, ramp.levels)).astype(int)
@@ -39,7 +39,7 @@ def ramp_of(widget: Painted) -> Ramp:
 
 
 class Pictures(Painted):
-    """What both views share: the ramp, and lines that are drawn again only where they have changed."""
+    """The base of both views: the ramp, and lines that are redrawn only if they have changed."""
 
     shown: Shown | None = None
 
@@ -53,7 +53,7 @@ class Pictures(Painted):
 
     @property
     def painter(self) -> Pixels:
-        return self.cached("painter", lambda: Pixels(ramp_of(self), self.surface, self.paired))
+        return self.get_cached("painter", lambda: Pixels(ramp_of(self), self.surface, self.paired))
 
     def draw(self) -> list[list[Segment]]:
         raise NotImplementedError
@@ -108,7 +108,7 @@ class NetworkView(Pictures, can_focus=False):
         self.redraw()
 
     def lay_out(self, shown: Shown) -> None:
-        """Lay the columns out anew if anything has changed that they depend on."""
+        """Lay the columns out again if anything has changed that they depend on."""
         columns = shown.columns[:-1]
         wanted = (columns, tuple(shown.edges), self.size, self.middle)
         crowded = len(self.plan.places) < sum(map(len, columns))
@@ -117,7 +117,7 @@ class NetworkView(Pictures, can_focus=False):
             lines, cells = max(1, self.size.height), self.size.width
             self.plan = plan(columns, lines, cells, LABEL, self.cursor)
             titled = plan(columns, max(1, lines - 1), cells, LABEL, self.cursor)
-            self.heads = int(titled.pitch == self.plan.pitch)  # the titles take no line that pictures need
+            self.heads = int(titled.pitch == self.plan.pitch)  # titles only if the pictures leave a line
             self.plan = titled if self.heads else self.plan
             self.wires = Wires(self.plan, shown.edges, self.middle - self.heads)
 
@@ -126,14 +126,14 @@ class NetworkView(Pictures, can_focus=False):
         assert shown is not None
         self.lay_out(shown)
         chosen = np.array([target == self.cursor for _, target in shown.edges], bool)
-        characters, roles = self.wires.draw(shown.weights, chosen, self.ascii)
+        characters, roles = self.wires.draw(shown.weights, chosen, self.ascii, self.legibility)
         lines: list[list[tuple[int, int, list[Segment]]]] = [[] for _ in range(self.plan.size[0])]
         label, here, painter = self.part("label"), self.part("here"), self.painter
         opening, closing = "[]" if self.ascii else "▐▌"
         tall, pixels = self.plan.pitch, self.plan.pixels
         for name, (top, left) in self.plan.places.items():
             rows = pixels if self.paired else max(1, tall - 1)
-            picture = sampled(shown.pictures[name], rows, self.plan.wide)
+            picture = resample(shown.pictures[name], rows, self.plan.wide)
             levels = painter.ramp.level((picture + 1) / 2)
             off = name in shown.off
             for y in range((rows + 1) // 2 if self.paired else rows):
@@ -155,7 +155,7 @@ class NetworkView(Pictures, can_focus=False):
         return [*[self.titles(shown)] * self.heads, *(self.line(*row) for row in drawn)]
 
     def titles(self, shown: Shown) -> list[Segment]:
-        """What stands above the columns: `inputs`, `8 tanh`."""
+        """The titles of the columns: `inputs`, `8 tanh`."""
         text = " " * self.size.width
         for number, column in enumerate(shown.columns[:-1]):
             places = [self.plan.places[name] for name in column if name in self.plan.places]
@@ -172,24 +172,24 @@ class NetworkView(Pictures, can_focus=False):
         self, parts: list[tuple[int, int, list[Segment]]], characters: list[str], roles: list[int]
     ) -> list[Segment]:
         """A line: pictures and marks, and wires in between."""
-        found: list[Segment] = []
+        segments_found: list[Segment] = []
         at = 0
         for left, right, segments in sorted(parts, key=lambda part: part[0]):
             if left < at:
                 continue
-            found += self.wire(characters[at:left], roles[at:left])
-            found += segments
+            segments_found += self.wire(characters[at:left], roles[at:left])
+            segments_found += segments
             at = right
-        return found + self.wire(characters[at:], roles[at:])
+        return segments_found + self.wire(characters[at:], roles[at:])
 
     def wire(self, characters: list[str], roles: list[int]) -> list[Segment]:
         """A run of cells between two pictures."""
-        found, at = [], 0
+        segments, at = [], 0
         for role, run in groupby(roles):
             end = at + len(list(run))
-            found.append(Segment("".join(characters[at:end]), self.wire_style(role)))
+            segments.append(Segment("".join(characters[at:end]), self.wire_style(role)))
             at = end
-        return found
+        return segments
 
     def wire_style(self, role: int) -> Style:
         def find() -> Style:
@@ -198,7 +198,7 @@ class NetworkView(Pictures, can_focus=False):
             level = int(ramp.level(np.array([(share + 1) / 2]))[0])
             return ink(ramp.fill[level] or ramp.ink[level], self.surface)
 
-        return self.cached(f"wire {role}", find) if role else self.surface
+        return self.get_cached(f"wire {role}", find) if role else self.surface
 
     def on_click(self, event: events.Click) -> None:
         place = event.get_content_offset(self)
@@ -211,7 +211,7 @@ class NetworkView(Pictures, can_focus=False):
 
 
 class AnswerView(Pictures, can_focus=False):
-    """The answer over the plane, or what the chosen neuron shows, with the points of the data in it."""
+    """The answer over the plane, or the chosen neuron's picture, with the points of the data."""
 
     COMPONENT_CLASSES = {"answerview--label", "answerview--here"}
     DEFAULT_CSS = """
@@ -251,26 +251,26 @@ class AnswerView(Pictures, can_focus=False):
         shown, painter = self.shown, self.painter
         assert shown is not None
         lines, cells = self.area
-        picture = sampled(shown.pictures[self.neuron], 2 * lines if self.paired else lines, cells)
+        picture = resample(shown.pictures[self.neuron], 2 * lines if self.paired else lines, cells)
         levels = painter.ramp.level((picture + 1) / 2)
-        found = [[(sign, painter.ink(*pair)) for sign, pair in painter.cells(levels, y)] for y in range(lines)]
+        drawn = [[(sign, painter.ink(*pair)) for sign, pair in painter.cells(levels, y)] for y in range(lines)]
         rows = 2 if self.paired else 1
         for which, share in (("test", 20), ("train", 7)):
             signs = signs_of(which, self.ascii)
             for x, y, target in shown.points(which, lines * cells // share).tolist():
                 line, column = cell_of(x, y, lines, cells)
                 style = self.point_style(int(levels[rows * line, column]), which == "train")
-                found[line][column] = signs[target <= 0], style
+                drawn[line][column] = signs[target <= 0], style
         if self.here is not None:
             line, column = min(self.here[0], lines - 1), min(self.here[1], cells - 1)
             for at, sign in ((column - 1, "["), (column, self.marker), (column + 1, "]")):
                 if 0 <= at < cells:
-                    found[line][at] = sign, self.surface + Style(reverse=True, bold=True)
+                    drawn[line][at] = sign, self.surface + Style(reverse=True, bold=True)
         head = fit(self.head, cells, ellipsis="~" if self.ascii else "…")
-        return [[Segment(head, self.part("here" if self.chosen else "label"))], *map(in_runs, found)]
+        return [[Segment(head, self.part("here" if self.chosen else "label"))], *map(in_runs, drawn)]
 
     def point_style(self, level: int, bold: bool) -> Style:
-        """Readable on the level's colour."""
+        """An ink that is readable on the level's colour."""
 
         def find() -> Style:
             fill = painter.ramp.fill[level]
@@ -279,7 +279,7 @@ class AnswerView(Pictures, can_focus=False):
             return ink(contrast(fill), self.surface, fill) + Style(bold=bold)
 
         painter = self.painter
-        return self.cached(f"point {level} {bold}", find)
+        return self.get_cached(f"point {level} {bold}", find)
 
     def on_click(self, event: events.Click) -> None:
         place = event.get_content_offset(self)
@@ -292,12 +292,12 @@ class AnswerView(Pictures, can_focus=False):
 
 
 def in_runs(cells: list[tuple[str, Style]]) -> list[Segment]:
-    """Neighbours of one style together."""
+    """Merge neighbours of the same style."""
     runs = ((style, "".join(sign for sign, _ in run)) for style, run in groupby(cells, key=itemgetter(1)))
     return [Segment(text, style) for style, text in runs]
 
 
 def signs_of(which: str, ascii: bool) -> tuple[str, str]:
-    """Of the points of the first class, and of the second: of "train", or of "test"."""
-    found: tuple[str, str] = (AnswerView.ASCII_SIGNS if ascii else AnswerView.SIGNS)[which]
-    return found
+    """The signs of the points of the first and the second class: of "train", or of "test"."""
+    signs: tuple[str, str] = (AnswerView.ASCII_SIGNS if ascii else AnswerView.SIGNS)[which]
+    return signs

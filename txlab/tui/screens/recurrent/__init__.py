@@ -1,1 +1,2 @@
-"""Screen 0, Recurrent: what the units of a recurrent network follow, and the gradients that reach back."""
+"""Screen 0, Recurrent: the properties that the units of a recurrent network follow, and the gradients that reach
+back."""

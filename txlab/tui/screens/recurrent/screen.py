@@ -1,5 +1,5 @@
 """Screen 0, Recurrent: a text coloured by one unit's state; or, of cells that have to remember, the gradients that
-reach back to the beginning. Which of them is shown depends on what the run records.
+reach back to the beginning. The choice depends on the run's recordings.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 
+from txlab.drawing.captions import recurrent as captions
 from txlab.experiments.protocol import Frame
+from txlab.tui.bindings import WHY
 from txlab.tui.frame_viewer import FrameViewer
 from txlab.tui.playback import Playback
 from txlab.tui.screens.base_screens import BenchScreen, Rule
@@ -23,12 +25,10 @@ from txlab.tui.widgets.frame_curves import has_curves, show_curves
 if TYPE_CHECKING:
     from txlab.experiments.kind import Kind
 
-NO_RUN = "No run is chosen: start recurrent-docs or vanishing-gradient in the Lab (1), or choose one of their runs."
-
 
 def is_recurrent(kind: Kind) -> bool:
     """Whether runs of a kind are shown here."""
-    return kind.screen == "recurrent"
+    return kind.screen == "recurrent" or kind.remembers
 
 
 def cells_of(scenario: Mapping[str, Any]) -> str:
@@ -42,23 +42,23 @@ class RecurrentScreen(BenchScreen):
     CSS_PATH = "recurrent.tcss"
     AUTO_FOCUS = None
     HELP_ABOUT = (
-        "Every token of the text is coloured by the state that one unit has after reading it: amber above zero, blue "
-        "below. Up and down go through the units, left and right through the text; / finds the units that follow a "
-        "property best, measured on text that the network did not learn from, and up and down then go through them. "
-        "For cells that have to remember, the chart shows how long the gradient is at every step back."
+        "Every token of the text is coloured by the state of one unit after reading it: amber above zero, blue below. "
+        "Up and down choose the unit, left and right move through the text; / finds the units that follow a property "
+        "best, measured on text outside the training set, and up and down then step through them. For cells that have "
+        "to remember, the chart shows the norm of the gradient at every step back."
     )
     PANELS = (Playback, UnitsPanel)
     KEY_ORDER = (
         *("recurrent.unit-before", "recurrent.layer", "recurrent.search", "recurrent.view"),
         *("recurrent.leave", "screen.why", "time.earlier", "run.pause"),
     )
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("w", "why", "why", id="screen.why")]
+    BINDINGS: ClassVar[list[BindingType]] = [WHY]
 
     def __init__(self) -> None:
         super().__init__()
-        self.viewer = FrameViewer(self, NO_RUN, cells_of, self.show_frame, self.forget)
+        self.viewer = FrameViewer(self, cells_of, self.show_frame, self.forget)
         self.run = Playback(self.viewer, is_recurrent)
-        self.units, self.gradients = UnitsPanel(), Chart(id="gradients")
+        self.units, self.gradients = UnitsPanel(self.caption), Chart(id="gradients")
         self.gradients.can_focus = False
 
     def compose_body(self) -> ComposeResult:
@@ -74,6 +74,7 @@ class RecurrentScreen(BenchScreen):
         self.viewer.source_changed()
 
     def forget(self) -> None:
+        self.caption.say(())
         self.units.forget()
         self.gradients.forget()
         self.units.display = self.gradients.display = False
@@ -87,6 +88,7 @@ class RecurrentScreen(BenchScreen):
             self.call_after_refresh(self.units.draw)
         elif curves:
             show_curves(self.gradients, frame)
+            self.caption.say(captions.gradients(frame))
         return "" if self.units.display or curves else "nothing is recorded that this screen shows"
 
     def on_resize(self) -> None:
@@ -96,7 +98,5 @@ class RecurrentScreen(BenchScreen):
         """Explain the state under the cursor."""
         if self.units.display:
             self.units.action_why()
-        elif self.run.path is None:
-            self.tell(self.run.no_run(NO_RUN))
         else:
             self.tell("Press w on Train (3) for the numbers of this run: fall is how much a gradient loses on its way.")

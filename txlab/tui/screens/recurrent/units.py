@@ -13,32 +13,37 @@ from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 
+from txlab.drawing.captions import recurrent as captions
+from txlab.drawing.captions.sentence import Sentence
 from txlab.drawing.diverging import Scale, scale_of
-from txlab.drawing.formatting import number
+from txlab.drawing.formatting import fixed, number
 from txlab.drawing.text import formula, label
 from txlab.engine.recurrent.why import NOTES
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
 from txlab.experiments.recurrent_states import explain_state, tokens_of
 from txlab.runs.directory import RunDirectory
+from txlab.tui.bindings import bind
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
+from txlab.tui.screens.base_screens import CaptionLine
 from txlab.tui.screens.dialogs import Choose
-from txlab.tui.screens.words import Words
+from txlab.tui.screens.plain_text import Words
 from txlab.tui.widgets.chart import Chart, ChartSeries
 from txlab.tui.widgets.facts import Fact, FactTable
 from txlab.tui.widgets.token_strips import TokenRow, TokenStrips
 from txlab.tui.widgets.why import ask_why
 
-LISTED = 12  # units of a search that are listed
+LISTED = 12  # listed units of a search
 LONGEST = 4000  # tokens that a search reads; with 200, chance alone gives some unit of 512 an r of .2
 
 
 @dataclass(frozen=True)
 class Followed:
-    """prop   the property's name        title   what it is
-    units     (layer, unit, r) of all units, |r| largest first
-    state     the state that was compared, "h" or "c"       tokens, step   how much text, and by which checkpoint
+    """prop, title   the property's name and description
+    units         (layer, unit, r) of all units, |r| largest first
+    state         the compared state, "h" or "c"
+    tokens, step  the length of the text, and the checkpoint
     """
 
     prop: str
@@ -63,7 +68,7 @@ def follow(path: Path, step: int | None, prop: str, state: str) -> Followed:
     opened, scenario = open_checkpoint(run, step), scenario_of(run)
     if not isinstance(opened.model, RecurrentLM):
         raise LabError("only a recurrent language model is asked which of its units follows what")
-    text = kind_named(scenario.kind).held_out(scenario)
+    text = kind_named(scenario.kind).validation_text(scenario)
     ids = opened.tokenizer.encode(text[: 8 * LONGEST])[:LONGEST]
     if len(ids) < 100:
         raise LabError(f"the validation text has {len(ids)} tokens; at least 100 tell which unit follows what")
@@ -78,33 +83,34 @@ def follow(path: Path, step: int | None, prop: str, state: str) -> Followed:
     return Followed(prop, PROPERTIES[prop][0], units, state, len(ids), opened.step or 0)
 
 
-def signed(r: float) -> str:
-    return f"{r:+.2f}".replace("-", "−")
-
-
 class UnitsPanel(Panel):
     """`unit` counts the units of all layers; `found` is the last search, in whose order up and down go. `unit` and
-    `token` are what was gone to; a frame that has fewer shows another one, and the next frame has them again."""
+    `token` are the requested ones; a frame that has fewer shows another one, and a later frame restores them."""
 
     KEYS: ClassVar[Sequence[Binding]] = (
-        Binding("up", "unit(-1)", "unit, token", id="recurrent.unit-before", key_display="arrows"),
-        Binding("down", "unit(1)", "next unit", id="recurrent.unit-next", show=False),
-        Binding("left", "token(-1)", "token before", id="recurrent.token-before", show=False),
-        Binding("right", "token(1)", "next token", id="recurrent.token-next", show=False),
-        Binding("pageup,pagedown,tab", "layer", "layer", id="recurrent.layer", key_display="tab"),
-        Binding("slash", "search", "find a unit", id="recurrent.search", key_display="/"),
-        Binding("v", "view", "memory c", id="recurrent.view"),
-        Binding("escape", "leave", "all units", id="recurrent.leave", key_display="esc"),
+        bind(
+            "up", "unit(-1)", "go to the unit before", "unit, token", id="recurrent.unit-before", key_display="arrows"
+        ),
+        bind("down", "unit(1)", "go to the next unit", id="recurrent.unit-next"),
+        bind("left", "token(-1)", "go to the token before", id="recurrent.token-before"),
+        bind("right", "token(1)", "go to the next token", id="recurrent.token-next"),
+        bind("pageup,pagedown,tab", "layer", "go to the next layer", "layer", id="recurrent.layer", key_display="tab"),
+        bind(
+            "slash", "search", "find the units that follow a property of the text", "find a unit", id="recurrent.search"
+        ),
+        bind("v", "view", "show the state h, or an LSTM's memory c", "memory c", id="recurrent.view"),
+        bind("escape", "leave", "leave the search", "all units", id="recurrent.leave"),
     )
 
-    def __init__(self) -> None:
+    def __init__(self, caption: CaptionLine) -> None:
         super().__init__(id="units")
+        self.caption = caption
         self.strips = TokenStrips(id="unit-text", lined=True)
         self.legend, self.about = Words(id="unit-legend"), Words(id="unit-about")
         self.facts, self.chart = FactTable(id="unit-facts"), Chart(id="unit-chart")
         self.facts.can_focus = self.chart.can_focus = False
         self.chart.across = "token"
-        self.searching = LatestTask(self, "units", self.failed)
+        self.searching = LatestTask(self, "units", self.show_failure)
         self.forget()
 
     def compose(self) -> ComposeResult:
@@ -137,20 +143,20 @@ class UnitsPanel(Panel):
         self.frame, self.path, self.at = frame, path, at
         self.draw()
 
-    # What is shown.
+    # The shown state.
 
     @property
     def values(self) -> np.ndarray | None:
-        """(N, T, H) of the state that is shown."""
-        found = None if self.frame is None else self.frame.tensors.get(f"state/{self.state}")
-        return None if found is None or np.ndim(found) != 3 or not np.size(found) else np.asarray(found)
+        """(N, T, H) of the shown state."""
+        values = None if self.frame is None else self.frame.tensors.get(f"state/{self.state}")
+        return None if values is None or np.ndim(values) != 3 or not np.size(values) else np.asarray(values)
 
     @property
     def tokens(self) -> list[str]:
         return [] if self.frame is None else tokens_of(self.frame)
 
     def place(self, values: np.ndarray) -> tuple[int, int]:
-        """(layer, unit) that is shown."""
+        """The shown (layer, unit)."""
         H = values.shape[2]
         if self.found is not None and self.found.state == self.state:
             layer, unit, _ = self.found.units[self.unit % len(self.found.units)]
@@ -160,7 +166,7 @@ class UnitsPanel(Panel):
 
     @property
     def here(self) -> int:
-        """The token that is shown: the last one of a text that is shorter."""
+        """The shown token: the last one if the text is shorter."""
         return min(self.token, len(self.tokens) - 1)
 
     def draw(self) -> None:
@@ -175,13 +181,21 @@ class UnitsPanel(Panel):
         where = f"{self.state} of unit {unit + 1} of {values.shape[2]}, layer {layer + 1} of {values.shape[0]}"
         if self.found is not None and self.found.state == self.state:
             r = self.found.units[self.unit % len(self.found.units)][2]
-            where += f", r = {signed(r)} with {self.found.title}"
+            where += f", r = {fixed(r, 2, signed=True)} with {self.found.title}"
         self.legend.say(self.strips.legend(where, scale))
         steps = np.arange(1, len(row) + 1)
         self.chart.set_reactive(Chart.cursor, self.here + 1)
         self.chart.set_series([ChartSeries(f"{self.state}(t)", steps, row)], "")
         self.facts.set_facts(self.numbers(layer, unit))
-        self.about.say(self.told(ascii))
+        self.caption.say(self.sentence(layer, unit))
+        self.about.say(self.describe_search(ascii))
+
+    def sentence(self, layer: int, unit: int) -> Sentence:
+        search = self.found
+        if search is not None and search.state == self.state:
+            r = search.units[self.unit % len(search.units)][2]
+            return captions.followed(search.title, self.state, layer, unit, r, search.tokens)
+        return captions.unit(self.frame, self.state, layer, unit) if self.frame is not None else ()
 
     def numbers(self, layer: int, unit: int) -> list[Fact]:
         frame = self.frame
@@ -196,23 +210,23 @@ class UnitsPanel(Panel):
                 facts.append(Fact(letter, number(value, 3), NOTES.get(letter, ""), level=level))
         return facts
 
-    def told(self, ascii: bool) -> Content:
-        """The list of a search, or how to begin one."""
+    def describe_search(self, ascii: bool) -> Content:
+        """The list of a search, or a hint on how to start one."""
         if self.said:
             return Content.styled(formula(self.said, ascii), "$quiet")
-        found = self.found
-        if found is None or found.state != self.state:
+        search = self.found
+        if search is None or search.state != self.state:
             return Content.styled(
                 "/ finds the unit that follows quotes, brackets, capitals or positions best.", "$quiet"
             )
-        lines = [Content.styled(f"{found.title}: r with {found.state} over {found.tokens} unseen tokens", "$quiet")]
-        first = max(0, min(self.unit - LISTED // 2, len(found.units) - LISTED))
-        for rank, (layer, unit, r) in enumerate(found.units[first : first + LISTED], first):
-            text = f"{rank + 1:4d}  layer {layer + 1}  unit {unit + 1:<5d} r {signed(r)}"
+        lines = [Content.styled(f"{search.title}: r with {search.state} over {search.tokens} unseen tokens", "$quiet")]
+        first = max(0, min(self.unit - LISTED // 2, len(search.units) - LISTED))
+        for rank, (layer, unit, r) in enumerate(search.units[first : first + LISTED], first):
+            text = f"{rank + 1:4d}  layer {layer + 1}  unit {unit + 1:<5d} r {fixed(r, 2, signed=True)}"
             lines.append(Content.styled(text, "bold $accent" if rank == self.unit else ""))
         return Content("\n").join(lines)
 
-    def failed(self, sentence: str) -> None:
+    def show_failure(self, sentence: str) -> None:
         self.said, self.found = sentence, None
         self.draw()
 
@@ -257,7 +271,7 @@ class UnitsPanel(Panel):
             self.screen.refresh_bindings()
 
     def action_leave(self) -> None:
-        """Leave the search, at the unit that is shown."""
+        """Leave the search, at the shown unit."""
         values = self.values
         if values is not None:
             layer, unit = self.place(values)
@@ -280,8 +294,8 @@ class UnitsPanel(Panel):
         if not prop or path is None:
             return
 
-        def show(found: Followed) -> None:
-            self.found, self.said, self.unit = found, "", 0
+        def show(search: Followed) -> None:
+            self.found, self.said, self.unit = search, "", 0
             self.draw()
             self.screen.refresh_bindings()
 

@@ -8,31 +8,33 @@ from typing import ClassVar
 
 import regex
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.content import Content
 
 from txlab.drawing.formatting import count
 from txlab.drawing.text import visible
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.engine.tokenizers.trees import MergeTree, merge_tree
+from txlab.tui.bindings import MOVING, bind
 from txlab.tui.panel import Panel
 from txlab.tui.screens.base_screens import Rule
 from txlab.tui.screens.tokens.encoded_text import TextDocument, TokenLane
-from txlab.tui.screens.tokens.token_layout import shown_bytes, sign
+from txlab.tui.screens.tokens.token_layout import show_bytes, sign
 from txlab.tui.widgets.page import Page
 from txlab.tui.widgets.table import Column, Table
 
 BRANCHES = 160  # lines of a tree to draw
 NAMED = 4  # characters of a token to name
-NEARBY = 96  # bytes before and after a character in which its grapheme is looked for
+NEARBY = 96  # bytes before and after a character in which its grapheme is searched
 
 
 class DetailPanel(Panel):
     """The card of a token, and below it the number of tokens in each lane."""
 
     KEYS: ClassVar = (
-        Binding("up,shift+up", "card(-1)", "tree up", id="tokens.card-up", key_display="shift+up", show=False),
-        Binding("down,shift+down", "card(1)", "tree down", id="tokens.card-down", key_display="shift+down", show=False),
+        bind("up,shift+up", "card(-1)", "tree up", id="tokens.card-up", heading=MOVING, key_display="shift+up"),
+        bind(
+            "down,shift+down", "card(1)", "tree down", id="tokens.card-down", heading=MOVING, key_display="shift+down"
+        ),
     )
     DEFAULT_CSS = "DetailPanel { height: 1fr; }"
 
@@ -75,7 +77,7 @@ def per_token(document: TextDocument, lane: TokenLane) -> tuple[str, str]:
     return ratio(size / tokens if tokens else float("nan")), ratio(tokens / words if words else float("nan"))
 
 
-def spaced(data: bytes, most: int = 48) -> str:
+def format_bytes(data: bytes, most: int = 48) -> str:
     """Return bytes as hexadecimal numbers."""
     return data[:most].hex(" ") + (" …" if len(data) > most else "")
 
@@ -91,9 +93,9 @@ def card(document: TextDocument, lane: TokenLane, token: int, ascii: bool) -> Co
         return Content.styled("The text is empty: press e to write, or paste one.", "$quiet")
     ident, start, stop = int(lane.ids[token]), lane.start(token), lane.stop(token)
     data = lane.data(document, token)
-    label = shown_bytes(data, ascii) if data else visible(lane.tokenizer.label(ident), ascii)
+    label = show_bytes(data, ascii) if data else visible(lane.tokenizer.label(ident), ascii)
     rows = [("id", count(ident)), ("token", f"{count(token + 1)} of {count(len(lane))}")]
-    rows.append(("bytes", spaced(data) if data else "none: half of a spelling"))
+    rows.append(("bytes", format_bytes(data) if data else "none: half of a spelling"))
     rows.append(("at byte", reach(start, stop)))
     rows.append(("character", characters(document, start, stop)))
     tree: MergeTree | None = None
@@ -109,7 +111,7 @@ def card(document: TextDocument, lane: TokenLane, token: int, ascii: bool) -> Co
         parts += [Content.styled(f"{name:<10}", "$quiet"), Content(value + "\n")]
     split = cut_off(document.data, start, stop, ascii)
     if split:
-        split.append(unmerged(document, lane, token))
+        split.append(why_unmerged(document, lane, token))
     for line in (*filter(None, split), *names_of(data)):
         parts.append(Content.styled(line + "\n", "$quiet"))
     if tree is not None and tree.left is not None:
@@ -120,7 +122,7 @@ def card(document: TextDocument, lane: TokenLane, token: int, ascii: bool) -> Co
 
 
 def characters(document: TextDocument, start: int, stop: int) -> str:
-    """Return the range of a token's characters; "inside" one if it is only part of it."""
+    """Return the range of a token's characters; "inside" a character if it is only part of it."""
     first, last = document.characters_at(start), document.characters_at(stop)
     inside = document.data[start : start + 1] and document.data[start] & 0xC0 == 0x80
     if inside:
@@ -130,11 +132,11 @@ def characters(document: TextDocument, start: int, stop: int) -> str:
 
 def names_of(data: bytes) -> Iterator[str]:
     """Yield the Unicode names of non-ASCII characters and controls: U+0301 combining acute accent."""
-    said = 0
+    named = 0
     for character in data.decode(errors="ignore"):
-        if "!" <= character <= "~" or character == " " or said >= NAMED:
+        if "!" <= character <= "~" or character == " " or named >= NAMED:
             continue
-        said += 1
+        named += 1
         known = {"\n": "line feed", "\t": "tab", "\r": "carriage return", "\0": "null"}
         name = known.get(character) or unicodedata.name(character, "").lower()
         if not name:
@@ -154,9 +156,9 @@ def character_around(data: bytes, border: int) -> tuple[int, str]:
 
 
 def cut_off(data: bytes, start: int, stop: int, ascii: bool) -> list[str]:
-    """Return which bytes of which character a token has, if it splits one at its beginning or its end, and which code
-    point of a grapheme that is: byte 1 of 4 of 👩 U+1F469 woman, code point 1 of 5 of …"""
-    found: list[str] = []
+    """Return the bytes of a character that a token has, if it splits one at its beginning or its end, and the code
+    point's place in its grapheme: byte 1 of 4 of 👩 U+1F469 woman, code point 1 of 5 of …"""
+    parts: list[str] = []
     for border in (start, stop):
         first, whole = character_around(data, border)
         if not whole:
@@ -164,24 +166,24 @@ def cut_off(data: bytes, start: int, stop: int, ascii: bool) -> list[str]:
         size = len(whole.encode())
         low, high = max(start, first) - first + 1, min(stop, first + size) - first
         which = f"byte {low}" if low == high else f"bytes {low}–{high}"
-        said = f"{which} of {size} of {sign(whole, ascii)} U+{ord(whole):04X} {unicodedata.name(whole, '').lower()}"
+        part = f"{which} of {size} of {sign(whole, ascii)} U+{ord(whole):04X} {unicodedata.name(whole, '').lower()}"
         around, at = grapheme_at(data, first)
         if len(around) > 1:
             points = " ".join(sign(c, ascii) if c.isprintable() else f"U+{ord(c):04X}" for c in around)
-            said += f", code point {at + 1} of {len(around)} of {points}"
-        found += [said] if said not in found else []
-    return found
+            part += f", code point {at + 1} of {len(around)} of {points}"
+        parts += [part] if part not in parts else []
+    return parts
 
 
 def grapheme_at(data: bytes, byte: int) -> tuple[str, int]:
-    """Return the grapheme around the character that begins at this byte, and which of its code points that is."""
+    """Return the grapheme around the character that begins at this byte, and the index of that code point."""
     before = data[max(0, byte - NEARBY) : byte].decode(errors="ignore")
     text, at = before + data[byte : byte + NEARBY].decode(errors="ignore"), len(before)
-    found = next((each for each in regex.finditer(r"\X", text) if each.start() <= at < each.end()), None)
-    return (found.group(), at - found.start()) if found else ("", 0)
+    grapheme = next((each for each in regex.finditer(r"\X", text) if each.start() <= at < each.end()), None)
+    return (grapheme.group(), at - grapheme.start()) if grapheme else ("", 0)
 
 
-def unmerged(document: TextDocument, lane: TokenLane, token: int) -> str:
+def why_unmerged(document: TextDocument, lane: TokenLane, token: int) -> str:
     """Return why a token that splits a character did not grow: no merge of it and its neighbour was learnt."""
     tokenizer = lane.tokenizer
     if not isinstance(tokenizer, BytePairTokenizer):
@@ -213,7 +215,7 @@ def tree_lines(tree: MergeTree, ascii: bool = False, most: int = BRANCHES) -> li
             break
         times = f" {'x' if ascii else '×'}{count(node.count)}" if node.count is not None else ""
         note = f"{count(node.rank)}{times}" if node.rank is not None else ""
-        lines.append((before, shown_bytes(node.data, ascii), note))
+        lines.append((before, show_bytes(node.data, ascii), note))
         if node.left is not None and node.right is not None:
             stack.append((node.right, below + corner, below + "   "))
             stack.append((node.left, below + tee, below + wall))
@@ -221,7 +223,7 @@ def tree_lines(tree: MergeTree, ascii: bool = False, most: int = BRANCHES) -> li
 
 
 def brief(document: TextDocument, lanes: Sequence[TokenLane], front: int, token: int, ascii: bool) -> Content:
-    """Return two lines in place of the side panel: the token under the cursor, and the lanes with their counts."""
+    """Return two lines that replace the side panel: the token under the cursor, and the lanes with their counts."""
     if not lanes:
         return Content("")
     lane = lanes[front]
@@ -230,8 +232,8 @@ def brief(document: TextDocument, lanes: Sequence[TokenLane], front: int, token:
         ident, start, stop = int(lane.ids[token]), lane.start(token), lane.stop(token)
         data = lane.data(document, token)
         parts = [
-            Content.styled(shown_bytes(data, ascii) or visible(lane.tokenizer.label(ident), ascii), "bold $accent"),
-            Content(f"  id {count(ident)}   {spaced(data, 12)}   byte {reach(start, stop)}"),
+            Content.styled(show_bytes(data, ascii) or visible(lane.tokenizer.label(ident), ascii), "bold $accent"),
+            Content(f"  id {count(ident)}   {format_bytes(data, 12)}   byte {reach(start, stop)}"),
             Content.styled("".join(f"   {line}" for line in cut_off(document.data, start, stop, ascii)[:1]), "$accent"),
             Content.styled(f"   token {count(token + 1)} of {count(len(lane))}", "$quiet"),
         ]

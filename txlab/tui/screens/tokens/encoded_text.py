@@ -21,7 +21,7 @@ from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
 from txlab.engine.tokenizers.elementary import ByteTokenizer, CharacterTokenizer, WordTokenizer
 from txlab.engine.tokenizers.offsets import Spanning, token_lengths, token_spans_of_bytes, words
 from txlab.engine.tokenizers.patterns import cut
-from txlab.engine.tokenizers.tokenizer import Ids, Tokenizer, ids_of_bytes
+from txlab.engine.tokenizers.tokenizer import Ids, Tokenizer, ids_of_bytes, specials_of
 from txlab.errors import LabError
 from txlab.experiments.tokenizer_store import kind_of, tokenizer_named
 from txlab.files import open_regular
@@ -101,23 +101,23 @@ def index(data: bytes, name: str = "", words: int = 0) -> TextDocument:
 
 def character_starts(data: bytes) -> NDArray[np.bool_]:
     """Return at which bytes a character begins; each byte that is not UTF-8 counts as one."""
-    found = np.zeros(len(data), dtype=bool)
+    starts = np.zeros(len(data), dtype=bool)
     points = np.frombuffer(data.decode(errors="surrogateescape").encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     stray = (points >= 0xDC80) & (points <= 0xDCFF)
     sizes = np.where(
         stray | (points < 0x80), 1, np.where(points < 0x800, 2, np.where(points < 0x10000, 3, 4))
     )  # bytes of each
-    found[np.cumsum(sizes) - sizes] = True
-    return found
+    starts[np.cumsum(sizes) - sizes] = True
+    return starts
 
 
 @dataclass(frozen=True, eq=False)
 class TokenLane:
     """The tokens of a document by one tokenizer: `ids`, and the byte after the last of each (`stops`).
 
-    Some tokens have no bytes of their own (the first hexadecimal digit of a spelled-out character); they stop where
-    they start, and their label is shown together with the next token. `own`: the bytes of each token, if the tokenizer
-    normalizes its text; None if they are those of the text in its place.
+    Some tokens have no bytes (the first hexadecimal digit of a spelt-out character); they stop where they start, and
+    their label is shown together with the next token. `own`: the bytes of each token, if the tokenizer normalises its
+    text; None if they are the bytes of the text at its place.
     """
 
     name: str
@@ -161,7 +161,7 @@ class TokenizerChoice:
 
 
 def read_text(path: str, progress: Progress) -> bytes:
-    """Return the bytes of a file; LabError names it and says why it cannot be read."""
+    """Return the bytes of a file; LabError with its name and the reason if it cannot be read."""
     try:
         file = Path(path).expanduser()
         parts, size, read = [], file.stat().st_size, 0
@@ -188,11 +188,6 @@ def document_of(name: str, data: bytes, progress: Progress) -> TextDocument:
     return index(data, name, count)
 
 
-def specials_of(tokenizer: Tokenizer) -> dict[str, int]:
-    """Return the special tokens that a text could spell."""
-    return dict(getattr(tokenizer, "special_of", {}))
-
-
 def lane_of(name: str, tokenizer: Tokenizer, document: TextDocument, special: bool, progress: Progress) -> TokenLane:
     """Encode a document. `special`: spellings of special tokens become these tokens; otherwise they are plain text.
 
@@ -201,7 +196,7 @@ def lane_of(name: str, tokenizer: Tokenizer, document: TextDocument, special: bo
     named = frozenset(specials_of(tokenizer).values()) if special else frozenset()
     if isinstance(tokenizer, Spanning):
         progress(0, 1)
-        return TokenLane(name, tokenizer, *spanned(tokenizer, document.data, special))
+        return TokenLane(name, tokenizer, *lane_of_spans(tokenizer, document.data, special))
     whole = document.data.decode(errors="surrogateescape")
     added = tokenizer.added_tokens if isinstance(tokenizer, BytePairTokenizer) else AddedTokens([])
     # Whether the parts give the same tokens as the whole, for any text.
@@ -222,7 +217,7 @@ def lane_of(name: str, tokenizer: Tokenizer, document: TextDocument, special: bo
                 stops.append(place + np.cumsum(token_lengths(tokenizer, ids[-1])))
                 if (int(stops[-1][-1]) if len(ids[-1]) else place) != place + len(data):
                     raise LabError(
-                        "this tokenizer does not keep every byte of the text, so its tokens cannot be laid beside it"
+                        "this tokenizer does not keep every byte of the text, so its tokens cannot be aligned with it"
                     )
             else:
                 ids.append(np.array([token], dtype=np.uint32))
@@ -232,11 +227,11 @@ def lane_of(name: str, tokenizer: Tokenizer, document: TextDocument, special: bo
     return TokenLane(name, tokenizer, np.concatenate(ids), np.concatenate(stops), named)
 
 
-def spanned(
+def lane_of_spans(
     tokenizer: Spanning, data: bytes, special: bool
 ) -> tuple[Ids, NDArray[np.int64], frozenset[int], tuple[bytes, ...]]:
     """Return the lane of a tokenizer that reports the places of its tokens, and their own bytes, which differ from the
-    text there where it is normalized; skipped bytes belong to the next token.
+    text there if it is normalised; skipped bytes belong to the next token.
 
     Raises LabError for bytes that are not text.
     """
@@ -256,7 +251,7 @@ def spanned(
 
 
 def tokenizer_of(choice: TokenizerChoice, corpus: str, trained: Tokenizer | None) -> Tokenizer:
-    """Return the chosen tokenizer; characters and words are those of the training corpus.
+    """Return the chosen tokenizer; characters and words are taken from the training corpus.
 
     Raises LabError if a saved one is gone or a file is not a tokenizer.
     """

@@ -35,12 +35,12 @@ class LanguagesPanel(Panel):
         if tokenizers == self.tokenizers:
             self.draw(ascii)
             return
-        self.tokenizers, self.found = tokenizers, []  # numbers of other tokenizers do not stay while these are counted
+        self.tokenizers, self.found = tokenizers, []  # the old numbers go while these are counted
         self.draw(ascii)
 
-        def take(found: list[LanguageStatistics] | None) -> None:
-            if found is not None:
-                self.found = found
+        def take(statistics: list[LanguageStatistics] | None) -> None:
+            if statistics is not None:
+                self.found = statistics
                 self.draw(ascii)
 
         self.counter.want(lambda task: by_language(tokenizers, lambda: not task.late), take)
@@ -52,15 +52,15 @@ class LanguagesPanel(Panel):
 
 
 def language_table(
-    found: Sequence[LanguageStatistics], front: int, ascii: bool
+    languages: Sequence[LanguageStatistics], front: int, ascii: bool
 ) -> tuple[list[Column], list[list[str]]]:
     """Return languages sorted by the front tokenizer's tokens for the same sentences, with ratios to English."""
-    if not found or not found[0].statistics:
+    if not languages or not languages[0].statistics:
         return [], []
-    several = len(found[0].statistics) > 1
-    order = [front, *(lane for lane in range(len(found[0].statistics)) if lane != front)]
-    english = found[0].statistics
-    most = max(each.statistics[front].tokens for each in found) or 1
+    several = len(languages[0].statistics) > 1
+    order = [front, *(lane for lane in range(len(languages[0].statistics)) if lane != front)]
+    english = languages[0].statistics
+    most = max(each.statistics[front].tokens for each in languages) or 1
     columns = [Column("language", right=False)]
     for lane in order:
         mark = f"{lane + 1} " if several else ""
@@ -69,7 +69,7 @@ def language_table(
             columns.append(Column("", right=False, quiet=True))
     columns.append(Column("script", right=False, quiet=True))
     rows = []
-    for each in sorted(found, key=lambda each: each.statistics[front].tokens):
+    for each in sorted(languages, key=lambda each: each.statistics[front].tokens):
         row = [visible(each.language.name, ascii)]
         for lane in order:
             here = each.statistics[lane]

@@ -1,8 +1,8 @@
 """Screen 2, Tokens: a text as tokens of one or several tokenizers; the merges behind a token; training an encoding.
 
 The text is in the middle and everything else describes the token under the cursor; the training (t) and the languages
-(l) take its place. This file switches between the three and passes results on: the text and its lanes to the detail,
-the preview and the languages, the trained encoding to the text.
+(l) replace it. This file switches between the three and passes results on: the text and its lanes to the detail, the
+preview and the languages, the trained encoding to the text.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.content import Content
 
+from txlab.drawing.captions import language as captions
+from txlab.drawing.captions.sentence import Sentence
 from txlab.drawing.formatting import count
 from txlab.drawing.spark import bar
 from txlab.drawing.text import visible
@@ -24,14 +26,15 @@ from txlab.engine.tokenizers.tokenizer import Tokenizer
 from txlab.engine.tokenizers.trees import explain_token
 from txlab.errors import LabError
 from txlab.experiments.schema import several
+from txlab.tui.bindings import MOVING, WHY, bind
 from txlab.tui.panel import ROUTED, Panel
 from txlab.tui.screens.base_screens import BenchScreen, Rule
+from txlab.tui.screens.plain_text import Words, fitting
 from txlab.tui.screens.tokens.detail_panel import DetailPanel, brief
 from txlab.tui.screens.tokens.encoded_text import EDITABLE, TextDocument
 from txlab.tui.screens.tokens.languages_panel import LanguagesPanel
 from txlab.tui.screens.tokens.text_panel import TextPanel
 from txlab.tui.screens.tokens.training_panel import TrainingPanel
-from txlab.tui.screens.words import Words, fitting
 from txlab.tui.widgets.why import ask_why
 
 
@@ -41,11 +44,11 @@ class TokensScreen(BenchScreen):
     CSS_PATH = "tokens.tcss"
     AUTO_FOCUS = "#view"
     HELP_ABOUT = (
-        "Each stretch of colour is a token; the arrows go from one to the next, w says which merges made it. What "
-        "cannot be seen is written: · a space, ↵ a line feed, ⇥ a tab, ␀ NUL, ◌ before a mark without its letter, "
-        "\\xe2 a byte that is not a character; above such bytes stands the character that they spell. Paste a text, "
-        "press e to write, o to open a file; c compares it with other tokenizers and marks what they cut differently. "
-        "t shows how it is learnt: space runs, . merges once, a comma takes a merge back."
+        "Each stretch of colour is a token; the arrows move from one to the next, w lists the merges that made it. "
+        "Invisible characters are written as signs: · a space, ↵ a line feed, ⇥ a tab, ␀ NUL, ◌ before a mark without "
+        "its letter, \\xe2 a byte that is not a character; above such bytes is the character that they encode. Paste "
+        "a text, press e to write, o to open a file; c compares it with other tokenizers and marks where they split "
+        "differently. t shows how the tokenizer is trained: space runs, . merges once, a comma takes a merge back."
     )
     PANELS: ClassVar[tuple[type[Panel], ...]] = (TrainingPanel, TextPanel, DetailPanel, LanguagesPanel)
     KEY_ORDER: ClassVar[tuple[str, ...]] = (
@@ -57,17 +60,17 @@ class TokensScreen(BenchScreen):
         "tokens.leave",
     )  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("o", "open", "open", id="tokens.open"),
-        Binding("t", "view('training')", "training", id="tokens.training"),
-        Binding("l", "view('languages')", "languages", id="tokens.languages"),
-        Binding("w", "why", "why", id="screen.why"),
-        Binding("v", "side", "token", id="tokens.side"),
-        Binding("tab", "front(1)", "tokenizer", id="tokens.next-tokenizer"),
-        Binding("shift+tab", "front(-1)", "tokenizer before", id="tokens.previous-tokenizer", show=False),
-        Binding("x", "cancel", "cancel", id="tokens.cancel"),
-        Binding("left", "beside(-1)", "token before", id="tokens.card-left", show=False),
-        Binding("right", "beside(1)", "next token", id="tokens.card-right", show=False),
-        Binding("escape", "leave", "done", id="tokens.leave", key_display="esc"),
+        bind("o", "open", "open a text or a tokenizer", "open", id="tokens.open", synonyms="file load"),
+        bind("t", "view('training')", "see how merges are learnt", "training", id="tokens.training"),
+        bind("l", "view('languages')", "compare languages", "languages", id="tokens.languages"),
+        WHY,
+        bind("v", "side", "show the details of the token", "token", id="tokens.side"),
+        bind("tab", "front(1)", "go to the next tokenizer", "tokenizer", id="tokens.next-tokenizer"),
+        bind("shift+tab", "front(-1)", "go to the tokenizer before", id="tokens.previous-tokenizer"),
+        bind("x", "cancel", "cancel what is being computed", "cancel", id="tokens.cancel"),
+        bind("left", "beside(-1)", "token before", id="tokens.card-left", heading=MOVING),
+        bind("right", "beside(1)", "next token", id="tokens.card-right", heading=MOVING),
+        bind("escape", "leave", "go back to the text", "done", id="tokens.leave"),
     ]
 
     def __init__(self) -> None:
@@ -96,7 +99,7 @@ class TokensScreen(BenchScreen):
         self.set_interval(1 / self.refresh_rate, self.tick)
         self.show_header()
 
-    # What is shown.
+    # Drawing.
 
     def tick(self) -> None:
         """Show the progress of the present work, and once more when it has ended."""
@@ -113,17 +116,28 @@ class TokensScreen(BenchScreen):
             return
         cells = self.size.width - 2
         if self.looked_at == "training":
-            said = self.training.header(self.ascii, cells)
+            content = self.training.header(self.ascii, cells)
         elif self.text.encoding:
-            said = working(*self.text.progress, self.ascii)
+            content = working(*self.text.progress, self.ascii)
         elif self.looked_at == "languages":
             words = ["   tokens of the same sentences", "; × English: how many times as many"]
-            said = fitting([Content.styled("languages", "bold"), *map(Content, words)], cells)
+            content = fitting([Content.styled("languages", "bold"), *map(Content, words)], cells)
         elif document is not None:
-            said = header(document, self.text.special, self.view.editing, self.ascii, cells)
+            content = header(document, self.text.special, self.view.editing, self.ascii, cells)
         else:
-            said = Content.styled("learning a first encoding from Python's documentation…", "$quiet")
-        self.query_one("#header", Words).say(said, layout=False)
+            content = Content.styled("learning a first encoding from Python's documentation…", "$quiet")
+        self.query_one("#header", Words).say(content, layout=False)
+        self.caption.say(self.sentence())
+
+    def sentence(self) -> Sentence:
+        """Return the caption of the text, or of the training."""
+        document, state = self.text.document, self.training.state
+        if self.looked_at == "training":
+            return () if state is None or self.training.counting is not None else state.sentence(self.ascii)
+        if self.looked_at == "languages" or document is None or self.text.encoding:
+            return ()
+        lanes = [(lane.name, len(lane)) for lane in self.text.lanes]
+        return captions.tokens(len(document.data), document.words, lanes, self.view.front)
 
     @on(TextPanel.Shown)
     def show_text(self) -> None:
@@ -189,7 +203,7 @@ class TokensScreen(BenchScreen):
             self.action_cancel()
 
     def action_side(self) -> None:
-        """Show the details of the token, or the curves, in place of the text or the tables on a narrow terminal."""
+        """Show the details of the token, or the curves, instead of the text or the tables on a narrow terminal."""
         self.toggle_class("-side")
         if not self.has_class("-side"):
             self.query_one("#pairs" if self.looked_at == "training" else "#view").focus()
@@ -275,10 +289,10 @@ class TokensScreen(BenchScreen):
             self.tell("there is no token here yet to ask about")
             return
         tokenizer, token = lane.tokenizer, int(lane.ids[self.view.cursor])
-        ask_why(self.app, lambda: explained(tokenizer, token))
+        ask_why(self.app, lambda: explain_token_of(tokenizer, token))
 
 
-def explained(tokenizer: Tokenizer, token: int) -> Explanation | str:
+def explain_token_of(tokenizer: Tokenizer, token: int) -> Explanation | str:
     """Return the engine's explanation of a token; a sentence if nothing was merged."""
     if isinstance(tokenizer, BytePairTokenizer):
         return explain_token(tokenizer, token)
@@ -287,7 +301,7 @@ def explained(tokenizer: Tokenizer, token: int) -> Explanation | str:
 
 
 def header(document: TextDocument, special: bool, editing: bool, ascii: bool, cells: int) -> Content:
-    """Return `sample   233 characters · 301 bytes · 33 words`, and what can be done with it as far as there is room."""
+    """Return `sample   233 characters · 301 bytes · 33 words`, and its actions as far as they fit."""
     counts = (document.characters, "character"), (len(document.data), "byte"), (document.words, "word")
     sizes = " · ".join(several(number, thing) for number, thing in counts)
     parts = [Content.styled(visible(document.name, ascii), "bold"), Content(f"   {sizes}")]

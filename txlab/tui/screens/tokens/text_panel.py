@@ -1,8 +1,8 @@
-"""The text and its tokens by up to four tokenizers: which text, which tokenizers, and the thread that encodes.
+"""The text and its tokens by up to four tokenizers: the choice of both, and the thread that encodes.
 
-Notable: a request while the thread is busy only changes what is wanted; the thread notices at its next part and starts
-again with the newest request. The screen stays as it is until there is a result, so a cancelled text leaves the one
-before. Unchanged lanes are reused.
+Notable: a request while the thread is busy only replaces the pending one; the thread notices at its next part and
+starts again with the newest request. The screen stays unchanged until there is a result, so cancelling keeps the
+previous text. Unchanged lanes are reused.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from textual.binding import Binding
 from textual.message import Message
 
 from txlab.drawing.formatting import count
-from txlab.engine.tokenizers.tokenizer import Tokenizer
+from txlab.engine.tokenizers.tokenizer import Tokenizer, specials_of
 from txlab.errors import LabError
-from txlab.experiments.tokenizer_store import DEFAULT, saved_tokenizers
+from txlab.experiments.tokenizer_store import DEFAULT, names_of_saved
+from txlab.tui.bindings import bind
 from txlab.tui.key_order import keys_wait
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
@@ -33,13 +34,12 @@ from txlab.tui.screens.tokens.encoded_text import (
     document_of,
     lane_of,
     read_text,
-    specials_of,
     tokenizer_of,
 )
 from txlab.tui.screens.tokens.token_view import TokensView
 
 LANES = 4
-OWN = ("your text", "pasted")  # the names of texts that are in no file
+OWN = ("your text", "pasted")  # the names of texts without a file
 TRAINED = TokenizerChoice("trained")
 SAMPLE = """The cat that chased the mice was tired; unbelievably tired.
 def half(x):\n\treturn x / 2      # 12345678 and 3.14159
@@ -49,16 +49,23 @@ An invisible no\u00a0break, a family 👩\u200d👧 of three characters, an end 
 
 
 class TextPanel(Panel):
-    """The view of the tokens; `document` and `lanes` are what is on the screen."""
+    """The view of the tokens; `document` and `lanes` are shown on the screen."""
 
     KEYS: ClassVar = (
-        Binding("e", "edit", "edit", id="tokens.edit"),
-        Binding("c", "compare", "compare", id="tokens.compare"),
-        Binding("a", "special", "special tokens", id="tokens.special"),
-        Binding("n", "new", "new", id="tokens.new"),
-        Binding("i", "ids", "ids", id="tokens.ids"),
-        Binding("b", "borders", "borders", id="tokens.borders", show=False),
-        Binding("g", "go_to", "go to", id="tokens.go-to", show=False),
+        bind("e", "edit", "edit the text", "edit", id="tokens.edit"),
+        bind(
+            "c",
+            "compare",
+            "compare with another tokenizer",
+            "compare",
+            id="tokens.compare",
+            synonyms="tiktoken gpt-2 gpt-4",
+        ),
+        bind("a", "special", "read spellings of special tokens as these tokens", "special tokens", id="tokens.special"),
+        bind("n", "new", "begin a new text", "new", id="tokens.new"),
+        bind("i", "ids", "show the ids under the tokens", "ids", id="tokens.ids"),
+        bind("b", "borders", "draw borders between tokens", id="tokens.borders"),
+        bind("g", "go_to", "go to a byte or a token", id="tokens.go-to"),
     )
     DEFAULT_CSS = "TextPanel { width: 1fr; height: 1fr; }"
 
@@ -68,12 +75,12 @@ class TextPanel(Panel):
     def __init__(self) -> None:
         super().__init__()
         self.view = TokensView("learning a first encoding…", id="view")
-        self.encoder = LatestTask(self, "encode", self.failed)
+        self.encoder = LatestTask(self, "encode", self.show_failure)
         self.active = True  # this view is the visible one
         self.choices = [TRAINED]
         self.special = False
         self.source: tuple[str, bytes | str | None] | None = ("sample", SAMPLE)
-        """(name, text) that is wanted; None as text: the name is a path to be read."""
+        """The requested (name, text); None as text: the name is a path."""
         self.document: TextDocument | None = None
         self.lanes: list[TokenLane] = []
         self.shown: list[TokenizerChoice] = []
@@ -92,20 +99,20 @@ class TextPanel(Panel):
     def word_for(self, binding: Binding) -> str:
         return "special as text" if binding.id == "tokens.special" and self.special else binding.description
 
-    # What is wanted.
+    # Requests.
 
     @property
     def encoding(self) -> bool:
         return not self.encoder.idle
 
     def look_at_text(self, name: str, data: bytes | str | None) -> None:
-        """Request another text: its bytes, what was pasted, or None if `name` is a path."""
+        """Request another text: its bytes, the pasted text, or None if `name` is a path."""
         self.source = (name, data)
         self.wish()
 
     @property
     def outdated(self) -> bool:
-        """Whether the text is to be shown with the trained encoding and is not shown with the newest one."""
+        """Whether the text should be shown with the trained encoding but is not shown with the newest one."""
         shown = {choice: lane.tokenizer for choice, lane in zip(self.shown, self.lanes, strict=True)}
         return TRAINED in self.choices and shown.get(TRAINED) is not self.trained
 
@@ -119,12 +126,12 @@ class TextPanel(Panel):
         self.trained = tokenizer
 
     def wish(self) -> None:
-        """Show what is wanted as soon as the tokenizers are available."""
+        """Show the requested text as soon as the tokenizers are available."""
         if self.trained is not None or TRAINED not in self.choices:
             self.encoder.want(self.encode, self.take, holds_keys=self.document is None)
 
     def cancel(self) -> bool:
-        """Keep what is on the screen; return whether there was anything to cancel."""
+        """Keep the shown text; return whether there was anything to cancel."""
         if not self.encoding or self.document is None:
             return False
         self.source, self.choices = None, list(self.shown)
@@ -132,7 +139,7 @@ class TextPanel(Panel):
         return True
 
     def current_tokenizers(self) -> tuple[Tokenizer, ...]:
-        """Return the tokenizers of the lanes, the trained one as it is now, though the text may not show it yet."""
+        """Return the tokenizers of the lanes, with the current trained one, which the text may not show yet."""
         pairs = zip(self.shown, self.lanes, strict=True)
         return tuple(self.trained or lane.tokenizer if choice == TRAINED else lane.tokenizer for choice, lane in pairs)
 
@@ -188,10 +195,10 @@ class TextPanel(Panel):
 
     # Back on the event loop.
 
-    def take(self, found: Any) -> None:
-        if found is None:
+    def take(self, encoded: Any) -> None:
+        if encoded is None:
             return
-        document, lanes, refused = found
+        document, lanes, refused = encoded
         fresh = document is not self.document
         self.document, self.lanes, self.shown = document, list(lanes.values()), list(lanes)
         self.choices, self.source = list(lanes), None
@@ -203,25 +210,25 @@ class TextPanel(Panel):
         self.post_message(self.Shown())
         self.screen.refresh_bindings()
 
-    def failed(self, sentence: str) -> None:
-        """Report that the text cannot be read; the one before stays."""
+    def show_failure(self, sentence: str) -> None:
+        """Report that the text cannot be read; the previous one stays."""
         self.source = None
         self.tell(sentence, "error")
 
     # Typing and pasting.
 
     @on(TokensView.Moved)
-    def moved(self, event: TokensView.Moved) -> None:
+    def show_cursor(self, event: TokensView.Moved) -> None:
         event.stop()
         self.post_message(self.Shown())
 
     @on(TokensView.Edited)
-    def edited(self, event: TokensView.Edited) -> None:
+    def take_edit(self, event: TokensView.Edited) -> None:
         event.stop()
         self.look_at_text(OWN[0], self.view.text)
 
     @on(TokensView.Pasted)
-    def pasted(self, event: TokensView.Pasted) -> None:
+    def take_pasted_file(self, event: TokensView.Pasted) -> None:
         event.stop()
         self.take_paste(event.text)
 
@@ -238,7 +245,7 @@ class TextPanel(Panel):
         self.refresh_bindings()
 
     def action_new(self) -> None:
-        """Start an empty text; a text of one's own, which is nowhere else, is erased only after a question."""
+        """Start an empty text; a typed text, which has no other copy, is erased only after a confirmation."""
         if self.view.text and self.document is not None and self.document.name in OWN:
             about = f"{count(len(self.view.text))} bytes that were typed or pasted are kept nowhere else."
             question = Confirm("Erase this text and begin a new one?", about, "erase it")
@@ -261,9 +268,9 @@ class TextPanel(Panel):
                 self.look_at_text(path.strip(), None)
 
         about = "any file; bytes that are not text are shown as such"
-        self.app.push_screen(AskValue("Open which file?", about, check=there), read)
+        self.app.push_screen(AskValue("Open which file?", about, check=there, path=True), read)
 
-    # How the tokens are shown.
+    # The display of tokens.
 
     def to_next_lane(self, by: int) -> None:
         """Move the cursor to the next tokenizer's lane, at the same byte."""
@@ -286,7 +293,7 @@ class TextPanel(Panel):
         """Switch whether spellings of special tokens are encoded as these tokens; the default is plain text."""
         self.special = not self.special
         if self.special and not any(specials_of(lane.tokenizer) for lane in self.lanes):
-            self.tell("none of these tokenizers has special tokens; c puts one beside them that has")
+            self.tell("none of these tokenizers has special tokens; c adds one that has")
         self.wish()
 
     def action_go_to(self) -> None:
@@ -324,10 +331,10 @@ class TextPanel(Panel):
         self.wish()
 
     def action_compare(self) -> None:
-        """Choose a tokenizer to add; choosing one that is there removes it."""
+        """Choose a tokenizer to add; choosing a present one removes it."""
 
         def find() -> None:
-            self.app.call_later(self.ask_which, saved_tokenizers())
+            self.app.call_later(self.ask_which, names_of_saved())
 
         saved = self.screen.run_worker(find, thread=True, group="saved tokenizers", exit_on_error=False)
         keys_wait(self, saved)
@@ -349,22 +356,22 @@ class TextPanel(Panel):
             if path and path.strip():
                 self.toggle(TokenizerChoice("file", path.strip()))
 
-        def chosen(name: str | None) -> None:
+        def choose(name: str | None) -> None:
             if name == other:
-                about = "tokenizer.json, *.tiktoken, a folder with vocab.json and merges.txt, or a file of ours"
-                self.app.push_screen(AskValue("Which tokenizer?", about, check=there), add_file)
+                about = "tokenizer.json, *.tiktoken, a folder with vocab.json and merges.txt, or a file of txlab"
+                self.app.push_screen(AskValue("Which tokenizer?", about, check=there, path=True), add_file)
             elif name in known:
                 self.toggle(known[name][0])
 
-        self.app.push_screen(Choose("Compare tokenizers, up to four", [*rows, (other, "a path", False)]), chosen)
+        self.app.push_screen(Choose("Compare tokenizers, up to four", [*rows, (other, "a path", False)]), choose)
 
 
 def there(path: str) -> str:
     """Check a path while it is typed, so that the dialog stays open for a mistyped one."""
     try:
-        found = not path.strip() or Path(path.strip()).expanduser().exists()
+        exists = not path.strip() or Path(path.strip()).expanduser().exists()
     except (OSError, RuntimeError, ValueError):  # too long; an unknown user; a NUL
-        found = False
-    if not found:
+        exists = False
+    if not exists:
         raise LabError(f"{path.strip()!r} is not there")
     return ""

@@ -1,11 +1,11 @@
 """Tokens as lines of cells: how each byte is shown, and the lines of several tokenizers one below the other.
 
 txlab/drawing/text.py makes text safe to read; here every byte must also be visible, so a space is a dot, every other
-kind of space and a variation selector its escape, a combining mark without its letter stands on a dotted circle, and
-bytes that are not UTF-8 are \\xNN. Nothing here joins with its neighbour in the terminal.
+kind of space and a variation selector its escape, a combining mark without its letter is on a dotted circle, and bytes
+that are not UTF-8 are \\xNN. No cell joins with its neighbour in the terminal.
 
-Notable: the lanes of several tokenizers share their columns: a letter stands in the same column in each of them, and
-only the borders differ.
+Notable: the lanes of several tokenizers share their columns: a letter is in the same column in each of them, and only
+the borders differ.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from txlab.drawing.text import VARIATION_SELECTORS, escape, visible_character, w
 from txlab.tui.screens.tokens.encoded_text import TextDocument, TokenLane
 
 SPACE, ASCII_SPACE = "·", "_"
-MOST_MARKS = 4  # combining marks on one letter; further ones get a cell of their own
+MOST_MARKS = 4  # combining marks on one letter; further ones get separate cells
 MARKS = ("Mn", "Me", "Mc")
 SIGNS_OF_NOTHING = frozenset("·_◌")
 
 
 @dataclass(frozen=True)
 class Unit:
-    """What shares its cells: a letter with its marks, a sign, an escape. `start` and `size` are bytes."""
+    """A unit of cells: a letter with its marks, a sign, an escape. `start` and `size` are bytes."""
 
     start: int
     size: int
@@ -78,44 +78,44 @@ def units(data: bytes, ascii: bool = False) -> tuple[Unit, ...]:
     >>> [unit.shown for unit in units(b" caf\xc3\xa9\xe2\x82")]
     ['·', 'c', 'a', 'f', 'é', '\\xe2', '\\x82']
     """
-    found: list[Unit] = []
+    parts: list[Unit] = []
     at = marks = 0
     joins = False  # whether the unit before is a letter that can carry a mark
     for character in data.decode(errors="surrogateescape"):
         if "\udc80" <= character <= "\udcff":
-            found.append(Unit(at, 1, f"\\x{ord(character) - 0xDC00:02x}", 4))
+            parts.append(Unit(at, 1, f"\\x{ord(character) - 0xDC00:02x}", 4))
             at, joins = at + 1, False
             continue
         size = len(character.encode())
         raw = visible_character(character, ascii)
         if joins and marks < MOST_MARKS and raw == character and width(raw) == 0:
-            before = found[-1]
+            before = parts[-1]
             joined = before.shown + character
             if width(joined) == before.width:
-                found[-1] = Unit(before.start, before.size + size, joined, before.width)
+                parts[-1] = Unit(before.start, before.size + size, joined, before.width)
                 at, marks = at + size, marks + 1
                 continue
         shown = sign(character, ascii)
-        found.append(Unit(at, size, shown, width(shown)))
+        parts.append(Unit(at, size, shown, width(shown)))
         at, marks = at + size, 0
         joins = shown == character and shown not in SIGNS_OF_NOTHING
-    return tuple(found)
+    return tuple(parts)
 
 
-def shown_bytes(data: bytes, ascii: bool = False) -> str:
+def show_bytes(data: bytes, ascii: bool = False) -> str:
     """Return a whole token on one line."""
     return "".join(unit.shown for unit in units(data, ascii))
 
 
 @dataclass(frozen=True)
 class Tint:
-    """One of the looks of tokens: `fill` behind it, `ink` for its letters (None: the surface's own)."""
+    """A colour scheme of tokens: `fill` behind it, `ink` for its letters (None: the surface's own)."""
 
     fill: RGB | None
     ink: RGB | None
 
 
-# Hues that the colour-blind can tell apart by lightness as well: every second tint is the lighter one.
+# Hues that also differ in lightness, for colour-blind users: every second tint is the lighter one.
 DARK_TINTS = [(0.27, 0.055, 250.0), (0.37, 0.06, 150.0), (0.29, 0.06, 330.0), (0.37, 0.055, 210.0)]
 LIGHT_TINTS = [(0.93, 0.04, 250.0), (0.86, 0.06, 150.0), (0.92, 0.045, 340.0), (0.86, 0.05, 215.0)]
 DARK_256, LIGHT_256 = ["001", "022", "101", "g07"], ["455", "454", "545", "g21"]
@@ -155,7 +155,7 @@ class Span:
 @dataclass(frozen=True)
 class LayoutLine:
     """A line of text: its bytes, and for each lane its spans, from left to right; `above`: (column, sign, cells) of the
-    characters whose bytes stand apart, `differing`: the columns (from, to) where the lanes cut differently."""
+    characters whose bytes are shown separately, `differing`: the columns (from, to) where the lanes cut differently."""
 
     start: int
     stop: int
@@ -166,7 +166,7 @@ class LayoutLine:
 
 @dataclass(slots=True)
 class Glyph:
-    """Something shown at a byte: a unit of a token, or the label of one without bytes."""
+    """A display item at a byte: a unit of a token, or the label of a token without bytes."""
 
     start: int
     stop: int
@@ -177,8 +177,8 @@ class Glyph:
 
 
 def glyphs_of(document: TextDocument, lane: TokenLane, start: int, stop: int, ascii: bool) -> list[Glyph]:
-    """Return what a lane shows between two bytes."""
-    found: list[Glyph] = []
+    """Return the items of a lane between two bytes."""
+    glyphs: list[Glyph] = []
     token = int(np.searchsorted(lane.stops, start, side="right"))
     while token > 0 and lane.stop(token - 1) == start == lane.start(token - 1):
         token -= 1
@@ -188,15 +188,15 @@ def glyphs_of(document: TextDocument, lane: TokenLane, start: int, stop: int, as
         if first == end or spelled:
             label = "".join(sign(character, ascii) for character in lane.tokenizer.label(int(lane.ids[token])))
             label = label.replace("⟨", "<").replace("⟩", ">")
-            found.append(Glyph(first, end, label, len(label), token, True))
+            glyphs.append(Glyph(first, end, label, len(label), token, True))
             spelled = first == end
         else:
             for unit in units(data[first:end], ascii):
                 at = first + unit.start
                 if start <= at < stop:
-                    found.append(Glyph(at, at + unit.size, unit.shown, unit.width, token, not unit.start))
+                    glyphs.append(Glyph(at, at + unit.size, unit.shown, unit.width, token, not unit.start))
         token += 1
-    return found
+    return glyphs
 
 
 def layout(
@@ -271,15 +271,15 @@ def characters_above(
     if data.isascii():
         return ()
     places = {byte: (column, column + wide) for spans in lanes for span in spans for byte, column, wide in span.units}
-    found, at = [], start
+    characters, at = [], start
     for character in data.decode(errors="surrogateescape"):
         after = at + len(character.encode(errors="surrogateescape"))
         parts = [places[byte] for byte in range(at, after) if byte in places]
         if len(parts) > 1:
             first, last = parts[0][0], max(end for _, end in parts)
-            found.append((first, sign(character, ascii), last - first))
+            characters.append((first, sign(character, ascii), last - first))
         at = after
-    return tuple(found)
+    return tuple(characters)
 
 
 def differing(lanes: Sequence[Sequence[Span]]) -> tuple[tuple[int, int], ...]:
@@ -293,18 +293,18 @@ def differing(lanes: Sequence[Sequence[Span]]) -> tuple[tuple[int, int], ...]:
 
 def extents(glyphs: Sequence[Glyph]) -> list[tuple[int, int, int]]:
     """Return (token, first byte, byte after the last) of each token that has bytes or is their only one."""
-    found: list[tuple[int, int, int]] = []
+    ranges: list[tuple[int, int, int]] = []
     for glyph in glyphs:
-        if found and found[-1][0] == glyph.token:
-            found[-1] = (glyph.token, found[-1][1], glyph.stop)
+        if ranges and ranges[-1][0] == glyph.token:
+            ranges[-1] = (glyph.token, ranges[-1][1], glyph.stop)
         else:
-            found.append((glyph.token, glyph.start, glyph.stop))
-    return found
+            ranges.append((glyph.token, glyph.start, glyph.stop))
+    return ranges
 
 
 def line_end(first: int, slots: list[int], widths: list[int], breaks: list[bool], whole: list[bool], cells: int) -> int:
-    """Return the end of the line that starts with atom `first`: before a token of the first lane if one is in its
-    second half, else where no character is split, else wherever it must."""
+    """Return the end of the line that starts with atom `first`: before a token of the first lane in its second half,
+    else where no character is split, else at the last cell."""
     used, end = 0, first
     while end < len(widths) and (end == first or used + slots[end] + widths[end] <= cells):
         used += slots[end] + widths[end]
@@ -327,7 +327,7 @@ def line_end(first: int, slots: list[int], widths: list[int], breaks: list[bool]
 def spans_of(
     glyphs: list[Glyph], atoms: list[int], columns: list[int], end: int, start: int, stop: int, borders: bool
 ) -> tuple[Span, ...]:
-    """Return the spans of one lane in one line: what its tokens show, padded to the start of the next one."""
+    """Return the spans of one lane in one line: its tokens' items, padded to the start of the next token."""
     spans: list[Span] = []
     low = bisect_left(glyphs, start, key=lambda glyph: glyph.start)
     at = 0  # the column after the last glyph, for several that start at one byte

@@ -1,6 +1,6 @@
 """A text drawn as coloured tokens: the visible lines, a lane for each tokenizer, borders that need no colour.
 
-Only visible lines are laid out, so a text of five megabytes costs what a page does. Neighbours differ in tint, and a
+Only visible lines are laid out, so a text of five megabytes costs as much as a page. Neighbours differ in tint, and a
 border (a stroke, or every second token underlined) tells them apart without colour.
 """
 
@@ -43,22 +43,22 @@ class TokenLines(Painted):
 
     def __init__(self, waiting: str = "", id: str | None = None) -> None:
         super().__init__(id=id)
-        self.waiting = waiting  # what is said while there are no tokens
+        self.waiting = waiting  # the message while there are no tokens
         self.document: TextDocument = index(b"")
         self.lanes: tuple[TokenLane, ...] = ()
         self.front = 0
         self.cursor = 0
         self.caret: int | None = None
         self.strokes: bool | None = None
-        """Borders as strokes; None: where there is one lane, or no colours."""
+        """Borders as strokes; None = if there is one lane, or no colours."""
         self.with_ids = False
-        """Whether the id of each token stands below it."""
+        """Whether the id of each token is shown below it."""
         self.top: Place = (0, 0)
         self.known: OrderedDict[int, list[LayoutLine]] = OrderedDict()
         self.known_for: tuple[object, ...] = ()
         self.page: tuple[tuple[object, ...], list[tuple[LayoutLine, int]]] = ((), [])
         self.laid_out = 0
-        """Paragraphs laid out since the beginning: what the promise to draw only what is seen is held against."""
+        """Paragraphs laid out so far, to test that only visible ones are."""
 
     def set_lanes(self, document: TextDocument, lanes: Sequence[TokenLane]) -> None:
         """Show another text, or other tokens of it; the scroll position stays."""
@@ -92,7 +92,7 @@ class TokenLines(Painted):
 
     def parts_of(self, row: LayoutLine) -> range:
         """Return the lines of the screen for a line of text: −1 for the characters above its bytes, then its lanes, and
-        a blank one, or the marks below what is cut differently, where there are several."""
+        a blank one, or the marks below differing cuts, if there are several."""
         lines = len(self.lanes) * self.per_lane
         return range(-1 if row.above else 0, lines + 1 if lines > 1 else 1)
 
@@ -136,7 +136,7 @@ class TokenLines(Painted):
             return paragraph, min(at, len(self.rows(paragraph))) - 1
         return (paragraph - 1, len(self.rows(paragraph - 1)) - 1) if paragraph > 0 else None
 
-    def moved_by(self, place: Place, lines: int) -> Place:
+    def move_by(self, place: Place, lines: int) -> Place:
         for _ in range(abs(lines)):
             beyond = self.after(place) if lines > 0 else self.before(place)
             if beyond is None:
@@ -144,11 +144,11 @@ class TokenLines(Painted):
             place = beyond
         return place
 
-    def seen(self) -> list[tuple[LayoutLine, int]]:
+    def visible_lines(self) -> list[tuple[LayoutLine, int]]:
         """Return (line of text, part of it) for each line of the screen, from the top."""
         key = (self.top, self.size, self.document, self.lanes, self.with_strokes, self.with_ids, self.editing)
         if self.page[0] != key:
-            # After a final line feed there is an empty line: nothing to see, but a place to write.
+            # A final line feed is followed by an empty line, in which text can be typed.
             empty = len(self.document.starts) > 1 and self.document.starts[-1] == len(self.document.data)
             last = len(self.document.starts) - 1 if empty else -1
             rows: list[tuple[LayoutLine, int]] = []
@@ -197,7 +197,7 @@ class TokenLines(Painted):
         if not self.lanes:
             words = fit(self.waiting, size, "center", "~" if self.ascii else "…") if y == self.size.height // 2 else ""
             return Strip([Segment(words, self.part("gutter"))]).adjust_cell_length(size, surface)
-        seen = self.seen()
+        seen = self.visible_lines()
         segments: list[Segment] = []
         if y < len(seen):
             row, part = seen[y]
@@ -208,7 +208,7 @@ class TokenLines(Painted):
             elif lane >= len(self.lanes):
                 segments = [*blank, *self.marks_below(row)]
             else:
-                line = self.ids_of(row, lane) if below else self.drawn(row, lane)
+                line = self.ids_of(row, lane) if below else self.draw_line(row, lane)
                 segments = [*(blank if below else self.gutter_of(row, lane)), *line]
         strip = Strip(segments).adjust_cell_length(max(0, size - 1), surface)
         return Strip([*strip, self.bar(y)], size)
@@ -227,9 +227,9 @@ class TokenLines(Painted):
         ]
 
     def bar(self, y: int) -> Segment:
-        """Return a piece of the scrollbar at the right: which part of the text is visible, by bytes."""
+        """Return a piece of the scrollbar at the right, for the visible part of the text by bytes."""
         height, total = self.size.height, len(self.document.data)
-        seen = self.seen()
+        seen = self.visible_lines()
         first, last = seen[0][0].start, seen[min(height, len(seen)) - 1][0].stop
         if first == 0 and last >= total:
             return Segment(" ", self.surface)
@@ -239,7 +239,7 @@ class TokenLines(Painted):
         return Segment(("|" if self.ascii else "▐") if inside else " ", self.part("bar"))
 
     def style_of(self, lane: int, span: Span) -> Style:
-        """Return the style of a token: its tint, or that of the cursor, or that of its bytes in other lanes."""
+        """Return the style of a token: its tint, or the cursor's, or that of the cursor's bytes in other lanes."""
         surface = self.surface
         known = tints(self.colours, self.dark)
         tint = known[span.token % len(known)]
@@ -259,7 +259,7 @@ class TokenLines(Painted):
                 style = style + Style(bold=True, color=None if self.colours == "none" else same.color)
         return style
 
-    def drawn(self, row: LayoutLine, lane: int) -> list[Segment]:
+    def draw_line(self, row: LayoutLine, lane: int) -> list[Segment]:
         """Return one line of one lane."""
         segments: list[Segment] = []
         column, surface, strokes = 0, self.surface, self.with_strokes
@@ -279,7 +279,7 @@ class TokenLines(Painted):
         return segments
 
     def signs_above(self, row: LayoutLine) -> list[Segment]:
-        """Return the characters whose bytes stand apart, each over its cells."""
+        """Return the characters whose bytes are shown separately, each over its cells."""
         segments: list[Segment] = []
         at = 0
         for column, shown, cells in row.above:
@@ -325,5 +325,5 @@ class TokenLines(Painted):
 
 
 def text_until(text: str, cells: int) -> int:
-    """Return how many characters of a text fit before so many cells."""
+    """Return how many characters of a text fit into the given cells."""
     return len(prefix(text, cells))

@@ -1,7 +1,7 @@
 """A text as tokens, to read, scroll and edit: the cursor, the keys, the mouse, typing and pasting.
 
-Notable: edits are made to the bytes at once and posted; the tokens follow when the worker has them. A text too long to
-edit is reported, not cut. The screen decides what a paste becomes, since it may be five megabytes.
+Notable: edits change the bytes immediately and are posted; the tokens follow when the worker has them. A text too long
+to edit is reported, not cut. The screen handles pastes, since they may be five megabytes.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.message import Message
 
+from txlab.tui.bindings import MOVING, bind
 from txlab.tui.screens.tokens.encoded_text import EDITABLE, TextDocument, TokenLane
 from txlab.tui.screens.tokens.token_lines import TokenLines
 
@@ -26,14 +27,14 @@ class TokensView(TokenLines, can_focus=True):
     typed text is inserted."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left", "across(-1)", "token before", id="tokens.left", show=False),
-        Binding("right", "across(1)", "next token", id="tokens.right", show=False),
-        Binding("up", "lines(-1)", "line up", id="tokens.up", show=False),
-        Binding("down", "lines(1)", "line down", id="tokens.down", show=False),
-        Binding("pageup", "page(-1)", "page up", id="tokens.page-up", show=False),
-        Binding("pagedown", "page(1)", "page down", id="tokens.page-down", show=False),
-        Binding("home", "home", "beginning", id="tokens.home", show=False),
-        Binding("end", "end", "end", id="tokens.end", show=False),
+        bind("left", "across(-1)", "token before", id="tokens.left", heading=MOVING),
+        bind("right", "across(1)", "next token", id="tokens.right", heading=MOVING),
+        bind("up", "lines(-1)", "line up", id="tokens.up", heading=MOVING),
+        bind("down", "lines(1)", "line down", id="tokens.down", heading=MOVING),
+        bind("pageup", "page(-1)", "page up", id="tokens.page-up", heading=MOVING),
+        bind("pagedown", "page(1)", "page down", id="tokens.page-down", heading=MOVING),
+        bind("home", "home", "beginning", id="tokens.home", heading=MOVING),
+        bind("end", "end", "end", id="tokens.end", heading=MOVING),
     ]
 
     class Moved(Message):
@@ -119,14 +120,14 @@ class TokensView(TokenLines, can_focus=True):
             return
         place = self.place_of(min(self.byte, len(self.document.data)))
         column = self.column_of(self.row(place), self.byte)
-        target = self.moved_by(place, by)
+        target = self.move_by(place, by)
         if target != place:
             self.go(self.byte_at(self.row(target), column))
 
     def action_page(self, by: int) -> None:
         if self.lanes:
-            lines = max(1, len({row.start for row, _ in self.seen()}) - 1)
-            self.top = self.moved_by(self.top, by * lines)
+            lines = max(1, len({row.start for row, _ in self.visible_lines()}) - 1)
+            self.top = self.move_by(self.top, by * lines)
             self.action_lines(by * lines)
 
     def action_home(self) -> None:
@@ -158,7 +159,8 @@ class TokensView(TokenLines, can_focus=True):
         self.post_message(self.Edited())
 
     def insert(self, text: str) -> None:
-        """Insert text at the caret; what UTF-8 cannot encode (half a character) becomes the replacement sign."""
+        """Insert text at the caret; text that UTF-8 cannot encode (half a character) becomes the replacement
+        character."""
         if self.caret is not None:
             self.replace_text(self.caret, self.caret, text.encode(errors="replace"))
 
@@ -172,7 +174,7 @@ class TokensView(TokenLines, can_focus=True):
                 await self.screen.run_action(active.binding.action)
             return
         character = event.character
-        # A joiner or a mark of direction is text too, though str.isprintable says no: 👩 U+200D 👧 is typed so.
+        # Joiners and direction marks are text too, although not str.isprintable: 👩 U+200D 👧 is typed with one.
         if character is not None and (event.is_printable or unicodedata.category(character[0]) == "Cf"):
             self.insert(character)
         elif event.key in ("enter", "tab"):
@@ -196,7 +198,7 @@ class TokensView(TokenLines, can_focus=True):
         event.stop()
         event.prevent_default()
         if self.editing and len(event.text) + len(self.text) <= EDITABLE // 4:
-            self.insert(event.text.replace("\r\n", "\n").replace("\r", "\n"))  # terminals send what enter would
+            self.insert(event.text.replace("\r\n", "\n").replace("\r", "\n"))  # terminals send carriage returns
         else:
             self.post_message(self.Pasted(event.text))
 
@@ -206,7 +208,7 @@ class TokensView(TokenLines, can_focus=True):
         offset = event.get_content_offset(self)
         if offset is None or not self.lanes:
             return
-        seen = self.seen()
+        seen = self.visible_lines()
         if offset.y >= len(seen):
             return
         row, part = seen[offset.y]
@@ -224,7 +226,7 @@ class TokensView(TokenLines, can_focus=True):
 
     def scroll_lines(self, by: int) -> None:
         if self.lanes:
-            self.top = self.moved_by(self.top, by)
+            self.top = self.move_by(self.top, by)
             self.refresh()
 
     def on_resize(self) -> None:

@@ -23,6 +23,8 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.message import Message
 
+from txlab.drawing.captions import language as captions
+from txlab.drawing.captions.sentence import Sentence
 from txlab.drawing.formatting import count
 from txlab.drawing.text import visible
 from txlab.engine.explain import Explanation
@@ -33,18 +35,19 @@ from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
 from txlab.experiments.tokenizer_store import place_for, save_named
 from txlab.experiments.tokenizer_training import TokenizerTraining, TrainingRecipe, tokenizer_of_frame
-from txlab.sources.live import Picture
+from txlab.sources.live import PACES, Picture, next_pace
+from txlab.tui.bindings import bind
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.base_screens import Rule
 from txlab.tui.screens.dialogs import AskValue, Choose, Confirm
+from txlab.tui.screens.plain_text import fitting
 from txlab.tui.screens.tokens.detail_panel import ratio
 from txlab.tui.screens.tokens.encoded_text import TextDocument, TokenLane, index, lane_of
 from txlab.tui.screens.tokens.languages_panel import bar_of_lines
 from txlab.tui.screens.tokens.text_panel import there
-from txlab.tui.screens.tokens.token_layout import shown_bytes
+from txlab.tui.screens.tokens.token_layout import show_bytes
 from txlab.tui.screens.tokens.token_view import TokensView
-from txlab.tui.screens.words import fitting
 from txlab.tui.session import Session
 from txlab.tui.widgets.chart import Chart, ChartSeries
 from txlab.tui.widgets.table import Column, Table
@@ -52,7 +55,6 @@ from txlab.tui.widgets.terminal import is_ascii
 
 PREVIEW = 1500  # bytes of the text on the screen to show as encoded so far
 NEWEST = 200  # merges in the table of those made
-PACES = (2.0, 10.0, 50.0, inf)  # merges a second
 THIS_TEXT = ""
 SOURCES = {
     "python-docs": "the documentation of Python, 0.4 MB",
@@ -93,7 +95,7 @@ class TrainingState:
     @property
     def candidates(self) -> list[tuple[int, int, int]]:
         """(left, right, count) of the pairs that could be merged now, the next merge first."""
-        return [(left, right, found) for left, right, found in np.asarray(self.frame.tensors["next"]).tolist()]
+        return [(left, right, times) for left, right, times in np.asarray(self.frame.tensors["next"]).tolist()]
 
     @property
     def done(self) -> bool:
@@ -103,7 +105,13 @@ class TrainingState:
     def pair(self, left: int, right: int, ascii: bool = False) -> tuple[str, str]:
         """Return a pair, and the token it becomes."""
         first, second = self.tokenizer.token_bytes(left), self.tokenizer.token_bytes(right)
-        return f"{shown_bytes(first, ascii)} + {shown_bytes(second, ascii)}", shown_bytes(first + second, ascii)
+        return f"{show_bytes(first, ascii)} + {show_bytes(second, ascii)}", show_bytes(first + second, ascii)
+
+    def sentence(self, ascii: bool) -> Sentence:
+        """Return the caption of the training."""
+        left, right, times = self.candidates[0] if self.candidates else (0, 0, 0)
+        pair, becomes = self.pair(left, right, ascii) if self.candidates and not self.done else ("", "")
+        return captions.merging(self.merges, self.lengths, self.size, pair, becomes, times)
 
 
 @dataclass(frozen=True)
@@ -120,17 +128,24 @@ class TrainingPanel(Panel):
     """Its keys make and undo merges; it posts `Learned` whenever the encoding changes."""
 
     KEYS: ClassVar = (
-        Binding("space", "run", "run", id="tokens.run", key_display="space"),
-        Binding("full_stop", "learn(1)", "merge", id="tokens.step", key_display="."),
-        Binding("comma", "learn(-1)", "back", id="tokens.back", key_display=","),
-        Binding("z", "aim", "vocabulary", id="tokens.vocabulary"),
-        Binding("m", "sizes", "sizes", id="tokens.sizes"),
-        Binding("k", "keep", "save", id="tokens.keep"),
-        Binding("p", "pattern", "pattern", id="tokens.pattern"),
-        Binding("minus", "pace(-1)", "pace", id="tokens.slower", key_display="- +"),
-        Binding("plus,equals_sign", "pace(1)", "faster", id="tokens.faster", key_display="+", show=False),
-        Binding("left_curly_bracket", "first", "first", id="tokens.first", key_display="{ }"),
-        Binding("right_curly_bracket", "last", "to the end", id="tokens.last", key_display="}", show=False),
+        bind("space", "run", "let the training run, or pause it", "run", id="tokens.run"),
+        bind("full_stop", "learn(1)", "learn one merge", "merge", id="tokens.step"),
+        bind("comma", "learn(-1)", "forget the last merge", "back", id="tokens.back"),
+        bind("z", "aim", "set the size of the vocabulary", "vocabulary", id="tokens.vocabulary"),
+        bind("m", "sizes", "compare sizes of vocabularies", "sizes", id="tokens.sizes"),
+        bind("k", "keep", "save the tokenizer under a name", "save", id="tokens.keep"),
+        bind("p", "pattern", "choose how text is split before merging", "pattern", id="tokens.pattern"),
+        bind("minus", "pace(-1)", "go slower or faster", "pace", id="tokens.slower", key_display="- +"),
+        bind("plus,equals_sign", "pace(1)", "go faster", id="tokens.faster", key_display="+"),
+        bind(
+            "left_curly_bracket",
+            "first",
+            "go to the first merge, or the last",
+            "first",
+            id="tokens.first",
+            key_display="{ }",
+        ),
+        bind("right_curly_bracket", "last", "learn all merges", id="tokens.last", synonyms="end"),
     )
 
     class Learned(Message):
@@ -139,15 +154,15 @@ class TrainingPanel(Panel):
     def __init__(self, rate: Callable[[], float]) -> None:
         super().__init__()
         self.rate = rate
-        self.session: Session[TokenizerTraining] = Session(self, self.take_picture, self.failed, record=False)
-        self.deriving = LatestTask(self, "training", self.failed)
-        self.comparing = LatestTask(self, "sizes", self.failed)
+        self.session: Session[TokenizerTraining] = Session(self, self.take_picture, self.show_failure, record=False)
+        self.deriving = LatestTask(self, "training", self.show_failure)
+        self.comparing = LatestTask(self, "sizes", self.show_failure)
         self.active = False
         self.recipe = TrainingRecipe()
         self.state: TrainingState | None = None
         self.document: TextDocument | None = None  # the text on the screen
         self.sizes: list[VocabularySize] = []
-        self.pace = 10.0
+        self.pace = 15.0  # merges a second
         self.counting: tuple[int, int] | None = None  # (characters counted, total)
         self.cancelled = False
 
@@ -223,16 +238,16 @@ class TrainingPanel(Panel):
         self.session.pause()
         self.comparing.forget()
 
-    def failed(self, sentence: str) -> None:
+    def show_failure(self, sentence: str) -> None:
         self.tell(sentence, "error")
         self.post_message(self.Learned())
 
     def take_picture(self, picture: Picture[TokenizerTraining]) -> None:
-        """Build the tokenizer of a picture; while merges go on, only as often as the thread keeps up."""
+        """Build the tokenizer of a picture; while merges continue, only as often as the thread keeps up."""
         before, document = self.state, self.document
         same = before is not None and (before.experiment, before.merges) == (picture.experiment, picture.frame.step)
         if self.deriving.idle or not picture.running:
-            work = partial(derived, picture, document, before if same else None)
+            work = partial(derive_state, picture, document, before if same else None)
             self.deriving.want(lambda task: work(), self.take_state, holds_keys=before is None)
 
     def take_state(self, state: TrainingState) -> None:
@@ -242,7 +257,7 @@ class TrainingPanel(Panel):
         self.draw()
         self.post_message(self.Learned())
 
-    # What is shown.
+    # Drawing.
 
     def enter(self, document: TextDocument | None) -> None:
         """Show the training, with this text as its preview."""
@@ -251,7 +266,7 @@ class TrainingPanel(Panel):
         self.draw()
 
     def show_text(self, document: TextDocument | None) -> None:
-        """Take another text as preview; what was counted of the one before goes."""
+        """Take another text as preview; the counts of the previous one are dropped."""
         if document is not self.document:
             self.document, self.sizes = document, []
             self.comparing.forget()
@@ -301,12 +316,12 @@ class TrainingPanel(Panel):
         lengths, counts = state.lengths, np.asarray(state.frame.tensors["counts"])
         steps = np.arange(len(lengths), dtype=np.int64)
         self.query_one("#length", Chart).set_series(
-            [ChartSeries("tokens of the text", steps, lengths)], "tokens after so many merges"
+            [ChartSeries("tokens of the text", steps, lengths)], "tokens after this many merges"
         )
-        found = [ChartSeries("times the pair was found", steps[1:], counts)] if len(counts) else []
+        series = [ChartSeries("times the pair was found", steps[1:], counts)] if len(counts) else []
         vocabulary = steps + state.tokenizer.vocabulary - state.merges
         self.query_one("#found", Chart).set_series(
-            [*found, ChartSeries("vocabulary", steps, vocabulary, 1, "dashed")], "count, log"
+            [*series, ChartSeries("vocabulary", steps, vocabulary, 1, "dashed")], "count, log"
         )
 
     def draw_sizes(self, state: TrainingState, ascii: bool) -> None:
@@ -321,7 +336,7 @@ class TrainingPanel(Panel):
                 ratio(state.size / max(1, size.corpus_tokens)),
                 count(size.text_tokens),
                 ratio(shown / size.text_tokens) if size.text_tokens else "–",
-                shown_bytes(size.longest[:24], ascii),
+                show_bytes(size.longest[:24], ascii),
             ]
             for size in self.sizes
         ]
@@ -368,8 +383,7 @@ class TrainingPanel(Panel):
         self.session.run()
 
     def action_pace(self, by: int) -> None:
-        self.pace = PACES[max(0, min(PACES.index(self.pace) + by, len(PACES) - 1))]
-        self.session.pace = self.pace
+        self.session.pace = self.pace = next_pace(self.pace, by, PACES[1:])
         self.post_message(self.Learned())
 
     def action_sizes(self) -> None:
@@ -379,7 +393,7 @@ class TrainingPanel(Panel):
             self.take_sizes([])
         else:
             text = "" if document is None else document.data.decode(errors="replace")
-            self.comparing.want(lambda task: compared(state, text, lambda: task.late), self.take_sizes)
+            self.comparing.want(lambda task: compare_sizes(state, text, lambda: task.late), self.take_sizes)
 
     def take_sizes(self, sizes: list[VocabularySize]) -> None:
         self.sizes = sizes
@@ -395,7 +409,7 @@ class TrainingPanel(Panel):
                 self.session.adjust("vocabulary", self.recipe.vocabulary)
 
         def check(text: str) -> str:
-            return f"a run goes on until there are {whole_number(text)} tokens"
+            return f"a run continues until there are {whole_number(text)} tokens"
 
         about = "The number of tokens that a run stops at, the 256 bytes included"
         self.app.push_screen(AskValue("Vocabulary", about, str(self.recipe.vocabulary), check), aim)
@@ -413,7 +427,8 @@ class TrainingPanel(Panel):
     def ask_for_corpus(self) -> None:
         def learn(name: str | None) -> None:
             if name == "a file or folder…":
-                question = AskValue("Learn from which text?", "a UTF-8 file, or a folder of them", check=there)
+                about = "a UTF-8 file, or a folder of them"
+                question = AskValue("Learn from which text?", about, check=there, path=True)
                 self.app.push_screen(question, lambda path: self.learn_from(path.strip()) if path else None)
             elif name:
                 self.learn_from(THIS_TEXT if name == "the text on the screen" else name)
@@ -437,12 +452,12 @@ class TrainingPanel(Panel):
         def save(name: str, overwrite: bool) -> None:
             def write() -> None:
                 save_named(tokenizer, name, overwrite)
-                said = f"saved: txlab run gpt-docs --set data.tokenizer={name}   (c puts it beside others)"
-                self.app.call_later(self.tell, said)
+                message = f"saved: txlab run gpt-docs --set data.tokenizer={name}   (c compares it with others)"
+                self.app.call_later(self.tell, message)
 
             self.screen.run_worker(write, thread=True, group="keep", exit_on_error=False)
 
-        def named(name: str | None) -> None:
+        def take_name(name: str | None) -> None:
             if not name:
                 return
             name = name.strip()
@@ -454,10 +469,10 @@ class TrainingPanel(Panel):
                 save(name, False)
 
         start, about = f"bpe-{tokenizer.vocabulary}", "A name that data.tokenizer may say"
-        self.app.push_screen(AskValue("Save this tokenizer as", about, start, check), named)
+        self.app.push_screen(AskValue("Save this tokenizer as", about, start, check), take_name)
 
 
-def derived(
+def derive_state(
     picture: Picture[TokenizerTraining], document: TextDocument | None, same: TrainingState | None
 ) -> TrainingState:
     """In a thread: return a frame's state: its encoding (that of `same`, if known) and the beginning of a text by
@@ -470,9 +485,9 @@ def derived(
     return TrainingState(picture.experiment, picture.frame, tokenizer, preview)
 
 
-def compared(state: TrainingState, text: str, late: Callable[[], bool]) -> list[VocabularySize]:
+def compare_sizes(state: TrainingState, text: str, late: Callable[[], bool]) -> list[VocabularySize]:
     """Compare the base vocabulary, the powers of two above it, and the one with all merges. For a worker thread."""
-    whole, found = state.tokenizer, []
+    whole, sizes = state.tokenizer, []
     base = whole.vocabulary - state.merges
     powers = (1 << power for power in range(whole.vocabulary.bit_length() + 1))
     for size in sorted({base, whole.vocabulary, *(size for size in powers if base < size < whole.vocabulary)}):
@@ -480,16 +495,16 @@ def compared(state: TrainingState, text: str, late: Callable[[], bool]) -> list[
             break
         tokenizer = BytePairTokenizer(whole.merges[: size - base], whole.pattern)
         longest = max(map(tokenizer.token_bytes, range(base, size)), key=len, default=b"")
-        found.append(VocabularySize(size, int(state.lengths[size - base]), len(tokenizer.encode_long(text)), longest))
-    return found
+        sizes.append(VocabularySize(size, int(state.lengths[size - base]), len(tokenizer.encode_long(text)), longest))
+    return sizes
 
 
 def candidate_rows(state: TrainingState, ascii: bool) -> list[list[str]]:
     """Return the pairs that could be merged now, in order of preference."""
-    most = max((found for *_, found in state.candidates), default=1)
+    most = max((times for *_, times in state.candidates), default=1)
     return [
-        [*state.pair(left, right, ascii), count(found), bar_of_lines(found / most, 10, ascii)]
-        for left, right, found in state.candidates
+        [*state.pair(left, right, ascii), count(times), bar_of_lines(times / most, 10, ascii)]
+        for left, right, times in state.candidates
     ]
 
 
@@ -504,23 +519,23 @@ def merge_rows(state: TrainingState, ascii: bool) -> list[list[str]]:
 
 def why_next(state: TrainingState, at: int) -> str:
     """Explain in sentences why a pair has its rank among the candidates."""
-    left, right, found = state.candidates[at]
-    said = [f"{state.pair(left, right)[0]}, tokens {left} and {right}, stand beside each other {count(found)} times."]
+    left, right, frequency = state.candidates[at]
+    sentences = [f"{state.pair(left, right)[0]}, tokens {left} and {right}, are adjacent {count(frequency)} times."]
     if at == 0:
         rivals: Sequence[int] = [times for *_, times in state.candidates[1:2]]
-        if rivals and rivals[0] == found:
-            said.append("Another pair is as frequent; a tie goes to the lower pair of ids.")
+        if rivals and rivals[0] == frequency:
+            sentences.append("Another pair is as frequent; a tie goes to the lower pair of ids.")
         elif rivals:
-            said.append(f"No pair is more frequent; the second one is found {count(rivals[0])} times.")
-        said.append(f"So it is merged next and becomes token {state.tokenizer.vocabulary}.")
+            sentences.append(f"No pair is more frequent; the second one is found {count(rivals[0])} times.")
+        sentences.append(f"So it is merged next and becomes token {state.tokenizer.vocabulary}.")
     else:
-        said.append(f"{at} pairs come before it. Merging one of them may take away some of its places.")
-    said.append("The most frequent pair becomes a token, again and again, until the vocabulary is full: MATH K2.")
-    return "\n".join(said)
+        sentences.append(f"{at} pairs come before it. Merging one of them may take away some of its places.")
+    sentences.append("The most frequent pair becomes a token, again and again, until the vocabulary is full: MATH K2.")
+    return "\n".join(sentences)
 
 
 def whole_number(text: str) -> int:
-    """Parse a vocabulary size; LabError says which are allowed."""
+    """Parse a vocabulary size; LabError with the allowed range."""
     try:
         number = int(text.replace(" ", ""))
     except ValueError:

@@ -16,12 +16,13 @@ from textual.binding import Binding
 from txlab.drawing.formatting import STATES, count, duration, significant
 from txlab.errors import LabError
 from txlab.runs.directory import LOST_AFTER
-from txlab.tui.history import answered
+from txlab.tui.bindings import bind
+from txlab.tui.history import answered_requests
 from txlab.tui.key_order import keys_wait
 from txlab.tui.panel import Panel
 from txlab.tui.playback import Playback
+from txlab.tui.screens.plain_text import Words
 from txlab.tui.screens.train.text import Pending, log_lines
-from txlab.tui.screens.words import Words
 from txlab.tui.train_snapshot import Snapshot
 
 ENDED_EARLY = ("lost", "failed", "stopped", "interrupted")
@@ -33,11 +34,37 @@ class ControlPanel(Panel):
     """Events, newest last, and pending requests; the number of lines depends on the size."""
 
     KEYS: ClassVar[Sequence[Binding]] = (
-        Binding("r", "resume", "resume", id="train.resume"),
-        Binding("minus", "scale_lr(0.8)", "lr", id="train.lr-down", key_display="- +"),
-        Binding("plus,equals_sign", "scale_lr(1.25)", "lr up", id="train.lr-up", key_display="+", show=False),
-        Binding("c", "checkpoint", "checkpoint", id="train.checkpoint"),
-        Binding("e", "set", "set a parameter", id="train.set", show=False),
+        bind(
+            "r",
+            "resume",
+            "resume or branch the run at the step shown",
+            "resume",
+            id="train.resume",
+            synonyms="rewind continue fork restart",
+        ),
+        bind(
+            "minus",
+            "scale_lr(0.8)",
+            "lower or raise the learning rate",
+            "lr",
+            id="train.lr-down",
+            key_display="- +",
+            synonyms="lr slower decay",
+        ),
+        bind(
+            "plus,equals_sign",
+            "scale_lr(1.25)",
+            "raise the learning rate by a quarter",
+            id="train.lr-up",
+            key_display="+",
+            synonyms="lr faster",
+        ),
+        bind(
+            "c", "checkpoint", "save a checkpoint now", "checkpoint", id="train.checkpoint", synonyms="snapshot write"
+        ),
+        bind(
+            "e", "set", "set any parameter of the running run", id="train.set", synonyms="change learning rate dropout"
+        ),
     )
 
     def __init__(self, run: Playback) -> None:
@@ -55,7 +82,7 @@ class ControlPanel(Panel):
 
     def show(self, snap: Snapshot) -> None:
         self.snap = snap
-        for ident in answered(snap.entries):
+        for ident in answered_requests(snap.entries):
             self.pending.pop(ident, None)
 
     def on_resize(self) -> None:
@@ -65,10 +92,12 @@ class ControlPanel(Panel):
         if self.snap is not None:
             lines = max(1, self.size.height)
             entries = self.snap.entries
-            self.words.say(log_lines(entries, self.pending, self.run.at, lines, time.time(), self.gone()), layout=False)
+            self.words.say(
+                log_lines(entries, self.pending, self.run.at, lines, time.time(), self.why_gone()), layout=False
+            )
 
-    def gone(self) -> str:
-        """Return why no answer will come, or ""."""
+    def why_gone(self) -> str:
+        """Return why the run cannot answer, or ""."""
         state = self.snap.state if self.snap else None
         if state is None or state.status in ("running", "paused", "created"):
             return ""
@@ -76,7 +105,7 @@ class ControlPanel(Panel):
         beat = f" (heartbeat {duration(age)} old)" if age is not None and age > LOST_AFTER / 10 else ""
         return f"the run is {'gone' if state.status == 'lost' else STATES.get(state.status, state.status)}{beat}"
 
-    def asked(self, event: Playback.Asked) -> None:
+    def take_request(self, event: Playback.Asked) -> None:
         request = event.request
         sign = {"set": "→", "scale": "×"}.get(request.request)
         words = f"{request.key} {sign} {significant(request.value)}" if sign and request.value else request.request
@@ -93,7 +122,7 @@ class ControlPanel(Panel):
         of_another = run.by_another_program
         known = declared if of_another and isinstance(declared, dict) else self.snap.values if self.snap else {}
         if action == "scale_lr" and self.snap and (self.snap.step or of_another) and "lr" not in known:
-            return False  # a run without a learning rate: it has made a step and told none
+            return False  # a run without a learning rate: it has made a step and reported none
         return run.takes({"scale_lr": "scale"}.get(action, action))
 
     def action_checkpoint(self) -> None:
@@ -103,10 +132,10 @@ class ControlPanel(Panel):
         at = self.run.at
         if binding.id != "train.resume" or at is None:
             return binding.description if self.run.status in ENDED_EARLY or binding.id != "train.resume" else ""
-        return f"go on from {count(at)}"
+        return f"continue from {count(at)}"
 
     def action_resume(self) -> None:
-        """Go on: from the step that is looked at, here or in a new run; at the live edge, a run that ended early."""
+        """Continue from the selected step, here or in a new run; at the live edge, resume a run that ended early."""
         path, at = self.run.path, self.run.at
         if path is None:
             return
@@ -116,9 +145,9 @@ class ControlPanel(Panel):
             self.tell(f"{path.name}: {STATES['created']}")
             self.in_thread(lambda: start_detached_again(path))
         elif self.run.status == "done":
-            self.tell(f"{path.name} is done; [ goes back to an earlier step, and r goes on from there")
+            self.tell(f"{path.name} is done; [ goes back to an earlier step, and r continues from there")
         else:
-            self.tell(f"{path.name} is {self.run.status}; [ goes back to an earlier step, and r goes on from there")
+            self.tell(f"{path.name} is {self.run.status}; [ goes back to an earlier step, and r continues from there")
 
     def go_on_from(self, path: Path, at: int) -> None:
         """Ask whether this run goes back to the checkpoint before a step, or a new run begins there."""
@@ -151,9 +180,9 @@ class ControlPanel(Panel):
 
         new = branch(path, checkpoint)
         start_detached(new)
-        self.app.call_from_thread(self.opened, new)
+        self.app.call_from_thread(self.open_run, new)
 
-    def opened(self, path: Path) -> None:
+    def open_run(self, path: Path) -> None:
         self.app.current_run = path  # type: ignore[attr-defined]
         self.tell(f"{path.name}: {STATES['created']}")
 
@@ -161,15 +190,15 @@ class ControlPanel(Panel):
         return [] if self.snap is None else [int(step) for step in self.snap.checkpoints]
 
     def in_thread(self, work: Callable[[], object]) -> None:
-        """Do something with a run; a LabError is told in a sentence."""
+        """Act on a run; a LabError is shown as a sentence."""
 
-        def guarded() -> None:
+        def guard() -> None:
             try:
                 work()
             except LabError as error:
                 self.app.call_from_thread(self.tell, str(error), "error")
 
-        keys_wait(self, self.run_worker(guarded, thread=True, group="start", exit_on_error=False))
+        keys_wait(self, self.run_worker(guard, thread=True, group="start", exit_on_error=False))
 
     def action_scale_lr(self, factor: float) -> None:
         """Scale the peak of the schedule by a factor; the learning rate in the facts changes with it."""
@@ -194,7 +223,7 @@ class ControlPanel(Panel):
 
 
 def start_detached_again(path: Path, rewind_to: int | None = None) -> None:
-    """Go on with a run in a process of its own; one that still computes is stopped first. LabError if it does not."""
+    """Continue a run in a separate process; a running one is stopped first. LabError if it does not stop."""
     from txlab.runs.control import Request, send
     from txlab.runs.directory import ALIVE, state_of
     from txlab.runs.process import start_detached
@@ -204,13 +233,13 @@ def start_detached_again(path: Path, rewind_to: int | None = None) -> None:
         deadline = time.monotonic() + STOPS_WITHIN
         while state_of(path).status in ALIVE:
             if time.monotonic() > deadline:
-                raise LabError(f"{path.name} has not stopped within {STOPS_WITHIN:.0f} s; it goes on as before")
+                raise LabError(f"{path.name} has not stopped within {STOPS_WITHIN:.0f} s; it is still running")
             time.sleep(0.1)
     start_detached(path, rewind_to)
 
 
 def parse_setting(text: str) -> tuple[str, float]:
-    """Return (name, value) of "name = value"; raises LabError with what is wrong."""
+    """Return (name, value) of "name = value"; raises LabError if it is invalid."""
     name, equals, raw = text.partition("=")
     name = name.strip()
     if not equals or not name:

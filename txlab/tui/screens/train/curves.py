@@ -13,14 +13,13 @@ from textual.message import Message
 
 from txlab.drawing.formatting import count
 from txlab.drawing.text import visible
-from txlab.errors import LabError
-from txlab.runs.directory import RunInfo
 from txlab.runs.folder import is_run
-from txlab.runs.label import read_label, told_changes
+from txlab.runs.summary import GOING
+from txlab.tui.bindings import MOVING, bind
 from txlab.tui.key_order import keys_wait
 from txlab.tui.panel import Panel
+from txlab.tui.screens.plain_text import Words
 from txlab.tui.screens.train.text import brief
-from txlab.tui.screens.words import Words
 from txlab.tui.train_snapshot import Snapshot
 from txlab.tui.widgets.chart import Chart, ChartSeries
 
@@ -31,28 +30,29 @@ OVERLAYS = 5  # runs to compare with: the palette has eight colours, and more cu
 # A chart of 120 × 40 whose axis grows changes in every cell, 12 kB: at four draws a second the terminal got 48 kB/s, at
 # one 22, and a slow line takes 20 (benchmarks/tui_latency.py).
 CHART_EVERY = 1.5  # seconds
+UPWARDS = ("dead", "other", "train", "val")  # what is drawn over what
 
 
 class CurvePanel(Panel):
     """The curves of one metric: `metric` is the one selected ("" = the run's first), `overlays` are other runs."""
 
     KEYS: ClassVar[Sequence[Binding]] = (
-        Binding("tab", "metric(1)", "metric", id="train.metric-next", key_display="tab"),
-        Binding("shift+tab", "metric(-1)", "metric before", id="train.metric-previous", show=False),
-        Binding("l", "log_x", "log x", id="train.log-x", key_display="l"),
-        Binding("L", "log_y", "log y", id="train.log-y", key_display="L"),
-        Binding("m", "smooth", "smooth", id="train.smooth"),
-        Binding("z", "zoom(0.5)", "zoom", id="train.zoom-in"),
-        Binding("Z,backspace", "zoom(2.0)", "zoom out", id="train.zoom-out", show=False),
-        Binding("o", "overlay", "overlay", id="train.overlay"),
-        Binding("t", "choose_metric", "choose a metric", id="train.metric", show=False),
-        Binding("left", "across(-1)", "cursor or pan left", id="train.left", show=False),
-        Binding("right", "across(1)", "cursor or pan right", id="train.right", show=False),
-        Binding("escape", "whole", "whole curve", id="train.whole", show=False),
+        bind("tab", "metric(1)", "draw the next metric", "metric", id="train.metric-next"),
+        bind("shift+tab", "metric(-1)", "draw the metric before", id="train.metric-previous"),
+        bind("l", "log_x", "logarithmic steps", "log x", id="train.log-x", synonyms="axis scale"),
+        bind("L", "log_y", "logarithmic values", "log y", id="train.log-y", synonyms="axis scale"),
+        bind("m", "smooth", "smooth the curve", "smooth", id="train.smooth"),
+        bind("z", "zoom(0.5)", "zoom in on the cursor or the last steps", "zoom", id="train.zoom-in"),
+        bind("Z,backspace", "zoom(2.0)", "zoom out", id="train.zoom-out"),
+        bind("o", "overlay", "overlay another run", "overlay", id="train.overlay", synonyms="compare runs"),
+        bind("t", "choose_metric", "choose the metric that is drawn", id="train.metric", synonyms="loss accuracy"),
+        bind("left", "across(-1)", "move the cursor left, or pan", id="train.left", heading=MOVING),
+        bind("right", "across(1)", "move the cursor right, or pan", id="train.right", heading=MOVING),
+        bind("escape", "whole", "show the whole curve again", id="train.whole"),
     )
 
     class Changed(Message):
-        """Another metric or other runs were selected and have to be read first."""
+        """Another metric or other runs were selected and must be read first."""
 
     def __init__(self) -> None:
         super().__init__(id="chart-panel")
@@ -80,7 +80,7 @@ class CurvePanel(Panel):
             self.query_one("#brief", Words).say("", layout=False)
 
     def show(self, snap: Snapshot) -> None:
-        """Draw a different chart at once; the same one, slightly longer, at most every CHART_EVERY seconds."""
+        """Draw a different chart immediately; the same one, slightly longer, at most every CHART_EVERY seconds."""
         self.snap, self.metric = snap, self.metric or snap.metric  # a key may have chosen another metric meanwhile
         shown = (snap.metric, len(snap.lines), self.overlays, snap.state.status, snap.complete)
         now = time.monotonic()
@@ -89,12 +89,13 @@ class CurvePanel(Panel):
             self.draw(snap)
 
     def show_brief(self, snap: Snapshot, cells: int) -> None:
-        """Show the numbers in one line, where there is no room for their column."""
+        """Show the numbers in one line if their column does not fit."""
         self.query_one("#brief", Words).say(brief(snap, cells), layout=False)
 
     def draw(self, snap: Snapshot) -> None:
-        """Draw the current run in the first colour, validation dashed and on top, dead branches dim. Unless the user
-        chooses otherwise, long noisy curves are smoothed over a fiftieth of the run, with the raw one faint behind."""
+        """Draw the current run in the first colour, over all others; validation as points where it was measured, on
+        top; dead branches dim. Unless the user chooses otherwise, long noisy curves are smoothed over a fiftieth of the
+        run, with the raw one faint behind."""
         others = iter(range(2, 100))
         series = [
             ChartSeries(
@@ -102,29 +103,30 @@ class CurvePanel(Panel):
                 line.steps,
                 line.values,
                 {"train": 0, "val": 1}.get(line.role) if line.role != "other" else next(others),
-                "dashed" if line.role == "val" else "line",
+                "points" if line.role == "val" else "line",
                 dim=line.role == "dead",
                 smoothed=line.role != "val",
             )
-            for line in snap.lines
+            for line in sorted(snap.lines, key=lambda line: UPWARDS.index(line.role))
         ]
         chart = self.chart
         if self.smooths_itself:
             chart.set_reactive(Chart.smoothing, round_number(snap.step / 50) if snap.step >= 200 else 0.0)
         span = f", smoothed over {count(chart.smoothing)} steps" if chart.smoothing else ""
         chart.events = snap.events
-        waiting = {"created": "starting… the first step comes soon", "running": "waits for the first step"}
-        chart.set_series(
-            series,
-            f"{snap.unit or visible(snap.metric)}{span}",
-            waiting.get(snap.state.status, "no numbers were recorded"),
-        )
+        chart.set_series(series, f"{snap.unit or visible(snap.metric)}{span}", waits_for(snap))
 
     def action_metric(self, by: int) -> None:
         if self.snap is not None and self.snap.metrics:
             names = self.snap.metrics
             at = names.index(self.snap.metric) if self.snap.metric in names else 0
             self.set_metric(names[(at + by) % len(names)])
+
+    def follow(self, key: str) -> None:
+        """Draw the metric that is selected among the numbers; a validation is drawn with what it validates."""
+        name = key if self.snap is not None and key in self.snap.metrics else key.removeprefix("val_")
+        if self.snap is not None and name in self.snap.metrics and name != self.snap.metric:
+            self.set_metric(name)
 
     def set_metric(self, name: str | None) -> None:
         if name:
@@ -169,19 +171,20 @@ class CurvePanel(Panel):
 
     def action_overlay(self) -> None:
         """Choose other runs to compare with; choosing one again removes it."""
-        from txlab.runs.foreign.finding import found_logs, with_logs
+        from txlab.runs.external_logs.finding import find_logs, with_logs
+        from txlab.tui.screens.attention.dialogs import describe_run
         from txlab.tui.screens.dialogs import Choose
 
         root: Path = self.app.root  # type: ignore[attr-defined]
         here: Path | None = self.app.current_run  # type: ignore[attr-defined]
 
         def find() -> None:
-            every = with_logs(root, found_logs(root))
+            every = with_logs(root, find_logs(root))
             paths = {path.name: path.absolute() for path in every if path.absolute() != here and is_run(path)}
-            rows = [(name, about_run(path), path in self.overlays) for name, path in paths.items()]
+            rows = [(name, describe_run(path), path in self.overlays) for name, path in paths.items()]
 
             def ask() -> None:
-                question = Choose("Draw which run beside this one?", rows)
+                question = Choose("Overlay which run?", rows)
                 self.app.push_screen(question, lambda name: self.toggle_overlay(paths.get(name or "")))
 
             self.app.call_later(ask)
@@ -195,12 +198,12 @@ class CurvePanel(Panel):
             self.post_message(self.Changed())
 
 
-def about_run(path: Path) -> str:
-    """Return the name that a run was given and what was changed in it; "" if neither is known."""
-    try:
-        return "  ".join(word for word in (read_label(path).name, told_changes(RunInfo.load(path).changes)) if word)
-    except LabError:
-        return ""
+def waits_for(snap: Snapshot) -> str:
+    """Return what a run without numbers is doing: what it said last, as when it tries the compiler."""
+    if snap.state.status not in GOING:
+        return "no numbers were recorded"
+    said = snap.entries[-1].text if snap.entries else ""
+    return said or {"created": "starting… the first step comes soon"}.get(snap.state.status, "waits for the first step")
 
 
 def round_number(value: float) -> float:

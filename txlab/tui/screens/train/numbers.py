@@ -9,12 +9,13 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import VerticalScroll
 
+from txlab.experiments.kind import kind_of_run
+from txlab.tui.bindings import WHY, bind
 from txlab.tui.panel import Panel
 from txlab.tui.playback import Playback
 from txlab.tui.screens.base_screens import Rule
+from txlab.tui.screens.plain_text import Words
 from txlab.tui.screens.train.text import nearest_sample, samples_text
-from txlab.tui.screens.words import Words
-from txlab.tui.theme import glyphs
 from txlab.tui.train_snapshot import Snapshot
 from txlab.tui.widgets.facts import FactTable
 from txlab.tui.widgets.picture_view import PictureView
@@ -29,12 +30,20 @@ class NumbersPanel(Panel):
     """`beside` is the step of the sample to compare with the selected one; None = there is none."""
 
     KEYS: ClassVar[Sequence[Binding]] = (
-        Binding("w", "why", "why", id="screen.why"),
-        Binding(
-            "less_than_sign", "compare(-1)", "compare samples", id="train.compare-earlier", key_display="<", show=False
+        WHY,
+        bind(
+            "less_than_sign",
+            "compare(-1)",
+            "compare with an earlier sample",
+            id="train.compare-earlier",
+            synonyms="compare samples",
         ),
-        Binding(
-            "greater_than_sign", "compare(1)", "compare later", id="train.compare-later", key_display=">", show=False
+        bind(
+            "greater_than_sign",
+            "compare(1)",
+            "compare with a later sample",
+            id="train.compare-later",
+            synonyms="compare samples",
         ),
     )
 
@@ -58,7 +67,7 @@ class NumbersPanel(Panel):
     def forget(self) -> None:
         self.snap: Snapshot | None = None
         self.beside: int | None = None
-        self.picture = ""  # the name of the image or histogram in place of the samples
+        self.picture = ""  # the name of the image or histogram shown instead of the samples
         self.set_class(False, "-picture")
         self.facts.set_facts(())
         if self.is_mounted:
@@ -70,8 +79,16 @@ class NumbersPanel(Panel):
         if snap.pictures.name == self.picture:
             self.view.show(snap.pictures)
 
+    def select(self, metric: str) -> None:
+        """Put the cursor on the metric that is drawn."""
+        keys = [fact.key for fact in self.facts.facts]
+        here = self.facts.chosen
+        if metric in keys and (here is None or here.key.removeprefix("val_") != metric):
+            self.facts.cursor = keys.index(metric)
+            self.facts.refresh()
+
     def next_picture(self) -> bool:
-        """Choose the next of the images and histograms; False if the samples come again."""
+        """Choose the next image or histogram; False if the samples are next."""
         names = ("", *(self.snap.pictures.names if self.snap else ()))
         place = names.index(self.picture) if self.picture in names else 0
         self.picture = names[(place + 1) % len(names)]
@@ -83,10 +100,9 @@ class NumbersPanel(Panel):
             return
         room = self.query_one("#samples").scrollable_content_region
         cells = max(10, room.width - 1)
-        kind = str(self.snap.scenario.get("kind", ""))
-        signs = glyphs(getattr(self.app, "ascii", False))
-        said = samples_text(self.snap.samples, self.run.at, self.beside, cells, signs, room.height, kind)
-        self.query_one("#samples-text", Words).say(said, layout=True)
+        kind = kind_of_run(self.snap.scenario.get("kind"))
+        samples = samples_text(self.snap.samples, self.run.at, self.beside, cells, room.height, kind)
+        self.query_one("#samples-text", Words).say(samples, layout=True)
 
     def action_compare(self, by: int) -> None:
         """< compares with the previous sample, then with earlier ones; > comes back."""
@@ -110,14 +126,14 @@ class NumbersPanel(Panel):
         if snap is None or fact is None:
             self.tell("there is no number yet")
             return
-        if fact.key in STATED or not fact.key or self.said_why(fact.key):
-            self.tell(self.said_why(fact.key) or f"{fact.name} is counted, not computed")
+        if fact.key in STATED or not fact.key or self.explain_setting(fact.key):
+            self.tell(self.explain_setting(fact.key) or f"{fact.name} is counted, not computed")
             return
         step, key = self.run.at if self.run.at is not None else snap.step, fact.key
         ask_why(self.app, lambda: explain(snap, key, step))
 
-    def said_why(self, key: str) -> str:
-        """Return why the computation is set up as it is: what the probe measured."""
+    def explain_setting(self, key: str) -> str:
+        """Explain the settings of the computation by the probe's measurements."""
         compute = self.snap.about.get("compute") if self.snap and key == "compute" else None
         why = compute.get("why") if isinstance(compute, dict) else None
         return "; ".join(str(reason) for reason in why) if isinstance(why, list) else ""

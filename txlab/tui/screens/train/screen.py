@@ -17,15 +17,16 @@ from textual.content import Content
 from txlab.drawing.text import visible
 from txlab.experiments.kind import kind_of_run
 from txlab.runs.summary import GOING
+from txlab.tui.bindings import bind
 from txlab.tui.playback import Playback
 from txlab.tui.screens.base_screens import BenchScreen, Rule
+from txlab.tui.screens.plain_text import Words
 from txlab.tui.screens.train.controls import ControlPanel
 from txlab.tui.screens.train.curves import CurvePanel
 from txlab.tui.screens.train.numbers import NumbersPanel
-from txlab.tui.screens.train.text import header
-from txlab.tui.screens.words import Words
-from txlab.tui.theme import glyphs
+from txlab.tui.screens.train.text import header, sentence
 from txlab.tui.train_snapshot import Look, Snapshot, snapshot
+from txlab.tui.widgets.facts import FactTable
 from txlab.tui.widgets.timeline import TimeLine
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ CLOCK = 1.0  # seconds between two reads of an idle run, for the clock in the he
 
 
 def deciding(snap: Snapshot) -> tuple[object, ...]:
-    """What decides which keys the bottom line offers."""
+    """The state that determines the keys on the bottom line."""
     return snap.state.status, len(snap.frames) > 0, "lr" in snap.values, snap.takes, len(snap.pictures.names) > 0
 
 
@@ -45,8 +46,8 @@ class TrainScreen(BenchScreen):
     CSS_PATH = "train.tcss"
     AUTO_FOCUS = "#facts"
     HELP_ABOUT = (
-        "The curve follows the run; [ and ] go through what was recorded, and everything follows. "
-        "Up and down choose a number, w says why it is what it is. What you change is written into the run's log."
+        "The curve follows the run; [ and ] step through the recording, and the whole screen follows. Up and down "
+        "choose a metric, w explains its value. Every change you make is written to the run's log."
     )
     PANELS = (Playback, ControlPanel, CurvePanel, NumbersPanel)
     KEY_ORDER = (
@@ -54,8 +55,10 @@ class TrainScreen(BenchScreen):
         *("screen.why", "train.lr-down", "train.lr-up"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("v", "side", "numbers", id="train.side"),
-        Binding("g", "game", "play", id="train.game"),
+        bind(
+            "v", "side", "show the numbers instead of the curve, and images and histograms", "numbers", id="train.side"
+        ),
+        bind("g", "game", "play against what the run has learnt", "play", id="train.game"),
     ]
 
     def __init__(self) -> None:
@@ -84,14 +87,12 @@ class TrainScreen(BenchScreen):
 
     def source_changed(self) -> None:
         self.snap = None
+        self.caption.say(())
         for panel in (self.curves, self.numbers, self.controls):
             panel.forget()
-        if self.run.path is None:
-            said = self.run.no_run("No run is chosen: press 1, then enter on a scenario or a run.")
-            self.controls.words.say("", layout=False)
-        else:
-            said = f"reading {self.run.path.name}…"
-        self.query_one("#header", Words).say(Content.styled(visible(said), "$quiet"), layout=False)
+        if self.run.path is not None:
+            words = f"reading {self.run.path.name}…"
+            self.query_one("#header", Words).say(Content.styled(visible(words), "$quiet"), layout=False)
 
     def read(self, source: Recorded, at: int | None, changed: bool) -> Snapshot | None:
         reader = source.reader
@@ -114,7 +115,7 @@ class TrainScreen(BenchScreen):
             self.refresh_bindings()
 
     @on(TimeLine.Moved)
-    def moved(self) -> None:
+    def show_step(self) -> None:
         self.curves.chart.marker = self.run.at
         self.refresh_bindings()
         self.show_words()
@@ -122,26 +123,32 @@ class TrainScreen(BenchScreen):
     def show_words(self) -> None:
         """Redraw header, brief, samples and log: cheap enough for every key."""
         if self.snap is not None:
-            said = header(self.snap, self.run.at, glyphs(self.ascii), self.size.width - 2)
-            self.query_one("#header", Words).say(said, layout=False)
+            words = header(self.snap, self.run.at, self.size.width - 2)
+            self.query_one("#header", Words).say(words, layout=False)
             self.curves.show_brief(self.snap, self.size.width - 2)
             self.numbers.show_samples()
             self.controls.draw()
+            self.caption.say(sentence(self.snap, self.run.at))
 
     def on_resize(self) -> None:
         self.call_after_refresh(self.show_words)
 
     @on(CurvePanel.Changed)
     def other_curves(self) -> None:
+        self.numbers.select(self.curves.metric)
         self.run.wants_read()
 
+    @on(FactTable.Chosen)
+    def draw_chosen(self, event: FactTable.Chosen) -> None:
+        self.curves.follow(event.fact.key)
+
     @on(Playback.Asked)
-    def asked(self, event: Playback.Asked) -> None:
-        self.controls.asked(event)
+    def take_request(self, event: Playback.Asked) -> None:
+        self.controls.take_request(event)
 
     @property
     def folded(self) -> bool:
-        """Whether there is no room for the chart and the numbers beside each other."""
+        """Whether the chart and the numbers do not fit side by side."""
         return self.has_class("-narrow") or self.has_class("-tiny")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -157,15 +164,15 @@ class TrainScreen(BenchScreen):
         return super().word_for(binding)
 
     async def action_game(self) -> None:
-        """Play against what the run has learnt, or had learnt at the step that is shown."""
+        """Play against the run's player, at the shown step."""
         if self.run.path is not None:
             name = self.run.path.name if self.run.at is None else f"{self.run.path.name}@{self.run.at}"
             await self.app.switch_mode("play")
             self.app.screen.open_run(name)  # type: ignore[attr-defined]
 
     def action_side(self) -> None:
-        """Show the next of the images and histograms in place of the texts, and after the last the texts again. Where
-        there is no room for both, the numbers come in place of the chart first."""
+        """Show the next image or histogram instead of the texts, and after the last the texts again. If they do not
+        both fit, the numbers replace the chart first."""
         if self.folded and not self.has_class("-side"):
             self.add_class("-side")
             self.numbers.facts.focus()

@@ -7,11 +7,17 @@ from dataclasses import dataclass
 
 from textual.content import Content
 
+from txlab.drawing.captions import runs as captions
+from txlab.drawing.captions.sentence import Sentence
 from txlab.drawing.formatting import STATES, calendar, clock, count, duration
+from txlab.drawing.run_names import fit_handle
 from txlab.drawing.text import fit, prefix, visible, visible_lines, width
+from txlab.experiments.kind import UNKNOWN, Kind, kind_of_run
+from txlab.experiments.metric import short
 from txlab.tui.history import Entry
-from txlab.tui.screens.words import fitting
-from txlab.tui.theme import Glyphs
+from txlab.tui.screen_registry import SCREENS
+from txlab.tui.screens.plain_text import fitting
+from txlab.tui.theme import Signs
 from txlab.tui.train_snapshot import Snapshot
 
 FEW = 3  # lines of the log on a low or narrow screen
@@ -22,34 +28,49 @@ LOUDNESS = {"quiet": "$quiet", "warning": "bold $warning", "bad": "$error", "acc
 
 @dataclass(frozen=True)
 class Pending:
-    """A pending request: what was asked, and when (Unix seconds)."""
+    """A pending request: its text, and its time (Unix seconds)."""
 
     words: str
     asked: float
 
 
-def header(snap: Snapshot, at: int | None, signs: Glyphs, cells: int) -> Content:
-    """Return `gpt-docs ● step 1 240 of 5 000 · 3m12s, 9m40s to go`, or what is wrong and what can be done about it;
-    how many alerts there were; when it was started, where there is room for it."""
-    state, dot = snap.state, f" {signs.dot} "
+def sentence(snap: Snapshot, at: int | None) -> Sentence:
+    """The caption of the chart at a step."""
+    kind = kind_of_run(snap.scenario.get("kind"))
+    metric = kind.metric(snap.metric)
+    lines = {role: (line.steps, line.values) for line in reversed(snap.lines) if (role := line.role) != "dead"}
+    unseen, own = lines.get("val"), lines.get("train")
+    family = [line for line in snap.lines if line.role != "dead"]
+    if own is None:
+        return ()
+    if unseen is None and len(family) > 1 and all(line.role in ("train", "other") for line in family):
+        curves = [(line.label, line.steps, line.values) for line in family]
+        return captions.family(short(snap.metric), metric.unit, metric.less, curves, at)
+    return captions.curve(short(snap.metric), metric.unit, metric.less, own, unseen, at)
+
+
+def header(snap: Snapshot, at: int | None, cells: int) -> Content:
+    """Return `gpt-docs ● step 1 240 of 5 000 · 3m12s, 9m40s to go`, or the problem with advice; the number of alerts;
+    the start time, if it fits."""
+    state, dot = snap.state, f" {Signs.dot} "
     called = visible(snap.called)
-    name = Content.styled(fit(called, min(width(called), LONGEST_NAME), ellipsis=signs.ellipsis), "bold")
+    name = Content.styled(fit_handle(called, LONGEST_NAME), "bold")
     step = f"step {count(snap.step)}" + (f" of {count(snap.steps)}" if snap.steps else "")
     took = duration(snap.seconds) if snap.seconds else ""
     alerts = badge(snap.alerts, dot)
     live = state.status in ("running", "paused", "created")
     looking = Content.styled(f"{dot}looking at step {count(at)}", "bold $accent") if at is not None else Content("")
     if state.status == "created":
-        words = [Content.styled(f" {signs.waiting} ", "bold $accent"), Content("starting… the first step comes soon")]
+        words = [Content.styled(f" {Signs.waiting} ", "bold $accent"), Content("starting… the first step comes soon")]
     elif live:
-        glyph = signs.live if state.status == "running" else signs.paused
+        glyph = Signs.live if state.status == "running" else Signs.paused
         left = f", {duration(snap.seconds_left)} to go" if snap.seconds_left is not None else ""
         words = [Content.styled(f" {glyph} ", "bold $accent"), Content(f"{step}{dot}{took}{left}"), alerts]
         if state.status == "paused":
-            words.append(Content.styled(f"{dot}paused: space goes on, . makes one step", "$quiet"))
+            words.append(Content.styled(f"{dot}paused: space continues, . makes one step", "$quiet"))
     else:
-        glyphs = {"done": signs.done, "failed": signs.failed, "lost": signs.lost, "silent": signs.dot}
-        glyph = glyphs.get(state.status, signs.stopped)
+        glyphs = {"done": Signs.done, "failed": Signs.failed, "lost": Signs.lost, "silent": Signs.dot}
+        glyph = glyphs.get(state.status, Signs.stopped)
         style = (
             "bold $success"
             if state.status == "done"
@@ -65,22 +86,22 @@ def header(snap: Snapshot, at: int | None, signs: Glyphs, cells: int) -> Content
             words.append(
                 Content.styled(f"{dot}{visible(state.reason)}", "$error" if style == "bold $error" else "$quiet")
             )
-        if state.status not in ("done", "unreadable") and not snap.recorded and state.far is None:
+        if state.status not in ("done", "unreadable") and not snap.recorded and state.remote is None:
             words.append(Content.styled(f"{dot}r resumes it", "$quiet"))
-    if state.far is not None:  # before what there may be no room for
-        old, here = visible(state.far.sentence), Content(f"{dot}on {visible(state.far.host)}")
+    if state.remote is not None:  # before parts that may not fit
+        old, here = visible(state.remote.sentence), Content(f"{dot}on {visible(state.remote.host)}")
         words.insert(2, Content.styled(f"{dot}{old}", "bold $error") if old else here)
     if not snap.complete:
         looking = Content.assemble(looking, Content.styled(f"{dot}reading the whole log…", "$quiet"))
     if snap.omission:
         looking = Content.assemble(looking, Content.styled(f"{dot}{snap.omission}", "$quiet"))
-    said = Content.assemble(name, *words, looking)
+    start = Content.assemble(name, *words, looking)
     began = f"{dot}started {calendar(snap.created)}" if snap.created else ""
-    return fitting([said, Content.styled(began, "$quiet")], cells)
+    return fitting([start, Content.styled(began, "$quiet")], cells)
 
 
 def badge(alerts: Mapping[str, object], dot: str) -> Content:
-    """Return `· ! 2 alerts`, or nothing where there is none."""
+    """Return `· ! 2 alerts`, or nothing if there are none."""
     number = alerts.get("count")
     if not isinstance(number, int) or number < 1:
         return Content("")
@@ -89,7 +110,7 @@ def badge(alerts: Mapping[str, object], dot: str) -> Content:
 
 
 def brief(snap: Snapshot, cells: int) -> Content:
-    """Return as many numbers as fit into one line, where there is no room for the column of facts."""
+    """Return as many numbers as fit into one line, if the column of facts does not fit."""
     parts = []
     for fact in snap.facts:
         if (cells := cells - width(fact.name) - width(fact.value) - 1) < 0:
@@ -111,7 +132,7 @@ def log_lines(
         )
         for p in list(pending.values())[-lines:]
     ]
-    shown = wanted(entries, at, lines - len(asked))
+    shown = select_entries(entries, at, lines - len(asked))
     if at is not None:
         upto = sum(entry.step <= at for entry in shown)
         shown = shown[: max(upto, min(len(shown), lines - len(asked)))]
@@ -139,7 +160,7 @@ def loudest(entries: Sequence[Entry], room: int, at: int | None) -> list[Entry]:
     return [entry for entry in entries if entry in kept]
 
 
-def wanted(entries: Sequence[Entry], at: int | None, lines: int = 0) -> list[Entry]:
+def select_entries(entries: Sequence[Entry], at: int | None, lines: int = 0) -> list[Entry]:
     """Return all user actions and messages of the run, and of recurring events (checkpoints, validations) the newest,
     plus as many earlier ones as there are lines for."""
     newest: dict[str, int] = {}
@@ -161,19 +182,19 @@ def answer(age: float, gone: str) -> Content:
     return Content.styled("  asked…", "$quiet")
 
 
-def wrapped(text: str, cells: int) -> list[str]:
+def wrap_lines(text: str, cells: int) -> list[str]:
     """Return the lines of a text made safe to show and folded at words, dropping as few characters as possible."""
     cells = max(cells, 1)
-    found: list[str] = []
+    lines: list[str] = []
     for line in visible_lines(text):
         while width(line) > cells:
             head = prefix(line, cells)
             space = head.rfind(" ")
             head = head[:space] if space > cells // 2 else head or line[:1]
-            found.append(head)
+            lines.append(head)
             line = line[len(head) :].lstrip(" ")
-        found.append(line)
-    return found
+        lines.append(line)
+    return lines
 
 
 def nearest_sample(steps: Sequence[int], at: int | None) -> int | None:
@@ -185,13 +206,17 @@ def nearest_sample(steps: Sequence[int], at: int | None) -> int | None:
     return max((step for step in steps if step <= at), default=steps[0])
 
 
-NO_TEXTS = {
-    "": "no samples yet: texts that the model writes while it learns appear here",
-    **dict.fromkeys(("planning", "prediction", "control"), "its world, and what is known of it by now: 6 Arena"),
-    "bandits": "no texts here: see the curves; txlab plot RUN --sweep draws a sweep",
-    "self-play": "the board, and players to play against: 6 Arena, then t",
-}
-"""kind of experiment → the text in place of its samples; the first one is the default."""
+def instead_of_samples(kind: Kind) -> str:
+    """Return what is shown where a run has recorded no texts."""
+    if kind.writes:
+        return "no samples yet: texts that the model writes while it learns appear here"
+    if kind.plays_from:
+        return "It writes no texts: g plays against what it has learnt."
+    entry = next((each for each in SCREENS if each.name == kind.screen), None)
+    if entry is None or entry.name == "train":
+        return "It writes no texts: the curves show what it learns."
+    where = f"{entry.title} ({entry.key})" if entry.key else f"the screen {entry.title} (: finds it)"
+    return f"It writes no texts: {where} shows what it has learnt."
 
 
 def samples_text(
@@ -199,9 +224,8 @@ def samples_text(
     at: int | None,
     beside: int | None,
     cells: int,
-    signs: Glyphs,
     lines: int = 0,
-    kind: str = "",
+    kind: Kind = UNKNOWN,
 ) -> Content:
     """Return the model's text at the selected step, and at another one: stacked, or side by side if there is room.
 
@@ -210,16 +234,16 @@ def samples_text(
     steps = list(samples)
     now = nearest_sample(steps, at)
     if now is None:
-        return Content.styled(NO_TEXTS.get(kind, NO_TEXTS[""]), "$quiet")
+        return Content.styled(instead_of_samples(kind), "$quiet")
     hint = "< > compare" if len(steps) > 1 else ""
     if beside is None or beside not in samples:
         title = f"sample at {count(now)}"
         gap = max(1, cells - width(title) - width(hint))
         head = Content.assemble(Content.styled(title, "bold"), Content(" " * gap), Content.styled(hint, "$quiet"))
-        shown = [Content.assemble(head, "\n", one_sample(samples[now], cells, signs))]
+        shown = [Content.assemble(head, "\n", one_sample(samples[now], cells))]
         spare = lines - len(shown[0].plain.split("\n"))
         for step in steps[: steps.index(now)][::-1]:
-            text = one_sample(samples[step], cells, signs)
+            text = one_sample(samples[step], cells)
             if (spare := spare - len(text.plain.split("\n")) - 2) < 0:
                 break
             shown.append(Content.assemble(Content.styled(f"\nsample at {count(step)}\n", "bold $quiet"), text))
@@ -229,12 +253,12 @@ def samples_text(
         for step in (beside, now):
             parts += [
                 Content.styled(f"sample at {count(step)}\n", "bold"),
-                one_sample(samples[step], cells, signs),
+                one_sample(samples[step], cells),
                 Content("\n"),
             ]
         return Content.assemble(*parts)
     half = (cells - 3) // 2
-    left, right = (one_sample(samples[step], half, signs).split("\n") for step in (beside, now))
+    left, right = (one_sample(samples[step], half).split("\n") for step in (beside, now))
     rows = [
         Content.assemble(
             Content.styled(fit(f"sample at {count(beside)}", half), "bold"),
@@ -246,16 +270,16 @@ def samples_text(
         a = left[index] if index < len(left) else Content("")
         b = right[index] if index < len(right) else Content("")
         rows.append(
-            Content.assemble(a, " " * max(0, half - a.cell_length), Content.styled(f" {signs.wall} ", "$rule"), b)
+            Content.assemble(a, " " * max(0, half - a.cell_length), Content.styled(f" {Signs.wall} ", "$rule"), b)
         )
     return Content("\n").join(rows)
 
 
-def one_sample(texts: Sequence[tuple[str, str]], cells: int, signs: Glyphs) -> Content:
+def one_sample(texts: Sequence[tuple[str, str]], cells: int) -> Content:
     """Return each text with a quiet prompt, and a sign where the prompt ends and the model begins."""
     parts: list[Content] = []
     for prompt, text in texts:
-        body = "\n".join(wrapped(f"{prompt}{signs.prompt}{text}" if prompt else text, cells))
+        body = "\n".join(wrap_lines(f"{prompt}{Signs.prompt}{text}" if prompt else text, cells))
         known = after_solid(body, solid(prompt)) if prompt else 0
         parts += [Content.styled(body[:known], "$quiet"), Content.styled(body[known : known + bool(prompt)], "$accent")]
         parts += [Content(body[known + bool(prompt) :]), Content("\n\n")]
@@ -270,7 +294,7 @@ def solid(text: str) -> int:
 def after_solid(text: str, count: int) -> int:
     """Return the index of the first non-space character after `count` of them.
 
-    >>> after_solid("The cat\n|sat", 6)
+    >>> after_solid("The cat sat", 6)
     8
     """
     places = [place for place, character in enumerate(text) if not character.isspace()]

@@ -1,0 +1,97 @@
+"""Machines: the cards and processes of this machine and two others, one of which dies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from picture import text_of
+from pretended_boxes import Boxes
+from recorded import app_on, make_run, settle
+
+from txlab.runs.remote import machine, mirroring
+from txlab.runs.remote.address import Address
+from txlab.tui.screens.machines.screen import MachinesPanel
+
+
+@pytest.fixture
+def boxes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Boxes]:
+    yield Boxes(tmp_path, monkeypatch)
+    mirroring.close_all()
+
+
+async def test_eight_cards_and_three_machines_fit_and_a_dead_one_is_gray(
+    boxes: Boxes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = app_on(tmp_path / "here", screen="machines", machines=["a", "b"])
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, lambda: "H100" in text_of(app) and "RTX 4090" in text_of(app))
+        lines = text_of(app).splitlines()
+        shown = [line.split() for line in lines if "H100" in line]
+        for n, (words, card) in enumerate(zip(shown, boxes.cards["a"], strict=True)):
+            assert words[0] == str(n)
+            assert f"{card['percent']} %" in " ".join(words)
+            assert f"{card['used'] / 1e9:.1f}/85.0 GB 70/700 W 34 °C" in " ".join(words)
+        assert sum("temperature (hardware)" in line for line in lines) == 2
+        assert sum("RTX 4090" in line for line in lines) == 2
+        assert "(this machine)" in text_of(app)
+        monkeypatch.setattr(machine, "STALE_AFTER", 1.0)
+        boxes.kill(Address("b"))
+        await settle(pilot, lambda: "b: No route to host" in text_of(app))
+        panel = app.screen.query_one(MachinesPanel)
+        await settle(
+            pilot, lambda: {row.machine.stale for row in panel.rows.values() if row.machine.name == "b"} == {True}
+        )
+        dead = [row for row in panel.rows.values() if row.machine.name == "b" and "title" not in row.key]
+        assert {style for row in dead for _, style in row.parts} == {"quiet"}
+        assert sum("RTX 4090" in line for line in text_of(app).splitlines()) == 2
+
+
+async def test_enter_opens_the_run_of_a_process_here_and_there(boxes: Boxes, tmp_path: Path) -> None:
+    make_run(tmp_path / "here", "near", status="open")
+    make_run(boxes.runs, "distant", status="open")
+    app = app_on(tmp_path / "here")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("B")
+        await settle(pilot, lambda: app.current_mode == "machines" and "● near" in text_of(app))
+        panel = app.screen.query_one(MachinesPanel)
+        assert "open the run" not in text_of(app)  # the first row is a machine
+        panel.list.select(next(key for key, row in panel.rows.items() if row.process and row.process.run))
+        await settle(pilot, lambda: "open the run" in text_of(app))
+        await pilot.press("enter")
+        await settle(pilot, lambda: app.current_mode == "train" and "near" in str(app.current_run))
+
+        await pilot.press("1")
+        await settle(pilot, lambda: app.current_mode == "lab")
+        await pilot.press("B", "o")
+        await settle(pilot, lambda: len(app.screen_stack) == 2)
+        await pilot.press("a", "colon", "enter")
+        await settle(pilot, lambda: "● distant" in text_of(app))
+        panel.list.select(next(key for key, row in panel.rows.items() if row.process and "distant" in row.process.run))
+        await pilot.press("enter")
+        await settle(pilot, lambda: app.current_mode == "train" and "distant" in str(app.current_run))
+
+        await pilot.press("1")
+        await settle(pilot, lambda: app.current_mode == "lab")
+        await pilot.press("B")
+        await settle(pilot, lambda: app.current_mode == "machines" and panel.check_action("leave", ()))
+        await pilot.press("x")
+        await settle(pilot, lambda: "H100" not in text_of(app))
+        assert "● near" in text_of(app)
+
+
+async def test_at_80_by_24_the_list_scrolls_under_the_names_of_its_columns(boxes: Boxes, tmp_path: Path) -> None:
+    app = app_on(tmp_path / "here", screen="machines", machines=["a", "-b", "b"])
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot, lambda: "H100" in text_of(app))
+        panel = app.screen.query_one(MachinesPanel)
+        assert panel.machines is not None
+        assert [each and each.host for each in panel.machines.addresses] == [None, "a", "b"]  # -b is no machine
+        await settle(pilot, lambda: any(row.machine.name == "b" and row.process is None for row in panel.rows.values()))
+        assert all(len(line) <= 80 for line in text_of(app).splitlines())
+        assert "slowed by" in text_of(app)
+        await settle(pilot, lambda: len([key for key in panel.rows if "card" in key]) == 10)
+        await pilot.press("end")
+        await settle(pilot, lambda: "GeForce" in text_of(app) or "b  " in text_of(app))
+        assert "run or command" in text_of(app)

@@ -1,0 +1,1 @@
+"""Machines: the cards and processes of this machine and others."""

@@ -1,0 +1,189 @@
+"""Machines: each card and process of this machine and of those that are followed, and which run a process computes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.content import Content
+
+from txlab.drawing.box import Lines, Row
+from txlab.errors import LabError
+from txlab.runs.remote.address import Address, host_and_folder
+from txlab.runs.remote.machine import Machines, Seen
+from txlab.tui.bindings import PALETTE, WHY, bind
+from txlab.tui.panel import Panel
+from txlab.tui.screens.base_screens import BenchScreen
+from txlab.tui.screens.plain_text import Words
+from txlab.tui.widgets.rows import Item, Line, Rows
+from txlab.tui.widgets.terminal import is_ascii
+
+LOOK_EVERY = 1.0  # seconds
+
+
+class MachinesPanel(Panel):
+    """`machines` are read in a thread while the screen is in front; a row is a machine, a card or a process."""
+
+    KEYS: ClassVar[Sequence[Binding]] = (
+        bind("enter", "open", "open the run that the process computes", "open the run", id="machines.open"),
+        bind(
+            "o", "add", "show another machine too, over ssh", "machine", id="machines.add", synonyms="ssh host remote"
+        ),
+        bind("x", "leave", "show the machine no longer", "leave it out", id="machines.leave", synonyms="remove delete"),
+    )
+
+    DEFAULT_CSS = """
+    MachinesPanel { height: 1fr; width: 1fr; padding: 0 1; }
+    MachinesPanel #machines-head { height: 2; width: 1fr; text-wrap: nowrap; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.list = Rows(self.draw, "reading this machine…", id="machines")
+        self.head = Words(id="machines-head")
+        self.machines: Machines | None = None
+        self.seen: list[Seen] = []
+        self.left: set[str] = set()  # machines that are connected and not to be shown
+        self.rows: dict[str, Row] = {}
+        self.looking = self.in_front = False
+
+    def compose(self) -> ComposeResult:
+        yield self.head
+        yield self.list
+
+    def on_mount(self) -> None:
+        self.set_interval(LOOK_EVERY, self.look)
+
+    def come_to_front(self) -> None:
+        from txlab.runs.remote.mirroring import connected_machines
+
+        self.in_front = True
+        if self.machines is None:
+            self.machines = Machines([None], self.app.root)  # type: ignore[attr-defined]
+            for name in self.app.settings.machines:  # type: ignore[attr-defined]
+                try:
+                    self.machines.add(host_and_folder(name))
+                except LabError as error:
+                    self.app.report(error)  # type: ignore[attr-defined]
+        for address in connected_machines():
+            if address.host not in self.left:
+                self.machines.add(address)
+        self.look()
+
+    def unseen(self) -> None:
+        self.in_front = False
+
+    def look(self) -> None:
+        """Read the machines in a thread, unless that is already in progress."""
+        if self.looking or not self.in_front or self.machines is None:
+            return
+        self.looking = True
+        self.run_worker(partial(self.look_in_thread, self.machines), thread=True, group="machines", exit_on_error=False)
+
+    def look_in_thread(self, machines: Machines) -> None:
+        try:
+            self.seen = machines.look()
+        finally:
+            self.looking = False
+        self.app.call_from_thread(self.show)
+
+    def show(self) -> None:
+        """Draw the last readings."""
+        lines = Lines(self.list.room - 1, is_ascii(self))
+        self.head.say(Content.styled("\n".join(f" {line}" for line in lines.head()), "italic $quiet"), layout=False)
+        rows = lines.rows(self.seen, time.time())
+        self.rows = {row.key: row for row in rows}
+        self.list.set_items([Item(None if row.is_heading else row.key, row.key) for row in rows])
+        self.list.redraw()
+        self.screen.refresh_bindings()
+
+    def draw(self, item: Item, width: int, chosen: bool) -> Sequence[Line]:
+        mark = ">" if is_ascii(self) else "▸"
+        return [[(mark if chosen else " ", "accent"), *self.rows[item.text].parts]]
+
+    def on_resize(self) -> None:
+        if self.seen:
+            self.call_after_refresh(self.show)
+
+    @property
+    def chosen(self) -> Row | None:
+        return self.rows.get(self.list.key or "")
+
+    @on(Rows.Highlighted)
+    def other_row(self) -> None:
+        self.screen.refresh_bindings()
+
+    @on(Rows.Chosen)
+    def open_clicked(self) -> None:
+        if self.check_action("open", ()):
+            self.action_open()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        row = self.chosen
+        if action == "open":
+            return row is not None and row.process is not None and bool(row.process.run)
+        return action != "leave" or (row is not None and row.machine.address is not None)
+
+    def action_open(self) -> None:
+        """Open the run on the screen of its kind."""
+        row = self.chosen
+        if row is None or row.process is None:
+            return
+        run, address = row.process.run, row.machine.address
+        if address is None:
+            self.app.look_at(Path(self.app.root) / run)  # type: ignore[attr-defined]
+            return
+        self.tell(f"opening {run} on {address.host}…")
+        self.run_worker(partial(self.open_there, address, run), thread=True, group="start", exit_on_error=False)
+
+    def open_there(self, address: Address, run: str) -> None:
+        from txlab.runs.remote.mirroring import open_run
+
+        named = Address(address.host, f"{address.path}/{run}") if address.path else Address(address.host, "", run)
+        self.app.call_from_thread(self.app.look_at, open_run(named))  # type: ignore[attr-defined]
+
+    def action_add(self) -> None:
+        """Ask for a machine."""
+        from txlab.tui.screens.lab.machines import ask_machine
+
+        def add(address: Address | None, run: str) -> None:
+            if self.machines is not None and address is not None:
+                self.left.discard(address.host)
+                self.machines.add(address)
+                self.look()
+
+        ask_machine(self.app, None, add, "Show which machine?  NAME, NAME:/FOLDER of its runs")
+
+    def action_leave(self) -> None:
+        row = self.chosen
+        if row is not None and self.machines is not None and row.machine.address in self.machines.addresses[1:]:
+            self.machines.addresses.remove(row.machine.address)
+            self.left.add(row.machine.name)
+            self.look()
+
+
+class MachinesScreen(BenchScreen):
+    """The list fills the screen."""
+
+    AUTO_FOCUS = "#machines"
+    HELP_ABOUT = (
+        "Each card: the share of the time in which a kernel ran, memory, power against its limit, temperature, and why "
+        "its clock is slowed, if it is. Below are the users of the cards, and the processes on them, those that "
+        "compute runs, and the busiest others; cpu counts cores. A machine that does not answer is gray, with its last "
+        "values and their age. o adds a machine for this session; machines = ['box'] in config.toml keeps it."
+    )
+    PANELS = (MachinesPanel,)
+    KEY_ORDER = ("machines.open", "machines.add", "machines.leave")
+    BINDINGS: ClassVar[list[BindingType]] = [WHY, PALETTE]
+
+    def compose_body(self) -> ComposeResult:
+        yield MachinesPanel()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return action != "why" and super().check_action(action, parameters)

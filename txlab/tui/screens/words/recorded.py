@@ -1,0 +1,133 @@
+"""The word vectors of a recorded run: at a step, the alignment of their pictures, the path of a word. Called in
+threads.
+
+Notable: any program may record frames and facts, so they are checked.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from txlab.engine.embeddings.embedding import Embedding
+from txlab.engine.embeddings.plane import Projection
+from txlab.errors import LabError
+from txlab.runs import checkpoints
+from txlab.runs.directory import RunDirectory, info_of
+from txlab.runs.embeddings import embedding_of_state, objectives_of
+from txlab.runs.folder import is_run
+from txlab.runs.reader import RunReader
+from txlab.runs.summary import handle_in
+from txlab.tui.screens.words.picture import Look, embedding_of_frame, vectors_of
+
+if TYPE_CHECKING:
+    from txlab.tui.screens.dialogs import Choose
+
+PATH_FRAMES = 40  # of a run, for the path of a word
+MOST_KNOWN = 64  # pictures to which others are aligned
+
+
+def words_at(reader: RunReader, step: int, objective: str = "") -> Embedding:
+    """All words if there is a checkpoint, else the frame's words. LabError if the frame has none."""
+    path, info = reader.directory.path, reader.info
+    called = handle_in(path, info)
+    if info.kind == "word-vectors" and step in checkpoints.steps(reader.directory):
+        with suppress(LabError):  # damaged, or removed meanwhile
+            return embedding_of_state(checkpoints.load(reader.directory, step, arrays=True), called, objective)
+    return embedding_of_frame(reader.frames.read(step), called, objective)
+
+
+class Pictures:
+    """The alignment of a run's pictures. A picture depends on its step alone, not on those viewed before it.
+
+    Notable: starting from the first frame, the last one within 1 step of it is aligned, then within 2, 4, 8, …, and on
+    those the requested picture: all pictures between two powers of two are aligned to the same one, and a jump reads a
+    dozen frames.
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[object, ...], Projection] = {}
+
+    def before(self, reader: RunReader, step: int, look: Look) -> Projection:
+        """The picture to which the one at a step is aligned. Vectors by another objective are aligned to those by the
+        first."""
+        projection = Projection(look.pairs)
+        if look.pairs:
+            return projection
+        frames = reader.frames.steps
+        within = [0, *(1 << power for power in range(int(step - frames[0]).bit_length()))]
+        places = np.searchsorted(frames, frames[0] + np.array(within), "right") - 1
+        keys = [key for key in dict.fromkeys(frames[places].tolist()) if key < step]
+        first = replace(look, objective="")
+        laid: tuple[object, ...] = (len(reader.rows("rewind")), look.context)
+        for key in [*keys, *([step] if look.objective else [])]:
+            laid = (*laid, key)
+            if laid not in self.known:
+                projection = copy.copy(projection)
+                with suppress(LabError):  # a frame without such vectors is left out
+                    embedding = embedding_of_frame(reader.frames.read(key), reader.directory.path.name)
+                    projection.lay(embedding, vectors_of(embedding, first))
+                self.known[laid] = projection
+                if len(self.known) > MOST_KNOWN:
+                    del self.known[next(iter(self.known))]
+            projection = self.known[laid]
+        return copy.copy(projection)
+
+
+def objectives_in(reader: RunReader) -> tuple[str, ...]:
+    """The objectives of the run, the first one first; () if there is only one."""
+    vectors = reader.scenario.get("vectors")
+    if not isinstance(vectors, dict) or not isinstance(vectors.get("beside"), list):
+        return ()
+    names = [each for each in (vectors.get("objective"), *vectors["beside"]) if isinstance(each, str)]
+    return tuple(dict.fromkeys(names)) if len(names) > 1 else ()
+
+
+def offer_vectors(dialog: Choose, root: Path) -> None:
+    """Add the available word vectors to the dialog: models, and each objective of a run with several."""
+    from txlab.tui.screens.attention.dialogs import models_here
+
+    rows: list[tuple[str, str, bool]] = []
+    for name, about in models_here(root):
+        rows.append((name, about, False))
+        with suppress(LabError):
+            run = RunDirectory(root / name)
+            if is_run(run.path) and info_of(run).kind == "word-vectors" and len(names := objectives_of(run)) > 1:
+                rows += [(f"{name}:{each}", f"its vectors by {each}", False) for each in names[1:]]
+    dialog.app.call_later(dialog.offer, rows)
+
+
+def words_in_all(reader: RunReader) -> int:
+    """The number of words of the run; 0 = unknown."""
+    count = reader.info.facts.get("vocabulary")
+    return count if isinstance(count, int) else 0
+
+
+def word_asked(reader: RunReader, embedding: Embedding) -> str:
+    """The first probe word of the scenario, or else the most frequent word."""
+    look = reader.scenario.get("probe")
+    asked = look.get("words") if isinstance(look, dict) else None
+    words = [word for word in asked if isinstance(word, str)] if isinstance(asked, list) else []
+    return next((word for word in words if word in embedding.ids), embedding.words[0])
+
+
+def path_of(
+    reader: RunReader, word: str, step: int | None, look: Look, projection: Projection, late: Callable[[], bool]
+) -> np.ndarray:
+    """The positions of a word in the frames up to a step, (m, 2), on the axes of the present picture."""
+    steps = [int(each) for each in reader.frames.steps if step is None or each <= step]
+    points = []
+    for each in sorted({steps[place] for place in np.linspace(0, len(steps) - 1, PATH_FRAMES).round().astype(int)}):
+        if late():
+            break
+        embedding = embedding_of_frame(reader.frames.read(each), reader.directory.path.name, look.objective)
+        row = embedding.ids.get(word)
+        if row is not None:
+            points.append(projection.place(embedding, vectors_of(embedding, look))[row])
+    return np.array(points).reshape(-1, 2)
