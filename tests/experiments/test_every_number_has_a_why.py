@@ -110,6 +110,18 @@ def recorded(experiment: Any) -> tuple[dict[str, float], dict[str, Any]]:
     return values, facts
 
 
+# The declaration of a kind by which a screen opens its runs, for the tensors that this screen draws. Curves of a kind
+# with a screen of its own are drawn there.
+SCREEN_OF = {"attention": "attends", "state": "remembers", "curve": "draws", "points": "draws"}
+
+
+def undeclared(kind: Kind, tensors: list[str]) -> list[str]:
+    """The tensors of a frame whose screen would refuse the runs of the kind."""
+    declared = [SCREEN_OF.get(name.partition("/")[0], "") for name in tensors]
+    own = kind.screen not in ("train", "figure")
+    return [name for name, word in zip(tensors, declared, strict=True) if word and not own and not getattr(kind, word)]
+
+
 # Tensors of frames whose explanation is of something else than the number itself.
 OF_ANOTHER = {"points": "how much of a dimension a feature has"}
 
@@ -132,6 +144,7 @@ def test_every_why_computes_the_number_that_was_recorded(name: str, tmp_path: An
     frame = experiment.frame()
     for tensor, there in frame.tensors.items():
         frame.tensors[tensor] = np.asarray(there)
+    assert undeclared(kind, list(frame.tensors)) == []
     for tensor, numbers in frame.tensors.items():
         for part in (1, 2, 3):
             index = tuple(size * part // 4 for size in numbers.shape)

@@ -57,6 +57,7 @@ class Kind:
     screen      the screen that shows its runs
     attends     whether its network has attention, so that the Attention screen opens its runs
     remembers   whether its frames have the states of recurrent units, which Recurrent shows
+    draws       whether its frames have curves or vectors of its own (curve/…, points/…), which Figure shows
     writes      whether its runs may record texts as samples
     plays_from  "frames" or "checkpoints", the input of `player`; "" = its runs have no player
     looks_ahead the unit of a player's `looking`, "plies", and its maximum
@@ -70,6 +71,7 @@ class Kind:
     screen: ClassVar[str] = "train"
     attends: ClassVar[bool] = False
     remembers: ClassVar[bool] = False
+    draws: ClassVar[bool] = False
     writes: ClassVar[bool] = True
     plays_from: ClassVar[Literal["", "frames", "checkpoints"]] = ""
     looks_ahead: ClassVar[tuple[str, int]] = ("", 0)

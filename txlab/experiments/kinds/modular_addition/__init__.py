@@ -32,6 +32,7 @@ class ModularAdditionKind(UntimedKind):
     any_device = True
     title = "Modular addition"
     attends = True
+    draws = True
     schema = AdditionScenario
     METRICS = (
         Metric("val_loss", "nats", "val", less=True, primary=True),

@@ -34,6 +34,7 @@ class SuperpositionKind(UntimedKind):
     title = "Superposition of features"
     schema = SuperpositionScenario
     screen = "figure"
+    draws = True
     METRICS = (
         Metric("loss", less=True, primary=True),
         Metric("loss/", label="loss", title="squared error, of each sparsity", less=True),

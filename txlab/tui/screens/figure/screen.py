@@ -33,7 +33,7 @@ STYLES = {Shows.ARROW: "$accent", Shows.LABEL: "bold", Shows.POINTS: "$quiet"}
 
 def has_figures(kind: Kind) -> bool:
     """Whether runs of a kind are shown here."""
-    return kind.screen == "figure"
+    return kind.draws
 
 
 def title_of(scenario: Mapping[str, Any]) -> str:
