@@ -43,7 +43,7 @@ def test_the_list_has_the_tour_first_and_every_lecture(ask) -> None:
 @pytest.mark.usefixtures("on_a_terminal")
 def test_a_lecture_is_prepared_by_the_command_that_the_refusal_names(ask, talk: Path) -> None:
     refused = ask("lecture", str(talk)).refused
-    assert f"(newton); train them first: txlab lecture {talk} --prepare" in refused
+    assert f"(newton); compute them first: txlab lecture {talk} --prepare" in refused
     first = ask("lecture", str(talk), "--prepare")
     assert first.status == 0, first.error
     assert RunInfo.load(talk.parent / "talk" / "newton").status == "done"

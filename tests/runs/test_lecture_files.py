@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from txlab.errors import LabError
-from txlab.runs.directory import RunInfo
+from txlab.runs.directory import RunDirectory, RunInfo
+from txlab.runs.events import encode_row
 from txlab.runs.lecture import Lecture, character_name, find_lecture, load_lecture, pressed_keys, shipped_lectures
 from txlab.runs.lecture_progress import forget_progress, read_progress, write_progress
 from txlab.runs.lecture_runs import find_lecture_run, missing_runs, prepare_run, runs_folder
@@ -158,6 +159,26 @@ def test_the_folder_can_be_carried_and_a_run_of_the_same_settings_serves_as_well
     known = tmp_path / "runs" / "2026-11-20_143012_newton-root"
     shutil.copytree(carried / "root", known)
     assert find_lecture_run(lecture, "root", tmp_path / "talk", tmp_path / "runs") == known
+
+    changed = {"event": "control", "time": 1.0, "step": 2, "request": "set", "key": "lr", "to": 1.0, "applied": True}
+    with RunDirectory(known).events.open("ab") as file:
+        file.write(encode_row(changed | {"applied": False}))
+    assert find_lecture_run(lecture, "root", tmp_path / "talk", tmp_path / "runs") == known  # it was refused
+    with RunDirectory(known).events.open("ab") as file:
+        file.write(encode_row(changed))
+    assert find_lecture_run(lecture, "root", tmp_path / "talk", tmp_path / "runs") is None
+
+
+def test_a_branch_is_not_what_the_scenario_gives(tmp_path: Path) -> None:
+    lecture = lecture_of(tmp_path)
+    branch = tmp_path / "runs" / "2026-11-20_143012_newton-root"
+    prepare_run(lecture, "root", tmp_path / "talk", execute)
+    shutil.move(tmp_path / "talk" / "root", branch)
+    assert find_lecture_run(lecture, "root", tmp_path / "talk", tmp_path / "runs") == branch
+    info = RunInfo.load(branch)
+    info.branched = {"run": "another", "step": 1}
+    info.save(RunDirectory(branch))
+    assert find_lecture_run(lecture, "root", tmp_path / "talk", tmp_path / "runs") is None
 
 
 def test_an_interrupted_preparation_goes_on(tmp_path: Path) -> None:

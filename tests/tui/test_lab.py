@@ -514,7 +514,7 @@ async def test_a_run_started_while_an_older_one_is_selected_is_the_one_that_open
         await settle(pilot, lambda: lab(app).loaded and lab(app).runs.glances)
         await pilot.press("tab", "slash", *"begins", "enter")  # the older run, but not the new one
         await settle(pilot, lambda: lab(app).runs.rows.key)
-        await pilot.press("tab")
+        await pilot.press("tab", "down")
         await pilot.press("enter")
         await settle(pilot, lambda: len(list(root.iterdir())) == 2)
         await settle(pilot, lambda: lab(app).runs.started)

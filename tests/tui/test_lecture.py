@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from picture import text_of
 from pilots import press
-from recorded import app_on, settle
+from recorded import app_on, make_run, settle
 from textual.pilot import Pilot
 
 from txlab.runs.lecture import Lecture, load_lecture, shipped_lectures
@@ -294,18 +294,32 @@ async def test_the_last_recorded_step_can_be_dropped(newton: Path, tmp_path: Pat
 
 async def test_the_first_start_offers_the_tour_and_enter_begins_it(tmp_path: Path) -> None:
     app = app_on(tmp_path / "runs")
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await settle(pilot, lambda: isinstance(app.screen, LabScreen) and app.screen.loaded)
         assert app.screen.query_one("#catalogue", Rows).key == "Start here"
         assert "A tour of ten minutes" in text_of(app)
         await press(pilot, "enter")
         await arrive(app, pilot, 0)
         assert player_of(app).lecture.name == "first-steps"
+        app.notify("a message", timeout=1e6)
+        await settle(pilot, lambda: app.screen.query("Toast") and app.screen.query_one("Toast").region.height)
+        toast, strip = app.screen.query_one("Toast"), app.screen.query_one(LectureStrip)
+        assert toast.region.bottom <= strip.region.y  # a message covers no sentence of the lecture
         assert app.screen.query_one("#catalogue", Rows).key == "gpt-copy"
 
 
-async def test_later_the_catalogue_begins_with_a_language_model(newton: Path) -> None:
-    app = app_on(newton)
+async def test_after_the_first_run_of_the_readme_the_tour_is_still_offered_first(tmp_path: Path) -> None:
+    make_run(tmp_path, "gpt-tiny", steps=2)
+    app = app_on(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot, lambda: isinstance(app.screen, LabScreen) and app.screen.loaded)
+        assert app.screen.query_one("#catalogue", Rows).key == "Start here"
+
+
+async def test_later_the_catalogue_begins_with_a_language_model(tmp_path: Path) -> None:
+    make_run(tmp_path, "one", steps=2)
+    make_run(tmp_path, "two", steps=2)
+    app = app_on(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot, lambda: isinstance(app.screen, LabScreen) and app.screen.loaded)
         rows = app.screen.query_one("#catalogue", Rows)

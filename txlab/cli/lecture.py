@@ -52,7 +52,7 @@ def lecture(
             raise LabError(f"--from {first} is not a step of {chosen.name}; allowed: 1 to {len(chosen.steps)}")
         if missing := missing_runs(chosen, where, default_root()):
             raise LabError(
-                f"{chosen.name} shows runs that are not in {where} yet ({', '.join(missing)}); train them first: "
+                f"{chosen.name} shows runs that are not computed yet ({', '.join(missing)}); compute them first: "
                 f"txlab lecture {name} --prepare{'' if folder is None else f' --folder {folder}'}"
             )
         from txlab.tui.app import launch
@@ -106,7 +106,8 @@ def prepare_runs(lecture: Lecture, folder: Path) -> None:
         known = is_done(folder / name, load_run(lecture, run))
         print(sanitize(f"{name}: {'done before' if known else run.scenario}"), flush=True)
         prepare_run(lecture, name, folder, compute)
-    print(sanitize(f"{lecture.name} is prepared: its {len(lecture.runs)} runs are in {folder}"))
+    runs = f"its {len(lecture.runs)} runs are" if len(lecture.runs) > 1 else "its run is"
+    print(sanitize(f"{lecture.name} is prepared; {runs} in the folder {folder}"))
 
 
 def record_lecture(file: Path, name: str | None) -> None:

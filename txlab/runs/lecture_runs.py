@@ -1,7 +1,7 @@
 """The runs of a lecture: trained beforehand into one folder that can be carried, and found again.
 
 The folder of a shipped lecture is in the user's data; that of a file `talk.toml` is `talk` in the same
-folder. A run of the same settings in the folder of runs serves as well.
+folder. A run of the same settings in the folder of runs serves as well, unless it was steered while it was computed.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from platformdirs import user_data_path
 
 from txlab.errors import LabError, prefix_errors
 from txlab.runs.directory import RunDirectory, RunInfo, info_of
+from txlab.runs.events import each_row
 from txlab.runs.folder import is_run, list_runs
 from txlab.runs.lecture import Lecture, LectureRun
 from txlab.runs.scenario import LoadedScenario, load_scenario
@@ -41,11 +42,23 @@ def is_done(path: Path, loaded: LoadedScenario) -> bool:
     return False
 
 
+def was_steered(path: Path) -> bool:
+    """Whether a run is not what its scenario alone gives: a parameter was changed meanwhile, or it is a branch."""
+    run = RunDirectory(path)
+    set_meanwhile = (
+        row["event"] == "control" and row.get("request") == "set" and bool(row.get("applied"))
+        for row, _ in each_row(run.events)
+    )
+    return bool(RunInfo.load(run).branched) or any(set_meanwhile)
+
+
 def find_lecture_run(lecture: Lecture, name: str, folder: Path, root: Path) -> Path | None:
     """Return the path of a run of a lecture: the prepared one, else the newest of the same settings under `root`."""
     loaded = load_run(lecture, lecture.runs[name])
-    places = [folder / name, *(path for path in list_runs(root) if loaded.name in path.name)]
-    return next((path.absolute() for path in places if is_done(path, loaded)), None)
+    if is_done(folder / name, loaded):
+        return (folder / name).absolute()
+    places = (path for path in list_runs(root) if loaded.name in path.name)
+    return next((path.absolute() for path in places if is_done(path, loaded) and not was_steered(path)), None)
 
 
 def missing_runs(lecture: Lecture, folder: Path, root: Path) -> list[str]:

@@ -146,7 +146,9 @@ class Recorder:
         self.app.lecture = None
         remove_strip(self.app.screen)
         self.app.notify(
-            f"{len(self.steps)} steps are in {self.file}: txlab lecture {self.file} plays them", markup=False
+            f"{len(self.steps)} steps are in {self.file}. txlab lecture {self.file} --prepare computes what they show, "
+            "without --prepare it plays them",
+            markup=False,
         )
 
     def end_step(self, say: str) -> None:

@@ -90,12 +90,14 @@ def show_strip(screen: Screen[Any], lecture: Shown) -> None:
         strip = LectureStrip(lecture)
         screen.mount(strip, before=next(iter(screen.query(KeyLine)), None))
     strip.lecture = lecture
+    screen.add_class("-lecture")  # messages appear above the strip
     refresh_layout(strip)
 
 
 def remove_strip(screen: Screen[Any]) -> None:
     """Remove what a lecture that was left shows on a screen."""
     screen.query(LectureStrip).remove()
+    screen.remove_class("-lecture")
     for line in screen.query(KeyLine):
         line.glow("")
 

@@ -91,7 +91,8 @@ class CataloguePanel(Panel):
         from txlab.runs.folder import list_runs
         from txlab.runs.scenario import catalogue
 
-        entries, first_start = catalogue(), not list_runs(self.app.root)  # type: ignore[attr-defined]
+        # The first command of the README has made one run.
+        entries, first_start = catalogue(), len(list_runs(self.app.root)) <= 1  # type: ignore[attr-defined]
         if not get_current_worker().is_cancelled:
             self.app.call_from_thread(self.show, entries, first_start)
 
