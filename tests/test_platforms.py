@@ -14,6 +14,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from waiting import LONGEST
 
 import txlab
 from txlab.engine import cores
@@ -199,7 +200,7 @@ def test_without_locks_a_run_that_another_process_computes_is_still_refused(
                 pass
         assert other.stdin is not None
         other.stdin.close()
-        other.wait(300)
+        other.wait(LONGEST)
     monkeypatch.setattr(fcntl, "flock", Mock(side_effect=OSError(errno.ENOLCK, "no locks")))
     with writing(run):
         pass

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import LONGEST
 
 from txlab.engine.rlhf.preferences import Question, Ranking, encode_line, read_file
 from txlab.runs.directory import RunDirectory
@@ -97,7 +98,7 @@ def test_two_people_who_rank_at_the_same_time_give_one_ranking(run: RunDirectory
     start, refused = threading.Barrier(8), list[str]()
 
     def rank(place: int) -> None:
-        start.wait(60)
+        start.wait(LONGEST)
         try:
             people[place].rank(people[place].questions[0], [1, 2, 3], f"person {place}")
         except RankedMeanwhile as error:
@@ -107,7 +108,7 @@ def test_two_people_who_rank_at_the_same_time_give_one_ranking(run: RunDirectory
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(LONGEST)
     assert len(kept(run).rankings) == 1
     assert len(refused) == 7
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from test_cli_processes import Terminal
+from waiting import LONGEST
 
 import txlab.cli
 from txlab.cli.tokenizer_compare import cuts_of, differences
@@ -386,7 +387,7 @@ class TestTrain:
             begun.stdin.flush()
             time.sleep(0.2)
             begun.send_signal(signal.SIGINT)
-            assert begun.wait(timeout=300) == 130
+            assert begun.wait(timeout=LONGEST) == 130
         finally:
             begun.kill()
         assert list(tmp_path.iterdir()) == []

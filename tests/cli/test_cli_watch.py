@@ -129,7 +129,7 @@ def test_on_a_terminal_the_program_has_one_with_keys_sizes_and_signals_once(term
     os.kill(terminal.process.pid, signal.SIGTERM)
     terminal.wait_for(b"'SIGTERM': 1}")
     terminal.wait_for(b"loss: 0.25")
-    assert terminal.process.wait(60) == 128 + signal.SIGTERM
+    assert terminal.process.wait(LONGEST) == 128 + signal.SIGTERM
     assert b"'SIGINT': 2" not in terminal.said
     run = only_run(tmp_path)
     assert (run.info.status, run.info.reason) == ("interrupted", "SIGTERM")

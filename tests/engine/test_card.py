@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 from pretended_nvml import PretendedNvml, a_card, install
+from waiting import LONGEST
 
 from txlab.engine.card import READINGS, Card, Cards, OldProcess, Process, Sample, describe_slowdown
 from txlab.engine.device import data_sheet, measure_copy, measure_peak
@@ -98,10 +99,12 @@ def test_the_processes_of_all_cards_are_read_with_their_memory_and_share(nvml: P
 def test_a_library_in_c_is_called_as_nvml_h_declares(tmp_path: Path) -> None:
     source = Path(__file__).with_name("pretended_nvml.c")
     library = tmp_path / "libnvidia-ml.so.1"
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(source)], check=True, timeout=120)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(source)], check=True, timeout=LONGEST)
     program = "from txlab.engine.card import *; print(Card('second').read()); print(*Cards().read(), sep='\\n')"
     environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=LONGEST
+    )
     assert done.returncode == 0, done.stderr
     second, rows, processes = map(ast.literal_eval, done.stdout.splitlines())
     assert second == {

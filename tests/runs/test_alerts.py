@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from waiting import wait_for
+from waiting import LONGEST, wait_for
 
 import txlab
 from txlab.errors import LabError
@@ -162,7 +162,7 @@ def test_the_command_gets_the_alert_as_json(tmp_path: Path, told: Path) -> None:
     with txlab.record("mine", root=tmp_path / "runs") as run:
         run.alert("a title; rm -rf /", "$(touch owned)", "error")
         for started in run.recorder.command.started:
-            assert started.wait(30) == 0
+            assert started.wait(LONGEST) == 0
     said = json.loads(told.read_text())
     assert (said["title"], said["text"], said["level"]) == ("a title; rm -rf /", "$(touch owned)", "error")
     assert said["run"] == str(run.path)

@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from waiting import LONGEST
 
 import txlab
 from txlab.errors import LabError
@@ -356,13 +357,13 @@ def test_a_fork_in_the_middle_of_another_threads_row_does_not_hang(tmp_path: Pat
 
         def slow(row: Row) -> None:
             inside.set()
-            go_on.wait(30)
+            go_on.wait(LONGEST)
             write(row)
 
         run.recorder.events.write = slow  # type: ignore[method-assign]
         thread = threading.Thread(target=run.log, args=(1, {"loss": 1.0}))
         thread.start()
-        inside.wait(30)
+        inside.wait(LONGEST)
         child = os.fork()
         if not child:
             try:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from far_machine import INSTALL, Sshd, sshd_program, stand_in
+from waiting import LONGEST
 from waiting import wait_for as until
 
 import txlab
@@ -431,7 +432,7 @@ def test_the_reader_ends_when_its_output_is_closed(far: Path) -> None:
     process = connection.process
     assert process.stdin is not None
     process.stdin.close()
-    assert process.wait(10) == 0
+    assert process.wait(LONGEST) == 0
     connection.close()
 
 

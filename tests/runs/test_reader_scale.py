@@ -9,6 +9,7 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from waiting import LONGEST
 
 from txlab.runs import reader
 from txlab.runs.events import LineCursor
@@ -157,7 +158,7 @@ class TestTheFirstLook:
         run = make_run(tmp_path / "run", history(3000, {2000: 1500}))
         seen = RunReader(run)
         seen.poll()
-        seen.catch_up_in_background().join(timeout=300)
+        seen.catch_up_in_background().join(timeout=LONGEST)
         assert seen.poll()
         assert seen.complete
         assert points(seen, "loss") == points(full(run), "loss")

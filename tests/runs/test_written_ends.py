@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from regression_kind import RegressionScenario, Train, register
+from waiting import LONGEST
 
 import txlab
 from txlab.experiments.schema import Record
@@ -123,7 +124,7 @@ def test_the_heartbeat_continues_after_an_error_in_its_thread(
     monkeypatch.setattr(RunDirectory, "write", counted)
     run = made(tmp_path)
     writer = Recorder(run, RunInfo.load(run))
-    assert enough.wait(120)
+    assert enough.wait(LONGEST)
     writer.finish("done", "")
     notes = [row["text"] for row in read_rows(run.events)[0] if row["event"] == "note"]
     assert notes == ["heartbeat: Broken: it is broken"]

@@ -18,6 +18,7 @@ from picture import text_of
 from test_attention import app_on, opened, until
 from textual.pilot import Pilot
 from textual.widgets import Input
+from waiting import LONGEST
 
 from txlab.engine.explain import Explanation
 from txlab.errors import LabError
@@ -473,7 +474,7 @@ async def test_frames_that_come_while_a_model_is_being_opened_are_seen_also_if_i
 
     class Slow(Workbench):
         def read(self, task: Task) -> LiveAttention:
-            gate.wait(20)
+            gate.wait(LONGEST)
             raise LabError("no such model")
 
     async with app.run_test(size=(120, 40)) as pilot:
@@ -509,7 +510,7 @@ async def test_a_newer_wish_overtakes_an_older_one(tmp_path: Path) -> None:
 
         def work(name: int) -> object:
             def inner(lane: LatestTask) -> int:
-                gate.wait(10)
+                gate.wait(LONGEST)
                 done.append((name, lane.late))
                 return name
 
@@ -527,7 +528,7 @@ async def test_a_newer_wish_overtakes_an_older_one(tmp_path: Path) -> None:
 def test_the_screen_and_its_bench_are_imported_without_torch() -> None:
     modules = "txlab.tui.screens.attention.screen, txlab.tui.screens.attention.model_panel"
     code = f"import sys, {modules}; assert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=LONGEST)
 
 
 async def test_a_bert_is_asked_for_a_second_text_and_reads_the_pair(tmp_path: Path) -> None:

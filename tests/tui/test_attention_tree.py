@@ -12,6 +12,7 @@ from picture import text_of
 from test_attention import app_on, until
 from test_attention_bench import TEXT, by_hand, idle, loud, on_bench, told
 from textual.pilot import Pilot
+from waiting import LONGEST
 
 from txlab.drawing.formatting import number
 from txlab.tui.screens.attention.bench import Task, Workbench
@@ -83,7 +84,7 @@ async def test_the_tree_grows_under_the_edits_in_force(
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await on_bench(pilot)
         asked, read = threading.Event(), Workbench.read
-        monkeypatch.setattr(Workbench, "read", lambda bench, task: asked.wait(20) and read(bench, task))
+        monkeypatch.setattr(Workbench, "read", lambda bench, task: asked.wait(LONGEST) and read(bench, task))
         await pilot.press("l", "x", "T")  # before the model has read under the edit
         await pilot.pause()
         assert app.screen is screen

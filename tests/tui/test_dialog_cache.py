@@ -13,6 +13,7 @@ from textual import events
 from textual.containers import VerticalScroll
 from textual.filter import ANSIToTruecolor
 from textual.widgets import Input
+from waiting import LONGEST
 
 from txlab.engine.explain import Explanation, Operand, Step
 from txlab.tui.app import TxlabApp
@@ -107,7 +108,7 @@ async def test_why_never_shows_the_answer_of_a_question_before(app: TxlabApp) ->
         return Explanation(question, "α = s", "T1", "here", [Operand("s", [1.0], "s")], [Step("α", "s", 1.0)])
 
     def slow() -> Explanation:
-        gate.wait(20)
+        gate.wait(LONGEST)
         return answer("the first question")
 
     async with app.run_test(size=(100, 30)) as pilot:
@@ -134,7 +135,7 @@ async def test_an_explanation_closed_and_reopened_immediately_is_answered(app: T
     gate = threading.Event()
 
     def slow() -> str:
-        gate.wait(20)
+        gate.wait(LONGEST)
         return "the answer"
 
     async with app.run_test(size=(100, 30)) as pilot:

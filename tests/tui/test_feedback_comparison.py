@@ -19,6 +19,7 @@ from picture import text_of
 from recorded import settle
 from test_pty import Terminal
 from textual.pilot import Pilot
+from waiting import LONGEST
 
 from txlab.engine.rlhf.comparisons import Comparison, comparison_line, standing
 from txlab.engine.rlhf.preferences import Undo
@@ -119,7 +120,7 @@ async def test_keys_that_come_while_a_result_is_written_judge_the_next_pairs(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judge, disk = Comparing.judge, threading.Event()
-    monkeypatch.setattr(Comparing, "judge", lambda *given: judge(*given) if disk.wait(300) else None)
+    monkeypatch.setattr(Comparing, "judge", lambda *given: judge(*given) if disk.wait(LONGEST) else None)
     app = app_on(run.parent, run)
     async with app.run_test(size=(80, 24)) as pilot:
         panel = await comparing(pilot, app)

@@ -12,6 +12,7 @@ import pytest
 from feedback_runs import SWEEP, answers_of, app_on, feedback_run, opened, screen_of
 from picture import text_of
 from recorded import HOSTILE, make_run, settle, still_open
+from waiting import LONGEST
 
 from txlab.engine.rlhf.preferences import Question, Skip, Undo, encode_line
 from txlab.errors import LabError
@@ -155,7 +156,7 @@ async def test_keys_that_come_while_a_ranking_is_written_wait_for_the_next_quest
         at_once = feedback.rank
 
         def slowly(question: Question, ranks: Sequence[int]) -> Asked:
-            assert disk.wait(300)
+            assert disk.wait(LONGEST)
             return at_once(question, ranks)
 
         feedback.rank = slowly  # type: ignore[method-assign]

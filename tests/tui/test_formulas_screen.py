@@ -12,6 +12,7 @@ import recorded
 from picture import text_of
 from recorded import explained, settle
 from textual.pilot import Pilot
+from waiting import LONGEST
 
 from txlab.drawing.explanation import computation_lines, format_lines
 from txlab.experiments.formulas.content import content, lecture_texts, used_by
@@ -242,7 +243,7 @@ async def test_keys_are_answered_while_torch_is_loading(tmp_path: Path, monkeypa
 
     def slowly(*given: Any) -> Any:
         begun.set()
-        assert may_end.wait(60)
+        assert may_end.wait(LONGEST)
         return before(*given)
 
     monkeypatch.setattr(module, "computed", slowly)
@@ -253,7 +254,7 @@ async def test_keys_are_answered_while_torch_is_loading(tmp_path: Path, monkeypa
         screen = app.screen
         assert isinstance(screen, FormulasScreen)
         await pilot.press("down", "down")
-        assert begun.wait(60)
+        assert begun.wait(LONGEST)
         assert "loading torch…" in text_of(app)
         assert screen.contents.chosen == "F3"
         assert "Adam:" in text_of(app)

@@ -14,6 +14,7 @@ from recorded import HOSTILE, app_on, make_run, settle
 from rich.cells import cell_len
 from textual import events
 from textual.widgets import Input
+from waiting import LONGEST
 
 from txlab.drawing.explanation import formula_lines
 from txlab.errors import LabError
@@ -601,7 +602,7 @@ async def test_a_burst_of_keys_starts_the_scenario_that_was_typed_even_before_th
     may_read = threading.Event()
 
     def read_late() -> list[scenario.CatalogueEntry]:
-        may_read.wait(20)
+        may_read.wait(LONGEST)
         return catalogue()
 
     def prepare(chosen: scenario.LoadedScenario, **_: object) -> Path:

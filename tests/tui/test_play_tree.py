@@ -14,6 +14,7 @@ from play_screen import app_on, opened, type_on
 from recorded import explained, settle
 from test_play_games import playing, quick
 from textual.pilot import Pilot
+from waiting import LONGEST
 
 from txlab.engine.games.connect_four import rules
 from txlab.engine.games.connect_four.players import FreshRollouts
@@ -185,7 +186,7 @@ async def test_keys_that_come_before_the_tree_is_there_find_it(
         go_on, evaluate = threading.Event(), FreshRollouts.__call__
 
         def slow(self: FreshRollouts, own: np.ndarray, both: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            assert go_on.wait(60)
+            assert go_on.wait(LONGEST)
             return evaluate(self, own, both)
 
         monkeypatch.setattr(FreshRollouts, "__call__", slow)
@@ -215,7 +216,7 @@ async def test_a_key_after_one_visit_waits_for_it(tmp_path: Path, monkeypatch: p
         go_on, evaluate = threading.Event(), FreshRollouts.__call__
 
         def slow(self: FreshRollouts, own: np.ndarray, both: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            assert go_on.wait(60)
+            assert go_on.wait(LONGEST)
             return evaluate(self, own, both)
 
         monkeypatch.setattr(FreshRollouts, "__call__", slow)

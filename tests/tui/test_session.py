@@ -162,7 +162,7 @@ async def test_a_named_order_takes_the_place_of_the_one_that_waits() -> None:
     async with bench() as (screen, pilot):
         done: list[object] = []
         held = threading.Event()
-        screen.session.edit(lambda _: held.wait(5))
+        screen.session.edit(lambda _: held.wait(LONGEST))
         await until(pilot, lambda: not screen.session.orders)
         for number in range(5):
             screen.session.edit(lambda _, number=number: done.append(number), "number")

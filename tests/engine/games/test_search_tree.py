@@ -9,6 +9,7 @@ import pytest
 from calculator import miscalculated
 from independent import puct
 from test_connect_four_search import C, guess
+from waiting import LONGEST
 
 from txlab.engine.games.catalogue import OURS
 from txlab.engine.games.connect_four import rules
@@ -143,7 +144,7 @@ def test_a_network_queried_by_two_threads_concurrently_answers_each() -> None:
 
     def slow(own: np.ndarray, both: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         asking.set()
-        assert go_on.wait(60)
+        assert go_on.wait(LONGEST)
         return guess(own, both)
 
     ask: Evaluate = Remembered(slow)
@@ -151,12 +152,12 @@ def test_a_network_queried_by_two_threads_concurrently_answers_each() -> None:
     answers: list[tuple[np.ndarray, np.ndarray]] = []
     threads = [threading.Thread(target=lambda: answers.append(ask(own, both))) for _ in range(2)]
     threads[0].start()
-    assert asking.wait(60)
+    assert asking.wait(LONGEST)
     threads[1].start()
     threads[1].join(0.2)  # without a lock it has answered by now
     go_on.set()
     for thread in threads:
-        thread.join(60)
+        thread.join(LONGEST)
     expected = guess(own, both)
     mirrored = guess(rules.mirror(own), rules.mirror(both))
     assert len(answers) == 2

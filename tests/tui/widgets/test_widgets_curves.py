@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from picture import text_of
 from recorded import settle
+from waiting import LONGEST
 
 from txlab.drawing.spark import bar
 from txlab.engine.explain import Explanation, Operand, Step
@@ -272,7 +273,7 @@ async def test_the_event_loop_does_not_wait_for_the_engine(host: Callable) -> No
     answer = threading.Event()
 
     def slow() -> Explanation:
-        assert answer.wait(20)
+        assert answer.wait(LONGEST)
         return ANSWER
 
     app = host()
