@@ -11,6 +11,7 @@ import pytest
 from picture import text_of
 from recorded import settle
 
+from txlab.runs.frames import FrameIndex
 from txlab.tui.app import TxlabApp
 from txlab.tui.screens.convolution.screen import ConvolutionScreen
 
@@ -51,6 +52,22 @@ async def test_a_filter_is_moved_and_its_sum_is_that_of_the_products(
         await settle(pilot, lambda: "why does filter 2 answer" in text_of(app))
         await pilot.press("escape")
         await settle(pilot, lambda: app.screen is screen)
+
+
+async def test_what_is_shown_before_the_body_has_its_size_is_drawn_when_it_has(root: Path, tmp_path: Path) -> None:
+    (run,) = root.iterdir()
+    frames = FrameIndex(run / "frames")
+    frames.refresh()
+    app = TxlabApp(root=tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        app.action_open_screen("convolution")
+        await settle(pilot, lambda: isinstance(app.screen, ConvolutionScreen) and app.screen.empty)
+        screen = app.screen
+        assert isinstance(screen, ConvolutionScreen)
+        assert not screen.slide.size.width
+        screen.occupy()
+        screen.slide.show(frames.read(int(frames.steps[-1])))  # a read can be quicker than the layout
+        await settle(pilot, lambda: "the products" in text_of(app))
 
 
 async def test_while_it_slides_only_what_it_has_passed_is_shown(root: Path) -> None:

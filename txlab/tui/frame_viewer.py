@@ -65,13 +65,13 @@ class FrameViewer:
         seen = (source.path, at, len(frames), int(frames[-1]) if len(frames) else 0, status.word)
         if not changed and seen == self.seen:
             return None
-        self.seen = seen
         frame = None
         if len(frames):
             try:
                 frame = source.frame(at)
             except LabError:  # removed meanwhile
                 return None
+        self.seen = seen
         called = handle_in(source.path, reader.info)
         shown = frame.step if frame is not None else status.step
         return Snapshot(

@@ -265,6 +265,8 @@ class BenchScreen(SteadyScreen[None]):
             else:
                 self.set_focus(None)
             self.refresh_bindings()
+            # Draw what was shown before the body had its size: a read in a thread may be quicker than the layout.
+            self.call_after_refresh(resize, self)
 
     @on(events.ScreenResume)
     def tell_panels_they_are_seen(self) -> None:
