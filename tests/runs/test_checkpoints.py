@@ -119,7 +119,7 @@ def test_the_copies_of_a_saved_state_are_freed_at_once(run: RunDirectory, monkey
     try:
         checkpoints.save(run, 1, {"table": np.zeros(1000), "weights": torch.zeros(1000), "deep": [{"er": np.ones(3)}]})
         assert len(copies) == 3
-        assert [copy() for copy in copies] == [None] * 3
+        assert all(copy() is None for copy in copies)
     finally:
         gc.enable()
 
