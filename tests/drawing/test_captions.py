@@ -258,10 +258,10 @@ def test_a_filter_is_said_by_its_answer_here_and_its_largest() -> None:
 
 def test_an_example_is_said_with_its_question_and_beside_its_misprint() -> None:
     assert functions.example("F1", "Newton's method", "where is it?", 2.0945514) == (
-        "F1, Newton's method: where is it? 2.0946",
+        "F1, Newton's method: where is it? 2.095",
     )
     wrong = functions.example("T1", "attention", "what is α?", 0.5, 0.25)
-    assert wrong == ("T1 gives 0.5000, the misprinted form 0.2500", "what is α?")
+    assert wrong == ("T1 gives 0.5, the misprinted form 0.25", "what is α?")
     assert functions.example("F1", "Newton's method", "where is it?", np.inf) == ()
 
 
