@@ -2,11 +2,10 @@
 
     python benchmarks/price.py [NAME …]
 
-Each scenario is priced in a process of its own, and run in another one right after it, in a folder that is removed. What
-the first dry run measured as the best settings is given to a second one and to the run: on a busy machine another
+Each scenario is priced in a process of its own, and run in another one right after it, in a folder that is removed.
+What the first dry run measured as the best settings is given to a second one and to the run: on a busy machine another
 measurement chooses other settings, which need other memory. The memory is the most that the process held (VmHWM by
-wait4), the time that of the whole command. All figures are printed,
-also those that fail; exit status 1 if one does.
+wait4), the time that of the whole command. All figures are printed, also those that fail; exit status 1 if one does.
 """
 
 from __future__ import annotations

@@ -12,6 +12,8 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 
+from txlab.drawing.captions import figures as captions
+from txlab.drawing.captions.figures import SHORTEST
 from txlab.drawing.scatter import Camera, Label, Shows, ground, scatter
 from txlab.drawing.text import fit, visible
 from txlab.experiments.protocol import Frame
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from txlab.experiments.kind import Kind
 
 POINTS = "points/"
-SHORTEST = 0.1  # of a vector with an arrow; a shorter one is a dot
 STYLES = {Shows.ARROW: "$accent", Shows.LABEL: "bold", Shows.POINTS: "$quiet"}
 
 
@@ -75,6 +76,7 @@ class FigureScreen(BenchScreen):
         self.curves.forget()
         self.groups = {}
         self.vectors.say("")
+        self.caption.say(())
         self.curves.display = self.vectors.display = False
 
     def show_frame(self, frame: Frame, path: Path) -> str:
@@ -84,6 +86,7 @@ class FigureScreen(BenchScreen):
             if name.startswith(POINTS) and np.ndim(values) == 2 and np.shape(values)[1] >= 2 and len(values)
         }
         curves = has_curves(frame)
+        self.caption.say(captions.vectors(self.groups) if self.groups else captions.curves(frame))
         self.vectors.display, self.curves.display = bool(self.groups), curves and not self.groups
         if self.groups:
             self.call_after_refresh(self.draw)
