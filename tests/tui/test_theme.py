@@ -8,6 +8,7 @@ import pkgutil
 from pathlib import Path
 
 import pytest
+from picture import XTERM
 from recorded import app_on
 from rich.color import Color, ColorSystem
 from rich.segment import Segment
@@ -41,6 +42,21 @@ def test_everything_can_be_read_on_the_background(theme: Theme) -> None:
     for colour in (theme.foreground, theme.accent, theme.variables["quiet"], theme.error, theme.success):
         light, dark = sorted([luminance(str(colour)), ground], reverse=True)
         assert (light + 0.05) / (dark + 0.05) >= 4.4, colour
+
+
+@pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
+def test_keys_and_the_active_tab_can_be_read_in_16_colours_too(theme: Theme) -> None:
+    """Against the sixteen of a plain terminal, where yellow on white cannot."""
+
+    def shown(colour: object) -> float:
+        number = Color.parse(str(colour)).downgrade(ColorSystem.STANDARD).number
+        assert number is not None
+        return luminance("#" + "".join(f"{part:02x}" for part in XTERM.ansi_colors[number]))
+
+    ground = shown(theme.background)
+    for colour in (theme.accent, theme.foreground, theme.error, theme.warning, theme.variables["quiet"]):
+        light, dark = sorted([shown(colour), ground], reverse=True)
+        assert (light + 0.05) / (dark + 0.05) >= 3, colour
 
 
 async def test_every_theme_that_is_offered_can_be_had(tmp_path: Path) -> None:
