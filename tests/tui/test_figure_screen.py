@@ -59,8 +59,10 @@ async def test_curves_of_a_frame_are_drawn(tmp_path: Path) -> None:
         assert energy.values.sum() == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(("scenario", "asks"), [("superposition", "how much of a dimension"), ("grokking", "frequency")])
-async def test_w_explains_what_is_drawn_and_the_caption_says_it(tmp_path: Path, scenario: str, asks: str) -> None:
+@pytest.mark.parametrize(
+    ("scenario", "asks"), [("superposition", "how much of a dimension"), ("grokking", "frequency")]
+)
+async def test_w_explains_what_is_drawn_and_the_caption_says_it(tmp_path: Path, scenario: str) -> None:
     root = run(tmp_path, scenario)
     app = TxlabApp(run=root / scenario, root=root)
     async with app.run_test(size=(100, 30)) as pilot:
@@ -73,4 +75,4 @@ async def test_w_explains_what_is_drawn_and_the_caption_says_it(tmp_path: Path, 
         assert said[0] in text_of(app)
         await pilot.press("w")
         await settle(pilot, lambda: isinstance(app.screen, WhyScreen) and "result" in text_of(app))
-        assert asks in text_of(app)
+        assert ASKS[scenario] in text_of(app)

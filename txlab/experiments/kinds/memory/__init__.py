@@ -75,7 +75,7 @@ class MemoryKind(UntimedKind):
         return why.result()
 
     def explain_frame(self, frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
-        """curve/NAME [n]: the gradient n steps back, by what the steps between have taken. LabError if there is none."""
+        """curve/NAME [n]: the gradient n steps back, by what the steps between have taken. LabError without one."""
         name = tensor.removeprefix("curve/")
         if name == tensor or tensor not in frame.tensors:
             known = ", ".join(each for each in frame.tensors if each.startswith("curve/"))
