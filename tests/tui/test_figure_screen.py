@@ -59,9 +59,10 @@ async def test_curves_of_a_frame_are_drawn(tmp_path: Path) -> None:
         assert energy.values.sum() == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(
-    ("scenario", "asks"), [("superposition", "how much of a dimension"), ("grokking", "frequency")]
-)
+ASKS = {"superposition": "how much of a dimension", "grokking": "frequency"}
+
+
+@pytest.mark.parametrize("scenario", ASKS)
 async def test_w_explains_what_is_drawn_and_the_caption_says_it(tmp_path: Path, scenario: str) -> None:
     root = run(tmp_path, scenario)
     app = TxlabApp(run=root / scenario, root=root)
