@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 import txlab.cli
+from txlab.cli import terminal
 from txlab.cli.progress import JsonRows, PlainLines, answer
+from txlab.errors import LabError
 from txlab.runs.directory import RunDirectory, RunInfo
 
 
@@ -534,3 +536,16 @@ def test_exported_names_cannot_speak_to_a_terminal(
     written = tmp_path / "metrics.csv"
     with_run("export", "latest", "--out", str(written))
     assert "a\x1b[31m\x9b" in written.read_text()
+
+
+@pytest.mark.parametrize(("term", "sentence"), [("dumb", "TERM=dumb cannot"), ("unknown", "TERM=unknown cannot")])
+def test_the_console_is_refused_on_what_cannot_place_a_cursor(
+    monkeypatch: pytest.MonkeyPatch, term: str, sentence: str
+) -> None:
+    monkeypatch.delenv("TEXTUAL_DRIVER", raising=False)
+    monkeypatch.setattr(terminal, "is_terminal", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    terminal.require_screen()
+    monkeypatch.setenv("TERM", term)
+    with pytest.raises(LabError, match=sentence):
+        terminal.require_screen()

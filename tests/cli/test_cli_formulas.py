@@ -86,7 +86,7 @@ def test_an_example_has_every_number_of_its_steps(ask) -> None:
     assert answer["explanation"] == json.loads(json.dumps(example.explain(**example.values()).as_json()))
     said = ask("formulas", "T1", "--example").out
     assert "what does position 1 receive?" in said
-    assert "result  0.723" in said
+    assert "result  0.7225" in said
     assert "misprinted" not in said
 
 

@@ -110,3 +110,49 @@ def test_an_unknown_name_is_refused_as_by_run(said) -> None:  # type: ignore[no-
     status, _, err = said("gpt-tyni")
     assert status == 2
     assert "gpt-tiny" in err
+
+
+class Clock:
+    """A clock that moves only when what it times says so."""
+
+    now = 100.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def time(self) -> float:
+        return 0.0
+
+
+def test_what_only_the_first_frame_costs_is_paid_once_and_frames_that_grow_are_larger_later(
+    said, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:  # type: ignore[no-untyped-def]
+    from txlab.experiments.kinds.descent.experiment import Descent
+
+    clock, made = Clock(), []
+    frame, step = Descent.frame, Descent.step
+
+    def slow_at_first(self: Descent) -> Any:
+        clock.now += 0.001 if made else 3.0
+        made.append(frame(self))
+        return made[-1]
+
+    def timed(self: Descent) -> Any:
+        clock.now += 0.01
+        return step(self)
+
+    monkeypatch.setattr(Descent, "frame", slow_at_first)
+    monkeypatch.setattr(Descent, "step", timed)
+    monkeypatch.setattr(trial, "time", clock)
+    monkeypatch.setattr("psutil.Process.create_time", lambda self: 0.0)
+    status, out, _ = said("linear-regression", "--json")
+    price = json.loads(out)
+    assert status == 0
+    assert price["seconds"]["frame"] == pytest.approx(0.001 * 121)  # every 5 steps of 600, and at the start
+    assert price["seconds"]["beginning"] == pytest.approx(3.0 - 0.001 + trial.STARTING)
+    assert price["seconds"]["step"] == pytest.approx(0.01 * 600)
+    monkeypatch.undo()
+    run = prepare(load_scenario("linear-regression"), out=tmp_path / "once")
+    execute(run)
+    frames = sum(file.stat().st_size for file in (run / "frames").iterdir())
+    assert price["disk"]["frames"] == pytest.approx(frames, rel=0.2)

@@ -219,3 +219,16 @@ def test_a_pattern_that_reads_nothing_is_refused(script: Path, tmp_path: Path, p
     assert done.returncode == 2
     assert sentence in done.stderr
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_pattern_that_backtracks_for_ever_is_given_up_with_a_sentence(script: Path, tmp_path: Path) -> None:
+    slow = r"(?P<loss>(a|aa)+)$"
+    long = "a" * 60 + "!"
+    lines = "\n".join([long, *(f"step {n}: value {n}" for n in range(40)), long])
+    done = watched(tmp_path, lines, "--pattern", slow, "--pattern", r"value (?P<value>\d+)")
+    assert done.returncode == 0
+    assert done.stderr.count("took more than 0.2 s on one line") == 1
+    reader = only_run(tmp_path)
+    assert len(reader.series("value").values) == 40
+    notes = [row["text"] for row in reader.rows("note")]
+    assert sum(slow in text for text in notes) == 1

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from txlab.drawing.captions import decisions, feedback, functions, language, recurrent, runs
+from txlab.drawing.captions import decisions, feedback, figures, functions, language, machines, recurrent, runs
 from txlab.drawing.captions.decisions import Learner
 from txlab.drawing.captions.sentence import Sentence, clauses_that_fit
 from txlab.drawing.text import width
@@ -258,10 +259,10 @@ def test_a_filter_is_said_by_its_answer_here_and_its_largest() -> None:
 
 def test_an_example_is_said_with_its_question_and_beside_its_misprint() -> None:
     assert functions.example("F1", "Newton's method", "where is it?", 2.0945514) == (
-        "F1, Newton's method: where is it? 2.0946",
+        "F1, Newton's method: where is it? 2.095",
     )
     wrong = functions.example("T1", "attention", "what is α?", 0.5, 0.25)
-    assert wrong == ("T1 gives 0.5000, the misprinted form 0.2500", "what is α?")
+    assert wrong == ("T1 gives 0.5, the misprinted form 0.25", "what is α?")
     assert functions.example("F1", "Newton's method", "where is it?", np.inf) == ()
 
 
@@ -338,3 +339,36 @@ def test_the_frames_of_shipped_scenarios_have_a_sentence_that_fits(name: str, sc
         values = [abs(value) if rule == "newton-root" else value for value, rule in zip(values, rules, strict=True)]
         lowest = min(value for value, rest in zip(values, rests, strict=True) if not rest.startswith("it diverges"))
         assert said[0].endswith(f" = {compact(lowest)}")
+
+
+def test_a_figure_says_what_is_kept_at_both_ends_and_where_a_curve_is_highest() -> None:
+    few, many = np.array([[1.0, 0.0], [0.0, 1.0], [0.02, 0.0]]), np.array([[1.0, 0.0], [0.0, 1.0], [-0.6, 0.6]])
+    assert figures.vectors({"0.99": many, "0": few}) == (
+        "From S = 0 to S = 0.99 the features that are kept rise from 2 to 3",
+    )
+    assert figures.vectors({"0": few, "0.5": few}) == ("From S = 0 to S = 0.5 the network keeps 2 of 3 features",)
+    assert figures.vectors({}) == ()
+    facts = {"curve": {"x": "frequency", "y": "share of the energy", "from": 1}}
+    wave = Frame(5, {"curve/energy": np.array([0.1, 0.2, 0.62, 0.08])}, facts=facts)
+    assert figures.curves(wave) == ("The share of the energy is highest at frequency 3, 0.620",)
+    assert figures.curves(Frame(5, {"curve/energy": np.array([0.1, np.nan])}, facts=facts)) == ()
+    assert figures.curves(Frame(5, {"curve/energy": np.ones(3)}, facts=facts)) == ()
+    assert figures.curves(Frame(5)) == ()
+
+
+def test_machines_are_said_by_their_cards_or_their_cores_and_a_silent_one_by_name() -> None:
+    def seen(name: str, cards: list[float], stale: bool = False, busy: float | None = 0.5) -> Any:
+        reading = SimpleNamespace(
+            cards=[SimpleNamespace(gpu_busy=share) for share in cards],
+            processes=[SimpleNamespace(run="2026_a"), SimpleNamespace(run="")],
+            busy=busy,
+            cores=8,
+        )
+        return SimpleNamespace(name=name, reading=reading, stale=stale)
+
+    assert machines.machines([seen("", [0.9, 0.0, 0.3])]) == ("2 of 3 cards compute", "1 run")
+    assert machines.machines([seen("", [0.0])]) == ("The card is idle", "1 run")
+    assert machines.machines([seen("", [])]) == ("No card here: 4.0 of 8 cores are busy", "1 run")
+    assert machines.machines([seen("", []), seen("b", [0.9], stale=True)])[-1] == "b does not answer"
+    assert machines.machines([seen("", [], busy=None)]) == ("1 run",)
+    assert machines.machines([]) == ()

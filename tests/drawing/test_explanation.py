@@ -119,3 +119,18 @@ def test_whole_numbers_of_a_row_are_not_grouped() -> None:
     lines = [line.plain for line in explanation_lines(why, 80, PLAIN)]
     assert any("[ 128512 127995 1240 ]" in line for line in lines)
     assert any("128 512" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("value", "form"),
+    [(0.17472, "0.1747"), (-0.0312, "−0.0312"), (0.00029, "0.00029"), (12345.6, "12 346"), (0.25, "0.25"), (3.0, "3")],
+)
+def test_one_number_has_one_form_in_question_inputs_steps_and_result(value: float, form: str) -> None:
+    why = Explaining(f"why {value:.5f} for 'the' at step 12?", value)
+    why.input("x", value)
+    why.compute("y", "{}", lambda x: x, value)
+    text = "\n".join(line.plain for line in explanation_lines(why.result(), 60, PLAIN))
+    assert f"why {form} for 'the' at step 12?" in text
+    assert f"result  {form}" in text
+    written = set(re.findall(r"[−\d][\d .]*\d|\d", text.replace("step 12", "")))
+    assert abs(value) > 1e4 or written == {form}

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txlab.drawing.run_names import find_spare, fit_handle
+from txlab.drawing.run_names import find_spare, fit_handle, name_runs
 from txlab.drawing.text import width
 from txlab.runs.label import format_changes
+from txlab.runs.process import prepare
+from txlab.runs.scenario import load_scenario
 
 RATES = [f"playground-xor learning_rate={rate} model.width=8 seed={seed}" for rate in (0.016, 0.03) for seed in (1, 2)]
 SETTINGS = st.lists(st.sampled_from(["learning_rate=0.016", "seed=2", "layers=3", "text=mine.txt"]), unique=True)
@@ -48,3 +52,15 @@ def test_two_settings_of_one_name_have_their_sections() -> None:
         format_changes({"policy.steps": 60, "rankings.steps": 12, "seed": 3})
         == "policy.steps=60 rankings.steps=12 seed=3"
     )
+
+
+def test_runs_are_called_by_what_was_changed_and_two_of_one_name_by_their_start(tmp_path: Path) -> None:
+    paths = [
+        prepare(load_scenario("playground-xor", changes), root=tmp_path)
+        for changes in (["train.learning_rate=0.016"], ["seed=2"], ["seed=2"])
+    ]
+    called = name_runs(paths)
+    assert called[paths[0].name] == "playground-xor learning_rate=0.016"
+    for path in paths[1:]:
+        assert called[path.name].startswith("playground-xor seed=2 20"), "the same settings twice"
+    assert name_runs([tmp_path / "absent"]) == {}

@@ -131,6 +131,9 @@ def test_a_machine_without_a_card_has_its_processors_memory_and_disks(
     assert second.disk_busy == (pytest.approx(0.25) if disk else None)  # 500 ms of 2 s
     assert {each.path for each in second.disks} <= {str(tmp_path), "/"}
     assert "no card" in Lines(119).rows([Seen("", second, time.time())], time.time())[0].parts[-1][0]
+    heads = Lines(119).head([Seen("", second, time.time())])
+    assert not any(head.startswith("gpu") for head in heads), "a head of cards that are not there"
+    assert len(heads) == bool(second.processes)
 
 
 def test_the_run_of_a_process_is_found_by_its_number_and_start(

@@ -1,9 +1,11 @@
 """Checkpoints: complete or absent, exact, and never a way to run code."""
 
+import gc
 import json
 import math
 import subprocess
 import sys
+import weakref
 import zlib
 from pathlib import Path
 from typing import Any
@@ -100,6 +102,26 @@ def test_a_tied_tensor_is_stored_once_and_tied_again(run: RunDirectory) -> None:
     assert back["embedding"] is back["unembedding"]
     assert back["part"].data_ptr() != back["embedding"].data_ptr()
     assert torch.equal(back["part"], weight[:2])
+
+
+def test_the_copies_of_a_saved_state_are_freed_at_once(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not when Python next looks for cycles: a run of some hundred checkpoints would hold several times its state."""
+    copies: list[weakref.ref[Any]] = []
+    as_it_is = checkpoints.take_apart
+
+    def watch(state: Any) -> Any:
+        tree, tensors = as_it_is(state)
+        copies.extend(weakref.ref(each) for each in tensors.values())
+        return tree, tensors
+
+    monkeypatch.setattr(checkpoints, "take_apart", watch)
+    gc.disable()
+    try:
+        checkpoints.save(run, 1, {"table": np.zeros(1000), "weights": torch.zeros(1000), "deep": [{"er": np.ones(3)}]})
+        assert len(copies) == 3
+        assert all(copy() is None for copy in copies)
+    finally:
+        gc.enable()
 
 
 def test_what_an_exact_restart_cannot_hold_is_refused_by_name(run: RunDirectory) -> None:

@@ -206,7 +206,7 @@ def test_the_console_imports_no_torch() -> None:
 @pytest.mark.parametrize(
     ("columns", "begins"),
     [
-        (80, " txlab   1 Lab 2 3 4 5 │ 6 7 8 9 0 │ M "),
+        (80, " txlab   1 Lab 2 Tokens 3 Train 4 Attention 5 Words │ 6 Arena 7 8 9 0 │ M"),
         (120, " txlab   1 Lab 2 Tokens 3 Train 4 Attention 5 Words │ 6 Arena 7 Feedback "),
         (140, " txlab   1 Lab  2 Tokens  3 Train  4 Attention  5 Words  │ 6 Arena  7 Feedback "),
         (200, " txlab   Language models  1 Lab  2 Tokens  3 Train  4 Attention  5 Words  │ Learning  6 Arena "),
@@ -220,3 +220,19 @@ async def test_the_tabs_are_grouped_as_far_as_there_is_room(root: Path, columns:
         assert line.startswith(begins)
         await pilot.click("NavigationLine", offset=(line.index("6"), 0))
         await settle(pilot, lambda: app.current_mode == "arena")
+
+
+@pytest.mark.parametrize("screen", ["lab", "feedback"])
+async def test_at_80_columns_the_first_line_names_screens_before_the_machine(
+    tmp_path: Path, screen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("txlab.tui.screens.base_screens.machine_line", lambda: "2 x EPYC 7763, 24 GB")
+    app = app_on(tmp_path, screen=screen)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot, lambda: app.current_mode == screen)
+        first = text_of(app).splitlines()[0]
+        assert len(first) <= 80
+        for name in ("1 Lab", "2 Tokens", "3 Train", "4 Attention"):
+            assert name in first
+        assert next(entry.label for entry in app.entries if entry.name == screen) in first
+        assert all(entry.key in first.split() for entry in app.entries if not entry.within)

@@ -37,9 +37,12 @@ async def test_a_filter_is_moved_and_its_sum_is_that_of_the_products(
         await settle(pilot, lambda: isinstance(app.screen, ConvolutionScreen) and "the products" in text_of(app))
         screen = app.screen
         assert isinstance(screen, ConvolutionScreen)
-        await pilot.press("right", "right", "down", "tab")
         panel, found = screen.slide, screen.slide.arrays
         assert found is not None
+        strongest = np.unravel_index(np.abs(found[-1][0]).argmax(), found[-1][0].shape)
+        assert (panel.y, panel.x) == strongest, "it begins where the first filter finds most"
+        panel.y = panel.x = 0
+        await pilot.press("right", "right", "down", "tab")
         assert (panel.channel, panel.y, panel.x) == (1, 1, 2)
         picture, weights, bias, answers = found
         total = (picture[1:6, 2:7] * weights[1]).sum()

@@ -9,6 +9,7 @@ from picture import text_of
 from recorded import app_on, as_ours, make_run, settle
 from textual.pilot import Pilot
 
+from txlab.drawing.text import sentences
 from txlab.experiments.kind import kind_named
 from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.scenario import catalogue
@@ -116,3 +117,20 @@ async def test_a_deleted_run_is_named(root: Path) -> None:
         await settle(pilot, lambda: "gpt-small" in text_of(app))
         shutil.rmtree(run)
         await settle(pilot, lambda: f"{run.name} was deleted or moved." in text_of(app))
+
+
+async def test_at_24_lines_an_empty_screen_says_the_first_sentences_of_its_scenario_and_no_half_one(root: Path) -> None:
+    entry = next(each for each in OFFERING if each.name == "attention")
+    shows = next(each for each in catalogue() if each.name == entry.scenario).scenario.about.shows
+    told = sentences(shows)
+    assert len(told) > 3
+    app = app_on(root)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await open_screen(pilot, entry)
+        await settle(pilot, lambda: told[0][:30] in text_of(app))
+        shown = " ".join(text_of(app).split())
+        assert told[0] in shown
+        assert told[-1] not in shown
+        said = [sentence for sentence in told if sentence[:20] in shown]
+        assert said == told[: len(said)]
+        assert all(sentence in shown for sentence in said)

@@ -10,8 +10,10 @@ import pytest
 from picture import text_of
 from recorded import settle
 
+from txlab.drawing.captions import figures as captions
 from txlab.tui.app import TxlabApp
 from txlab.tui.screens.figure.screen import FigureScreen
+from txlab.tui.widgets.why import WhyScreen
 
 SMALL = {
     "superposition": ["train.steps=20"],
@@ -55,3 +57,23 @@ async def test_curves_of_a_frame_are_drawn(tmp_path: Path) -> None:
         (energy,) = screen.curves.series
         assert energy.steps.tolist() == [1, 2, 3]
         assert energy.values.sum() == pytest.approx(1.0)
+
+
+ASKS = {"superposition": "how much of a dimension", "grokking": "frequency"}
+
+
+@pytest.mark.parametrize("scenario", ASKS)
+async def test_w_explains_what_is_drawn_and_the_caption_says_it(tmp_path: Path, scenario: str) -> None:
+    root = run(tmp_path, scenario)
+    app = TxlabApp(run=root / scenario, root=root)
+    async with app.run_test(size=(100, 30)) as pilot:
+        app.action_open_screen("figure")
+        await settle(pilot, lambda: isinstance(app.screen, FigureScreen) and app.screen.frame is not None)
+        screen = app.screen
+        assert isinstance(screen, FigureScreen)
+        said = captions.vectors(screen.groups) if screen.groups else captions.curves(screen.frame)
+        assert said
+        assert said[0] in text_of(app)
+        await pilot.press("w")
+        await settle(pilot, lambda: isinstance(app.screen, WhyScreen) and "result" in text_of(app))
+        assert ASKS[scenario] in text_of(app)

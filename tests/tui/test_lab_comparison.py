@@ -9,6 +9,7 @@ from picture import text_of
 from recorded import app_on, make_run, settle
 from textual.pilot import Pilot
 
+import txlab
 from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.process import prepare
 from txlab.runs.scenario import load_scenario
@@ -85,3 +86,21 @@ async def test_escape_takes_the_marks_away_and_enter_opens_again(tmp_path: Path)
         await pilot.press("space", "space", "escape")
         assert runs.marked == []
         assert "enter open" in text_of(app)
+
+
+async def test_the_metric_that_most_runs_share_is_drawn_and_the_others_are_named(tmp_path: Path) -> None:
+    for name, metric in (("alpha", "reward"), ("beta", "loss"), ("gamma", "loss")):
+        run = txlab.record(name, root=tmp_path, steps=20)
+        for step in range(1, 21):
+            run.log(step, **{metric: 1.0 / step})
+        run.close()
+    app = app_on(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await in_runs(pilot, 3)
+        await pilot.press("space", "space", "space", "enter")
+        await settle(pilot, lambda: isinstance(app.screen, ComparisonDialog))
+        assert len(app.screen.query_one(Chart).series) == 2
+        shown = " ".join(text_of(app).split())
+        assert "3 runs: loss" in shown
+        assert "not drawn, as a chart has one metric: alpha (reward)" in shown
+        assert "reward 0.050" in shown  # a result names its metric where they differ

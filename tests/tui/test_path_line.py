@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 from picture import text_of
 from recorded import app_on, settle
+from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input
+from waiting import LONGEST
 
 from txlab.tui.app import TxlabApp
 from txlab.tui.screens.dialogs import AskValue
 from txlab.tui.screens.lab.overrides import OverridesDialog
+from txlab.tui.widgets import path_line
 from txlab.tui.widgets.path_line import complete_path
 
 
@@ -84,7 +88,7 @@ async def test_tab_completes_the_value_of_a_setting_and_a_dialogs_path(here: Pat
         line = screen.query_one(Input)
         line.value = "data.text = nov"
         await pilot.press("tab")
-        assert line.value == "data.text = novel.txt"
+        await settle(pilot, lambda: line.value == "data.text = novel.txt")
         line.value = "nov"  # a filter, not a path
         await pilot.press("tab")
         assert line.value == "nov"
@@ -94,8 +98,49 @@ async def test_tab_completes_the_value_of_a_setting_and_a_dialogs_path(here: Pat
         await pilot.press("escape", "escape")
         app.push_screen(AskValue("Open which file?", path=True))
         await settle(pilot, lambda: isinstance(app.screen, AskValue))
+        dialog = app.screen
         await pilot.press("t", "tab")
-        assert app.screen.query_one(Input).value == "texts/"
+        await settle(pilot, lambda: dialog.query_one(Input).value == "texts/")
+
+
+def test_a_folder_of_any_size_is_read_to_a_bound_and_nothing_is_certain_then(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "many").mkdir()
+    for number in range(30):
+        (here / "many" / f"part-{number:02}").write_text("")
+    assert complete_path("many/p") == ("many/part-", [f"part-{number:02}" for number in range(30)])
+    monkeypatch.setattr(path_line, "MOST_READ", 20)
+    path, names = complete_path("many/p")
+    assert path == "many/p", "the eleventh and the rest may be called otherwise"
+    assert len(names) == 21
+    assert names[-1] == "only 20 names of this folder were read"
+    assert len(complete_path("many/absent")[1]) == 1
+
+
+async def test_a_slow_folder_stops_neither_the_screen_nor_what_is_typed_meanwhile(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer, asked = threading.Event(), threading.Event()
+
+    def slow(typed: str) -> tuple[str, list[str]]:
+        asked.set()
+        answer.wait(LONGEST)
+        return "texts/", ["texts/"]
+
+    monkeypatch.setattr(path_line, "complete_path", slow)
+    app = app_on(here / "runs")
+    async with app.run_test(size=(100, 30)) as pilot:
+        app.push_screen(AskValue("Open which file?", path=True))
+        await settle(pilot, lambda: isinstance(app.screen, AskValue))
+        line = app.screen.query_one(Input)
+        line.value = "te"
+        line.on_key(events.Key("tab", None))
+        await settle(pilot, asked.is_set)
+        line.value = "texas"
+        answer.set()
+        await settle(pilot, lambda: all(worker.is_finished for worker in app.workers))
+        assert line.value == "texas"
 
 
 async def test_escape_leads_from_the_board_games_to_the_arena(here: Path) -> None:

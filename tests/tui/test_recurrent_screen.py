@@ -15,11 +15,13 @@ from recorded import make_run, settle
 from textual.pilot import Pilot
 
 from txlab.errors import LabError
+from txlab.experiments.kinds.memory import KIND
+from txlab.experiments.protocol import Frame
 from txlab.runs.directory import RunDirectory
 from txlab.runs.models import open_checkpoint
 from txlab.runs.reader import RunReader
 from txlab.tui.app import TxlabApp
-from txlab.tui.screens.recurrent.screen import RecurrentScreen
+from txlab.tui.screens.recurrent.screen import RecurrentScreen, explain_gradients
 from txlab.tui.screens.recurrent.units import follow
 
 TEXT = 'He said "no" (or "yes").\nThen A went on.\n\n' * 120
@@ -146,6 +148,23 @@ async def test_gradients_that_reach_back_are_curves(root: Path) -> None:
         assert {each.label for each in screen.gradients.series} == {"rnn", "gru", "lstm"}
         assert all(len(each.steps) == 20 for each in screen.gradients.series)
         assert not screen.units.display
+        assert screen.frame is not None
+        curves = {name: values for name, values in screen.frame.tensors.items() if name.startswith("curve/")}
+        first = min(curves, key=lambda name: float(curves[name][-1] - curves[name][0]))
+        await pilot.press("w")
+        await settle(pilot, lambda: "result" in text_of(app))
+        shown = text_of(app)
+        assert f"for the {first.removeprefix('curve/').upper()}, 19 steps back?" in shown
+
+
+def test_the_mean_factor_of_a_gradient_is_the_root_of_its_loss() -> None:
+    frame = Frame(5, {"curve/rnn": np.array([0.5, -0.5, -2.5]), "curve/lstm": np.array([0.0, 0.0, -0.1])})
+    rnn, lstm = explain_gradients(frame)
+    assert rnn.result == -2.5
+    assert rnn.meaning[0].result == pytest.approx((10**-2.5 / 10**0.5) ** 0.5)
+    assert lstm.result == -0.1
+    with pytest.raises(LabError, match="curve/rnn, curve/lstm"):
+        KIND.explain_frame(frame, "curve/gru", (0,))
 
 
 async def test_a_run_that_was_deleted_is_named_and_the_next_one_is_shown(tmp_path: Path) -> None:

@@ -8,12 +8,14 @@ import pkgutil
 from pathlib import Path
 
 import pytest
-from recorded import app_on
+from picture import XTERM
+from recorded import app_on, settle
 from rich.color import Color, ColorSystem
 from rich.segment import Segment
 from rich.style import Style
 from textual.theme import Theme
 from textual.widget import Widget
+from textual.widgets import Input
 
 import txlab.tui
 from txlab.tui.theme import IN_ASCII, THEMES, Signs, SignsInAscii
@@ -43,6 +45,21 @@ def test_everything_can_be_read_on_the_background(theme: Theme) -> None:
         assert (light + 0.05) / (dark + 0.05) >= 4.4, colour
 
 
+@pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
+def test_keys_and_the_active_tab_can_be_read_in_16_colours_too(theme: Theme) -> None:
+    """Against the sixteen of a plain terminal, where yellow on white cannot."""
+
+    def shown(colour: object) -> float:
+        number = Color.parse(str(colour)).downgrade(ColorSystem.STANDARD).number
+        assert number is not None
+        return luminance("#" + "".join(f"{part:02x}" for part in XTERM.ansi_colors[number]))
+
+    ground = shown(theme.background)
+    for colour in (theme.accent, theme.foreground, theme.error, theme.warning, theme.variables["quiet"]):
+        light, dark = sorted([shown(colour), ground], reverse=True)
+        assert (light + 0.05) / (dark + 0.05) >= 3, colour
+
+
 async def test_every_theme_that_is_offered_can_be_had(tmp_path: Path) -> None:
     app = app_on(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -53,6 +70,18 @@ async def test_every_theme_that_is_offered_can_be_had(tmp_path: Path) -> None:
             colours = app.get_css_variables()
             if not name.startswith("ansi"):  # which have the terminal's own colours, two of them
                 assert len({colours[each].lower() for each in ("background", "foreground", "quiet", "rule")}) == 4, name
+
+
+@pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
+async def test_what_an_empty_line_asks_for_is_as_legible_as_quiet_text(tmp_path: Path, theme: Theme) -> None:
+    app = app_on(tmp_path, theme=theme.name)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot, lambda: len(app.screen.query(Input)))
+        line = app.screen.query(Input).first()
+        for part in ("input--placeholder", "input--suggestion"):
+            colour = line.get_component_rich_style(part).color
+            assert colour is not None
+            assert colour.name == theme.variables["quiet"]
 
 
 def test_ascii_mode_has_no_other_signs() -> None:

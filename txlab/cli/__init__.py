@@ -50,7 +50,7 @@ from txlab.cli.runs import name as name_run
 from txlab.cli.runs import runs
 from txlab.cli.score import score
 from txlab.cli.serve import serve
-from txlab.cli.terminal import ascii_only, ask_for_ascii, complain, has_screen
+from txlab.cli.terminal import ascii_only, ask_for_ascii, complain, require_screen
 from txlab.cli.tokenize import tokenize
 from txlab.cli.tokenizer import export as export_tokenizer
 from txlab.cli.tokenizer import list_saved, train
@@ -175,8 +175,7 @@ def console(
         print(f"{', '.join(names)}, Python {sys.version.split()[0]}")
         raise typer.Exit
     if context.invoked_subcommand is None:
-        if not has_screen():
-            raise LabError("the console needs a terminal; without one: txlab run SCENARIO, or txlab --help")
+        require_screen()
         from txlab.tui.app import launch
 
         raise typer.Exit(launch(ascii=ascii_only()))

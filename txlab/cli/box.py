@@ -53,7 +53,7 @@ def box(
             lines = Lines(cells, ascii_only())
             if watch and can_redraw():
                 print("\x1b[H\x1b[2J", end="")
-            for head in lines.head():
+            for head in lines.head(seen):
                 print(colour_text(head, COLOURS["heading"]))
             for row in lines.rows(seen, time.time()):
                 print("".join(colour_text(text, COLOURS[style]) for text, style in row.parts).rstrip())

@@ -14,6 +14,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from txlab.drawing.formatting import count, number, plain
+from txlab.errors import LabError
 
 if TYPE_CHECKING:
     from rich.text import Text as Line
@@ -53,19 +54,32 @@ def ascii_only() -> bool:
     return (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "") not in ("utf8", "utf16", "utf32")
 
 
+DUMB = ("dumb", "unknown")  # values of TERM of what only prints, as the shell of an editor
+
+
 def is_terminal() -> bool:
     """Whether both input and output are a terminal."""
     return bool(sys.stdin and sys.stdin.isatty() and sys.stdout.isatty())
 
 
 def has_screen() -> bool:
-    """Whether the console can be shown: on a terminal, or by the driver that textual-serve names to its processes."""
-    return is_terminal() or bool(os.environ.get("TEXTUAL_DRIVER"))
+    """Whether the console can be shown: on a terminal that can place its cursor, or by the driver that textual-serve
+    names to its processes."""
+    return (is_terminal() and os.environ.get("TERM") not in DUMB) or bool(os.environ.get("TEXTUAL_DRIVER"))
+
+
+def require_screen() -> None:
+    """LabError if the console cannot be shown: what it needs, and what works without."""
+    if has_screen():
+        return
+    kind = os.environ.get("TERM")
+    needs = f"a terminal that can place its cursor, and TERM={kind} cannot" if kind in DUMB else "a terminal"
+    raise LabError(f"the console needs {needs}; without one: txlab run SCENARIO, or txlab --help")
 
 
 def can_redraw() -> bool:
     """Whether a line can be overwritten in place."""
-    return sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")
+    return sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in (*DUMB, "")
 
 
 def colours() -> bool:

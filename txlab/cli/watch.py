@@ -98,9 +98,12 @@ def begin(name: str, command: list[str], source: str, lines: Lines) -> PrintedRu
 
 
 def report_unread(printed: PrintedRun) -> None:
-    """Say that nothing was read, with the lines that looked most like those of a training, and how to read them."""
+    """Say which patterns were too slow, and that nothing was read, with the lines that looked most like those of a
+    training, and how to read them."""
     from txlab.runs.stdout_steps import pattern_for
 
+    for why in printed.output.lines.too_slow:
+        complain(why)
     if printed.numbers:
         return
     complain("no numbers of a training were found in its output")

@@ -105,15 +105,19 @@ class Lines:
         self.name, self.bars = (22, 10) if self.wide else (10, 4)
         self.user, self.watts = (10, 9) if self.wide else (8, 8)
 
-    def head(self) -> list[str]:
-        """The names of the columns: of the lines of cards, and of those of processes."""
+    def head(self, machines: Sequence[Seen]) -> list[str]:
+        """The names of the columns: of the lines of cards, and of processes; of cards only where there is one."""
+        readings = [each.reading for each in machines if each.reading is not None]
         memory = f"{'memory':>9}" if self.wide else ""
         busy, used = self.bars + 8, self.bars + (15 if self.wide else 13)
         cards = (
             f"gpu {'':<{self.name}} {'busy':<{busy}}{'memory':<{used}}{'power':>{self.watts + 2}}   temp   slowed by"
         )
         user, use = f"{'pid':>8} {'user':<{self.user}}", f"{'gpu':<5} {'gpu mem':>8} {'busy':>5} {'cpu':>6}"
-        return [cards, f"{user} {use} {memory}{'time':>7}  run or command"]
+        processes = f"{user} {use} {memory}{'time':>7}  run or command"
+        if any(each.cards for each in readings):
+            return [cards, processes]
+        return [processes] if any(each.processes for each in readings) else []
 
     def rows(self, machines: Sequence[Seen], now: float) -> list[Row]:
         rows: list[Row] = []

@@ -16,7 +16,8 @@ from rich.text import Text
 
 from txlab.drawing.formatting import align_numbers, number, plain
 from txlab.drawing.text import cut, fit, formula, prefix, visible, width
-from txlab.engine.explain import SHOWN, Explanation, Operand, Step, Value
+from txlab.engine.explain import SHOWN, Explanation, Operand, Step, Value, write_alike
+from txlab.engine.explain import number as in_expression
 from txlab.experiments.formulas.example import where_they_part
 
 LONG = 12  # labels; the table of a longer row lists the largest entries first
@@ -51,10 +52,10 @@ def elide(entries: Sequence[str], cells: int, ellipsis: str = "…") -> str:
 
 def format_lines(value: Value, cells: int, ascii: bool = False, digits: int = SHOWN) -> list[str]:
     """Return a value as lines of text, no wider than `cells` where possible; `digits` as in `formatting.number`, but
-    without trailing zeros, as the expressions are written."""
+    without trailing zeros, and below 1 with as many digits as above: as the expressions are written."""
 
     def one(entry: float | int) -> str:
-        text = number(entry, digits)
+        text = in_expression(entry, digits) if abs(entry) < 1 else number(entry, digits)
         if not isinstance(value, (int, float)):  # spaces separate the entries of a row
             text = text.replace(" ", "")
         if "." in text and "e" not in text:
@@ -79,7 +80,7 @@ def explanation_lines(
 ) -> list[Text]:
     """Lay out an explanation for `cells` columns; `style` has a rich style for each of PARTS."""
     page = page_of(explanation, cells, style, ascii)
-    page.wrap(formula(explanation.question, ascii), "question", 0)
+    page.wrap(page.question(explanation), "question", 0)
     page.lines.append(Text())
     for line in formula_lines(formula(explanation.equation, ascii), page.room):
         page.say((line, "equation"))
@@ -100,7 +101,7 @@ def computation_lines(
 ) -> list[Text]:
     """Lay out an explanation below its equation: the question with its answer, then the steps."""
     page = page_of(explanation, cells, style, ascii)
-    question, answer = formula(explanation.question, ascii), page.result(explanation)
+    question, answer = page.question(explanation), page.result(explanation)
     if width(question) + width(answer) + 2 <= cells:
         page.say((f"{question}  ", "question"), (answer, "asked"), indent=0)
     else:
@@ -224,6 +225,11 @@ class Page:
 
     def result(self, explanation: Explanation) -> str:
         return format_lines(explanation.result, self.room, self.ascii, explanation.steps[-1].digits)[0]
+
+    def question(self, explanation: Explanation) -> str:
+        """The question, with the number in the form of the result."""
+        result = explanation.result
+        return formula(write_alike(explanation.question, result, self.result(explanation)), self.ascii)
 
     def say(self, *parts: tuple[str, str], indent: int = MARGIN) -> None:
         self.lines.append(Text.assemble(" " * indent, *((text, self.style[part]) for text, part in parts)))

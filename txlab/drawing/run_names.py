@@ -6,9 +6,15 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from pathlib import Path
 from typing import TypeAlias
 
-from txlab.drawing.text import fit, width
+from txlab.drawing.formatting import calendar
+from txlab.drawing.text import fit, visible, width
+from txlab.errors import LabError
+from txlab.runs.directory import RunDirectory, info_of
+from txlab.runs.label import find_shared_handles
+from txlab.runs.summary import handle_in
 
 Spare: TypeAlias = AbstractSet[tuple[str, str]]
 """(scenario, setting) that do not tell runs apart."""
@@ -87,3 +93,19 @@ def name_apart(handles: Sequence[str], cells: int) -> list[str]:
         fit_handle(" ".join([first, *(word for word in rest if (first, word) not in spare)]), cells)
         for first, rest in words
     ]
+
+
+def name_runs(paths: Iterable[Path]) -> dict[str, str]:
+    """Return what each run is called, by the name of its folder; with its start where several have one name."""
+    named: dict[str, tuple[str, float]] = {}
+    for path in paths:
+        try:
+            info = info_of(RunDirectory(path))
+        except LabError:
+            continue
+        named[path.name] = (visible(handle_in(path, info)), info.created)
+    shared = find_shared_handles(handle for handle, _ in named.values())
+    return {
+        folder: f"{handle} {calendar(created)}" if handle in shared and created else handle
+        for folder, (handle, created) in named.items()
+    }

@@ -54,6 +54,18 @@ def visible_character(character: str, ascii: bool = False) -> str:
     return character
 
 
+SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z“\"(‘α-ωΑ-Ω0-9])")
+
+
+def sentences(text: str) -> list[str]:
+    """Split a text into its sentences, on one line each.
+
+    >>> sentences("It learns, e.g. here. One head copies.\\nWhy? See T1.")
+    ['It learns, e.g. here.', 'One head copies.', 'Why?', 'See T1.']
+    """
+    return SENTENCE.split(" ".join(text.split()))
+
+
 def visible(text: str, ascii: bool = False) -> str:
     r"""Return the text on one line with everything unprintable made visible; safe to send to any terminal.
 

@@ -41,21 +41,21 @@ def number(value: Number, digits: int = SHOWN) -> str:
     return mantissa.replace("-", "−") + (f"e{int(exponent)}" if exponent else "")
 
 
-NUMERAL = re.compile(r"(?<![\w.'\"−-])[+-]?\d[\d.]*(?:e-?\d+)?(?![\w.])(?<!\.)")
+NUMERAL = re.compile(r"(?<![\w.'\"−-])[+−-]?\d[\d.]*(?:e-?\d+)?(?![\w.])(?<!\.)")
 
 
-def write_alike(question: str, value: Number) -> str:
-    """Write the number that a question asks about as the answer does.
+def write_alike(question: str, value: Number, answer: str = "") -> str:
+    """Write the number that a question asks about as the `answer` does; "" = as `number`.
 
     >>> write_alike("why is 'the' worth -0.500 at step 12?", -0.5), write_alike("why +0.2500 for column 1?", 0.25)
     ("why is 'the' worth −0.5 at step 12?", 'why +0.25 for column 1?')
     """
     for match in NUMERAL.finditer(question):
-        numeral = match.group()
+        numeral = match.group().replace("−", "-")
         places = len(numeral.partition("e")[0].partition(".")[2])
         half = 0.5 * 10.0 ** (-places + int(numeral.partition("e")[2] or 0))
         if ("." in numeral or numeral[0] in "+-") and abs(float(numeral) - value) <= half * (1 + 1e-9):
-            written = "+" * (numeral[0] == "+" and value > 0) + number(value)
+            written = "+" * (numeral[0] == "+" and value > 0) + (answer or number(value))
             return question[: match.start()] + written + question[match.end() :]
     return question
 
@@ -71,10 +71,9 @@ def digits_needed(result: Number, operands: Sequence[Number]) -> int:
     >>> digits_needed(1.9951, [1.995, 0.0001]), digits_needed(3.0, [1.0, 2.0])
     (5, 4)
     """
-    below = abs(result) < 1  # where a screen shows one digit fewer
-    for digits in range(SHOWN - below, 13):
+    for digits in range(SHOWN, 13):
         if not any(looks_like(each, result, digits) for each in operands):
-            return digits + below
+            return digits
     return SHOWN
 
 

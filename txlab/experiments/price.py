@@ -8,7 +8,7 @@ Notable: the loop also evaluates, samples and makes a frame at step 0, and does 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +51,19 @@ def disk(record: Record, steps: int, checkpoint: float, frame: float) -> dict[st
         "checkpoints": round(kept * checkpoint),
         "frames": round(min(often["frame"] * frame, max(record.frames_mb * 1e6, frame))),
     }
+
+
+def mean_size(measured: Sequence[tuple[int, int]], steps: int) -> float:
+    """The mean size of what is written throughout a run, from its (step, size) at the beginning and later: on the line
+    through both, as the path of a method grows by a point a step. What did not grow keeps its size.
+
+    >>> mean_size([(0, 100), (50, 200)], 1000), mean_size([(0, 100), (50, 100)], 1000), mean_size([(0, 70)], 1000)
+    (1100.0, 100.0, 70.0)
+    """
+    (before, small), (after, large) = measured[0], measured[-1]
+    if after <= before or large <= small:
+        return float(large)
+    return small + (large - small) / (after - before) * (steps / 2 - before)
 
 
 @dataclass(frozen=True)

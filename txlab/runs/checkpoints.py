@@ -69,48 +69,57 @@ class Checkpoint:
 
 def take_apart(state: Any) -> tuple[Any, Named]:
     """Split a nested State into (JSON value, named tensors); raises TypeError for a type that cannot be stored."""
-    import numpy as np
+    parts = _Parts()
+    return parts.apart(state, "state"), parts.by_name
 
-    by_name: Named = {}
-    met: dict[object, str] = {}  # each tensor is stored once, however often it occurs
-    held: list[torch.Tensor] = []  # kept alive so that no other tensor reuses their memory
 
-    def name_of(tensor: torch.Tensor, path: str) -> str:
+class _Parts:
+    """The tensors of a state by name. Not a function inside a function: one that calls itself is a cycle, which would
+    keep a copy of all tensors until Python searches for cycles."""
+
+    def __init__(self) -> None:
+        self.by_name: Named = {}
+        self.met: dict[object, str] = {}  # each tensor is stored once, however often it occurs
+        self.held: list[torch.Tensor] = []  # kept alive so that no other tensor reuses their memory
+
+    def name_of(self, tensor: torch.Tensor, path: str) -> str:
         # Views of exactly the same numbers are one tensor: a tied weight is often two different objects.
         same: object = (tensor.device, tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
         if tensor.numel() == 0:
             same = id(tensor)
-        if same not in met:
-            met[same] = path
-            held.append(tensor)
-            by_name[path] = tensor.detach().to("cpu", copy=True).contiguous()
-        return met[same]
+        if same not in self.met:
+            self.met[same] = path
+            self.held.append(tensor)
+            self.by_name[path] = tensor.detach().to("cpu", copy=True).contiguous()
+        return self.met[same]
 
-    def apart(value: Any, path: str) -> Any:
+    def apart(self, value: Any, path: str) -> Any:
+        import numpy as np
+
         if value is None or isinstance(value, (bool, int, str)):
             return value
         if isinstance(value, float):
             return value if math.isfinite(value) else {"$float": str(value)}
         if isinstance(value, dict):
             if all(isinstance(key, str) and not key.startswith("$") for key in value):
-                return {key: apart(entry, f"{path}.{key}") for key, entry in value.items()}
+                return {key: self.apart(entry, f"{path}.{key}") for key, entry in value.items()}
             # Optimizers number their parameters: a list of pairs preserves the type of keys that are not strings.
-            return {"$dict": [[apart(key, path), apart(entry, f"{path}.{key}")] for key, entry in value.items()]}
+            return {
+                "$dict": [[self.apart(key, path), self.apart(entry, f"{path}.{key}")] for key, entry in value.items()]
+            }
         if isinstance(value, (list, tuple)):
-            entries = [apart(entry, f"{path}.{place}") for place, entry in enumerate(value)]
+            entries = [self.apart(entry, f"{path}.{place}") for place, entry in enumerate(value)]
             return entries if isinstance(value, list) else {"$tuple": entries}
         if isinstance(value, bytes):
             return {"$bytes": base64.b64encode(value).decode()}
         if _is_torch(value):
-            return {"$tensor": name_of(value, path)}
+            return {"$tensor": self.name_of(value, path)}
         if isinstance(value, np.ndarray):
-            by_name[path] = np.array(value, order="C")
+            self.by_name[path] = np.array(value, order="C")
             return {"$array": path}
         if isinstance(value, np.generic):
-            return apart(value.item(), path)
+            return self.apart(value.item(), path)
         raise TypeError(f"{path} is a {type(value).__name__}; a checkpoint holds tensors, numbers, strings and None")
-
-    return apart(state, "state"), by_name
 
 
 def put_together(value: Any, tensors: Named) -> Any:

@@ -14,7 +14,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice, pairwise
+from typing import TYPE_CHECKING
 
 from txlab.errors import LabError
 from txlab.runs.stdout_parser import (
@@ -30,9 +32,13 @@ from txlab.runs.stdout_parser import (
     read_number,
 )
 
+if TYPE_CHECKING:
+    import regex  # imported with the first pattern
+
 MOST_ROWS = 200  # of a box
 LONGEST_PATTERN = 1000  # characters
 MOST_MATCHED = 1000  # characters of a line that are compared with the user's patterns
+LONGEST_MATCH = 0.2  # processor seconds of a pattern on a line: any usual one takes microseconds
 ENOUGH_SHAPES = 40  # from which lines that end in a bracket, as bars do, are not added
 MOST_SHAPES = 200  # forms of lines that are compared
 LONGEST_COMPARED, LONGEST_NUMBER, MOST_NUMBERS = 1000, 40, 50  # of a line whose end may be missing
@@ -58,16 +64,18 @@ _LAST_WORD = re.compile(r"[^\s\])}]*$")
 _FRACTION = re.compile(r"(\d+)/(\d+)")
 
 
-def compile_patterns(given: Sequence[str]) -> list[re.Pattern[str]]:
+def compile_patterns(given: Sequence[str]) -> list[regex.Pattern[str]]:
     """The user's patterns, whose named groups are values, or the step: `epoch`, or a name that counts steps.
 
     Raises LabError for one that is not a regular expression, or has no named group that is a value.
     """
+    import regex  # Python's own cannot be stopped while it backtracks
+
     patterns = []
     for text in given:
         try:
-            pattern = re.compile(text[:LONGEST_PATTERN])
-        except (re.error, RecursionError, OverflowError) as error:
+            pattern = regex.compile(text[:LONGEST_PATTERN])
+        except (regex.error, RecursionError, OverflowError) as error:
             raise LabError(f"--pattern {text!r} is not a regular expression: {error}") from None
         if len(text) > LONGEST_PATTERN:
             raise LabError(f"--pattern is longer than {LONGEST_PATTERN} characters")
@@ -81,11 +89,14 @@ class Lines:
     """Reads the lines of one program in order: tables, and by `read_line` all other lines.
 
     patterns  if given, the only values are those of their named groups; the first that matches a line counts, in its
-              first MOST_MATCHED characters, as a pattern may take exponential time
+              first MOST_MATCHED characters. One that takes longer than LONGEST_MATCH is not tried again.
+    too_slow  a sentence for each of those
     """
 
-    def __init__(self, patterns: Sequence[re.Pattern[str]] = ()) -> None:
-        self.patterns = patterns
+    def __init__(self, patterns: Sequence[regex.Pattern[str]] = ()) -> None:
+        self.patterns = list(patterns)
+        self.reads_patterns = bool(patterns)
+        self.too_slow: list[str] = []
         self.box: list[tuple[str, str]] = []  # rows of a box that has not ended
         self.damaged = False  # whether a row of it cannot be read, as a cut one
         self.columns: list[Cell] = []  # the names of columns, and their positions
@@ -99,7 +110,7 @@ class Lines:
         """The records completed by this line, which is without escape sequences and line end; `cut` = its end may be
         missing."""
         line = line[:LONGEST_LINE]
-        if self.patterns:
+        if self.reads_patterns:
             return self._match(line)
         if _RULE.fullmatch(line):
             if len(widths := cells_of(line)) == len(self.columns):  # the rule under names shows the widths of columns
@@ -142,7 +153,7 @@ class Lines:
     def _match(self, line: str) -> list[ParsedLine]:
         """What the user's patterns read, or else the step of a line."""
         line = line[:MOST_MATCHED]
-        match = next(filter(None, (pattern.search(line) for pattern in self.patterns)), None)
+        match = next(filter(None, map(partial(self._search, line), list(self.patterns))), None)
         record = read_line(line)
         if match is None:
             return [replace(record, values={}, unclear=())] if record is not None and record.counter else []
@@ -150,6 +161,17 @@ class Lines:
         if given is None or given.counter or record is None:
             return [] if given is None else [replace(given, is_weak=False)]
         return [replace(record, values=given.values, unclear=given.unclear, is_weak=False)]
+
+    def _search(self, line: str, pattern: regex.Pattern[str]) -> regex.Match[str] | None:
+        try:
+            return pattern.search(line, timeout=LONGEST_MATCH)
+        except TimeoutError:
+            self.patterns.remove(pattern)
+            self.too_slow.append(
+                f"--pattern {pattern.pattern!r} took more than {LONGEST_MATCH:g} s on one line, and was not compared "
+                "with the lines after it; two repetitions in a row that can match the same text take so long"
+            )
+            return None
 
     def _in_context(self, record: ParsedLine, line: str) -> ParsedLine:
         """The content of a line that continues the one before it: an indented one, or a summary behind an asterisk."""

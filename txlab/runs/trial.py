@@ -1,5 +1,5 @@
-"""The price of a run by a trial: it is prepared in a folder of its own, which is removed, built, and stepped for a
-second (MATH T11).
+"""The price of a run by a trial: it is prepared in a folder of its own, which is removed, built, and stepped for two
+seconds (MATH T11).
 
 Notable: the trial goes the way of a real run, with its checks, its measured settings, its evaluation, frame and
 checkpoint, so what refuses it refuses the trial, and the memory is that of a real process. Only a model of which a
@@ -20,13 +20,14 @@ from typing import Any
 
 from txlab.errors import LabError
 from txlab.experiments.kind import Kind, kind_named
-from txlab.experiments.price import Price, counts, disk, lack, parts_of_memory
+from txlab.experiments.price import Price, counts, disk, lack, mean_size, parts_of_memory
 from txlab.experiments.protocol import Budgeted, Experiment
 from txlab.runs.directory import RunDirectory
 from txlab.runs.root import default_root
 from txlab.runs.scenario import LoadedScenario
 
-SECONDS = 1.0  # of steps
+SECONDS = 2.0  # of steps: on a busy machine, one sees too little of them
+LONGEST_AGAIN = 10.0  # seconds: an evaluation, a frame or a checkpoint that took longer is not timed a second time
 LEAST_STEPS = 3  # timed, of which the first, which allocates, does not count
 LARGEST_STEP = 2e12  # FLOPs on a CPU: beyond, a smaller model is timed
 STARTING = 1.5  # seconds of a process before it is built, beyond what this one took: the recorder, the first rows
@@ -81,18 +82,29 @@ def _try(loaded: LoadedScenario, price: Price, folder: Path, seconds: float, beg
     facts = experiment.facts()
     device = str(getattr(experiment, "device", "cpu"))
     building = time.perf_counter() - begun
-    once = {"evaluation": _seconds(experiment.evaluate), "sample": _seconds(lambda: list(experiment.samples()))}
-    began = time.perf_counter()
-    frame_size = len(encode_frame(experiment.frame()))
-    once["frame"] = time.perf_counter() - began
+    frames: list[tuple[int, int]] = []  # (step, bytes)
+    saved: list[int] = []  # bytes
+
+    def frame() -> None:
+        frames.append((experiment.step_count, len(encode_frame(experiment.frame()))))
+
+    def checkpoint() -> None:
+        saved.append(checkpoints.save(run, max(1, experiment.step_count), experiment.state_dict()))
+
+    asides: dict[str, Callable[[], Any]] = {
+        "evaluation": experiment.evaluate,
+        "sample": lambda: list(experiment.samples()),
+        "frame": frame,
+        "checkpoint": checkpoint,
+    }
+    first = {part: _seconds(aside) for part, aside in asides.items()}
+    once = {}
     once["step"], made, took = _steps(experiment, seconds)
-    if once["evaluation"] < seconds:  # the first one also makes the data of all that follow
-        once["evaluation"] = _seconds(experiment.evaluate)
-    began = time.perf_counter()
-    checkpoint_size = checkpoints.save(run, max(1, experiment.step_count), experiment.state_dict())
-    once["checkpoint"] = time.perf_counter() - began
+    # The first of each also imports, compiles, and makes the data of all that follow: once in a run, not each time.
+    once |= {part: _seconds(aside) if first[part] < LONGEST_AGAIN else first[part] for part, aside in asides.items()}
     steps = experiment.steps or price.steps
     often = counts(prepared.record, steps)
+    building += sum(max(0.0, first[part] - once[part]) for part in asides if often[part])
     budget = experiment.budget() if isinstance(experiment, Budgeted) else None
     computed = dict(budget.parts) if budget is not None else {}
     on_card = device.startswith("cuda")
@@ -100,7 +112,7 @@ def _try(loaded: LoadedScenario, price: Price, folder: Path, seconds: float, beg
     parts = {**computed, "not accounted for": max(0, held - sum(computed.values()))} if on_card else None
     memory = parts or parts_of_memory(computed, held)
     there = _free(device)
-    size = disk(prepared.record, steps, checkpoint_size, frame_size)
+    size = disk(prepared.record, steps, saved[-1], mean_size(frames, steps))
     per_step = float(facts.get("units_per_step") or 0)
     return replace(
         price,

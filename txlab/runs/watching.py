@@ -33,6 +33,7 @@ class PrintedRun:
         self._last: tuple[int, dict[str, float]] = (-1, {})
         self._first: tuple[int, float] | None = None  # step and time when steps began
         self._told = 0.0
+        self._slow = 0  # patterns that have been noted as too slow
 
     def feed(self, data: bytes, stream: int = 0) -> None:
         """Take the next piece of output."""
@@ -57,6 +58,10 @@ class PrintedRun:
                     self.run.rewind(placed.rewind, "the program printed earlier steps again")
             self._tell(placed)
             self._record(placed)
+        for why in self.output.lines.too_slow[self._slow :]:
+            self._slow += 1
+            with contextlib.suppress(LabError):
+                self.run.note(self.run.recorder.step, why)
         for line in self.output.ended:
             self.log.add(line)
         self.output.ended.clear()

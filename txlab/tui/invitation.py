@@ -18,9 +18,10 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.worker import get_current_worker
 
+from txlab.drawing.explanation import wrap_text
 from txlab.drawing.formatting import STATES, about, duration
 from txlab.drawing.run_names import fit_handle
-from txlab.drawing.text import formula, visible, width
+from txlab.drawing.text import formula, sentences, visible, width
 from txlab.errors import LabError
 from txlab.tui.bindings import bind
 from txlab.tui.key_order import keys_wait
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from txlab.runs.scenario import CatalogueEntry
     from txlab.tui.screen_registry import ScreenEntry
 
+LINES_PER_LINE = 8  # of the terminal, to a line about the scenario: three at 24; the Lab has the whole text
 LOOKED_INTO = 24  # the newest runs whose state decides which of them is offered
 ORDER = ("paused", "created", "running")  # the states of a run that is offered before a newer one that has ended
 RUN, SCENARIO = "run", "scenario"
@@ -172,7 +174,11 @@ class Invitation(Panel):
         if self.rows.key == SCENARIO and entry is not None:
             described, ascii = entry.scenario.about, bool(self.app.ascii)  # type: ignore[attr-defined]
             parts.append(Content.styled(formula(described.title or entry.name, ascii) + "\n", "bold"))
-            parts.append(Content(formula(" ".join(described.shows.split()), ascii) + "\n\n"))
+            told = sentences(formula(described.shows, ascii))
+            cells, lines = max(20, min(84, self.size.width - 4)), self.app.size.height // LINES_PER_LINE
+            while len(told) > 1 and len(wrap_text(" ".join(told), cells)) > lines:
+                told.pop()
+            parts.append(Content(" ".join(told) + "\n\n"))
         if self.opens is not None:
             parts.append(Content.styled("The Lab (1) lists everything else that can be run or opened.", "$quiet"))
         self.described.say(Content.assemble(*parts))

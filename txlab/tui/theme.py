@@ -2,8 +2,9 @@
 
 Notable: there is one background. Surfaces are separated by rules and space, not by shade, because over SSH two dark
 shades often become one colour. One accent marks what is selected or live; everything else is a grey. The nearest
-neighbours of the colours in 256 and in 16 colours stay distinct (quiet: bright black, accent: yellow); a paler accent
-or a lighter grey would both become white there (checked by tests/tui/test_theme.py).
+neighbours of the colours in 256 and in 16 colours stay distinct (quiet: bright black, accent: yellow, and on white
+blue, since yellow cannot be read there); a paler accent or a lighter grey would both become white (checked by
+tests/tui/test_theme.py).
 """
 
 from __future__ import annotations
@@ -60,10 +61,10 @@ DARK = Theme(
 
 LIGHT = Theme(
     name="txlab-light",
-    primary="#9a5b00",
+    primary="#0b4ea2",
     secondary="#4a5a6a",
-    accent="#9a5b00",
-    warning="#8a6100",
+    accent="#0b4ea2",
+    warning="#7d2a00",
     error="#b3261e",
     success="#007a00",
     foreground="#1f2328",
@@ -72,7 +73,7 @@ LIGHT = Theme(
     panel="#efece4",
     boost="#efece4",
     dark=False,
-    variables=_variables("#1f2328", "#6a7178", "#c9c5ba", "#9a5b00", "#ffffff", "#fbfaf7"),
+    variables=_variables("#1f2328", "#6a7178", "#c9c5ba", "#0b4ea2", "#ffffff", "#fbfaf7"),
 )
 
 THEMES = [DARK, LIGHT]

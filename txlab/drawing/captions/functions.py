@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from txlab.drawing.captions.sentence import Sentence
+from txlab.drawing.explanation import format_lines
 from txlab.drawing.formatting import count, number, share
 from txlab.drawing.text import visible
 from txlab.drawing.update_lines import compact
@@ -111,12 +112,17 @@ def convolution(frame: Frame, channel: int, y: int, x: int) -> Sentence:
 
 
 def example(name: str, title: str, question: str, result: float, wrong: float | None = None) -> Sentence:
-    """ "F1, Newton's method: where is Newton's method after 3 steps? 2.0946"; with a misprint the number that it gives
+    """ "F1, Newton's method: where is Newton's method after 3 steps? 2.095"; with a misprint the number that it gives
 
     question, result   of the explanation of a live example
     """
     if not isfinite(result):
         return ()
     if wrong is not None and isfinite(wrong):
-        return (f"{name} gives {number(result, 5)}, the misprinted form {number(wrong, 5)}", question)
-    return (f"{name}, {title}: {question} {number(result, 5)}",)
+        return (f"{name} gives {as_result(result)}, the misprinted form {as_result(wrong)}", question)
+    return (f"{name}, {title}: {question} {as_result(result)}",)
+
+
+def as_result(value: float) -> str:
+    """The number as the explanation below writes it."""
+    return format_lines(value, 20)[0]

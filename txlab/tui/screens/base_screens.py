@@ -104,8 +104,14 @@ class NavigationLine(Widget, can_focus=False):
         labels = {entry.name: entry.label for entry in shown}
         room = self.size.width - column
         gap = 2 if sum(map(len, labels.values())) + 2 * len(labels) <= room else 1
-        if gap == 1 and sum(map(len, labels.values())) + len(labels) > room:
-            labels |= {name: label.partition(" ")[0] for name, label in labels.items() if name != here}
+        if gap == 1 and sum(map(len, labels.values())) + len(labels) > room:  # this screen's name, then the first ones
+            whole, labels = labels, {name: label.partition(" ")[0] for name, label in labels.items()}
+            kept = room - 2 * (len(GROUPS) - 1)  # without the bars between the groups
+            for name in sorted(whole, key=lambda name: name != here):
+                longer = labels | {name: whole[name]}
+                if sum(map(len, longer.values())) + len(longer) > kept and name != here:
+                    break
+                labels = longer
         far = getattr(self.app, "far", None)
         machine = machine_line() if far is None else corner(far)
         spare = room - sum(len(label) + gap for label in labels.values())

@@ -25,6 +25,7 @@ from textual.style import Style
 from textual.visual import RenderOptions, Visual
 from textual.widgets import Input
 
+from txlab.drawing.run_names import fit_handle
 from txlab.drawing.text import fit, visible, width
 from txlab.errors import LabError
 from txlab.tui.screens.plain_text import Words
@@ -203,6 +204,7 @@ class Choose(Dialog[str]):
     """A choice with a filter; `choices` are (value, description, already chosen).
 
     free      text that matches no choice is an answer too
+    called    what values are called on the screen, where that is something else, as for runs; both find them
     synonyms  further words that find a value; a value that begins with the typed text comes first, then one with such a
               word
     """
@@ -220,6 +222,7 @@ class Choose(Dialog[str]):
         super().__init__()
         self.title_text, self.choices, self.free = title, list(choices), free
         self.synonyms: Mapping[str, str] = {}
+        self.called: dict[str, str] = {}
         self.found = self.choices
         self.index = 0
 
@@ -250,21 +253,27 @@ class Choose(Dialog[str]):
         first = max(0, min(self.index - self.ROWS // 2, len(self.found) - self.ROWS))
         parts: list[Content] = []
         most = max((width(about) for _, about, _ in self.choices), default=0)
-        longest = max((width(visible(value)) for value, about, _ in self.choices if about), default=0)
+        named = [self.name_of(value) for value, about, _ in self.choices if about or value in self.called]
+        longest = max(map(width, named), default=0)
         inside = min(max(self.WIDTH, longest + most + 7), self.app.size.width * 95 // 100 - 6)
         self.query_one(".dialog").styles.width = inside + 6
         cells = inside - 7  # for a value and its description
         wide = min(longest, max(28, cells - most))
         for at, (value, about, chosen) in enumerate(self.found[first : first + self.ROWS], first):
-            row = f"{'*' if chosen else ' '} {visible(value):<{wide}}"
+            name = fit_handle(self.name_of(value), wide) if value in self.called else self.name_of(value)
+            row = f"{'*' if chosen else ' '} {name:<{wide}}"
             parts.append(Content.styled(f"> {row}", "bold $accent") if at == self.index else Content(f"  {row}"))
             description = fit(visible(about), max(1, cells - wide)).rstrip()
             parts.append(Content.styled(f"   {description}\n", "$quiet"))
         self.query_one("#choices", Words).say(Content.assemble(*parts or [Content.styled("no match", "$quiet")]))
 
-    def offer(self, choices: Sequence[tuple[str, str, bool]]) -> None:
+    def name_of(self, value: str) -> str:
+        return visible(self.called.get(value, value))
+
+    def offer(self, choices: Sequence[tuple[str, str, bool]], called: Mapping[str, str] | None = None) -> None:
         """Add choices found meanwhile."""
         if self.is_attached:
+            self.called |= called or {}
             self.choices += choices
             self.filter()
 
@@ -273,7 +282,8 @@ class Choose(Dialog[str]):
 
         def rank(row: tuple[str, str, bool]) -> int:
             """How well a row matches the typed text: 0 best, 4 not at all."""
-            value, about = row[0].lower(), f"{row[1]} {self.synonyms.get(row[0], '')}".lower()
+            value = self.called.get(row[0], row[0]).lower()
+            about = f"{row[1]} {self.synonyms.get(row[0], '')} {row[0] if row[0] in self.called else ''}".lower()
             if value.startswith(" ".join(words)):
                 return 0
             if all(any(part.startswith(word) for part in value.split()) for word in words):

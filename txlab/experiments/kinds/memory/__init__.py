@@ -4,13 +4,15 @@ back to it (MATH R2, R3).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
-from txlab.engine.explain import Explaining, Explanation
+from txlab.engine.explain import Explaining, Explanation, Step
+from txlab.errors import LabError
 from txlab.experiments.kinds.memory.schema import MemoryScenario
 from txlab.experiments.metric import Metric
-from txlab.experiments.protocol import Experiment
+from txlab.experiments.protocol import Experiment, Frame
 from txlab.experiments.untimed import UntimedKind
 
 MEANINGS = {
@@ -70,6 +72,33 @@ class MemoryKind(UntimedKind):
             why.measurement(metric)
         else:
             return None
+        return why.result()
+
+    def explain_frame(self, frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
+        """curve/NAME [n]: the gradient n steps back, by what the steps between have taken. LabError without one."""
+        name = tensor.removeprefix("curve/")
+        if name == tensor or tensor not in frame.tensors:
+            known = ", ".join(each for each in frame.tensors if each.startswith("curve/"))
+            raise LabError(f"{tensor} has no explanation; allowed: {known}")
+        logs = [float(each) for each in frame.tensors[tensor]]
+        n = int(index[0])
+        before, value = logs[0], logs[n]
+        why = Explaining(f"why {value:.4g} for the {name.upper()}, {n} steps back?", value)
+        why.equation(
+            "‖∂L_T/∂s_{T−n}‖ = ‖∂L_T/∂s_T‖ · Π ‖∂L_T/∂s_t‖ / ‖∂L_T/∂s_{t+1}‖",
+            "R2",
+            "Pascanu, Mikolov and Bengio 2013, §2: a factor for each step back",
+        )
+        why.input("log₁₀ ‖∂L_T/∂s_T‖", before, "of the last state, where the gradient begins")
+        if not n:
+            why.step("log₁₀ ‖∂L_T/∂s_T‖", "no step back", value)
+            return why.result()
+        factors = [later - earlier for earlier, later in pairwise(logs[: n + 1])]
+        why.input("log₁₀ of a factor", factors, "of each step back")
+        mean = (value - before) / n
+        why.step("mean", f"Σ / {n}", mean, "of these logarithms")
+        why.compute("log₁₀ ‖∂L_T/∂s_{T−n}‖", "{} + {} · {}", lambda a, n, m: a + n * m, before, n, mean)
+        why.means(Step("factor", "10^mean", 10**mean, "by which a step back multiplies the gradient, in the mean"))
         return why.result()
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from typing import Any, ClassVar
 
-from txlab.engine.explain import Explaining, Explanation, Step
+from txlab.engine.explain import Explaining, Explanation, Step, compute_step
 from txlab.experiments.kinds.modular_addition.schema import STRONGEST, AdditionScenario
 from txlab.experiments.learning.explanations import MeanLoss, explain_attention, explain_step
 from txlab.experiments.metric import Metric
@@ -75,7 +75,19 @@ class ModularAdditionKind(UntimedKind):
         return why.result()
 
     def explain_frame(self, frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
-        return explain_attention(frame, tensor, index)
+        """As `explain_attention`, and curve/energy [k − 1], the share of frequency k in the rows of W_E."""
+        if tensor != "curve/energy" or tensor not in frame.tensors:
+            return explain_attention(frame, tensor, index)
+        shares = [float(each) for each in frame.tensors[tensor]]
+        k, share = int(index[0]) + 1, shares[int(index[0])]
+        why = Explaining(f"why has frequency {k} the share {share:.4g}?", share)
+        why.equation("e(k) = ‖Σₐ W[a] exp(−2πi k a / p)‖² / Σ", "K3, T9", "the rows of W_E as waves")
+        why.input("frequencies", len(shares), "k and p − k are the same wave")
+        others = sum(shares) - share
+        why.input("others", others, "the shares of all other frequencies together")
+        why.compute("e(k)", "1 − {}", lambda others: 1 - others, others)
+        why.means(compute_step("even", "1 / {}", lambda n: 1 / n, len(shares), note="were all as strong"))
+        return why.result()
 
 
 KIND = ModularAdditionKind()

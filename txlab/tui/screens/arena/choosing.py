@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from txlab.drawing.run_names import name_runs
 from txlab.engine.rl.world import World
 from txlab.errors import LabError
 from txlab.experiments.kind import kind_of_run
@@ -46,10 +47,10 @@ class WorldChoice(Panel):
         root = self.app.root  # type: ignore[attr-defined]
         self.making.want(lambda _: choices(root), self.offer, holds_keys=True)
 
-    def offer(self, offered: tuple[list[tuple[str, str]], dict[str, Path]]) -> None:
+    def offer(self, offered: tuple[list[tuple[str, str]], dict[str, Path], dict[str, str]]) -> None:
         if self.app.screen is not self.screen:
             return
-        worlds, runs = offered
+        worlds, runs, called = offered
         now = self.arena.world.name if self.arena.world is not None and self.arena.playback.can_edit else ""
         rows = [(name, about, name == now) for name, about in worlds]
         rows += [(A_FILE, "drawn as text, UTF-8", False)]
@@ -69,7 +70,9 @@ class WorldChoice(Panel):
             elif name:
                 self.open_world({"name": name})
 
-        self.app.push_screen(Choose("Which world?", rows), choose)
+        dialog = Choose("Which world?", rows)
+        dialog.called = called
+        self.app.push_screen(dialog, choose)
 
     def open_world(self, table: dict[str, Any]) -> None:
         """Open the world of a [world] table, with the present learners starting from scratch in it."""
@@ -105,8 +108,9 @@ def number_or_text(value: str) -> Any:
     return value
 
 
-def choices(root: Path) -> tuple[list[tuple[str, str]], dict[str, Path]]:
-    """Return (name, title) of each world, and the recorded decision runs by name, newest first."""
+def choices(root: Path) -> tuple[list[tuple[str, str]], dict[str, Path], dict[str, str]]:
+    """Return (name, title) of each world, the recorded decision runs by name, newest first, and what these are
+    called."""
     from txlab.engine.rl.worlds import worlds
     from txlab.runs.directory import RunInfo
     from txlab.runs.folder import list_runs
@@ -120,4 +124,4 @@ def choices(root: Path) -> tuple[list[tuple[str, str]], dict[str, Path]]:
             continue
         if len(runs) >= MOST_RUNS:
             break
-    return [(entry.name, entry.title) for entry in worlds().values()], runs
+    return [(entry.name, entry.title) for entry in worlds().values()], runs, name_runs(runs.values())

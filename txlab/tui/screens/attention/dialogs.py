@@ -15,11 +15,10 @@ from textual.content import Content
 from textual.suggester import SuggestFromList
 from textual.widgets import Input
 
+from txlab.drawing.run_names import name_runs
 from txlab.drawing.text import visible
 from txlab.errors import LabError, nearest
-from txlab.runs.directory import RunDirectory, info_of
-from txlab.runs.folder import list_runs
-from txlab.runs.label import format_changes, read_label
+from txlab.runs.folder import is_run, list_runs
 from txlab.tui.screens.attention.source import Edit
 from txlab.tui.screens.dialogs import Choose, Dialog, key_hints
 from txlab.tui.screens.plain_text import Words
@@ -42,7 +41,8 @@ def open_dialog(recorded: bool) -> Choose:
 def offer_models(dialog: Choose, root: Path) -> None:
     """Add the models found here to the dialog; called in a thread."""
     models = models_here(root)
-    dialog.app.call_later(dialog.offer, [(name, about, False) for name, about in models])
+    called = name_runs(root / name for name, _ in models if is_run(root / name))
+    dialog.app.call_later(dialog.offer, [(name, about, False) for name, about in models], called)
 
 
 def models_here(root: Path) -> list[tuple[str, str]]:
@@ -51,22 +51,12 @@ def models_here(root: Path) -> list[tuple[str, str]]:
     for path in list_runs(root)[:MOST]:
         steps = sorted(int(each.name) for each in (path / "checkpoints").glob("[0-9]*") if each.name.isdecimal())
         if steps:
-            about = f"run, {len(steps)} checkpoint{'s' * (len(steps) > 1)}, newest at {steps[-1]}"
-            models.append((path.name, "   ".join(part for part in (describe_run(path), about) if part)))
+            models.append((path.name, f"run, {len(steps)} checkpoint{'s' * (len(steps) > 1)}, newest at {steps[-1]}"))
     folders: dict[Path, str] = {}
     for folder in (Path("models"), root.parent / "models"):
         for config in sorted(folder.glob("*/config.json")):
             folders.setdefault(config.resolve(), str(config.parent))
     return models + [(name, "folder with weights") for name in folders.values()]
-
-
-def describe_run(path: Path) -> str:
-    """Return the label of a run and its changed settings; "" if neither is known."""
-    try:
-        words = [read_label(path).name, format_changes(info_of(RunDirectory(path)).changes)]
-    except LabError:
-        return ""
-    return "  ".join(word for word in words if word)
 
 
 class EditWeightScreen(Dialog[Edit]):

@@ -85,7 +85,10 @@ class SlidePanel(Panel):
                 words.say("")
 
     def show(self, frame: Frame) -> None:
-        self.frame = frame
+        begins, self.frame = self.frame is None, frame
+        if begins and (arrays := self.arrays) is not None:  # where the filter finds most, not in an empty corner
+            strength = np.abs(arrays[-1][self.here(arrays[-1])[0]])
+            self.y, self.x = map(int, np.unravel_index(np.nan_to_num(strength).argmax(), strength.shape))
         self.draw()
 
     # Drawing.

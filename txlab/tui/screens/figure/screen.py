@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,22 +13,28 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 
+from txlab.drawing.captions import figures as captions
+from txlab.drawing.captions.figures import SHORTEST
 from txlab.drawing.scatter import Camera, Label, Shows, ground, scatter
 from txlab.drawing.text import fit, visible
+from txlab.engine.explain import Explanation
+from txlab.experiments.kind import kind_of_run
 from txlab.experiments.protocol import Frame
+from txlab.runs.directory import RunDirectory, info_of
 from txlab.tui.bindings import WHY
 from txlab.tui.frame_viewer import FrameViewer
 from txlab.tui.playback import Playback
 from txlab.tui.screens.base_screens import BenchScreen, Rule
 from txlab.tui.screens.plain_text import Words
 from txlab.tui.widgets.chart import Chart
-from txlab.tui.widgets.frame_curves import has_curves, show_curves
+from txlab.tui.widgets.frame_curves import CURVE, has_curves, show_curves
+from txlab.tui.widgets.why import ask_why
 
 if TYPE_CHECKING:
     from txlab.experiments.kind import Kind
 
 POINTS = "points/"
-SHORTEST = 0.1  # of a vector with an arrow; a shorter one is a dot
+HIGHEST = 5  # points of a curve that are explained
 STYLES = {Shows.ARROW: "$accent", Shows.LABEL: "bold", Shows.POINTS: "$quiet"}
 
 
@@ -58,6 +65,8 @@ class FigureScreen(BenchScreen):
         self.curves, self.vectors = Chart(id="curves"), Words(id="vectors")
         self.curves.can_focus = False
         self.groups: dict[str, np.ndarray] = {}
+        self.frame: Frame | None = None
+        self.path: Path | None = None
 
     def compose_body(self) -> ComposeResult:
         yield self.viewer.heading
@@ -73,17 +82,20 @@ class FigureScreen(BenchScreen):
 
     def forget(self) -> None:
         self.curves.forget()
-        self.groups = {}
+        self.groups, self.frame = {}, None
         self.vectors.say("")
+        self.caption.say(())
         self.curves.display = self.vectors.display = False
 
     def show_frame(self, frame: Frame, path: Path) -> str:
+        self.frame, self.path = frame, path
         self.groups = {
             name.removeprefix(POINTS): np.asarray(values, np.float64)
             for name, values in frame.tensors.items()
             if name.startswith(POINTS) and np.ndim(values) == 2 and np.shape(values)[1] >= 2 and len(values)
         }
         curves = has_curves(frame)
+        self.caption.say(captions.vectors(self.groups) if self.groups else captions.curves(frame))
         self.vectors.display, self.curves.display = bool(self.groups), curves and not self.groups
         if self.groups:
             self.call_after_refresh(self.draw)
@@ -132,4 +144,19 @@ class FigureScreen(BenchScreen):
         self.call_after_refresh(self.draw)
 
     def action_why(self) -> None:
-        self.tell("Press w on Train (3) for the numbers of this run; the figure is drawn from them.")
+        """Explain the vectors, from the last group on, or the highest points of the curves."""
+        if self.frame is not None and self.path is not None:
+            ask_why(self.app, partial(explain_figure, self.frame, self.path), again=self.action_why)
+
+
+def explain_figure(frame: Frame, path: Path) -> list[Explanation]:
+    """The explanations of a run's kind: of every vector, the longest of a group first, or of the highest points."""
+    kind = kind_of_run(info_of(RunDirectory(path)).kind)
+    asked: list[tuple[str, int]] = []
+    for name, values in frame.tensors.items():
+        array = np.asarray(values, np.float64)
+        if name.startswith(POINTS) and array.ndim == 2:
+            asked = [(name, int(i)) for i in np.argsort(-np.hypot(*array[:, :2].T))] + asked
+        elif name.startswith(CURVE) and array.ndim == 1:
+            asked += [(name, int(i)) for i in np.argsort(-array)[:HIGHEST]]
+    return [kind.explain_frame(frame, name, (i,)) for name, i in asked]

@@ -52,6 +52,21 @@ class Comparison:
         return "" if value is missing else format_value(value).strip('"')
 
     @property
+    def metric(self) -> str:
+        """The metric that most of the runs are measured by, since a chart has one unit; "" = no numbers yet."""
+        metrics = [run.metric for run in self.runs if run.metric and run.curve]
+        return max(dict.fromkeys(metrics), key=metrics.count, default="")
+
+    @property
+    def not_drawn(self) -> list[str]:
+        """The runs of another metric, each with what it is measured by."""
+        return [
+            f"{name} ({visible(run.metric) if run.metric else 'no numbers yet'})"
+            for run, name in zip(self.runs, self.names, strict=True)
+            if run.metric != self.metric or not run.curve
+        ]
+
+    @property
     def names(self) -> list[str]:
         return name_apart([visible(run.handle) for run in self.runs], NAME)
 
@@ -83,10 +98,13 @@ class ComparisonDialog(Dialog[Path]):
         self.chart.can_focus = False
 
     def compose(self) -> ComposeResult:
-        metrics = list(dict.fromkeys(run.metric for run in self.comparison.runs if run.metric))
-        title = f"{count(len(self.comparison.runs))} runs: {', '.join(map(visible, metrics)) or 'no numbers yet'}"
+        compared = self.comparison
+        title = f"{count(len(compared.runs))} runs: {visible(compared.metric) or 'no numbers yet'}"
         with Vertical(classes="dialog whole"):
             yield Words(Content(title), classes="dialog-title")
+            if compared.metric and compared.not_drawn:
+                left_out = f"not drawn, as a chart has one metric: {', '.join(compared.not_drawn)}"
+                yield Words(Content.styled(left_out, "$quiet"), id="not-drawn")
             yield self.chart
             yield self.table
             yield Words(key_hints(("↑ ↓", "run"), ("enter", "open it"), ("esc", "close")), classes="dialog-keys")
@@ -95,7 +113,7 @@ class ComparisonDialog(Dialog[Path]):
         compared = self.comparison
         series, unit = [], ""
         for at, (run, name) in enumerate(zip(compared.runs, compared.names, strict=True)):
-            if run.metric == compared.runs[0].metric and run.curve:  # one unit in a chart
+            if run.metric == compared.metric and run.curve:
                 steps = np.linspace(run.first, run.step, len(run.curve))
                 series.append(ChartSeries(name, steps, np.array(run.curve), at))
                 unit = kind_of_run(run.kind).metric(run.metric).unit or run.metric
@@ -110,11 +128,12 @@ class ComparisonDialog(Dialog[Path]):
         titles = [key.rpartition(".")[2] for key in keys]
         titles = [key if titles.count(title) > 1 else title for key, title in zip(keys, titles, strict=True)]
         columns = [Column("run", right=False), *map(Column, titles), Column("result"), Column("step"), Column("time")]
+        several = len({run.metric for run in compared.runs if run.metric}) > 1
         rows = [
             [
                 name,
                 *(visible(compared.value(at, key)) for key in keys),
-                number(run.value) if run.value is not None else "",
+                f"{f'{visible(run.metric)} ' * several}{number(run.value)}" if run.value is not None else "",
                 count(run.step),
                 duration(run.seconds) if run.seconds else "",
             ]

@@ -12,7 +12,7 @@ from txlab.drawing.curve import Curve
 from txlab.drawing.explanation import formula_lines, wrap_text
 from txlab.drawing.formatting import STATES, about, calendar, count, duration, number
 from txlab.drawing.plot import Furniture, margin, plot_lines
-from txlab.drawing.text import formula, visible, width
+from txlab.drawing.text import formula, sentences, visible, width
 from txlab.experiments.kind import kind_of_run
 from txlab.experiments.schema import CATALOGUE_ORDER
 from txlab.runs.summary import RunSummary
@@ -28,6 +28,9 @@ TOUR = (
     "the learning rate, switch the head off, go back in time, and ask why a number is what it is. Press enter: a line "
     "above the keys says what to press next."
 )
+
+
+SHORTEST = 40  # characters of a sentence that says something alone
 
 
 def paragraph(text: str, ascii: bool = False) -> str:
@@ -56,8 +59,9 @@ def describe_scenario(entry: CatalogueEntry, cells: int = 84, ascii: bool = Fals
     described = entry.scenario.about
     dot = Signs.dot
     parts = [Content.styled(formula(described.title or entry.name, ascii), "bold"), Content("\n\n")]
-    if described.shows:
-        parts.append(Content(paragraph(described.shows, ascii) + "\n\n"))
+    first, rest = first_sentence(paragraph(described.shows, ascii))
+    if first:
+        parts.append(Content(first + "\n\n"))
     for equation in described.formulas:
         for line in formula_lines(formula(equation, ascii), cells - 2):
             parts.append(Content.styled(f"  {line}\n", "$accent"))
@@ -74,9 +78,10 @@ def describe_scenario(entry: CatalogueEntry, cells: int = 84, ascii: bool = Fals
     takes = about(described.minutes)
     length = f"about {takes} on two CPU cores" if takes else ""
     length = dot.join(part for part in (length, " needs a GPU" if described.device == "gpu" else "") if part).strip()
-    if described.expect:
+    seen, more = first_sentence(paragraph(described.expect, ascii))
+    if seen:
         parts += [Content.styled("You will see\n", "$quiet")]
-        parts.append(Content(f"  {hanging(paragraph(described.expect, ascii), cells, 2, ' ')[1:]}\n\n"))
+        parts.append(Content(f"  {hanging(seen, cells, 2, ' ')[1:]}\n\n"))
     outline = [(name, formula(visible(text), ascii)) for name, text in entry.scenario.outline()]
     for name, text in [*outline, ("Takes", length)]:
         if text:
@@ -85,7 +90,22 @@ def describe_scenario(entry: CatalogueEntry, cells: int = 84, ascii: bool = Fals
     parts.append(Content.styled(f"\n{visible(entry.name)}.toml {dot} ", "$quiet"))
     for key, does in (("enter", " starts it, "), ("e", " changes it first, "), ("w", " says how large it is")):
         parts += [Content.styled(key, "bold $accent"), Content.styled(does, "$quiet")]
+    for heading, text in (("More about it", rest), ("More of what you will see", more)):
+        if text:
+            parts += [Content.styled(f"\n\n{heading}\n", "$quiet"), Content(text)]
     return Content.assemble(*parts)
+
+
+def first_sentence(text: str) -> tuple[str, str]:
+    """Return the first sentence of a text, with the next one if it is short, and the rest.
+
+    >>> first_sentence("Ten sweeps. After them the values are exact to three digits. Others follow.")
+    ('Ten sweeps. After them the values are exact to three digits.', 'Others follow.')
+    """
+    first, *more = sentences(text)
+    while len(first) < SHORTEST and more:
+        first = f"{first} {more.pop(0)}"
+    return first, " ".join(more)
 
 
 def describe_run(run: RunSummary, cells: int = 84, lines: int = 0, ascii: bool = False) -> Content:

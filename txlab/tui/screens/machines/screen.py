@@ -14,6 +14,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 
 from txlab.drawing.box import Lines, Row
+from txlab.drawing.captions import machines as captions
 from txlab.errors import LabError
 from txlab.runs.remote.address import Address, host_and_folder
 from txlab.runs.remote.machine import Machines, Seen
@@ -96,7 +97,10 @@ class MachinesPanel(Panel):
     def show(self) -> None:
         """Draw the last readings."""
         lines = Lines(self.list.room - 1, is_ascii(self))
-        self.head.say(Content.styled("\n".join(f" {line}" for line in lines.head()), "italic $quiet"), layout=False)
+        head = lines.head(self.seen)
+        self.head.styles.height = len(head)
+        self.head.say(Content.styled("\n".join(f" {line}" for line in head), "italic $quiet"), layout=False)
+        self.screen.caption.say(captions.machines(self.seen))  # type: ignore[attr-defined]
         rows = lines.rows(self.seen, time.time())
         self.rows = {row.key: row for row in rows}
         self.list.set_items([Item(None if row.is_heading else row.key, row.key) for row in rows])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding
 
+from txlab.drawing.run_names import name_runs
 from txlab.drawing.text import visible
 from txlab.engine.games.game import FIRST, SECOND
 from txlab.errors import LabError
@@ -125,10 +126,12 @@ class SeatsPanel(Panel):
         root: Path = self.app.root  # type: ignore[attr-defined]
         entry = self.game.entry
 
-        def look(lane: LatestTask) -> list[tuple[str, str]]:
-            return [(path.name, info.title) for path, info in runs_that_play(root, entry, lambda: lane.late)]
+        def look(lane: LatestTask) -> tuple[list[tuple[str, str]], dict[str, str]]:
+            found = list(runs_that_play(root, entry, lambda: lane.late))
+            return [(path.name, info.title) for path, info in found], name_runs(path for path, _ in found)
 
-        def ask(runs: list[tuple[str, str]]) -> None:
+        def ask(offered: tuple[list[tuple[str, str]], dict[str, str]]) -> None:
+            runs, called = offered
             if not runs:
                 start = f"; start one in the Lab: {entry.scenario}" if entry.scenario else ""
                 self.tell(f"there is no run that plays {entry.title} in {root}{start}")
@@ -139,7 +142,9 @@ class SeatsPanel(Panel):
                 if name:
                     self.open_run(name, then)
 
-            self.app.push_screen(Choose(f"{question} RUN, or RUN@STEP", rows, free=True), choose)
+            dialog = Choose(f"{question} RUN, or RUN@STEP", rows, free=True)
+            dialog.called = called
+            self.app.push_screen(dialog, choose)
 
         self.finding.want(look, ask, holds_keys=True)
 

@@ -14,7 +14,11 @@ from txlab.tui.screens.plain_text import fitting
 from txlab.tui.screens.playground.shown import Shown
 from txlab.tui.theme import Signs
 
-VIEWS = {"answers": "activations a", "pre-activations": "pre-activations z", "gradients": "gradients ∂out/∂a"}
+VIEWS = {
+    "answers": "what each neuron gives, a",
+    "pre-activations": "what each neuron sums, z",
+    "gradients": "how the answer follows each, ∂out/∂a",
+}
 ITEM = 15  # cells of a weight
 
 

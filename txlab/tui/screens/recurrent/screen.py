@@ -5,6 +5,7 @@ reach back to the beginning. The choice depends on the run's recordings.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,6 +14,7 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 
 from txlab.drawing.captions import recurrent as captions
+from txlab.engine.explain import Explanation
 from txlab.experiments.protocol import Frame
 from txlab.tui.bindings import WHY
 from txlab.tui.frame_viewer import FrameViewer
@@ -20,7 +22,8 @@ from txlab.tui.playback import Playback
 from txlab.tui.screens.base_screens import BenchScreen, Rule
 from txlab.tui.screens.recurrent.units import UnitsPanel
 from txlab.tui.widgets.chart import Chart
-from txlab.tui.widgets.frame_curves import has_curves, show_curves
+from txlab.tui.widgets.frame_curves import CURVE, has_curves, show_curves
+from txlab.tui.widgets.why import ask_why
 
 if TYPE_CHECKING:
     from txlab.experiments.kind import Kind
@@ -60,6 +63,7 @@ class RecurrentScreen(BenchScreen):
         self.run = Playback(self.viewer, is_recurrent)
         self.units, self.gradients = UnitsPanel(self.caption), Chart(id="gradients")
         self.gradients.can_focus = False
+        self.frame: Frame | None = None  # with the gradients that are drawn
 
     def compose_body(self) -> ComposeResult:
         yield self.viewer.heading
@@ -75,6 +79,7 @@ class RecurrentScreen(BenchScreen):
 
     def forget(self) -> None:
         self.caption.say(())
+        self.frame = None
         self.units.forget()
         self.gradients.forget()
         self.units.display = self.gradients.display = False
@@ -87,6 +92,7 @@ class RecurrentScreen(BenchScreen):
             self.units.show(frame, path, None if self.run.at is None else frame.step)
             self.call_after_refresh(self.units.draw)
         elif curves:
+            self.frame = frame
             show_curves(self.gradients, frame)
             self.caption.say(captions.gradients(frame))
         return "" if self.units.display or curves else "nothing is recorded that this screen shows"
@@ -95,8 +101,17 @@ class RecurrentScreen(BenchScreen):
         self.call_after_refresh(self.units.draw)
 
     def action_why(self) -> None:
-        """Explain the state under the cursor."""
+        """Explain the state under the cursor, or the gradients that reach the first step."""
         if self.units.display:
             self.units.action_why()
-        else:
-            self.tell("Press w on Train (3) for the numbers of this run: fall is how much a gradient loses on its way.")
+        elif self.frame is not None:
+            ask_why(self.app, partial(explain_gradients, self.frame), again=self.action_why)
+
+
+def explain_gradients(frame: Frame) -> list[Explanation]:
+    """The gradient at the first step of each cell, the one that has lost most first."""
+    from txlab.experiments.kinds.memory import KIND
+
+    curves = {name: values for name, values in frame.tensors.items() if name.startswith(CURVE)}
+    names = sorted(curves, key=lambda name: float(curves[name][-1] - curves[name][0]))
+    return [KIND.explain_frame(frame, name, (len(curves[name]) - 1,)) for name in names]

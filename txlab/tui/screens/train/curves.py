@@ -12,6 +12,7 @@ from textual.binding import Binding
 from textual.message import Message
 
 from txlab.drawing.formatting import count
+from txlab.drawing.run_names import name_runs
 from txlab.drawing.text import visible
 from txlab.runs.folder import is_run
 from txlab.runs.summary import GOING
@@ -172,7 +173,6 @@ class CurvePanel(Panel):
     def action_overlay(self) -> None:
         """Choose other runs to compare with; choosing one again removes it."""
         from txlab.runs.external_logs.finding import find_logs, with_logs
-        from txlab.tui.screens.attention.dialogs import describe_run
         from txlab.tui.screens.dialogs import Choose
 
         root: Path = self.app.root  # type: ignore[attr-defined]
@@ -181,10 +181,12 @@ class CurvePanel(Panel):
         def find() -> None:
             every = with_logs(root, find_logs(root))
             paths = {path.name: path.absolute() for path in every if path.absolute() != here and is_run(path)}
-            rows = [(name, describe_run(path), path in self.overlays) for name, path in paths.items()]
+            called = name_runs(paths.values())
+            rows = [(name, "", path in self.overlays) for name, path in paths.items()]
 
             def ask() -> None:
                 question = Choose("Overlay which run?", rows)
+                question.called = called
                 self.app.push_screen(question, lambda name: self.toggle_overlay(paths.get(name or "")))
 
             self.app.call_later(ask)

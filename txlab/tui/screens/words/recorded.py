@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from txlab.drawing.run_names import name_runs
 from txlab.engine.embeddings.embedding import Embedding
 from txlab.engine.embeddings.plane import Projection
 from txlab.errors import LabError
@@ -94,13 +95,16 @@ def offer_vectors(dialog: Choose, root: Path) -> None:
     from txlab.tui.screens.attention.dialogs import models_here
 
     rows: list[tuple[str, str, bool]] = []
-    for name, about in models_here(root):
+    models = models_here(root)
+    called = name_runs(root / name for name, _ in models if is_run(root / name))
+    for name, about in models:
         rows.append((name, about, False))
         with suppress(LabError):
             run = RunDirectory(root / name)
             if is_run(run.path) and info_of(run).kind == "word-vectors" and len(names := objectives_of(run)) > 1:
                 rows += [(f"{name}:{each}", f"its vectors by {each}", False) for each in names[1:]]
-    dialog.app.call_later(dialog.offer, rows)
+                called |= {f"{name}:{each}": f"{called.get(name, name)}:{each}" for each in names[1:]}
+    dialog.app.call_later(dialog.offer, rows, called)
 
 
 def words_in_all(reader: RunReader) -> int:
