@@ -119,14 +119,14 @@ def checked_mark(mark: Any) -> list[int]:
 def fetch(host: Host, run: RunDirectory, step: int, marks: Marks) -> None:
     """Fetch a checkpoint into the mirror, unless an equal copy is there. Raises Changed, LineLost, LabError."""
     what = f"checkpoint {step} of {run.name} from {host.address.host}"
-    total = sum(mark[1] for mark in marks)
+    said, total = f"checkpoint {step} from {host.address.host}", sum(mark[1] for mark in marks)
     name, aside = f"{step:08d}", f".{step:08d}.{zlib.crc32(repr(marks).encode())}"
     with (
         convert_os_errors(f"{what} cannot be kept in {run.checkpoints}"),
         run.folder("checkpoints", make=True) as here,
         closing(here.open(LOCK, os.O_RDWR | os.O_CREAT)) as turn,
     ):
-        wait_for_turn(turn, what, total)
+        wait_for_turn(turn, said, total)
         if is_copy(here, name, marks):
             return
         checkpoints.discard_leftovers(here, but=aside)
@@ -141,9 +141,9 @@ def fetch(host: Host, run: RunDirectory, step: int, marks: Marks) -> None:
             for file, mark in zip((STATE, TENSORS), marks, strict=True):
                 for size in copy_rest(host, f"{run.name}/checkpoints/{name}/{file}", mark, folder, file):
                     done += size
-                    listener.get()(what, min(done, total - 1), total)
+                    listener.get()(said, min(done, total - 1), total)
         checkpoints.put_in_place(here, aside, name)
-        listener.get()(what, total, total)
+        listener.get()(said, total, total)
 
 
 def copy_rest(host: Host, path: str, mark: list[int], folder: OpenFolder, file: str) -> Iterator[int]:

@@ -193,7 +193,7 @@ class ModelPanel(Panel):
                 if work.late:
                     raise LabError(f"{what} is no longer wanted")
                 size = f": {megabytes(done)} of {megabytes(total)}" if total > 1 else ""
-                work.say(self.viewer.show_fetch, f"{what}{size}   esc leaves it" if done < total else "")
+                work.say(self.viewer.show_fetch, f"{what}{size}   esc cancels" if done < total else "")
 
             listener.set(show)
             return workbench.read(task)
