@@ -298,7 +298,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*", help="only programs whose names have one of these words")
     parser.add_argument("--checkouts", type=Path)
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     folder = arguments.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     python = make_environment(folder)
