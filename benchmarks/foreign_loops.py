@@ -191,7 +191,7 @@ PROGRAMS = (
     Program(
         "nanoGPT, watched",
         "nanoGPT",
-        {"loss": rf"iter \d+: loss {NUMBER}", "val loss": rf"val loss {NUMBER}"},
+        {"loss": rf"iter \d+: loss {NUMBER}", "val_loss": rf"val loss {NUMBER}"},
         command=(
             *("train.py", "config/train_shakespeare_char.py", "--device=cpu", "--compile=False", "--eval_iters=2"),
             *("--log_interval=1", "--block_size=32", "--batch_size=4", "--n_layer=2", "--n_head=2", "--n_embd=32"),
@@ -202,14 +202,14 @@ PROGRAMS = (
     Program(
         "minGPT's adder, watched",
         "minGPT",
-        {"train loss": rf"train loss {NUMBER}"},
+        {"train_loss": rf"train loss {NUMBER}"},
         command=("projects/adder/adder.py", "--trainer.max_iters=120", "--model.model_type=gpt-nano"),
         around={"PYTHONPATH": "."},
     ),
     Program(
         "word_language_model, watched",
         "examples",
-        {"loss": rf"\| +loss +{NUMBER} \| ppl", "valid loss": rf"valid loss +{NUMBER}"},
+        {"loss": rf"\| +loss +{NUMBER} \| ppl", "valid_loss": rf"valid loss +{NUMBER}"},
         command=(
             *("word_language_model/main.py", "--data", "corpus", "--emsize", "16", "--nhid", "16", "--epochs", "2"),
             *("--log-interval", "3"),
@@ -219,7 +219,7 @@ PROGRAMS = (
     Program(
         "pytorch/examples reinforce, watched",
         "examples",
-        {"average reward": rf"Average reward: {NUMBER}", "last reward": rf"Last reward: {NUMBER}"},
+        {"average_reward": rf"Average reward: {NUMBER}", "last_reward": rf"Last reward: {NUMBER}"},
         command=("reinforcement_learning/reinforce.py",),
     ),
     Program(
