@@ -15,13 +15,16 @@ import pytest
 from far_machine import stand_in
 
 from txlab.cli import app
+from txlab.cli.loading import load_like
 from txlab.errors import LabError
 from txlab.files import shipped_path
+from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.events import encode_row
 from txlab.runs.finding import find_run
 from txlab.runs.label import read_label, write_label
 from txlab.runs.remote import mirroring
+from txlab.runs.remote.address import mirrors_root
 
 FIRST, MIDDLE, NEWEST = RUNS = [f"2026-01-01_00000{second}_feedback" for second in (1, 2, 3)]
 SCENARIO = shipped_path("scenarios") / "feedback-rewards.toml"
@@ -114,6 +117,12 @@ FORMS: dict[str, Callable[[Path], tuple[str, str]]] = {
     "name": lambda root: (f"box:{MIDDLE}", MIDDLE),
     "latest": lambda root: ("box:latest", NEWEST),
 }
+FORMS_OF_OTHERS: dict[str, Callable[[Path], tuple[str, str]]] = {
+    "path of the oldest": lambda root: (f"box:{root / FIRST}", FIRST),
+    "path of the newest": lambda root: (f"box:{root / NEWEST}", NEWEST),
+    "name of the oldest": lambda root: (f"box:{FIRST}", FIRST),
+    "name of the newest": lambda root: (f"box:{NEWEST}", NEWEST),
+}
 OTHER_FORMS: dict[str, Callable[[Path], tuple[str, str]]] = {
     "path with a slash": lambda root: (f"box:{root / MIDDLE}/", MIDDLE),
     "path through another run": lambda root: (f"box:{root}/{FIRST}/../{MIDDLE}", MIDDLE),
@@ -136,13 +145,22 @@ def labels(root: Path) -> dict[str, str]:
     return {name: read_label(root / name).name for name in RUNS}
 
 
+Check = Callable[[Machine, str, str, pytest.CaptureFixture[str]], None]
+
+
 def name_it(box: Machine, given: str, meant: str, capsys: pytest.CaptureFixture[str]) -> None:
     before = labels(box.root)
     say(capsys, "name", given, "chosen")
     assert labels(box.root) == before | {meant: "chosen"}
 
 
-def ask_it(*words: str) -> Callable[[Machine, str, str, pytest.CaptureFixture[str]], None]:
+def note_it(box: Machine, given: str, meant: str, capsys: pytest.CaptureFixture[str]) -> None:
+    say(capsys, "name", given, "--note", "seen")
+    mirroring.close_all()
+    assert [name for name in RUNS if read_label(box.root / name).note] == [meant]
+
+
+def ask_it(*words: str) -> Check:
     def check(box: Machine, given: str, meant: str, capsys: pytest.CaptureFixture[str]) -> None:
         assert meant in say(capsys, words[0], given, *words[1:])
         assert box.asked == [(meant, words[1] if words[0] == "control" else words[0])]
@@ -176,34 +194,122 @@ def attach_it(box: Machine, given: str, meant: str, capsys: pytest.CaptureFixtur
     assert f"{meant} done" in say(capsys, "attach", given, "--lines")
 
 
-def score_it(box: Machine, given: str, meant: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(LabError, match=f"the checkpoints of {meant} stay on box"):
-        app(["score", given, "a text"], standalone_mode=False)
+def alert_it(box: Machine, given: str, meant: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in RUNS:
+        row = {"event": "alert", "time": 1.0, "step": 3, "level": "warn", "title": f"of {name}", "text": ""}
+        with (box.root / name / "events.jsonl").open("ab") as log:
+            log.write(encode_row(row))
+    (line,) = say(capsys, "alerts", given).splitlines()
+    assert f"of {meant}" in line
 
 
-COMMANDS = {
+def repeat_it(box: Machine, given: str, meant: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for seed, name in enumerate(RUNS, start=71):
+        file = box.root / name / "scenario.toml"
+        file.write_text(file.read_text().replace("seed = 1", f"seed = {seed}", 1))
+    loaded = load_like(given, [], None, None)
+    assert loaded.scenario.seed == 71 + RUNS.index(meant)
+    assert f"like {meant}: seed {loaded.scenario.seed}" in capsys.readouterr().err
+
+
+def continue_it(box: Machine, given: str, meant: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(LabError, match=f"{meant} is a run of box, .* ssh box txlab resume .*{meant} continues it"):
+        app(["resume", given], standalone_mode=False)
+
+
+def read_with_it(*words: str) -> Check:
+    """A command that fetches the checkpoint of the run."""
+
+    def check(box: Machine, given: str, meant: str, capsys: pytest.CaptureFixture[str]) -> None:
+        said = say(capsys, words[0], given, *words[1:], "--json")
+        (fetched,) = mirrors_root().glob("*/*/*/checkpoints/00000012/state.json")
+        assert fetched.parents[2].name == meant
+        for file in (box.root / meant / "checkpoints" / "00000012").iterdir():
+            assert fetched.with_name(file.name).read_bytes() == file.read_bytes()
+        assert meant in said
+
+    return check
+
+
+COMMANDS: dict[str, Check] = {
     "name": name_it,
-    "pause": ask_it("control", "pause"),
-    "resume": ask_it("control", "resume"),
-    "step": ask_it("control", "step", "2"),
-    "lr": ask_it("control", "set", "lr=0.5"),
+    "name --note": note_it,
+    "control pause": ask_it("control", "pause"),
+    "control resume": ask_it("control", "resume"),
+    "control step": ask_it("control", "step", "2"),
+    "control set": ask_it("control", "set", "lr=0.5"),
+    "control scale": ask_it("control", "scale", "lr=0.5"),
+    "control checkpoint": ask_it("control", "checkpoint"),
+    "control sample": ask_it("control", "sample"),
     "stop": ask_it("stop"),
     "rank": rank_it,
     "plot": plot_it,
     "export": export_it,
     "attach": attach_it,
-    "score": score_it,
+    "alerts": alert_it,
+    "run --like": repeat_it,
+    "resume": continue_it,
+}
+MODEL_COMMANDS: dict[str, Check] = {
+    "score": read_with_it("score", "the cat"),
+    "generate": read_with_it("generate", "the cat", "--tokens", "2"),
+    "attend": read_with_it("attend", "the cat"),
+    "explain": read_with_it("explain", "the cat", "--next", "s"),
 }
 
 
 @pytest.mark.parametrize("cache", ["cold", "warm"])
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "form", [*FORMS, *(pytest.param(form, marks=pytest.mark.evidence) for form in FORMS_OF_OTHERS)]
+)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_is_about_the_run_that_was_named(
     box: Machine, capsys: pytest.CaptureFixture[str], command: str, form: str, cache: str
 ) -> None:
-    given, meant = FORMS[form](box.root)
+    given, meant = (FORMS | FORMS_OF_OTHERS)[form](box.root)
     COMMANDS[command](box, given, meant, capsys)
+
+
+@pytest.mark.parametrize("cache", ["cold", "warm"])
+@pytest.mark.parametrize(
+    "form", [*FORMS, *(pytest.param(form, marks=pytest.mark.evidence) for form in FORMS_OF_OTHERS)]
+)
+@pytest.mark.parametrize("command", MODEL_COMMANDS)
+def test_the_model_is_that_of_the_run_that_was_named(
+    box: Machine, capsys: pytest.CaptureFixture[str], tiny_run: Path, command: str, form: str, cache: str
+) -> None:
+    for number, name in enumerate(RUNS):
+        run = RunDirectory(box.root / name)
+        run.scenario_file.write_bytes((tiny_run / "scenario.toml").read_bytes())
+        state = checkpoints.load(RunDirectory(tiny_run), 12)
+        state["model"] = {name: tensor * (1 + number / 4) for name, tensor in state["model"].items()}
+        checkpoints.save(run, 12, state)
+        info = RunInfo.load(run)
+        info.kind = "language-model"
+        info.save(run)
+    given, meant = (FORMS | FORMS_OF_OTHERS)[form](box.root)
+    MODEL_COMMANDS[command](box, given, meant, capsys)
+
+
+@pytest.mark.parametrize("cache", ["cold", "warm"])
+def test_a_renamed_run_and_a_deleted_one(box: Machine, cache: str) -> None:
+    new = "2026-01-01_000002_renamed"
+    (box.root / MIDDLE).rename(box.root / new)
+    for given in (f"box:{MIDDLE}", f"box:{box.root / MIDDLE}"):
+        with pytest.raises(LabError, match=f"{MIDDLE}.* on box"):
+            find_run(given)
+        mirroring.close_all()
+    for given in (f"box:{new}", f"box:{box.root / new}", "box:mine"):
+        found = find_run(given)
+        assert (found.name, read_label(found).name) == (new, "mine")
+    mirroring.close_all()
+    shutil.rmtree(box.root / NEWEST)
+    with pytest.raises(LabError, match=f"{NEWEST}.* on box"):
+        find_run(f"box:{NEWEST}")
+    assert find_run("box:latest").name == new
+    mirroring.close_all()
+    shutil.rmtree(box.root / new)
+    assert find_run("box:latest").name == FIRST
 
 
 @pytest.mark.parametrize("cache", ["cold", "warm"])

@@ -148,4 +148,4 @@ def test_a_mask_takes_the_space_before_it_where_words_begin_with_theirs() -> Non
 
 
 def test_steps_are_tried_from_the_nearest() -> None:
-    assert models.order_of([100, 200, 300], 250) == [200, 300, 100]
+    assert checkpoints.order_of([100, 200, 300], 250) == [200, 300, 100]

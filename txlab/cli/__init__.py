@@ -50,7 +50,7 @@ from txlab.cli.runs import name as name_run
 from txlab.cli.runs import runs
 from txlab.cli.score import score
 from txlab.cli.serve import serve
-from txlab.cli.terminal import ascii_only, ask_for_ascii, complain, require_screen
+from txlab.cli.terminal import ascii_only, ask_for_ascii, can_redraw, columns, complain, require_screen, sanitize
 from txlab.cli.tokenize import tokenize
 from txlab.cli.tokenizer import export as export_tokenizer
 from txlab.cli.tokenizer import list_saved, train
@@ -60,6 +60,7 @@ from txlab.cli.watch import watch
 from txlab.cli.words import analogy, evaluate, neighbours, similarity
 from txlab.cli.words import explain as explain_words
 from txlab.cli.words import export as export_words
+from txlab.progress import listener
 from txlab.runs.root import choose_root
 
 EXAMPLES = {
@@ -187,6 +188,7 @@ def main() -> None:
         with contextlib.suppress(AttributeError):  # the stream was replaced
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     warnings.showwarning = show_warning
+    listener.set(show_progress)
     if IN_BASH:
         join_at_equals(os.environ)
     try:
@@ -238,6 +240,14 @@ def show_warning(
         complain(f"warning: {message}")
     else:
         print(warnings.formatwarning(message, category, filename, lineno), file=sys.stderr, end="")
+
+
+def show_progress(what: str, done: int, total: int) -> None:
+    """Overwrite a line on a terminal with what takes long, and erase it at the end; print nothing elsewhere."""
+    if sys.stderr.isatty() and can_redraw():
+        line = sanitize(f"{what}: {done / 1e6:.1f} of {total / 1e6:.1f} MB" if total > 1 else what)
+        sys.stderr.write("\r\x1b[K" + (line[: columns() - 1] if done < total else ""))
+        sys.stderr.flush()
 
 
 def unwritten(error: OSError) -> int:

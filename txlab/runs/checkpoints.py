@@ -177,15 +177,27 @@ def save(run: RunDirectory, step: int, state: State, about: CheckpointInfo | Non
                 data = json.dumps(description, allow_nan=False).encode()
                 require_readable(data)
                 folder.write(STATE, data, durable=True)
-            if there.kind(name):  # directories cannot be swapped: the old one is renamed, and tidy() can restore it
-                _set_off(there, name, "old")
-            there.rename(aside, name)
-            _discard(there, f".{name}.old")
-            there.sync()
+            put_in_place(there, aside, name)
         except BaseException:
             _discard(there, aside)
             raise
     return size + len(data)
+
+
+def put_in_place(there: OpenFolder, aside: str, name: str) -> None:
+    """Rename a complete checkpoint to its name, in place of an older one. Raises OSError."""
+    if there.kind(name):  # directories cannot be swapped: the old one is renamed, and tidy() can restore it
+        _set_off(there, name, "old")
+    there.rename(aside, name)
+    _discard(there, f".{name}.old")
+    there.sync()
+
+
+def discard_leftovers(there: OpenFolder, but: str) -> None:
+    """Remove incomplete checkpoints, except one."""
+    for name in there.names():
+        if _LEFTOVER.fullmatch(name) and name != but:
+            _discard(there, name)
 
 
 def require_readable(data: bytes) -> None:
@@ -310,6 +322,17 @@ def sound(run: RunDirectory) -> list[int]:
         with contextlib.suppress(LabError):
             intact.append(look(run, step).step)
     return intact
+
+
+def order_of(steps: Sequence[int], wanted: int | None) -> list[int]:
+    """The steps in the order to try them: newest first, or nearest first (on a tie, the earlier).
+
+    >>> order_of([100, 200, 300], None), order_of([100, 200, 300], 240)
+    ([300, 200, 100], [200, 300, 100])
+    """
+    if wanted is None:
+        return sorted(steps, reverse=True)
+    return sorted(steps, key=lambda step: (abs(step - wanted), step))
 
 
 def load(run: RunDirectory, step: int, arrays: bool = False) -> State:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 
 CONFIG = "config.json"
+ENOUGH = 1.0  # seconds for the rows of a log, which no model needs
 
 
 @dataclass(frozen=True)
@@ -250,11 +251,11 @@ def find_model(name: str, root: Path | None = None) -> tuple[Path, int | None]:
     if folder is not None and not is_run(folder) and holds_model(folder):
         return folder, None
     try:
-        return find_run(name, root), None
+        return find_run(name, root, ENOUGH), None
     except LabError:
         asked = re.fullmatch(r"(.+)@(\d{1,12})", name, re.DOTALL)
         if asked:
-            return find_run(asked[1], root), int(asked[2])
+            return find_run(asked[1], root, ENOUGH), int(asked[2])
         if folder is not None:
             raise LabError(
                 f"{name} is a folder with neither a run (run.json) nor a model ({CONFIG} and *.safetensors)"
@@ -293,26 +294,39 @@ def load_checkpoint(
     run: RunDirectory, step: int | None = None, arrays: bool = False
 ) -> tuple[int, State, tuple[int, ...]]:
     """(step, state, the steps of all checkpoints) of a run's newest checkpoint, or of that nearest to `step`; tensors
-    as NumPy's `arrays` if requested."""
+    as NumPy's `arrays` if requested. That of a run on another machine is fetched first."""
     info = info_of(run)
     if info.kind == "recorded":
         raise LabError(f"{run.name} was recorded by another program, and has no model that can be opened")
-    wanted = order_of(checkpoints.sound(run), step)
-    if not wanted and (far := remote_state(run.path)) is not None:
-        raise LabError(f"the checkpoints of {run.name} stay on {far.host}; ask there, with ssh {far.host}")
+    far, there = remote_state(run.path), []
+    if far is not None:
+        from txlab.runs.remote.fetching import fetch_nearest
+
+        there = fetch_nearest(run, step)
+    wanted = checkpoints.order_of(checkpoints.sound(run), step)
     if not wanted:
-        advice = f"; txlab resume {run.name} continues it" if info.status != "failed" else ""
+        name = run.name if far is None else f"{far.host}:{run.name}"
+        advice = f"; txlab resume {run.name} continues it" if info.status != "failed" and far is None else ""
         if state_of(run, info).status in ALIVE:
-            advice = f"; it runs, and txlab control {run.name} checkpoint makes one"
-        raise LabError(f"{run.name} has no checkpoint yet, so there is no model to open{advice}")
+            advice = f"; it runs, and txlab control {name} checkpoint makes one"
+        raise LabError(f"{name} has no checkpoint yet, so there is no model to open{advice}")
     damage: list[LabError] = []
     for nearest in wanted:
         # A checkpoint that a running process removes meanwhile, or that is damaged, is skipped as if it were absent.
         try:
-            return nearest, checkpoints.load(run, nearest, arrays), tuple(sorted(wanted))
+            return nearest, checkpoints.load(run, nearest, arrays), tuple(sorted({*wanted, *there}))
         except LabError as error:
             damage.append(error)
     raise damage[0]
+
+
+def steps_to_open(run: RunDirectory) -> list[int]:
+    """The steps of the checkpoints that a model can be opened at, ascending, also if they would be fetched first."""
+    if remote_state(run.path) is None:
+        return checkpoints.sound(run)
+    from txlab.runs.remote.fetching import steps_there
+
+    return steps_there(run)
 
 
 def scenario_of(run: RunDirectory) -> Scenario:
@@ -322,17 +336,6 @@ def scenario_of(run: RunDirectory) -> Scenario:
     path = run.scenario_file
     text = read_text(path)
     return check(tables_in(text, path), text, path, {})
-
-
-def order_of(steps: Sequence[int], wanted: int | None) -> list[int]:
-    """The steps in the order to try them: newest first, or nearest first (on a tie, the earlier).
-
-    >>> order_of([100, 200, 300], None), order_of([100, 200, 300], 240)
-    ([300, 200, 100], [200, 300, 100])
-    """
-    if wanted is None:
-        return sorted(steps, reverse=True)
-    return sorted(steps, key=lambda step: (abs(step - wanted), step))
 
 
 def held_out_text(opened: OpenModel) -> tuple[str, str]:
@@ -463,7 +466,7 @@ def player_of_run(path: Path, step: int | None = None, looking: int | None = Non
         return kind.player(scenario_of(run), kept, looking)
     frames = FrameIndex(run.frames)
     frames.refresh()
-    nearest = order_of(list(map(int, frames.steps)), step)
+    nearest = checkpoints.order_of(list(map(int, frames.steps)), step)
     if not nearest:
         raise LabError(f"{path.name} has no frame yet: it has not played")
     return kind.player(scenario_of(run), frames.read(nearest[0]), looking)

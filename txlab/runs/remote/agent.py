@@ -477,7 +477,23 @@ class Agent:
         names = asked["path"].split("/")
         most, at = min(int(asked["n"]), 1 << 20), max(0, int(asked["at"]))
         with within(self.root, *names[:-1]) as place, Closing(open_file(place, names[-1])) as descriptor:
-            return {"at": at, "size": os.fstat(descriptor).st_size}, os.pread(descriptor, most, at)
+            return {"mark": mark_of(place, names[-1])}, os.pread(descriptor, most, at)
+
+    def do_checkpoints(self, asked: Asked) -> Answer:
+        """The checkpoints of a run: [step, marks of their two files], ascending."""
+        checkpoints: List[Any] = []
+        with within(self.root, asked["run"]) as run:
+            if mark_of(run, "checkpoints") is None:
+                return {"checkpoints": checkpoints}, b""
+        with within(self.root, asked["run"], "checkpoints") as place:
+            for name in sorted(filter(re.compile("[0-9]{8,18}").fullmatch, os.listdir(place))):
+                try:
+                    with within(self.root, asked["run"], "checkpoints", name) as folder:
+                        marks = [mark_of(folder, "state.json"), mark_of(folder, "state.safetensors")]
+                except OSError:  # removed meanwhile
+                    continue
+                checkpoints.append([int(name), marks])
+        return {"checkpoints": checkpoints[-10000:]}, b""
 
     def do_frame(self, asked: Asked) -> Answer:
         run = asked["run"]

@@ -11,6 +11,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,6 +91,8 @@ class Host:
         self.received = 0  # bytes, over all connections
         self._wanted: set[str] = set()  # runs to be mirrored
         self._exact: list[tuple[str, int]] = []  # frames to be fetched with all their digits
+        self._requests: list[tuple[dict[str, Any], Future[Message]]] = []  # of other threads, to be sent
+        self._awaited: set[Future[Message]] = set()  # their answers
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._closing = False
@@ -130,6 +133,13 @@ class Host:
             if (run, step) not in self._exact:
                 self._exact.append((run, step))
 
+    def request(self, request: dict[str, Any]) -> Future[Message]:
+        """The answer to a request; LineLost if the connection ends first."""
+        answer: Future[Message] = Future()
+        with self._lock:
+            self._requests.append((request, answer))
+        return answer
+
     def try_now(self) -> None:
         """Do not wait for the next attempt to connect."""
         self._wake.set()
@@ -158,6 +168,7 @@ class Host:
                     self._line.close()
                 self._line = None
                 self.connected.clear()
+                self._fail_requests()
             for mirror in self.mirrors.values():
                 mirror.line_lost()
             if self._closing:
@@ -172,6 +183,19 @@ class Host:
         for mirror in self.mirrors.values():
             mirror.close(self.why)
         self.line = "closed"
+
+    def take_requests(self) -> list[tuple[dict[str, Any], Future[Message]]]:
+        """The requests of other threads since the last call."""
+        with self._lock:
+            requests, self._requests = self._requests, []
+        self._awaited = {answer for answer in self._awaited if not answer.done()} | {answer for _, answer in requests}
+        return requests
+
+    def _fail_requests(self) -> None:
+        self.take_requests()
+        for answer in self._awaited:
+            if not answer.done():
+                answer.set_exception(LineLost(self.why or f"the connection to {self.address.host} is closed"))
 
     def _say(self, line: str) -> None:
         self.line = line
@@ -342,6 +366,8 @@ class Conversation:
                 raise LineLost(host.why)
             return
         self.follow_wanted()
+        for request, answer in host.take_requests():
+            self.ask(request, lambda head, body, answer=answer: answer.set_result((head, body)))  # type: ignore[misc]
         if not self.listing and now - host.looked_at < LISTED_EVERY and now - self.listed > LISTED_EVERY:
             self.list_runs()
         for run in self.followed:

@@ -19,9 +19,9 @@ from txlab.drawing.formatting import count, share
 from txlab.drawing.run_names import fit_handle
 from txlab.engine.explain import Explaining, Explanation
 from txlab.errors import LabError
-from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory
 from txlab.runs.folder import is_run
+from txlab.runs.models import steps_to_open
 from txlab.tui.screens.attention.source import (
     LEADS,
     LONGEST_NAME,
@@ -377,7 +377,7 @@ def checkpoint_at(place: Path, at: int) -> int | None:
     """Return the newest checkpoint of a run at or before the selected step; None for a folder of weights."""
     if not is_run(place):
         return None
-    steps = sorted(checkpoints.sound(RunDirectory(place)))
+    steps = steps_to_open(RunDirectory(place))
     before = [step for step in steps if step <= at]
     if steps and not before:
         raise LabError(

@@ -34,7 +34,7 @@ MOST = 200  # runs to offer
 def open_dialog(recorded: bool) -> Choose:
     """Ask for a model by name; answers RECORDING, a listed name, or the typed text if it matches none."""
     first = [(RECORDING, "back to the frames of this run", False)] if recorded else []
-    title = "Open a model: a run, RUN@STEP, or a folder with config.json and *.safetensors"
+    title = "Open a model: a run, RUN@STEP, HOST:RUN, or a folder with config.json and *.safetensors"
     return Choose(title, first, free=True)
 
 

@@ -13,12 +13,16 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+from txlab.drawing.formatting import megabytes
 from txlab.drawing.text import fit, formula
+from txlab.errors import LabError
+from txlab.progress import listener
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory
+from txlab.runs.models import steps_to_open
 from txlab.tui.bindings import bind
 from txlab.tui.key_order import keys_wait
-from txlab.tui.latest_task import LatestTask
+from txlab.tui.latest_task import LatestTask, Work
 from txlab.tui.panel import Panel
 from txlab.tui.screens.attention.bench import LiveAttention, Task, Workbench, example_text
 from txlab.tui.screens.attention.dialogs import RECORDING, EditWeightScreen, offer_models, open_dialog
@@ -42,6 +46,9 @@ class ModelViewer(AttentionViewer, Protocol):
 
     def show_task(self, what: str) -> None:
         """The model has a new task, in which the "text", the "model" or the "edits" are new."""
+
+    def show_fetch(self, sentence: str) -> None:
+        """Show how much of its checkpoint has come from another machine; "" = all."""
 
     def model_read(self, same_text: bool) -> None:
         """The model has read it; `same_text`: the same text as before, under other edits."""
@@ -151,7 +158,7 @@ class ModelPanel(Panel):
 
         def look(_: LatestTask) -> tuple[list[int], list[int] | None]:
             listed = checkpoints.steps(run)
-            return listed, checkpoints.sound(run) if listed != known else None
+            return listed, steps_to_open(run) if listed != known else None
 
         def take_steps(answer: tuple[list[int], list[int] | None]) -> None:
             listed, sound = answer
@@ -175,7 +182,23 @@ class ModelPanel(Panel):
         self.wanted = task
         self.viewer.show_task(what)
         keys_wait = what in ("text", "model") or self.live is None  # the cursor's cell may change its meaning
-        self.working.want(lambda _: self.workbench.read(task), self.show_result, keys_wait)
+        self.working.want(self.reading(self.workbench, task), self.show_result, keys_wait)
+
+    def reading(self, workbench: Workbench, task: Task) -> Work:
+        """Return the work of reading a task, which shows how much of a checkpoint has been fetched, and ends when it is
+        no longer wanted."""
+
+        def read(work: LatestTask) -> LiveAttention:
+            def show(what: str, done: int, total: int) -> None:
+                if work.late:
+                    raise LabError(f"{what} is no longer wanted")
+                size = f": {megabytes(done)} of {megabytes(total)}" if total > 1 else ""
+                work.say(self.viewer.show_fetch, f"{what}{size}   esc cancels" if done < total else "")
+
+            listener.set(show)
+            return workbench.read(task)
+
+        return read
 
     def show_result(self, live: LiveAttention) -> None:
         if self.wanted is None:
@@ -239,7 +262,7 @@ class ModelPanel(Panel):
                 self.show_result(live)
                 then(live)
 
-            self.working.want(lambda _: self.workbench.read(task), use_model, holds_keys=True)
+            self.working.want(self.reading(self.workbench, task), use_model, holds_keys=True)
 
     def with_newest(self, then: Callable[[LiveAttention], Any]) -> None:
         """Call `then` once the model has read the newest text under the newest edits, one such call after another."""
@@ -491,8 +514,8 @@ class ModelPanel(Panel):
                 offered[f"checkpoint {step}"] = ("the same text", replace(task, at=step))
 
         def beside(second: Task) -> None:
-            read = self.second_workbench.read
-            self.opening_second.want(lambda _: read(second), self.patterns.compare, holds_keys=True)
+            reading = self.reading(self.second_workbench, second)
+            self.opening_second.want(reading, self.patterns.compare, holds_keys=True)
 
         def choose(what: str | None) -> None:
             if what == A_TEXT:

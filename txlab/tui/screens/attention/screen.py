@@ -206,6 +206,12 @@ class AttentionScreen(BenchScreen):
         if self.source is None:
             self.say_empty(("opening the model…",))
 
+    def show_fetch(self, sentence: str) -> None:
+        if self.source is not None:
+            self.side.say_result(sentence)
+        else:
+            self.say_empty((sentence or "opening the model…",))
+
     def model_read(self, same_text: bool) -> None:
         """Show the model's result, and on the timeline the checkpoints; a folder has none."""
         live, line = self.model.live, self.run.timeline
