@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-LONGEST = 30.0  # seconds: at a load of twenty, a process needs a minute to import torch
+LONGEST = 300.0  # seconds: at a load of twenty, a process needs a minute to import torch
 
 
 def wait_for(happened: Callable[[], object], process: subprocess.Popen[Any] | None = None) -> None:

@@ -385,12 +385,11 @@ async def test_space_plays_the_frames_of_a_run_that_has_ended(app: TxlabApp) -> 
         show = screen.show_laid
         screen.show_laid = lambda laid: (steps.append(laid.step), show(laid))[1]  # type: ignore[method-assign]
         await pilot.press("space")
-        assert screen.run.playing
-        await settle(pilot, lambda: not screen.run.playing and screen.run.timeline.live)
-        await settle(pilot, lambda: steps[-1] == 30)
+        await settle(pilot, lambda: steps[-1:] == [30])
         assert steps == [10, 20, 30]
-        await pilot.press("space")
-        await settle(pilot, lambda: screen.run.playing)
+        assert not screen.run.playing
+        assert screen.run.timeline.live
+        screen.run.play(True)
         await pilot.press("left_curly_bracket")  # moving by hand ends it
         assert not screen.run.playing
 
@@ -438,11 +437,6 @@ async def test_suggested_words_have_vectors_here(app: TxlabApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot, app)
         assert screen.laid is not None
-        assert screen.laid.telling_analogy(0) == ("king", "man", "woman") or screen.laid.telling_analogy(0) == (
-            "king",
-            "queen",
-            "woman",
-        )
         await pilot.press("a", "enter")
         await settle(pilot, lambda: screen.analogy is not None)
         assert screen.analogy == screen.laid.telling_analogy(0)

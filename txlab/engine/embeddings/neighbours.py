@@ -48,8 +48,8 @@ def analogy(units: np.ndarray, a: int, b: int, c: int, count: int) -> list[tuple
 
 
 def telling_analogy(units: np.ndarray, a: int, near: Sequence[int], others: Sequence[int]) -> tuple[int, int] | None:
-    """b of `near` and c of `others` with the largest cos(x, a − b + c) − cos(x, c) of the answer x: the step a − b
-    leads to it, and not that it is near c anyway. None without three different words."""
+    """b of `near` and c of `others` with the largest 2 cos(x, a − b + c) − max(cos(x, a), cos(x, c)) of the answer x:
+    the step a − b leads to it, and it is not near a or c anyway. None without three different words."""
     pairs = [(b, c) for b in near for c in others if len({a, b, c}) == 3]
     if not pairs:
         return None
@@ -59,8 +59,8 @@ def telling_analogy(units: np.ndarray, a: int, near: Sequence[int], others: Sequ
     for asked in (np.full(len(b), a), b, c):
         cosines[np.arange(len(b)), asked] = -np.inf
     answers = cosines.argmax(1)
-    gain = cosines[np.arange(len(b)), answers] - np.einsum("nd,nd->n", units[answers], units[c])
-    best = int(gain.argmax())
+    trivial = np.maximum(np.einsum("nd,nd->n", units[answers], units[c]), units[answers] @ units[a])
+    best = int((2 * cosines[np.arange(len(b)), answers] - trivial).argmax())
     return int(b[best]), int(c[best])
 
 
