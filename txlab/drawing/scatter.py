@@ -150,7 +150,7 @@ def scatter(
     path     (m, 2) points to be joined, from the oldest to the newest; `origin` is written at the oldest
     arrows   (from, to), each (2)
     """
-    camera, cells, inside, counts, grid = base.camera, base.cells, base.inside, base.counts, base.grid.copy()
+    camera, inside, counts, grid = base.camera, base.inside, base.counts, base.grid.copy()
     rows, columns = counts.shape
     shape = grid.shape
     shows, kinds = np.where(counts > 0, Shows.POINTS, Shows.NOTHING).astype(np.int8), base.kinds.copy()
@@ -173,25 +173,58 @@ def scatter(
     for start, end in arrows:
         tail, tip = dots_of(np.stack([start, end]), camera, rows, columns)
         head(characters, shows, tail, tip, ascii)
-    places: dict[int, tuple[int, int]] = {}
-    taken = np.zeros((rows, columns), bool)
-    wanted = [label for label in labels if inside[label.index]]
+    begins = None
+    if lines and lines[0][1] == Shows.PATH:
+        (x, y), *_ = dots_of(lines[0][0][:1], camera, rows, columns).tolist()
+        begins = (y // DOTS_DOWN, x // DOTS_ACROSS)
+        begins = begins if 0 <= begins[0] < rows and 0 <= begins[1] < columns else None
+    places = write_labels(base, characters, shows, kinds, labels, origin, begins, ascii)
+    return Scatter(characters, shows, kinds, dense, places, int(inside.sum()))
+
+
+def write_labels(
+    base: Ground,
+    characters: list[list[str]],
+    shows: np.ndarray,
+    kinds: np.ndarray,
+    labels: Sequence[Label],
+    origin: str,
+    begins: tuple[int, int] | None,
+    ascii: bool,
+) -> dict[int, tuple[int, int]]:
+    """Write the label of the cursor's point, then `origin` at the cell where a path `begins`, then the others as far as
+    there is room; returns the places of the labelled points."""
+    cells, places = base.cells, dict[int, tuple[int, int]]()
+    taken, covered = np.zeros(shows.shape, bool), np.zeros(shows.shape, bool)  # covered: by the text of a label
+    wanted = [label for label in labels if base.inside[label.index]]
+    here = [label for label in wanted if label.shows == Shows.HERE]
+    lined = (shows == Shows.PATH) | (shows == Shows.ARROW)
+
+    def place(label: Label, row: int, column: int) -> None:
+        for y, x, long in write(characters, shows, taken, label, row, column, places, ascii):
+            covered[y, x : x + long] = True
+            if base.classes is not None and label.index >= 0:
+                kinds[y, x : x + long] = base.classes[label.index]
+
+    if begins is not None:
+        taken[begins] = True
+    for label in here:  # it has its room whatever is near it
+        place(label, int(cells[label.index, 1]), int(cells[label.index, 0]))
+    if begins is not None and begins not in places.values():
+        taken[begins] = False
+        place(Label(-1, origin, Shows.PATH), *begins)
+        places.pop(-1, None)
+        characters[begins[0]][begins[1]], shows[begins], taken[begins] = "O" if ascii else "○", Shows.PATH, True
     for label in wanted:  # no label covers the point of a more important one
         if label.shows > Shows.LABEL:
             taken[cells[label.index, 1], cells[label.index, 0]] = True
-    if lines and lines[0][1] == Shows.PATH:
-        (x, y), *_ = dots_of(lines[0][0][:1], camera, rows, columns).tolist()
-        row, column = y // DOTS_DOWN, x // DOTS_ACROSS
-        if 0 <= row < rows and 0 <= column < columns:
-            write(characters, shows, taken, Label(-1, origin, Shows.PATH), row, column, {}, ascii)
-            characters[row][column], shows[row, column], taken[row, column] = "O" if ascii else "○", Shows.PATH, True
     for label in wanted:
-        column, row = (int(place) for place in cells[label.index])
-        on = write(characters, shows, taken, label, row, column, places, ascii)
-        if base.classes is not None:
-            for y, x, long in on:
-                kinds[y, x : x + long] = base.classes[label.index]
-    return Scatter(characters, shows, kinds, dense, places, int(inside.sum()))
+        if label.shows <= Shows.LABEL:  # only labels that were asked for may hide a part of a line
+            taken |= lined
+        column, row = (int(each) for each in cells[label.index])
+        if label not in here and not covered[row, column]:
+            place(label, row, column)
+    return places
 
 
 def write(
