@@ -201,8 +201,10 @@ def write_labels(
     lined = (shows == Shows.PATH) | (shows == Shows.ARROW)
 
     def place(label: Label, row: int, column: int) -> None:
-        for y, x, long in write(characters, shows, taken, label, row, column, places, ascii):
-            covered[y, x : x + long] = True
+        if covered[row, column]:
+            return
+        for at, (y, x, long) in enumerate(write(characters, shows, taken, label, row, column, places, ascii)):
+            covered[y, x : x + long] |= at == 0  # the text; the second is the point's sign
             if base.classes is not None and label.index >= 0:
                 kinds[y, x : x + long] = base.classes[label.index]
 
@@ -222,7 +224,7 @@ def write_labels(
         if label.shows <= Shows.LABEL:  # only labels that were asked for may hide a part of a line
             taken |= lined
         column, row = (int(each) for each in cells[label.index])
-        if label not in here and not covered[row, column]:
+        if label.shows != Shows.HERE:
             place(label, row, column)
     return places
 
