@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,13 @@ from textual import events
 from tokens_screen import app_on, document_of, opened, quiet, show
 
 from txlab.drawing.formatting import count
-from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
+from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer, passes
+from txlab.engine.tokenizers.characters import why_no_merge
 from txlab.engine.tokenizers.files import save_tokenizer
 from txlab.engine.tokenizers.trees import explain_token
 from txlab.tui.screens.dialogs import AskValue, Confirm
 from txlab.tui.screens.tokens.detail_panel import cut_off, why_unmerged
-from txlab.tui.screens.tokens.encoded_text import TokenizerChoice, index, lane_of
+from txlab.tui.screens.tokens.encoded_text import TokenizerChoice, explain_character_of, index, lane_of
 from txlab.tui.screens.tokens.screen import TokensScreen
 from txlab.tui.screens.tokens.token_layout import layout
 from txlab.tui.widgets.table import Table
@@ -81,10 +83,11 @@ def test_a_line_ends_in_no_character() -> None:
 def test_a_token_says_that_no_merge_was_learnt() -> None:
     document = index("👩".encode())
     plain = lane_of("a", BytePairTokenizer([]), document, False, never)
-    assert why_unmerged(document, plain, 0) == "no merge f0 + 9f was learnt"
-    assert why_unmerged(document, plain, 3) == "no merge 91 + a9 was learnt"
+    assert why_unmerged(document, plain, 0) == "f0 + 9f: never learnt, its training text is not known here"
+    told = replace(plain, corpus=b"the cat")
+    assert why_unmerged(document, told, 3) == "91 + a9: never learnt, not once in the training text"
     some = lane_of("b", BytePairTokenizer([(0xF0, 0x9F)]), document, False, never)
-    assert why_unmerged(document, some, 0) == "no merge f0 9f + 91 was learnt"
+    assert why_unmerged(document, some, 0).startswith("f0 9f + 91: never learnt")
 
 
 async def test_why_an_emoji_is_several_tokens_is_answered_in_four_keys(tmp_path: Path) -> None:
@@ -97,9 +100,92 @@ async def test_why_an_emoji_is_several_tokens_is_answered_in_four_keys(tmp_path:
         await settle(pilot, lambda: quiet(screen) and document_of(screen) == FAMILY.encode())
         await pilot.press("escape", "home")
         await settle(pilot, lambda: "byte 1 of 4 of 👩 U+1F469" in text_of(app))
-        said = on_one_line(text_of(app))
+        said = on_one_line(screen.detail.card.text.plain)
         assert "code point 1 of 5 of" in said
-        assert "no merge f0 + 9f was learnt" in said
+        assert "f0 + 9f: never learnt, not once in the training text" in said
+
+
+async def test_why_on_a_token_of_a_character_is_the_whole_answer(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen, view = await opened(pilot)
+        await show(pilot, f"a {FAMILY}!".encode())
+        view.go(7)  # a byte in the middle of the family, a joiner's
+        await pilot.press("w")
+        await settle(pilot, lambda: "why are 👩 U+200D 👩 U+200D 👧" in text_of(app))
+        said = on_one_line(text_of(app))
+        assert "U+1F469 woman, 4 bytes: f0 9f 91 a9" in said
+        assert "e2 + 80 token 373 merge 117" in said
+        assert "f0 + 9f never learnt not once in the training text" in said
+        tokens = len(screen.text.lanes[0]) - 3
+        assert f"18 bytes − {18 - tokens} merges = {tokens}" in said
+        await pilot.press("right")
+        await settle(pilot, lambda: "why is" in text_of(app) and "the token" in text_of(app))
+
+
+async def test_why_on_a_letter_lists_its_merges_alone(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(pilot)
+        await show(pilot, b"The cat")
+        await pilot.press("w")
+        await settle(pilot, lambda: "why is 'The' the token" in text_of(app))
+        assert "the others" not in text_of(app)  # no second page
+
+
+def test_a_pattern_that_cuts_a_character_is_the_reason() -> None:
+    document = index("e\u0301".encode())
+    lane = lane_of("a", BytePairTokenizer([(0x65, 0xCC)]), document, False, never)
+    why = explain_character_of(document, lane, 0)
+    assert why is not None
+    assert why.result == 3
+    assert why.steps[0].result == "cut apart"
+    assert explain_character_of(index(b"e"), lane_of("a", BytePairTokenizer([]), index(b"e"), False, never), 0) is None
+
+
+def test_a_rare_pair_is_not_learnt_because_it_is_rare() -> None:
+    tokenizer = BytePairTokenizer([(97, 98)], counts=[9])
+    pair = (0xC3, 0xA9)
+    assert why_no_merge(tokenizer, pair, "né é".encode())[1] == "too rare: 2 times; the last merge, 9"
+    assert why_no_merge(tokenizer, pair, b"ab")[1] == "not once in the training text"
+    assert why_no_merge(tokenizer, (97, 98), b"ab")[0] == "merge 0"
+
+
+@pytest.mark.parametrize("ascii", [False, True])
+async def test_below_a_short_text_are_the_merges_of_the_word_under_the_cursor(tmp_path: Path, ascii: bool) -> None:
+    app = app_on(tmp_path, ascii=ascii)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen, view = await opened(pilot)
+        assert not screen.text.has_class("-short")  # the sample fills the screen
+        await show(pilot, b"hi unbelievably")
+        await pilot.press("right", "right")
+        await settle(pilot, lambda: "13 bytes" in text_of(app))
+        tokenizer = screen.text.lanes[0].tokenizer
+        assert isinstance(tokenizer, BytePairTokenizer)
+        ranks = [rank for rank, _ in passes(list(b" unbelievably"), tokenizer.ranks, tokenizer.made)]
+        shown = text_of(app)
+        assert [line.split()[1] for line in shown.splitlines() if line.startswith(" merge ")] == [
+            count(rank) for rank in ranks
+        ]
+        assert "never learnt, and why" in shown
+        assert not ascii or shown.isascii()
+        await show(pilot, b"line\n" * 40)
+        assert not screen.text.has_class("-short")
+        assert view.size.height == screen.text.size.height
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+async def test_the_tokenizer_in_use_is_named_at_the_top(tmp_path: Path, columns: int) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(columns, 24)) as pilot:
+        screen, _ = await opened(pilot)
+        assert text_of(app).splitlines()[2].startswith(" trained 1 024")
+        assert ("on python-docs" in text_of(app).splitlines()[2]) == (columns > 60)
+        screen.text.choices = [TokenizerChoice("trained"), TokenizerChoice("bytes")]
+        screen.text.wish()
+        await settle(pilot, lambda: quiet(screen) and len(screen.text.lanes) == 2)
+        await pilot.press("tab")
+        assert text_of(app).splitlines()[2].startswith(" 2 of 2: bytes")
 
 
 def test_the_backslash_of_a_byte_is_not_doubled() -> None:

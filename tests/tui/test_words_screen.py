@@ -9,20 +9,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 import recorded
-from picture import text_of
+from picture import strips_of, text_of
 from recorded import HOSTILE, make_run, settle
 from textual.pilot import Pilot
 
 import txlab
+from txlab.drawing.scatter import Shows
 from txlab.engine.embeddings.embedding import Embedding
-from txlab.engine.embeddings.neighbours import nearest, unit
+from txlab.engine.embeddings.neighbours import nearest, telling_analogy, unit
 from txlab.engine.embeddings.why import meetings
 from txlab.errors import LabError
 from txlab.runs.directory import RunDirectory, RunInfo
 from txlab.runs.process import execute, prepare
+from txlab.runs.reader import RunReader
 from txlab.runs.scenario import load_scenario
 from txlab.runs.word_updates import WordUpdates
 from txlab.tui.app import TxlabApp
+from txlab.tui.screens.words.picture import Look, embedding_of_frame
+from txlab.tui.screens.words.recorded import Pictures
 from txlab.tui.screens.words.screen import WordsScreen
 from txlab.tui.screens.words.text import analogy_words, axis_pairs
 
@@ -177,7 +181,7 @@ async def test_context_vectors_axes_marks_colours_and_paths(app: TxlabApp) -> No
         assert screen.laid is not None
         assert screen.laid.units == pytest.approx(unit(vectors(30, 4)), abs=1e-6)
         await pilot.press("v")
-        await settle(pilot, lambda: "centre vectors" in text_of(app))
+        await settle(pilot, lambda: "context vectors" not in text_of(app))
         await pilot.press("p", *"woman", "space", *"man", "space", *"king", "space", *"man", "enter")
         await settle(pilot, lambda: "woman − man" in text_of(app))
         axis = unit(vectors(30))[3] - unit(vectors(30))[2]
@@ -193,7 +197,10 @@ async def test_context_vectors_axes_marks_colours_and_paths(app: TxlabApp) -> No
         await pilot.press("t")
         await settle(pilot, lambda: screen.path is not None)
         assert screen.path is not None
-        assert screen.path.shape == (3, 2)
+        assert screen.path.points.shape == (3, 2)
+        await settle(pilot, lambda: "path of pear, steps 10 to 30" in text_of(app))
+        assert "○ step 10" in text_of(app) or "step 10 ○" in text_of(app)
+        assert "pear step 30" in text_of(app)
 
 
 async def test_w_says_why_two_words_are_alike(app: TxlabApp) -> None:
@@ -340,8 +347,111 @@ async def test_what_another_frame_does_not_have_is_taken_back(tmp_path: Path) ->
         assert screen.analogy is None
         assert len(screen.listed) == 4
         await pilot.press("f")
-        assert screen.map.picture.classes is None  # neither the mark nor frequencies are known
-        assert not screen.by_frequency
+        assert not screen.by_frequency  # frequencies are not known
+        assert screen.anchors == tuple(WORDS[:5])  # nor is the mark
+
+
+CONTENT = ["the", "of", "list", "x", "class", *(f"word{number}x" for number in range(20))]
+
+
+async def test_labels_are_no_function_words_and_dots_have_colours_from_the_start(tmp_path: Path) -> None:
+    run = txlab.record("manual", root=tmp_path, steps=1)
+    run.frame(1, {"words/v": vectors(1)[: len(CONTENT)].astype(np.float32)}, tokens={"words": CONTENT})
+    run.close("done")
+    app = app_on(tmp_path, run.path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, app)
+        await settle(pilot, lambda: "list" in text_of(app))
+        labels = {label.text for label in screen.map.labels(200) if label.shows == Shows.LABEL}
+        assert labels
+        assert not labels & {"the", "of", "x"}
+        assert screen.anchors == ("list", "class", "word0x", "word1x", "word2x", "word3x")
+        picture = screen.map.picture
+        assert picture.classes is not None
+        rows = [CONTENT.index(word) for word in screen.anchors]
+        units = unit(vectors(1)[: len(CONTENT)])
+        assert picture.classes.tolist() == (units @ units[rows].T).argmax(1).tolist()
+        colours = {style.color for strip in strips_of(app) for text, style, _ in strip if "word" in text and style}
+        assert len(colours) > 2
+        await pilot.press("slash", *"the", "enter")  # they can be asked about
+        await settle(pilot, lambda: screen.word == "the")
+
+
+async def test_space_plays_the_frames_of_a_run_that_has_ended(app: TxlabApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, app)
+        await settle(pilot, lambda: "space play" in text_of(app))
+        steps: list[int | None] = []
+        show = screen.show_laid
+        screen.show_laid = lambda laid: (steps.append(laid.step), show(laid))[1]  # type: ignore[method-assign]
+        await pilot.press("space")
+        await settle(pilot, lambda: steps[-1:] == [30])
+        assert steps == [10, 20, 30]
+        assert not screen.run.playing
+        assert screen.run.timeline.live
+        screen.run.play(True)
+        await pilot.press("left_curly_bracket")  # moving by hand ends it
+        assert not screen.run.playing
+
+
+@pytest.mark.parametrize("way", ["backwards", "by name", "compared"])
+async def test_a_frame_has_one_picture_however_it_is_reached(tmp_path: Path, way: str) -> None:
+    changes = ["data.tokens=20000", "train.words=2300", "train.epochs=1", "vectors.width=8", "record.frame_every=2"]
+    run = prepare(load_scenario("words-planted", changes), root=tmp_path)
+    execute(run)
+    app = app_on(tmp_path, run)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, app)
+        assert screen.laid is not None
+        last, points, share = screen.laid.step, screen.laid.plane.points, screen.laid.plane.share
+        if way == "backwards":
+            await pilot.press("left_curly_bracket")
+            await settle(pilot, lambda: screen.laid is not None and screen.laid.step == 0)
+            await pilot.press("right_curly_bracket")
+            await settle(pilot, lambda: screen.laid is not None and screen.laid.step == last)
+        elif way == "by name":
+            screen.open(run.name)
+            await settle(pilot, lambda: screen.opened == run.name)
+        else:
+            screen.beside(run.name)
+            await settle(pilot, lambda: screen.second is not None)
+        laid = screen.second if way == "compared" else screen.laid
+        assert laid is not None
+        assert laid.plane.share == share
+        spread = np.abs(laid.plane.points - laid.plane.points.mean(0) - points + points.mean(0))
+        assert spread.max() < 1e-6
+
+
+def test_words_of_a_checkpoint_lie_on_the_axes_of_the_frame(tmp_path: Path) -> None:
+    """A frame has fewer words than a checkpoint, which may be written later."""
+    reader = RunReader(words_run(tmp_path))
+    frame = embedding_of_frame(reader.frames.read(30), "")
+    more = Embedding((*frame.words, "more", "still"), np.concatenate([frame.vectors, vectors(30, 9)[:2] * 40]))
+    before = Pictures().lay(reader, frame, 30, Look())
+    after = Pictures().lay(reader, more, 30, Look())
+    assert after.plane.share == before.plane.share
+    assert after.plane.points[: len(WORDS)] == pytest.approx(before.plane.points, abs=1e-5)
+
+
+async def test_suggested_words_have_vectors_here(app: TxlabApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, app)
+        assert screen.laid is not None
+        await pilot.press("a", "enter")
+        await settle(pilot, lambda: screen.analogy is not None)
+        assert screen.analogy == screen.laid.telling_analogy(0)
+        for row in range(len(WORDS)):
+            asked = screen.laid.telling_analogy(row)
+            assert asked is not None
+            assert len(set(asked)) == 3
+            assert set(asked) <= set(WORDS)
+
+
+def test_a_suggested_analogy_is_the_one_whose_step_leads_to_its_answer() -> None:
+    units = unit(vectors(30))
+    found = telling_analogy(units, 0, [2, 10, 11], [3, 12, 13])
+    assert found == (2, 3)  # king − man + woman: queen exactly
+    assert telling_analogy(units, 0, [0], [1]) is None
 
 
 @pytest.mark.parametrize("typed", ["a b", "a b c d", "king man nobody"])

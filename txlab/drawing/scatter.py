@@ -99,7 +99,8 @@ def dots_of(points: np.ndarray, camera: Camera, rows: int, columns: int) -> np.n
 class Ground:
     """All points as dots, without labels: the part that does not change while a cursor moves.
 
-    cells (n, 2) columns and rows, inside (n); grid (dots down, across); counts, kinds (rows, columns)
+    cells (n, 2) columns and rows, inside (n), classes (n) or None; grid (dots down, across); counts, kinds (rows,
+    columns)
     """
 
     points: np.ndarray
@@ -109,6 +110,7 @@ class Ground:
     grid: np.ndarray
     counts: np.ndarray
     kinds: np.ndarray
+    classes: np.ndarray | None = None
 
 
 def ground(points: np.ndarray, camera: Camera, rows: int, columns: int, classes: np.ndarray | None = None) -> Ground:
@@ -129,7 +131,7 @@ def ground(points: np.ndarray, camera: Camera, rows: int, columns: int, classes:
     grid = np.zeros(shape[0] * shape[1], bool)
     grid[y * shape[1] + x] = True
     cells = dots // (DOTS_ACROSS, DOTS_DOWN)
-    return Ground(points, camera, cells, inside, grid.reshape(shape), counts, kinds.reshape(rows, columns))
+    return Ground(points, camera, cells, inside, grid.reshape(shape), counts, kinds.reshape(rows, columns), classes)
 
 
 def scatter(
@@ -137,6 +139,7 @@ def scatter(
     *,
     labels: Sequence[Label] = (),
     path: np.ndarray | None = None,
+    origin: str = "",
     arrows: Sequence[tuple[np.ndarray, np.ndarray]] = (),
     ascii: bool = False,
     legibility: Legibility = DESK,
@@ -144,13 +147,13 @@ def scatter(
     """Write labels over the ground, and draw lines.
 
     labels   the most wanted first; a label that does not fit is left out
-    path     (m, 2) points to be joined, from the oldest to the newest
+    path     (m, 2) points to be joined, from the oldest to the newest; `origin` is written at the oldest
     arrows   (from, to), each (2)
     """
-    camera, cells, inside, counts, grid = base.camera, base.cells, base.inside, base.counts, base.grid.copy()
+    camera, inside, counts, grid = base.camera, base.inside, base.counts, base.grid.copy()
     rows, columns = counts.shape
     shape = grid.shape
-    shows = np.where(counts > 0, Shows.POINTS, Shows.NOTHING).astype(np.int8)
+    shows, kinds = np.where(counts > 0, Shows.POINTS, Shows.NOTHING).astype(np.int8), base.kinds.copy()
     dense = np.log1p(counts) > max(np.log1p(counts.max(initial=0)), 1.0) / 2
     lines = [] if path is None or len(path) < 2 else [(path, Shows.PATH)]
     lines += [(np.stack(ends), Shows.ARROW) for ends in arrows]
@@ -170,16 +173,60 @@ def scatter(
     for start, end in arrows:
         tail, tip = dots_of(np.stack([start, end]), camera, rows, columns)
         head(characters, shows, tail, tip, ascii)
-    places: dict[int, tuple[int, int]] = {}
-    taken = np.zeros((rows, columns), bool)
-    wanted = [label for label in labels if inside[label.index]]
+    begins = None
+    if lines and lines[0][1] == Shows.PATH:
+        (x, y), *_ = dots_of(lines[0][0][:1], camera, rows, columns).tolist()
+        begins = (y // DOTS_DOWN, x // DOTS_ACROSS)
+        begins = begins if 0 <= begins[0] < rows and 0 <= begins[1] < columns else None
+    places = write_labels(base, characters, shows, kinds, labels, origin, begins, ascii)
+    return Scatter(characters, shows, kinds, dense, places, int(inside.sum()))
+
+
+def write_labels(
+    base: Ground,
+    characters: list[list[str]],
+    shows: np.ndarray,
+    kinds: np.ndarray,
+    labels: Sequence[Label],
+    origin: str,
+    begins: tuple[int, int] | None,
+    ascii: bool,
+) -> dict[int, tuple[int, int]]:
+    """Write the label of the cursor's point, then `origin` at the cell where a path `begins`, then the others as far as
+    there is room; returns the places of the labelled points."""
+    cells, places = base.cells, dict[int, tuple[int, int]]()
+    taken, covered = np.zeros(shows.shape, bool), np.zeros(shows.shape, bool)  # covered: by the text of a label
+    wanted = [label for label in labels if base.inside[label.index]]
+    here = [label for label in wanted if label.shows == Shows.HERE]
+    lined = (shows == Shows.PATH) | (shows == Shows.ARROW)
+
+    def place(label: Label, row: int, column: int) -> None:
+        if covered[row, column]:
+            return
+        for at, (y, x, long) in enumerate(write(characters, shows, taken, label, row, column, places, ascii)):
+            covered[y, x : x + long] |= at == 0  # the text; the second is the point's sign
+            if base.classes is not None and label.index >= 0:
+                kinds[y, x : x + long] = base.classes[label.index]
+
+    if begins is not None:
+        taken[begins] = True
+    for label in here:  # it has its room whatever is near it
+        place(label, int(cells[label.index, 1]), int(cells[label.index, 0]))
+    if begins is not None and begins not in places.values():
+        taken[begins] = False
+        place(Label(-1, origin, Shows.PATH), *begins)
+        places.pop(-1, None)
+        characters[begins[0]][begins[1]], shows[begins], taken[begins] = "O" if ascii else "○", Shows.PATH, True
     for label in wanted:  # no label covers the point of a more important one
         if label.shows > Shows.LABEL:
             taken[cells[label.index, 1], cells[label.index, 0]] = True
     for label in wanted:
-        column, row = (int(place) for place in cells[label.index])
-        write(characters, shows, taken, label, row, column, places, ascii)
-    return Scatter(characters, shows, base.kinds, dense, places, int(inside.sum()))
+        if label.shows <= Shows.LABEL:  # only labels that were asked for may hide a part of a line
+            taken |= lined
+        column, row = (int(each) for each in cells[label.index])
+        if label.shows != Shows.HERE:
+            place(label, row, column)
+    return places
 
 
 def write(
@@ -191,8 +238,9 @@ def write(
     column: int,
     places: dict[int, tuple[int, int]],
     ascii: bool,
-) -> None:
-    """Write a label to the right of its point, or to the left, or above or below it; or nowhere."""
+) -> list[tuple[int, int, int]]:
+    """Write a label to the right of its point, or to the left, or above or below it; or nowhere. Returns (row, column,
+    cells) of what was written."""
     signs = [visible_character(character, ascii) for character in label.text]
     text = fit("".join(signs), min(LONGEST, width("".join(signs))), ellipsis="~" if ascii else "…")
     long = width(text)
@@ -216,12 +264,15 @@ def write(
         shows[y, before:after] = Shows.NOTHING
         characters[y][x : x + long] = cells
         shows[y, x : x + long] = label.shows
+        written = [(y, x, long)]
         if (row, column) not in places.values():  # else it is the mark of a more wanted word
             characters[row][column] = "o" if ascii else "•"
             shows[row, column] = label.shows
+            written.append((row, column, 1))
         taken[y, x : x + long] = taken[row, column] = True
         places[label.index] = (row, column)
-        return
+        return written
+    return []
 
 
 def along(dots: np.ndarray, shape: tuple[int, int]) -> list[tuple[int, int]]:

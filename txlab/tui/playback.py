@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from txlab.runs.control import Request
 
 NO_RUN = "No run is chosen."
+FRAMES, MOST_FRAMES = 5, 100  # a second, when the frames are played; and of one film
 OF_LIVE = {"run.pause", "run.step", "run.back", "run.slower"}  # keys that only explain recordings
 
 
@@ -59,10 +60,10 @@ class Playback(Panel):
         bind(
             "space",
             "pause",
-            "pause or continue the run",
+            "pause or continue the run; of one that has ended, play the frames",
             "pause",
             id="run.pause",
-            synonyms="resume continue space",
+            synonyms="resume continue space play film",
         ),
         bind("full_stop", "step", "make one step and pause again", "step", id="run.step"),
         bind("comma,backspace", "undo", "take the last step back", "step back", id="run.back", key_display=","),
@@ -150,6 +151,7 @@ class Playback(Panel):
         self.of_run = True  # whether the time line has the frames of the run
         self.checkpoints: np.ndarray[Any, Any] | None = None  # to be marked on it; the view sets them in `show`
         self.drawn: Picture[Any] | None = None  # of the live source
+        self.playing = self.reading = False  # the frames one after the other; whether the last one is not shown yet
         self.timeline, self.header = TimeLine(id="timeline"), Words(id="header")
         self.watch_run = RunWatch(self, self)
         if live is not None:
@@ -162,6 +164,7 @@ class Playback(Panel):
         self.set_class(self.live is not None and not self.live.can_replay, "-timeless")
         self.watch(self.app, "current_run", self.run_changed)
         self.set_interval(1 / float(getattr(self.app, "refresh_rate", 4.0)), self.watch_run.look_again)
+        self.set_interval(1 / FRAMES, self.play_on)
         self.show_header()
         if self.source is None:
             self.invite()
@@ -204,6 +207,7 @@ class Playback(Panel):
             self.watch_run.open_newest(self.opens)
 
     def unseen(self) -> None:
+        self.play(False)
         self.watch_run.visible = False
         self.app.far = None  # type: ignore[attr-defined]
 
@@ -245,6 +249,7 @@ class Playback(Panel):
         if self.live is not None and source is not self.live:
             self.live.pause()
         self.source, self.now, self.trouble, self.checkpoints = source, Status(), "", None
+        self.playing = self.reading = False
         self.at = self.timeline.at = None
         self.set_class(source is not None and not source.can_replay, "-timeless")
         self.view.source_changed()
@@ -282,7 +287,7 @@ class Playback(Panel):
         """Show data read from a source."""
         if source is not self.source:
             self.turn_to(source)
-        before, self.now = self.now, status
+        before, self.now, self.reading = self.now, status, False
         if trouble and trouble != self.trouble:
             self.tell(trouble, "warning")
         self.trouble = trouble
@@ -301,7 +306,7 @@ class Playback(Panel):
     @on(TimeLine.Moved)
     def time_moved(self, event: TimeLine.Moved) -> None:
         """Show another frame, and notify the screen."""
-        self.at = None if event.live else event.step
+        self.at, self.reading = None if event.live else event.step, True
         if self.can_edit:
             self.show_present()
         else:
@@ -360,12 +365,39 @@ class Playback(Panel):
         ]
         return [[(f"  {words}", "$quiet")], speed, state]
 
+    # Frames as a film.
+
+    @property
+    def can_play(self) -> bool:
+        """Whether the frames of a run that has ended can be shown one after the other."""
+        source = self.run
+        return self.live is None and source is not None and not source.can_pause and len(self.timeline.steps) > 1
+
+    def play(self, on: bool) -> None:
+        """Show the frames one after the other, from the first one if the last one is shown."""
+        if on != self.playing:
+            self.playing = on
+            if on and self.timeline.index >= len(self.timeline.steps) - 1:
+                self.timeline.first()
+            self.screen.refresh_bindings()
+
+    def play_on(self) -> None:
+        """Show the next frame as soon as the one before is on the screen; of many frames only some."""
+        if self.playing and not self.reading:
+            steps = self.timeline.steps
+            following = self.timeline.index + max(1, len(steps) // MOST_FRAMES)
+            if following < len(steps) - 1:
+                self.timeline.show_frame(following)
+            else:
+                self.play(False)
+                self.timeline.last()
+
     # Keys.
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         source, live = self.source, self.live
         if action == "pause":
-            return live is not None or (source is not None and source.can_pause)
+            return live is not None or (source is not None and source.can_pause) or self.can_play
         if action == "step":
             return live is not None or (source is not None and source.can_step)
         if action == "stop":
@@ -384,6 +416,8 @@ class Playback(Panel):
             return "pause" if self.live is not None and self.live.running else "run"
         if ident == "run.pause" and source is not None and source.can_pause:
             return "go on" if self.status == "paused" else "pause"
+        if ident == "run.pause" and self.can_play:
+            return "pause" if self.playing else "play"
         if ident == "run.step" and source is not None and source.can_step:
             return self.unit if self.can_edit else "step"
         if ident in OF_LIVE and not self.can_edit:
@@ -415,6 +449,8 @@ class Playback(Panel):
         live = self.live
         if self.source is not None and not self.can_edit and self.source.can_pause:
             self.ask("resume" if self.status == "paused" else "pause")
+        elif self.can_play:
+            self.play(not self.playing)
         elif self.ready() and live is not None:
             if not live.running and not live.pace:
                 live.step()
@@ -462,15 +498,19 @@ class Playback(Panel):
             self.branch(run)
 
     def action_earlier(self) -> None:
+        self.play(False)
         self.timeline.earlier()
 
     def action_later(self) -> None:
+        self.play(False)
         self.timeline.later()
 
     def action_first(self) -> None:
+        self.play(False)
         self.timeline.first()
 
     def action_last(self) -> None:
+        self.play(False)
         self.timeline.last()
 
 

@@ -47,6 +47,23 @@ def analogy(units: np.ndarray, a: int, b: int, c: int, count: int) -> list[tuple
     return nearest(units, units[a] - units[b] + units[c], count, without=(a, b, c))
 
 
+def telling_analogy(units: np.ndarray, a: int, near: Sequence[int], others: Sequence[int]) -> tuple[int, int] | None:
+    """b of `near` and c of `others` with the largest 2 cos(x, a − b + c) − max(cos(x, a), cos(x, c)) of the answer x:
+    the step a − b leads to it, and it is not near a or c anyway. None without three different words."""
+    pairs = [(b, c) for b in near for c in others if len({a, b, c}) == 3]
+    if not pairs:
+        return None
+    b, c = np.array(pairs).T
+    queries = unit(units[a] - units[b] + units[c])
+    cosines = queries @ units.T
+    for asked in (np.full(len(b), a), b, c):
+        cosines[np.arange(len(b)), asked] = -np.inf
+    answers = cosines.argmax(1)
+    trivial = np.maximum(np.einsum("nd,nd->n", units[answers], units[c]), units[answers] @ units[a])
+    best = int((2 * cosines[np.arange(len(b)), answers] - trivial).argmax())
+    return int(b[best]), int(c[best])
+
+
 def explain_similarity(words: tuple[str, str], v: np.ndarray, w: np.ndarray) -> Explanation:
     """Explain the cosine of two words from their vectors (D)."""
     result = cosine(v, w)

@@ -40,8 +40,9 @@ class WordsPicture:
 
     classes       (V) the group of each word, or None: brightness shows how many points a cell has
     ordered       groups are powers of ten, 0 … HIGHEST, and not names
-    near, marked  rows whose labels come first
-    path          (m, 2) earlier positions of the cursor's word; arrows (from, to), each (2)
+    near, marked  rows whose labels come first; `named` the others that may have one, None = all
+    path          (m, 2) earlier positions of the cursor's word, `ends` the steps of the first and the last; arrows
+                  (from, to), each (2)
     """
 
     words: Sequence[str] = ()
@@ -50,7 +51,9 @@ class WordsPicture:
     ordered: bool = False
     near: Sequence[int] = ()
     marked: Sequence[int] = ()
+    named: np.ndarray | None = None
     path: np.ndarray | None = None
+    ends: tuple[str, str] = ("", "")
     arrows: Sequence[tuple[np.ndarray, np.ndarray]] = ()
 
 
@@ -69,8 +72,8 @@ class WordMap(Painted, can_focus=True):
     WordMap > .wordmap--dots { color: $rule; }
     WordMap > .wordmap--dense { color: $text-muted; }
     WordMap > .wordmap--label { color: $foreground; }
-    WordMap > .wordmap--near { color: $secondary; text-style: bold; }
-    WordMap > .wordmap--marked { color: $success; text-style: bold; }
+    WordMap > .wordmap--near { color: $foreground; text-style: bold; }
+    WordMap > .wordmap--marked { color: $success; text-style: bold underline; }
     WordMap > .wordmap--here { color: $accent; text-style: bold; }
     WordMap > .wordmap--path { color: $success; }
     WordMap > .wordmap--arrow { color: $accent; }
@@ -182,6 +185,7 @@ class WordMap(Painted, can_focus=True):
                 base,
                 labels=self.labels(self.legibility.labels(columns * rows // A_LABEL)),
                 path=picture.path,
+                origin=picture.ends[0],
                 arrows=picture.arrows,
                 ascii=self.ascii,
                 legibility=self.legibility,
@@ -203,11 +207,14 @@ class WordMap(Painted, can_focus=True):
             for row in rows:
                 wanted.setdefault(row, shows)
         visible = range(len(picture.words)) if self.camera is None else self.visible_rows()
+        if picture.named is not None:
+            visible = picture.named if self.camera is None else np.intersect1d(visible, picture.named)
         for row in visible:
             if len(wanted) >= 4 * most:  # many of them will not fit
                 break
             wanted.setdefault(int(row), Shows.LABEL)
-        return [Label(row, picture.words[row], shows) for row, shows in wanted.items()]
+        texts = {self.cursor: f"{picture.words[self.cursor]} {picture.ends[1]}".rstrip()} if wanted else {}
+        return [Label(row, texts.get(row, picture.words[row]), shows) for row, shows in wanted.items()]
 
     def visible_rows(self) -> np.ndarray:
         """The rows in the picture of a zoomed map."""
@@ -229,6 +236,9 @@ class WordMap(Painted, can_focus=True):
         """The style of a cell."""
         if shows == Shows.NOTHING:
             return self.surface
+        if shows in (Shows.LABEL, Shows.MARKED) and self.picture.classes is not None and not self.picture.ordered:
+            part, colour = self.part(PARTS[Shows(shows)]), self.colour_of(group) if group >= 0 else None
+            return part if colour is None else part + Style(color=Color.from_rgb(*colour))
         if shows != Shows.POINTS:
             return self.part(PARTS[Shows(shows)])
         if self.picture.classes is not None and group >= 0 and (colour := self.colour_of(group)) is not None:
@@ -262,10 +272,12 @@ LOOKS = 16  # more than there are of Shows
 
 
 def looks_of(drawing: Scatter) -> np.ndarray:
-    """The look of each cell as one number (rows, columns): the group and the density count for points only."""
+    """The look of each cell as one number (rows, columns): the group counts for points and labels, the density for
+    points only."""
     points = drawing.shows == Shows.POINTS
-    rest = 2 * (drawing.classes.astype(np.int64) + 1) + drawing.dense
-    looks: np.ndarray = drawing.shows + LOOKS * np.where(points, rest, 0)
+    grouped = points | (drawing.shows == Shows.LABEL) | (drawing.shows == Shows.MARKED)
+    rest = 2 * (drawing.classes.astype(np.int64) + 1) + (drawing.dense & points)
+    looks: np.ndarray = drawing.shows + LOOKS * np.where(grouped, rest, 0)
     return looks
 
 

@@ -6,25 +6,24 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-import regex
 from textual.app import ComposeResult
 from textual.content import Content
 
 from txlab.drawing.formatting import count
 from txlab.drawing.text import visible
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
+from txlab.engine.tokenizers.characters import grapheme_around, name_of
 from txlab.engine.tokenizers.trees import MergeTree, merge_tree
 from txlab.tui.bindings import MOVING, bind
 from txlab.tui.panel import Panel
 from txlab.tui.screens.base_screens import Rule
-from txlab.tui.screens.tokens.encoded_text import TextDocument, TokenLane
+from txlab.tui.screens.tokens.encoded_text import TextDocument, TokenLane, chunk_starts, why_apart
 from txlab.tui.screens.tokens.token_layout import show_bytes, sign
 from txlab.tui.widgets.page import Page
 from txlab.tui.widgets.table import Column, Table
 
 BRANCHES = 160  # lines of a tree to draw
 NAMED = 4  # characters of a token to name
-NEARBY = 96  # bytes before and after a character in which its grapheme is searched
 
 
 class DetailPanel(Panel):
@@ -137,11 +136,7 @@ def names_of(data: bytes) -> Iterator[str]:
         if "!" <= character <= "~" or character == " " or named >= NAMED:
             continue
         named += 1
-        known = {"\n": "line feed", "\t": "tab", "\r": "carriage return", "\0": "null"}
-        name = known.get(character) or unicodedata.name(character, "").lower()
-        if not name:
-            name = {"Cn": "unassigned", "Co": "private use", "Cc": "control"}.get(unicodedata.category(character), "")
-        yield f"U+{ord(character):04X} {name}"
+        yield f"U+{ord(character):04X} {name_of(character)}"
 
 
 def character_around(data: bytes, border: int) -> tuple[int, str]:
@@ -177,10 +172,8 @@ def cut_off(data: bytes, start: int, stop: int, ascii: bool) -> list[str]:
 
 def grapheme_at(data: bytes, byte: int) -> tuple[str, int]:
     """Return the grapheme around the character that begins at this byte, and the index of that code point."""
-    before = data[max(0, byte - NEARBY) : byte].decode(errors="ignore")
-    text, at = before + data[byte : byte + NEARBY].decode(errors="ignore"), len(before)
-    grapheme = next((each for each in regex.finditer(r"\X", text) if each.start() <= at < each.end()), None)
-    return (grapheme.group(), at - grapheme.start()) if grapheme else ("", 0)
+    start, stop = grapheme_around(data, byte)
+    return data[start:stop].decode(errors="ignore"), len(data[start:byte].decode(errors="ignore"))
 
 
 def why_unmerged(document: TextDocument, lane: TokenLane, token: int) -> str:
@@ -192,12 +185,10 @@ def why_unmerged(document: TextDocument, lane: TokenLane, token: int) -> str:
     left, right = (token, token + 1) if whole else (token - 1, token)
     if left < 0 or right >= len(lane):
         return ""
-    pair = int(lane.ids[left]), int(lane.ids[right])
+    pair = (int(lane.ids[left]), int(lane.ids[right]))
     names = " + ".join(tokenizer.token_bytes(each).hex(" ") for each in pair)
-    rank = tokenizer.ranks.get(pair)
-    if rank is None:
-        return f"no merge {names} was learnt"
-    return f"merge {count(rank)} joins {names}, but others took their bytes first or the pattern cuts between them"
+    cut = lane.start(right) in chunk_starts(document, tokenizer, lane.start(right))
+    return f"{names}: " + ", ".join(why_apart(lane, left, cut))
 
 
 def tree_lines(tree: MergeTree, ascii: bool = False, most: int = BRANCHES) -> list[tuple[str, str, str]]:
@@ -231,10 +222,11 @@ def brief(document: TextDocument, lanes: Sequence[TokenLane], front: int, token:
     if len(lane):
         ident, start, stop = int(lane.ids[token]), lane.start(token), lane.stop(token)
         data = lane.data(document, token)
+        split = [line.partition(", code point")[0] for line in cut_off(document.data, start, stop, ascii)]
         parts = [
             Content.styled(show_bytes(data, ascii) or visible(lane.tokenizer.label(ident), ascii), "bold $accent"),
             Content(f"  id {count(ident)}   {format_bytes(data, 12)}   byte {reach(start, stop)}"),
-            Content.styled("".join(f"   {line}" for line in cut_off(document.data, start, stop, ascii)[:1]), "$accent"),
+            Content.styled("".join(f"   {line}" for line in split[:1]), "$accent"),
             Content.styled(f"   token {count(token + 1)} of {count(len(lane))}", "$quiet"),
         ]
     parts.append(Content("\n"))

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from txlab.engine.explain import Explanation
 from txlab.engine.tokenizers.added_tokens import AddedTokens
 from txlab.engine.tokenizers.bases import Bytes
 from txlab.engine.tokenizers.byte_pairs import BytePairTokenizer
+from txlab.engine.tokenizers.characters import explain_character, grapheme_around, why_no_merge
 from txlab.engine.tokenizers.elementary import ByteTokenizer, CharacterTokenizer, WordTokenizer
 from txlab.engine.tokenizers.offsets import Spanning, token_lengths, token_spans_of_bytes, words
-from txlab.engine.tokenizers.patterns import cut
+from txlab.engine.tokenizers.patterns import chunks, cut
 from txlab.engine.tokenizers.tokenizer import Ids, Tokenizer, ids_of_bytes, specials_of
 from txlab.errors import LabError
 from txlab.experiments.tokenizer_store import kind_of, tokenizer_named
@@ -32,6 +35,7 @@ Progress = Callable[[int, int], None]
 PARAGRAPH = 1024  # bytes: the most that is laid out to draw one line
 EDITABLE = 20_000  # bytes: longer texts are read-only
 PART = 1 << 17  # characters encoded between two checks whether the result is still wanted
+QUICK = 1 << 20  # bytes of a training text that is searched for a pair while the cursor moves: 1 ms for half of that
 LARGEST = 64 << 20  # bytes: a text of this size takes about a gigabyte with four tokenizers
 
 
@@ -117,7 +121,7 @@ class TokenLane:
 
     Some tokens have no bytes (the first hexadecimal digit of a spelt-out character); they stop where they start, and
     their label is shown together with the next token. `own`: the bytes of each token, if the tokenizer normalises its
-    text; None if they are the bytes of the text at its place.
+    text; None if they are the bytes of the text at its place. `corpus`: what the tokenizer was learnt from, if known.
     """
 
     name: str
@@ -126,6 +130,7 @@ class TokenLane:
     stops: NDArray[np.int64]
     special: frozenset[int] = field(default_factory=frozenset)
     own: tuple[bytes, ...] | None = None
+    corpus: bytes | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -143,6 +148,46 @@ class TokenLane:
     def at(self, byte: int) -> int:
         """Return the token that contains this byte; the last one for a byte beyond the end."""
         return max(0, min(int(np.searchsorted(self.stops, byte, side="right")), len(self.ids) - 1))
+
+
+def chunk_starts(document: TextDocument, tokenizer: Tokenizer, byte: int) -> list[int]:
+    """Return where the chunks begin of the paragraph that has this byte, and its end: no merge crosses these bytes.
+    Tokenizers without a pattern are given GPT-4's, which separates words."""
+    pattern = tokenizer.pattern if isinstance(tokenizer, BytePairTokenizer) else "gpt4"
+    start, stop = document.bounds(document.paragraph_of(byte))
+    starts = [start]
+    with suppress(LabError):  # a pattern that takes too long
+        for chunk in chunks(document.data[start:stop].decode(errors="surrogateescape"), pattern):
+            starts.append(starts[-1] + len(chunk.encode(errors="surrogateescape")))
+    return starts if starts[-1] == stop else [*starts, stop]
+
+
+def why_apart(lane: TokenLane, left: int, cut: bool = False) -> tuple[str, str]:
+    """Return why a token and the next one of a lane of byte pairs were not merged, as `why_no_merge`; a large training
+    text is not searched between two keys, only for `w`."""
+    assert isinstance(lane.tokenizer, BytePairTokenizer)
+    pair = int(lane.ids[left]), int(lane.ids[left + 1])
+    if not cut and pair not in lane.tokenizer.ranks and len(lane.corpus or b"") > QUICK:
+        return "never learnt", "w counts it in the training text"
+    return why_no_merge(lane.tokenizer, pair, lane.corpus, cut)
+
+
+def explain_character_of(document: TextDocument, lane: TokenLane, token: int) -> Explanation | None:
+    """Return why the first character of more than one byte, of which a token has a part, is so many tokens; None if it
+    has none."""
+    start, stop = lane.start(token), lane.stop(token)
+    if int(lane.ids[token]) in lane.special:
+        return None
+    while start < stop:
+        low, high = grapheme_around(document.data, start)
+        if high - low > 1:
+            first, last = lane.at(low), lane.at(high - 1)
+            starts = set(chunk_starts(document, lane.tokenizer, low))
+            cuts = [at - first for at in range(first + 1, last + 1) if lane.start(at) in starts]
+            ids = [int(each) for each in lane.ids[first : last + 1]]
+            return explain_character(lane.tokenizer, document.data[low:high], ids, lane.corpus, cuts)
+        start = high
+    return None
 
 
 @dataclass(frozen=True)

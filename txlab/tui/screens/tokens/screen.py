@@ -7,6 +7,7 @@ preview and the languages, the trained encoding to the text.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar
 
 from textual import events, on
@@ -31,9 +32,9 @@ from txlab.tui.panel import ROUTED, Panel
 from txlab.tui.screens.base_screens import BenchScreen, Rule
 from txlab.tui.screens.plain_text import Words, fitting
 from txlab.tui.screens.tokens.detail_panel import DetailPanel, brief
-from txlab.tui.screens.tokens.encoded_text import EDITABLE, TextDocument
+from txlab.tui.screens.tokens.encoded_text import EDITABLE, TextDocument, explain_character_of
 from txlab.tui.screens.tokens.languages_panel import LanguagesPanel
-from txlab.tui.screens.tokens.text_panel import TextPanel
+from txlab.tui.screens.tokens.text_panel import TRAINED, TextPanel
 from txlab.tui.screens.tokens.training_panel import TrainingPanel
 from txlab.tui.widgets.why import ask_why
 
@@ -123,11 +124,23 @@ class TokensScreen(BenchScreen):
             words = ["   tokens of the same sentences", "; × English: how many times as many"]
             content = fitting([Content.styled("languages", "bold"), *map(Content, words)], cells)
         elif document is not None:
-            content = header(document, self.text.special, self.view.editing, self.ascii, cells)
+            content = header(document, self.tokenizer_in_use(), self.text.special, self.view.editing, self.ascii, cells)
         else:
             content = Content.styled("learning a first encoding from Python's documentation…", "$quiet")
         self.query_one("#header", Words).say(content, layout=False)
         self.caption.say(self.sentence())
+
+    def tokenizer_in_use(self) -> tuple[str, str]:
+        """Return the name of the tokenizer in front, and what it was learnt from, or its size."""
+        text, at = self.text, self.view.front
+        if not text.lanes:
+            return "", ""
+        lane, state = text.lanes[at], self.training.state
+        several = f"{at + 1} of {len(text.lanes)}: " if len(text.lanes) > 1 else ""
+        about = f"{count(lane.tokenizer.vocabulary)} tokens"
+        if text.shown[at] == TRAINED and state is not None:
+            about = f"on {visible(Path(str(state.frame.facts['corpus'])).name, self.ascii) or 'this text'}"
+        return several + visible(lane.name, self.ascii), about
 
     def sentence(self) -> Sentence:
         """Return the caption of the text, or of the training."""
@@ -149,6 +162,7 @@ class TokensScreen(BenchScreen):
         if len(lanes[front]):
             token = min(token, len(lanes[front]) - 1)
         self.detail.show(document, lanes, front, token, self.ascii)
+        self.text.share_room()
         self.query_one("#brief", Words).say(brief(document, lanes, front, token, self.ascii), layout=False)
         self.show_header()
         if self.looked_at == "languages":
@@ -275,7 +289,7 @@ class TokensScreen(BenchScreen):
         self.view.action_across(by)
 
     def action_why(self) -> None:
-        """Explain the merges that made the token under the cursor, or why a pair is next."""
+        """Explain why a character is several tokens, and the merges that made the token; or why a pair is next."""
         if self.looked_at == "training":
             try:
                 answer = self.training.why()
@@ -288,8 +302,18 @@ class TokensScreen(BenchScreen):
         if lane is None or not len(lane):
             self.tell("there is no token here yet to ask about")
             return
-        tokenizer, token = lane.tokenizer, int(lane.ids[self.view.cursor])
-        ask_why(self.app, lambda: explain_token_of(tokenizer, token))
+        document, token = self.view.document, self.view.cursor
+
+        def answers() -> list[Explanation] | Explanation | str:
+            character, merged = (
+                explain_character_of(document, lane, token),
+                explain_token_of(lane.tokenizer, int(lane.ids[token])),
+            )
+            if character is None:
+                return merged
+            return [character, *([] if isinstance(merged, str) else [merged])]
+
+        ask_why(self.app, answers)
 
 
 def explain_token_of(tokenizer: Tokenizer, token: int) -> Explanation | str:
@@ -300,17 +324,35 @@ def explain_token_of(tokenizer: Tokenizer, token: int) -> Explanation | str:
     return f"Token {token} of {kind}: it is in the vocabulary as it is, and nothing was merged (MATH K1)."
 
 
-def header(document: TextDocument, special: bool, editing: bool, ascii: bool, cells: int) -> Content:
-    """Return `sample   233 characters · 301 bytes · 33 words`, and its actions as far as they fit."""
+def header(
+    document: TextDocument, tokenizer: tuple[str, str], special: bool, editing: bool, ascii: bool, cells: int
+) -> Content:
+    """Return `trained 1 024 on python-docs   sample   233 characters · 301 bytes · 33 words   special tokens are plain
+    text`, without the least important parts where there is no room."""
     counts = (document.characters, "character"), (len(document.data), "byte"), (document.words, "word")
     sizes = " · ".join(several(number, thing) for number, thing in counts)
-    parts = [Content.styled(visible(document.name, ascii), "bold"), Content(f"   {sizes}")]
+    name, about = tokenizer
+    state = Content("")
     if editing:
-        parts.append(Content.styled("   editing, esc ends it", "bold $accent"))
+        state = Content.styled("   editing, esc ends it", "bold $accent")
     elif not document.editable:
-        parts.append(Content.styled(f"   view only, above {count(EDITABLE // 1000)} kB", "$accent"))
-    parts.append(Content.styled(f"   special tokens {'allowed' if special else 'are plain text'}", "$quiet"))
-    return fitting(parts, cells)
+        state = Content.styled(f"   view only, above {count(EDITABLE // 1000)} kB", "$accent")
+    optional = {
+        "about": Content.styled(f" {about}", "$quiet"),
+        "document": Content.styled(f"{visible(document.name, ascii)}   ", "bold"),
+        "special": Content.styled(f"   special tokens {'allowed' if special else 'are plain text'}", "$quiet"),
+    }
+    while True:
+        parts = [
+            Content.styled(name, "bold $accent"),
+            optional.get("about", Content("")),
+            Content("   " if name else ""),
+        ]
+        parts += [optional.get("document", Content("")), Content(sizes), state, optional.get("special", Content(""))]
+        content = Content.assemble(*parts)
+        if content.cell_length <= cells or not optional:
+            return content
+        optional.popitem()
 
 
 def working(what: str, done: int, total: int, ascii: bool = False) -> Content:

@@ -7,6 +7,7 @@ previous text. Unchanged lanes are reused.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,7 +24,9 @@ from txlab.tui.bindings import bind
 from txlab.tui.key_order import keys_wait
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
+from txlab.tui.screens.base_screens import Rule
 from txlab.tui.screens.dialogs import AskValue, Choose, Confirm
+from txlab.tui.screens.tokens.chunk_page import merging
 from txlab.tui.screens.tokens.encoded_text import (
     EDITABLE,
     Progress,
@@ -37,8 +40,11 @@ from txlab.tui.screens.tokens.encoded_text import (
     tokenizer_of,
 )
 from txlab.tui.screens.tokens.token_view import TokensView
+from txlab.tui.widgets.page import BESIDE, Page
+from txlab.tui.widgets.terminal import is_ascii
 
 LANES = 4
+LEAST = 5  # lines below a short text
 OWN = ("your text", "pasted")  # the names of texts without a file
 TRAINED = TokenizerChoice("trained")
 SAMPLE = """The cat that chased the mice was tired; unbelievably tired.
@@ -67,7 +73,12 @@ class TextPanel(Panel):
         bind("b", "borders", "draw borders between tokens", id="tokens.borders"),
         bind("g", "go_to", "go to a byte or a token", id="tokens.go-to"),
     )
-    DEFAULT_CSS = "TextPanel { width: 1fr; height: 1fr; }"
+    DEFAULT_CSS = """
+    TextPanel { width: 1fr; height: 1fr; }
+    TextPanel #chunk { padding: 0 0 0 1; }
+    TextPanel #chunk-rule, TextPanel #chunk { display: none; }
+    TextPanel.-short #chunk-rule, TextPanel.-short #chunk { display: block; }
+    """
 
     class Shown(Message):
         """The text, its tokens or the token under the cursor has changed."""
@@ -75,6 +86,7 @@ class TextPanel(Panel):
     def __init__(self) -> None:
         super().__init__()
         self.view = TokensView("learning a first encoding…", id="view")
+        self.chunk = Page(id="chunk")
         self.encoder = LatestTask(self, "encode", self.show_failure)
         self.active = True  # this view is the visible one
         self.choices = [TRAINED]
@@ -87,11 +99,13 @@ class TextPanel(Panel):
         self.progress: tuple[str, int, int] = ("", 0, 1)
         self.tokenizers: dict[TokenizerChoice, Tokenizer] = {}
         self.trained: Tokenizer | None = None
-        self.corpus = ""
+        self.corpus, self.corpus_bytes = "", b""  # that the trained encoding is learnt from
         self.made: dict[TokenizerChoice, tuple[TextDocument, Tokenizer, bool, TokenLane]] = {}
 
     def compose(self) -> ComposeResult:
         yield self.view
+        yield Rule(id="chunk-rule")
+        yield self.chunk
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return self.active or action == "compare"
@@ -119,7 +133,7 @@ class TextPanel(Panel):
     def use_trained(self, tokenizer: Tokenizer, corpus: str) -> None:
         """Note that another encoding was trained; `wish` shows the text with it."""
         if corpus is not self.corpus:
-            self.corpus = corpus
+            self.corpus, self.corpus_bytes = corpus, corpus.encode(errors="surrogateescape")
             self.tokenizers = {
                 choice: known for choice, known in self.tokenizers.items() if choice.kind not in ("characters", "words")
             }
@@ -189,9 +203,19 @@ class TextPanel(Panel):
         if known is not None and known[0] is document and known[1] is tokenizer and known[2] == special:
             return known[3]
         name = f"trained {count(tokenizer.vocabulary)}" if choice == TRAINED else choice.title
-        lane = lane_of(name, tokenizer, document, special, progress)
+        lane = replace(lane_of(name, tokenizer, document, special, progress), corpus=self.training_text(choice))
         self.made[choice] = (document, tokenizer, special, lane)
         return lane
+
+    def training_text(self, choice: TokenizerChoice) -> bytes | None:
+        """Return the text that a tokenizer was learnt from, None if it is not known."""
+        if choice == TRAINED:
+            return self.corpus_bytes
+        if choice == TokenizerChoice("saved", DEFAULT):
+            from txlab.experiments.corpora import python_docs
+
+            return python_docs().text.encode()
+        return None
 
     # Back on the event loop.
 
@@ -214,6 +238,22 @@ class TextPanel(Panel):
         """Report that the text cannot be read; the previous one stays."""
         self.source = None
         self.tell(sentence, "error")
+
+    def on_resize(self) -> None:
+        self.share_room()
+
+    def share_room(self) -> None:
+        """Below a short text, show how the chunk under the cursor becomes its tokens."""
+        room = self.size.height
+        lines = self.view.lines_of_text(room)
+        short = bool(self.lanes) and lines + 1 + LEAST <= room
+        self.set_class(short, "-short")
+        self.view.styles.height = lines if short else "1fr"
+        if short and self.document is not None:
+            lane = self.lanes[self.view.front]
+            cells = min(self.size.width - 1, self.chunk.MOST + BESIDE) - BESIDE
+            text = merging(self.document, lane, self.view.cursor, cells, room - lines - 1, is_ascii(self))
+            self.chunk.say(text, home=True)
 
     # Typing and pasting.
 

@@ -163,6 +163,14 @@ class TokenLines(Painted):
             self.page = (key, rows)
         return self.page[1]
 
+    def lines_of_text(self, most: int) -> int:
+        """Return how many lines of the screen the whole text takes; above `most`, that it takes more."""
+        lines, place = 0, None if not self.lanes else (0, 0)
+        while place is not None and lines <= most:
+            lines += len(self.parts_of(self.row(place)))
+            place = self.after(place)
+        return lines
+
     def into_view(self, byte: int) -> None:
         place = self.place_of(byte)
         top = (min(self.top[0], len(self.document.starts) - 1), self.top[1])

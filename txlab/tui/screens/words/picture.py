@@ -9,12 +9,14 @@ from functools import cached_property
 import numpy as np
 
 from txlab.engine.embeddings.embedding import Embedding, rows_of
-from txlab.engine.embeddings.neighbours import analogy, nearest, rotation
-from txlab.engine.embeddings.plane import Pair, Plane, Projection
+from txlab.engine.embeddings.function_words import content_rows
+from txlab.engine.embeddings.neighbours import analogy, nearest, rotation, telling_analogy
+from txlab.engine.embeddings.plane import FITTED, Pair, Plane, Projection
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
 
 NEAREST = 40  # words listed
+NEAR, OTHERS = 5, 60  # words b and c that a suggested analogy is chosen from
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,20 @@ class Laid:
         """Answers to a − b + c. LabError if any of the words has no vector."""
         a, b, c = (self.embedding.row(word) for word in words)
         return analogy(self.units, a, b, c, count)
+
+    @cached_property
+    def named(self) -> np.ndarray:
+        """The rows that a map may name: words that say something by themselves."""
+        return np.array(content_rows(self.embedding.words), np.int64)
+
+    def telling_analogy(self, row: int) -> tuple[str, str, str] | None:
+        """a, b, c among the words of this embedding, a being that of the row, whose a − b + c has a telling answer."""
+        near = [each for each, _ in self.nearest(row) if each in self.named][:NEAR]
+        among = self.named[self.named < FITTED][:OTHERS].tolist()
+        units = self.units[: max([FITTED, row, *near]) + 1]
+        found = telling_analogy(units, row, near, among)
+        words = self.embedding.words
+        return None if found is None else (words[row], words[found[0]], words[found[1]])
 
     def groups(self, marked: Sequence[int]) -> np.ndarray:
         """(V) the nearest marked row of each word."""

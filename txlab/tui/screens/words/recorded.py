@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,11 +21,12 @@ from txlab.engine.embeddings.plane import Projection
 from txlab.errors import LabError
 from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory, info_of
-from txlab.runs.embeddings import embedding_of_state, objectives_of
+from txlab.runs.embeddings import embedding_of_state, objective_asked, objectives_of, open_embedding
 from txlab.runs.folder import is_run
+from txlab.runs.models import existing_path, find_model
 from txlab.runs.reader import RunReader
 from txlab.runs.summary import handle_in
-from txlab.tui.screens.words.picture import Look, embedding_of_frame, vectors_of
+from txlab.tui.screens.words.picture import Laid, Look, embedding_of_frame, lay, vectors_of
 
 if TYPE_CHECKING:
     from txlab.tui.screens.dialogs import Choose
@@ -55,6 +56,20 @@ class Pictures:
     def __init__(self) -> None:
         self.known: dict[tuple[object, ...], Projection] = {}
 
+    def lay(self, reader: RunReader, embedding: Embedding, step: int, look: Look, of: int = 0, name: str = "") -> Laid:
+        """The words of a step in the plane. The words of its frame decide the axes, also where a checkpoint has more:
+        whether that was already written, or by which name the run was opened, changes nothing."""
+        projection = self.before(reader, step, look)
+        laid = None
+        if not look.pairs and step in reader.frames.steps:
+            with suppress(LabError):  # a checkpoint without a frame of such vectors
+                seen = embedding_of_frame(reader.frames.read(step), reader.directory.path.name, look.objective)
+                plane = projection.lay(seen, vectors_of(seen, look))
+                points = projection.place(embedding, vectors_of(embedding, look))
+                laid = Laid(embedding, look, replace(plane, points=points), projection)
+        laid = laid or lay(embedding, look, projection)
+        return replace(laid, step=step, of=of or len(embedding.words), objective=name)
+
     def before(self, reader: RunReader, step: int, look: Look) -> Projection:
         """The picture to which the one at a step is aligned. Vectors by another objective are aligned to those by the
         first."""
@@ -79,6 +94,22 @@ class Pictures:
                     del self.known[next(iter(self.known))]
             projection = self.known[laid]
         return copy.copy(projection)
+
+
+def open_vectors(what: str, root: Path, look: Look, reader_for: Callable[[Path], RunReader]) -> Laid:
+    """Word vectors opened by name, in the plane; those of a run as they are on its time line. LabError as
+    `open_embedding`."""
+    embedding = open_embedding(what, root)
+    name, objective = objective_asked(what)
+    if existing_path(what) is None or not Path(what).expanduser().is_file():
+        place, _ = find_model(name, root)
+        if is_run(place) and info_of(RunDirectory(place)).kind == "word-vectors":
+            reader, step = reader_for(place), int(embedding.title.removesuffix(f":{objective}").rpartition("@")[2])
+            first = not objective or objective in objectives_in(reader)[:1]
+            if len(reader.frames.steps):
+                look = replace(look, objective="" if first else objective)
+                return replace(Pictures().lay(reader, embedding, step, look), step=None)
+    return lay(embedding, look, Projection(look.pairs))
 
 
 def objectives_in(reader: RunReader) -> tuple[str, ...]:
@@ -113,20 +144,29 @@ def words_in_all(reader: RunReader) -> int:
     return count if isinstance(count, int) else 0
 
 
-def word_asked(reader: RunReader, embedding: Embedding) -> str:
-    """The first probe word of the scenario, or else the most frequent word."""
+def words_asked(reader: RunReader, embedding: Embedding) -> tuple[str, ...]:
+    """The probe words of the scenario that have a vector."""
     look = reader.scenario.get("probe")
     asked = look.get("words") if isinstance(look, dict) else None
-    words = [word for word in asked if isinstance(word, str)] if isinstance(asked, list) else []
-    return next((word for word in words if word in embedding.ids), embedding.words[0])
+    return tuple(word for word in asked if word in embedding.ids) if isinstance(asked, list) else ()
+
+
+@dataclass(frozen=True)
+class WordPath:
+    """The positions (m, 2) of a word in the frames from step `first` to step `last`."""
+
+    word: str
+    points: np.ndarray
+    first: int
+    last: int
 
 
 def path_of(
     reader: RunReader, word: str, step: int | None, look: Look, projection: Projection, late: Callable[[], bool]
-) -> np.ndarray:
-    """The positions of a word in the frames up to a step, (m, 2), on the axes of the present picture."""
+) -> WordPath:
+    """The positions of a word in the frames up to a step, on the axes of the present picture."""
     steps = [int(each) for each in reader.frames.steps if step is None or each <= step]
-    points = []
+    points, known = [], []
     for each in sorted({steps[place] for place in np.linspace(0, len(steps) - 1, PATH_FRAMES).round().astype(int)}):
         if late():
             break
@@ -134,4 +174,5 @@ def path_of(
         row = embedding.ids.get(word)
         if row is not None:
             points.append(projection.place(embedding, vectors_of(embedding, look))[row])
-    return np.array(points).reshape(-1, 2)
+            known.append(each)
+    return WordPath(word, np.array(points).reshape(-1, 2), *((known[0], known[-1]) if known else (0, 0)))

@@ -29,7 +29,6 @@ from txlab.engine.embeddings.neighbours import explain_similarity
 from txlab.engine.embeddings.plane import Projection
 from txlab.errors import LabError
 from txlab.runs.directory import RunDirectory, info_of
-from txlab.runs.embeddings import open_embedding
 from txlab.tui.bindings import WHY, bind
 from txlab.tui.key_order import keys_wait
 from txlab.tui.latest_task import LatestTask
@@ -42,10 +41,12 @@ from txlab.tui.screens.words import text
 from txlab.tui.screens.words.picture import Laid, Look, lay, turn_to, vectors_of
 from txlab.tui.screens.words.recorded import (
     Pictures,
+    WordPath,
     objectives_in,
     offer_vectors,
+    open_vectors,
     path_of,
-    word_asked,
+    words_asked,
     words_at,
     words_in_all,
 )
@@ -60,6 +61,9 @@ if TYPE_CHECKING:
     from txlab.sources.recorded import Recorded
 
 
+COLOURS = 6  # groups of words that a map has colours for
+
+
 class WordsScreen(BenchScreen):
     """`laid` is the shown embedding, `second` the one next to it, `analogy` the words a, b, c of the query."""
 
@@ -68,13 +72,14 @@ class WordsScreen(BenchScreen):
     HELP_ABOUT = (
         "Each dot is a word, placed by its vector: words used in similar contexts are close together. Arrows move "
         "from label to label, / finds a word, + zooms in. On the right are the nearest words by cosine; tab moves "
-        "there, enter jumps to one of them. [ and ] step through the run; the map is aligned between steps, so only "
-        "relative changes move."
+        "there, enter jumps to one of them. A dot has the colour of the word, of those named at the top, that it is "
+        "nearest to; m marks others. Space plays the run, [ and ] step through it; the map is aligned between steps, "
+        "so only relative changes move. t draws the path of the word since the first step."
     )
     PANELS = (Playback,)
     KEY_ORDER = (
-        "words.search", "words.closer", "words.analogy", "words.mark", "words.axes", "words.view", "words.trail",
-        "words.open", "words.compare", "words.objective", "screen.why", "time.earlier", "words.colour",
+        "words.search", "words.closer", "run.pause", "words.analogy", "words.mark", "words.axes", "words.view",
+        "words.trail", "words.open", "words.compare", "words.objective", "screen.why", "time.earlier", "words.colour",
     )  # fmt: skip
     KEYS_WHEN_EMPTY = ("open",)
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -102,7 +107,7 @@ class WordsScreen(BenchScreen):
         ),
         bind("v", "vectors", "turn to context vectors, or to centre vectors", "context", id="words.view"),
         bind("t", "trail", "draw the path of the word over the run", "path", id="words.trail"),
-        bind("f", "colour", "colour the dots by frequency", "colours", id="words.colour"),
+        bind("f", "colour", "colour the dots by frequency, or by the nearest mark", "colours", id="words.colour"),
         bind("o", "open", "open the vectors of another run, a model or a file", "open", id="words.open"),
         bind(
             "c",
@@ -166,12 +171,12 @@ class WordsScreen(BenchScreen):
         self.opened = ""
         self.analogy: tuple[str, str, str] | None = None
         self.marks: tuple[str, ...] = ()
-        self.path: np.ndarray | None = None
+        self.path: WordPath | None = None
         self.listed: list[tuple[int, float]] = []
         self.trail = False
         self.updates: WordUpdates | None = None
         self.word = ""  # the cursor's word
-        self.first_word = ""
+        self.asked: tuple[str, ...] = ()  # the words that the run asks about
         self.objectives: tuple[str, ...] = ()  # of the run, if there are several
         self.seen: tuple[object, ...] = ()  # the inputs of the worker's last read
         self.pictures = Pictures()
@@ -214,9 +219,8 @@ class WordsScreen(BenchScreen):
         try:
             self.objectives = objectives_in(reader)
             embedding = words_at(reader, step, self.look.objective)
-            self.first_word = word_asked(reader, embedding)
-            projection = self.pictures.before(reader, step, self.look)
-            return lay(embedding, self.look, projection, step, words_in_all(reader), self.objective)
+            self.asked = words_asked(reader, embedding)
+            return self.pictures.lay(reader, embedding, step, self.look, words_in_all(reader), self.objective)
         except LabError as error:
             return str(error)
 
@@ -234,11 +238,23 @@ class WordsScreen(BenchScreen):
         if self.second is not None:
             self.second = turn_to(self.second, laid)
         self.path = None  # it is on the axes of the previous picture
-        self.map.cursor = laid.embedding.ids.get(self.word or self.first_word, 0)
+        self.map.cursor = laid.embedding.ids.get(self.word or self.anchors[0], 0)
         self.draw()
         if self.trail:
             self.want_path()
         self.refresh_bindings()
+
+    @property
+    def anchors(self) -> tuple[str, ...]:
+        """The words that the dots are coloured by: those marked here, else those that the run asks about, else the most
+        frequent ones that say something by themselves."""
+        laid = self.laid
+        if laid is None:
+            return ()
+        for words in (self.marks, self.asked):
+            if known := tuple(word for word in words if word in laid.embedding.ids):
+                return known[:COLOURS]
+        return tuple(laid.embedding.words[row] for row in laid.named[:COLOURS].tolist())
 
     # Drawing.
 
@@ -272,11 +288,24 @@ class WordsScreen(BenchScreen):
         laid: Laid,
         near: list[int],
         arrows: list[tuple[np.ndarray, np.ndarray]],
-        path: np.ndarray | None,
+        path: WordPath | None,
     ) -> WordsPicture:
-        marked = [laid.embedding.ids[word] for word in self.marks if word in laid.embedding.ids]
-        classes = laid.groups(marked) if marked else laid.frequencies() if self.by_frequency else None
-        return WordsPicture(laid.embedding.words, laid.plane.points, classes, not marked, near, marked, path, arrows)
+        marked = [laid.embedding.ids[word] for word in self.anchors if word in laid.embedding.ids]
+        frequencies = laid.frequencies() if self.by_frequency else None
+        classes = frequencies if frequencies is not None else laid.groups(marked) if marked else None
+        ends = ("", "") if path is None else (f"step {count(path.first)}", f"step {count(path.last)}")
+        return WordsPicture(
+            laid.embedding.words,
+            laid.plane.points,
+            classes,
+            frequencies is not None,
+            near,
+            marked,
+            laid.named,
+            None if path is None else path.points,
+            ends,
+            arrows,
+        )
 
     def draw_second(self) -> None:
         if self.second is None or self.laid is None:
@@ -291,8 +320,9 @@ class WordsScreen(BenchScreen):
         """Describe the view in the header and next to the map."""
         laid, ascii = self.laid, self.ascii
         assert laid is not None
-        marks = [(mark, self.map.colour_of(place)) for place, mark in enumerate(self.marks)]
-        words = text.header(laid, self.second, marks, self.size.width - 2, ascii)
+        grouped = not self.map.picture.ordered
+        marks = [(mark, self.map.colour_of(place)) for place, mark in enumerate(self.anchors if grouped else ())]
+        words = text.header(laid, self.second, marks, self.path, self.size.width - 2, ascii)
         self.query_one("#header", Words).say(words, layout=False)
         about, room = text.about(laid, cursor, self.analogy, ascii), self.about.size
         lines = about.plain.split("\n")
@@ -357,13 +387,15 @@ class WordsScreen(BenchScreen):
             row = find_word(laid.embedding, typed)
             return "" if row is None else f"{laid.embedding.words[row]}, rank {count(row + 1)}"
 
+        example = laid.embedding.words[int(laid.named[0])]
+
         def go(typed: str) -> None:
             row = find_word(laid.embedding, typed)
             if row is not None:
                 self.analogy = None
                 self.map.go_to(row)
 
-        self.ask("Find a word", "a word, or its beginning", "", check, go)
+        self.ask("Find a word", f"a word, or its beginning, as in {example}", "", check, go)
 
     def action_zoom(self, by: int) -> None:
         for each in (self.map, self.second_map):
@@ -381,18 +413,20 @@ class WordsScreen(BenchScreen):
             self.analogy = analogy_words(laid.embedding, typed)
             self.draw()
 
-        start = " ".join(self.analogy) if self.analogy else f"{laid.embedding.words[self.map.cursor]} "
-        self.ask("An analogy: a − b + c", "three words, as in: king man woman", start, check, show)
+        words = self.analogy or laid.telling_analogy(self.map.cursor)
+        about = "three words; enter asks this one" if words else "three words"
+        self.ask("An analogy: a − b + c", about, " ".join(words or ()), check, show)
 
     def action_mark(self) -> None:
-        """Colour all words by the nearest marked one; again: remove this mark."""
+        """Colour all words by the nearest marked one, instead of those of the run; again: remove this mark."""
         assert self.laid is not None
         word = self.laid.embedding.words[self.map.cursor]
         self.marks = tuple(each for each in self.marks if each != word) if word in self.marks else (*self.marks, word)
+        self.by_frequency = False
         self.draw()
 
     def action_colour(self) -> None:
-        """Toggle colouring the dots by the frequency of their words."""
+        """Toggle colouring the dots by the frequency of their words, or by the nearest mark."""
         if self.laid is not None and self.laid.embedding.counts is None:
             self.tell(f"{self.laid.embedding.title} does not say how frequent its words are")
             return
@@ -412,7 +446,9 @@ class WordsScreen(BenchScreen):
             self.change(replace(self.look, pairs=axis_pairs(laid.embedding, typed)))
 
         start = ", ".join(" ".join(pair) for pair in self.look.pairs)
-        self.ask("Axes by two pairs of words", "as in: woman man, king boy; empty = principal axes", start, check, show)
+        words = laid.telling_analogy(self.map.cursor)
+        example = "as in: {0} {1}, {0} {2}; ".format(*words) if words else ""
+        self.ask("Axes by two pairs of words", f"{example}empty = principal axes", start, check, show)
 
     def action_vectors(self) -> None:
         """Toggle centre and context vectors."""
@@ -465,13 +501,13 @@ class WordsScreen(BenchScreen):
             return
         word = laid.embedding.words[self.map.cursor]
 
-        def walk(task: LatestTask) -> np.ndarray:
+        def walk(task: LatestTask) -> WordPath:
             reader = self.app.reader_for(path)  # type: ignore[attr-defined]
             return path_of(reader, word, laid.step, laid.look, laid.projection, lambda: task.late)
 
         self.trail_task.want(walk, self.show_path)
 
-    def show_path(self, path: np.ndarray) -> None:
+    def show_path(self, path: WordPath) -> None:
         self.path = path
         self.draw()
 
@@ -481,8 +517,7 @@ class WordsScreen(BenchScreen):
 
     def open(self, what: str) -> None:
         root, look = self.app.root, self.look  # type: ignore[attr-defined]
-        look = replace(look, objective="")
-        projection = Projection(look.pairs)
+        look, reader_for = replace(look, objective=""), self.app.reader_for  # type: ignore[attr-defined]
 
         def show(laid: Laid) -> None:
             self.forget()
@@ -493,7 +528,7 @@ class WordsScreen(BenchScreen):
             self.show_laid(laid)
 
         self.query_one("#header", Words).say(Content.styled(f"opening {visible(what)}…", "$quiet"), layout=False)
-        self.opening.want(lambda _: lay(open_embedding(what, root), look, projection), show, holds_keys=True)
+        self.opening.want(lambda _: open_vectors(what, root, look, reader_for), show, holds_keys=True)
 
     def action_compare(self) -> None:
         """Show a second embedding next to this one, or remove it."""
@@ -506,6 +541,7 @@ class WordsScreen(BenchScreen):
 
     def beside(self, what: str) -> None:
         root, look = self.app.root, Look(context=self.look.context)  # type: ignore[attr-defined]
+        reader_for = self.app.reader_for  # type: ignore[attr-defined]
 
         def show(laid: Laid) -> None:
             self.second = laid if self.laid is None else turn_to(laid, self.laid)
@@ -513,7 +549,7 @@ class WordsScreen(BenchScreen):
             self.add_class("-two")
             self.call_after_refresh(self.draw)
 
-        self.second_task.want(lambda _: lay(open_embedding(what, root), look, Projection()), show, holds_keys=True)
+        self.second_task.want(lambda _: open_vectors(what, root, look, reader_for), show, holds_keys=True)
 
     def choose(self, title: str, then: Callable[[str], None]) -> None:
         root: Path = self.app.root  # type: ignore[attr-defined]

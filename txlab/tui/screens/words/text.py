@@ -16,6 +16,7 @@ from txlab.engine.embeddings.embedding import Embedding
 from txlab.engine.embeddings.plane import Pair
 from txlab.errors import LabError
 from txlab.tui.screens.words.picture import Laid
+from txlab.tui.screens.words.recorded import WordPath
 from txlab.tui.widgets.table import Column
 
 LONGEST_NAME, TOLD = 24, 60  # least cells of the title, if needed; and of the text after it
@@ -23,8 +24,16 @@ LONGEST_NAME, TOLD = 24, 60  # least cells of the title, if needed; and of the t
 Analogy = tuple[str, str, str]
 
 
-def header(laid: Laid, second: Laid | None, marks: Sequence[tuple[str, RGB | None]], room: int, ascii: bool) -> Content:
-    """`words-source @ 275   9 150 words   centre vectors`: each part whole or not at all, marks in their colours."""
+def header(
+    laid: Laid,
+    second: Laid | None,
+    marks: Sequence[tuple[str, RGB | None]],
+    path: WordPath | None,
+    room: int,
+    ascii: bool,
+) -> Content:
+    """`words-source @ 275   path of red, steps 0 to 275   nearest to red left min   9 150 words`: each part whole or
+    not at all, marks in their colours; without marks, the colours are those of frequency."""
     words = len(laid.embedding.words)
     step = "" if laid.step is None else f" @ {count(laid.step)}"
     room -= width(step)
@@ -33,24 +42,31 @@ def header(laid: Laid, second: Laid | None, marks: Sequence[tuple[str, RGB | Non
     room -= width(title)
     parts = [Content.styled(title, "bold"), Content(step)]
     shown = [(f"by {visible(laid.objective, ascii)}", "bold")] if laid.objective else []
-    shown += [
-        (f"{count(words)} words" if laid.of <= words else f"{count(words)} of {count(laid.of)} words", "$quiet"),
-        (f"{'context' if laid.look.context else 'centre'} vectors", "$quiet"),
-    ]
+    if path is not None:
+        name = label(path.word, ascii)
+        shown.append((f"path of {name}, steps {count(path.first)} to {count(path.last)}", "$success bold"))
+    shown += [("context vectors", "$quiet")] if laid.look.context else []
     for some, what in ((laid.embedding.broken, "not in UTF-8"), (laid.embedding.left_out, "there twice, left out")):
         if some:
             shown.append((f"{count(some)} {what}", "$quiet"))
     if second is not None:
         shown.append((f"compared with {visible(second.embedding.title, ascii)}", "bold"))
-    for mark, colour in marks:
-        shown.append((visible(mark, ascii), "bold" if colour is None else "rgb({},{},{})".format(*colour)))
+    colours = [Content.styled("colours: frequency", "$quiet")]
+    if marks:
+        styles = ["bold" if colour is None else "bold rgb({},{},{})".format(*colour) for _, colour in marks]
+        names = [Content.styled(label(mark, ascii), style) for (mark, _), style in zip(marks, styles, strict=True)]
+        colours = [Content.styled("nearest to ", "$quiet") + Content(" ").join(names), Content(" ").join(names)]
+    of = "" if laid.of <= words else f" of {count(laid.of)}"
     axes = f"principal axes, {share(laid.plane.share)} of the variance"
     if laid.plane.pairs:
         axes = visible("axes " + ", ".join(f"{one} − {other}" for one, other in laid.plane.pairs), ascii)
-    for text, style in [*shown, (axes, "$quiet")]:
-        if width(text) + 3 <= room:
-            parts.append(Content.styled(f"   {text}", style))
-            room -= width(text) + 3
+    last = [f"{count(words)}{of} words", axes, *([] if laid.look.context else ["centre vectors"])]
+    wanted = [[Content.styled(text, style)] for text, style in shown]
+    for forms in [*wanted, colours, *([Content.styled(text, "$quiet")] for text in last)]:
+        fits = next((form for form in forms if form.cell_length + 3 <= room), None)
+        if fits is not None:
+            parts += [Content("   "), fits]
+            room -= fits.cell_length + 3
     return Content.assemble(*parts)
 
 
@@ -115,7 +131,7 @@ def analogy_words(embedding: Embedding, text: str) -> tuple[str, str, str] | Non
     if not parts:
         return None
     if len(parts) != 3:
-        raise LabError("three words: a b c, as in king man woman")
+        raise LabError(f"an analogy a − b + c has three words; {len(parts)} given")
     for part in parts:
         embedding.row(part)
     return parts[0], parts[1], parts[2]
