@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from textual.geometry import Size
 
@@ -12,6 +12,9 @@ from txlab.tui.playback import Playback
 from txlab.tui.screens.arena.layout import PanePlan
 from txlab.tui.screens.arena.learners import LiveMatch, ReturnCurves, WorldFrame
 from txlab.tui.session import Session
+
+if TYPE_CHECKING:
+    from txlab.tui.screens.arena.editor import EditorPanel
 
 
 class Arena(Protocol):
@@ -30,6 +33,7 @@ class Arena(Protocol):
     cursor: tuple[int, int] | None
     turning: int | None
     editing: bool
+    editor: EditorPanel
 
     @property
     def ascii(self) -> bool: ...
