@@ -255,7 +255,8 @@ class EpisodesPanel(Panel):
 
 
 def whole_notes(facts: Sequence[Fact], size: int, height: int, ascii: bool) -> list[Fact]:
-    """The facts with notes that go on in the lines below; where that is too high, notes that do not fit are left out."""
+    """The facts with notes that go on in the lines below; where that is too high, notes that are too long are left
+    out."""
     names, values = columns(facts, ascii)
     room = max(0, size - names - values - 5)  # FactTable's mark and gaps
     lines: list[Fact] = []

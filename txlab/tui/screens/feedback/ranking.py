@@ -231,7 +231,7 @@ class RankingPanel(Panel):
         return spaced if lines_of(spaced) + least <= rows else close
 
     def typed_lines(self, ascii: bool) -> list[tuple[str, str]]:
-        """The lines below the answers, each with its style: the order as typed, and, once it is complete, the reward model's own order.
+        """The lines below the answers, with their styles: the order as typed; once it is complete, the reward model's.
 
         It is not shown before: a rater who knows what the model thinks is led by it.
         """

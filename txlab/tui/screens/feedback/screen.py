@@ -234,11 +234,10 @@ def state(snap: Snapshot, room: int, ascii: bool) -> Content:
     parts: list[tuple[str, str]] = []
     if snap.trouble:
         parts.append((visible(snap.trouble, ascii), "bold $error"))
-    elif snap.stage == "rankings" and snap.human and snap.taking:
-        if snap.status in GOING:  # how many there are is said once, in the pipeline
-            learning = snap.ranked > snap.at - snap.stages[snap.place].first
-            doing = "learning from your rankings" if learning else "waiting for your ranking"
-            parts.append((f"{Signs.live} {doing}", "$accent"))
+    elif snap.stage == "rankings" and snap.human and snap.taking and snap.status in GOING:
+        learning = snap.ranked > snap.at - snap.stages[snap.place].first  # how many there are is said in the pipeline
+        doing = "learning from your rankings" if learning else "waiting for your ranking"
+        parts.append((f"{Signs.live} {doing}", "$accent"))
     if snap.status not in GOING:
         parts.append((snap.status, "$quiet"))
     parts += [(formula(f"{name} {value}", ascii), "") for name, value in numbers_of_stage(snap)]
