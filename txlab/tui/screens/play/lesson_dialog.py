@@ -59,7 +59,7 @@ KNOBS = (
     Knob("alpha", "α", "step size", SHARES[1:]),
     Knob("epsilon", "ε", "share of random moves", SHARES),
     Knob("lam", "λ", "how far errors reach back", SHARES),
-    Knob("exploring", "random moves", "do they change V of the position before?", (False, True)),
+    Knob("exploring", "random moves", "do they change V too?", (False, True)),
     Knob("games", "games", "against itself", GAMES),
     Knob("seed", "seed", "same seed, same games", SEEDS),
 )
