@@ -292,11 +292,11 @@ def test_a_cell_shows_the_reward_that_an_edit_gave_it_and_not_the_letter_of_the_
     signs = {drawn.rows[1][1], drawn.rows[1][2]}
     world = compile_map(drawn)
     wide = CellSize(9, 3)
-    shown = picture(world, scene_in(world), wide, ascii=ascii)
+    shown = picture(world, replace(scene_in(world), trace=None), wide, ascii=ascii)
     assert cell(shown, wide, 1, 1)[0].rstrip().endswith("+.25")
     assert cell(shown, wide, 1, 2)[0].rstrip().endswith("-3" if ascii else "−3")
     narrow = CellSize(6, 1)  # no room for the number: its sign alone, and never a part of it
-    shown = picture(world, scene_in(world), narrow, ascii=ascii)
+    shown = picture(world, replace(scene_in(world), trace=None), narrow, ascii=ascii)
     assert cell(shown, narrow, 1, 1)[0][-1] == "+"
     assert not any(each in cell(shown, narrow, 1, 1)[0][-1] for each in signs)
 
@@ -304,6 +304,6 @@ def test_a_cell_shows_the_reward_that_an_edit_gave_it_and_not_the_letter_of_the_
 def test_a_goal_that_pays_shows_what_it_pays() -> None:
     world = compile_map(parse_map("G: goal, pays 10\n1: goal, pays 1\n\nS.G1\n"))
     size = CellSize(11, 3)
-    shown = picture(world, scene_in(world), size)
+    shown = picture(world, replace(scene_in(world), trace=None), size)
     assert "★ +10" in cell(shown, size, 0, 2)[1]
     assert cell(shown, size, 0, 3)[1].strip() == "+1"

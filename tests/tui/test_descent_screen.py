@@ -197,7 +197,7 @@ async def test_a_bad_function_is_refused_with_an_error_and_loses_nothing(tmp_pat
             "is not a formula",
             "is not a function",
             "is unknown",
-            "is none of them",
+            "a formula cannot have",
             "at most",
             "a formula has",
         )
