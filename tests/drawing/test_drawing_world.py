@@ -302,8 +302,8 @@ def test_a_cell_shows_the_reward_that_an_edit_gave_it_and_not_the_letter_of_the_
 
 
 def test_a_goal_that_pays_shows_what_it_pays() -> None:
-    world = compile_map(parse_map("G: goal, pays 10\n1: goal, pays 1\n\nS.G1\n"))
+    world = compile_map(parse_map("G: goal, pays 10\n1: goal, pays 1\n\nS.G\n..1\n"))
     size = CellSize(11, 3)
     shown = picture(world, replace(scene_in(world), trace=None), size)
     assert "★ +10" in cell(shown, size, 0, 2)[1]
-    assert cell(shown, size, 0, 3)[1].strip() == "+1"
+    assert cell(shown, size, 1, 2)[1].strip() == "+1"

@@ -107,8 +107,8 @@ class CurvesPanel(Panel):
             if len(each.greedy_episodes):
                 drawn.append(
                     ChartSeries(
-                        *(f"{title}, greedy", each.greedy_episodes, each.greedy_returns),
-                        colour=len(all_curves) + side,  # its own colour: the points lie on the line otherwise
+                        *("greedy", each.greedy_episodes, each.greedy_returns),
+                        colour=len(all_curves) + side,  # of its own: the points are among those of the line
                         style="points",
                     )
                 )

@@ -235,7 +235,8 @@ class ArenaScreen(BenchScreen):
             self.refresh_bindings()
         self.show_all()
         self.below.show_now_and_then(self.session.running)
-        if self.playback.can_edit and self.editor.begins_in is frame.world:
+        begins = self.editor.begins_in
+        if self.playback.can_edit and begins is not None and begins.map == frame.world.map:
             self.editor.begins_in = None
             self.begin_editing()
 
