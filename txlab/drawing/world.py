@@ -173,7 +173,8 @@ class Brush:
         if not value:
             return ""
         text = f"{value:+g}".replace("+0.", "+.").replace("-0.", "-.")
-        text = text if len(text) <= cells else text[0]
+        fitting = [each for each in (text, text.removeprefix("+")) if len(each) <= cells]
+        text = fitting[0] if fitting and cells > 1 else text[0]
         return text if self.view.ascii else text.replace("-", "−")
 
     def hazard(self, mark: str, state: int | None) -> bool:

@@ -211,7 +211,7 @@ def pipeline(snap: Snapshot, room: int, ascii: bool) -> Content:
         elif index == snap.place:
             sign = Signs.live if going else Signs.stopped
             done, of = snap.at - stage.first, stage.last - stage.first
-            if stage.name == "rankings" and 0 < snap.wanted < of:  # the remaining steps settle the reward model
+            if stage.name == "rankings" and 0 < snap.wanted <= of:  # the remaining steps settle the reward model
                 name += " settling" if done >= snap.wanted else ""
                 done, of = (done - snap.wanted, of - snap.wanted) if done >= snap.wanted else (snap.ranked, snap.wanted)
             parts.append((f"{sign} {name} {count(max(0, done))} of {count(of)}", "bold $accent"))
