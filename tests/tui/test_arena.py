@@ -575,7 +575,8 @@ async def test_an_empty_map_is_drawn_and_learnt_in_nine_keys(tmp_path: Path) -> 
         assert screen.world.map.rows == (".......G", *["........"] * 4, "S.......")
         await order(pilot, screen, "up", "right", "number_sign", "escape")
         assert screen.world.map.rows[4] == ".#......"
-        await order(pilot, screen, "n", "space")
+        await order(pilot, screen, "n")
+        await pilot.press("space")
         await settle(pilot, lambda: any(len(each.returns) for each in screen.curves))
 
 
@@ -605,5 +606,7 @@ async def test_the_line_of_a_learner_and_its_greedy_points_have_two_colours(tmp_
         screen = await opened(pilot)
         await learn(pilot, screen, 3000)
         series = screen.query_one("#returns", Chart).series
-        assert [each.label for each in series] == ["SARSA", "greedy", "Q-learning", "greedy"]
-        assert len({each.colour for each in series}) == len(series)
+        lines = {each.colour for each in series if each.style == "line"}
+        points = [each for each in series if each.style == "points"]
+        assert points  # of those whose greedy policy arrives
+        assert all(each.label == "greedy" and each.colour not in lines for each in points)
