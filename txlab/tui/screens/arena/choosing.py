@@ -84,8 +84,7 @@ class WorldChoice(Panel):
         """Open the world of a [world] table, with the present learners starting from scratch in it; `edit` its map."""
 
         def take_world(world: World) -> None:
-            self.arena.editor.begins_in = world if edit else None
-            self.arena.enter_world(world, table)
+            self.arena.enter_world(world, table, edit)
             for note in world.notes:
                 self.tell(note)
 

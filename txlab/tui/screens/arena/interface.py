@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from textual.geometry import Size
 
@@ -12,9 +12,6 @@ from txlab.tui.playback import Playback
 from txlab.tui.screens.arena.layout import PanePlan
 from txlab.tui.screens.arena.learners import LiveMatch, ReturnCurves, WorldFrame
 from txlab.tui.session import Session
-
-if TYPE_CHECKING:
-    from txlab.tui.screens.arena.editor import EditorPanel
 
 
 class Arena(Protocol):
@@ -33,7 +30,6 @@ class Arena(Protocol):
     cursor: tuple[int, int] | None
     turning: int | None
     editing: bool
-    editor: EditorPanel
 
     @property
     def ascii(self) -> bool: ...
@@ -49,7 +45,7 @@ class Arena(Protocol):
     def shown(self) -> Sequence[int]: ...
 
     def begin_editing(self) -> None: ...
-    def enter_world(self, world: World, table: Mapping[str, Any]) -> None: ...
+    def enter_world(self, world: World, table: Mapping[str, Any], edit: bool = False) -> None: ...
     def go_live(self) -> bool: ...
     def settings_changed(self) -> None: ...
     def lay_out(self) -> None: ...

@@ -134,8 +134,9 @@ class ArenaScreen(BenchScreen):
         self.worlds.end_walk()
         self.session.begin(lambda old: make(old) if old is not None else old)  # type: ignore[arg-type, return-value]
 
-    def enter_world(self, world: World, table: Mapping[str, Any]) -> None:
-        """Move the present learners, untrained, to another world."""
+    def enter_world(self, world: World, table: Mapping[str, Any], edit: bool = False) -> None:
+        """Move the present learners, untrained, to another world; `edit` its map."""
+        self.editor.begins_in = world if edit else None
         self.playback.go_live()
         self.editing = False
         self.below.bands.clear()
