@@ -636,7 +636,7 @@ async def test_newton_shows_h_and_goes_on_where_f_is_not_convex_when_asked(tmp_p
         screen = await opened(pilot)
         await type_f(pilot, screen, "x**2 - y**2 + x*y")
         choose(screen, "newton-minimum")
-        await settle(pilot, lambda: "its eigenvalues  −2.24  2.24" in text_of(app))
+        await settle(pilot, lambda: "its eigenvalues  −2.236  2.236" in text_of(app))
         await order(pilot, screen, "full_stop")
         await settle(pilot, lambda: "not convex" in walker(screen, "newton-minimum").rests)
         await order(pilot, screen, "p")
