@@ -16,6 +16,8 @@ from txlab.drawing.text import width
 from txlab.drawing.world import Canvas, draw, profile, states_of
 from txlab.drawing.world_scene import SHOWS, CellSize, Scene, WorldAspect, best_value, cell_size, scene_of
 from txlab.drawing.world_signs import action_sign, actions_sign, decimals_for, mark_sign, short, whole
+from txlab.engine.rl.maps.compiling import compile_map
+from txlab.engine.rl.maps.drawn import parse_map
 from txlab.engine.rl.world import World
 from txlab.engine.rl.worlds import world_named
 
@@ -282,3 +284,26 @@ def test_the_text_before_a_row_is_written_as_far_as_it_fits() -> None:
     headed = [cell(canvas, size, 0, column)[0].strip() for column in range(1, 11)]
     assert headed == ["A", *map(str, range(2, 11))]
     assert [cell(canvas, size, row, 0)[0].strip() for row in range(1, 12)] == ["nat", *map(str, range(21, 11, -1))]
+
+
+@pytest.mark.parametrize("ascii", [False, True])
+def test_a_cell_shows_the_reward_that_an_edit_gave_it_and_not_the_letter_of_the_map(ascii: bool) -> None:
+    drawn = parse_map("step: -1\n\nS..G\n....\n").with_reward(1, 1, 0.25).with_reward(1, 2, -3.0)
+    signs = {drawn.rows[1][1], drawn.rows[1][2]}
+    world = compile_map(drawn)
+    wide = CellSize(9, 3)
+    shown = picture(world, replace(scene_in(world), trace=None), wide, ascii=ascii)
+    assert cell(shown, wide, 1, 1)[0].rstrip().endswith("+.25")
+    assert cell(shown, wide, 1, 2)[0].rstrip().endswith("-3" if ascii else "−3")
+    narrow = CellSize(6, 1)  # no room for the number: its sign alone, and never a part of it
+    shown = picture(world, replace(scene_in(world), trace=None), narrow, ascii=ascii)
+    assert cell(shown, narrow, 1, 1)[0][-1] == "+"
+    assert not any(each in cell(shown, narrow, 1, 1)[0][-1] for each in signs)
+
+
+def test_a_goal_that_pays_shows_what_it_pays() -> None:
+    world = compile_map(parse_map("G: goal, pays 10\n1: goal, pays 1\n\nS.G\n..1\n"))
+    size = CellSize(11, 3)
+    shown = picture(world, replace(scene_in(world), trace=None), size)
+    assert "★ +10" in cell(shown, size, 0, 2)[1]
+    assert cell(shown, size, 1, 2)[1].strip() == "+1"

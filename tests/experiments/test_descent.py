@@ -152,7 +152,7 @@ def test_every_number_is_explained_by_the_step_that_led_to_it() -> None:
 @pytest.mark.parametrize(
     ("function", "methods", "said"),
     [
-        ({"f": "x.__class__"}, [{}], "Attribute is none of them"),
+        ({"f": "x.__class__"}, [{}], "a point between names"),
         ({"f": "2x"}, [{}], "products need a"),
         ({"f": "x*y"}, [{}], "start has two numbers"),
         ({"f": "x*y", "start": [1.0, 1.0]}, [{"method": "newton-root"}], "newton-root is for functions of x alone"),

@@ -215,6 +215,26 @@ def test_advantages_are_whitened_over_the_answers_tokens_alone() -> None:
     assert not bool(rollout.whitened[~mask].any())
 
 
+def test_a_frame_has_the_scores_of_the_open_questions_while_people_rank() -> None:
+    experiment = made(rankings={"labeller": "human"})
+    while experiment.plan[experiment.number][0] != "rankings":
+        experiment.step()
+        experiment.go_on()
+    assert experiment.waiting
+    first = experiment.asked[0]
+    frame = experiment.frame()
+    assert frame.facts["open"][0] == first.id
+    ranking = Ranking("r1", first.id, first.prompt, first.answers, tuple(range(1, len(first.answers) + 1)), "ann")
+    stage = experiment.stage
+    alone, _ = stage.score_rankings([ranking])  # type: ignore[union-attr]
+    assert frame.tensors["open/scores"][0].tolist() == pytest.approx(alone[0].tolist(), abs=1e-5)
+    experiment.offer([ranking])
+    experiment.step()
+    assert experiment.waiting
+    assert first.id not in experiment.frame().facts["open"]
+    assert "open" not in made().frame().facts  # nobody looks before a simulated labeller ranks
+
+
 def test_a_second_ranking_of_a_question_counts_only_once_the_first_is_taken_back() -> None:
     """Two people on machines that share no lock may rank the same list; a run takes a list in once."""
     experiment = made(rankings={"labeller": "human"})

@@ -19,6 +19,7 @@ from txlab.runs import checkpoints
 from txlab.runs.branch import branch
 from txlab.runs.control import Request, send
 from txlab.runs.directory import RunDirectory, RunInfo
+from txlab.runs.frames import FrameIndex
 from txlab.runs.models import open_model
 from txlab.runs.preferences import PREFERENCES, QUESTIONS, Answers
 from txlab.runs.process import prepare
@@ -143,6 +144,9 @@ def test_a_run_that_waits_for_people_resumes_where_it_was_killed(tmp_path: Path)
     until_it_waits(run, life)
     assert "0 of 6" in RunInfo.load(run).facts["waiting"]
     assert checkpoints.newest(run) == 9
+    frames = FrameIndex(run.frames)
+    frames.refresh()
+    assert frames.steps[-1] == 9  # whoever is asked sees the model as it is now
     answer(run, "ann", 2)
     while last_step(run) < 11:
         time.sleep(0.01)

@@ -59,6 +59,9 @@ def feedback_run(
             facts["ranking"] = ranking.as_row() | {"answers": list(asked.answers), "ranks": [2, 1, 3, 4]}
             tensors["ranking/scores"] = np.array([0.5, 0.25, -1, -2], np.float32)
             tensors["ranking/scores_after"] = np.array([0.5, 1.25, -1, -2], np.float32)
+            if labeller == "human":
+                facts["open"] = [f"q{number:04d}" for number in range(1, questions + 1)]
+                tensors["open/scores"] = rng.standard_normal((questions, 4)).astype(np.float32)
             run.log(at, loss=1 / at, rankings=at - 10, accuracy=0.75, accuracy_20=0.5 + at / 200, val_accuracy=0.6)
         elif stage.startswith("policy"):
             mark = stage.removeprefix("policy ") if " " in stage else ""

@@ -20,13 +20,16 @@ def app_on(root: Path, ascii: bool = False, **settings: Any) -> TxlabApp:
 
 
 async def opened(pilot: Pilot[None]) -> PlayScreen:
-    """The screen, when the game is solved and a person may move."""
+    """The screen on an empty board, when the game is solved and a person may move."""
     app = pilot.app
     await pilot.pause()
     await app.switch_mode("play")
     screen = app.screen
     assert isinstance(screen, PlayScreen)
     await settle(pilot, lambda: screen.game.your_move)
+    if screen.game.playing.moves:  # it opens where values differ
+        await pilot.press("c")
+        await settle(pilot, lambda: screen.game.your_move and not screen.game.playing.moves)
     return screen
 
 

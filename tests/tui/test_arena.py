@@ -17,10 +17,13 @@ from txlab.drawing.world_scene import SHOWS
 from txlab.engine.rl.maps.compiling import compile_map
 from txlab.engine.rl.maps.drawn import parse_map
 from txlab.engine.rl.settings import Settings
+from txlab.errors import LabError
 from txlab.sources.live import PACES
 from txlab.tui.screens.arena import worlds
+from txlab.tui.screens.arena.choosing import size_of
 from txlab.tui.screens.base_screens import NavigationLine
 from txlab.tui.screens.plain_text import Words
+from txlab.tui.widgets.chart import Chart
 from txlab.tui.widgets.why import WhyScreen
 
 SIZES = [(80, 24), (120, 40)]
@@ -555,3 +558,55 @@ async def test_the_first_arrow_moves_the_cursor_from_the_learner(tmp_path: Path)
         assert screen.cursor == (row - 1, column)
         await pilot.press("right")
         assert screen.cursor == (row - 1, column + 1)
+
+
+async def test_an_empty_map_is_drawn_and_learnt_in_nine_keys(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        await pilot.press("o")
+        await settle(pilot, lambda: len(app.screen_stack) > 1)
+        await pilot.press("enter")  # it is the first choice
+        await settle(pilot, lambda: "6 rows of 8 cells" in text_of(app))
+        await pilot.press("enter")
+        await settle(pilot, lambda: screen.editing)
+        assert screen.world is not None
+        assert screen.world.map is not None
+        assert screen.world.map.rows == (".......G", *["........"] * 4, "S.......")
+        await order(pilot, screen, "up", "right", "number_sign", "escape")
+        assert screen.world.map.rows[4] == ".#......"
+        await order(pilot, screen, "n")
+        await pilot.press("space")
+        await settle(pilot, lambda: any(len(each.returns) for each in screen.curves))
+
+
+def test_a_size_that_no_map_has_is_refused() -> None:
+    for text in ("", "6", "1 x 4", "6 x 401", "six x two", "2 x 3 x 4"):
+        with pytest.raises(LabError, match="is not a size; write rows x columns, as 6 x 8, each from 2 to 400"):
+            size_of(text)
+    assert size_of("6 × 8") == size_of("6x8") == size_of(" 6 8 ") == (6, 8)
+
+
+async def test_a_changed_parameter_says_what_goes_on_and_what_begins_anew(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        await learn(pilot, screen, 200)
+        await order(pilot, screen, "greater_than_sign")
+        await settle(pilot, lambda: "changed: space goes on, n begins anew" in text_of(app))
+        await order(pilot, screen, "p")
+        assert "changed: space goes on, n begins anew" in text_of(app)
+        await order(pilot, screen, "n")
+        await settle(pilot, lambda: "n begins anew" not in text_of(app))
+
+
+async def test_the_line_of_a_learner_and_its_greedy_points_have_two_colours(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        await learn(pilot, screen, 3000)
+        series = screen.query_one("#returns", Chart).series
+        lines = {each.colour for each in series if each.style == "line"}
+        points = [each for each in series if each.style == "points"]
+        assert points  # of those whose greedy policy arrives
+        assert all(each.label == "greedy" and each.colour not in lines for each in points)

@@ -16,7 +16,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 import txlab
-from txlab.drawing.plane import HERE, Sheet, Shows
+from txlab.drawing.plane import HERE, Graph, Sheet, Shows, heights
 from txlab.experiments.protocol import Frame
 from txlab.runs.process import execute, prepare
 from txlab.runs.scenario import load_scenario
@@ -197,7 +197,7 @@ async def test_a_bad_function_is_refused_with_an_error_and_loses_nothing(tmp_pat
             "is not a formula",
             "is not a function",
             "is unknown",
-            "is none of them",
+            "a formula cannot have",
             "at most",
             "a formula has",
         )
@@ -618,3 +618,31 @@ async def test_long_labels_of_an_axis_do_not_push_the_picture_out_of_its_place(t
         assert view.sheet is not None
         assert view.left > 8
         assert view.left + view.sheet.columns <= view.size.width
+
+
+def test_a_graph_is_framed_by_its_minima() -> None:
+    x = np.linspace(-3, 3, 400)
+    low, high = heights(Graph(x, x**4 - 3 * x**2 + x), [-3.5], [2.0])
+    assert -5 < low < -3.5
+    assert high < 25  # f(3) is 57, and would leave the minima a tenth of the rows
+    low, high = heights(Graph(x, x**2), [0.0], [1.0])
+    assert 1 < high < 4
+    assert heights(Graph(x, x), [0.0], [1.0])[1] > 2.5  # without a minimum, the graph
+
+
+async def test_newton_shows_h_and_goes_on_where_f_is_not_convex_when_asked(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        await type_f(pilot, screen, "x**2 - y**2 + x*y")
+        choose(screen, "newton-minimum")
+        await settle(pilot, lambda: "its eigenvalues  −2.236  2.236" in text_of(app))
+        await order(pilot, screen, "full_stop")
+        await settle(pilot, lambda: "not convex" in walker(screen, "newton-minimum").rests)
+        await order(pilot, screen, "p")
+        assert "rests where f is not convex" in text_of(app)
+        await order(pilot, screen, "plus")
+        await settle(pilot, lambda: "goes on where f is not convex" in text_of(app))
+        await order(pilot, screen, "full_stop", "full_stop", "full_stop")
+        await settle(pilot, lambda: walker(screen, "newton-minimum").rests == "arrived")
+        assert np.allclose(walker(screen, "newton-minimum").path[-1], 0)

@@ -53,7 +53,7 @@ async def test_the_curves_of_one_beta_are_strong_and_b_turns_to_the_next(sweep: 
         chart = screen.policy.chart
         await settle(pilot, lambda: screen.page == "policy" and len(chart.series) == 4)
         assert [(each.label, each.dim) for each in chart.series] == [
-            ("proxy, what is optimised", False), ("gold, what is wanted", False), ("", True), ("", True)
+            ("proxy, optimised", False), ("gold, wanted", False), ("", True), ("", True)
         ]  # fmt: skip
         await settle(pilot, lambda: "score, β=0 " in text_of(app))
         await pilot.press("b")
@@ -91,7 +91,7 @@ async def test_a_policy_without_a_reward_model_has_its_gold_score_alone(tmp_path
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot, app)
         await turned(app, pilot, "policy")
-        await settle(pilot, lambda: [each.label for each in screen.policy.chart.series] == ["gold, what is wanted"])
+        await settle(pilot, lambda: [each.label for each in screen.policy.chart.series] == ["gold, wanted"])
 
 
 async def test_points_that_go_back_are_ordered_by_root_kl(sweep: Path) -> None:

@@ -77,7 +77,7 @@ async def test_the_pipeline_and_the_question_are_shown(app: TxlabApp, size: tupl
         await settle(pilot, lambda: "answer 1.0" in text_of(app))
         shown = text_of(app)
         assert "rankings 0 of 40" in shown
-        assert "waiting for feedback: 0 of 40" in shown
+        assert "waiting for your ranking" in shown
         assert "film: heat 1" in shown
         for index in range(4):
             assert f"answer 1.{index}" in shown
@@ -96,7 +96,8 @@ async def test_answers_longer_than_the_terminal_are_scrolled_to(tmp_path: Path) 
         assert f"answer {last}:" not in text_of(app)
         for _ in range(6):
             await pilot.press("pagedown")
-        await settle(pilot, lambda: "Type the numbers" in text_of(app))
+        await settle(pilot, lambda: app.screen.query_one("#ranking-scroll").is_vertical_scroll_end)
+        assert "Type the numbers" in text_of(app)
         await pilot.press("pageup")
         await settle(pilot, lambda: f"answer {last}:" in text_of(app))
 
@@ -106,7 +107,7 @@ async def test_the_numbers_typed_are_the_order_that_is_kept(app: TxlabApp, run: 
         await opened(pilot, app)
         await settle(pilot, lambda: "answer 1.0" in text_of(app))
         await rank(app, pilot, "3", "1", "equals_sign", "4", "2", "enter")
-        await settle(pilot, lambda: "waiting for feedback: 1 of 40" in text_of(app))
+        await settle(pilot, lambda: "rankings 1 of 40" in text_of(app))
         assert "film: heat 2" in text_of(app)
     (kept,) = answers_of(run).rankings
     by = asker()
@@ -187,7 +188,7 @@ async def test_questions_ranked_by_another_user_are_not_asked(app: TxlabApp, run
         answers = answers_of(run)
         answers.rank(answers.questions[0], [1, 2, 3, 4], "bob@elsewhere")
         await settle(pilot, lambda: "film: heat 2" in text_of(app))
-        assert "waiting for feedback: 1 of 40" in text_of(app)
+        assert "rankings 1 of 40" in text_of(app)
         assert told(app) == ["q0001 was ranked by bob@elsewhere meanwhile"]
 
 
@@ -210,6 +211,42 @@ def told(app: TxlabApp) -> list[str]:
     return [str(notice.message) for notice in app._notifications if "meanwhile" in str(notice.message)]
 
 
+async def test_the_reward_models_order_is_shown_once_the_raters_is_complete(tmp_path: Path) -> None:
+    run = feedback_run(tmp_path, step=12)
+    app = app_on(tmp_path, run)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, app)
+        await settle(pilot, lambda: "order is shown when yours is complete" in text_of(app))
+        assert screen.snap is not None
+        question = screen.ranking.asked.question
+        assert question is not None
+        scores = screen.snap.scores_of(question)
+        assert scores is not None
+        best = sorted(range(4), key=lambda place: -scores[screen.ranking.asked.order[place]])
+        order = " ".join(str(place + 1) for place in best)
+        await pilot.press(str(best[1] + 1), str(best[0] + 1))
+        await settle(pilot)
+        assert f"model:      {order}" not in text_of(app)
+        await pilot.press(str(best[2] + 1))
+        await settle(pilot, lambda: f"model:      {order}   5 of 6 pairs as yours" in text_of(app))
+
+
+async def test_digits_are_answers_before_a_question_is_there(tmp_path: Path) -> None:
+    app = app_on(tmp_path, feedback_run(tmp_path, questions=0))
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, app)
+        await settle(pilot, lambda: "preparing the next question" in text_of(app))
+        await pilot.press("3")
+        await settle(pilot)
+        assert app.screen is screen
+        assert "best first" not in text_of(app).splitlines()[-1]  # but the bottom line lists what works
+        await pilot.press("tab", "tab", "tab", "tab")  # the comparison
+        await settle(pilot, lambda: screen.page == "compared")
+        await pilot.press("1", "3", "9")
+        await settle(pilot)
+        assert app.screen is screen
+
+
 async def test_digits_open_screens_when_nothing_is_asked(tmp_path: Path) -> None:
     run = feedback_run(tmp_path, step=12, labeller="simulated")
     app = app_on(tmp_path, run)
@@ -227,9 +264,9 @@ async def test_the_reward_models_order_is_shown_next_to_the_ranking(tmp_path: Pa
         await opened(pilot, app)
         await settle(pilot, lambda: "by the simulated labeller" in text_of(app))
         shown = text_of(app)
-        assert "5 of 6 pairs right" in shown  # .5 and .25 are the other way round
         row = next(line for line in shown.splitlines() if "answer 2.1" in line and "1.25" in line)
-        assert row.split()[-4:] == ["1", "2", "0.25", "1.25"]
+        assert row.split()[-4:] == ["1", "0.25", "1.25", "+1.00"]
+        assert "had 5 of 6 pairs right, now 6" in shown
 
 
 async def test_h_asks_the_run_to_let_people_rank(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from txlab.engine.games.learner import SelfPlaySettings
 from txlab.engine.games.perfect_play import explain, solve_game
 from txlab.engine.games.players import perfect_player
 from txlab.experiments.tabular.training import Training
+from txlab.runs.saved_games import left_behind
 from txlab.tui.screens.play.learning import Course
 from txlab.tui.screens.play.lesson_dialog import LearnDialog, Lesson
 from txlab.tui.screens.play.screen import PlayScreen
@@ -453,3 +454,15 @@ async def test_without_colours_it_says_the_same(tmp_path: Path) -> None:
         assert "loses in 1" in shown
         fills = {style.bgcolor for strip in strips_of(app) for text, style, _ in strip if style and "loses" in text}
         assert len(fills) == 1
+
+
+async def test_it_opens_where_one_move_is_better_and_says_against_whom(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await app.switch_mode("play")
+        await settle(pilot, lambda: "Your move: you are O, against perfect (X)" in text_of(app))
+        assert "only the centre does not lose" in text_of(app)
+        assert "centre is best, 0 (draws)" in text_of(app)
+        await pilot.press("escape")  # one level back: the room that this one belongs to
+        await settle(pilot, lambda: app.current_mode == "arena")
+    assert not list(left_behind())  # nobody has made a move yet

@@ -79,11 +79,17 @@ class Tick:
     place: float
 
 
-def ticks(low: float, high: float, count: int, log: bool = False, ascii: bool = False) -> list[Tick]:
+def ticks(
+    low: float, high: float, count: int, log: bool = False, ascii: bool = False, whole: bool = False
+) -> list[Tick]:
     """Return about `count` ticks at most between low and high, at 1, 2, 5 times a power of ten; decades on a log axis.
+
+    `whole` keeps the whole numbers among them: half an episode is none.
 
     >>> [tick.label for tick in ticks(0, 1240, 6)]
     ['0', '500', '1\\u2009000']
+    >>> [tick.label for tick in ticks(0, 2, 6, whole=True)]
+    ['0', '1', '2']
     >>> [tick.label for tick in ticks(0.001, 100, 6, log=True)]
     ['0.001', '0.01', '0.1', '1', '10', '100']
     """
@@ -95,6 +101,7 @@ def ticks(low: float, high: float, count: int, log: bool = False, ascii: bool = 
     else:
         log_places = log
         values = log_values(low, high, count) if log else linear_values(low, high, count)
+    values = [value for value in values if not whole or value == round(value)]
     places = fraction(np.array(values, np.float64), low, high, log_places)
     return [
         Tick(value, number(value, spacing(values, index, log and high / low >= 4), ascii), float(place))

@@ -260,7 +260,10 @@ def draw(
         characters,
         owner,
         window,
-        ticks(window.left, window.right, legibility.labels(columns // 12), window.log_x, ascii),
+        ticks(
+            *(window.left, window.right, legibility.labels(columns // 12), window.log_x, ascii),
+            whole=all(bool((np.asarray(curve.steps) == np.rint(curve.steps)).all()) for curve in curves),
+        ),
         ticks(window.low, window.high, legibility.labels(rows * 2 // 5), window.log_y, ascii),
         dropped,
         [curve.name for curve in curves],

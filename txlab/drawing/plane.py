@@ -99,6 +99,9 @@ def places(window: Window, rows: int, columns: int) -> tuple[np.ndarray, np.ndar
     return x, y
 
 
+TIMES = 3.0  # of the height of what happens at the minima: how much of the graph is shown
+
+
 def bands(values: np.ndarray) -> np.ndarray:
     """The level 0 … BANDS − 1 of each value (int8), −1 where it is not finite.
 
@@ -153,10 +156,20 @@ class Graph:
     curvature: float = 0.0
 
 
-def heights(graph: Graph, points: Sequence[float]) -> tuple[float, float]:
-    """The visible range of y: of the graph without its poles, of the points, and the axis if near."""
+def heights(graph: Graph, points: Sequence[float], starts: Sequence[float] = ()) -> tuple[float, float]:
+    """The visible range of y: of the graph without its poles, of the points, and the axis if near.
+
+    A function that grows fast would be a flat line above its minima, so the range ends at a multiple (TIMES) of the
+    height from the lowest minimum to the highest point between minima, or to where the methods began.
+    """
     finite = np.clip(graph.y[np.isfinite(graph.y)], -1e150, 1e150)
     low, high = (float(each) for each in np.quantile(finite, [0.04, 0.96])) if len(finite) else (-1.0, 1.0)
+    minima, maxima = extremes(graph.y)
+    if minima:
+        low = min(low, *minima)
+        between = [each for each in (*minima, *maxima, *starts) if low <= each <= high]
+        if (height := max(between, default=low) - low) > 0.01 * (high - low):
+            high = min(high, low + TIMES * height)
     inside = [
         each for each in points if np.isfinite(each) and low - 3 * (high - low) <= each <= high + 3 * (high - low)
     ]
@@ -168,6 +181,22 @@ def heights(graph: Graph, points: Sequence[float]) -> tuple[float, float]:
     low, high = apart(low, high, log=False)
     room = high - low
     return max(low - 0.08 * room, -1e300), min(high + 0.08 * room, 1e300)
+
+
+def extremes(y: np.ndarray) -> tuple[list[float], list[float]]:
+    """The values of a graph at its minima, and at the maxima between them.
+
+    >>> extremes(np.array([9.0, 1.0, 4.0, 0.0, 9.0, 2.0]))
+    ([1.0, 0.0], [4.0])
+    """
+    inner, before, after = y[1:-1], y[:-2], y[2:]
+    with np.errstate(invalid="ignore"):
+        low = np.flatnonzero((inner < before) & (inner <= after))
+        high = np.flatnonzero((inner > before) & (inner >= after))
+    if not len(low):
+        return [], []
+    high = high[(high > low[0]) & (high < low[-1])]
+    return inner[low].tolist(), inner[high].tolist()
 
 
 def graph_sheet(

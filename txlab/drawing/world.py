@@ -144,6 +144,11 @@ class Brush:
         """Draw a wall, a hole or a goal: a cell in which the agent cannot act."""
         size, ascii = self.view.size, self.view.ascii
         sign = mark_sign(mark, ascii, size.wide) if mark else " "
+        reward = self.reward(mark, size.wide - 2 * (size.wide > 4)) if mark else ""
+        if reward and mark not in "GH":
+            sign = reward
+        elif reward and len(sign) + 1 + len(reward) < size.wide - 2 and len(reward) > 1:
+            sign = f"{sign} {reward}"
         middle = x + (size.wide - len(sign)) // 2, y + (size.tall - 1) // 2
         if mark == "#":
             self.canvas.fill(x, y, size, WALL, sign, "wall")
@@ -157,6 +162,20 @@ class Brush:
             self.canvas.write(*middle, sign if mark else ("*" if ascii else "■"), "goal")
         if state is not None and state == self.scene.agent:
             self.agent(x, y)
+
+    def reward(self, mark: str, cells: int) -> str:
+        """Return the reward for arriving on a sign, +.25, or its sign alone where it does not fit; "" if it has none.
+
+        The map's own letter says nothing: an edit takes the next one that is free.
+        """
+        tile = self.world.map.signs.get(mark) if self.world.map is not None else None
+        value = 0.0 if tile is None else (tile.pays or 0.0) + tile.adds
+        if not value:
+            return ""
+        text = f"{value:+g}".replace("+0.", "+.").replace("-0.", "-.")
+        fitting = [each for each in (text, text.removeprefix("+")) if len(each) <= cells]
+        text = fitting[0] if fitting and cells > 1 else text[0]
+        return text if self.view.ascii else text.replace("-", "−")
 
     def hazard(self, mark: str, state: int | None) -> bool:
         """Whether a cell is bad to enter: a hole, a cliff, or a terminal state that costs."""
@@ -183,7 +202,8 @@ class Brush:
             marked = bool(mark) and mark not in ".#" and size.kind == "line"
             mark = mark if self.line(x, y, state, value, best, role, shade, marked) else ""
         if mark and mark not in ".#" and size.kind != "sign":
-            self.canvas.write(x + size.wide - 1, y, visible(mark, view.ascii)[:1], "mark")
+            own = self.reward(mark, 1 if size.kind == "line" else (size.wide - 1) // 2) or visible(mark, view.ascii)[:1]
+            self.canvas.write(x + size.wide - len(own), y, own, "mark")
         if scene.trace is not None and scene.trace[state] > 1e-3:
             self.trace(x, y, float(scene.trace[state]))
         if state == scene.agent:

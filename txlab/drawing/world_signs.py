@@ -96,7 +96,7 @@ def short(value: float, cells: int, decimals: int, ascii: bool = False) -> str:
     """Format a number in at most `cells` cells, with `decimals` decimals if they fit; "" if unknown.
 
     >>> short(-12.34, 5, 1), short(0.8235, 4, 3), short(-0.04, 3, 2), short(1234567.0, 4, 0), short(0.0, 4, 2)
-    ('−12.3', '.824', '−.0', '1e6', '0')
+    ('−12.3', '.824', '.0', '1e6', '0')
     """
     if value != value:
         return ""
@@ -108,6 +108,7 @@ def short(value: float, cells: int, decimals: int, ascii: bool = False) -> str:
         return text if len(text) <= cells else ""
     for places in range(decimals, -1, -1):
         text = f"{value:.{places}f}"
+        text = text if float(text) else text.removeprefix("-")  # zero has no sign
         if text.startswith(("0.", "-0.")):
             text = text.replace("0.", ".", 1)
         if len(text) <= cells:

@@ -13,6 +13,29 @@ import warnings
 from txlab.errors import LabError
 
 TRIES = 5
+IN_WORDS: dict[type[ast.AST], str] = {
+    ast.IfExp: "a choice with if and else",
+    ast.Compare: "a comparison",
+    ast.BoolOp: "and, or",
+    ast.Not: "not",
+    ast.Lambda: "a function of its own",
+    ast.Tuple: "a comma",
+    ast.List: "a list in [ ]",
+    ast.Set: "a set in { }",
+    ast.Dict: "a table in { }",
+    ast.Subscript: "an index in [ ]",
+    ast.Attribute: "a point between names",
+    ast.Call: "a function",
+    ast.Starred: "a * before a name",
+    ast.Constant: "a text or a truth value",
+    ast.Mod: "the remainder %",
+    ast.FloorDiv: "the division //",
+    ast.Div: "a division /",
+    ast.Mult: "such a product",
+    ast.Pow: "a power **",
+    ast.MatMult: "the sign @",
+}
+"""What a reader of mathematics calls the parts of Python that a formula may not have."""
 _parsing = threading.Lock()
 
 
@@ -32,6 +55,16 @@ def syntax_tree(text: str, deepest: int) -> ast.Module:
             raise LabError(f"at most {deepest} operations may be inside each other")
         return tree
     raise LabError("this could not be read just now; try again")
+
+
+def in_words(node: ast.AST) -> str:
+    """The part of a text that a node stands for, in the words of mathematics.
+
+    >>> in_words(ast.parse("x if x > 0 else 0", mode="eval").body), in_words(ast.parse("x % 2", mode="eval").body)
+    ('a choice with if and else', 'the remainder %')
+    """
+    sign = node.op if isinstance(node, ast.BinOp | ast.UnaryOp) else node
+    return IN_WORDS.get(type(sign), "such a sign")
 
 
 def depth(tree: ast.AST) -> int:

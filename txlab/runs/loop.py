@@ -100,6 +100,7 @@ class _Loop:
         asks = isinstance(self.experiment, Asking)
         self.people = self.make_people(self.experiment, self.recorder.run) if asks else None
         self.waiting = ""
+        self.framed_at = -1
 
     @property
     def step(self) -> int:
@@ -141,6 +142,7 @@ class _Loop:
                     self.recorder.note(self.step, waiting)
                     self.warned.add("waiting")
                 self._save()
+                self._frame()  # whoever is waited for sees what the last answer has changed
             else:
                 self.speed.begin(self.step)
             self.recorder.waiting(waiting)
@@ -189,12 +191,19 @@ class _Loop:
         if self.record.sample_every and (last or is_due(self.record.sample_every, step)):
             self._sample()
         if self.record.frame_every and (last or is_due(self.record.frame_every, step)):
-            frame = self.experiment.frame()
-            self.recorder.frames.write(frame)
-            for text in filter(None, frame.facts.get("warnings", ())):
-                if text.partition(":")[0] not in self.warned:  # the number in it changes, the warning does not
-                    self.recorder.note(step, text)
-                    self.warned.add(text.partition(":")[0])
+            self._frame()
+
+    def _frame(self) -> None:
+        """Record a frame of this step, if frames are recorded and there is none yet."""
+        if not self.record.frame_every or self.framed_at == self.step:
+            return
+        frame = self.experiment.frame()
+        self.recorder.frames.write(frame)
+        self.framed_at = self.step
+        for text in filter(None, frame.facts.get("warnings", ())):
+            if text.partition(":")[0] not in self.warned:  # the number in it changes, the warning does not
+                self.recorder.note(self.step, text)
+                self.warned.add(text.partition(":")[0])
 
     def _sample(self) -> None:
         for sample in self.experiment.samples():

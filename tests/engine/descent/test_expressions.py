@@ -158,3 +158,29 @@ def test_trees_built_in_many_threads_concurrently_are_all_read() -> None:
     with ThreadPoolExecutor(8) as pool:
         depths = list(pool.map(lambda place: depth(syntax_tree(lines[place % 2], 100)), range(400)))
     assert depths == [91, 90] * 200
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("|x|", "|x|: write abs(x)"),
+        ("1 + |x - 1|", "|x|: write abs(x)"),
+        ("√x", "√x: write sqrt(x)"),
+        ("y = x**2", "write only what stands to the right of ="),
+        ("x if x > 0 else 0", "a choice with if and else; abs, min, max and relu have corners"),
+        ("x > 0", "a comparison"),
+        ("x % 2", "the remainder %"),
+        ("x // 2", "the division //"),
+        ("x[0]", "an index in [ ]"),
+        ("(x, y)", "a comma"),
+        ("not x", "not"),
+        ("lambda: x", "a function of its own"),
+        ("x.real", "a point between names"),
+    ],
+)
+def test_what_no_formula_has_is_refused_in_the_words_of_mathematics(text: str, said: str) -> None:
+    with pytest.raises(LabError) as refused:
+        expression(text)
+    assert said in str(refused.value)
+    python = ("IfExp", "BinOp", "Compare", "Subscript", "Attribute", "Lambda", "Tuple", "UnaryOp")
+    assert not any(each in str(refused.value) for each in python)

@@ -126,3 +126,10 @@ def test_a_cycle_is_seen_and_standing_still_is_none() -> None:
     assert [cycle(path[: n + 1]) for n in range(7)] == [0, 0, 2, 2, 2, 2, 2]
     resting, _ = walked("newton-root", "x**2 - 4", [2.0], 6)
     assert cycle(resting) == 0
+
+
+def test_newton_goes_to_a_maximum_or_a_saddle_when_asked() -> None:
+    path, _ = walked("newton-minimum", "x**3 - 3*x", [-0.8], 30, Settings(anywhere=1.0))
+    assert float(path[-1]) == pytest.approx(-1)  # the maximum
+    path, _ = walked("newton-minimum", "x**2 - y**2 + x", [1.0, 1.0], 2, Settings(anywhere=1.0))
+    assert path[-1].tolist() == pytest.approx([-0.5, 0])  # the saddle

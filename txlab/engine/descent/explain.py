@@ -37,9 +37,10 @@ def explain_step(
     why.input("f(x)", taken.value)
     why.input("∇f", numbers(taken.gradient), added)
     for letter, each in taken.letters.items():
-        why.input(letter, numbers(each))
+        why.input(letter, numbers(each), "the second derivatives, row by row" if letter == "H" else "")
     for name in [*method.uses, *(["epsilon"] if method.name == "adam" else [])]:
-        why.input(LETTERS[name], float(getattr(settings, name)))
+        if name in LETTERS:
+            why.input(LETTERS[name], float(getattr(settings, name)))
     if taken.trouble:
         why.step("x ←", "none: the method rests", format_point(taken.point), taken.trouble)
     else:
@@ -54,7 +55,7 @@ def explain_step(
 def coordinate(method: Method, taken: Step, settings: Settings, k: int, name: str) -> Line:
     """The rule for one coordinate, with its numbers."""
     x, gradient, rate = float(taken.point[k]), float(taken.gradient[k]), settings.rate
-    letters = {letter: float(value[k]) for letter, value in taken.letters.items()}
+    letters = {letter: float(value[k]) for letter, value in taken.letters.items() if value.dim() == 1}
     match method.name:
         case "newton-root":
             return compute_step(f"{name} ←", "{} − {} / {}", lambda x, f, g: x - f / g, x, taken.value, gradient)
@@ -71,4 +72,7 @@ def coordinate(method: Method, taken: Step, settings: Settings, k: int, name: st
 
 
 def numbers(tensor: Tensor) -> str:
+    """(n) or (n, n), whose rows are separated by semicolons."""
+    if tensor.dim() == 2:
+        return ";  ".join(numbers(row) for row in tensor)
     return "  ".join(f"{float(each):.6g}".replace("-", "−") for each in tensor)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from txlab.engine.syntax import syntax_tree
+from txlab.engine.syntax import in_words, syntax_tree
 from txlab.errors import LabError, choices
 
 if TYPE_CHECKING:
@@ -48,6 +48,13 @@ OPERATIONS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 SIGNS = {"^": "**", "·": "*", "×": "*", "−": "-", "π": "pi"} | {
     sign: f"**{power}" for power, sign in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")
 }
+INSTEAD = {
+    "|": "|x|: write abs(x)",
+    "√": "√x: write sqrt(x)",
+    "!": "n!: a factorial is not a function of real numbers here",
+    "=": "f = …: write only what stands to the right of =",
+}
+"""A sign of mathematics that cannot be typed here → what to write for it."""
 
 
 @dataclass(frozen=True)
@@ -101,9 +108,10 @@ def expression(text: str) -> Expression:
         if not isinstance(line, ast.Expr):
             raise SyntaxError
     except (SyntaxError, ValueError):
-        bars = "; |x| is abs(x)" if "|" in plain else ""
+        instead = next((words for sign, words in INSTEAD.items() if sign in plain), "")
         raise LabError(
-            f"{text[:60]!a} is not a formula; write it as in x**2 - 2, sin(x)*y, exp(-x**2): products need a *{bars}"
+            instead
+            or f"{text[:60]!a} is not a formula; write it as in x**2 - 2, sin(x)*y, exp(-x**2): products need a *"
         ) from None
     variables: set[str] = set()
     node = _read(line.value, variables)
@@ -142,11 +150,18 @@ def _read(node: ast.AST, variables: set[str]) -> Node:
             raise LabError(f"{name} is a number and not a function; products need a *, as in {name}*(x + 1)")
         case ast.Call(func=ast.Name(id=name)):
             raise LabError(f"{name[:30]!a} is not a function here{choices(name, list(FUNCTIONS))}")
-        case ast.BinOp(op=ast.BitOr()):
-            raise LabError("a formula has no |; |x| is abs(x)")
         case _:
-            kind = type(node).__name__
-            raise LabError(f"a formula has numbers, x, y, + - * / **, and functions; {kind} is none of them")
+            raise _refusal(node)
+
+
+def _refusal(node: ast.AST) -> LabError:
+    """What is wrong with a node that no formula has, in the words of mathematics."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        return LabError(INSTEAD["|"])
+    has = "it has numbers, x, y, + - * / ** and functions such as sin(x)"
+    if isinstance(node, ast.IfExp | ast.Compare | ast.BoolOp):
+        has = "abs, min, max and relu have corners, as in max(x, 0)"
+    return LabError(f"a formula cannot have {in_words(node)}; {has}")
 
 
 def _compile(node: Node) -> Callable[[Mapping[str, Tensor]], Tensor]:

@@ -21,13 +21,14 @@ SAME = 1e-12  # two points are the same if they differ by less than this share o
 
 @dataclass(frozen=True)
 class Settings:
-    """rate γ · momentum μ · beta1, beta2, epsilon of Adam"""
+    """rate γ · momentum μ · beta1, beta2, epsilon of Adam · anywhere 1: Newton's step also where f is not convex"""
 
     rate: float = 0.1
     momentum: float = 0.9
     beta1: float = 0.9
     beta2: float = 0.999
     epsilon: float = 1e-8
+    anywhere: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -110,10 +111,10 @@ def newton_minimum(state: State, f: Function, gradient: Tensor, settings: Settin
         raise ValueError("the second derivatives do not exist here")
     if float(torch.linalg.matrix_rank(hessian, hermitian=True)) < len(hessian):
         raise ValueError("f″(x) = 0 in some direction: there the parabola has no lowest point")
-    if float(torch.linalg.eigvalsh(hessian)[0]) < 0:
+    if not settings.anywhere and float(torch.linalg.eigvalsh(hessian)[0]) < 0:
         raise ValueError("f is not convex here: Newton's step would lead to a maximum or a saddle")
     change = torch.linalg.solve(hessian, gradient)
-    return replace(state, x=state.x - change), {"H⁻¹∇f": change}
+    return replace(state, x=state.x - change), {"H": hessian, "H⁻¹∇f": change}
 
 
 def sign_descent(state: State, f: Function, gradient: Tensor, settings: Settings) -> tuple[State, dict[str, Tensor]]:
@@ -145,7 +146,10 @@ METHODS = {
     each.name: each
     for each in (
         Method("newton-root", "Newton for a root", "x ← x − f(x) / f′(x)", "F1", "Wang §1", newton_root, (), True),
-        Method("newton-minimum", "Newton for a minimum", "x ← x − H⁻¹ ∇f(x)", "F1", "Wang §1", newton_minimum),
+        Method(
+            *("newton-minimum", "Newton for a minimum", "x ← x − H⁻¹ ∇f(x)", "F1", "Wang §1", newton_minimum),
+            uses=("anywhere",),
+        ),
         Method("sign", "sign descent", "x ← x − γ sign ∇f(x)", "F2", "Wang (1)", sign_descent, ("rate",)),
         Method(
             "gradient", "gradient descent", "x ← x − γ ∇f(x)", "F2, F3", "Wang (2), (3)", gradient_descent, ("rate",)

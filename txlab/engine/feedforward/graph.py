@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
 
-from txlab.engine.syntax import syntax_tree
+from txlab.engine.syntax import in_words, syntax_tree
 from txlab.errors import LabError, choices
 
 ACTIVATIONS = ("tanh", "relu", "sigmoid", "linear", "sin", "gelu")
@@ -241,9 +241,7 @@ def _terms(node: ast.expr, sign: float) -> list[tuple[Weight, str | None]]:
             if abs(value) > LARGEST:
                 raise LabError(f"a number is at most {LARGEST:g}")
             return [(sign * float(value), None)]
-    raise LabError(
-        f"a neuron is a sum of numbers, names and products like 0.5*x; {type(node).__name__} is none of them"
-    )
+    raise LabError(f"a neuron is a sum of numbers, names and products like 0.5*x; it cannot have {in_words(node)}")
 
 
 def _is_number(node: ast.expr) -> bool:

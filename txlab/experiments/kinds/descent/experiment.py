@@ -39,7 +39,7 @@ from txlab.experiments.schema import several
 from txlab.experiments.untimed import UntimedExperiment
 
 ARRIVED = "arrived"
-HIGHEST = {"rate": 1e6, "momentum": 0.9999, "beta1": 0.9999, "beta2": 0.99999, "noise": 1e6}
+HIGHEST = {"rate": 1e6, "momentum": 0.9999, "beta1": 0.9999, "beta2": 0.99999, "noise": 1e6, "anywhere": 1.0}
 
 
 class Descent(UntimedExperiment):
@@ -114,8 +114,9 @@ class Descent(UntimedExperiment):
 
     def frame(self) -> Frame:
         """Of method i: i/path (n, dimensions), its points so far, and i/values (n), f there; i/value (), i/gradient
-        (dimensions), f and ∇f where it is now; i/curvature (), f″ there, of one variable. data/u, data/v (points), if
-        there are data. facts: f, its variables, the methods, their rules, steps and settings, and why each rests."""
+        (dimensions), f and ∇f where it is now; i/curvature (), f″ there, of one variable; i/hessian (2, 2),
+        H there, of two, for Newton's method. data/u, data/v (points), if there are data. facts: f, its variables, the
+        methods, their rules, steps and settings, and why each rests."""
         tensors: dict[str, np.ndarray] = {}
         for i, state in enumerate(self.states):
             drawn, (value, gradient) = self.points(i), gradient_of(self.f, state.x)
@@ -123,6 +124,8 @@ class Descent(UntimedExperiment):
             tensors |= {f"{i}/value": value.numpy(), f"{i}/gradient": gradient.numpy()}
             if len(state.x) == 1:
                 tensors[f"{i}/curvature"] = hessian_of(self.f, state.x)[0, 0].detach().numpy()
+            elif self.rules[i].name == "newton-minimum":
+                tensors[f"{i}/hessian"] = hessian_of(self.f, state.x).numpy()
         if isinstance(self.f, LineData):
             tensors |= {"data/u": self.f.u.numpy(), "data/v": self.f.v.numpy()}
         facts = {

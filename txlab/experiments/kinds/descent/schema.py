@@ -65,6 +65,10 @@ class MethodSection(Section):
     beta2: Annotated[float, Field(ge=0, lt=1)] = Field(0.999, description="β₂ of Adam")
     epsilon: Annotated[float, Field(gt=0, le=1)] = Field(1e-8, description="ε of Adam")
     noise: Annotated[float, Field(ge=0, le=1e6)] = Field(0.0, description="deviation of the noise on the gradient")
+    anywhere: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.0,
+        description="newton-minimum: 1 = it goes on where f is not convex, also to a maximum or a saddle",
+    )
 
     @property
     def name(self) -> str:
@@ -73,7 +77,7 @@ class MethodSection(Section):
     def settings(self) -> Settings:
         from txlab.engine.descent.methods import Settings
 
-        return Settings(self.rate, self.momentum, self.beta1, self.beta2, self.epsilon)
+        return Settings(self.rate, self.momentum, self.beta1, self.beta2, self.epsilon, self.anywhere)
 
 
 class DescentSection(Section):

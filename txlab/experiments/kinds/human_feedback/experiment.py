@@ -215,6 +215,8 @@ class HumanFeedback:
             ranking = stage.last["ranking"]
             facts["ranking"] = {**ranking.as_row(), "answers": list(ranking.answers), "ranks": list(ranking.ranks)}
             tensors = {"ranking/scores": stage.last["before"], "ranking/scores_after": stage.last["after"]}
+        if isinstance(stage, RewardLearning) and stage.adjusted["human"] and stage.taken < stage.section.steps:
+            facts["open"], tensors["open/scores"] = stage.score_open()
         if isinstance(stage, PolicyLearning) and stage.rollout is not None:
             self._episodes(stage, tensors, tokens, texts, facts)
         return Frame(self.step_count, tensors, tokens, texts, facts)

@@ -181,6 +181,16 @@ class RewardLearning(GradientExperiment[ScalarGPT]):
         scores, ranks = self.score_rankings([ranking])
         return scores[0], ranking_loss(scores, ranks)
 
+    @torch.no_grad()
+    def score_open(self) -> tuple[list[str], Tensor]:
+        """The first open questions, at most OPEN, and the scores (B, K) of their answers as the model is now."""
+        questions = [each for each in self.asked if each.id not in self.answered][:OPEN]
+        pairs = [(question.prompt, answer) for question in questions for answer in question.answers]
+        if not pairs:
+            return [], torch.empty(0, self.section.answers)
+        scores = self.texts.pack_answers(pairs).scores(self.model)
+        return [each.id for each in questions], scores.view(len(questions), -1)
+
     def score_rankings(self, rankings: Sequence[Ranking]) -> tuple[Tensor, Tensor]:
         """(scores, ranks), both (B, K); fewer answers than K are padded with rank 0."""
         pairs = [(ranking.prompt, answer) for ranking in rankings for answer in ranking.answers]

@@ -6,10 +6,12 @@ continue until the new world is ready, and stay if it cannot be made.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from txlab.drawing.run_names import name_runs
+from txlab.engine.rl.maps.drawn import MOST_SIDE, Map
 from txlab.engine.rl.world import World
 from txlab.errors import LabError
 from txlab.experiments.kind import kind_of_run
@@ -22,6 +24,7 @@ from txlab.tui.screens.dialogs import AskValue, Choose
 if TYPE_CHECKING:
     from txlab.tui.screens.arena.interface import Arena
 
+AN_EMPTY_MAP, SIZE = "an empty map…", "6 x 8"
 A_FILE, OTHERS = "a file with a map…", "by name, with options…"
 MOST_RUNS = 12
 
@@ -52,13 +55,19 @@ class WorldChoice(Panel):
             return
         worlds, runs, called = offered
         now = self.arena.world.name if self.arena.world is not None and self.arena.playback.can_edit else ""
-        rows = [(name, about, name == now) for name, about in worlds]
+        rows = [(AN_EMPTY_MAP, "rows x columns of floor, to draw your own", False)]
+        rows += [(name, about, name == now) for name, about in worlds]
         rows += [(A_FILE, "drawn as text, UTF-8", False)]
         rows += [(OTHERS, "frozen-lake slippery=false, gymnasium:Blackjack-v1", False)]
         rows += [(name, "a recorded run", False) for name in runs]
 
         def choose(name: str | None) -> None:
-            if name == A_FILE:
+            if name == AN_EMPTY_MAP:
+                question = AskValue("How large?", "rows x columns", SIZE, lambda text: said_of_size(size_of(text)))
+                self.app.push_screen(
+                    question, lambda text: self.open_world(empty_map(text), edit=True) if text else None
+                )
+            elif name == A_FILE:
                 question = AskValue("Which file?", "a map drawn as text", path=True)
                 self.app.push_screen(question, lambda path: self.open_world({"file": path.strip()}) if path else None)
             elif name == OTHERS:
@@ -74,15 +83,37 @@ class WorldChoice(Panel):
         dialog.called = called
         self.app.push_screen(dialog, choose)
 
-    def open_world(self, table: dict[str, Any]) -> None:
-        """Open the world of a [world] table, with the present learners starting from scratch in it."""
+    def open_world(self, table: dict[str, Any], edit: bool = False) -> None:
+        """Open the world of a [world] table, with the present learners starting from scratch in it; `edit` its map."""
 
         def take_world(world: World) -> None:
-            self.arena.enter_world(world, table)
+            self.arena.enter_world(world, table, edit)
             for note in world.notes:
                 self.tell(note)
 
         self.making.want(lambda _: world_from(table), take_world, holds_keys=True)
+
+
+def size_of(text: str) -> tuple[int, int]:
+    """Parse `6 x 8` as rows and columns; LabError says what is allowed."""
+    parts = re.split(r"[x×*, ]+", text.strip().lower())
+    if len(parts) != 2 or not all(part.isdecimal() and 2 <= int(part[:6]) <= MOST_SIDE for part in parts):
+        raise LabError(
+            f"{text.strip()[:40]!r} is not a size; write rows x columns, as {SIZE}, each from 2 to {MOST_SIDE}"
+        )
+    return int(parts[0]), int(parts[1])
+
+
+def empty_map(size: str) -> dict[str, Any]:
+    """Return the [world] table of floor with a start at the lower left and a goal at the upper right, −1 a move."""
+    rows, columns = size_of(size)
+    floor = "." * (columns - 1)
+    drawn = Map((floor + "G", *["." * columns] * (rows - 2), "S" + floor), step=-1.0, title="Own map")
+    return {"map": drawn.text()}
+
+
+def said_of_size(size: tuple[int, int]) -> str:
+    return f"{size[0]} rows of {size[1]} cells; the editor opens"
 
 
 def table_of(text: str) -> dict[str, Any]:

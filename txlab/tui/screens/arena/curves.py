@@ -105,8 +105,13 @@ class CurvesPanel(Panel):
             elif len(each.episodes):
                 drawn.append(ChartSeries(title, each.episodes, each.returns, colour=side))
             if len(each.greedy_episodes):
-                greedy = ChartSeries("greedy", each.greedy_episodes, each.greedy_returns, colour=side, style="points")
-                drawn.append(greedy)
+                drawn.append(
+                    ChartSeries(
+                        *("greedy", each.greedy_episodes, each.greedy_returns),
+                        colour=len(all_curves) + side,  # of its own: the points are among those of the line
+                        style="points",
+                    )
+                )
         chart.log_y = what == "delta"
         chart.across = all_curves[0].across if all_curves else "episode"
         what = FAMILIES.get(what, what) + (f", mean of {blocks}" if blocks > 1 else "")

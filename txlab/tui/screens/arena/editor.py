@@ -19,6 +19,7 @@ from txlab.tui.screens.dialogs import AskValue
 
 if TYPE_CHECKING:
     from txlab.engine.rl.maps.drawn import Map
+    from txlab.engine.rl.world import World
     from txlab.tui.screens.arena.interface import Arena
     from txlab.tui.screens.arena.learners import LiveMatch
 
@@ -42,7 +43,7 @@ class EditorPanel(Panel):
     def __init__(self, arena: Arena) -> None:
         super().__init__()
         self.arena = arena
-        self.begins_next = False  # start as soon as the world of a recorded run is live
+        self.begins_in: World | None = None  # start as soon as this world is live
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return action == "edit" or self.arena.editing
@@ -60,7 +61,7 @@ class EditorPanel(Panel):
         elif world is not None and world.map is None and (recorded or self.arena.playback.ready()):
             self.tell(f"{world.name} is not drawn as a map and cannot be edited; o opens one that can")
         elif recorded:
-            self.begins_next = self.arena.go_live()
+            self.begins_in = world if self.arena.go_live() else None
         elif self.arena.playback.ready() and world is not None:
             self.arena.begin_editing()
 

@@ -177,8 +177,8 @@ class LiveMatch:
             each.known += len(new)
             each.returns.extend(new)
         begun = time.monotonic()
-        if begun - self.measured_at < self.measuring / GREEDY_SHARE and self.running():
-            return
+        if not self.step_count or (begun - self.measured_at < self.measuring / GREEDY_SHARE and self.running()):
+            return  # a policy that has learnt nothing has no return of its own
         for number, each in enumerate(self.memory):
             path, value = self.match.greedy(number)
             process = self.world.process

@@ -123,6 +123,7 @@ class ParametersPanel(Panel):
     def __init__(self, arena: Arena) -> None:
         super().__init__()
         self.arena = arena
+        self.changed = False  # since the learners were begun, or last went on: nothing moves by that alone
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("choose", "turn_chosen", "extreme"):  # otherwise the arrows move the cursor
@@ -187,6 +188,7 @@ class ParametersPanel(Panel):
     def change(self, parameter: Parameter, to: Callable[[float], float]) -> None:
         """Change a parameter from its current value, which may not be shown yet."""
         side, session = self.arena.side, self.arena.session
+        self.changed = True
 
         def work(live: LiveMatch) -> None:
             if side < len(live.settings):

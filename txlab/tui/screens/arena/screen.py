@@ -134,8 +134,9 @@ class ArenaScreen(BenchScreen):
         self.worlds.end_walk()
         self.session.begin(lambda old: make(old) if old is not None else old)  # type: ignore[arg-type, return-value]
 
-    def enter_world(self, world: World, table: Mapping[str, Any]) -> None:
-        """Move the present learners, untrained, to another world."""
+    def enter_world(self, world: World, table: Mapping[str, Any], edit: bool = False) -> None:
+        """Move the present learners, untrained, to another world; `edit` its map."""
+        self.editor.begins_in = world if edit else None
         self.playback.go_live()
         self.editing = False
         self.below.bands.clear()
@@ -160,12 +161,14 @@ class ArenaScreen(BenchScreen):
     def action_forget(self) -> None:
         """Restart untrained."""
         if self.playback.ready():
+            self.parameters.changed = False
             self.begin(lambda old: old.again())
 
     # The view of its Playback.
 
     def source_changed(self) -> None:
         """Forget state that does not apply to another match or run."""
+        self.parameters.changed = False
         self.alone, self.cursor = False, None
         self.worlds.begin_anew()
         if not self.playback.can_edit:
@@ -216,6 +219,7 @@ class ArenaScreen(BenchScreen):
         """Drop the greedy walk and the chosen layer: something is about to happen."""
         self.worlds.end_walk()
         self.worlds.chosen_layer = None
+        self.parameters.changed = False
         self.show_all()
 
     def show(self, frame: WorldFrame) -> None:
@@ -232,8 +236,9 @@ class ArenaScreen(BenchScreen):
             self.refresh_bindings()
         self.show_all()
         self.below.show_now_and_then(self.session.running)
-        if self.playback.can_edit and self.editor.begins_next:
-            self.editor.begins_next = False
+        begins = self.editor.begins_in
+        if self.playback.can_edit and begins is not None and begins.map == frame.world.map:
+            self.editor.begins_in = None
             self.begin_editing()
 
     # Drawing.
@@ -306,6 +311,10 @@ class ArenaScreen(BenchScreen):
         """Return the present mode, unless it is plain watching."""
         if self.editing:
             return "editing the map"
+        if self.parameters.changed and not self.session.running:
+            return "changed: space goes on, n begins anew"
+        if self.parameters.changed and self.turning is not None:
+            return "what is learnt stays; n begins anew"
         if self.turning is not None:
             return "home lowest, end highest" if self.ascii else "↑↓ choose  ←→ turn  home lowest  enter type"
         if self.worlds.walked:

@@ -13,7 +13,7 @@ from txlab.engine.descent.known import Known, safe_rate
 from txlab.engine.descent.methods import METHODS, State, Step, format_point
 from txlab.engine.explain import Explanation
 from txlab.errors import LabError
-from txlab.experiments.kinds.descent.experiment import Descent, function_of
+from txlab.experiments.kinds.descent.experiment import ARRIVED, Descent, function_of
 from txlab.experiments.kinds.descent.schema import DescentScenario
 from txlab.experiments.protocol import Frame
 
@@ -51,6 +51,13 @@ class LiveDescent(Descent):
         for i, length in enumerate(lengths):
             del self.paths[i][length:]
             self.drawn[i] = self.drawn[i][:length]
+
+    def change(self, name: str, value: float) -> None:
+        """Change a parameter; a method that could not continue with the old one tries again."""
+        super().change(name, value)
+        i = next(i for i, each in enumerate(self.sections) if each.name == name.rpartition(".")[0])
+        if self.trouble[i] not in (OFF, ARRIVED):
+            self.trouble[i] = ""
 
     def toggle(self, i: int) -> None:
         """Switch a method on, from the start, or off. At least one stays on."""

@@ -32,6 +32,7 @@ PARAMETERS = {
     "beta1": Parameter("β₁", "beta_1", "beta1", "", SHARES),
     "beta2": Parameter("β₂", "beta_2", "beta2", "", SHARES),
     "noise": Parameter("noise", "noise", "noise", "", NOISES),
+    "anywhere": Parameter("anywhere", "anywhere", "anywhere", "", (0.0, 1.0)),
 }
 
 

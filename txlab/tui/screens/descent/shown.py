@@ -40,7 +40,7 @@ LETTERS = {
     "gradient": "G", "newton-root": "R", "momentum": "M", "adam": "A", "sgd": "D", "newton-minimum": "N", "sign": "S",
 }  # fmt: skip
 """rule → its letter; the colour of a rule is that of its place here"""
-NAMES = {"rate": "γ", "momentum": "μ", "beta1": "β₁", "beta2": "β₂", "noise": "noise"}
+NAMES = {"rate": "γ", "momentum": "μ", "beta1": "β₁", "beta2": "β₂", "noise": "noise", "anywhere": "anywhere"}
 """setting → its letter"""
 OFF = "takes no part"
 WORDS = {"arrived": "arrived", "it goes in a circle": "circle", "it diverges": "diverges", OFF: "off"}
@@ -52,7 +52,8 @@ SMALLEST_SHARE = 1e-16  # of the largest value: how far down a logarithmic axis 
 
 @dataclass(frozen=True, eq=False)
 class Walker:
-    """One method in a frame. `ink` is the number of its colour; values (n) are f along its path (n, dimensions)."""
+    """One method in a frame. `ink` is the number of its colour; values (n) are f along its path (n, dimensions);
+    `hessian` (2, 2) is H at its point, where its rule uses that."""
 
     number: int
     name: str
@@ -68,6 +69,7 @@ class Walker:
     settings: Mapping[str, float]
     tangent: Tangent | None
     curvature: float
+    hessian: np.ndarray | None = None
 
     @property
     def on(self) -> bool:
@@ -139,6 +141,7 @@ def walker_of(frame: Frame, i: int, name: str, rules: Sequence[str]) -> Walker:
         gradient = np.asarray(tensors[f"{i}/gradient"], np.float64).reshape(path.shape[1])
         tangent = Tangent(tuple(path[-1].tolist()), float(np.asarray(tensors[f"{i}/value"])), tuple(gradient.tolist()))
     settings = {str(key): float(value) for key, value in dict(entry_of("settings", {})).items()}
+    hessian = tensors.get(f"{i}/hessian")
     return Walker(
         number=i,
         name=name,
@@ -154,6 +157,7 @@ def walker_of(frame: Frame, i: int, name: str, rules: Sequence[str]) -> Walker:
         settings={key: value for key, value in settings.items() if key in NAMES},
         tangent=tangent,
         curvature=float(np.asarray(tensors.get(f"{i}/curvature", np.nan))),
+        hessian=None if hessian is None else np.asarray(hessian, np.float64).reshape(2, 2),
     )
 
 
@@ -209,7 +213,8 @@ def sheet_of(shown: Shown, ground: Ground, chosen: int, ascii: bool, legibility:
     if walker.on and (tangent := walker.tangent) is not None:
         bent = walker.curvature if walker.rule == "newton-minimum" and np.isfinite(walker.curvature) else 0.0
         graph = Graph(ground.x, ground.values, (tangent.point[0], tangent.value), tangent.gradient[0], bent)
-    low, high = heights(graph, [float(path.points[-1, 1]) for path in paths])
+    starts = [float(path.points[0, 1]) for path in paths]
+    low, high = heights(graph, [float(path.points[-1, 1]) for path in paths], starts)
     window = Window(ground.camera.x - ground.camera.across, ground.camera.x + ground.camera.across, low, high)
     return graph_sheet(window, graph, paths, rows, columns, ascii, legibility)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 from textual.content import Content
 
 from txlab.drawing.explanation import wrap_text
@@ -15,6 +16,8 @@ from txlab.tui.screens.descent.shown import NAMES, Shown, Walker
 
 Parts = list[tuple[str, str]]
 QUIET = "$quiet"
+WHERE = ("rests where f is not convex", "goes on where f is not convex")
+"""Newton's parameter "anywhere", 0 and 1, in words."""
 
 
 def style_rows(rows: Sequence[Parts], ascii: bool) -> Content:
@@ -40,7 +43,7 @@ def side_rows(
     walker = shown.walkers[chosen]
     below = [
         *about(walker, turned, cells, ascii),
-        *([[], *tangent_rows(walker.tangent, shown, cells)] if walker.on else []),
+        *([[], *hessian_rows(walker), *tangent_rows(walker.tangent, shown, cells)] if walker.on else []),
     ]
     for detail in (3, 2, 1):
         rows: list[Parts] = []
@@ -102,7 +105,8 @@ def about(walker: Walker, turned: str, cells: int, ascii: bool) -> list[Parts]:
         rows += [[(line, "$warning")] for line in wrap_text(formula(walker.rests, ascii), cells)]
     parts = []
     for key, value in walker.settings.items():
-        text = formula(f"{NAMES[key]} {compact(value)}", ascii)
+        text = WHERE[value > 0] if key == "anywhere" else f"{NAMES[key]} {compact(value)}"
+        text = formula(text, ascii)
         left, right = "<>" if ascii else "‹›"
         parts.append((f"{left}{text}{right}", "bold $accent") if key == turned else (f" {text} ", ""))
     return [*rows, *wrap_parts(parts, cells)]
@@ -132,6 +136,25 @@ def tangent_rows(tangent: Tangent | None, shown: Shown, cells: int) -> list[Part
         [("tangent plane", QUIET)],
         *wrap_parts([(f"z = {compact(tangent.value)}", ""), *((term, "") for term in plane)], cells),
         [("normal ", QUIET), (point_text(tangent.normal), "")],
+    ]
+
+
+def hessian_rows(walker: Walker) -> list[Parts]:
+    """H, and its eigenvalues, for the method that uses it: f is convex here if both are positive."""
+    if walker.rule != "newton-minimum":
+        return []
+    if walker.hessian is None:
+        return [[("H = f″    ", QUIET), (compact(walker.curvature), "")]] if np.isfinite(walker.curvature) else []
+    if not np.isfinite(walker.hessian).all():
+        return []
+    entries = [[compact(float(each)) for each in row] for row in walker.hessian]
+    wide = [max(width(row[column]) for row in entries) for column in range(2)]
+    first, second = (f"( {row[0]:>{wide[0]}}  {row[1]:>{wide[1]}} )" for row in entries)
+    values = "  ".join(compact(float(each)) for each in np.linalg.eigvalsh(walker.hessian))
+    return [
+        [("H         ", QUIET), (first, "")],
+        [("          ", QUIET), (second, "")],
+        [("its eigenvalues  ", QUIET), (values, "")],
     ]
 
 

@@ -62,6 +62,7 @@ class ComparisonPanel(Panel):
             key_display="1 2",
         ),
         bind("2", "better(1)", "the second answer is better", id="feedback.better-second"),
+        bind("3,4,5,6,7,8,9", "no_answer", "", id="feedback.no-answer"),  # not listed: a slip opens no screen
         bind("equals_sign", "neither", "both answers are equally good", "equal", id="feedback.neither"),
         bind("s", "pass", "pass over this pair", "skip", id="feedback.pass"),
         bind("u", "undo", "take back your last comparison", "undo", id="feedback.compared-undo"),
@@ -144,7 +145,10 @@ class ComparisonPanel(Panel):
             return False
         if action == "begin":
             return self.comparing is None and self.opening.idle
-        return action == "against" or self.seen_now is not None
+        return action in ("against", "better", "no_answer") or self.seen_now is not None
+
+    def word_for(self, binding: Binding) -> str:
+        return "" if binding.id == "feedback.better" and self.seen_now is None else binding.description
 
     def action_begin(self) -> None:
         self.begin("")
@@ -182,7 +186,14 @@ class ComparisonPanel(Panel):
         self.opening.want(work, show, holds_keys=True)
 
     def action_better(self, place: int) -> None:
+        """Judge; a digit opens no screen here, whether the comparison has begun or not."""
+        if self.seen_now is None:
+            self.tell("The models are being opened." if not self.opening.idle else "enter begins the comparison first.")
+            return
         self.write(lambda comparing, pair: comparing.judge(pair, pair.result(place)))
+
+    def action_no_answer(self) -> None:
+        self.tell("There are two answers: 1 and 2. F1 to F10 open other screens.", "warning")
 
     def action_neither(self) -> None:
         self.write(lambda comparing, pair: comparing.judge(pair, pair.result(None)))

@@ -7,6 +7,7 @@ signs (a space, a line's end), so that each of them has a cell.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -16,8 +17,9 @@ from textual.containers import Horizontal
 from textual.content import Content
 
 from txlab.drawing.diverging import Scale, scale_of
+from txlab.drawing.explanation import wrap_text
 from txlab.drawing.formatting import number
-from txlab.drawing.text import formula, label, visible
+from txlab.drawing.text import formula, label, visible, width
 from txlab.engine.rlhf.why import (
     Settings,
     TokenNumbers,
@@ -31,7 +33,7 @@ from txlab.tui.bindings import bind
 from txlab.tui.panel import Panel
 from txlab.tui.screens.feedback.snapshot import Snapshot
 from txlab.tui.screens.plain_text import Words
-from txlab.tui.widgets.facts import Fact, FactTable
+from txlab.tui.widgets.facts import Fact, FactTable, columns
 from txlab.tui.widgets.token_strips import TokenRow, TokenStrips
 from txlab.tui.widgets.why import Answer, ask_why
 
@@ -41,6 +43,7 @@ VIEWS = (
     ("reward", "reward r"),
     ("value", "value V"),
 )
+NARROWEST_NOTE = 12  # cells
 NUMBERS = ("reward", "value", "delta", "advantage", "whitened", "logprob", "reference", "ratio")
 TOLD = {
     "reward": ("reward r", "−β KL, and the score on the last token"),
@@ -93,10 +96,10 @@ class Episodes:
         return np.full(size, np.nan) if array is None else array[episode, :size]
 
     def heading(self, episode: int, ascii: bool) -> str:
-        """The prompt and the scores of an episode, in a line."""
+        """The scores and the prompt of an episode, in a line."""
         scores = "  ".join(f"{name} {number(float(each[episode]), 3)}" for name, each in self.scores.items())
         prompt = visible(self.prompts[episode].replace("\n", " "), ascii)
-        return f"{prompt}   {formula(scores, ascii)}"
+        return f"{formula(scores, ascii)}   {prompt}"  # what is cut on a narrow terminal is the prompt
 
     def settings(self) -> Settings:
         def real(name: str, otherwise: float) -> float:
@@ -186,7 +189,8 @@ class EpisodesPanel(Panel):
             for i in range(len(episodes.tokens))
         ]
         self.strips.show(rows, scale, episode, token)
-        self.facts.set_facts(self.numbers(episodes, episode, token) if episodes.tokens[episode] else ())
+        facts = self.numbers(episodes, episode, token) if episodes.tokens[episode] else []
+        self.facts.set_facts(whole_notes(facts, self.facts.size.width, self.size.height - 2, self.strips.ascii))
 
     def here(self, episodes: Episodes) -> tuple[int, int]:
         """The answer and the token under the cursor: the last ones if the frame has fewer."""
@@ -248,3 +252,17 @@ class EpisodesPanel(Panel):
             self.tell("There is no token here whose numbers are recorded.")
             return
         ask_why(self.app, lambda: answers, again=self.action_why)
+
+
+def whole_notes(facts: Sequence[Fact], size: int, height: int, ascii: bool) -> list[Fact]:
+    """The facts with notes that go on in the lines below; where that is too high, notes that are too long are left
+    out."""
+    names, values = columns(facts, ascii)
+    room = max(0, size - names - values - 5)  # FactTable's mark and gaps
+    lines: list[Fact] = []
+    for fact in facts:
+        first, *others = wrap_text(formula(fact.note, ascii), room) if room >= NARROWEST_NOTE else [""]
+        lines += [replace(fact, note=first), *(Fact("", "", each) for each in others)]
+    if len(lines) > height:
+        return [fact if width(formula(fact.note, ascii)) <= room else replace(fact, note="") for fact in facts]
+    return lines

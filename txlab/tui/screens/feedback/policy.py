@@ -11,7 +11,7 @@ from textual.binding import Binding
 
 from txlab.drawing.curve import Style
 from txlab.drawing.formatting import number
-from txlab.drawing.text import fit, formula
+from txlab.drawing.text import formula, width
 from txlab.experiments.kind import explain_metric
 from txlab.runs.summary import GOING
 from txlab.tui.bindings import bind
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 SMOOTHED = 16  # points of a curve from which on its average is drawn, over a twentieth of its length
 WHY = ("proxy", "gold", "kl", "root_kl", "beta")
 CURVES: tuple[tuple[str, Style, str], ...] = (
-    ("proxy", "line", "proxy, what is optimised"),
-    ("gold", "line", "gold, what is wanted"),
+    ("proxy", "line", "proxy, optimised"),
+    ("gold", "line", "gold, wanted"),
 )
 
 
@@ -97,8 +97,7 @@ class PolicyPanel(Panel):
         self.chart.set_reactive(Chart.smoothing, right / 20 if longest >= SMOOTHED else 0.0)
         swept = f"score, {chosen.removeprefix('/')}" if chosen.startswith(SWEPT) else "score"
         self.chart.set_series(series, formula(swept, ascii), self.missing(snap))
-        words = formula(self.describe_fall(snap), ascii)
-        self.words.say(fit(words, max(0, self.size.width - 2), ellipsis="~" if ascii else "…"), layout=False)
+        self.words.say("\n".join(self.describe_fall(snap, max(20, self.size.width - 2), ascii)))
 
     def missing(self, snap: Snapshot) -> str:
         """Why there is nothing to draw."""
@@ -109,16 +108,22 @@ class PolicyPanel(Panel):
             return f"the policy begins at step {first.first}; x is then how far it has gone from its start"
         return "this policy has no KL to draw its scores over"
 
-    def describe_fall(self, snap: Snapshot) -> str:
-        """The fall of each policy's gold score from its best, in one line; the newest policy first."""
-        parted = []
+    def describe_fall(self, snap: Snapshot, room: int, ascii: bool) -> list[str]:
+        """The fall of each policy's gold score from its best, as many in a line as fit; the newest policy first."""
+        lines: list[str] = []
         for beta in reversed(snap.betas):
             gold = snap.series.get("gold" + beta)
             if gold is None or len(gold) < 2 or not np.isfinite(gold.values).any():
                 continue
             best, now = number(float(np.nanmax(gold.values)), 3), number(float(gold.values[-1]), 3)
-            parted.append(f"{beta.removeprefix('/')} {best} → {now}".lstrip())
-        return f"gold, best → now:  {'   '.join(parted)}" if parted else ""
+            part = formula(f"{beta.removeprefix('/')} {best} → {now}".lstrip(), ascii)
+            if not lines:
+                lines.append(f"gold, best {formula('→', ascii)} now:  {part}")
+            elif width(lines[-1]) + 3 + width(part) <= room:
+                lines[-1] += f"   {part}"
+            else:
+                lines.append(part)
+        return lines
 
     # β
 

@@ -17,7 +17,8 @@ from textual.content import Content
 from txlab.drawing.curve import Style
 from txlab.drawing.explanation import wrap_text
 from txlab.drawing.formatting import count, fixed
-from txlab.drawing.text import visible, visible_lines
+from txlab.drawing.text import formula, visible, visible_lines
+from txlab.engine.rlhf.preferences import Ranking
 from txlab.engine.rlhf.why import explain_pair, pairs_in_order
 from txlab.errors import LabError
 from txlab.runs.summary import GOING
@@ -32,6 +33,9 @@ from txlab.tui.widgets.chart import Chart, ChartSeries
 from txlab.tui.widgets.table import Column, Table
 from txlab.tui.widgets.why import ask_why
 
+LOWEST_CHART, TYPED = 8, 3  # rows of the curve; of what is said below the answers
+ROOMY = (12, 18)  # rows of the panel from which on the second and third of them are said
+WITH_SIDE = 72  # cells of the panel that have room for the scores too
 INDENT = 8  # cells before an answer: its number and its rank
 
 
@@ -116,7 +120,8 @@ class RankingPanel(Panel):
     def __init__(self, run: Playback) -> None:
         super().__init__(id="ranking")
         self.run = run
-        self.text = Words(id="ranking-text")
+        self.text, self.typed_words = Words(id="ranking-text"), Words(id="ranking-typed")
+        self.side = Vertical(id="ranking-side")
         self.chart = Chart("accuracy comes with the first rankings", id="accuracy")
         self.chart.can_focus, self.chart.across = False, "ranking"
         self.about, self.table = Words(id="ranking-about"), Table(id="ranking-table")
@@ -124,13 +129,15 @@ class RankingPanel(Panel):
         self.forget()
 
     def compose(self) -> ComposeResult:
-        with Horizontal():
-            with VerticalScroll(id="ranking-scroll", can_focus=False):
-                yield self.text
-            with Vertical(id="ranking-side"):
-                yield self.chart
-                yield self.about
-                yield self.table
+        with Vertical():
+            with Horizontal(id="ranking-top"):
+                with VerticalScroll(id="ranking-scroll", can_focus=False):
+                    yield self.text
+                with self.side:
+                    yield self.about
+                    yield self.table
+            yield self.typed_words
+            yield self.chart
 
     def forget(self) -> None:
         self.snap: Snapshot | None = None
@@ -141,6 +148,7 @@ class RankingPanel(Panel):
         self.typed: list[Callable[[], None]] = []  # while a ranking is being written
         if self.is_mounted:
             self.text.say("")
+            self.typed_words.say("")
             self.about.say("")
             self.table.set_table((), ())
             self.chart.forget()
@@ -167,13 +175,22 @@ class RankingPanel(Panel):
         snap = self.snap
         return snap is not None and snap.human and self.asked.question is not None and self.run.at is None
 
+    @property
+    def expecting(self) -> bool:
+        """Whether this rater has a question now, or will have one soon: a digit means an answer all along."""
+        snap = self.snap
+        going = snap is not None and snap.human and snap.taking and snap.status in GOING and self.run.at is None
+        return going or self.asking
+
     def draw(self) -> None:
         snap = self.snap
         if snap is None or not self.is_mounted:
             return
-        room = max(20, self.query_one("#ranking-scroll").scrollable_content_region.width - 1)
         ascii = self.chart.ascii
-        self.text.say(self.question(room, ascii) if self.asking else self.situation(snap, room, ascii))
+        self.side.display = self.size.width >= WITH_SIDE
+        room = max(20, (self.size.width * 55 // 100 if self.side.display else self.size.width) - 4)
+        text = self.question(room, ascii) if self.asking else self.situation(snap, room, ascii)
+        self.text.say(text)
         first = next((stage.first for stage in snap.stages if stage.name == "rankings"), 0)
         known: list[tuple[str, str, Style]] = [("accuracy_20", "last 20", "line")]
         known.append(("val_accuracy", "unseen answers", "dashed"))
@@ -184,29 +201,66 @@ class RankingPanel(Panel):
         ]
         self.chart.set_series(series, "pairs in the right order", "accuracy comes with the first rankings")
         self.draw_scores(snap, ascii)
+        typed = self.typed_lines(ascii) if self.asking else []
+        typed = typed[: 1 + sum(self.size.height >= rows for rows in ROOMY)]
+        self.typed_words.say(Content("\n").join(Content.styled(words, style) for words, style in typed))
+        self.typed_words.display = bool(typed)
+        left = self.size.height - len(typed) - 1 - max(lines_of(text), len(self.table.rows) + 4)
+        self.chart.display = left >= LOWEST_CHART  # the curve has what the texts leave
+        if self.chart.display:
+            self.chart.styles.height = left
 
     def question(self, room: int, ascii: bool) -> Content:
         """The prompt, and the answers with their numbers and the ranks they have so far."""
         asked = self.asked
         assert asked.question is not None
         ranks = self.order.ranks()
-        parts = prompt_lines(asked.question.prompt, room, ascii)
+        listed: list[list[Content]] = []
         for place, index in enumerate(asked.order):
             rank = ranks[place]
             style = "bold $accent" if rank else ""
             mark = f"{rank}." if rank else ""
-            parts.append(Content.assemble((f" {place + 1}", "bold"), (f"  {mark:<4}", "$accent")))
-            parts += answer_lines(asked.question.answers[index], room, ascii, style)
+            number = Content.assemble((f" {place + 1}", "bold"), (f"  {mark:<4}", "$accent"))
+            listed.append([number, *answer_lines(asked.question.answers[index], room, ascii, style)])
+        parts = [*prompt_lines(asked.question.prompt, room, ascii), *(part for answer in listed for part in answer)]
+        apart = prompt_lines(asked.question.prompt, room, ascii)
+        apart += [part for answer in listed for part in (*answer, Content("\n"))]
+        close, spaced = Content.assemble(*parts), Content.assemble(*apart)
+        rows = self.size.height - TYPED
+        least = LOWEST_CHART if lines_of(close) + LOWEST_CHART <= rows else 0
+        return spaced if lines_of(spaced) + least <= rows else close
+
+    def typed_lines(self, ascii: bool) -> list[tuple[str, str]]:
+        """The lines below the answers, with their styles: the order as typed; once it is complete, the reward model's.
+
+        It is not shown before: a rater who knows what the model thinks is led by it.
+        """
+        ranks = self.order.ranks()
         typed = "".join(f"{' =' if tied else ''} {answer + 1}" for answer, tied in self.order.placed)
         typed += " =" if self.order.ties else ""
+        question, scores = self.asked.question, None
+        if question is not None and self.snap is not None:
+            scores = self.snap.scores_of(question)
         if not self.order.placed:
-            words = "Type the numbers from the best to the worst, = between two that are equally good."
-        elif sum(rank == 0 for rank in ranks) > 1:
-            words = f"best first:{typed}"
-        else:
-            words = f"best first:{typed}   enter gives it"
-        parts += [Content("\n\n"), Content.styled(words, "$quiet" if not self.order.placed else "$accent")]
-        return Content.assemble(*parts)
+            lines = [("Type the numbers from best to worst, = between equals.", "$foreground")]
+            if scores is not None:
+                lines.append(("The reward model's order is shown when yours is complete.", "$quiet"))
+            return lines
+        if sum(rank == 0 for rank in ranks) > 1:
+            return [(f"best first:{typed}", "$accent")]
+        lines = [(f"best first:{typed}   enter gives it", "$accent")]
+        if scores is not None and question is not None:
+            last = [rank or len(ranks) for rank in ranks]  # a single answer that is left is the last
+            shown = [scores[index] for index in self.asked.order]
+            order = sorted(range(len(shown)), key=lambda place: -shown[place])
+            theirs = Ranking("", question.id, question.prompt, question.answers, tuple(last))
+            right, pairs = pairs_in_order(theirs, shown)
+            words = "model:      " + " ".join(str(place + 1) for place in order)
+            lines.append((f"{words}   {right} of {pairs} pairs as yours", "$foreground"))
+            lines.append(
+                ("its scores: " + "  ".join(f"{place + 1} {fixed(shown[place], 2)}" for place in order), "$quiet")
+            )
+        return [(formula(text, ascii), style) for text, style in lines]
 
     def situation(self, snap: Snapshot, room: int, ascii: bool) -> Content:
         """The state of the run when there is no question, and the last ranking the reward model learnt from."""
@@ -222,7 +276,7 @@ class RankingPanel(Panel):
         elif not snap.human:
             words = "The simulated labeller ranks. h: rank yourself."
         elif snap.status in GOING:
-            words = "The run is preparing the next question."
+            words = self.next_words(snap)
         else:
             words = "Every question so far has its ranking; the run asks more when it continues (r on screen 3)."
         parts = [Content.styled(words, "$quiet")]
@@ -233,6 +287,12 @@ class RankingPanel(Panel):
                 parts.append(Content.styled(f" {rank}.     ", "$accent"))
                 parts += answer_lines(answer, room, ascii)
         return Content.assemble(*parts)
+
+    def next_words(self, snap: Snapshot) -> str:
+        """Why there is no question although people rank."""
+        if 0 < snap.wanted <= self.asked.given:
+            return f"All {count(snap.wanted)} rankings are given; the reward model is learning from them."
+        return "The run is preparing the next question."
 
     def draw_scores(self, snap: Snapshot, ascii: bool) -> None:
         """The reward model's order of the answers of the last ranking, before and now."""
@@ -248,23 +308,23 @@ class RankingPanel(Panel):
             "the simulated labeller" if ranking.by == "simulated" else visible(ranking.by, ascii) or "an unknown user"
         )
         by = "your last ranking" if ranking.by == self.by else f"ranked by {named}"
-        right, pairs = pairs_in_order(ranking, [float(score) for score in scores])
-        words = f"the model had {right} of {pairs} pairs right"
+        (had, pairs), (has, _) = (pairs_in_order(ranking, [float(score) for score in of]) for of in (scores, after))
+        words = f"the model had {had} of {pairs} pairs right, now {has}"
         self.about.say(Content.assemble(Content.styled(by + "\n", "bold"), Content.styled(words, "$quiet")))
         order = sorted(range(len(ranking.ranks)), key=lambda i: (ranking.ranks[i], -float(scores[i])))
-        places = {i: 1 + sum(float(other) > float(scores[i]) for other in scores) for i in order}
         rows = [
             [
                 visible(ranking.answers[i].strip(), ascii) or Signs.dot,
                 str(ranking.ranks[i]),
-                str(places[i]),
                 fixed(float(scores[i]), 2),
                 fixed(float(after[i]), 2),
+                fixed(float(after[i]) - float(scores[i]), 2, signed=True),
             ]
             for i in order
         ]
-        columns = [Column("answer", right=False), Column("rank"), Column("model"), Column("score"), Column("after")]
-        self.table.set_table(columns, rows)
+        columns = [Column("answer", right=False), Column("rank"), Column("score"), Column("now"), Column("moved")]
+        most = max(range(len(order)), key=lambda row: abs(float(after[order[row]]) - float(scores[order[row]])))
+        self.table.set_table(columns, rows, marked=[most])
 
     @property
     def by(self) -> str:
@@ -290,11 +350,13 @@ class RankingPanel(Panel):
             return self.snap.taking and self.run.status in GOING and self.run.at is None
         if action == "undo":
             return self.asked.mine and self.run.at is None and self.snap.human
-        return self.asking
+        return self.expecting if action == "place" else self.asking
 
     def word_for(self, binding: Binding) -> str:
         if binding.id == "feedback.human" and self.snap is not None and self.snap.human:
             return "let it be simulated"
+        if binding.id == "feedback.answer-one" and not self.asking:
+            return ""
         return binding.description
 
     def when_free(self, act: Callable[[], None]) -> None:
@@ -309,6 +371,9 @@ class RankingPanel(Panel):
         self.draw()
 
     def action_place(self, number: int) -> None:
+        if self.asked.question is None and not self.busy and self.snap is not None:
+            self.tell(self.next_words(self.snap))
+            return
         self.when_free(lambda: self.order.place(number - 1))
 
     def action_tie(self) -> None:
@@ -383,6 +448,10 @@ class RankingPanel(Panel):
             self.run.wants_read()
 
         keys_wait(self, self.run_worker(work, thread=True, group="ranking", exit_on_error=False))
+
+
+def lines_of(text: Content) -> int:
+    return text.plain.count("\n") + 1
 
 
 def prompt_lines(prompt: str, room: int, ascii: bool) -> list[Content]:

@@ -55,8 +55,8 @@ class FeedbackScreen(BenchScreen):
     HELP_ABOUT = (
         "The line at the top is the pipeline. Rank answers by typing their numbers from best to worst; the reward "
         "model learns from each ranking, and the policy is then trained on the reward model. tab changes the page; [ "
-        "and ] step through the recording; the last page compares two models blindly. While a question is open, "
-        "digits rank; F1 to F10 open other screens."
+        "and ] step through the recording; the last page compares two models blindly. While people rank, and on the "
+        "last page, digits are answers; F1 to F10 open other screens."
     )
     PANELS = (Playback, RankingPanel, PolicyPanel, EpisodesPanel, AnswersPanel, ComparisonPanel)
     KEY_ORDER = (
@@ -211,9 +211,9 @@ def pipeline(snap: Snapshot, room: int, ascii: bool) -> Content:
         elif index == snap.place:
             sign = Signs.live if going else Signs.stopped
             done, of = snap.at - stage.first, stage.last - stage.first
-            if stage.name == "rankings" and 0 < snap.wanted < of:  # the remaining steps settle the reward model
+            if stage.name == "rankings" and 0 < snap.wanted <= of:  # the remaining steps settle the reward model
                 name += " settling" if done >= snap.wanted else ""
-                done, of = (done - snap.wanted, of - snap.wanted) if done >= snap.wanted else (done, snap.wanted)
+                done, of = (done - snap.wanted, of - snap.wanted) if done >= snap.wanted else (snap.ranked, snap.wanted)
             parts.append((f"{sign} {name} {count(max(0, done))} of {count(of)}", "bold $accent"))
         else:
             parts.append((f"{Signs.waiting} {name}", "$quiet"))
@@ -234,10 +234,10 @@ def state(snap: Snapshot, room: int, ascii: bool) -> Content:
     parts: list[tuple[str, str]] = []
     if snap.trouble:
         parts.append((visible(snap.trouble, ascii), "bold $error"))
-    elif snap.stage == "rankings" and snap.human and snap.taking:
-        progress = f"{count(snap.asked.given)} of {count(snap.wanted)}"
-        progress = f"{Signs.live} waiting for feedback: {progress}" if snap.status in GOING else f"{progress} ranked"
-        parts.append((progress, "$accent"))
+    elif snap.stage == "rankings" and snap.human and snap.taking and snap.status in GOING:
+        learning = snap.ranked > snap.at - snap.stages[snap.place].first  # how many there are is said in the pipeline
+        doing = "learning from your rankings" if learning else "waiting for your ranking"
+        parts.append((f"{Signs.live} {doing}", "$accent"))
     if snap.status not in GOING:
         parts.append((snap.status, "$quiet"))
     parts += [(formula(f"{name} {value}", ascii), "") for name, value in numbers_of_stage(snap)]
@@ -254,7 +254,7 @@ def state(snap: Snapshot, room: int, ascii: bool) -> Content:
 def sentence(snap: Snapshot) -> Sentence:
     """The caption: what the selected stage has reached."""
     series = {name: (each.steps, each.values) for name, each in snap.series.items()}
-    return captions.stage(snap.stage, series, snap.mark, snap.asked.given)
+    return captions.stage(snap.stage, series, snap.mark, snap.at - snap.stages[snap.place].first if snap.stages else 0)
 
 
 def numbers_of_stage(snap: Snapshot) -> list[tuple[str, str]]:

@@ -99,6 +99,13 @@ class Snapshot:
         return stage is not None and stage.first <= self.edge < stage.first + self.wanted
 
     @property
+    def ranked(self) -> int:
+        """The rankings given so far; at an earlier step those that the reward model had learnt from by then."""
+        learnt = max(0, self.at - self.stages[self.place].first) if self.stages else 0
+        here = self.human and self.taking and self.at == self.edge
+        return min(max(learnt, self.asked.given), self.wanted) if here else learnt
+
+    @property
     def betas(self) -> list[str]:
         """The suffix of each policy's metrics: "" or "/β=0.05", …"""
         suffixes = [
@@ -121,6 +128,16 @@ class Snapshot:
         except LabError:
             return None
 
+    def scores_of(self, question: Question) -> tuple[float, ...] | None:
+        """The reward model's scores (K,) of the answers to an open question; None if the frame lacks them."""
+        names = self.frame.facts.get("open") if self.frame else None
+        scores = self.frame.tensors.get("open/scores") if self.frame else None
+        if not isinstance(names, list) or question.id not in names or scores is None:
+            return None
+        if scores.shape != (len(names), len(question.answers)) or not np.isfinite(scores).all():
+            return None
+        return tuple(float(score) for score in scores[names.index(question.id)])
+
     def latest(self, name: str) -> float | None:
         series = self.series.get(name)
         return float(series.values[-1]) if series is not None and len(series) else None
@@ -135,6 +152,7 @@ class RunFeedback:
         self.by = asker()
         self.lock = threading.Lock()
         self.version = 0
+        self.wanted = 0  # rankings that the run uses, 0 = unknown
 
     # This rater's lines; on disk when these return.
 
@@ -160,7 +178,8 @@ class RunFeedback:
 
     def read_asked(self) -> Asked:
         self.answers.refresh()
-        question = next(iter(self.answers.open_for(self.by)), None)
+        enough = 0 < self.wanted <= len(self.answers.rankings)
+        question = None if enough else next(iter(self.answers.open_for(self.by)), None)
         order = tuple(shown_order(question, self.by)) if question else ()
         mine = self.answers.last_of(self.by) is not None
         rankings = self.answers.rankings
@@ -171,9 +190,15 @@ class RunFeedback:
 
     def read(self, reader: RunReader, at: int | None) -> Snapshot:
         """The run at a step; None = the newest."""
-        with self.lock:
-            asked = self.read_asked()
         info, state, path = reader.info, reader.state, reader.directory.path
+        stages = stages_of(info.facts.get("stages"))
+        rankings = next((stage for stage in stages if stage.name == "rankings"), None)
+        section = reader.scenario.get("rankings")
+        wanted = section.get("steps") if isinstance(section, dict) else None
+        wanted = wanted if isinstance(wanted, int) else rankings.last - rankings.first if rankings else 0
+        with self.lock:
+            self.wanted = wanted
+            asked = self.read_asked()
         frames = reader.frames.steps
         frame, trouble = None, reader.problem
         if len(frames):
@@ -184,11 +209,6 @@ class RunFeedback:
                 trouble = str(error)
         edge = max(state.step, int(frames[-1]) if len(frames) else 0)  # the heartbeat lags
         step = edge if at is None else at
-        stages = stages_of(info.facts.get("stages"))
-        rankings = next((stage for stage in stages if stage.name == "rankings"), None)
-        section = reader.scenario.get("rankings")
-        wanted = section.get("steps") if isinstance(section, dict) else None
-        wanted = wanted if isinstance(wanted, int) else rankings.last - rankings.first if rankings else 0
         if rankings is not None and edge >= rankings.first + wanted:  # the run uses no more
             asked = replace(asked, question=None, mine=False)
         return Snapshot(

@@ -242,7 +242,7 @@ class GamePanel(Panel):
         self.screen.refresh_bindings()
 
     def begin_showcase(self, seat: Seat) -> bool:
-        """If no move has been made, seat a learner, and go to the position in which its values change, with the user to
+        """If no move has been made, seat a player, and go to the position in which the values differ, with the user to
         move; returns whether that was done."""
         moves, _ = showcase(self.game)
         if not moves or self.playing.moves or self.you is None or not self.ready:
@@ -256,10 +256,9 @@ class GamePanel(Panel):
         return True
 
     def showcase_words(self) -> str:
-        """The hint for the position in which a learner's values change."""
+        """The hint for the position in which the values differ."""
         moves, words = showcase(self.game)
-        learnt = any(seat.family for seat in self.seats.values())
-        return words if moves and learnt and tuple(self.playing.moves) == tuple(moves) else ""
+        return words if moves and tuple(self.playing.moves) == tuple(moves) else ""
 
     def renew_seats(self, seats: list[Seat]) -> None:
         """Update the seats with the present state of the same players."""
@@ -270,7 +269,8 @@ class GamePanel(Panel):
 
     def save(self) -> None:
         """Write the user's game, or remove it when it has ended."""
-        if self.watching or not self.playing.moves or self.ended:
+        moves = tuple(self.playing.moves)
+        if self.watching or not moves or self.ended or moves == tuple(showcase(self.game)[0]):
             self.file.remove()
             return
         try:

@@ -46,6 +46,7 @@ class GamesPanel(Panel):
         super().__init__()
         self.game = game
         self.left: tuple[Path, SavedGame] | None = None  # a game that another console did not finish
+        self.opens = True  # nothing was on the board yet
         self.preparing = LatestTask(self, "preparing", lambda sentence: self.tell(sentence, "error"))
 
     def on_mount(self) -> None:
@@ -85,7 +86,12 @@ class GamesPanel(Panel):
             title = games()[saved.game].title if saved.game in games() else saved.game
             many = len(saved.moves)
             self.tell(f"a game of {title} was not finished, {when:%d %b %H:%M}, {many} moves; r continues it")
-        self.game.begin_again()
+        opens, self.opens = self.opens, False
+        self.game.playing = Playing(prepared.entry.game, self.game.chance.randrange(2**62))
+        if not (
+            opens and self.game.begin_showcase(prepared.opponent)
+        ):  # on an empty board all moves are worth the same
+            self.game.begin_again()
 
     def action_game(self) -> None:
         """Choose another game."""

@@ -59,7 +59,7 @@ KNOBS = (
     Knob("alpha", "α", "step size", SHARES[1:]),
     Knob("epsilon", "ε", "share of random moves", SHARES),
     Knob("lam", "λ", "how far errors reach back", SHARES),
-    Knob("exploring", "random moves teach", "V of the position before", (False, True)),
+    Knob("exploring", "random moves", "do they change V too?", (False, True)),
     Knob("games", "games", "against itself", GAMES),
     Knob("seed", "seed", "same seed, same games", SEEDS),
 )
@@ -72,7 +72,7 @@ def value_of(lesson: Lesson, name: str) -> object:
 def format_value(value: object) -> str:
     """Return a value as shown."""
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        return "learnt too" if value else "left out"
     if isinstance(value, int):
         return count(value)
     if isinstance(value, float):

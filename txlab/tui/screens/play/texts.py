@@ -42,10 +42,10 @@ def state(panel: GamePanel) -> tuple[str, str]:
         return f"{title_of(game, seats, mover)} is to move{dice}{thinks}", "quiet"
     if panel.no_choice:
         return f"{sign_of(game, mover)} cannot move{dice}", "live"
-    words = (
-        f"{sign_of(game, mover)} is to move" if seats[-mover].person else f"Your move: you are {sign_of(game, mover)}"
-    )
-    return words + (f"{',' if dice and not seats[-mover].person else ''}{dice}" if dice else ""), "live"
+    if seats[-mover].person:
+        return f"{sign_of(game, mover)} is to move{dice}", "live"
+    against = title_of(game, seats, -mover)
+    return f"Your move: you are {sign_of(game, mover)}{',' if dice else ''}{dice}, against {against}", "live"
 
 
 def sentence(panel: GamePanel) -> Sentence:
