@@ -87,7 +87,7 @@ FOLLOWING = """
 """
 WRITING = """
     --runs=@ runs
-    --runs=@ doctor
+    --runs=@ doctor --no-torch
     --runs=@ run gpt-tiny
     run gpt-tiny --out=@
     plot RUN --out=@
