@@ -40,6 +40,8 @@ for name in ("NO_COLOR", "FORCE_COLOR", "COLORTERM", "TXLAB_ASCII", "PYTHONDONTW
     os.environ.pop(name, None)
 sys.dont_write_bytecode = False  # in this process, where one file is tested without workers
 
+import commands_once  # noqa: E402, F401 - the environment is set; most of a short command's time
+
 # A suite that nohup or a shell's & started inherits ignored signals, and would pass them on to programs that are to be
 # stopped by them.
 signal.signal(signal.SIGINT, signal.default_int_handler)

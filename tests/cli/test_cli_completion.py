@@ -30,7 +30,9 @@ def warm_python() -> Iterator[None]:
     global warm
     # It looks at the shell that asks when it is imported; zsh is asked in an interpreter of its own.
     shell = "import os; os.environ['_TXLAB_COMPLETE'] = 'complete_bash'"
-    warm = WarmPython(f"{shell}; import txlab.cli, txlab.runs.scenario as s; s.catalogue()")
+    once = f"import sys; sys.path.append({str(Path(__file__).parent.parent)!r}); import commands_once"
+    built = "import txlab.cli, txlab.runs.scenario; commands_once.typer.main.get_command(txlab.cli.app)"
+    warm = WarmPython(f"{shell}; {once}; {built}")
     yield
     warm.close()
 
