@@ -1,4 +1,4 @@
-"""Many short programs in processes of their own, which a fork of one Python with its imports done costs milliseconds."""
+"""Short programs in processes of their own, for milliseconds each: forks of one Python with its imports done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules of Lightning to be trained in tests. Imported by a test, not by its file: Lightning takes seconds to import."""
+"""Modules of Lightning to be trained in tests. Imported when a test runs: Lightning takes seconds to import."""
 
 from typing import Any
 
