@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from warm_python import WarmPython
 
 ASK = """
 import sys
@@ -20,6 +22,21 @@ finally:
 """
 
 
+warm: WarmPython
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm_python() -> Iterator[None]:
+    global warm
+    # It looks at the shell that asks when it is imported; zsh is asked in an interpreter of its own.
+    shell = "import os; os.environ['_TXLAB_COMPLETE'] = 'complete_bash'"
+    once = f"import sys; sys.path.append({str(Path(__file__).parent.parent)!r}); import commands_once"
+    built = "import txlab.cli, txlab.runs.scenario; commands_once.typer.main.get_command(txlab.cli.app)"
+    warm = WarmPython(f"{shell}; {once}; {built}")
+    yield
+    warm.close()
+
+
 def in_bash(folder: Path, *words: str) -> list[str]:
     """The completions of the last word. bash takes "=" for a word of its own."""
     question = {"_TXLAB_COMPLETE": "complete_bash", "COMP_WORDS": "\n".join(words), "COMP_CWORD": str(len(words) - 1)}
@@ -28,9 +45,12 @@ def in_bash(folder: Path, *words: str) -> list[str]:
 
 def asked(folder: Path, question: dict[str, str]) -> list[str]:
     known = {"TXLAB_RUNS": str(folder / "runs"), "TXLAB_TOKENIZERS": str(folder / "tokenizers")}
-    done = subprocess.run(
-        [sys.executable, "-c", ASK], env=os.environ | known | question, capture_output=True, text=True, check=False
-    )
+    environment = os.environ | known | question
+    if question["_TXLAB_COMPLETE"] == "complete_bash":
+        done = warm.run(ASK, environment)
+    else:
+        command = [sys.executable, "-c", ASK]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.stderr.strip() == "False", "torch was imported, or something was said: " + done.stderr
     return [line for line in done.stdout.splitlines() if line]
 

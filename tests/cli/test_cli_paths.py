@@ -87,7 +87,7 @@ FOLLOWING = """
 """
 WRITING = """
     --runs=@ runs
-    --runs=@ doctor
+    --runs=@ doctor --no-torch
     --runs=@ run gpt-tiny
     run gpt-tiny --out=@
     plot RUN --out=@
@@ -159,16 +159,10 @@ def places(tmp_path: Path) -> dict[str, str]:
     return found | {"NUL": "a\0b", "line": "a\nb", "root": "/", "nobody": "~nobody-here/x", "escape": "\x1b]0;x\x07"}
 
 
-BUILT = get_command(app)
-
-
 @pytest.fixture(autouse=True)
-def nothing_is_started_and_the_commands_are_built_once(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ask: Ask
-) -> None:
+def nothing_is_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ask: Ask) -> None:
     monkeypatch.setenv("TXLAB_RUNS", str(tmp_path / "runs"))  # and not `ask`'s: other tests look for runs there
     monkeypatch.setenv("TXLAB_TOKENIZERS", str(tmp_path / "tokenizers"))
-    monkeypatch.setattr("typer.main.get_command", lambda _: BUILT)  # building all commands takes 50 ms
     monkeypatch.setattr(import_module("txlab.cli.run"), "start", lambda *_: None)
 
 
@@ -220,7 +214,7 @@ def lines_of(table: str) -> list[str]:
 
 def test_every_parameter_that_names_a_place_is_in_the_table() -> None:
     table = [f"{line} " for line in lines_of(READING + FOLLOWING + WRITING)]
-    for command, about in commands(BUILT):
+    for command, about in commands(get_command(app)):
         for parameter in about.params:
             word = "@" if parameter.param_type_name == "argument" else f"{parameter.opts[0]}=@"
             covered = any(line.startswith(command) and f" {word} " in line for line in table)

@@ -242,10 +242,10 @@ def test_planted_words_are_all_different_and_known() -> None:
 
 
 def test_a_text_larger_than_its_memory_is_trained_on(tmp_path: Path) -> None:
-    """60 MB of text with 20 000 words; beyond the imports, the process takes a fraction of it."""
+    """26 MB of text; the process holds 25 MB beyond its imports, as much as with a text of another size."""
     line = " ".join(f"w{i * 7919 % 20_000}" for i in range(2_000)) + "\n"
     with (tmp_path / "large.txt").open("w") as file:
-        for _ in range(5_000):
+        for _ in range(2_000):
             file.write(line)
     program = f"""{PEAK}
 from txlab.experiments.kind import kind_named
@@ -258,4 +258,4 @@ for _ in range(3): experiment.step()
 print(peak_memory() - before)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert int(done.stdout) < 80e6  # the ids alone are 40 MB on disk
+    assert int(done.stdout) < 40e6  # with the text itself it would be 51 MB; the ids alone are 16 MB on disk

@@ -1,44 +1,36 @@
 """Lightning, with the real package: a run in three lines, steered and watched while it trains."""
 
-import subprocess
-import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+from steered import Person, watched
+from warm_python import WarmPython
 
-torch = pytest.importorskip("torch")
-lightning = pytest.importorskip("lightning")
+from txlab.errors import LabError
+from txlab.runs.directory import RunInfo
+from txlab.runs.reader import RunReader
 
-from steered import Person, watched  # noqa: E402
+pytestmark = pytest.mark.skipif(find_spec("lightning") is None, reason="lightning")
+torch: Any
+lightning: Any
+Module: Any
+Tested: Any
+TxlabCallback: Any
+TxlabLogger: Any
 
-from txlab.errors import LabError  # noqa: E402
-from txlab.integrations.lightning import TxlabCallback, TxlabLogger  # noqa: E402
-from txlab.runs.directory import RunInfo  # noqa: E402
-from txlab.runs.reader import RunReader  # noqa: E402
 
+@pytest.fixture(scope="module", autouse=True)
+def packages() -> None:
+    """What takes seconds to import, here and not above: every worker of the suite reads this file."""
+    global torch, lightning, Module, Tested, TxlabCallback, TxlabLogger
+    import lightning
+    import torch
+    from lightning_modules import Module, Tested
 
-class Module(lightning.LightningModule):  # type: ignore[misc, name-defined]
-    def __init__(self, width: int = 8) -> None:
-        super().__init__()
-        self.save_hyperparameters()
-        layer = torch.nn.TransformerEncoderLayer(width, 2, 16, batch_first=True)
-        self.encoder = torch.nn.TransformerEncoder(layer, 2)
-
-    def forward(self, x: Any) -> Any:
-        return self.encoder(x)
-
-    def training_step(self, batch: Any, index: int) -> Any:
-        loss = self(batch).square().mean()
-        self.log("train_loss", loss)
-        return loss
-
-    def validation_step(self, batch: Any, index: int) -> None:
-        self.log("val_loss", self(batch).square().mean())
-
-    def configure_optimizers(self) -> Any:
-        optimizer = torch.optim.SGD(self.parameters(), lr=0.1)
-        return [optimizer], [{"scheduler": torch.optim.lr_scheduler.ConstantLR(optimizer, 1.0), "interval": "step"}]
+    from txlab.integrations.lightning import TxlabCallback, TxlabLogger
 
 
 def fit(folder: Path, logger: Any, callback: Any, **named: Any) -> Any:
@@ -115,11 +107,6 @@ def rows(folder: Path) -> tuple[RunInfo, RunReader]:
     return RunInfo.load(path), reader
 
 
-class Tested(Module):
-    def test_step(self, batch: Any, index: int) -> None:
-        self.log("test_loss", self(batch).square().mean())
-
-
 @pytest.mark.parametrize("with_callback", [True, False])
 def test_fit_validate_test_and_a_second_fit_of_one_logger_are_one_run(tmp_path: Path, with_callback: bool) -> None:
     logger, module = TxlabLogger("mine", root=tmp_path / "runs"), Tested()
@@ -153,9 +140,8 @@ def test_fit_validate_test_and_a_second_fit_of_one_logger_are_one_run(tmp_path: 
     assert again == sorted(set(again))
 
 
+IMPORTS = "import torch, lightning; from txlab.integrations.lightning import TxlabLogger"
 SCRIPT = """
-import torch, lightning
-from txlab.integrations.lightning import TxlabLogger
 class Module(lightning.LightningModule):
     def __init__(self):
         super().__init__()
@@ -166,11 +152,19 @@ class Module(lightning.LightningModule):
         return loss
     def configure_optimizers(self):
         return torch.optim.SGD(self.parameters(), lr=0.1)
-trainer = lightning.Trainer(logger=TxlabLogger("mine", root="runs"), max_epochs=1, accelerator="cpu",
+trainer = lightning.Trainer(logger=TxlabLogger("mine", root=ROOT), max_epochs=1, accelerator="cpu",
     log_every_n_steps=1, enable_progress_bar=False, enable_checkpointing=False, enable_model_summary=False)
 trainer.fit(Module(), torch.utils.data.DataLoader(torch.randn(4, 4)))
 END
 """
+
+
+@pytest.fixture(scope="module")
+def warm() -> Iterator[WarmPython]:
+    """Lightning is imported once for all programs."""
+    python = WarmPython(IMPORTS)
+    yield python
+    python.close()
 
 
 @pytest.mark.parametrize(
@@ -178,9 +172,9 @@ END
     [("", "done", ""), ("raise ValueError('between')", "failed", "ValueError: between"), ("exit(0)", "done", "")],
 )
 def test_an_exception_after_a_training_is_the_end_of_its_run(
-    tmp_path: Path, end: str, status: str, reason: str
+    warm: WarmPython, tmp_path: Path, end: str, status: str, reason: str
 ) -> None:
-    subprocess.run([sys.executable, "-c", SCRIPT.replace("END", end)], cwd=tmp_path, capture_output=True)
+    warm.run(SCRIPT.replace("END", end).replace("ROOT", repr(str(tmp_path / "runs"))))
     info, reader = rows(tmp_path / "runs")
     assert (info.status, info.reason) == (status, reason)
     assert len(reader.series("train_loss")) == 4

@@ -7,10 +7,12 @@ import subprocess
 import sys
 import textwrap
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from waiting import LONGEST
+from warm_python import WarmPython
 
 import txlab
 from txlab.errors import LabError
@@ -26,6 +28,17 @@ async def waiting(run):
 """
 
 
+warm: WarmPython
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm_python() -> Iterator[None]:
+    global warm
+    warm = WarmPython("import numpy, signal, threading, txlab, txlab.runs.recording")
+    yield
+    warm.close()
+
+
 def ended(
     root: Path, script: str, begins: str = "run = txlab.record('mine', root=ROOT)\nrun.log(1, loss=2.0)"
 ) -> RunInfo:
@@ -33,7 +46,7 @@ def ended(
     # A shell makes its background jobs ignore ctrl-c.
     begins = f"signal.signal(signal.SIGINT, signal.default_int_handler)\n{WAITING}\n{begins}"
     lines = f"import os, signal, sys, txlab\nROOT = {str(root)!r}\n{begins}\n{textwrap.dedent(script)}\n"
-    program = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, timeout=300, check=False)
+    program = warm.run(lines)
     info = RunInfo.load(find_run("mine", root))
     info.facts |= {"returncode": program.returncode, "stderr": program.stderr}
     return info

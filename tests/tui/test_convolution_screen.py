@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +10,8 @@ from picture import text_of
 from recorded import settle
 
 from txlab.runs.frames import FrameIndex
+from txlab.runs.process import execute, prepare
+from txlab.runs.scenario import load_scenario
 from txlab.tui.app import TxlabApp
 from txlab.tui.screens.convolution.screen import ConvolutionScreen
 
@@ -20,9 +20,7 @@ from txlab.tui.screens.convolution.screen import ConvolutionScreen
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     settings = ["train.steps=4", "train.batch=8", "train.validation_batches=1", "compute.threads=1"]
-    words = [word for setting in settings for word in ("--set", setting)]
-    command = [sys.executable, "-m", "txlab", "run", "conv-shapes", f"--out={folder / 'conv'}", *words]
-    subprocess.run(command, check=True, capture_output=True)
+    assert execute(prepare(load_scenario("conv-shapes", settings), out=folder / "conv")).status == "done"
     return folder
 
 

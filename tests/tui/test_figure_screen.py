@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +9,8 @@ from picture import text_of
 from recorded import settle
 
 from txlab.drawing.captions import figures as captions
+from txlab.runs.process import execute, prepare
+from txlab.runs.scenario import load_scenario
 from txlab.tui.app import TxlabApp
 from txlab.tui.screens.figure.screen import FigureScreen
 from txlab.tui.widgets.why import WhyScreen
@@ -21,17 +21,20 @@ SMALL = {
 }
 
 
-def run(root: Path, scenario: str) -> Path:
-    words = [word for setting in (*SMALL[scenario], "compute.threads=1") for word in ("--set", setting)]
-    command = [sys.executable, "-m", "txlab", "run", scenario, f"--out={root / scenario}", *words]
-    subprocess.run(command, check=True, capture_output=True)
-    return root
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a finished run of each; to be read, not changed."""
+    folder = tmp_path_factory.mktemp("runs")
+    for scenario, settings in SMALL.items():
+        loaded = load_scenario(scenario, [*settings, "compute.threads=1"])
+        assert execute(prepare(loaded, out=folder / scenario)).status == "done"
+    return folder
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 20)])
 @pytest.mark.parametrize("ascii", [False, True])
-async def test_every_sparsity_has_its_vectors(tmp_path: Path, size: tuple[int, int], ascii: bool) -> None:
-    app = TxlabApp(root=run(tmp_path, "superposition"), ascii=ascii)
+async def test_every_sparsity_has_its_vectors(root: Path, size: tuple[int, int], ascii: bool) -> None:
+    app = TxlabApp(run=root / "superposition", root=root, ascii=ascii)
     async with app.run_test(size=size) as pilot:
         app.action_open_screen("figure")
         await settle(pilot, lambda: isinstance(app.screen, FigureScreen) and "S = 0.9" in text_of(app))
@@ -46,8 +49,7 @@ async def test_every_sparsity_has_its_vectors(tmp_path: Path, size: tuple[int, i
         await settle(pilot, lambda: "step 0 of 20" in text_of(app))
 
 
-async def test_curves_of_a_frame_are_drawn(tmp_path: Path) -> None:
-    root = run(tmp_path, "grokking")
+async def test_curves_of_a_frame_are_drawn(root: Path) -> None:
     app = TxlabApp(run=root / "grokking", root=root)
     async with app.run_test(size=(100, 30)) as pilot:
         app.action_open_screen("figure")

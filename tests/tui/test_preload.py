@@ -69,7 +69,7 @@ async def test_a_screen_made_ready_is_not_the_one_that_is_seen(tmp_path: Path) -
         await settle(pilot, lambda: app.screen.query_one(Playback).watch_run.visible)
 
 
-@pytest.mark.parametrize("moment", range(0, 40, 4))
+@pytest.mark.parametrize("moment", [0, 4, 16, 36])
 async def test_leaving_while_screens_are_prepared_is_not_a_bug(tmp_path: Path, moment: int) -> None:
     app = app_on(tmp_path)
     async with app.run_test(size=(120, 40)) as pilot:

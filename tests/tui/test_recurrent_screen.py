@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +17,9 @@ from txlab.experiments.kinds.memory import KIND
 from txlab.experiments.protocol import Frame
 from txlab.runs.directory import RunDirectory
 from txlab.runs.models import open_checkpoint
+from txlab.runs.process import execute, prepare
 from txlab.runs.reader import RunReader
+from txlab.runs.scenario import load_scenario
 from txlab.tui.app import TxlabApp
 from txlab.tui.screens.recurrent.screen import RecurrentScreen, explain_gradients
 from txlab.tui.screens.recurrent.units import follow
@@ -29,10 +29,8 @@ TEXT = 'He said "no" (or "yes").\nThen A went on.\n\n' * 120
 
 def run(root: Path, scenario: str, *settings: str) -> Path:
     folder = root / scenario
-    words = [word for setting in settings for word in ("--set", setting)]
-    fixed = ["--set", "compute.threads=1", "--set", "compute.device=cpu"]
-    command = [sys.executable, "-m", "txlab", "run", scenario, f"--out={folder}", *words, *fixed]
-    subprocess.run(command, check=True, capture_output=True)
+    loaded = load_scenario(scenario, [*settings, "compute.threads=1", "compute.device=cpu"])
+    assert execute(prepare(loaded, out=folder)).status == "done"
     return folder
 
 

@@ -62,7 +62,12 @@ class ComparisonPanel(Panel):
             key_display="1 2",
         ),
         bind("2", "better(1)", "the second answer is better", id="feedback.better-second"),
-        bind("3,4,5,6,7,8,9", "no_answer", "", id="feedback.no-answer"),  # not listed: a slip opens no screen
+        bind(
+            "3,4,5,6,7,8,9",
+            "no_answer",
+            "no answer: there are two; F1 to F10 open other screens",
+            id="feedback.no-answer",
+        ),
         bind("equals_sign", "neither", "both answers are equally good", "equal", id="feedback.neither"),
         bind("s", "pass", "pass over this pair", "skip", id="feedback.pass"),
         bind("u", "undo", "take back your last comparison", "undo", id="feedback.compared-undo"),
