@@ -65,8 +65,7 @@ ASKS = {"superposition": "how much of a dimension", "grokking": "frequency"}
 
 
 @pytest.mark.parametrize("scenario", ASKS)
-async def test_w_explains_what_is_drawn_and_the_caption_says_it(tmp_path: Path, scenario: str) -> None:
-    root = run(tmp_path, scenario)
+async def test_w_explains_what_is_drawn_and_the_caption_says_it(root: Path, scenario: str) -> None:
     app = TxlabApp(run=root / scenario, root=root)
     async with app.run_test(size=(100, 30)) as pilot:
         app.action_open_screen("figure")

@@ -24,20 +24,7 @@ from txlab.tui.bindings import MOVING, bind
 from txlab.tui.widgets.painted import Painted
 from txlab.tui.widgets.pixels import Pixels
 
-HEIGHTS = (
-    12,
-    11,
-    10,
-    9,
-    8,
-    7,
-    6,
-    5,
-    4,
-    3,
-    2,
-    1,
-)  # lines a thumbnail may have; it has twice as many columns, so that it looks square
+HEIGHTS = range(12, 0, -1)  # lines a thumbnail may have; it has twice as many columns, so that it looks square
 LEFT = 3  # cells for the layer numbers
 
 

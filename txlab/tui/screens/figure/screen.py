@@ -44,7 +44,8 @@ def has_figures(kind: Kind) -> bool:
 
 
 def title_of(scenario: Mapping[str, Any]) -> str:
-    return str(scenario.get("kind", ""))
+    about = scenario.get("about")
+    return str(about.get("title", "")) if isinstance(about, dict) else ""
 
 
 class FigureScreen(BenchScreen):
