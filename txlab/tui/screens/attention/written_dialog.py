@@ -88,7 +88,7 @@ class WrittenDialog(Dialog[tuple[int, ...]]):
         most = max(len(written.plain), len(written.edited))
         full = context is not None and len(self.live.text.predicting) + most > context
         ends = f" (the context of {count(context)} is full)" if full and context is not None else ""
-        tokens = f"{count(most)} tokens, each the likeliest{ends}"
+        tokens = f"{count(most)} token{'s' if most != 1 else ''}, each the likeliest{ends}"
         if not written.edits:
             return f"{tokens}; without any edit"
         at = written.parts_at

@@ -39,7 +39,7 @@ class RunTable:
     group     "" or one of overview.GROUPS
     """
 
-    column: str = "name"
+    column: str = "metric"
     by: str = "created"
     descends: bool = True
     group: str = ""
@@ -55,7 +55,7 @@ class RunTable:
         self.columns = columns_by_use(runs)
         self.scales = {name: common_exponent([value_of(run, name) for run in runs]) for name in self.columns}
         if self.column not in self.columns:
-            self.column = "name"
+            self.column = "metric" if "metric" in self.columns else "name"
         titles = {"metric": short(primary.pop()) if len(primary) == 1 else "metric"}
         self.titles = {name: titles.get(name, name.rpartition(".")[2]) for name in self.columns}
         self.sizes = {
