@@ -164,7 +164,7 @@ def heights(graph: Graph, points: Sequence[float], starts: Sequence[float] = ())
     """
     finite = np.clip(graph.y[np.isfinite(graph.y)], -1e150, 1e150)
     low, high = (float(each) for each in np.quantile(finite, [0.04, 0.96])) if len(finite) else (-1.0, 1.0)
-    minima, maxima = extremes(graph.y)
+    minima, maxima = extremes(without_poles(graph.y, high - low))
     if minima:
         low = min(low, *minima)
         between = [each for each in (*minima, *maxima, *starts) if low <= each <= high]
@@ -181,6 +181,15 @@ def heights(graph: Graph, points: Sequence[float], starts: Sequence[float] = ())
     low, high = apart(low, high, log=False)
     room = high - low
     return max(low - 0.08 * room, -1e300), min(high + 0.08 * room, 1e300)
+
+
+def without_poles(y: np.ndarray, room: float) -> np.ndarray:
+    """The graph with NaN at its poles, where it jumps to the other sign by more than twice the visible range."""
+    y = y.copy()
+    with np.errstate(all="ignore"):
+        far = np.abs(np.diff(y)) > 2 * room
+        y[1:][far & (np.sign(y[1:]) != np.sign(y[:-1]))] = np.nan
+    return y
 
 
 def extremes(y: np.ndarray) -> tuple[list[float], list[float]]:
@@ -207,11 +216,7 @@ def graph_sheet(
     sheet = empty(window, rows, columns)
     across = np.array([window.left, window.right])
     stamp(sheet, np.stack([across, np.zeros(2)], 1), Shows.AXIS, "-", ascii)
-    y = graph.y.copy()
-    room = window.high - window.low
-    with np.errstate(all="ignore"):
-        far = np.abs(np.diff(y)) > 2 * room  # a pole: the graph does not join its two sides
-        y[1:][far & (np.sign(y[1:]) != np.sign(y[:-1]))] = np.nan
+    y = without_poles(graph.y, window.high - window.low)  # it does not join the two sides of a pole
     stamp(sheet, np.stack([graph.x, y], 1), Shows.CURVE, "*", ascii, legibility=legibility)
     if graph.at is not None:
         (x0, y0), x = graph.at, np.linspace(window.left, window.right, 2 * columns)
