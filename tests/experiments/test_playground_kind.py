@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from calculator import contradictions, miscalculated
 
 from txlab.engine.feedforward.graph import format_graph, read
 from txlab.errors import LabError
 from txlab.experiments.kinds.playground import KIND
-from txlab.experiments.kinds.playground.experiment import VIEWS, Playground, explain_square
+from txlab.experiments.kinds.playground.experiment import VIEWS, Playground, View, explain_square
 from txlab.experiments.kinds.playground.schema import PlaygroundScenario
 from txlab.runs.scenario import load_scenario
 
@@ -212,13 +213,17 @@ def test_the_pictures_of_a_frame_are_the_networks_own_answers(view: str) -> None
     assert shown[:, 1, 2] == pytest.approx([found[name].item() for name in experiment.model.names], rel=2e-3, abs=2e-3)
 
 
-def test_a_square_of_a_recorded_frame_is_explained_from_the_frame_alone() -> None:
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_square_of_a_recorded_frame_is_explained_from_the_frame_alone(view: View) -> None:
     experiment = learnt(made(), 5)
     experiment.switch("h1_3")
+    experiment.view = view
     frame = experiment.frame()
     for neuron in (0, 4, len(experiment.model.names) - 1):
         why = explain_square(frame, neuron, 3, 5)
         assert why.result == pytest.approx(float(frame.tensors["plane"][neuron][3][5]), rel=2e-3, abs=1e-3)
+        assert contradictions(why) == []
+        assert miscalculated(why.steps, within=0.01) == []
 
 
 @pytest.mark.parametrize(

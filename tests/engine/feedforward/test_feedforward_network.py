@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from txlab.engine.feedforward.graph import ACTIVATIONS, Graph, Neuron, format_graph, read
-from txlab.engine.feedforward.network import MLP, FeedForward, explain_neuron, mlp_as_dag
+from txlab.engine.feedforward.network import MLP, FeedForward, explain_gradient, explain_neuron, mlp_as_dag
 from txlab.errors import LabError
 
 SCALAR = {
@@ -109,6 +109,40 @@ def test_the_gradient_by_the_activation_of_a_neuron_is_how_the_answer_follows_it
     (found,) = torch.autograd.grad(z[0, place], nudge)
     ends = [[by_hand(graph, point, {neuron.name: by})["out"] for by in (1e-6, -1e-6)] for neuron in graph.neurons]
     assert found[0].tolist() == pytest.approx([(up - down) / 2e-6 for up, down in ends], abs=1e-8)
+
+
+@pytest.mark.parametrize("off", ["", "h2", "h3"])
+def test_the_why_of_a_gradient_adds_up_what_goes_through_each_neuron_that_follows(off: str) -> None:
+    text = "h1 = tanh(2*x - y)\nh2 = sigmoid(x + 0.5)\nh3 = sin(h1 - 3*h2 + y)\nh4 = gelu(h1)\nout = h3 + 2*h4 - h1"
+    graph = read(text, ["x", "y"])
+    network = FeedForward(graph, torch.float64)
+    network.switch_off([off] if off else [])
+    point = torch.tensor([0.7, -0.3], dtype=torch.float64)
+    for name in ("x", "y", "h1", "h2", "h3", "h4"):
+        ends = []
+        for by in (1e-6, -1e-6):
+            moved = point.clone()
+            nudge = torch.zeros(1, len(graph.neurons), dtype=torch.float64)
+            if name in graph.inputs:
+                moved[graph.inputs.index(name)] += by
+            else:
+                nudge[0, [neuron.name for neuron in graph.neurons].index(name)] = by
+            ends.append(float(network(moved[None], nudge)[0][0, -1].detach()))
+        why = explain_gradient(network, point, name)
+        assert why.result == pytest.approx((ends[0] - ends[1]) / 2e-6, abs=1e-8)
+        *paths, total = why.steps
+        if name != off:
+            assert [step.name for step in paths] == list(why.labels)
+            assert sum(step.result for step in paths) == pytest.approx(why.result, abs=1e-12)  # type: ignore[arg-type]
+        assert total.result == pytest.approx(why.result, abs=1e-12)
+    with pytest.raises(LabError):
+        explain_gradient(network, point, "h9")
+
+
+def test_the_why_of_a_sum_ends_before_the_activation() -> None:
+    network = FeedForward(read("h = tanh(2*x)\nout = 3*h", ["x"]), torch.float64)
+    why = explain_neuron(network, torch.tensor([1.5], dtype=torch.float64), "h", of_sum=True)
+    assert (why.result, why.steps[-1].name) == (3.0, "z")
 
 
 def test_a_neuron_that_is_off_answers_nothing_and_the_gradient_passes_it_by() -> None:

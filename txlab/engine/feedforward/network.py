@@ -145,10 +145,11 @@ LETTERS = {
 
 
 @torch.no_grad()
-def explain_neuron(network: FeedForward, x: Tensor, name: str, where: str = "") -> Explanation:
+def explain_neuron(network: FeedForward, x: Tensor, name: str, where: str = "", of_sum: bool = False) -> Explanation:
     """z = Σᵢ wᵢ aᵢ + b and a = σ(z) of a neuron at one point x (inputs), from the network's own forward pass.
 
     where   the point in words. LabError if there is no such neuron.
+    of_sum  explain z, as always for an output
     """
     neuron = network.present().neuron_named(name)
     z, a = network(x[None])
@@ -156,23 +157,25 @@ def explain_neuron(network: FeedForward, x: Tensor, name: str, where: str = "") 
     own = place[name]
     first = len(network.graph.inputs)
     total, answer = float(z[0, own - first]), float(a[0, own])
-    output = name in network.graph.outputs
+    is_output = name in network.graph.outputs
+    of_sum = of_sum or is_output
     sources = list(neuron.weights)
     values = [float(a[0, place[source]]) for source in sources]
     weights = [float(weight) for weight in neuron.weights.values() if weight is not None]
     assert neuron.bias is not None
-    result = total if output else answer
-    why = Explaining(f"why does {name} answer {number(result, 3)}{where}?", result, sources)
+    result = total if of_sum else answer
+    verb = "sum up to" if of_sum and not is_output else "answer"
+    why = Explaining(f"why does {name} {verb} {number(result, 3)}{where}?", result, sources)
     why.input("wᵢ", weights)
     why.input("aᵢ", values, "its input")
     why.input("b", neuron.bias, "bias")
     terms = [weight * value for weight, value in zip(weights, values, strict=True)] + [neuron.bias]
     for source, weight, value in zip(sources, weights, values, strict=True):
         why.compute(source, "{} · {}", mul, weight, value)
-    meaning = "pre-activation" + (": the answer of the network" if output else "")
+    meaning = "pre-activation" + (": the answer of the network" if is_output else "")
     why.compute("z", " + ".join(["{}"] * len(terms)), lambda *each: sum(each), *terms, note=meaning)
     equation = "z = Σᵢ wᵢ aᵢ + b"
-    if not output:
+    if not of_sum:
         letters = LETTERS[neuron.activation]
         equation += f",  a = {letters}"
         if network.alive[own - first] == 0:
@@ -182,3 +185,58 @@ def explain_neuron(network: FeedForward, x: Tensor, name: str, where: str = "") 
             why.step("a", written, float(FUNCTIONS[neuron.activation](z[0, own - first])), neuron.activation)
     why.equation(equation, "F6", "Becker-Kahn §2; Wang §3")
     return why.result()
+
+
+def explain_gradient(network: FeedForward, x: Tensor, name: str, where: str = "") -> Explanation:
+    """∂out/∂aᵢ = Σ over edges i → k of wᵢₖ σ′ₖ(zₖ) ∂out/∂aₖ of an input or a neuron that is not an output, at one point
+    x (inputs): back-propagation, one step of it; out is the sum of the outputs.
+
+    where   the point in words. LabError if there is no such neuron.
+    """
+    graph, first = network.graph, len(network.graph.inputs)
+    if name not in graph.inputs:
+        graph.neuron_named(name)
+    x = x[None].detach().requires_grad_()
+    nudge = torch.zeros(1, len(graph.neurons), dtype=x.dtype, requires_grad=True)
+    z, _ = network(x, nudge)
+    by_input, by_neuron = torch.autograd.grad(
+        z[:, network.answers].sum(), [x, nudge], allow_unused=True, materialize_grads=True
+    )
+    place = {each: at for at, each in enumerate(network.names)}
+    gradient = torch.cat([by_input, by_neuron], 1)[0]
+    slopes = slopes_of(graph, z.detach()[0])
+    result = float(gradient[place[name]])
+    followers = [neuron for neuron in network.present().neurons if name in neuron.weights]
+    why = Explaining(
+        f"why does the answer change by {number(result, 3)} for each unit of {name}{where}?",
+        result,
+        [neuron.name for neuron in followers],
+    )
+    terms = []
+    is_off = place[name] >= first and network.alive[place[name] - first] == 0
+    for neuron in () if is_off else followers:
+        own, weight = place[neuron.name] - first, neuron.weights[name]
+        assert weight is not None
+        if neuron.name in graph.outputs:
+            terms.append(weight)
+            why.compute(neuron.name, "{}", lambda w: w, weight, note="wᵢₖ; the answer itself follows its sum")
+        elif network.alive[own] == 0:
+            why.step(neuron.name, "0", 0.0, "switched off")
+        else:
+            slope, onward = float(slopes[own]), float(gradient[first + own])
+            why.compute(neuron.name, "{} · {} · {}", lambda w, s, g: w * s * g, weight, slope, onward)
+            terms.append(weight * slope * onward)
+    if is_off or not terms:
+        why.step("∂out/∂a", "0", 0.0, "switched off" if is_off else "nothing that is on follows it")
+    else:
+        why.compute("∂out/∂a", " + ".join(["{}"] * len(terms)), lambda *each: sum(each), *terms, note="over all paths")
+    why.equation("∂out/∂aᵢ = Σₖ wᵢₖ σ′(zₖ) ∂out/∂aₖ", "F6", "back-propagation; Rumelhart, Hinton and Williams 1986")
+    return why.result()
+
+
+def slopes_of(graph: Graph, z: Tensor) -> Tensor:
+    """σ′ⱼ(zⱼ) of each neuron j (neurons)."""
+    z = z.detach().requires_grad_()
+    answers = torch.stack([FUNCTIONS[neuron.activation](each) for neuron, each in zip(graph.neurons, z, strict=True)])
+    (slopes,) = torch.autograd.grad(answers.sum(), z)
+    return slopes

@@ -18,7 +18,7 @@ from torch import Tensor
 from txlab.engine.explain import Explaining, Explanation
 from txlab.engine.feedforward import layers, plane
 from txlab.engine.feedforward.graph import Graph, format_graph, read
-from txlab.engine.feedforward.network import FeedForward, explain_neuron
+from txlab.engine.feedforward.network import FeedForward, explain_gradient, explain_neuron
 from txlab.errors import LabError
 from txlab.experiments.kinds.playground.schema import DATA, PlaygroundScenario, parse_description
 from txlab.experiments.learning.batch_threads import BatchThreads
@@ -283,8 +283,8 @@ class Playground(GradientExperiment[FeedForward]):
         return edges
 
     def explain(self, x: float, y: float, name: str) -> Explanation:
-        """Explain the output of a neuron, or an input, at a point."""
-        return explain_at(self.model, x, y, name)
+        """Explain what the view shows of a neuron, or an input, at a point."""
+        return explain_at(self.model, x, y, name, self.view)
 
     def facts(self) -> Mapping[str, Any]:
         return {
@@ -321,8 +321,10 @@ def normals(random: torch.Generator) -> Any:
     return lambda: float(torch.randn((), generator=random))
 
 
-def explain_at(model: FeedForward, x: float, y: float, name: str) -> Explanation:
+def explain_at(model: FeedForward, x: float, y: float, name: str, view: str) -> Explanation:
     where = f" at ({x:.3g}, {y:.3g})".replace("-", "−")
+    if view == "gradients" and name in model.names and name not in model.graph.outputs:
+        return explain_gradient(model, features_at(model, x, y), name, where)
     if name in plane.FEATURES:
         sign = plane.FEATURES[name][0]
         value = float(plane.features(np.array([[x, y]]), (name,))[0, 0])
@@ -332,15 +334,19 @@ def explain_at(model: FeedForward, x: float, y: float, name: str) -> Explanation
         why.input("y", y)
         why.measurement(sign)
         return why.result()
-    seen = torch.from_numpy(plane.features(np.array([[x, y]]), model.graph.inputs))[0]
-    return explain_neuron(model, seen, name, where)
+    return explain_neuron(model, features_at(model, x, y), name, where, of_sum=view == "pre-activations")
+
+
+def features_at(model: FeedForward, x: float, y: float) -> Tensor:
+    """The inputs (inputs) of a network at a point."""
+    return torch.from_numpy(plane.features(np.array([[x, y]]), model.graph.inputs))[0]
 
 
 def explain_frame_at(frame: Frame, x: float, y: float, name: str) -> Explanation:
     """For a recorded frame: the network is rebuilt from its description."""
     model = FeedForward(read(frame.texts["network"], list(plane.FEATURES)))
     model.switch_off(frame.facts["off"])
-    return explain_at(model, x, y, name)
+    return explain_at(model, x, y, name, str(frame.facts.get("view", VIEWS[0])))
 
 
 def explain_square(frame: Frame, neuron: int, row: int, column: int) -> Explanation:
