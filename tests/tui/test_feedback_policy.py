@@ -203,7 +203,7 @@ async def test_w_explains_the_pairs_of_a_ranking_the_costliest_first(tmp_path: P
         await settle(pilot, lambda: "−ln σ(r(w) − r(l))" in text_of(app))
         shown = text_of(app)
         assert "'answer 2.1' was ranked before 'answer 2.0'" in shown
-        assert f"{np.log1p(np.exp(0.25)):.3f}" in shown
+        assert f"{np.log1p(np.exp(0.25)):.4f}" in shown
         assert "1 of 6" in shown
 
 
