@@ -80,8 +80,16 @@ def format_changes(changes: Mapping[str, Any]) -> str:
 
 
 def handle_of(info: RunInfo, label: Label, scenario: str = "") -> str:
-    """Return what a run is called on screens: the name it was given, or its scenario and what was changed."""
-    return label.name or f"{scenario or info.scenario or info.name} {format_changes(info.changes)}".strip()
+    """Return what a run is called on screens: the name it was given, or its scenario and what was changed, and for a
+    branch of another run the step that it began from.
+
+    >>> info = RunInfo("", scenario="gpt-copy", changes={"model.width": 64}, branched={"run": "another", "step": 750})
+    >>> handle_of(info, Label())
+    'gpt-copy width=64 from=750'
+    """
+    step = info.branched.get("step")
+    words = (scenario or info.scenario or info.name, format_changes(info.changes), f"from={step}" if step else "")
+    return label.name or " ".join(word for word in words if word)
 
 
 def find_shared_handles(handles: Iterable[str]) -> set[str]:
