@@ -371,6 +371,20 @@ def bar(n: int, total: int, epoch: int = 0, rest: str = "") -> str:
     return f"{head}{100 * n // total}%|██| {n}/{total} [00:10<00:12,  4.43it/s{rest}]"
 
 
+def test_the_lines_below_a_step_that_was_cut_have_none_until_the_next_is_printed() -> None:
+    lines, steps = Lines(), Steps()
+    known = [("step 1", False), ("  loss 3.0", False), ("step 2", False), ("  loss 2.5", False)]
+    after = [("st", True), ("  loss 2.2", False), ("step 5", False), ("  loss 2.0", False)]
+    rows = [
+        (each.step, each.values)
+        for text, is_cut in known + after
+        for line in lines.read(text, is_cut)
+        for each in steps.place(line)
+        if each.values
+    ]
+    assert rows == [(1, {"loss": 3.0}), (2, {"loss": 2.5}), (5, {"loss": 2.0})]
+
+
 def test_a_bar_that_restarts_in_each_epoch_continues_the_count() -> None:
     steps = Steps()
     found = []
