@@ -15,6 +15,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.message import Message
+from textual.timer import Timer
 
 from txlab.drawing.formatting import STATES, count
 from txlab.drawing.spark import BARS, RISING
@@ -152,6 +153,7 @@ class Playback(Panel):
         self.checkpoints: np.ndarray[Any, Any] | None = None  # to be marked on it; the view sets them in `show`
         self.drawn: Picture[Any] | None = None  # of the live source
         self.playing = self.reading = False  # the frames one after the other; whether the last one is not shown yet
+        self.film: Timer | None = None  # calls `play_on` while they are played
         self.timeline, self.header = TimeLine(id="timeline"), Words(id="header")
         self.watch_run = RunWatch(self, self)
         if live is not None:
@@ -164,7 +166,7 @@ class Playback(Panel):
         self.set_class(self.live is not None and not self.live.can_replay, "-timeless")
         self.watch(self.app, "current_run", self.run_changed)
         self.set_interval(1 / float(getattr(self.app, "refresh_rate", 4.0)), self.watch_run.look_again)
-        self.set_interval(1 / FRAMES, self.play_on)
+        self.film = self.set_interval(1 / FRAMES, self.play_on, pause=True)
         self.show_header()
         if self.source is None:
             self.invite()
@@ -249,7 +251,8 @@ class Playback(Panel):
         if self.live is not None and source is not self.live:
             self.live.pause()
         self.source, self.now, self.trouble, self.checkpoints = source, Status(), "", None
-        self.playing = self.reading = False
+        self.play(False)
+        self.reading = False
         self.at = self.timeline.at = None
         self.set_class(source is not None and not source.can_replay, "-timeless")
         self.view.source_changed()
@@ -377,6 +380,8 @@ class Playback(Panel):
         """Show the frames one after the other, from the first one if the last one is shown."""
         if on != self.playing:
             self.playing = on
+            if self.film is not None:
+                self.film.resume() if on else self.film.pause()
             if on and self.timeline.index >= len(self.timeline.steps) - 1:
                 self.timeline.first()
             self.screen.refresh_bindings()
