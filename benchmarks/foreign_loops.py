@@ -235,14 +235,14 @@ def make_environment(folder: Path) -> Path:
     """A virtual environment beside this Python's packages, with what is missing; returns its Python."""
     python = folder / "environment" / "bin" / "python"
     if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", folder / "environment"], check=True)
+        subprocess.run([sys.executable, "-P", "-m", "venv", folder / "environment"], check=True)
         version = f"python{sys.version_info.major}.{sys.version_info.minor}"
         places = [path for path in sys.path if path.endswith("site-packages")] or [sysconfig.get_path("purelib")]
         here = [*places, str(Path(__file__).resolve().parent.parent)]
         (folder / "environment" / "lib" / version / "site-packages" / "beside.pth").write_text("\n".join(here) + "\n")
     for module, packages in PACKAGES.items():
         if not imports(python, module):
-            subprocess.run([python, "-m", "pip", "install", "-q", *packages.split(), "torch<2.14"], check=False)
+            subprocess.run([python, "-P", "-m", "pip", "install", "-q", *packages.split(), "torch<2.14"], check=False)
     return python
 
 
@@ -270,7 +270,7 @@ def run(program: Program, python: Path, folder: Path, checkouts: Path | None) ->
     if program.code:
         (folder / "program.py").write_text(program.code)
     command = [str(python), *(program.command or ["program.py"])]
-    watched = [] if program.changed else [str(python), "-m", "txlab", "watch", "--"]
+    watched = [] if program.changed else [str(python), "-P", "-m", "txlab", "watch", "--"]
     began = time.monotonic()
     done = subprocess.run(
         [*watched, *command], env=environment, cwd=folder, capture_output=True, text=True, check=False
