@@ -6,16 +6,33 @@ Notable: Textual copies a `Binding` field by field and drops what a subclass add
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from textual.actions import ActionError, ActionParseResult, parse
 from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.screen import Screen
 
 from txlab.tui.panel import label_of
 
+TRIES = 5  # to parse an action
 THIS_SCREEN, MOVING, EVERYWHERE = HEADINGS = "This screen", "Moving", "Everywhere"
+
+
+def parse_action(action: str) -> ActionParseResult:
+    """Parse an action as Textual does, but try again if CPython could not: it raises SystemError if another thread
+    builds a syntax tree at the same time (gh-106905), as any import may.
+
+    ActionError if the action has no valid syntax.
+    """
+    for _ in range(TRIES - 1):
+        with suppress(ActionError):
+            return parse(action)
+        time.sleep(0.001)
+    return parse(action)
 
 
 @dataclass(frozen=True)

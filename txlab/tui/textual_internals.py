@@ -11,6 +11,7 @@ Gains are processor time at 120 × 40 on two cores with Textual 8.2.8: medians o
 | forget_painted       | 5 000 objects are kept for each dialog            | Widget._styles_cache, ._get_virtual_dom          |
 | make_ready           | the first switch to a screen waits 0.2 s          | App._screen_stacks, ._get_screen, ._load_screen_css, Screen._css_update_count |
 | QuietApp             | a bug fills the terminal with local variables     | App._shutdown, ._handle_exception, ._fatal_error |
+|                      | a key's action that is read during an import may end the program | App._parse_action |
 | quick_driver         | Esc is known after 100 to 200 ms instead of 25    | XTermParser._timeout_time, LinuxDriver._file, ._sigcont_application, ._debug |
 """  # noqa: E501
 
@@ -36,6 +37,8 @@ from textual.reactive import Reactive
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
+
+from txlab.tui.bindings import parse_action
 
 try:
     from textual._xterm_parser import XTermParser
@@ -167,6 +170,10 @@ class QuietApp(App[None]):
             super()._handle_exception(error)
         elif not isinstance(error, (NoMatches, ScreenStackError)):
             self.describe_bug(error)
+
+    def _parse_action(self, action: Any, *given: Any, **named: Any) -> Any:
+        """An action that CPython failed to read once ended the program; see `parse_action`."""
+        return super()._parse_action(parse_action(action) if isinstance(action, str) else action, *given, **named)
 
     def _fatal_error(self) -> None:
         """Write Textual's own page of local variables to the log instead."""

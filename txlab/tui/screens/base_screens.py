@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events, on
-from textual.actions import parse
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
@@ -24,7 +23,7 @@ from txlab.drawing.legibility import Legibility
 from txlab.drawing.text import formula, visible
 from txlab.errors import LabError
 from txlab.files import atomic_write
-from txlab.tui.bindings import EVERYWHERE, PALETTE, PICTURE, WHY, bind
+from txlab.tui.bindings import EVERYWHERE, PALETTE, PICTURE, WHY, bind, parse_action
 from txlab.tui.dialog_cache import put_in_front
 from txlab.tui.invitation import Invitation
 from txlab.tui.machine import machine_line
@@ -230,7 +229,7 @@ class BenchScreen(SteadyScreen[None]):
         if action != ROUTED:
             return not self.empty or action in (*ALWAYS, *self.KEYS_WHEN_EMPTY)
         panel = self.panel_named(str(parameters[0]))
-        _, method, own = parse(str(parameters[1]))
+        _, method, own = parse_action(str(parameters[1]))
         if self.empty and not isinstance(panel, Invitation) and method not in self.KEYS_WHEN_EMPTY:
             return False
         return panel is not None and panel.check_action(method, own)
@@ -324,7 +323,7 @@ class BenchScreen(SteadyScreen[None]):
 
     def word_for(self, binding: Binding) -> str:
         """Return the current label of a key on the bottom line; "" hides the key."""
-        _, action, parameters = parse(binding.action)
+        _, action, parameters = parse_action(binding.action)
         panel = self.panel_named(str(parameters[0])) if action == ROUTED else None
         return binding.description if panel is None else panel.word_for(binding)
 
