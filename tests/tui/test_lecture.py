@@ -351,7 +351,8 @@ async def test_the_tour_is_gone_through_by_the_keys_that_it_asks_for(tmp_path: P
         rows = (run / "events.jsonl").read_text()
         assert re.search(r'"event":"control".*"lr"', rows)
         await press(pilot, "escape", "ctrl+l", "x", "y")
-        await settle(pilot, lambda: re.search("stopped", (run / "run.json").read_text()))
+        # On a slow machine it may have come to its end before.
+        await settle(pilot, lambda: re.search('"status": "(stopped|done)"', (run / "run.json").read_text()))
 
 
 def lowered(lecture: Lecture, *settings: str) -> object:
