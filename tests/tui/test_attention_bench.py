@@ -487,7 +487,7 @@ async def test_frames_that_come_while_a_model_is_being_opened_are_seen_also_if_i
         for step in (10, 20):
             writer.write(attention_frame(step))
         await until(pilot, lambda: screen.recorded is not None and screen.recorded.step == 20)
-        await pilot.press("l")  # keys act on what is shown
+        await pilot.press_at_once("l")  # keys act on what is shown
         gate.set()
         await until(pilot, lambda: idle(screen) and told(app, "no such model"))
         await pilot.pause()
