@@ -11,8 +11,8 @@ from contextvars import ContextVar
 Listener = Callable[[str, int, int], None]
 
 
-def nobody(what: str, done: int, total: int) -> None:
+def ignore(what: str, done: int, total: int) -> None:
     """Called with the work, and its bytes done and in all; the last call has done = total."""
 
 
-listener: ContextVar[Listener] = ContextVar("listener", default=nobody)
+listener: ContextVar[Listener] = ContextVar("listener", default=ignore)

@@ -181,6 +181,18 @@ def test_a_branch_is_not_what_the_scenario_gives(tmp_path: Path) -> None:
     assert find_lecture_run(lecture, "root", tmp_path / "talk", tmp_path / "runs") is None
 
 
+def test_a_run_whose_log_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
+    lecture = lecture_of(tmp_path)
+    broken = tmp_path / "runs" / "2026-11-21_143012_newton-root"
+    prepare_run(lecture, "root", tmp_path / "talk", execute)
+    shutil.move(tmp_path / "talk" / "root", broken)
+    sound = broken.with_name("2026-11-20_143012_newton-root")
+    shutil.copytree(broken, sound)
+    RunDirectory(broken).events.unlink()
+    RunDirectory(broken).events.mkdir()
+    assert find_lecture_run(lecture, "root", tmp_path / "talk", tmp_path / "runs") == sound
+
+
 def test_an_interrupted_preparation_goes_on(tmp_path: Path) -> None:
     lecture = lecture_of(tmp_path)
     folder = runs_folder(lecture)

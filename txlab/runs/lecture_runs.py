@@ -43,13 +43,16 @@ def is_done(path: Path, loaded: LoadedScenario) -> bool:
 
 
 def was_steered(path: Path) -> bool:
-    """Whether a run is not what its scenario alone gives: a parameter was changed meanwhile, or it is a branch."""
+    """Whether a run is not what its scenario alone gives: a parameter was changed meanwhile, or it is a branch; also if
+    its log cannot be read, which then shows nothing either."""
     run = RunDirectory(path)
-    set_meanwhile = (
-        row["event"] == "control" and row.get("request") == "set" and bool(row.get("applied"))
-        for row, _ in each_row(run.events)
-    )
-    return bool(RunInfo.load(run).branched) or any(set_meanwhile)
+    with suppress(LabError):
+        set_meanwhile = (
+            row["event"] == "control" and row.get("request") == "set" and bool(row.get("applied"))
+            for row, _ in each_row(run.events)
+        )
+        return bool(RunInfo.load(run).branched) or any(set_meanwhile)
+    return True
 
 
 def find_lecture_run(lecture: Lecture, name: str, folder: Path, root: Path) -> Path | None:
