@@ -27,8 +27,9 @@ from txlab.engine.games.playing import Playing
 from txlab.errors import LabError
 from txlab.runs import saved_games
 from txlab.runs.process import execute, prepare
-from txlab.runs.saved_games import GameFile, left_behind, read_saved
+from txlab.runs.saved_games import GameFile, SavedGame, left_behind, read_saved
 from txlab.runs.scenario import load_scenario
+from txlab.tui.screens.play.games import GamesPanel, Prepared
 from txlab.tui.screens.play.lesson_dialog import Lesson
 from txlab.tui.screens.play.screen import TABS, PlayScreen
 from txlab.tui.widgets.chart import Chart
@@ -398,3 +399,22 @@ async def test_another_game_begins_with_its_board_and_shows_no_learner_of_the_on
         screen.games.prepare(game_named("backgammon"))
         await settle(pilot, lambda: screen.game.entry.name == "backgammon" and screen.game.your_move)
         assert screen.game.display
+
+
+async def test_what_a_screen_behind_has_to_say_is_said_when_it_comes_to_the_front(tmp_path: Path) -> None:
+    """Its keys are not those of the screen in front: r would branch a run on Train."""
+    app = app_on(tmp_path)
+
+    def told() -> str:
+        return "\n".join(str(each.message) for each in app._notifications)
+
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot)
+        panel = screen.query_one(GamesPanel)
+        await app.switch_mode("lab")
+        saved = SavedGame("tictactoe", 1, {}, ("1",), 1.0)
+        panel.show_prepared(Prepared(screen.game.entry, [], screen.game.seats[SECOND], (tmp_path / "game", saved)))
+        await settle(pilot)
+        assert "not finished" not in told()
+        await app.switch_mode("play")
+        await settle(pilot, lambda: "1 move; r continues it" in told())

@@ -47,10 +47,15 @@ class GamesPanel(Panel):
         self.game = game
         self.left: tuple[Path, SavedGame] | None = None  # a game that another console did not finish
         self.opens = True  # nothing was on the board yet
+        self.untold: list[str] = []  # said when the screen is in front: it may be prepared behind another one
         self.preparing = LatestTask(self, "preparing", lambda sentence: self.tell(sentence, "error"))
 
     def on_mount(self) -> None:
         self.prepare(self.game.entry)
+
+    def come_to_front(self) -> None:
+        while self.untold:
+            self.tell(self.untold.pop(0))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return action != "resume" or self.left is not None
@@ -77,15 +82,20 @@ class GamesPanel(Panel):
         self.game.entry, self.game.agents, self.game.ready = prepared.entry, prepared.agents, True
         self.game.answers.forget()
         self.game.seats, self.game.tally = {FIRST: PERSON, SECOND: prepared.opponent}, {}
+        self.untold.clear()
         if prepared.opponent.key == "random" and prepared.entry.scenario:
-            self.tell(f"no run has learnt {prepared.entry.title} yet; {prepared.entry.scenario} in the Lab does")
+            self.untold.append(
+                f"no run has learnt {prepared.entry.title} yet; {prepared.entry.scenario} in the Lab does"
+            )
         self.left = prepared.left
         if prepared.left is not None:
             saved = prepared.left[1]
             when = datetime.fromtimestamp(saved.time)
             title = games()[saved.game].title if saved.game in games() else saved.game
-            many = len(saved.moves)
-            self.tell(f"a game of {title} was not finished, {when:%d %b %H:%M}, {many} moves; r continues it")
+            many = f"{len(saved.moves)} move{'s' if len(saved.moves) != 1 else ''}"
+            self.untold.append(f"a game of {title} was not finished, {when:%d %b %H:%M}, {many}; r continues it")
+        if self.app.screen is self.screen:
+            self.come_to_front()
         opens, self.opens = self.opens, False
         self.game.playing = Playing(prepared.entry.game, self.game.chance.randrange(2**62))
         if not (
