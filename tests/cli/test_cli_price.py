@@ -120,8 +120,8 @@ class Clock:
     def perf_counter(self) -> float:
         return self.now
 
-    def time(self) -> float:
-        return 0.0
+    def process_time(self) -> float:
+        return 0.5
 
 
 def test_what_only_the_first_frame_costs_is_paid_once_and_frames_that_grow_are_larger_later(
@@ -144,12 +144,12 @@ def test_what_only_the_first_frame_costs_is_paid_once_and_frames_that_grow_are_l
     monkeypatch.setattr(Descent, "frame", slow_at_first)
     monkeypatch.setattr(Descent, "step", timed)
     monkeypatch.setattr(trial, "time", clock)
-    monkeypatch.setattr("psutil.Process.create_time", lambda self: 0.0)
+    monkeypatch.setattr("txlab.cli.price.time", clock)
     status, out, _ = said("linear-regression", "--json")
     price = json.loads(out)
     assert status == 0
     assert price["seconds"]["frame"] == pytest.approx(0.001 * 121)  # every 5 steps of 600, and at the start
-    assert price["seconds"]["beginning"] == pytest.approx(3.0 - 0.001 + trial.STARTING)
+    assert price["seconds"]["beginning"] == pytest.approx(0.5 + 3.0 - 0.001)
     assert price["seconds"]["step"] == pytest.approx(0.01 * 600)
     monkeypatch.undo()
     run = prepare(load_scenario("linear-regression"), out=tmp_path / "once")

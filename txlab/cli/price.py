@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+import time
 from typing import TYPE_CHECKING
 
 import typer
@@ -58,7 +59,7 @@ def price_named(
         from txlab.experiments.price import Price
 
         return Price(loaded.name, loaded.scenario.about.title, refused=(str(error),))
-    return price_of(loaded, started=psutil.Process().create_time())
+    return price_of(loaded, before=time.process_time())
 
 
 def is_preset(name: str) -> bool:

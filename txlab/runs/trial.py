@@ -30,17 +30,15 @@ SECONDS = 2.0  # of steps: on a busy machine, one sees too little of them
 LONGEST_AGAIN = 10.0  # seconds: an evaluation, a frame or a checkpoint that took longer is not timed a second time
 LEAST_STEPS = 3  # timed, of which the first, which allocates, does not count
 LARGEST_STEP = 2e12  # FLOPs on a CPU: beyond, a smaller model is timed
-STARTING = 1.5  # seconds of a process before it is built, beyond what this one took: the recorder, the first rows
 
 
-def price_of(loaded: LoadedScenario, seconds: float = SECONDS, started: float | None = None) -> Price:
+def price_of(loaded: LoadedScenario, seconds: float = SECONDS, before: float = 0.0) -> Price:
     """The price of a scenario by a trial in this process, whose memory counts as the run's. Never raises LabError: what
     would refuse the run is in `refused`.
 
-    started   the clock (time.time) when this process began
+    before   seconds that a process takes before it is built, which this one has taken
     """
     scenario, begun = loaded.scenario, time.perf_counter()
-    before = time.time() - started if started is not None else 0.0
     price = Price(loaded.name, scenario.about.title, steps=scenario.length(), disk_free=disk_free())
     folder = Path(tempfile.mkdtemp(prefix="txlab-trial-"))
     try:
@@ -127,7 +125,7 @@ def _try(loaded: LoadedScenario, price: Price, folder: Path, seconds: float, beg
         memory=memory,
         memory_how="measured in the trial; its parts computed, MATH T11" if computed else "measured in the trial",
         there=there,
-        seconds={"beginning": before + building + STARTING, **{part: often[part] * once[part] for part in often}},
+        seconds={"beginning": before + building, **{part: often[part] * once[part] for part in often}},
         seconds_how=f"{made} steps in {took:.2g} s",
         disk=size,
         warnings=lack(sum(memory.values()) - (0 if on_card else _held_now()), there, "memory")
