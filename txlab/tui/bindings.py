@@ -16,7 +16,7 @@ from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.screen import Screen
 
-from txlab.tui.panel import label_of
+from txlab.tui.panel import labels_of
 
 TRIES = 5  # to parse an action
 THIS_SCREEN, MOVING, EVERYWHERE = HEADINGS = "This screen", "Moving", "Everywhere"
@@ -106,10 +106,11 @@ class ActiveKey(NamedTuple):
 
 def active_keys(screen: Screen[Any]) -> list[ActiveKey]:
     """Return the keys that do something on a screen now: first its own, in the order of their declaration."""
-    own = [binding.id for binding in type(screen).__dict__.get("BINDINGS", [])]
+    order = {binding.id: place for place, binding in enumerate(type(screen).__dict__.get("BINDINGS", []))}
+    label = labels_of(screen)
     keys = [
-        ActiveKey(node, binding, binding.key_display or screen.app.get_key_display(binding), label_of(binding, screen))
+        ActiveKey(node, binding, binding.key_display or screen.app.get_key_display(binding), label(binding))
         for node, binding, enabled, _ in screen.active_bindings.values()
         if enabled and binding.description
     ]
-    return sorted(keys, key=lambda key: own.index(key.binding.id) if key.binding.id in own else len(own))
+    return sorted(keys, key=lambda key: order.get(key.binding.id, len(order)))

@@ -8,8 +8,9 @@ bindings.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import ClassVar, Protocol, runtime_checkable
 
 from textual import on
@@ -34,9 +35,9 @@ class ReportsFailures(Protocol):
     def report_failed_worker(self, event: Worker.StateChanged) -> None: ...
 
 
-def label_of(binding: Binding, screen: object) -> str:
-    """Return what a screen calls a key now."""
-    return screen.word_for(binding) if isinstance(screen, NamesKeys) else binding.description
+def labels_of(screen: object) -> Callable[[Binding], str]:
+    """Return how a screen calls its keys now; of a dialog, their descriptions."""
+    return screen.word_for if isinstance(screen, NamesKeys) else attrgetter("description")
 
 
 class Panel(Widget, can_focus=False):

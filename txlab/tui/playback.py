@@ -204,7 +204,7 @@ class Playback(Panel):
 
     def come_to_front(self) -> None:
         self.watch_run.visible = True
-        self.wants_read()
+        self.watch_run.read_if_idle()
         if self.live is None and self.app.current_run is None:  # type: ignore[attr-defined]
             self.watch_run.open_newest(self.opens)
 
