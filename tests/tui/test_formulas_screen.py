@@ -325,3 +325,12 @@ async def test_random_keys_break_nothing(seed: int, tmp_path: Path, monkeypatch:
             await pilot.press("M")
         await shown(pilot, "T1" if app.current_formula != "T1" else "T2")
         assert screen.example.shown is not None
+
+
+async def test_the_meaning_is_folded_for_the_width_that_its_page_has(tmp_path: Path) -> None:
+    async with app_on(tmp_path).run_test(size=(200, 50)) as pilot:
+        about = (await shown(pilot, "F1")).about
+        about.styles.width = 40  # as when something next to it is folded away
+        await settle(pilot, lambda: about.size.width == 40)
+        folded = [line.rstrip() for line in about.text.plain.splitlines()]
+        assert [strip.text.rstrip() for strip in about.lines()] == folded  # folded twice, it would have stubs of lines

@@ -9,6 +9,7 @@ from __future__ import annotations
 from rich.segment import Segment
 from textual import events
 from textual.content import Content
+from textual.message import Message
 from textual.strip import Strip
 from textual.visual import Visual
 
@@ -29,17 +30,33 @@ class Page(Painted, can_focus=False):
     MOST = 84
     """The longest line; longer ones are hard to read."""
 
+    class Widened(Message):
+        """The width available to the text has changed: a text that was folded for it must be folded again."""
+
+        def __init__(self, page: Page) -> None:
+            super().__init__()
+            self.page = page
+
+        @property
+        def control(self) -> Page:
+            return self.page
+
     def __init__(self, id: str | None = None) -> None:
         super().__init__(id=id)
         self.text = Content("")
         self.strips: list[Strip] = []
         self.top = 0
-        self.folded_at = -1
+        self.folded_at = self.announced = -1
 
     @property
     def cells(self) -> int:
         """The width available to the text."""
         return max(1, min(self.MOST, (self.size.width or self.MOST + BESIDE) - BESIDE))
+
+    def on_resize(self) -> None:
+        if self.announced != self.cells:
+            self.announced = self.cells
+            self.post_message(self.Widened(self))
 
     def say(self, text: Content | str, home: bool = False) -> None:
         """Show a text; `home` scrolls to its first line, for a text about something else."""

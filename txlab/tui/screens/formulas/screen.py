@@ -144,13 +144,13 @@ class FormulasScreen(BenchScreen):
         equation = equation_content(self.formula, size.width - 1, lines, self.ascii)
         self.equation.styles.height = equation.plain.count("\n") + 2  # and a blank line
         self.equation.say(equation)
-        self.fit_about(home)
-        self.call_after_refresh(self.fit_about)  # the width of the page may follow from what was drawn
+        self.about.say(about_content(self.formula, self.about.cells, self.ascii), home)
         self.example.draw()
         self.refresh_bindings()
 
-    def fit_about(self, home: bool = False) -> None:
-        self.about.say(about_content(self.formula, self.about.cells, self.ascii), home)
+    @on(Page.Widened)
+    def fold_again(self) -> None:
+        self.draw()
 
     @on(events.Resize)
     def other_size(self) -> None:

@@ -193,7 +193,11 @@ class LabScreen(BenchScreen):
     @on(events.Resize)
     def other_size(self) -> None:
         self.call_after_refresh(self.fold)
-        self.call_after_refresh(self.say_details)
+        self.call_after_refresh(self.say_details)  # its plots are as high as there is room
+
+    @on(Page.Widened)
+    def fold_details_again(self) -> None:
+        self.say_details()
 
     def fold(self) -> None:
         """On a tabbed layout, show the list that the keys act on. On other layouts the class would change nothing, but
