@@ -221,7 +221,7 @@ PROGRAMS = (
     Program(
         "pytorch/examples reinforce, watched",
         "examples",
-        {"average_reward": rf"Average reward: {NUMBER}", "last_reward": rf"Last reward: {NUMBER}"},
+        {"Average_reward": rf"Average reward: {NUMBER}", "Last_reward": rf"Last reward: {NUMBER}"},
         command=("reinforcement_learning/reinforce.py",),
     ),
     Program(
