@@ -46,6 +46,7 @@ class Program:
     code       a program in the form of the package's own examples; lines with "txlab" count as changed
     command    of a checkout, after `python`
     expected   {metric: the number of its rows, or a pattern with its value in what the program prints}
+    own        packages in the versions that the program asks for, installed for it alone
     """
 
     name: str
@@ -55,6 +56,7 @@ class Program:
     command: Sequence[str] = ()
     prepare: dict[str, str] = field(default_factory=dict)  # files that the program reads, and what they contain
     around: dict[str, str] = field(default_factory=dict)  # variables of the environment
+    own: str = ""
 
     @property
     def changed(self) -> int:
@@ -219,7 +221,7 @@ PROGRAMS = (
     Program(
         "pytorch/examples reinforce, watched",
         "examples",
-        {"average_reward": rf"Average reward: {NUMBER}", "last_reward": rf"Last reward: {NUMBER}"},
+        {"Average_reward": rf"Average reward: {NUMBER}", "Last_reward": rf"Last reward: {NUMBER}"},
         command=("reinforcement_learning/reinforce.py",),
     ),
     Program(
@@ -227,6 +229,7 @@ PROGRAMS = (
         "cleanrl",
         {"episodic_return": rf"episodic_return=\[?{NUMBER}"},
         command=("cleanrl/ppo.py", "--total-timesteps", "4096", "--no-cuda"),
+        own="gymnasium==0.29.1",
     ),
 )
 
@@ -257,7 +260,7 @@ def run(program: Program, python: Path, folder: Path, checkouts: Path | None) ->
     if program.command:
         if checkouts is None or not (checkouts / program.needs).is_dir():
             return "skipped: no checkout"
-        shutil.copytree(checkouts / program.needs, folder)
+        shutil.copytree(checkouts / program.needs, folder, ignore=shutil.ignore_patterns(".git"))
     elif not imports(python, program.needs):
         return "skipped: its package cannot be installed"
     folder.mkdir(parents=True, exist_ok=True)
@@ -265,6 +268,10 @@ def run(program: Program, python: Path, folder: Path, checkouts: Path | None) ->
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     environment = {**os.environ, **program.around, "TXLAB_RUNS": str(folder / "txlab-runs")}
+    if program.own:
+        install = [python, "-P", "-m", "pip", "install", "-q", "--no-deps", "--target", folder / "own"]
+        subprocess.run([*install, *program.own.split()], check=True)
+        environment["PYTHONPATH"] = str(folder / "own")
     if (prepare := folder / "data" / "shakespeare_char" / "prepare.py").exists():
         subprocess.run([python, prepare], env=environment, cwd=folder, check=True, capture_output=True)
     if program.code:

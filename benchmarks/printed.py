@@ -7,9 +7,12 @@ the ratio of a kind is the median of the ratios of the turns, so that other load
 from __future__ import annotations
 
 import argparse
-import importlib.util
+import importlib
+import io
+import re
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 from collections.abc import Callable
@@ -43,21 +46,23 @@ def lines_of(form: str, count: int) -> list[str]:
 
 
 def earlier(commit: str, folder: Path) -> Callable[[str], object]:
-    """The reader of lines of an earlier commit."""
-    modules: dict[str, ModuleType] = {}
-    for name in ("stdout_parser", "stdout_tables"):
-        shown = subprocess.run(["git", "show", f"{commit}:txlab/runs/{name}.py"], capture_output=True, text=True)
-        if shown.returncode == 0:
-            path = folder / f"earlier_{name}.py"
-            path.write_text(shown.stdout.replace("from txlab.runs.stdout_parser ", "from earlier_stdout_parser "))
-            spec = importlib.util.spec_from_file_location(path.stem, path)
-            assert spec is not None
-            assert spec.loader is not None
-            modules[name] = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(modules[name])
-    parser, tables = modules["stdout_parser"], modules.get("stdout_tables")
+    """The reader of lines of an earlier commit, whose package is imported under another name."""
+    archive = subprocess.run(["git", "archive", commit, "txlab"], capture_output=True, check=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+        files.extractall(folder, filter="data")
+    (folder / "txlab").rename(folder / "earlier_txlab")
+    for path in folder.rglob("*.py"):
+        path.write_text(re.sub(r"\b(from|import) txlab\b", r"\1 earlier_txlab", path.read_text()))
+    sys.path.insert(0, str(folder))
+    parser, tables = first_of(folder, "stdout_parser", "printed"), first_of(folder, "stdout_tables", "printed_tables")
+    assert parser is not None
     read = tables.Lines().read if tables else parser.read_line
     return lambda line: read(parser.plain(line))
+
+
+def first_of(folder: Path, *names: str) -> ModuleType | None:
+    there = [name for name in names if (folder / "earlier_txlab" / "runs" / f"{name}.py").exists()]
+    return importlib.import_module(f"earlier_txlab.runs.{there[0]}") if there else None
 
 
 def present() -> Callable[[str], object]:

@@ -149,3 +149,12 @@ def test_every_extra_of_ours_is_among_them() -> None:
         for needed in extras[extra]:
             name = re.split(r"[<>=]", needed)[0]
             assert modules.get(name, name) in OPTIONAL
+
+
+def test_the_oldest_versions_that_are_tested_are_the_oldest_that_are_allowed() -> None:
+    needed = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["dependencies"]
+    allowed = dict(re.match(r"([\w-]+)>=([\d.]+)", each).groups() for each in needed)  # type: ignore[union-attr]
+    lines = (REPOSITORY / ".ci" / "oldest.txt").read_text().splitlines()
+    tested = dict(line.split("==") for line in lines if not line.startswith("#"))
+    assert tested.keys() == allowed.keys()
+    assert [name for name, oldest in allowed.items() if not f"{tested[name]}.".startswith(f"{oldest}.")] == []

@@ -214,6 +214,28 @@ def test_a_checkpoint_that_does_not_fit_on_the_disk_is_refused(
         load_checkpoint(mirror(), arrays=True)
 
 
+def test_all_copies_together_are_bounded_and_those_opened_longest_ago_go_first(
+    far: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = RunDirectory(far.path.parent / "2026-01-02_000000_gpt")
+    shutil.copytree(far.path, other.path)
+    originals = files(far), files(other)
+    size = checkpoints.size_of(far, 20)
+    monkeypatch.setattr(fetching, "KEPT", int(2.5 * size))
+    first, second = (RunDirectory(find_run(f"box:{run.path.name}")) for run in (far, other))
+    linked = RunDirectory(first.path.parent / "2026-01-03_000000_gpt")
+    linked.path.symlink_to(far.path)
+    copies: list[tuple[list[int], list[int]]] = []
+    for run, step in ((first, 10), (first, 20), (first, 10), (second, 10), (second, 20)):
+        assert load_checkpoint(run, step, arrays=True)[0] == step
+        copies.append((checkpoints.steps(first), checkpoints.steps(second)))
+    assert copies[-2:] == [([10], [10]), ([], [10, 20])]
+    monkeypatch.setattr(fetching, "KEPT", size // 2)
+    assert load_checkpoint(first, 20, arrays=True)[0] == 20
+    assert (checkpoints.steps(first), checkpoints.steps(second)) == ([20], [])
+    assert (files(far), files(other)) == originals
+
+
 def test_one_process_fetches_and_the_others_wait(far: RunDirectory) -> None:
     run = mirror()
     with OpenFolder.at(run.checkpoints) as folder:

@@ -394,7 +394,7 @@ def prune(run: RunDirectory, keep: int, budget: int = 0) -> list[int]:
                 losses[step] = loss
     best = min(losses, key=lambda step: (losses[step], step)) if losses else None
     older = [step for step in there[: max(0, len(there) - keep)] if step != best]
-    sizes = {step: _size(run, step) for step in there}
+    sizes = {step: size_of(run, step) for step in there}
     removed: list[int] = []
     while older and sum(sizes.values()) > budget:
         places = {step: there.index(step) for step in older}
@@ -408,7 +408,7 @@ def prune(run: RunDirectory, keep: int, budget: int = 0) -> list[int]:
     return sorted(removed)
 
 
-def _size(run: RunDirectory, step: int) -> int:
+def size_of(run: RunDirectory, step: int) -> int:
     """Bytes that a checkpoint takes; 0 if it cannot be read."""
     try:
         with run.folder("checkpoints", f"{step:08d}") as folder:

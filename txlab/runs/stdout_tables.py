@@ -30,6 +30,7 @@ from txlab.runs.stdout_parser import (
     rank_of,
     read_line,
     read_number,
+    zeroed,
 )
 
 if TYPE_CHECKING:
@@ -56,7 +57,6 @@ _COLUMN = re.compile(r"[^\W\d][^:=|]*|#")
 _NUMBER_IN = re.compile(r"(?:^|\s)[-+.\d]+(?:\s|$)")
 _PART_ALONE = re.compile(r"(test|val|valid|validation|eval|evaluation)\w*(?: set| error| results?)?\s*:?", re.I)
 _DRAWN = re.compile(r"[━╸╺█▏▎▍▌▋▊▉░▒#=| ]{0,200}(?:[━╸╺█▏▎▍▌▋▊▉░▒|]|[#=]{2})[━╸╺█▏▎▍▌▋▊▉░▒#=| ]{0,200}")
-_DIGITS = str.maketrans("123456789", "000000000")
 _RUNS = re.compile(r"\d+")
 _ANY_NUMBER = re.compile(r"\d[\d.,]*(?:[eE][-+]?\d*)?")
 _LAST_NUMBER = re.compile(r"\d[\d.,]*(?:[eE][-+]?\d*)?\s*$")
@@ -102,7 +102,7 @@ class Lines:
         self.columns: list[Cell] = []  # the names of columns, and their positions
         self.others = 0  # lines since the last row of columns
         self.part, self.heads, self.placed, self.kept = "", False, False, 0  # what the next line may continue
-        self.forms: set[str] = set()  # lines with their digits as zeros
+        self.forms: set[bytes] = set()  # lines with their digits as zeros
         self.shapes: dict[str, None] = {}  # whole lines, without their digits
         self.decimals: dict[str, tuple[int, int, int]] = {}  # least, most and count, by what precedes a number
 
@@ -202,7 +202,7 @@ class Lines:
         if ("{" in line and line.count("{") > line.count("}")) or ("[" in line and line.count("[") > line.count("]")):
             return True
         is_closed = line[-1] in _CLOSED
-        if (is_closed and len(self.shapes) >= ENOUGH_SHAPES) or (digits := line.translate(_DIGITS)) in self.forms:
+        if (is_closed and len(self.shapes) >= ENOUGH_SHAPES) or (digits := zeroed(line)) in self.forms:
             return False
         if len(self.forms) >= MOST_FORMS:
             self.forms.clear()

@@ -2,8 +2,9 @@
 
 Notable: a copy is complete or absent, as every checkpoint, and gets the times of the original, so equal sizes and times
 mean that it need not be fetched again. A fetch that ended early continues where it was, unless the original has
-changed. A copy is removed at the next fetch after the run has removed the original. Several processes may want the same
-checkpoint; one fetches it, and the others wait.
+changed. A copy is removed at the next fetch after the run has removed the original, and when all copies together exceed
+KEPT, those opened longest ago first. Several processes may want the same checkpoint; one fetches it, and the others
+wait.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from txlab.progress import listener
 from txlab.runs import checkpoints
 from txlab.runs.checkpoints import STATE, TENSORS
 from txlab.runs.directory import RunDirectory
+from txlab.runs.remote.address import mirror_of, mirrors_root
 from txlab.runs.remote.host import Host
 from txlab.runs.remote.line import LineLost, Message
 from txlab.runs.remote.mirror import mark_of
@@ -33,6 +35,7 @@ Marks = tuple[list[int], list[int]]  # of the two files of a checkpoint: inode, 
 LOCK = ".lock"
 LARGEST = 1 << 42  # bytes of a checkpoint
 SPARE = 64 << 20  # bytes that are left free on the disk
+KEPT = 10 * 10**9  # bytes of all copies together, unless one alone has more
 SMALLEST_PIECE, LARGEST_PIECE = 4 << 10, 1 << 20  # bytes; the other side sends at most 1 MiB
 AHEAD = 3  # pieces in transit
 QUICK, SLOW = 0.25, 0.5  # seconds for a piece, below which the next are larger, and above which smaller
@@ -69,6 +72,7 @@ def fetch_nearest(run: RunDirectory, step: int | None) -> list[int]:
                 fetch(host, run, nearest, there[nearest])
                 checkpoints.remove(run, [old for old in checkpoints.steps(run) if old not in there])
                 if nearest in checkpoints.sound(run):
+                    mark_opened(run, nearest)
                     break
             return sorted(there)
         except Gone:
@@ -138,12 +142,40 @@ def fetch(host: Host, run: RunDirectory, step: int, marks: Marks) -> None:
                     f"{what} has {total / 1e6:.1f} MB, of which {done / 1e6:.1f} MB are here, and the disk of "
                     f"{run.checkpoints} has {free / 1e6:.1f} MB free"
                 )
+            make_room(run, step, total)
             for file, mark in zip((STATE, TENSORS), marks, strict=True):
                 for size in copy_rest(host, f"{run.name}/checkpoints/{name}/{file}", mark, folder, file):
                     done += size
                     listener.get()(said, min(done, total - 1), total)
         checkpoints.put_in_place(here, aside, name)
         listener.get()(said, total, total)
+
+
+def make_room(run: RunDirectory, step: int, size: int) -> None:
+    """Remove the copies that were opened longest ago, of any run on any machine, until all of them, with `size` bytes
+    for this checkpoint, have at most KEPT bytes."""
+    mirrors = [RunDirectory(path) for path in mirrors_root().glob("*/*/*") if mirror_of(path) is not None]  # no links
+    copies = [(each, old) for each in mirrors for old in checkpoints.steps(each)]
+    copies = [(each, old) for each, old in copies if (each.path, old) != (run.path, step)]
+    sizes = {copy: checkpoints.size_of(*copy) for copy in copies}
+    for each, old in sorted(copies, key=last_opened):
+        if size + sum(sizes.values()) <= KEPT:
+            break
+        with suppress(OSError):  # removed by another process
+            checkpoints.remove(each, [old])
+        del sizes[each, old]
+
+
+def mark_opened(run: RunDirectory, step: int) -> None:
+    with suppress(OSError), run.folder("checkpoints", f"{step:08d}") as copy:
+        os.utime(copy.descriptor)
+
+
+def last_opened(copy: tuple[RunDirectory, int]) -> int:
+    """When a copy was opened last, in ns."""
+    with suppress(OSError), copy[0].folder("checkpoints", f"{copy[1]:08d}") as folder:
+        return os.fstat(folder.descriptor).st_mtime_ns
+    return 0
 
 
 def copy_rest(host: Host, path: str, mark: list[int], folder: OpenFolder, file: str) -> Iterator[int]:
