@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import repeat
-from math import isfinite
+from math import exp, isfinite
 from typing import Any
 
 Number = float | int
@@ -22,6 +22,8 @@ TOLERANCE = 1e-4
 
 HALF = 2**-9
 """The same for numbers that were stored in half precision: two roundings to 11 bits."""
+
+STORED = "stored in half precision as"
 
 IN_FACT = "in fact"
 """The name of a last step that says what the others should have given."""
@@ -234,12 +236,15 @@ class Explaining:
         """What follows from the number."""
         self.meaning += steps
 
-    def result(self, within: float = TOLERANCE, because: str = "", scale: float = 0.0) -> Explanation:
+    def result(
+        self, within: float = TOLERANCE, because: str = "", scale: float = 0.0, rounded: str = STORED
+    ) -> Explanation:
         """The explanation. If the last step differs from the number that is explained, one more line says so.
 
         within   the largest difference, relative to the largest of the number, the terms of the last step and `scale`;
                  more than `TOLERANCE` for numbers stored in half precision, whose rounding is told where it is seen
         because  what the difference comes from, if that is known
+        rounded  how a rounding is told, before the number that is explained
         """
         why = Explanation(
             self.question, *self.formula, self.operands, self.steps, self.labels, self.asked, self.meaning
@@ -255,11 +260,16 @@ class Explaining:
             return why
         if differs(last, value, TOLERANCE, max(scale, self.scale)):
             if f"{last:.3g}" != f"{value:.3g}":
-                stored = f"stored in half precision as {number(value)}"
+                stored = f"{rounded} {number(value)}"
                 end = replace(end, note=f"{end.note}; {stored}" if end.note else stored)
         else:
             end = replace(end, result=value)
         return replace(why, steps=[*self.steps[:-1], end])
+
+
+def sigmoid(x: float) -> float:
+    """σ(x) = 1 / (1 + e⁻ˣ), without overflow."""
+    return 1 / (1 + exp(-x)) if x >= 0 else exp(x) / (1 + exp(x))
 
 
 def differs(one: float, other: float, within: float, scale: float) -> bool:

@@ -21,7 +21,7 @@ from txlab.drawing.text import formula, label
 from txlab.engine.recurrent.why import NOTES
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
-from txlab.experiments.recurrent_states import explain_state, tokens_of
+from txlab.experiments.recurrent_states import explain_with_gates, tokens_of
 from txlab.runs.directory import RunDirectory
 from txlab.tui.bindings import bind
 from txlab.tui.latest_task import LatestTask
@@ -304,11 +304,11 @@ class UnitsPanel(Panel):
         self.searching.want(lambda task: follow(path, at, prop, state), show, holds_keys=True)
 
     def action_why(self) -> None:
-        """Explain the state of the unit at the token."""
+        """Explain the state of the unit at the token, and each gate that it follows from."""
         frame, values = self.frame, self.values
         if frame is None or values is None:
             return
         layer, unit = self.place(values)
         index, tensor = (layer, self.here, unit), f"state/{self.state}"
 
-        ask_why(self.app, lambda: explain_state(frame, tensor, index), again=self.action_why)
+        ask_why(self.app, lambda: explain_with_gates(frame, tensor, index), again=self.action_why)
