@@ -6,7 +6,7 @@ torch is not imported: a screen explains a number of a frame without it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import tanh
 from typing import TypeVar
@@ -74,9 +74,10 @@ def why_gate(cell: str, source: str, each: Sum, where: str, x: str) -> Explanati
     where   "in unit 3 of layer 1, after 'e'"      x   what the input is: "the embedding of 'e'"
     """
     name = "h(t)" if each.name == "h" else each.name
-    squash, apply, slope = ("σ", sigmoid, each.gate * (1 - each.gate))
+    squashes: tuple[str, Callable[[float], float], float] = ("σ", sigmoid, each.gate * (1 - each.gate))
     if each.name in "gnh":
-        squash, apply, slope = "tanh", tanh, 1 - each.gate**2
+        squashes = "tanh", tanh, 1 - each.gate**2
+    squash, apply, slope = squashes
     read = "r h(t−1)" if (cell, each.name) == ("gru-mehlig", "n") else "h(t−1)"
     product = f"U ({read})" if " " in read else f"U {read}"
     letters = f"W x + {product} + b" if each.reset is None else f"W x + r ({product} + c) + b"
