@@ -51,7 +51,7 @@ def test_it_learns_and_every_number_of_its_frame_follows_from_the_others(text: P
         assert values.shape == (2, 12, 12)
         for index in ((0, 0, 0), (1, 0, 3), (0, 5, 7), (1, 11, 11)):
             why = KIND.explain_frame(frame, f"state/{name}", index)
-            assert why.result == pytest.approx(float(values[index]), rel=1e-3)
+            assert why.result == pytest.approx(float(values[index]))
             if why.steps:
                 assert why.steps[-1].result == pytest.approx(why.result, abs=1e-6)
     # The states are those of the model, read again step by step.
@@ -86,13 +86,13 @@ def test_each_gate_is_the_sum_of_its_parts_as_computed_from_a_checkpoint(text: P
     for layer, t, unit in ((0, 0, 0), (0, 1, 2), (1, 3, 7), (1, positions - 1, 11)):
         gates, after = wanted[layer][t]
         pages = explain_with_gates(frame, "state/h", (layer, t, unit))
-        assert pages[0].result == pytest.approx(after[0][unit], abs=1e-5 if cell != "rnn" else 5e-4)
+        assert pages[0].result == pytest.approx(after[0][unit], abs=1e-5)
         own = [why for why in pages if why.question.split()[2] in gates]
         assert len(own) == len(gates), "a page for each gate; an RNN's state is one"
         for why in own:
             name, shown = why.question.split()[2], values_in(why)
             x, products, b, c, value = gates[name]
-            assert why.result == pytest.approx(value[unit], abs=5e-4)
+            assert why.result == pytest.approx(value[unit], abs=1e-5)
             assert shown["W x"] == pytest.approx(x[unit], rel=1e-3, abs=1e-4)
             product = "U (r h(t−1))" if (cell, name) == ("gru-mehlig", "n") else "U h(t−1)"
             assert shown[product] == pytest.approx(products[unit].sum(), rel=1e-3, abs=1e-3)

@@ -211,7 +211,7 @@ def test_each_gate_of_a_decoder_is_the_sum_of_its_parts_as_computed_from_a_check
                 why = KIND.explain_frame(frame, f"{'state' if name == 'h' else 'gate'}/{name}", (layer, t, unit))
                 shown = {each.name: each.value for each in why.operands}
                 shown |= {each.name: each.result for each in why.steps}
-                assert why.result == pytest.approx(gate[unit], abs=5e-4)
+                assert why.result == pytest.approx(gate[unit], abs=1e-5)
                 assert shown["W x"] == pytest.approx(x[unit], rel=1e-3, abs=1e-4)
                 product = "U (r h(t−1))" if (cell, name) == ("gru-mehlig", "n") else "U h(t−1)"
                 assert shown[product] == pytest.approx(products[unit].sum(), rel=1e-3, abs=1e-3)

@@ -23,8 +23,6 @@ TOLERANCE = 1e-4
 HALF = 2**-9
 """The same for numbers that were stored in half precision: two roundings to 11 bits."""
 
-STORED = "stored in half precision as"
-
 IN_FACT = "in fact"
 """The name of a last step that says what the others should have given."""
 
@@ -236,15 +234,12 @@ class Explaining:
         """What follows from the number."""
         self.meaning += steps
 
-    def result(
-        self, within: float = TOLERANCE, because: str = "", scale: float = 0.0, rounded: str = STORED
-    ) -> Explanation:
+    def result(self, within: float = TOLERANCE, because: str = "", scale: float = 0.0) -> Explanation:
         """The explanation. If the last step differs from the number that is explained, one more line says so.
 
         within   the largest difference, relative to the largest of the number, the terms of the last step and `scale`;
                  more than `TOLERANCE` for numbers stored in half precision, whose rounding is told where it is seen
         because  what the difference comes from, if that is known
-        rounded  how a rounding is told, before the number that is explained
         """
         why = Explanation(
             self.question, *self.formula, self.operands, self.steps, self.labels, self.asked, self.meaning
@@ -260,7 +255,7 @@ class Explaining:
             return why
         if differs(last, value, TOLERANCE, max(scale, self.scale)):
             if f"{last:.3g}" != f"{value:.3g}":
-                stored = f"{rounded} {number(value)}"
+                stored = f"stored in half precision as {number(value)}"
                 end = replace(end, note=f"{end.note}; {stored}" if end.note else stored)
         else:
             end = replace(end, result=value)

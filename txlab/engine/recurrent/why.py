@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import tanh
+from math import atanh, isfinite, log, tanh
 from typing import TypeVar
 
-from txlab.engine.explain import HALF, IN_FACT, Explaining, Explanation, number, sigmoid
+from txlab.engine.explain import HALF, IN_FACT, TOLERANCE, Explaining, Explanation, number, sigmoid
 
 NOTES = {
     "f": "forget gate: how much is kept",
@@ -25,7 +25,6 @@ NOTES = {
     "c": "the cell's memory",
 }
 NAMED = 3  # units of the step before that a line names
-ROUNDED = "the parts are stored in half precision; it is"
 A = TypeVar("A")
 
 
@@ -95,21 +94,40 @@ def why_gate(cell: str, source: str, each: Sum, where: str, x: str) -> Explanati
         why.step(product, "the sum of the products", each.recurrent, "the part from the state before")
     else:
         why.input(product, each.recurrent, "the part from the state before")
-    note = "; ".join(part for part in (NOTES[each.name].partition(":")[0], letters, each.largest) if part)
     if each.reset is None:
+        form, parts = "{} + {} + {}", [each.input, each.recurrent, each.b + each.c]
         why.input("b", each.b + each.c, "the bias")
-        parts = (each.input, each.recurrent, each.b + each.c)
-        why.compute(name, f"{squash}({{}} + {{}} + {{}})", lambda *terms: apply(sum(terms)), *parts, note=note)
     else:
+        form, parts = "{} + {} · ({} + {}) + {}", [each.input, each.reset, each.recurrent, each.c, each.b]
         why.input("r", each.reset, NOTES["r"])
         why.input("c", each.c, "the bias of the state")
         why.input("b", each.b, "the bias of the input")
-        form, parts = f"{squash}({{}} + {{}} · ({{}} + {{}}) + {{}})", (each.recurrent, each.c, each.b)
-        why.compute(
-            name, form, lambda x, r, h, c, b: apply(x + r * (h + c) + b), each.input, each.reset, *parts, note=note
-        )
-    rounded = abs(slope) * sum(map(abs, each.products)) * (1.0 if each.reset is None else each.reset)
-    return why.result(HALF, scale=rounded, rounded=ROUNDED)
+    notes = [NOTES[each.name].partition(":")[0], letters, each.largest]
+    if rest := left_by_rounding(each, squash, slope):
+        form, parts = f"{form} + {{}}", [*parts, rest]
+        notes.append("the last term is left by storing the parts in half precision")
+
+    def formula(*terms: float) -> float:
+        if each.reset is None:
+            return apply(sum(terms))
+        x, r, h, c, *others = terms
+        return apply(x + r * (h + c) + sum(others))
+
+    why.compute(name, f"{squash}({form})", formula, *parts, note="; ".join(part for part in notes if part))
+    return why.result(HALF)
+
+
+def left_by_rounding(each: Sum, squash: str, slope: float) -> float:
+    """What is missing from a sum whose parts were rounded to half precision, if a digit that is shown depends on it;
+    0 if not, or if more is missing than rounding explains."""
+    reset = 1.0 if each.reset is None else each.reset
+    total = each.input + each.b + reset * (each.recurrent + each.c)
+    if not (slope and isfinite(total)):
+        return 0.0
+    rest = (atanh(each.gate) if squash == "tanh" else log(each.gate / (1 - each.gate))) - total
+    sizes = abs(each.input) + abs(each.b + each.c) + reset * (sum(map(abs, each.products)) or abs(each.recurrent))
+    seen = abs(slope * rest) > TOLERANCE * abs(each.gate)
+    return rest if seen and abs(rest) <= HALF * sizes else 0.0
 
 
 def why_state(
