@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable
 from math import cos, exp, log, pi, sqrt, tanh
 
-from txlab.engine.explain import IN_FACT, Explanation, Step
+from txlab.engine.explain import IN_FACT, Explanation, Step, sigmoid
 
 KNOWN = {"sqrt": sqrt, "log": log, "exp": exp, "cos": cos, "tanh": tanh, "pi": pi, "min": min, "max": max}
+KNOWN["σ"] = sigmoid
 WRITTEN = {"−": "-", "·": "*", "^": "**", "[": "(", "]": ")", "√": "sqrt ", "ln ": "log ", "π": "pi", "½": "0.5 *"}
 
 

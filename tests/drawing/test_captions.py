@@ -52,10 +52,12 @@ def test_a_unit_is_described_by_the_tokens_after_which_it_is_highest_and_lowest(
     values = np.random.default_rng(1).uniform(-0.9, 0.9, (2, 5, 3))
     frame = Frame(0, {"state/h": values}, tokens={"probe": list("ab (c")})
     row = values[1, :, 2]
-    high, low = "ab (c"[row.argmax()].replace(" ", "·"), "ab (c"[row.argmin()].replace(" ", "·")
+    high, low = ("a space" if "ab (c"[at] == " " else f"“{'ab (c'[at]}”" for at in (row.argmax(), row.argmin()))
     said = recurrent.unit(frame, "h", 1, 2)
-    assert said[0].startswith(f"Unit 3 of layer 2 is highest after “{high}”, ")
-    assert said[1].startswith(f"lowest after “{low}”, ")
+    assert said[0].startswith(f"Unit 3 of layer 2 is highest after {high}, ")
+    assert said[1].startswith(f"lowest after {low}, ")
+    of_target = Frame(0, frame.tensors, tokens={"target": list("ab (c")}, facts={"tokens": "target"})
+    assert recurrent.unit(of_target, "h", 1, 2) == said
     assert numbers(said[0])[-1] == pytest.approx(row.max(), abs=0.005)
     assert numbers(said[1])[-1] == pytest.approx(row.min(), abs=0.005)
     assert recurrent.unit(frame, "c", 1, 2) == recurrent.unit(frame, "h", 2, 0) == ()

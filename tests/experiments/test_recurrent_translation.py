@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from calculator import contradictions
 from decided import DECIDED
+from independent.recurrent import sums
 
 from txlab.engine.transformer.generation import generate_target
 from txlab.errors import LabError
@@ -184,6 +186,39 @@ def test_a_frame_shows_the_cross_attention_of_the_probe_and_explains_each_weight
     less = replace(frame, tensors={"cross/pattern": pattern})
     with pytest.raises(LabError, match="recorded without cross/query"):
         KIND.explain_frame(less, "cross/pattern", (0, 0, 0, 0))
+
+
+@pytest.mark.parametrize("width", [48, 4])  # U is larger than half of the states, or not
+@pytest.mark.parametrize("cell", ["lstm", "gru", "gru-mehlig", "rnn"])
+def test_each_gate_of_a_decoder_is_the_sum_of_its_parts_as_computed_from_a_checkpoint(cell: str, width: int) -> None:
+    experiment = build(model={"cell": cell, "layers": 2, "width": width}, train={"learning_rate": 0.05})
+    for _ in range(5):
+        experiment.step()
+    frame = experiment.frame()
+    frame = replace(frame, tensors={name: np.asarray(tensor) for name, tensor in frame.tensors.items()})
+    assert any(name.startswith("weight/") for name in frame.tensors) == (width == 4)
+    w = {name: np.asarray(each, np.float64) for name, each in experiment.state_dict()["model"].items()}
+    read = w["embed_target.weight"][[START, *experiment.data.probe[1]]]
+    for layer in range(2):
+        first = tuple(np.asarray(frame.tensors[f"first/{name}"][layer], np.float64) for name in frame.facts["state"])
+        assert np.abs(first[0]).max() > 0.01
+        own = {name: w[f"decoder.layers.{layer}.0.{name}"] for name in "WUbc"}
+        steps = sums(cell, read, first, own)
+        for t, unit in ((0, 1), (4, 3)):
+            gates, state = steps[t]
+            np.testing.assert_allclose(frame.tensors["state/h"][layer, t], state[0], atol=1e-5)
+            for name, (x, products, b, c, gate) in gates.items():
+                why = KIND.explain_frame(frame, f"{'state' if name == 'h' else 'gate'}/{name}", (layer, t, unit))
+                shown = {each.name: each.value for each in why.operands}
+                shown |= {each.name: each.result for each in why.steps}
+                assert why.result == pytest.approx(gate[unit], abs=1e-5)
+                assert shown["W x"] == pytest.approx(x[unit], rel=1e-3, abs=1e-4)
+                product = "U (r h(t−1))" if (cell, name) == ("gru-mehlig", "n") else "U h(t−1)"
+                assert shown[product] == pytest.approx(products[unit].sum(), rel=1e-3, abs=1e-3)
+                both = (cell, name) != ("gru", "n")
+                assert shown["b"] == pytest.approx(b[unit] + c[unit] * both, abs=1e-6)
+                assert contradictions(why) == []
+        read = np.array([state[0] for _, state in steps])
 
 
 def test_a_checkpoint_of_another_shape_is_refused_with_an_error() -> None:

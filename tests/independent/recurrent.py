@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from independent.tape import Array, concatenate, log_softmax, sigmoid, softmax, stack, tanh
 from independent.transformer import Weights, linear, part
 
 State = tuple[Array, ...]
+Steps = list[tuple[dict[str, tuple[np.ndarray, ...]], tuple[np.ndarray, ...]]]
 
 
 def next_state(cell: str, x: Array, state: State, w: Weights) -> State:
@@ -29,6 +32,29 @@ def next_state(cell: str, x: Array, state: State, w: Weights) -> State:
     else:
         n = tanh(summed(2, r * h))
     return ((1.0 - z) * n + z * h,)
+
+
+def sums(cell: str, x: np.ndarray, state: tuple[np.ndarray, ...], w: Mapping[str, np.ndarray]) -> Steps:
+    """Of each step of x (T, D), state (H) each: gate → (W x, products of U (H, H), b, c, gate), and the new state."""
+    names, H = {"rnn": "h", "lstm": "ifgo"}.get(cell, "rzn"), w["U"].shape[1]
+    steps: Steps = []
+    for row in x:
+        gates: dict[str, tuple[np.ndarray, ...]] = {}
+        for g, name in enumerate(names):
+            rows = slice(g * H, (g + 1) * H)
+            W, U, b, c = (w[each][rows] for each in "WUbc")
+            read = state[0] * gates["r"][-1] if (cell, name) == ("gru-mehlig", "n") else state[0]
+            inside = U @ read + c
+            inside = W @ row + b + (inside * gates["r"][-1] if (cell, name) == ("gru", "n") else inside)
+            gates[name] = W @ row, U * read, b, c, np.tanh(inside) if name in "gnh" else 1 / (1 + np.exp(-inside))
+        value = {name: gate[-1] for name, gate in gates.items()}
+        if cell == "lstm":
+            memory = value["f"] * state[1] + value["i"] * value["g"]
+            state = value["o"] * np.tanh(memory), memory
+        else:
+            state = (value["h"] if cell == "rnn" else (1 - value["z"]) * value["n"] + value["z"] * state[0],)
+        steps.append((gates, state))
+    return steps
 
 
 def zeros(cell: str, batch: int, width: int) -> State:

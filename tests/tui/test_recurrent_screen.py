@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,8 @@ from txlab.runs.scenario import load_scenario
 from txlab.tui.app import TxlabApp
 from txlab.tui.screens.recurrent.screen import RecurrentScreen, explain_gradients
 from txlab.tui.screens.recurrent.units import follow
+from txlab.tui.widgets.token_strips import spaced
+from txlab.tui.widgets.why import WhyPanel
 
 TEXT = 'He said "no" (or "yes").\nThen A went on.\n\n' * 120
 
@@ -64,16 +67,19 @@ async def test_a_text_is_coloured_by_the_selected_unit(root: Path, size: tuple[i
         screen = await opened(pilot, app)
         await settle(pilot, lambda: "unit 1 of 8, layer 1 of 2" in text_of(app))
         text = text_of(app)
-        assert "open(path," in text
+        assert "open(path," in text.replace(" ", "")  # letters may be apart
         assert "forget gate" in text
         assert text.isascii() or not ascii
+        assert screen.units.values is not None
+        begun = screen.units.token
+        assert begun == 1 + np.abs(screen.units.values[0, 1:, 0]).argmax(), "it begins where the state is large"
         await pilot.press("down", "down", "right", "tab")
         await settle(pilot, lambda: "unit 3 of 8, layer 2 of 2" in text_of(app))
         frame = screen.units.frame
         assert frame is not None
         row = screen.units.strips.rows[0]
         np.testing.assert_allclose(row.values, frame.tensors["state/h"][1, :, 2])
-        assert screen.units.strips.token == 1
+        assert screen.units.strips.token == begun + 1
         await pilot.press("v")
         np.testing.assert_allclose(screen.units.strips.rows[0].values, frame.tensors["state/c"][1, :, 2])
         await pilot.press("w")
@@ -85,6 +91,59 @@ async def test_a_text_is_coloured_by_the_selected_unit(root: Path, size: tuple[i
         await settle(pilot, lambda: "step 10 of 20" in text_of(app))
 
 
+async def test_w_shows_the_sum_of_each_gate_and_of_a_frame_without_the_parts_its_gates(root: Path) -> None:
+    app = TxlabApp(root=root / "runs", screen="recurrent")
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, app)
+        await settle(pilot, lambda: screen.units.display)
+        frame = screen.units.frame
+        assert frame is not None
+        at = (0, screen.units.here, 0)
+        await pilot.press("w")
+        await settle(pilot, lambda: "1 of 5" in text_of(app))
+        assert "= σ(" in text_of(app).replace("= σ(W x", "")
+        for page, gate in enumerate("figo", 2):
+            await pilot.press("tab")
+            await settle(pilot, lambda page=page: f"{page} of 5" in text_of(app))  # type: ignore[misc]
+            text = text_of(app)
+            why = app.screen.query_one(WhyPanel).explanation
+            assert why is not None
+            assert why.result == pytest.approx(float(frame.tensors[f"gate/{gate}"][at]), rel=2**-9)
+            assert f"why is {gate} " in text
+            assert "the part from the input" in text
+            assert "the part from the state before" in text
+        await pilot.press("escape")
+        await settle(pilot, lambda: app.screen is screen)
+        kept = {name: values for name, values in frame.tensors.items() if name.startswith(("state/", "gate/"))}
+        screen.units.show(replace(frame, tensors=kept), root / "runs" / "recurrent-docs", frame.step)
+        await pilot.press("w")
+        await settle(pilot, lambda: "forget gate: how much is kept" in text_of(app) and "why is h" in text_of(app))
+        assert "= σ(" not in text_of(app).replace("= σ(W x", "")
+
+
+@pytest.mark.parametrize(("size", "cells"), [((200, 60), (4, 2)), ((120, 40), (2, 1)), ((60, 20), (1, 1))])
+async def test_letters_are_as_large_as_there_is_room_and_lines_end_between_words(
+    root: Path, size: tuple[int, int], cells: tuple[int, int]
+) -> None:
+    app = TxlabApp(root=root / "runs", screen="recurrent")
+    async with app.run_test(size=size) as pilot:
+        screen = await opened(pilot, app)
+        await settle(pilot, lambda: screen.units.display and screen.units.strips.size.width > 20)
+        strips = screen.units.strips
+        await settle(pilot, lambda: (strips.cells, strips.tall) == cells)
+        assert strips.size.height >= min(len(strips.lines) - 1, strips.most if strips.most > 0 else 1)
+        assert screen.units.chart.size.height >= 5
+        tokens = strips.rows[0].tokens
+        for tokens_of_line in strips.tokens_of_lines(strips.rows[0], [strips.cells] * len(tokens)):
+            last = "".join(tokens[t] for t in tokens_of_line)[-1]
+            assert last in " \n" or tokens_of_line.stop == len(tokens)
+
+
+def test_a_letter_has_its_cells_and_a_sign_of_two_parts_stays_whole() -> None:
+    assert [spaced("日b", each) for each in (1, 2, 3)] == ["日b", " 日 b ", "  日   b "]
+    assert spaced("e\u0301", 2) == "e\u0301 "
+
+
 async def test_a_search_ranks_all_units_and_they_are_browsed(root: Path) -> None:
     app = TxlabApp(root=root / "runs", screen="recurrent")
     async with app.run_test(size=(120, 40)) as pilot:
@@ -94,7 +153,7 @@ async def test_a_search_ranks_all_units_and_they_are_browsed(root: Path) -> None
         await settle(pilot, lambda: "Which property" in text_of(app))
         await pilot.press("enter")
         await settle(pilot, lambda: screen.units.found is not None)
-        await settle(pilot, lambda: 'with inside "quotes"' in text_of(app))
+        await settle(pilot, lambda: 'follows “inside "quotes"” with r = ' in text_of(app))
         found = screen.units.found
         assert found is not None
         layer, unit, _ = found.units[0]

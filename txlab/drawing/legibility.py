@@ -32,7 +32,6 @@ class Legibility:
     ends        whether a curve has its name at its end; otherwise only in the legend
     strokes     the signs in a legend of a solid, a dashed and a dotted line
     digits      the most digits of a number in a picture
-    dimmed      the remaining share of the colours of a picture outside its selected part
     """
 
     thick: bool = False
@@ -42,7 +41,6 @@ class Legibility:
     ends: bool = False
     strokes: tuple[str, str, str] = ("──", "╌╌", "••")
     digits: int = 15
-    dimmed: float = 0.35
 
     def labels(self, most: int) -> int:
         """Return how many labels to write on an axis that has room for `most`: at least two, four if there is room."""
@@ -58,5 +56,4 @@ HALL = Legibility(
     ends=True,
     strokes=("━━", "╸╺", "▪▪"),
     digits=2,
-    dimmed=0.65,
 )

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import repeat
-from math import isfinite
+from math import exp, isfinite
 from typing import Any
 
 Number = float | int
@@ -260,6 +260,11 @@ class Explaining:
         else:
             end = replace(end, result=value)
         return replace(why, steps=[*self.steps[:-1], end])
+
+
+def sigmoid(x: float) -> float:
+    """σ(x) = 1 / (1 + e⁻ˣ), without overflow."""
+    return 1 / (1 + exp(-x)) if x >= 0 else exp(x) / (1 + exp(x))
 
 
 def differs(one: float, other: float, within: float, scale: float) -> bool:

@@ -8,8 +8,10 @@ from txlab.drawing.captions.sentence import Sentence
 from txlab.drawing.formatting import share
 from txlab.drawing.text import label
 from txlab.experiments.protocol import Frame
+from txlab.experiments.recurrent_states import tokens_of
 
 CURVE = "curve/"
+BLANKS = {" ": "a space", "\n": "the end of a line"}  # whose signs mean something else in ASCII
 
 
 def gradients(frame: Frame) -> Sentence:
@@ -55,7 +57,7 @@ def unit(frame: Frame, state: str, layer: int, unit: int) -> Sentence:
 
     Of h or c (N, T, H) over the T tokens of the frame.
     """
-    values, tokens = np.asarray(frame.tensors.get(f"state/{state}", ())), list(frame.tokens.get("probe", ()))
+    values, tokens = np.asarray(frame.tensors.get(f"state/{state}", ())), tokens_of(frame)
     if values.ndim != 3 or layer >= len(values) or unit >= values.shape[2] or len(tokens) != values.shape[1]:
         return ()
     row = values[layer, :, unit].astype(np.float64)
@@ -64,7 +66,8 @@ def unit(frame: Frame, state: str, layer: int, unit: int) -> Sentence:
     high, low = int(row.argmax()), int(row.argmin())
     if high == low:
         return ()
-    after = [f"after “{label(tokens[at])}”, {signed(row[at])}" for at in (high, low)]
+    named = [BLANKS.get(tokens[at], f"“{label(tokens[at])}”") for at in (high, low)]
+    after = [f"after {name}, {signed(row[at])}" for name, at in zip(named, (high, low), strict=True)]
     return f"Unit {unit + 1} of layer {layer + 1} is highest {after[0]}", f"lowest {after[1]}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, sqrt
+from math import sqrt
 from operator import sub
 
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from txlab.engine.embeddings import blocks, objectives
 from txlab.engine.embeddings.blocks import LONGEST, STRIP, Block
-from txlab.engine.explain import Explaining, Explanation, Step
+from txlab.engine.explain import Explaining, Explanation, Step, sigmoid
 
 LIKELIEST = 10  # words of a softmax that are shown
 
@@ -112,10 +112,6 @@ def why_pair_moved(update: PairUpdate, step: int, centre: int, context: int, wor
     why.compute("others", "{} − {}", sub, update.after, alone, note="the rest of the block")
     why.step("v·u after", "x′ + others", update.after, "as the step left it")
     return why.result()
-
-
-def sigmoid(x: float) -> float:
-    return 1 / (1 + exp(-x)) if x >= 0 else exp(x) / (1 + exp(x))
 
 
 # A prediction by the full softmax

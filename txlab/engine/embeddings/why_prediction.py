@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from txlab.engine.embeddings.blocks import STRIP, Stretch
-from txlab.engine.embeddings.why import explain_expected, sigmoid
+from txlab.engine.embeddings.why import explain_expected
 from txlab.engine.embeddings.word2vec import Method, Word2Vec
-from txlab.engine.explain import Explaining, Explanation, Operand, Step
+from txlab.engine.explain import Explaining, Explanation, Operand, Step, sigmoid
 
 
 @dataclass(frozen=True)

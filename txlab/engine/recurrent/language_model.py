@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from txlab.engine.recurrent.cells import CELLS, State
-from txlab.engine.recurrent.network import Look, Recurrent
+from txlab.engine.recurrent.network import Recurrent
 from txlab.engine.transformer.costs import Costs, costs
 
 
@@ -67,27 +67,20 @@ class RecurrentLM(nn.Module):
             if self.unembed is not None:
                 self.unembed.weight.normal_(0.0, 1 / sqrt(H), generator=generator)
 
-    def forward(self, ids: Tensor, kernel: str = "sdpa", look: Look | None = None) -> Tensor:
+    def forward(self, ids: Tensor, kernel: str = "sdpa") -> Tensor:
         """`kernel` is not used: it names a way to compute attention."""
         truncate = self.shape.truncate if self.training else 0
-        h, _ = self.recurrent(self.embed_ids(ids), truncate=truncate, look=look)
+        h, _ = self.recurrent(self.embed_ids(ids), truncate=truncate)
         return self.logits(h)
 
     @torch.no_grad()
     def look_at(self, ids: Sequence[int]) -> tuple[Tensor, dict[str, Tensor]]:
         """Read a text without a batch: logits (T, V), and each gate and state by its name, (N, T, H)."""
-        states: dict[str, Tensor] = {}
-
-        def keep(layer: int, way: int, t: int, values: dict[str, Tensor]) -> None:
-            for name, value in values.items():
-                if name not in states:
-                    states[name] = value.new_zeros(self.shape.layers, len(ids), self.shape.width)
-                states[name][layer, t] = value[0]
-
-        return self(torch.tensor([list(ids)], device=self.embed.weight.device), look=keep)[0], states
+        h, states = self.recurrent.look_at(self.embed_ids(torch.tensor(list(ids), device=self.embed.weight.device)))
+        return self.logits(h), states
 
     def embed_ids(self, ids: Tensor) -> Tensor:
-        """Rows of W_E times √H, so that they are of size 1: (B, T) → (B, T, H)."""
+        """Rows of W_E times √H, so that they are of size 1: (…) → (…, H)."""
         return self.dropout(self.embed(ids) * sqrt(self.shape.width))  # type: ignore[no-any-return]
 
     def logits(self, h: Tensor) -> Tensor:

@@ -84,6 +84,19 @@ class Recurrent(nn.Module):
             outputs.append(y)
         return torch.cat(outputs, 1), state
 
+    @torch.no_grad()
+    def look_at(self, x: Tensor, state: Sequence[State] | None = None) -> tuple[Tensor, dict[str, Tensor]]:
+        """Read one sequence, x (T, D), in one direction: y (T, H), and each gate and state by its name, (N, T, H)."""
+        states: dict[str, Tensor] = {}
+
+        def keep(layer: int, way: int, t: int, values: dict[str, Tensor]) -> None:
+            for name, value in values.items():
+                if name not in states:
+                    states[name] = value.new_zeros(len(self.layers), len(x), self.width)
+                states[name][layer, t] = value[0]
+
+        return self(x[None], state, look=keep)[0][0], states
+
     def _read(
         self, x: Tensor, state: list[State], lengths: Tensor | None, steps: Steps, look: Look | None, first: int
     ) -> tuple[Tensor, list[State]]:

@@ -34,10 +34,30 @@ class TokenRow:
     values: np.ndarray
 
 
+SIZES = ((6, 3), (4, 2), (3, 2), (2, 1), (1, 1))
+"""Cells of a letter and lines of a line, the largest first."""
+
+
+def spaced(text: str, cells: int) -> str:
+    """The text with every letter in the middle of so many cells.
+
+    >>> spaced("ab", 1), spaced("ab", 2), spaced("ab", 3)
+    ('ab', 'a b ', ' a  b ')
+    """
+    if cells == 1:
+        return text
+    if not all(map(width, text)):  # combining signs stay where they are
+        return text + " " * (width(text) * (cells - 1))
+    return "".join(
+        " " * ((cells - 1) * width(sign) // 2) + sign + " " * -((1 - cells) * width(sign) // 2) for sign in text
+    )
+
+
 class TokenStrips(Painted, can_focus=False):
     """All texts, each on as many lines as necessary; the cursor is on token `token` of text `row`.
 
     lined   begin a new line where a token ends one
+    most    the lines that the texts may have, within which letters are as large as fit; 0 = letters are not enlarged
     """
 
     COMPONENT_CLASSES = {"tokenstrips--plain", "tokenstrips--here", "tokenstrips--quiet"}
@@ -55,7 +75,8 @@ class TokenStrips(Painted, can_focus=False):
         self.scale = Scale()
         self.row = self.token = 0
         self.lines: list[list[tuple[str, int, int]]] = []  # (text, row, token), −1 = not a token; "" = its sign
-        self.top = 0
+        self.top = self.most = 0
+        self.cells, self.tall = SIZES[-1]
 
     def show(self, rows: Sequence[TokenRow], scale: Scale, row: int = 0, token: int = 0) -> None:
         self.rows, self.scale, self.row, self.token = rows, scale, row, token
@@ -63,33 +84,57 @@ class TokenStrips(Painted, can_focus=False):
         self.refresh()
 
     def lay(self) -> None:
-        """Break the texts into lines, and keep the line of the cursor in sight."""
-        self.lines, ascii = [], self.ascii
+        """Break the texts into lines of the largest letters that fit, and keep the line of the cursor in sight."""
+        filled = any(self.ramp.fill)
+        for self.cells, self.tall in SIZES:
+            if (self.cells, self.tall) == SIZES[-1] or (self.most and (filled or self.tall == 1)):
+                first, at = self.break_lines()
+                if self.tall == self.cells == 1 or len(self.lines) - 1 <= self.most:
+                    break
+        if not (self.top <= min(first, at) and at < self.top + self.size.height):
+            self.top = max(first, at + 2 - self.size.height) if at > first else first
+        self.top = max(0, min(self.top, len(self.lines) - self.size.height))
+
+    def break_lines(self) -> tuple[int, int]:
+        """Break the texts into lines, between words where possible; the lines of the chosen text's heading and of the
+        cursor."""
+        self.lines = []
         first = at = 0
         for i, each in enumerate(self.rows):
             if i == self.row:
                 first = len(self.lines)
             if each.heading:
                 self.lines.append([(each.heading, i, -1)])
-            margin = "  " if each.heading else ""
-            line: list[tuple[str, int, int]] = [(margin, i, -1)]
-            used = len(margin)
-            for t, token in enumerate(each.tokens):
-                text = label(token, ascii)
-                if used + width(text) > self.size.width and len(line) > 1:
-                    self.lines += [line, *self.signs(line)]
-                    line, used = [(margin, i, -1)], len(margin)
-                if (i, t) == (self.row, self.token):
+            texts = [spaced(label(token, self.ascii), self.cells) for token in each.tokens]
+            for tokens in self.tokens_of_lines(each, [width(text) for text in texts]):
+                if i == self.row and self.token in tokens:
                     at = len(self.lines)
-                line.append((text, i, t))
-                used += width(text)
-                if self.lined and token.endswith("\n"):
-                    self.lines += [line, *self.signs(line)]
-                    line, used = [(margin, i, -1)], len(margin)
-            self.lines += [line, *self.signs(line), []]
-        if not (self.top <= min(first, at) and at < self.top + self.size.height):
-            self.top = max(first, at + 2 - self.size.height) if at > first else first
-        self.top = max(0, min(self.top, len(self.lines) - self.size.height))
+                margin = [("  " if each.heading else "", i, -1)]
+                line = [*margin, *((texts[t], i, t) for t in tokens)]
+                below = [*margin, *((" " * width(texts[t]), i, t) for t in tokens)]
+                letters = [below] * ((self.tall - 1) // 2) + [line] + [below] * (self.tall // 2)
+                self.lines += [*letters, *self.signs(line)]
+            self.lines.append([])
+        return first, at
+
+    def tokens_of_lines(self, row: TokenRow, widths: Sequence[int]) -> list[range]:
+        """The tokens of each line of a text; a line ends at a space, unless more than half of it would be empty."""
+        room = self.size.width - (2 if row.heading else 0)
+        lines, start, used, word = [], 0, 0, 0  # word: the first token after the last space
+        for t, (token, size) in enumerate(zip(row.tokens, widths, strict=True)):
+            if token[:1].isspace() and len(token) > 1:
+                word = t
+            if used + size > room and t > start:
+                end = word if word > start and sum(widths[start:word]) > room / 2 else t
+                lines.append(range(start, end))
+                start, used = end, sum(widths[end:t])
+            used += size
+            if token[-1:].isspace():
+                word = t + 1
+            if self.lined and token.endswith("\n"):
+                lines.append(range(start, t + 1))
+                start, used = t + 1, 0
+        return [*lines, range(start, len(widths))] if start < len(widths) or not lines else lines
 
     @property
     def ramp(self) -> Ramp:
@@ -122,7 +167,7 @@ class TokenStrips(Painted, can_focus=False):
                 sign = ramp.glyphs[level]
                 style = ink(contrast(fill) if fill else ramp.ink[level], self.surface, fill)
             if not text:
-                text = sign * width(label(self.rows[row].tokens[token], self.ascii))
+                text = sign * (self.cells * width(label(self.rows[row].tokens[token], self.ascii)))
             elif chosen and token == self.token:
                 style += HERE
             segments.append(Segment(text, style))

@@ -9,6 +9,7 @@ import torch
 
 from txlab.engine.recurrent.cells import CELLS
 from txlab.engine.recurrent.language_model import RecurrentLM
+from txlab.engine.recurrent.sums import parts_of_sums
 from txlab.experiments.kinds.language_model.data import build_data, training_text
 from txlab.experiments.kinds.language_model.experiment import LanguageModelExperiment, task_tokenizer
 from txlab.experiments.learning.gradient import rebuild_model
@@ -32,13 +33,16 @@ def experiment_of(scenario: Any) -> LanguageModelExperiment[RecurrentLM]:
 
 @torch.no_grad()
 def look_at(experiment: LanguageModelExperiment[RecurrentLM]) -> Frame:
-    """state/NAME and gate/NAME (N, T, H) of every layer, token and unit of the probe; the likeliest next tokens."""
+    """state/NAME and gate/NAME (N, T, H) of every layer, token and unit of the probe, and the parts of their sums; the
+    likeliest next tokens."""
     model, data = experiment.model, experiment.data
     shape, ids = model.shape, data.probe
     cell = CELLS[shape.cell]
     with experiment.quiet():
         logits, values = model.look_at(ids)
-    tensors = {place(name, cell.state): value for name, value in values.items()}
+        read = model.embed_ids(torch.tensor(ids, device=logits.device))
+        tensors = {place(name, cell.state): value for name, value in values.items()}
+        tensors |= parts_of_sums(model.recurrent, read, values)
     most = min(experiment.scenario.probe.next_tokens, shape.vocabulary)
     tensors["next/probability"], token = logits.softmax(-1).topk(most)
     likeliest = token.flatten().tolist()

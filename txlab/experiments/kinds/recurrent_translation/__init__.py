@@ -80,8 +80,9 @@ class RecurrentTranslationKind(GradientKind):
         )
 
     def explain_frame(self, frame: Frame, tensor: str, index: Sequence[int]) -> Explanation:
-        """A weight of additive attention by its score, one by products as in a transformer; a state by its gates."""
-        if tensor.startswith("state/"):
+        """A weight of additive attention by its score, one by products as in a transformer; a state by its gates, a
+        gate by its sum."""
+        if tensor.startswith(("state/", "gate/")):
             return explain_state(frame, tensor, index)
         if tensor != "cross/pattern" or frame.facts.get("attention") == "dot":
             return super().explain_frame(frame, tensor, index)

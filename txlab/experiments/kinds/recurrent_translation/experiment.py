@@ -10,6 +10,7 @@ from torch import Tensor
 
 from txlab.engine.interpret.sites import looking
 from txlab.engine.recurrent.cells import CELLS
+from txlab.engine.recurrent.sums import parts_of_sums
 from txlab.engine.recurrent.translation import RecurrentTranslator, flops_per_pair
 from txlab.experiments.kinds.recurrent_translation.schema import RecurrentTranslationScenario
 from txlab.experiments.kinds.translation.data import PairData
@@ -46,22 +47,17 @@ class RecurrentTranslationExperiment(TranslationExperiment):
     def units(
         self, model: RecurrentTranslator, source: Sequence[int], target: Sequence[int]
     ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Every gate and state of the decoder over the target, and the states that it begins with; facts."""
+        """Every gate and state of the decoder over the target, the parts of their sums, and the states that it begins
+        with; facts."""
         cell = CELLS[self.shape.cell]
-        states: dict[str, Tensor] = {}
-
-        def keep(layer: int, way: int, t: int, values: dict[str, Tensor]) -> None:
-            for name, value in values.items():
-                at = place(name, cell.state)
-                if at not in states:
-                    states[at] = value.new_zeros(self.shape.layers, len(target), self.shape.width)
-                states[at][layer, t] = value[0]
-
         with looking(model):
             first = model.first_states(model.encode(torch.tensor([source], device=self.device)))
-            model.decoder(model.embed_target(torch.tensor([target], device=self.device)), first, look=keep)
-        for name, layers in zip(cell.state, zip(*first, strict=True), strict=True):
-            states[f"first/{name}"] = torch.cat(layers)
+            x = model.embed_target(torch.tensor(target, device=self.device))
+            _, values = model.decoder.look_at(x, first)
+        begins = {name: torch.cat(layers) for name, layers in zip(cell.state, zip(*first, strict=True), strict=True)}
+        states = {place(name, cell.state): value for name, value in values.items()}
+        states |= {f"first/{name}": value for name, value in begins.items()}
+        states |= parts_of_sums(model.decoder, x, values, begins["h"])
         about = {"cell": cell.name, "rule": cell.rule, "source": cell.source, "state": list(cell.state)}
         return states, {**about, "tokens": "target"}
 

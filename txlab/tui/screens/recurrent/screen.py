@@ -52,8 +52,8 @@ class RecurrentScreen(BenchScreen):
     )
     PANELS = (Playback, UnitsPanel)
     KEY_ORDER = (
-        *("recurrent.unit-before", "recurrent.layer", "recurrent.search", "recurrent.view"),
-        *("recurrent.leave", "screen.why", "time.earlier", "run.pause"),
+        *("recurrent.unit-before", "screen.why", "recurrent.search", "recurrent.view", "recurrent.layer"),
+        *("recurrent.leave", "time.earlier", "run.pause"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [WHY]
 

@@ -21,7 +21,7 @@ from txlab.drawing.text import formula, label
 from txlab.engine.recurrent.why import NOTES
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
-from txlab.experiments.recurrent_states import explain_state, tokens_of
+from txlab.experiments.recurrent_states import explain_with_gates, tokens_of
 from txlab.runs.directory import RunDirectory
 from txlab.tui.bindings import bind
 from txlab.tui.latest_task import LatestTask
@@ -34,6 +34,8 @@ from txlab.tui.widgets.facts import Fact, FactTable
 from txlab.tui.widgets.token_strips import TokenRow, TokenStrips
 from txlab.tui.widgets.why import ask_why
 
+LOWEST = 5  # lines of the chart
+WHOLE_NOTES = 40  # cells of the numbers with a gate's meaning next to its name
 LISTED = 12  # listed units of a search
 LONGEST = 4000  # tokens that a search reads; with 200, chance alone gives some unit of 512 an r of .2
 
@@ -140,7 +142,11 @@ class UnitsPanel(Panel):
             self.facts.set_facts(())
 
     def show(self, frame: Frame, path: Path, at: int | None) -> None:
+        begins = self.frame is None
         self.frame, self.path, self.at = frame, path, at
+        if begins and (values := self.values) is not None and values.shape[1] > 1:  # not where no state is before it
+            layer, unit = self.place(values)
+            self.token = 1 + int(np.nan_to_num(np.abs(values[layer, 1:, unit])).argmax())
         self.draw()
 
     # The shown state.
@@ -174,14 +180,14 @@ class UnitsPanel(Panel):
         if values is None or not self.is_mounted or len(tokens) != values.shape[1]:
             return
         ascii = self.strips.ascii
+        room = self.query_one("#unit-main").size.height
+        self.strips.most = room - max(LOWEST, room * 2 // 5)
         layer, unit = self.place(values)
         row = values[layer, :, unit].astype(np.float64)
         scale = Scale(-1.0, 1.0) if self.state == "h" else scale_of(np.array([-1.0, 1.0, *row]))
         self.strips.show([TokenRow("", tokens, row)], scale, 0, self.here)
-        where = f"{self.state} of unit {unit + 1} of {values.shape[2]}, layer {layer + 1} of {values.shape[0]}"
-        if self.found is not None and self.found.state == self.state:
-            r = self.found.units[self.unit % len(self.found.units)][2]
-            where += f", r = {fixed(r, 2, signed=True)} with {self.found.title}"
+        self.strips.styles.height = max(1, min(len(self.strips.lines) - 1, room - LOWEST))
+        where = f"{self.state}, unit {unit + 1} of {values.shape[2]}, layer {layer + 1} of {values.shape[0]}"
         self.legend.say(self.strips.legend(where, scale))
         steps = np.arange(1, len(row) + 1)
         self.chart.set_reactive(Chart.cursor, self.here + 1)
@@ -202,12 +208,14 @@ class UnitsPanel(Panel):
         assert frame is not None
         ascii = self.strips.ascii
         facts = [Fact("token", label(self.tokens[self.here], ascii), f"{self.here + 1} of {len(self.tokens)}")]
-        for name, values in frame.tensors.items():
-            group, _, letter = name.partition("/")
-            if group in ("state", "gate") and np.ndim(values) == 3:
-                level = "accent" if letter == self.state and group == "state" else "plain"
+        brief = self.facts.size.width < WHOLE_NOTES
+        for letter, note in NOTES.items():
+            values = frame.tensors.get(f"gate/{letter}", frame.tensors.get(f"state/{letter}"))
+            if values is not None and np.ndim(values) == 3:
+                level = "accent" if letter == self.state else "plain"
                 value = float(values[layer, self.here, unit])
-                facts.append(Fact(letter, number(value, 3), NOTES.get(letter, ""), level=level))
+                note = note.partition(":")[0].partition(" for ")[0].removeprefix("the ") if brief else note
+                facts.append(Fact(letter, number(value, 3), note, level=level))
         return facts
 
     def describe_search(self, ascii: bool) -> Content:
@@ -216,9 +224,8 @@ class UnitsPanel(Panel):
             return Content.styled(formula(self.said, ascii), "$quiet")
         search = self.found
         if search is None or search.state != self.state:
-            return Content.styled(
-                "/ finds the unit that follows quotes, brackets, capitals or positions best.", "$quiet"
-            )
+            hint = "/ finds the unit that follows quotes, brackets, capitals or positions best."
+            return Content.styled(hint if self.searchable else "", "$quiet")
         lines = [Content.styled(f"{search.title}: r with {search.state} over {search.tokens} unseen tokens", "$quiet")]
         first = max(0, min(self.unit - LISTED // 2, len(search.units) - LISTED))
         for rank, (layer, unit, r) in enumerate(search.units[first : first + LISTED], first):
@@ -233,9 +240,17 @@ class UnitsPanel(Panel):
     # Keys.
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if not self.display or self.values is None:
+        values = self.values
+        if not self.display or values is None or (action == "search" and not self.searchable):
+            return False
+        if action == "layer" and len(values) == 1:
             return False
         return self.found is not None or bool(self.said) if action == "leave" else True
+
+    @property
+    def searchable(self) -> bool:
+        """Whether the units are those of a language model, which can read another text."""
+        return self.frame is not None and self.frame.facts.get("tokens", "probe") == "probe"
 
     def word_for(self, binding: Binding) -> str:
         if binding.id == "recurrent.view":
@@ -304,11 +319,11 @@ class UnitsPanel(Panel):
         self.searching.want(lambda task: follow(path, at, prop, state), show, holds_keys=True)
 
     def action_why(self) -> None:
-        """Explain the state of the unit at the token."""
+        """Explain the state of the unit at the token, and each gate that it follows from."""
         frame, values = self.frame, self.values
         if frame is None or values is None:
             return
         layer, unit = self.place(values)
         index, tensor = (layer, self.here, unit), f"state/{self.state}"
 
-        ask_why(self.app, lambda: explain_state(frame, tensor, index), again=self.action_why)
+        ask_why(self.app, lambda: explain_with_gates(frame, tensor, index), again=self.action_why)
