@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -153,7 +154,9 @@ async def test_the_console_itself_is_served_on_the_loopback_interface_alone(tmp_
         found = re.search(r"http://127\.0\.0\.1:(\d+)/\?token=", first)
         assert found, first
         port = int(found[1])
-        listening = [each.laddr for each in psutil.Process(server.pid).net_connections() if each.status == "LISTEN"]
+        process: Any = psutil.Process(server.pid)
+        connections = process.net_connections if psutil.version_info >= (6,) else process.connections
+        listening = [each.laddr for each in connections() if each.status == "LISTEN"]
         assert [(place.ip, place.port) for place in listening] == [("127.0.0.1", port)]
         url = first.split()[-1]
         origin = f"http://127.0.0.1:{port}"

@@ -267,8 +267,7 @@ ALLOWED = {
 def usage_sentence(error: Any) -> str:
     """Describe a usage error: the argument, its value, the allowed values, the nearest match.
 
-    Newer typers check values with pydantic, whose messages ("unable to parse string as an integer") do not include the
-    value; older ones do.
+    Typer checks values with pydantic, whose messages ("unable to parse string as an integer") do not include the value.
     """
     message = " ".join(str(error.format_message()).split()).removesuffix(".").replace("Value error, ", "")
     where, _, rest = message.partition(": ")
