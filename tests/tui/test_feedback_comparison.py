@@ -27,6 +27,8 @@ from txlab.experiments.kinds.human_feedback.materials import Texts
 from txlab.runs.comparisons import COMPARISONS, Comparing
 from txlab.runs.directory import RunDirectory
 from txlab.runs.preferences import append
+from txlab.runs.process import execute, prepare
+from txlab.runs.scenario import load_scenario
 from txlab.tui.app import TxlabApp
 from txlab.tui.screens.feedback.comparison import ComparisonPanel
 from txlab.tui.screens.feedback.screen import FeedbackScreen
@@ -42,10 +44,8 @@ SMALL = [
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of feedback-reviews, much too small to be any good."""
-    run = tmp_path_factory.mktemp("trained") / "small"
-    settings = [word for setting in SMALL for word in ("--set", setting)]
-    command = [sys.executable, "-m", "txlab", "run", "feedback-reviews", f"--out={run}", *settings]
-    subprocess.run(command, check=True, capture_output=True)
+    run = prepare(load_scenario("feedback-reviews", SMALL), out=tmp_path_factory.mktemp("trained") / "small")
+    assert execute(run).status == "done"
     return run
 
 

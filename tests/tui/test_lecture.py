@@ -381,6 +381,8 @@ def allowed(scenario: str, own: list[str], settings: tuple[str, ...]) -> list[st
 TINY = (
     *("train.steps=24", "train.epochs=1", "predict.episodes=40"),
     *("record.frame_every=8", "record.evaluate_every=8", "record.checkpoint_every=8"),
+    *("train.batch=8", "train.validation_batches=1", "model.width=48", "descent.steps=60"),
+    *("control.episodes=48", "demonstrations.batch=4", "rankings.answers=3", "rankings.batch=2"),
     *("demonstrations.steps=8", "demonstrations.count=64", "rankings.steps=4", "rankings.settling=4"),
     *("policy.steps=3", "policy.batch=8", "task.tokens=12", "probe.held_out=4", "probe.episodes=2"),
 )

@@ -24,7 +24,7 @@ def jit(function: Callable[..., Any]) -> Any:
     writable, every process compiles again, which takes some twenty seconds.
     """
     try:
-        compiled = numba.njit(cache=True, error_model="numpy")(function)
+        compiled: Any = numba.njit(cache=True, error_model="numpy")(function)
     except RuntimeError:  # Numba found no place for its cache
         return numba.njit(error_model="numpy")(function)
     compile_or_load = compiled.compile
