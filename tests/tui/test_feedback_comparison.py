@@ -15,6 +15,7 @@ from pathlib import Path
 import orjson
 import pytest
 from feedback_runs import app_on, opened
+from made_once import made_once
 from picture import text_of
 from recorded import settle
 from test_pty import Terminal
@@ -42,11 +43,13 @@ SMALL = [
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained() -> Path:
     """A finished run of feedback-reviews, much too small to be any good."""
-    run = prepare(load_scenario("feedback-reviews", SMALL), out=tmp_path_factory.mktemp("trained") / "small")
-    assert execute(run).status == "done"
-    return run
+    return made_once("feedback-comparison", train) / "small"
+
+
+def train(folder: Path) -> None:
+    assert execute(prepare(load_scenario("feedback-reviews", SMALL), out=folder / "small")).status == "done"
 
 
 @pytest.fixture
