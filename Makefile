@@ -2,7 +2,7 @@
 PYTHON ?= python
 # The folder of the runs that the pictures show.
 RUNS ?= runs/pictures
-.PHONY: check test evidence coverage lint format pictures bench
+.PHONY: check test evidence coverage lint lint-types lint-types-darwin lint-rest format pictures bench
 
 check: lint test evidence
 
@@ -16,11 +16,17 @@ evidence:
 coverage:
 	$(PYTHON) -m pytest -n auto --maxprocesses 8 --dist worksteal --cov=txlab --cov-report=term -m ''
 
-lint:
+lint: lint-types lint-types-darwin lint-rest
+
+lint-types:
+	$(PYTHON) -m mypy
+
+lint-types-darwin:
+	$(PYTHON) -m mypy --platform darwin --cache-dir .mypy_cache/darwin
+
+lint-rest:
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
-	$(PYTHON) -m mypy
-	$(PYTHON) -m mypy --platform darwin --cache-dir .mypy_cache/darwin
 	$(PYTHON) -c "from importlinter.cli import lint_imports; raise SystemExit(lint_imports())"
 
 format:

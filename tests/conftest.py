@@ -21,6 +21,8 @@ from hypothesis import settings
 # reaches the person's own runs, caches or settings.
 HOME = Path(tempfile.mkdtemp(prefix="txlab-tests-"))
 REPOSITORY = Path(__file__).resolve().parent.parent
+EVIDENCE_ALONE = REPOSITORY / "tests" / "parity"
+SHARED = Path(os.environ.setdefault("TXLAB_TESTS_SHARED", str(HOME)))  # by all workers: the HOME of what started them
 os.environ |= {
     "HOME": str(HOME),
     "XDG_CONFIG_HOME": str(HOME / "config"),
@@ -41,6 +43,7 @@ for name in ("NO_COLOR", "FORCE_COLOR", "COLORTERM", "TXLAB_ASCII", "PYTHONDONTW
 sys.dont_write_bytecode = False  # in this process, where one file is tested without workers
 
 import commands_once  # noqa: E402, F401 - the environment is set; most of a short command's time
+from waiting import wait_for  # noqa: E402
 
 # A suite that nohup or a shell's & started inherits ignored signals, and would pass them on to programs that are to be
 # stopped by them.
@@ -60,6 +63,41 @@ def pytest_xdist_auto_num_workers() -> int:
     from txlab.engine.cores import cores
 
     return 2 * cores()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """As many workers as there are cores collect first; the others then find the bytecode that these have written."""
+    from txlab.engine.cores import cores
+
+    worker = getattr(session.config, "workerinput", {}).get("workerid", "")
+    if not worker:
+        return (yield)
+    if int(worker.removeprefix("gw")) >= cores():
+        wait_for(lambda: list(SHARED.glob("collected-*")))
+    try:
+        return (yield)
+    finally:
+        (SHARED / f"collected-{worker}").touch()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A file of which no test is chosen is not imported, unless it is named."""
+    if collection_path == EVIDENCE_ALONE:
+        return config.option.markexpr == "not evidence" or None
+    is_test = collection_path.name.startswith("test_") and collection_path.is_file()
+    return (config.option.markexpr == "evidence" and is_test and not may_be_evidence(collection_path)) or None
+
+
+def may_be_evidence(path: Path) -> bool:
+    return EVIDENCE_ALONE in path.parents or "mark.evidence" in path.read_text(encoding="utf-8")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for path in {item.path for item in items if item.get_closest_marker("evidence")}:
+        if not may_be_evidence(path):
+            raise pytest.UsageError(f"{path}: -m evidence imports only files in which pytest.mark.evidence is written")
 
 
 def pytest_collection_finish() -> None:

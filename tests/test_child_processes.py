@@ -83,9 +83,10 @@ def test_python_is_started_with_a_safe_path(folder: str) -> None:
     """Each `sys.executable` is followed by -P or -I, and so is each "python" of a command line in a text."""
     for file in (REPOSITORY / folder).rglob("*.py"):
         tree = ast.parse(file.read_text(encoding="utf-8"))
-        parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute) and ast.unparse(node) == "sys.executable":
+        nodes = list(ast.walk(tree))
+        parents = {child: node for node in nodes for child in ast.iter_child_nodes(node)}
+        for node in nodes:
+            if isinstance(node, ast.Attribute) and node.attr == "executable" and ast.unparse(node) == "sys.executable":
                 parent = parents[node]
                 if isinstance(parent, ast.FormattedValue):  # it is shown
                     continue

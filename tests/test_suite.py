@@ -6,10 +6,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
 import pytest
+from made_once import made_once
 
 TESTS = Path(__file__).parent
 
@@ -78,3 +81,30 @@ def test_it():
 """,
     )
     assert "1 passed" in said, said
+
+
+def test_what_workers_share_is_made_by_one_of_them_and_again_if_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TXLAB_TESTS_SHARED", str(tmp_path))
+    together, made = threading.Barrier(4), []
+
+    def make(folder: Path) -> None:
+        made.append(folder)
+        if len(made) == 1:
+            raise RuntimeError("once")
+        (folder / "it").touch()
+
+    def ask() -> Path | None:
+        together.wait()
+        try:
+            return made_once("thing", make)
+        except RuntimeError:
+            return None
+
+    with ThreadPoolExecutor(4) as workers:
+        found = [future.result() for future in [workers.submit(ask) for _ in range(4)]]
+    assert found.count(None) == 1
+    assert found.count(tmp_path / "thing") == 3
+    assert len(made) == 2
+    assert [each.name for each in (tmp_path / "thing").iterdir()] == ["it"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from far_machine import stand_in
+from forked_machine import ForkedMachine
 
 from txlab.cli import app
 from txlab.cli.loading import load_like
@@ -74,16 +74,19 @@ class Machine:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder with the runs of the machine, and a cache in which earlier commands have left mirrors of all of them."""
     place = tmp_path_factory.mktemp("far")
+    machine = ForkedMachine(place, place / "runs")
     with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr("txlab.runs.remote.line.subprocess", machine)
         make_machine(place, monkeypatch, "warm")
         for name in (FIRST, MIDDLE, NEWEST):  # by both forms, the newest one last
             find_run(f"box:{place / 'runs' / name}")
             find_run(f"box:{name}")
         mirroring.close_all()
-    return place
+        yield place
+    machine.close()
 
 
 def make_machine(place: Path, monkeypatch: pytest.MonkeyPatch, cache: str) -> Path:
@@ -92,7 +95,6 @@ def make_machine(place: Path, monkeypatch: pytest.MonkeyPatch, cache: str) -> Pa
         make_run(root, name, 0.5 + number)
     write_label(root / MIDDLE, "mine")
     monkeypatch.setenv("XDG_CACHE_HOME", str(place / cache))
-    monkeypatch.setenv("TXLAB_SSH", stand_in(place, runs=root))
     monkeypatch.setenv("TXLAB_RUNS", str(place / "here"))
     return root
 

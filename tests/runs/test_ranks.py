@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from made_once import made_once
 from program_ranks import CASES, COMPUTE
 
 from txlab.errors import LabError
@@ -40,16 +41,18 @@ CHANCE = {"metric/value_clip_fraction"}
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained() -> Path:
     """The folder in which one, two and three processes have saved what they computed."""
-    out = tmp_path_factory.mktemp("ranks")
+    return made_once("ranks", train)
+
+
+def train(out: Path) -> None:
     alone = [sys.executable, str(PROGRAM), str(out), *(f"one:{case}" for case in CASES)]
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     commands = [alone, *([*launcher, f"--nproc-per-node={n}", str(PROGRAM), str(out), *TOGETHER[n]] for n in TOGETHER)]
     for command in commands:
         done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
         assert done.returncode == 0, done.stderr[-3000:]
-    return out
 
 
 @pytest.mark.parametrize(

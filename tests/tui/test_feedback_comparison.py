@@ -15,6 +15,7 @@ from pathlib import Path
 import orjson
 import pytest
 from feedback_runs import app_on, opened
+from made_once import made_once
 from picture import text_of
 from recorded import settle
 from test_pty import Terminal
@@ -27,6 +28,8 @@ from txlab.experiments.kinds.human_feedback.materials import Texts
 from txlab.runs.comparisons import COMPARISONS, Comparing
 from txlab.runs.directory import RunDirectory
 from txlab.runs.preferences import append
+from txlab.runs.process import execute, prepare
+from txlab.runs.scenario import load_scenario
 from txlab.tui.app import TxlabApp
 from txlab.tui.screens.feedback.comparison import ComparisonPanel
 from txlab.tui.screens.feedback.screen import FeedbackScreen
@@ -40,13 +43,13 @@ SMALL = [
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained() -> Path:
     """A finished run of feedback-reviews, much too small to be any good."""
-    run = tmp_path_factory.mktemp("trained") / "small"
-    settings = [word for setting in SMALL for word in ("--set", setting)]
-    command = [sys.executable, "-m", "txlab", "run", "feedback-reviews", f"--out={run}", *settings]
-    subprocess.run(command, check=True, capture_output=True)
-    return run
+    return made_once("feedback-comparison", train) / "small"
+
+
+def train(folder: Path) -> None:
+    assert execute(prepare(load_scenario("feedback-reviews", SMALL), out=folder / "small")).status == "done"
 
 
 @pytest.fixture

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
+from made_once import made_once
 from picture import text_of
 from recorded import app_on, settle
 from textual.pilot import Pilot
@@ -60,11 +62,13 @@ def short(scenario: str) -> list[str]:
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a short run of each scenario at which a place shows one."""
-    root = tmp_path_factory.mktemp("places")
+    return shutil.copytree(made_once("places", train), tmp_path_factory.mktemp("places") / "runs")
+
+
+def train(root: Path) -> None:
     for scenario in dict.fromkeys(place.scenario for place in PLACES.values() if place.screen != "lab"):
         if scenario:
             execute(prepare(load_scenario(scenario, short(scenario)), root=root))
-    return root
 
 
 async def arrive(app: TxlabApp, pilot: Pilot[None], number: str) -> None:

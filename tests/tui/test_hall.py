@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from feedback_runs import feedback_run
+from made_once import made_once
 from picture import text_of
 from recorded import app_on, make_run, settle
 from textual.pilot import Pilot
@@ -47,13 +49,15 @@ RUNS: dict[str, tuple[str, ...]] = {
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    root = tmp_path_factory.mktemp("hall")
-    made = {}
-    for screen, (scenario, *settings) in RUNS.items():
-        made[screen] = prepare(load_scenario(scenario, settings), out=root / scenario)
-        execute(made[screen])
-    made["train"] = made["attention"]
-    return made
+    root = tmp_path_factory.mktemp("hall") / "runs"
+    shutil.copytree(made_once("hall", train), root)
+    made = {screen: root / scenario for screen, (scenario, *_) in RUNS.items()}
+    return made | {"train": made["attention"]}
+
+
+def train(root: Path) -> None:
+    for scenario, *settings in RUNS.values():
+        execute(prepare(load_scenario(scenario, settings), out=root / scenario))
 
 
 SHOWN = sorted(entry.name for entry in SCREENS if entry.name not in ("figure", "machines"))

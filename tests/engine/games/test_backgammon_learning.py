@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -214,6 +216,36 @@ def test_where_nothing_can_be_cached_the_loop_is_compiled_all_the_same(
         numba.njit(cache=True)(module.double)
     assert jit(module.double)(21) == 42
     assert blocked.read_text() == ""
+
+
+LOOP = """
+import sys
+from txlab.engine.games.compiling import jit
+
+def total(x):
+    return sum([each * x for each in range(x)])
+
+total = jit(total)
+print("begun", flush=True)
+sys.stdin.readline()
+assert total(4) == 24
+print(sum(total.stats.cache_hits.values()))
+"""
+
+
+def test_of_processes_that_need_a_loop_at_once_one_compiles_it_and_the_other_loads_it(tmp_path: Path) -> None:
+    pytest.importorskip("numba")
+    (tmp_path / "loop.py").write_text(LOOP)
+    command = [sys.executable, str(tmp_path / "loop.py")]
+    processes = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    assert sorted(int(process.communicate()[0]) for process in processes) == [0, 1]
 
 
 def test_the_sigmoid_is_the_true_one_as_far_as_float32_tells() -> None:
