@@ -217,7 +217,7 @@ class Lines:
             yield self.level("disk", reading.disk_busy, "of the time busy")
         for disk in reading.disks:
             used = 1 - disk.free_mb / disk.total_mb if disk.total_mb else None
-            yield self.level("disk", used, f"full, {gigabytes(disk.free_mb)} free on {disk.path}")
+            yield self.level("space", used, f"used, {gigabytes(disk.free_mb)} free on {disk.path}")
 
     def level(self, name: str, share: float | None, what: str) -> list[Part]:
         bars = max(10, min(MOST_BARS, self.cells - LEVEL))

@@ -32,7 +32,7 @@ class MachineCurves(Horizontal):
     """`show` draws the shares of a machine; those of each card where there is room next to them."""
 
     DEFAULT_CSS = """
-    MachineCurves { height: 8; width: 1fr; }
+    MachineCurves { height: 9; width: 1fr; padding-top: 1; }
     MachineCurves #card-shares { margin-left: 2; }
     """
 

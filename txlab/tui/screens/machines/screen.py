@@ -30,7 +30,7 @@ from txlab.tui.widgets.terminal import is_ascii
 
 LOOK_EVERY = 1.0  # seconds
 ROOMY, WIDE = 26, 90  # lines and cells of the panel from which on there is more about other machines
-LOWEST_CURVES = 8  # lines
+LOWEST_CURVES = 9  # lines, with the blank one above
 SLACK = 4  # lines by which the list may become shorter before the curves become higher
 MOST_NAMES = 4  # machines that are known and not shown
 

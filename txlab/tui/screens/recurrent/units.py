@@ -182,7 +182,7 @@ class UnitsPanel(Panel):
         if self.found is not None and self.found.state == self.state:
             r = self.found.units[self.unit % len(self.found.units)][2]
             where += f", r = {fixed(r, 2, signed=True)} with {self.found.title}"
-        self.legend.say(self.strips.legend(where, scale))
+        self.legend.say(self.strips.legend(where, scale, self.legend.size.width))
         steps = np.arange(1, len(row) + 1)
         self.chart.set_reactive(Chart.cursor, self.here + 1)
         self.chart.set_series([ChartSeries(f"{self.state}(t)", steps, row)], "")
