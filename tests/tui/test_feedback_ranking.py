@@ -298,7 +298,9 @@ async def test_a_run_that_was_stopped_says_what_it_has_learnt_and_how_it_goes_on
             assert "best" in shown  # the rankings so far
         if size[1] >= 40:
             assert "pairs in the right order" in shown
-            assert [line.split()[-7:-5] for line in text_of(app).splitlines() if "film: heat 7" in line] == [["7", "you"]]
+            assert [line.split()[-7:-5] for line in text_of(app).splitlines() if "film: heat 7" in line] == [
+                ["7", "you"]
+            ]
 
 
 async def test_r_continues_a_run_that_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

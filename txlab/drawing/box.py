@@ -223,8 +223,11 @@ class Lines:
         bars = max(10, min(MOST_BARS, self.cells - LEVEL))
         strong: Style = "strong" if (share or 0) >= HOT else "plain"
         return [
-            (f"    {name:<8}", "quiet"), *self.gauge(share, bars), (f"{percent(share):>7}", strong), (f"  {what}", "quiet")
-        ]  # fmt: skip
+            (f"    {name:<8}", "quiet"),
+            *self.gauge(share, bars),
+            (f"{percent(share):>7}", strong),
+            (f"  {what}", "quiet"),
+        ]
 
     def card(self, card: CardReading) -> list[Part]:
         index = f"{card.index:>3} "
@@ -279,7 +282,7 @@ class Lines:
         if process.run:
             run = [(f"{'*' if self.ascii else '●'} {DATE.sub('', process.run)}  ", "accent")]
             run += [(f"step {count(process.step)}  ", "plain")] if process.step is not None else []
-        name = (f"{process.pid:>8} {fit(process.user or '?', self.user)} ", "plain")
+        name: Part = (f"{process.pid:>8} {fit(process.user or '?', self.user)} ", "plain")
         return self.cut([name, *use, (f"{age:>7}  ", "plain"), *run, (command_of(process), "quiet")])
 
     def cut(self, parts: list[Part]) -> list[Part]:

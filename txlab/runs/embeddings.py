@@ -41,8 +41,8 @@ def open_embedding(
     """Open word vectors by name.
 
     what  a file of word vectors, or as in `open_model`: a run's name or directory, "latest", "RUN@1200", "HOST:RUN", a
-          checkpoint's directory, a folder of published weights; of a run that learns by several objectives in parallel, "RUN:nce" or
-          "RUN@1200:nce" are the vectors of one of them
+          checkpoint's directory, a folder of published weights; of a run that learns by several objectives in parallel,
+          "RUN:nce" or "RUN@1200:nce" are the vectors of one of them
     step  the same as @: the checkpoint nearest to it; None = the newest
     decoding  of a file, see `read_vectors`
 
@@ -55,7 +55,11 @@ def open_embedding(
         place, asked = find_model(what, root)
     except LabError:
         there = existing_path(what)
-        if address_of(what) is None and not (there and there.is_dir()) and ("/" in what or Path(what).suffix.lower() in SUFFIXES):
+        if (
+            address_of(what) is None
+            and not (there and there.is_dir())
+            and ("/" in what or Path(what).suffix.lower() in SUFFIXES)
+        ):
             missing = f"{what} does not exist: it is neither a file of word vectors nor a run"
             raise LabError(missing + similar_file(what)) from None
         raise

@@ -58,9 +58,7 @@ def shares_of(reading: Reading) -> Shares | None:
     if reading.busy is None:
         return None
     memory = reading.memory_mb / reading.total_mb if reading.total_mb else None
-    return Shares(
-        reading.time, reading.busy, memory, reading.disk_busy, tuple(card.gpu_busy for card in reading.cards)
-    )
+    return Shares(reading.time, reading.busy, memory, reading.disk_busy, tuple(card.gpu_busy for card in reading.cards))
 
 
 class Machines:
@@ -81,9 +79,7 @@ class Machines:
 
     def look(self) -> list[Seen]:
         """What is known now of each machine; asks for newer readings of the others."""
-        machines = [
-            self.look_here() if address is None else self.look_there(address) for address in [*self.addresses]
-        ]
+        machines = [self.look_here() if address is None else self.look_there(address) for address in [*self.addresses]]
         for each in machines:
             shares = shares_of(each.reading) if each.reading is not None and not each.stale else None
             past = self.past.setdefault(each.name, deque(maxlen=MOST_SHARES))

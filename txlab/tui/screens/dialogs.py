@@ -240,7 +240,9 @@ class Choose(Dialog[str]):
     ROWS = 12
     WIDTH = 66  # cells of the dialog, inside its border, at least
 
-    def __init__(self, title: str, choices: Sequence[tuple[str, str, bool]], free: Callable[[str], str] | None = None) -> None:
+    def __init__(
+        self, title: str, choices: Sequence[tuple[str, str, bool]], free: Callable[[str], str] | None = None
+    ) -> None:
         super().__init__()
         self.title_text, self.choices, self.free = title, list(choices), free
         self.synonyms: Mapping[str, str] = {}

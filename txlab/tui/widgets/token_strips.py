@@ -136,7 +136,11 @@ class TokenStrips(Painted, can_focus=False):
         ends = f"{number(low, 2)} ", f" {number(high, 2)}"
         room = cells - sum(map(width, ends))
         name = formula(f"{title}   ", self.ascii)
-        name = name if width(name) + SHORTEST <= room else fit(name, max(0, room - SHORTEST - 1), ellipsis="~" if self.ascii else "…") + " "
+        name = (
+            name
+            if width(name) + SHORTEST <= room
+            else fit(name, max(0, room - SHORTEST - 1), ellipsis="~" if self.ascii else "…") + " "
+        )
         bars = max(SHORTEST, min(ramp.levels, LONGEST, room - width(name)))
         parts = [Content.styled(name, "bold"), Content(ends[0])]
         for level in np.linspace(0, ramp.levels - 1, bars).round().astype(int):

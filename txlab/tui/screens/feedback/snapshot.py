@@ -238,7 +238,6 @@ class RunFeedback:
             omission=reader.omission,
         )
 
-
     def judged_frame(self, reader: RunReader, frame: Frame | None, rankings: Stage | None) -> Frame | None:
         """The frame itself if it has a ranking, else the last frame of the rankings before it."""
         if frame is None or rankings is None or isinstance(frame.facts.get("ranking"), dict):

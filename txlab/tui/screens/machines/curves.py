@@ -65,9 +65,7 @@ class MachineCurves(Horizontal):
         each_card = [
             one
             for card in range(number)
-            for one in series(
-                f"card {card}", [each.cards[card] if card < len(each.cards) else None for each in past]
-            )
+            for one in series(f"card {card}", [each.cards[card] if card < len(each.cards) else None for each in past])
         ]
         self.whole.across = self.cards.across = unit
         self.whole.set_series(drawn, f"% of {visible(name)}", WAITING)

@@ -161,7 +161,9 @@ class MachinesPanel(Panel):
         return [
             Content.assemble(short, ": NAME, or NAME:/FOLDER of its runs"),
             Content("  it needs a login by ssh without a password, and Python 3.6; nothing is installed there"),
-            Content(f"  machines = ['NAME'] in {visible(place_of_settings())} shows it always; in a shell: txlab box --hosts NAME"),
+            Content(
+                f"  machines = ['NAME'] in {visible(place_of_settings())} keeps it; in a shell: txlab box --hosts NAME"
+            ),
         ]
 
     def draw(self, item: Item, width: int, chosen: bool) -> Sequence[Line]:
@@ -248,8 +250,9 @@ class MachinesScreen(BenchScreen):
         "Each card: the share of the time in which a kernel ran, memory, power against its limit, temperature, and why "
         "its clock is slowed, if it is. Below are the users of the cards, and the processes on them, those that "
         "compute runs with their step, and the busiest others; cpu counts cores. Below, where there is room, are the "
-        "shares of the machine under the cursor since this screen was opened. A machine that does not answer is gray, with its last "
-        "values and their age. o adds a machine for this session; machines = ['box'] in config.toml keeps it."
+        "shares of the machine under the cursor since this screen was opened. A machine that does not answer is gray, "
+        "with its last values and their age. o adds a machine for this session; machines = ['box'] in config.toml "
+        "keeps it."
     )
     PANELS = (MachinesPanel,)
     KEY_ORDER = ("machines.open", "machines.add", "machines.leave")

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from txlab.sources.recorded import Recorded
 
 
+NAMES = "a run, RUN@STEP, HOST:RUN, a folder with a model, or a file"
 COLOURS = 6  # groups of words that a map has colours for
 
 
@@ -513,7 +514,9 @@ class WordsScreen(BenchScreen):
 
     def action_open(self) -> None:
         """Open other word vectors by name, or go back to the run."""
-        self.choose("Open word vectors: a run, RUN@STEP, HOST:RUN, a folder with a model, or a file", "opens", self.open)
+        self.choose(
+            "Open word vectors: a run, RUN@STEP, HOST:RUN, a folder with a model, or a file", "opens", self.open
+        )
 
     def open(self, what: str) -> None:
         root, look = self.app.root, self.look  # type: ignore[attr-defined]
@@ -537,7 +540,9 @@ class WordsScreen(BenchScreen):
             self.remove_class("-two")
             self.call_after_refresh(self.draw)
             return
-        self.choose("Compare with: a run, RUN@STEP, HOST:RUN, a folder with a model, or a file", "compares with", self.beside)
+        self.choose(
+            "Compare with: a run, RUN@STEP, HOST:RUN, a folder with a model, or a file", "compares with", self.beside
+        )
 
     def beside(self, what: str) -> None:
         root, look = self.app.root, Look(context=self.look.context)  # type: ignore[attr-defined]

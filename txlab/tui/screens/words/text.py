@@ -42,7 +42,8 @@ def header(
     title = fit(title, min(width(title), max(LONGEST_NAME, room - TOLD)))
     room -= width(title)
     parts = [Content.styled(title, "bold"), Content(step)]
-    shown = [((f"by {visible(laid.objective, ascii)}",), "bold")] if laid.objective else []
+    shown: list[tuple[tuple[str, ...], str]] = []  # the forms of a part, the longest first, and its style
+    shown += [((f"by {visible(laid.objective, ascii)}",), "bold")] if laid.objective else []
     if path is not None:
         name = label(path.word, ascii)
         steps = f"path of {name}, steps {count(path.first)} to {count(path.last)}"
