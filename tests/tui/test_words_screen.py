@@ -530,7 +530,10 @@ async def test_the_colours_are_named_whatever_else_is_shown(app: TxlabApp, size:
         screen = await opened(pilot, app)
         for key in ("t", "v"):
             await pilot.press(key)
-        await settle(pilot, lambda: "path of" in text_of(app) and "context" in text_of(app))
+        await settle(pilot, lambda: screen.look.context and screen.laid is not None and screen.laid.look.context)
+        await settle(pilot, lambda: screen.path is not None)
         line = next(line for line in text_of(app).splitlines() if "my-words" in line)
+        assert len(screen.anchors) == 6
         for word in screen.anchors:
-            assert word[:4] in line.partition("context")[2]
+            assert f" {word[:4]}" in line
+        assert ("path of king" in line) == (size[0] > 60)
