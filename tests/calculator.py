@@ -17,6 +17,7 @@ def calculated(expression: str) -> float | None:
     """The value of an expression in numbers; None if it has letters that stand for something, or no operation."""
     for sign, plain in WRITTEN.items():
         expression = expression.replace(sign, plain)
+    expression = re.sub(r"(?<=\d) (?=\d{3}(?!\d))", "", expression)  # 12 345.6
     expression = re.sub(r"(sqrt|log|tanh) *([\d.]+(?:e[-+]?\d+)?)", r"\1(\2)", expression).replace("sqrt (", "sqrt(")
     letters = set(re.findall(r"[^\W\d]+", re.sub(r"\de[-+]?\d", "", expression)))
     if letters - set(KNOWN) or not re.search(r"[-+*/(]", expression) or not re.search(r"\d", expression):

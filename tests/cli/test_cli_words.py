@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from far_machine import stand_in
 
 from txlab.engine.embeddings.embedding import Embedding
 from txlab.engine.embeddings.formats import read_vectors, write_vectors
 from txlab.runs.embeddings import open_embedding
 from txlab.runs.process import execute, prepare
+from txlab.runs.remote import mirroring
+from txlab.runs.remote.address import Address
 from txlab.runs.scenario import load_scenario
 
 Ask = Any
@@ -191,3 +195,61 @@ def test_every_command_gives_the_same_cosine_whatever_the_lengths(ask: Ask, tmp_
     assert asked == pytest.approx([0.5**0.5] * 4, abs=1e-6)
     (tmp_path / "pairs").write_text("a b 3\na c 1\nb c 2\n")
     assert ask("words", "evaluate", path, str(tmp_path / "pairs"), "--json").json["spearman"] == pytest.approx(1)
+
+
+@pytest.fixture
+def far(run: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The run on the machine `box`; here are no runs."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("TXLAB_SSH", stand_in(tmp_path, runs=Path(run).parent))
+    monkeypatch.setenv("TXLAB_RUNS", str(tmp_path / "here"))
+    yield f"box:{Path(run).name}"
+    mirroring.close_all()
+
+
+@pytest.mark.parametrize("form", ["{}", "{}@2", "box:latest", "box:words-planted", "box:{folder}/{name}"])
+def test_a_run_of_another_machine_answers_as_it_does_there(ask: Ask, run: str, far: str, form: str) -> None:
+    name = form.format(far, folder=Path(run).parent, name=Path(run).name)
+    local = run + "@2" * name.endswith("@2")
+    first, second, third = open_embedding(run).words[:3]
+    for command, *words in (
+        ("neighbours", first),
+        ("analogy", first, second, third),
+        ("similarity", first, second),
+        ("explain", first, second),
+        ("explain", first, second, "--update"),
+    ):
+        here, there = (ask("words", command, each, *words, "--json").json for each in (local, name))
+        if "vectors" in there:
+            assert there["vectors"].pop("title") == f"box:{here['vectors'].pop('title')}"
+        assert there == here
+
+
+def test_vectors_of_another_machine_are_exported(ask: Ask, run: str, far: str, tmp_path: Path) -> None:
+    ask("words", "export", far, str(tmp_path / "far.txt"))
+    ask("words", "export", run, str(tmp_path / "near.txt"))
+    assert (tmp_path / "far.txt").read_bytes() == (tmp_path / "near.txt").read_bytes()
+
+
+def test_the_update_of_another_machines_run_is_of_its_whole_log(
+    ask: Ask, run: str, far: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[bool] = []
+    there = mirroring.open_run
+
+    def open_run(address: Address, whole: bool = False, to_change: bool = False) -> Path:
+        opened.append(whole)
+        return there(address, whole, to_change)
+
+    monkeypatch.setattr(mirroring, "open_run", open_run)
+    first, second = open_embedding(run).words[:2]
+    ask("words", "explain", far, first, second, "--update")
+    assert True in opened
+
+
+def test_a_machine_that_does_not_answer_is_not_taken_for_a_missing_file(
+    ask: Ask, far: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TXLAB_SSH", "false")
+    for name in ("other:words", "other:/data/runs/words"):
+        assert "the connection to other ended" in ask("words", "neighbours", name, "man").refused

@@ -21,9 +21,12 @@ from txlab.engine.explain import (
     SHOWN,
     Explaining,
     Explanation,
+    bracket,
     compute_step,
     digits_needed,
     looks_like,
+    number,
+    rounded,
     substitute,
 )
 from txlab.engine.rl.rules import make_agent, rule_names
@@ -35,7 +38,7 @@ numbers = st.floats(-1e6, 1e6).filter(lambda x: not x or abs(x) > 1e-9)
 
 
 def agrees(found: float, result: float, largest: float, digits: int = SHOWN) -> bool:
-    return f"{found:.{digits}g}" == f"{result:.{digits}g}" or abs(found - result) <= 1.1e-12 * largest
+    return rounded(found, digits) == rounded(result, digits) or abs(found - result) <= 1.1e-12 * largest
 
 
 @given(numbers, numbers, numbers, numbers)
@@ -46,12 +49,31 @@ def test_what_is_written_gives_what_is_shown(r: float, γ: float, v: float, q: f
     assert agrees(found, r + γ * v - q, max(map(abs, (r, γ, v, q))))
 
 
+def test_large_numbers_are_written_as_on_the_screens() -> None:
+    from txlab.drawing.formatting import number as on_the_screens
+
+    for value in (1234.5, 12345.678, 99999.7, 9999.96, -123456.7, 9999999.6, 1e7, 2.5e9, 12345, -20000):
+        assert number(value) == on_the_screens(value)
+    step = compute_step("FLOP", "{} · {}", mul, 12345.678, 4.0)
+    assert step.expression == "12 345.7 · 4"  # 49 382.7, of which the screen shows 49 383
+    shown = explanation_lines(explained(step.result, 12345.678, 4.0), 60, dict.fromkeys(PARTS, ""))
+    assert any("12 345.7 · 4" in line.plain and "49 383" in line.plain for line in shown)
+    assert not any("e4" in line.plain for line in shown)
+
+
+def explained(value: float, a: float, b: float) -> Explanation:
+    why = Explaining(f"why {value:.3f}?", value)
+    why.equation("a b", "M1", "")
+    why.compute("ab", "{} · {}", mul, a, b)
+    return why.result()
+
+
 @given(numbers, numbers)
 def test_no_more_digits_are_written_than_needed(a: float, b: float) -> None:
-    digits = [len(part.strip("()−-").split("e")[0].replace(".", "").lstrip("0")) for part in
-              substitute("{} − {}", lambda a, b: a - b, a, b).split(" − ")]  # fmt: skip
-    if max(digits) > SHOWN:
-        fewer = [float(f"{x:.{max(digits) - 1}g}") for x in (a, b)]
+    text = substitute("{} − {}", lambda a, b: a - b, a, b)
+    digits = next(each for each in range(SHOWN, 18) if text == f"{number(a, each)} − {bracket(b, each)}")
+    if digits > SHOWN:
+        fewer = [rounded(x, digits - 1) for x in (a, b)]
         found, result = fewer[0] - fewer[1], a - b
         needed = digits_needed(result, [a, b])
         seen = not any(looks_like(each, result, needed, less) for each, less in zip((a, b), fewer, strict=True))
@@ -64,7 +86,7 @@ def test_an_operand_that_is_the_result_needs_no_more_digits_than_the_result() ->
 
 
 def test_whole_numbers_are_written_out() -> None:
-    assert substitute("{} / √{}", lambda s, n: s / n, 2.0, 123456) == "2 / √123456"
+    assert substitute("{} / √{}", lambda s, n: s / n, 2.0, 123456) == "2 / √123 456"
 
 
 def wrong(explanation: Explanation) -> list[str]:

@@ -159,6 +159,19 @@ async def test_a_token_has_its_numbers_and_v_turns_to_others(tmp_path: Path) -> 
             await settle(pilot, lambda title=title: title in text_of(app).splitlines()[7])
 
 
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 24), (200, 60)])
+async def test_no_number_of_a_token_is_cut(size: tuple[int, int], tmp_path: Path) -> None:
+    app = app_on(tmp_path, feedback_run(tmp_path, step=60))
+    async with app.run_test(size=size) as pilot:
+        await opened(pilot, app)
+        await turned(app, pilot, "episodes")
+        names = ("reward r", "return", "KL, exact", "ratio", "policy clipped", "value clipped")
+        await settle(pilot, lambda: all(name in text_of(app) for name in names))
+        legend = next(line for line in text_of(app).splitlines() if line.startswith(" advantage A"))
+        low, high = legend.split()[-2:]
+        assert float(low.replace("−", "-")) == -float(high)
+
+
 async def test_w_explains_a_token_with_the_numbers_of_the_frame(tmp_path: Path) -> None:
     run = feedback_run(tmp_path, step=60)
     app = app_on(tmp_path, run)

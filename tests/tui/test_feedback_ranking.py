@@ -265,8 +265,71 @@ async def test_the_reward_models_order_is_shown_next_to_the_ranking(tmp_path: Pa
         await settle(pilot, lambda: "by the simulated labeller" in text_of(app))
         shown = text_of(app)
         row = next(line for line in shown.splitlines() if "answer 2.1" in line and "1.25" in line)
-        assert row.split()[-4:] == ["1", "0.25", "1.25", "+1.00"]
+        assert row.split()[-6:] == ["1", "0.25", "1.25", "+1.00", "answer", "2.1"]
         assert "had 5 of 6 pairs right, now 6" in shown
+
+
+def ranked_run(root: Path, step: int = 18, labeller: str = "human") -> Path:
+    """A run that was stopped after eight questions, which were ranked by two people in turn."""
+    run = feedback_run(root, step=step, questions=8, labeller=labeller)
+    answers = answers_of(run)
+    for place, question in enumerate(answers.questions):
+        answers.rank(question, [2, 1, 3, 4], "ann@lab" if place % 2 else asker())
+    still_open[-1].close("stopped")
+    return run
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_run_that_was_stopped_says_what_it_has_learnt_and_how_it_goes_on(
+    size: tuple[int, int], tmp_path: Path
+) -> None:
+    app = app_on(tmp_path, ranked_run(tmp_path))
+    async with app.run_test(size=size) as pilot:
+        await opened(pilot, app)
+        await settle(pilot, lambda: "was stopped after 8 of" in text_of(app))
+        shown = " ".join(text_of(app).replace("│", " ").split())
+        assert "4 by you, 4" in shown
+        assert "r continue" in text_of(app).splitlines()[-1]
+        assert all(f"answer 8.{place}" in shown for place in range(4))
+        assert "−2.00" in shown  # the reward model's score of the last one
+        if size[0] > 60:
+            assert "moved" in shown
+            assert "+1.00" in shown
+            assert "best" in shown  # the rankings so far
+        if size[1] >= 40:
+            assert "pairs in the right order" in shown
+            assert [line.split()[-7:-5] for line in text_of(app).splitlines() if "film: heat 7" in line] == [
+                ["7", "you"]
+            ]
+
+
+async def test_r_continues_a_run_that_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    continued: list[Path] = []
+    monkeypatch.setattr("txlab.tui.screens.train.controls.start_detached_again", continued.append)
+    run = ranked_run(tmp_path)
+    app = app_on(tmp_path, run)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot, app)
+        await settle(pilot, lambda: screen.ranking.check_action("resume", ()) is True)
+        await pilot.press("left_curly_bracket")
+        await settle(pilot, lambda: screen.ranking.check_action("resume", ()) is False)  # Train asks where to go on
+        await pilot.press("right_curly_bracket")
+        await settle(pilot, lambda: screen.ranking.check_action("resume", ()) is True)
+        await pilot.press("r")
+        await settle(pilot, lambda: continued == [run])
+
+
+async def test_what_was_ranked_last_is_shown_after_the_policy_too(tmp_path: Path) -> None:
+    run = feedback_run(tmp_path, step=70, labeller="simulated", questions=0)
+    still_open[-1].close("done")
+    app = app_on(tmp_path, run)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, app)
+        await settle(pilot, lambda: screen.page == "policy")
+        await pilot.press("shift+tab")
+        await settle(pilot, lambda: "answer 40.0" in text_of(app))
+        assert "had 5 of 6 pairs right, now 6" in text_of(app)
+        assert "All 40 rankings have been taken" in text_of(app)
 
 
 async def test_h_asks_the_run_to_let_people_rank(tmp_path: Path) -> None:

@@ -95,3 +95,60 @@ async def test_at_80_by_24_the_list_scrolls_under_the_names_of_its_columns(boxes
         await pilot.press("end")
         await settle(pilot, lambda: "GeForce" in text_of(app) or "b  " in text_of(app))
         assert "run or command" in text_of(app)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+@pytest.mark.parametrize("ascii", [False, True])
+async def test_a_machine_without_a_card_fills_the_screen(
+    size: tuple[int, int], ascii: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("txlab.tui.screens.lab.machines.list_machines", lambda: [("gpu9", "from ~/.ssh/config")])
+    make_run(tmp_path / "here", "near", status="open")
+    app = app_on(tmp_path / "here", screen="machines", ascii=ascii)
+    async with app.run_test(size=size) as pilot:
+        panel = app.screen.query_one(MachinesPanel)
+        await settle(pilot, lambda: "% of " in text_of(app) and "near  step 40" in text_of(app))
+        shown = text_of(app)
+        first = [line.split()[0] for line in shown.splitlines() if line.split()]
+        assert {"cpu", "memory", "space"} <= set(first)
+        assert panel.machines is not None
+        (newest,) = [past[-1] for past in panel.machines.past.values()]
+        assert newest.memory is not None
+        assert 0 < newest.memory < 1
+        assert "o shows another machine" in shown
+        assert "known: gpu9" in shown
+        assert ("Python 3.6" in shown) == (size[0] > 80)
+        assert "gpu mem" not in shown  # a column that no process here can have
+        assert not ascii or shown.isascii()
+
+
+async def test_eight_cards_are_in_sight_at_80_by_24_and_have_curves_where_there_is_room(
+    boxes: Boxes, tmp_path: Path
+) -> None:
+    app = app_on(tmp_path / "here", screen="machines", machines=["a"])
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot, lambda: text_of(app).count("H100") == 8)
+        panel = app.screen.query_one(MachinesPanel)
+        assert not panel.curves.display
+        await pilot.resize_terminal(200, 60)
+        await settle(pilot, lambda: panel.curves.display)
+        panel.list.select("a\0card 0")
+        await settle(pilot, lambda: "% of a" in text_of(app) and "% of each card" in text_of(app))
+        assert len(panel.curves.cards.series) == 8
+        assert [float(each.values[-1]) for each in panel.curves.cards.series] == [
+            card["percent"] for card in boxes.cards["a"]
+        ]
+
+
+async def test_the_dialog_says_what_enter_does_with_a_machine_that_is_typed(boxes: Boxes, tmp_path: Path) -> None:
+    app = app_on(tmp_path / "here", screen="machines")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, lambda: "this machine" in text_of(app))
+        await pilot.press("o")
+        await settle(pilot, lambda: len(app.screen_stack) == 2)
+        await pilot.press(*"box7", "slash")
+        await settle(pilot, lambda: "enter cannot be pressed yet" in text_of(app))
+        await pilot.press("backspace")
+        await settle(pilot, lambda: "enter shows box7 over ssh" in text_of(app))
+        await pilot.press("colon", *"run")
+        await settle(pilot, lambda: "enter shows box7 over ssh, and opens run" in text_of(app))

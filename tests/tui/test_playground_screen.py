@@ -317,3 +317,16 @@ def test_the_cursor_goes_along_columns_and_across_them() -> None:
     assert neighbour(columns, "d", 0, -1) == "y"
     assert neighbour(columns, "out", 0, -1) == "c"
     assert neighbour(columns, "out", 0, 1) == "out"
+
+
+async def test_the_chosen_parameter_is_whole_in_a_narrow_terminal(tmp_path: Path) -> None:
+    app = app_on(tmp_path)
+    async with app.run_test(size=(60, 20)) as pilot:
+        screen = await opened(pilot)
+        await settle(pilot, lambda: "layers 2" in text_of(app))
+        assert "wi" not in text_of(app).partition("layers 2")[2].split("\n")[0]
+        await pilot.press("P", "P")
+        await settle(pilot, lambda: "width 8" in text_of(app))
+        assert "speed" not in text_of(app).partition("width 8")[0].splitlines()[-1]
+        assert "train" in text_of(app)
+        assert "test" in str(screen.answer.render_line(0).text)

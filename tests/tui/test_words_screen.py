@@ -508,3 +508,32 @@ async def test_vectors_that_do_not_differ_are_drawn_in_one_place(tmp_path: Path,
                 await settle(pilot, lambda step=step: screen.laid is not None and screen.laid.step == step)  # type: ignore[misc]
                 assert app._exception is None
                 assert np.isfinite(screen.laid.plane.points).all()  # type: ignore[union-attr]
+
+
+async def test_the_dialog_says_what_enter_does_with_a_run_that_is_not_listed(app: TxlabApp) -> None:
+    async with app.run_test(size=(80, 24)) as pilot:
+        await opened(pilot, app)
+        await pilot.press("o")
+        await settle(pilot, lambda: len(app.screen_stack) == 2)
+        await pilot.press(*"box", "colon", *"words", "at", *"20")
+        await settle(pilot, lambda: "enter opens words of the machine box, at step 20" in text_of(app))
+        assert "no match" not in text_of(app)
+        await pilot.press("escape", "c")
+        await settle(pilot, lambda: "Compare with" in text_of(app))
+        await pilot.press(*"x.txt")
+        await settle(pilot, lambda: "enter compares with x.txt" in text_of(app))
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_colours_are_named_whatever_else_is_shown(app: TxlabApp, size: tuple[int, int]) -> None:
+    async with app.run_test(size=size) as pilot:
+        screen = await opened(pilot, app)
+        for key in ("t", "v"):
+            await pilot.press(key)
+        await settle(pilot, lambda: screen.look.context and screen.laid is not None and screen.laid.look.context)
+        await settle(pilot, lambda: screen.path is not None)
+        line = next(line for line in text_of(app).splitlines() if "my-words" in line)
+        assert len(screen.anchors) == 6
+        for word in screen.anchors:
+            assert f" {word[:4]}" in line
+        assert ("path of king" in line) == (size[0] > 60)

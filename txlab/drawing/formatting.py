@@ -51,6 +51,8 @@ def number(value: float, digits: int = 4) -> str:
     ('2.113', '2.9e-4', '−12 346', '3')
     >>> number(0.62), number(0.05), number(0.0032), number(0.003171)
     ('0.620', '0.050', '0.0032', '0.00317')
+    >>> number(12345.678, 7)
+    '12 345.68'
     """
     if isinstance(value, int) or not math.isfinite(value):
         return count(value)
@@ -62,7 +64,7 @@ def number(value: float, digits: int = 4) -> str:
     if size >= 10 ** (digits - 1):
         return count(value)
     if size >= 1 or not size:
-        return minus(f"{value:.{digits - 1 - (math.floor(math.log10(size)) if size else 0)}f}")
+        return minus(f"{value:,.{digits - 1 - (math.floor(math.log10(size)) if size else 0)}f}".replace(",", " "))
     # 0.0032, not 0.003: as many decimals as three significant digits need, without trailing zeros beyond 0.620's.
     text = f"{value:.{digits - 2 - math.floor(math.log10(size))}f}"
     least = text.index(".") + digits

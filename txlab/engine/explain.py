@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import repeat
-from math import exp, isfinite
+from math import exp, floor, isfinite, log10
 from typing import Any
 
 Number = float | int
@@ -20,6 +20,9 @@ SHOWN = 4
 TOLERANCE = 1e-4
 """Relative: a difference in the last of the digits that are shown."""
 
+LARGE = 1e7
+"""From here on numbers are written with an exponent."""
+
 HALF = 2**-9
 """The same for numbers that were stored in half precision: two roundings to 11 bits."""
 
@@ -29,19 +32,34 @@ IN_FACT = "in fact"
 
 def number(value: Number, digits: int = SHOWN) -> str:
     """The number with this many significant digits, without trailing zeros, and a typographic minus sign; a whole
-    number has all of its own.
+    number, and every number below ten million, has all digits before its point, with spaces between thousands.
 
     >>> number(0.5), number(-1.0), number(0.00032), number(2e-5), number(-0.0), number(1.5e9), number(12345)
-    ('0.5', '−1', '0.00032', '2e-5', '0', '1.5e9', '12345')
+    ('0.5', '−1', '0.00032', '2e-5', '0', '1.5e9', '12 345')
+    >>> number(12345.678), number(-1234.5), number(12345.678, 7)
+    ('12 346', '−1 234', '12 345.68')
     """
+    exponent = ""
     if isinstance(value, int):
-        return str(value).replace("-", "−")
-    text = f"{value + 0.0:.{digits}g}"  # −0 + 0 = 0
-    mantissa, _, exponent = text.partition("e")
-    return mantissa.replace("-", "−") + (f"e{int(exponent)}" if exponent else "")
+        text = f"{value:,}"
+    elif 1000 <= abs(value) < LARGE:
+        text = f"{value:,.{max(0, digits - 1 - floor(log10(abs(value))))}f}"
+        text = text.rstrip("0").rstrip(".") if "." in text else text
+    else:
+        text, _, exponent = f"{value + 0.0:.{digits}g}".partition("e")  # −0 + 0 = 0
+    return text.replace("-", "−").replace(",", " ") + (f"e{int(exponent)}" if exponent else "")
 
 
-NUMERAL = re.compile(r"(?<![\w.'\"−-])[+−-]?\d[\d.]*(?:e-?\d+)?(?![\w.])(?<!\.)")
+def rounded(value: Number, digits: int) -> float:
+    """The value of what `number` writes.
+
+    >>> rounded(12345.678, 4), rounded(-0.12345678, 4)
+    (12346.0, -0.1235)
+    """
+    return float(number(value, digits).replace(" ", "").replace("−", "-"))
+
+
+NUMERAL = re.compile(r"(?<![\w.'\"−-])[+−-]?(?:\d{1,3}(?: \d{3})+(?:\.\d+)?|\d[\d.]*(?:e-?\d+)?)(?![\w.])(?<!\.)")
 
 
 def write_alike(question: str, value: Number, answer: str = "") -> str:
@@ -52,9 +70,10 @@ def write_alike(question: str, value: Number, answer: str = "") -> str:
     """
     for match in NUMERAL.finditer(question):
         numeral = match.group().replace("−", "-")
+        grouped, numeral = " " in numeral, numeral.replace(" ", "")
         places = len(numeral.partition("e")[0].partition(".")[2])
         half = 0.5 * 10.0 ** (-places + int(numeral.partition("e")[2] or 0))
-        if ("." in numeral or numeral[0] in "+-") and abs(float(numeral) - value) <= half * (1 + 1e-9):
+        if (grouped or "." in numeral or numeral[0] in "+-") and abs(float(numeral) - value) <= half * (1 + 1e-9):
             written = "+" * (numeral[0] == "+" and value > 0) + (answer or number(value))
             return question[: match.start()] + written + question[match.end() :]
     return question
@@ -80,7 +99,7 @@ def digits_needed(result: Number, operands: Sequence[Number]) -> int:
 def looks_like(operand: Number, result: Number, digits: int, written: Number | None = None) -> bool:
     """Whether an operand differs from the result and, as it is `written`, equals it to this many digits."""
     written = operand if written is None else written
-    return abs(operand - result) > 1e-12 * abs(result) and f"{written:.{digits}g}" == f"{result:.{digits}g}"
+    return abs(operand - result) > 1e-12 * abs(result) and rounded(written, digits) == rounded(result, digits)
 
 
 def substitute(form: str, formula: Callable[..., Number], *operands: Number) -> str:
@@ -101,12 +120,12 @@ def substitute(form: str, formula: Callable[..., Number], *operands: Number) -> 
     exact = formula(*operands)
     needed = digits_needed(exact, operands)
     for digits in range(SHOWN, 18):
-        written = [each if isinstance(each, int) else float(f"{each:.{digits}g}") for each in operands]
-        rounded = formula(*written)
-        alike = all(f"{rounded:.{each}g}" == f"{exact:.{each}g}" for each in {SHOWN, needed})
+        written = [each if isinstance(each, int) else rounded(each, digits) for each in operands]
+        found = formula(*written)
+        alike = all(rounded(found, each) == rounded(exact, each) for each in {SHOWN, needed})
         if alike and not any(map(looks_like, operands, repeat(exact), repeat(needed), written)):
             break
-        if abs(rounded - exact) <= 1e-12 * max(map(abs, operands)):
+        if abs(found - exact) <= 1e-12 * max(map(abs, operands)):
             break
     before, _, after = form.partition("{}")
     alone = (not before or before.endswith("(")) and not after.startswith(("²", "³", "^"))

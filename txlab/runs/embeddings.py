@@ -27,6 +27,7 @@ from txlab.runs.models import (
     open_folder,
     scenario_of,
 )
+from txlab.runs.remote.address import address_of, mirror_of
 
 if TYPE_CHECKING:
     from txlab.experiments.kinds.word_vectors.schema import WordVectorScenario
@@ -39,9 +40,9 @@ def open_embedding(
 ) -> Embedding:
     """Open word vectors by name.
 
-    what  a file of word vectors, or as in `open_model`: a run's name or directory, "latest", "RUN@1200", a checkpoint's
-          directory, a folder of published weights; of a run that learns by several objectives in parallel, "RUN:nce" or
-          "RUN@1200:nce" are the vectors of one of them
+    what  a file of word vectors, or as in `open_model`: a run's name or directory, "latest", "RUN@1200", "HOST:RUN", a
+          checkpoint's directory, a folder of published weights; of a run that learns by several objectives in parallel,
+          "RUN:nce" or "RUN@1200:nce" are the vectors of one of them
     step  the same as @: the checkpoint nearest to it; None = the newest
     decoding  of a file, see `read_vectors`
 
@@ -54,7 +55,11 @@ def open_embedding(
         place, asked = find_model(what, root)
     except LabError:
         there = existing_path(what)
-        if not (there and there.is_dir()) and ("/" in what or Path(what).suffix.lower() in SUFFIXES):
+        if (
+            address_of(what) is None
+            and not (there and there.is_dir())
+            and ("/" in what or Path(what).suffix.lower() in SUFFIXES)
+        ):
             missing = f"{what} does not exist: it is neither a file of word vectors nor a run"
             raise LabError(missing + similar_file(what)) from None
         raise
@@ -64,10 +69,12 @@ def open_embedding(
     run = RunDirectory(place)
     if info_of(run).kind != "word-vectors":
         return embedding_of_model(open_checkpoint(run, step))
+    far = mirror_of(place)
+    called = run.name if far is None else f"{far.host}:{run.name}"
     if objective and objective not in (known := objectives_of(run)):
-        raise LabError(f"{run.name} has no vectors by {objective}; allowed: {', '.join(known)}")
+        raise LabError(f"{called} has no vectors by {objective}; allowed: {', '.join(known)}")
     found, state, _ = load_checkpoint(run, step, arrays=True)
-    return embedding_of_state(state, f"{run.name}@{found}{objective and f':{objective}'}", objective)
+    return embedding_of_state(state, f"{called}@{found}{objective and f':{objective}'}", objective)
 
 
 SUFFIXES = (".txt", ".vec", ".bin", ".gz", ".model", ".kv", ".glove", ".w2v")

@@ -6,6 +6,7 @@ vectors. The checkpoint before it is then restored, and the run repeated up to t
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from txlab.runs.directory import RunDirectory, info_of, state_of
 from txlab.runs.folder import is_run
 from txlab.runs.models import find_model, scenario_of
 from txlab.runs.process import pending_changes, rows_behind
+from txlab.runs.remote.address import mirror_of
 
 if TYPE_CHECKING:
     from txlab.engine.embeddings.blocks import Block
@@ -27,11 +29,20 @@ if TYPE_CHECKING:
 
 
 def open_updates(what: str, root: Path | None = None) -> tuple[WordUpdates, int | None]:
-    """The updates of a run, and the step given in its name: "RUN", "latest", "RUN@1200", see `open_model`."""
+    """The updates of a run, and the step given in its name: "RUN", "latest", "RUN@1200", see `open_model`. Of a run on
+    another machine the whole log is read, and the checkpoint fetched."""
+    from txlab.runs.remote.fetching import fetch_nearest
+    from txlab.runs.remote.mirroring import open_run
+
     place, step = find_model(what, root)
     if not is_run(place):
         raise LabError(f"{what} is not a run, so it has no updates")
-    return WordUpdates(RunDirectory(place)), step
+    run = RunDirectory(place)
+    if (address := mirror_of(place)) is not None:
+        open_run(address, whole=True)  # a change of the rate in its log decides every later step
+        with suppress(LabError):  # without a checkpoint the run is repeated from its beginning
+            fetch_nearest(run, step)
+    return WordUpdates(run), step
 
 
 class WordUpdates:

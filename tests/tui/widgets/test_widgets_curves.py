@@ -294,3 +294,22 @@ async def test_every_curve_is_named_before_the_smoothing_is(host: Callable) -> N
         assert "train" in shown
         assert "val" in shown
         assert "nats" in shown
+
+
+@pytest.mark.parametrize("ascii", [False, True])
+async def test_more_facts_than_lines_stand_side_by_side(host: Callable, ascii: bool) -> None:
+    table = FactTable()
+    table.styles.height, table.can_focus = 4, False
+    app = host(table, ascii=ascii)
+    async with app.run_test(size=(60, 4)) as pilot:
+        table.set_facts([Fact(f"fact {number}", str(number)) for number in range(7)])
+        await pilot.pause()
+        lines = text_of(app).splitlines()
+        assert [line.split() for line in lines][:4] == [
+            ["fact", str(row), str(row), *(["fact", str(row + 4), str(row + 4)] if row < 3 else [])] for row in range(4)
+        ]
+        await pilot.click(table, offset=(table.size.width // 2 + 2, 1))
+        assert table.chosen == Fact("fact 5", "5")
+        table.set_facts([Fact(f"fact {number}", "1" * 30) for number in range(7)])  # values are not cut for it
+        await pilot.pause()
+        assert text_of(app).splitlines()[0].split() == ["fact", "0", "1" * 30]

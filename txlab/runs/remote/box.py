@@ -25,6 +25,7 @@ SCAN_EVERY = 10.0  # seconds between two looks at the heartbeats
 BUSY = 0.2  # of a core: a process that is listed although it has no card and no run
 MOST_BUSY, MOST_PROCESSES, MOST_RUNS = 12, 300, 5000
 LONGEST = 200  # characters of a command line
+MOST_STEPS = 2**53
 REST = 20  # a reading is repeated after this many times the processor time that it took
 EVERY, LEAST_OFTEN = 1.5, 5.0  # seconds between two readings
 
@@ -48,7 +49,7 @@ class Box:
         self.timed = 0.0  # when the processes were last read
         self.users: Dict[int, str] = {}
         self.spent: Dict[Tuple[int, int], float] = {}  # (pid, start) → seconds of processor time
-        self.beats: Dict[str, Any] = {}  # name of a run → (mark, heartbeat)
+        self.beats: Dict[str, Any] = {}  # name of a run → (mark, heartbeat): process, time and step
         self.scanned = float("-inf")
         self.newest: Dict[str, Any] = {}
         self.reading: Optional[threading.Thread] = None
@@ -167,6 +168,7 @@ class Box:
             words = read_text("/proc/%d/cmdline" % pid, 4 * LONGEST).split("\0")
             about["command"] = " ".join(words).strip()[:LONGEST]
             about["run"] = self.run_of(pid, processes, runs)
+            about["step"] = self.beats[about["run"]][1][2] if about["run"] else None
             about["cards"] = [
                 {"index": card, "mb": None if used is None else used / 1e6, "busy": share}
                 for card, used, share in on_cards.get(pid, ())
@@ -194,7 +196,7 @@ class Box:
         if time.time() - self.scanned > SCAN_EVERY:
             self.scanned, self.beats = time.time(), self.scan()
         found: Dict[int, Tuple[float, str]] = {}
-        for name, (_, beat) in self.beats.items():
+        for name, (_, beat) in self.beats.items():  # (process, time, step)
             if beat and beat[0] in processes and processes[beat[0]]["started"] <= beat[1] + SLACK:
                 found[beat[0]] = max((beat[1], name), found.get(beat[0], (0.0, "")))
         return {pid: name for pid, (_, name) in found.items()}
@@ -231,11 +233,13 @@ class Box:
         return ""
 
 
-def living(data: Optional[bytes]) -> Optional[Tuple[int, float]]:
-    """(pid, time) of a heartbeat of a run that computes on this machine; None for any other."""
+def living(data: Optional[bytes]) -> Optional[Tuple[int, float, Optional[int]]]:
+    """(pid, time, step) of a heartbeat of a run that computes on this machine; None for any other."""
     try:
         beat = json.loads((data or b"").decode())
         ours = beat["host"] == socket.gethostname() and beat["status"] in ("running", "paused")
-        return (int(beat["pid"]), float(beat["time"])) if ours else None
+        step = beat.get("step")
+        step = step if type(step) is int and 0 <= step <= MOST_STEPS else None
+        return (int(beat["pid"]), float(beat["time"]), step) if ours else None
     except (ValueError, KeyError, TypeError, OverflowError):
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from txlab.runs.root import default_root
 
 CONNECTING = "connecting"
 STALE_AFTER = 10.0  # seconds; a machine is read every two to five
+MOST_SHARES = 600  # readings of a machine whose shares are kept: a quarter of an hour and more
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,26 @@ class Seen:
         return self.reading is None or time.time() - self.seen > STALE_AFTER
 
 
+@dataclass(frozen=True)
+class Shares:
+    """Parts of a whole in [0, 1] at a `time` by the machine's clock; None = not known. `cards` are the shares of the
+    time in which each card computed."""
+
+    time: float
+    cpu: float
+    memory: float | None
+    disk: float | None
+    cards: tuple[float | None, ...]
+
+
+def shares_of(reading: Reading) -> Shares | None:
+    """The shares of a reading; None before there are two of them, between which a processor was busy or idle."""
+    if reading.busy is None:
+        return None
+    memory = reading.memory_mb / reading.total_mb if reading.total_mb else None
+    return Shares(reading.time, reading.busy, memory, reading.disk_busy, tuple(card.gpu_busy for card in reading.cards))
+
+
 class Machines:
     """This machine (None) and others, read as often as `look` is called, in a thread of the caller's."""
 
@@ -48,6 +70,7 @@ class Machines:
         self.root = root
         self._here: Box | None = None
         self._kept: dict[Address, Kept | None] = {}
+        self.past: dict[str, deque[Shares]] = {}  # machine → its last shares, the newest last
 
     def add(self, address: Address) -> None:
         """Read a machine too, unless it is known by another folder of runs."""
@@ -56,7 +79,13 @@ class Machines:
 
     def look(self) -> list[Seen]:
         """What is known now of each machine; asks for newer readings of the others."""
-        return [self.look_here() if address is None else self.look_there(address) for address in [*self.addresses]]
+        machines = [self.look_here() if address is None else self.look_there(address) for address in [*self.addresses]]
+        for each in machines:
+            shares = shares_of(each.reading) if each.reading is not None and not each.stale else None
+            past = self.past.setdefault(each.name, deque(maxlen=MOST_SHARES))
+            if shares is not None and (not past or shares.time > past[-1].time):
+                past.append(shares)
+        return machines
 
     def look_here(self) -> Seen:
         if self._here is None:

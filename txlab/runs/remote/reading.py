@@ -61,8 +61,8 @@ class CardUse(Part):
 
 
 class ProcessReading(Part):
-    """started is a Unix time by the machine's clock, cpu is in cores, memory is main memory; a process that is not
-    visible has its number and its cards only."""
+    """started is a Unix time by the machine's clock, cpu is in cores, memory is main memory, step that of the run; a
+    process that is not visible has its number and its cards only."""
 
     pid: Count
     started: Amount | None = None
@@ -70,6 +70,7 @@ class ProcessReading(Part):
     name: Text = ""
     command: Text = ""
     run: Text = ""
+    step: Count | None = None
     cpu: Amount | None = None
     memory_mb: Amount | None = None
     cards: Annotated[list[CardUse], Field(max_length=MOST_CARDS)] = []

@@ -28,6 +28,7 @@ from textual.widgets import Input
 from txlab.drawing.run_names import fit_handle
 from txlab.drawing.text import fit, visible, width
 from txlab.errors import LabError
+from txlab.runs.remote.address import address_of
 from txlab.tui.screens.plain_text import Words
 from txlab.tui.textual_internals import SteadyScreen, forget_painted, picture_behind
 from txlab.tui.widgets.path_line import PathLine
@@ -40,6 +41,27 @@ def key_hints(*pairs: tuple[str, str]) -> Content:
     for key, word in pairs:
         parts += [Content.styled(key, "bold $accent"), Content.styled(f" {word}   ", "$quiet")]
     return Content.assemble(*parts)
+
+
+def named_run(verb: str) -> Callable[[str], str]:
+    """What enter does with the name of a run, a model or a file that is not listed: for `Choose.free`.
+
+    >>> named_run("opens")("box:words@20"), named_run("opens")("box:"), named_run("reads")("words@20")
+    ('opens words of the machine box, at step 20', 'opens the newest run of the machine box', 'reads words, at step 20')
+    >>> named_run("opens")("box:/data/runs/x"), named_run("opens")("models/gpt2")
+    ('opens /data/runs/x of the machine box', 'opens models/gpt2')
+    """
+
+    def describe(typed: str) -> str:
+        name, at, step = typed.rpartition("@")
+        name, when = (name, f", at step {step}") if at and name and step.isdecimal() else (typed, "")
+        address = address_of(name)
+        if address is None:
+            return f"{verb} {name}{when}"
+        run = address.path or (address.run if address.run != "latest" else "the newest run")
+        return f"{verb} {run} of the machine {address.host}{when}"
+
+    return describe
 
 
 class Behind(Visual):
@@ -203,7 +225,7 @@ class AskValue(Dialog[str]):
 class Choose(Dialog[str]):
     """A choice with a filter; `choices` are (value, description, already chosen).
 
-    free      text that matches no choice is an answer too
+    free      what enter does with text that matches no choice, which is then an answer too, as in "opens box:run"
     called    what values are called on the screen, where that is something else, as for runs; both find them
     synonyms  further words that find a value; a value that begins with the typed text comes first, then one with such a
               word
@@ -218,7 +240,9 @@ class Choose(Dialog[str]):
     ROWS = 12
     WIDTH = 66  # cells of the dialog, inside its border, at least
 
-    def __init__(self, title: str, choices: Sequence[tuple[str, str, bool]], free: bool = False) -> None:
+    def __init__(
+        self, title: str, choices: Sequence[tuple[str, str, bool]], free: Callable[[str], str] | None = None
+    ) -> None:
         super().__init__()
         self.title_text, self.choices, self.free = title, list(choices), free
         self.synonyms: Mapping[str, str] = {}
@@ -229,9 +253,9 @@ class Choose(Dialog[str]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
             yield Words(Content(visible(self.title_text)), classes="dialog-title")
-            yield PathLine(placeholder="filter") if self.free else Input(placeholder="filter")
+            yield PathLine(placeholder="filter") if self.free is not None else Input(placeholder="filter")
             yield Words("", id="choices", classes="dialog-body")
-            keys = (("tab", "complete a path"),) if self.free else ()
+            keys = (("tab", "complete a path"),) if self.free is not None else ()
             keys = (("↑ ↓", "move"), *keys, ("enter", "choose"), ("esc", "close"))
             yield Words(key_hints(*keys), classes="dialog-keys")
 
@@ -265,7 +289,14 @@ class Choose(Dialog[str]):
             parts.append(Content.styled(f"> {row}", "bold $accent") if at == self.index else Content(f"  {row}"))
             description = fit(visible(about), max(1, cells - wide)).rstrip()
             parts.append(Content.styled(f"   {description}\n", "$quiet"))
-        self.query_one("#choices", Words).say(Content.assemble(*parts or [Content.styled("no match", "$quiet")]))
+        self.query_one("#choices", Words).say(Content.assemble(*parts or [self.unlisted()]))
+
+    def unlisted(self) -> Content:
+        """What enter does with text that matches no choice."""
+        typed = self.query_one(Input).value.strip()
+        if self.free is None or not typed:
+            return Content.styled("no match", "$quiet")
+        return Content.assemble("enter ", Content.styled(visible(self.free(typed)), "bold"))
 
     def name_of(self, value: str) -> str:
         return visible(self.called.get(value, value))
@@ -310,7 +341,7 @@ class Choose(Dialog[str]):
         self.draw()
 
     def on_input_submitted(self) -> None:
-        typed = self.query_one(Input).value.strip() if self.free else None
+        typed = self.query_one(Input).value.strip() if self.free is not None else None
         answer = self.found[self.index][0] if self.found else typed
         if answer != "":
             self.dismiss(answer)

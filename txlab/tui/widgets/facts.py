@@ -1,7 +1,7 @@
 """A table of facts: a name, a right-aligned value, its unit or a note next to it, and a sparkline of its history.
 
 All values are right-aligned, so that a column of numbers can be compared at a glance; everything else is in a quiet
-colour. Only rows that changed are redrawn.
+colour. Only rows that changed are redrawn. More facts than lines are side by side.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from txlab.drawing.text import fit, formula, width
 from txlab.tui.bindings import MOVING, bind
 from txlab.tui.widgets.painted import Painted
 
+BETWEEN = 5  # cells of a fact besides its name and value: the mark, and two gaps
 SHORTEST_NOTE = 6  # cells; a longer note that would be cut below this is left out
 PARTS = ("name", "value", "note", "curve", "chosen", "good", "bad", "accent")
 
@@ -40,7 +41,7 @@ class Fact:
 
 
 class FactTable(Painted, can_focus=True):
-    """Facts, one per line; when focused, up and down choose one (`chosen`), which `w` may explain."""
+    """Facts, one per line where they fit; when focused, up and down choose one (`chosen`), which `w` may explain."""
 
     COMPONENT_CLASSES = {f"facts--{part}" for part in PARTS}
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -84,7 +85,7 @@ class FactTable(Painted, can_focus=True):
         if len(old) != len(self.facts):
             self.refresh(layout=True)
             return
-        if columns(old) != columns(self.facts):
+        if columns(old) != columns(self.facts) or self.across > 1:
             self.refresh()
             return
         self.refresh_changed(old, self.facts)
@@ -110,21 +111,47 @@ class FactTable(Painted, can_focus=True):
 
     def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
-        if offset is not None and offset.y < len(self.facts):
-            self.choose(offset.y)
+        if offset is None or offset.y >= self.rows:
+            return
+        row = offset.x // max(1, self.size.width // self.across) * self.rows + offset.y
+        if row < len(self.facts):
+            self.choose(row)
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
         return max(1, len(self.facts))
 
+    @property
+    def across(self) -> int:
+        """How many facts are side by side: one, unless there are more facts than lines and their values fit there."""
+        least = sum(columns(self.facts, self.ascii)) + BETWEEN
+        wanted = max(1, -(-len(self.facts) // max(1, self.size.height)))
+        return wanted if wanted * least <= self.size.width else 1
+
+    @property
+    def rows(self) -> int:
+        """The lines that the facts take."""
+        return -(-len(self.facts) // self.across)
+
     def render_line(self, y: int) -> Strip:
-        size, surface = self.size.width, self.surface
-        if y >= len(self.facts) or size <= 0:
-            return Strip.blank(size, surface)
-        fact, ascii = self.facts[y], self.ascii
+        size, across, rows = self.size.width, self.across, self.rows
+        if y >= rows or size <= 0:
+            return Strip.blank(size, self.surface)
+        segments: list[Segment] = []
+        for column in range(across):
+            cells = size // across + (size % across if column == across - 1 else 0)
+            place = column * rows + y
+            drawn = self.fact_segments(place, cells) if place < len(self.facts) else []
+            left = cells - sum(segment.cell_length for segment in drawn)
+            segments += [*drawn, Segment(" " * max(0, left), self.surface)]
+        return self.strip(segments)
+
+    def fact_segments(self, place: int, size: int) -> list[Segment]:
+        """A fact in `size` cells."""
+        fact, ascii, surface = self.facts[place], self.ascii, self.surface
         names, values = columns(self.facts, ascii)
         style = {part: self.part(part) for part in ("name", "value", "note", "curve")}
         ellipsis = "~" if ascii else "…"
-        here = self.has_focus and y == self.cursor
+        here = self.has_focus and place == self.cursor
         name_style = self.part("chosen") if here else style["name"]
         value_style = style["value"]
         if fact.level in ("good", "bad", "accent"):
@@ -153,7 +180,7 @@ class FactTable(Painted, can_focus=True):
                 rest -= cells + 1
             if note and rest >= min(width(note), SHORTEST_NOTE):
                 segments.append(Segment(fit(note, rest, ellipsis=ellipsis), style["note"]))
-        return self.strip(segments)
+        return segments
 
 
 def columns(facts: Sequence[Fact], ascii: bool = False) -> tuple[int, int]:

@@ -18,10 +18,11 @@ from textual.strip import Strip
 from txlab.drawing.diverging import Scale, ramp_for
 from txlab.drawing.formatting import number
 from txlab.drawing.palette import Ramp, contrast
-from txlab.drawing.text import formula, label, width
+from txlab.drawing.text import fit, formula, label, width
 from txlab.tui.widgets.painted import Painted
 from txlab.tui.widgets.terminal import ink
 
+SHORTEST, LONGEST = 5, 15  # cells of the colours in a legend
 HERE = Style(reverse=True, bold=True, underline=True)
 
 
@@ -173,14 +174,23 @@ class TokenStrips(Painted, can_focus=False):
             segments.append(Segment(text, style))
         return self.strip(segments)
 
-    def legend(self, title: str, scale: Scale) -> Content:
-        """`advantage A   −3.0 ████████ 3.0`, in the colours of the tokens."""
+    def legend(self, title: str, scale: Scale, cells: int) -> Content:
+        """`advantage A   −3.0 ████████ 3.0`, in the colours of the tokens; both numbers whole."""
         ramp = ramp_for(scale, self.colours, self.dark, self.ascii)
         low, high = (-scale.size, scale.size) if scale.signed else (scale.low, scale.high)
-        parts = [Content.styled(formula(f"{title}   ", self.ascii), "bold"), Content(f"{number(low, 2)} ")]
-        for level in np.linspace(0, ramp.levels - 1, min(ramp.levels, 15)).round().astype(int):
+        ends = f"{number(low, 2)} ", f" {number(high, 2)}"
+        room = cells - sum(map(width, ends))
+        name = formula(f"{title}   ", self.ascii)
+        name = (
+            name
+            if width(name) + SHORTEST <= room
+            else fit(name, max(0, room - SHORTEST - 1), ellipsis="~" if self.ascii else "…") + " "
+        )
+        bars = max(SHORTEST, min(ramp.levels, LONGEST, room - width(name)))
+        parts = [Content.styled(name, "bold"), Content(ends[0])]
+        for level in np.linspace(0, ramp.levels - 1, bars).round().astype(int):
             fill, colour = ramp.fill[level], ramp.ink[level]
             glyph = " " if fill else ramp.glyphs[level]
             style = "" if colour is None else "rgb({},{},{})".format(*colour)
             parts.append(Content.styled(glyph, style if fill is None else "on rgb({},{},{})".format(*fill)))
-        return Content.assemble(*parts, f" {number(high, 2)}")
+        return Content.assemble(*parts, ends[1])

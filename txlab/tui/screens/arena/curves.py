@@ -19,6 +19,7 @@ from textual.containers import Horizontal
 from txlab.drawing import curve
 from txlab.drawing.axis import Window
 from txlab.drawing.captions.decisions import FAMILIES
+from txlab.drawing.text import width
 from txlab.tui.bindings import bind
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
@@ -37,6 +38,7 @@ LEAST_EPISODES, MOST_EPISODES = 200, 1000
 CURVES_EVERY = 0.6  # seconds between two redraws of the curves while learning
 INSIDE = 0.93  # of the points are inside the chart
 BAND_POINTS = 50  # across a chart
+LEAST_FACTS, MOST_FACTS, BESIDE_FACTS = 40, 60, 2  # cells of the facts next to the chart; of them the gap
 OUTLYING = 2.5  # times the height of the rest; outliers nearer than that are not cut off
 
 Band = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -61,6 +63,7 @@ class CurvesPanel(Panel):
         self.wants_bands = False
         self.bands: dict[int, Band] = {}
         self.band_said = ""
+        self.facts_cells = LEAST_FACTS
 
     def compose(self) -> ComposeResult:
         yield Rule()
@@ -125,9 +128,16 @@ class CurvesPanel(Panel):
             self.show()
 
     def show_facts(self) -> None:
+        """Write the facts, in as many columns as the widest one so far needed: they stay where they are."""
         if self.room:
-            facts = learner_facts(self.arena.facts, self.arena.curves, self.room - 1, self.arena.ascii)
-            self.query_one("#facts", Words).say(facts, layout=False)
+            cells = MOST_FACTS - BESIDE_FACTS
+            facts = learner_facts(self.arena.facts, self.arena.curves, self.room - 1, cells, self.arena.ascii)
+            words = self.query_one("#facts", Words)
+            words.say(facts, layout=False)
+            needed = max(map(width, facts.plain.split("\n"))) + BESIDE_FACTS
+            if needed > self.facts_cells:
+                self.facts_cells = min(needed, MOST_FACTS)
+                words.styles.width = self.facts_cells
 
     def action_curves(self) -> None:
         """Show the curves even on a small terminal, or stop doing so."""

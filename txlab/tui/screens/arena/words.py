@@ -132,6 +132,18 @@ def sentence(frame: Frame, curves: Sequence[ReturnCurves], until: int | None) ->
     return captions.learners(sides, across, reached) or captions.planned(frame)
 
 
+def newest(values: Sequence[float], cells: int) -> str:
+    """Return the last of the values that fit, each whole.
+
+    >>> newest([-1234.0, -13.0, -17.0], 10), newest([-1234.0, -13.0, -17.0], 5)
+    ('−13 −17', '−17')
+    """
+    words = [compact(value) for value in values]
+    while len(words) > 1 and len(" ".join(words)) > cells:
+        words.pop(0)
+    return " ".join(words)
+
+
 def side_head(
     facts: Mapping[str, Any], side: int, curves: ReturnCurves | None, chosen: int | None, here: bool,
     lines: int, cells: int, ascii: bool,
@@ -204,8 +216,10 @@ def where_from(update: Mapping[str, Any], title: str, world: World, ascii: bool)
     return style_parts(parts)
 
 
-def learner_facts(facts: Mapping[str, Any], curves: Sequence[ReturnCurves], lines: int, ascii: bool) -> Content:
-    """Return the numbers of each side, one below the other."""
+def learner_facts(
+    facts: Mapping[str, Any], curves: Sequence[ReturnCurves], lines: int, cells: int, ascii: bool
+) -> Content:
+    """Return the numbers of each side, one below the other; of the latest returns, as many whole ones as fit."""
     rows: list[Parts] = []
     titles = titles_of(facts, len(curves), ascii)
     for side, each in enumerate(curves):
@@ -218,7 +232,7 @@ def learner_facts(facts: Mapping[str, Any], curves: Sequence[ReturnCurves], line
             name = f"{visible(each.label)[:13]:<15}" if each.label else "on-line return "
             rows.append([(name, "$quiet"), (compact(float(each.returns[-1])), ""), (over, "$quiet")])
         if each.latest:
-            rows.append([("latest         ", "$quiet"), (" ".join(compact(value) for value in each.latest), "")])
+            rows.append([("latest         ", "$quiet"), (newest(each.latest, cells - 15), "")])
         if each.fate and episodes_of(facts, side):
             rows.append([("greedy         ", "$quiet"), (each.fate, "bold")])
         elif not each.fate and len(each.greedy_returns):

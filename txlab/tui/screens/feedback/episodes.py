@@ -44,6 +44,7 @@ VIEWS = (
     ("value", "value V"),
 )
 NARROWEST_NOTE = 12  # cells
+WITH_TWO_COLUMNS = 100  # cells from which there are two columns of numbers next to the answers
 NUMBERS = ("reward", "value", "delta", "advantage", "whitened", "logprob", "reference", "ratio")
 TOLD = {
     "reward": ("reward r", "−β KL, and the score on the last token"),
@@ -183,13 +184,17 @@ class EpisodesPanel(Panel):
             return
         episode, token = self.here(episodes)
         scale = scale_of(episodes.arrays.get(name, np.empty(0)))
-        self.legend.say(self.strips.legend(title, scale))
+        self.legend.say(self.strips.legend(title, scale, self.legend.size.width))
         rows = [
             TokenRow(episodes.heading(i, self.strips.ascii), episodes.tokens[i], episodes.row(name, i))
             for i in range(len(episodes.tokens))
         ]
         self.strips.show(rows, scale, episode, token)
         facts = self.numbers(episodes, episode, token) if episodes.tokens[episode] else []
+        below = self.size.width < WITH_TWO_COLUMNS and len(facts) > self.size.height - 2
+        if self.size.height and below != self.has_class("-below"):
+            self.set_class(below, "-below")
+            self.call_after_refresh(self.draw)  # the notes that fit are others
         self.facts.set_facts(whole_notes(facts, self.facts.size.width, self.size.height - 2, self.strips.ascii))
 
     def here(self, episodes: Episodes) -> tuple[int, int]:

@@ -6,6 +6,7 @@ wait for the next question, so that fast typing never loses one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
@@ -16,11 +17,12 @@ from textual.content import Content
 
 from txlab.drawing.curve import Style
 from txlab.drawing.explanation import wrap_text
-from txlab.drawing.formatting import count, fixed
+from txlab.drawing.formatting import STATES, count, fixed
 from txlab.drawing.text import formula, visible, visible_lines
 from txlab.engine.rlhf.preferences import Ranking
 from txlab.engine.rlhf.why import explain_pair, pairs_in_order
 from txlab.errors import LabError
+from txlab.runs.remote.state import remote_state
 from txlab.runs.summary import GOING
 from txlab.tui.bindings import bind
 from txlab.tui.key_order import keys_wait
@@ -33,9 +35,13 @@ from txlab.tui.widgets.chart import Chart, ChartSeries
 from txlab.tui.widgets.table import Column, Table
 from txlab.tui.widgets.why import ask_why
 
+ENDED = {
+    "stopped": "was stopped", "interrupted": "was interrupted", "failed": "failed", "lost": "was lost",
+}  # fmt: skip
+FEWEST, MOST_RATERS = 3, 3  # rankings that are listed before the curve is drawn; raters that are named
 LOWEST_CHART, TYPED = 8, 3  # rows of the curve; of what is said below the answers
 ROOMY = (12, 18)  # rows of the panel from which on the second and third of them are said
-WITH_SIDE = 72  # cells of the panel that have room for the scores too
+WITH_SIDE, WITH_PROMPTS = 72, 110  # cells of the panel that have room for the scores too, and for prompts
 INDENT = 8  # cells before an answer: its number and its rank
 
 
@@ -115,6 +121,7 @@ class RankingPanel(Panel):
         bind(
             "h", "human", "rank yourself, or leave it to the simulated labeller", "rank yourself", id="feedback.human"
         ),
+        bind("r", "resume", "continue the run, which ended early", "continue the run", id="feedback.resume"),
     )
 
     def __init__(self, run: Playback) -> None:
@@ -125,7 +132,8 @@ class RankingPanel(Panel):
         self.chart = Chart("accuracy comes with the first rankings", id="accuracy")
         self.chart.can_focus, self.chart.across = False, "ranking"
         self.about, self.table = Words(id="ranking-about"), Table(id="ranking-table")
-        self.table.can_focus = False
+        self.history = Table(id="ranking-history")
+        self.table.can_focus = self.history.can_focus = False
         self.forget()
 
     def compose(self) -> ComposeResult:
@@ -136,6 +144,7 @@ class RankingPanel(Panel):
                 with self.side:
                     yield self.about
                     yield self.table
+                    yield self.history
             yield self.typed_words
             yield self.chart
 
@@ -151,6 +160,7 @@ class RankingPanel(Panel):
             self.typed_words.say("")
             self.about.say("")
             self.table.set_table((), ())
+            self.history.set_table((), ())
             self.chart.forget()
 
     # Drawing.
@@ -201,11 +211,14 @@ class RankingPanel(Panel):
         ]
         self.chart.set_series(series, "pairs in the right order", "accuracy comes with the first rankings")
         self.draw_scores(snap, ascii)
+        self.draw_history(ascii)
         typed = self.typed_lines(ascii) if self.asking else []
         typed = typed[: 1 + sum(self.size.height >= rows for rows in ROOMY)]
         self.typed_words.say(Content("\n").join(Content.styled(words, style) for words, style in typed))
         self.typed_words.display = bool(typed)
-        left = self.size.height - len(typed) - 1 - max(lines_of(text), len(self.table.rows) + 4)
+        beside = len(self.table.rows) + 4
+        beside += min(FEWEST + 2, len(self.history.rows) + 2) if self.history.rows and not self.asking else 0
+        left = self.size.height - len(typed) - 1 - max(lines_of(text), beside if self.side.display else 0)
         self.chart.display = left >= LOWEST_CHART  # the curve has what the texts leave
         if self.chart.display:
             self.chart.styles.height = left
@@ -272,21 +285,50 @@ class RankingPanel(Panel):
         elif self.run.at is not None:
             words = f"This is step {count(snap.at)}; }} goes back to what is asked now."
         elif not snap.taking and snap.edge >= stage.first:
-            words = f"All {count(snap.wanted)} rankings have been taken."
+            words = f"All {count(snap.wanted)} rankings have been taken{self.raters()}."
+        elif snap.status not in GOING:
+            words = f"The run {ENDED.get(snap.status, 'has ended')} after {count(snap.ranked)} of "
+            words += f"{count(snap.wanted)} rankings{self.raters()}."
+            if self.can_continue:
+                words += " r continues it, and it asks more." if snap.human else " r continues it."
         elif not snap.human:
             words = "The simulated labeller ranks. h: rank yourself."
-        elif snap.status in GOING:
-            words = self.next_words(snap)
         else:
-            words = "Every question so far has its ranking; the run asks more when it continues (r on screen 3)."
+            words = self.next_words(snap)
         parts = [Content.styled(words, "$quiet")]
         ranking = snap.ranking
         if ranking is not None:
             parts += [Content("\n\n"), *prompt_lines(ranking.prompt, room, ascii)]
-            for rank, answer in sorted(zip(ranking.ranks, ranking.answers, strict=True)):
-                parts.append(Content.styled(f" {rank}.     ", "$accent"))
+            scores = self.scores_of_ranking(snap, ranking)
+            for index in sorted(range(len(ranking.ranks)), key=lambda index: ranking.ranks[index]):
+                parts.append(Content.styled(f" {ranking.ranks[index]}.     ", "$accent"))
+                answer = ranking.answers[index].rstrip()
+                if scores is not None and not self.side.display:
+                    before, now = (fixed(of[index], 2) for of in scores)
+                    answer += formula(f"   (scored {before}, now {now})", ascii)
                 parts += answer_lines(answer, room, ascii)
         return Content.assemble(*parts)
+
+    def raters(self) -> str:
+        """Whose rankings those on disk are, the most first: ": 5 by you, 3 by ann@lab"."""
+        number = Counter(ranking.by for ranking in self.asked.rankings).most_common(MOST_RATERS)
+        names = [f"{count(each)} by {self.rater(by)}" for by, each in number]
+        return f": {', '.join(names)}" if names else ""
+
+    def rater(self, by: str) -> str:
+        if by == "simulated":
+            return "the simulated labeller"
+        return "you" if by == self.by else visible(by, self.chart.ascii) or "an unknown user"
+
+    @staticmethod
+    def scores_of_ranking(snap: Snapshot, ranking: Ranking) -> tuple[list[float], list[float]] | None:
+        """The reward model's scores of its answers, before and after learning from it; None if they are not known."""
+        tensors = snap.judged.tensors if snap.judged is not None else {}
+        both = tensors.get("ranking/scores"), tensors.get("ranking/scores_after")
+        if any(of is None or of.shape != (len(ranking.ranks),) for of in both):
+            return None
+        before, after = ([float(score) for score in of] for of in both if of is not None)
+        return before, after
 
     def next_words(self, snap: Snapshot) -> str:
         """Why there is no question although people rank."""
@@ -295,36 +337,47 @@ class RankingPanel(Panel):
         return "The run is preparing the next question."
 
     def draw_scores(self, snap: Snapshot, ascii: bool) -> None:
-        """The reward model's order of the answers of the last ranking, before and now."""
-        ranking, frame = snap.ranking, snap.frame
-        scores = None if frame is None else frame.tensors.get("ranking/scores")
-        after = None if frame is None else frame.tensors.get("ranking/scores_after")
-        shape = (len(ranking.ranks),) if ranking else None
-        if ranking is None or scores is None or after is None or not scores.shape == after.shape == shape:
+        """The reward model's scores of the answers of the last ranking, before and after learning from it."""
+        ranking = snap.ranking
+        scores = self.scores_of_ranking(snap, ranking) if ranking is not None else None
+        if ranking is None or scores is None:
             self.about.say("")
             self.table.set_table((), ())
             return
-        named = (
-            "the simulated labeller" if ranking.by == "simulated" else visible(ranking.by, ascii) or "an unknown user"
-        )
-        by = "your last ranking" if ranking.by == self.by else f"ranked by {named}"
-        (had, pairs), (has, _) = (pairs_in_order(ranking, [float(score) for score in of]) for of in (scores, after))
+        before, after = scores
+        by = "your last ranking" if ranking.by == self.by else f"last ranked by {self.rater(ranking.by)}"
+        (had, pairs), (has, _) = (pairs_in_order(ranking, of) for of in scores)
         words = f"the model had {had} of {pairs} pairs right, now {has}"
         self.about.say(Content.assemble(Content.styled(by + "\n", "bold"), Content.styled(words, "$quiet")))
-        order = sorted(range(len(ranking.ranks)), key=lambda i: (ranking.ranks[i], -float(scores[i])))
+        order = sorted(range(len(ranking.ranks)), key=lambda i: (ranking.ranks[i], -before[i]))
         rows = [
             [
-                visible(ranking.answers[i].strip(), ascii) or Signs.dot,
                 str(ranking.ranks[i]),
-                fixed(float(scores[i]), 2),
-                fixed(float(after[i]), 2),
-                fixed(float(after[i]) - float(scores[i]), 2, signed=True),
+                fixed(before[i], 2),
+                fixed(after[i], 2),
+                fixed(after[i] - before[i], 2, signed=True),
+                visible(ranking.answers[i].strip(), ascii) or Signs.dot,
             ]
             for i in order
         ]
-        columns = [Column("answer", right=False), Column("rank"), Column("score"), Column("now"), Column("moved")]
-        most = max(range(len(order)), key=lambda row: abs(float(after[order[row]]) - float(scores[order[row]])))
+        columns = [*map(Column, ("rank", "score", "now", "moved")), Column("answer", right=False)]
+        most = max(range(len(order)), key=lambda row: abs(after[order[row]] - before[order[row]]))
         self.table.set_table(columns, rows, marked=[most])
+
+    def draw_history(self, ascii: bool) -> None:
+        """The rankings on disk, the newest first: whose, of which prompt, and the answer that was best."""
+        rows = []
+        for place, ranking in reversed([*enumerate(self.asked.rankings, 1)]):
+            prompt = ranking.prompt.strip().partition("\n")[0]
+            best = [answer for answer, rank in zip(ranking.answers, ranking.ranks, strict=True) if rank == 1]
+            by = "you" if ranking.by == self.by else visible(ranking.by, ascii) or "?"
+            rows.append([count(place), by, visible(prompt, ascii), visible(" = ".join(map(str.strip, best)), ascii)])
+        columns = [Column("ranking"), *(Column(name, right=False) for name in ("by", "prompt", "best answer"))]
+        if self.size.width < WITH_PROMPTS:
+            del columns[2]
+            rows = [[*row[:2], row[3]] for row in rows]
+        self.history.set_table(columns if rows else (), rows)
+        self.history.display = bool(rows)
 
     @property
     def by(self) -> str:
@@ -332,7 +385,7 @@ class RankingPanel(Panel):
 
     def action_why(self) -> None:
         """Explain the loss of each pair of the last ranking, the largest first."""
-        ranking, frame = (self.snap.ranking, self.snap.frame) if self.snap else (None, None)
+        ranking, frame = (self.snap.ranking, self.snap.judged) if self.snap else (None, None)
         tensor = frame.tensors.get("ranking/scores") if frame is not None else None
         if ranking is None or tensor is None or tensor.shape != (len(ranking.ranks),):
             self.tell("The reward model has learnt from no ranking at this step.")
@@ -346,6 +399,8 @@ class RankingPanel(Panel):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if not self.display or self.snap is None:
             return False
+        if action == "resume":
+            return self.run.at is None and self.run.status in ENDED and self.can_continue
         if action == "human":
             return self.snap.taking and self.run.status in GOING and self.run.at is None
         if action == "undo":
@@ -409,6 +464,22 @@ class RankingPanel(Panel):
                 self.write(self.feedback.undo)
 
         self.when_free(undo)
+
+    @property
+    def can_continue(self) -> bool:
+        """Whether the run can be continued from here: it is on this machine, and of txlab."""
+        run = self.run.recorded
+        return run is not None and not run.by_another_program and remote_state(run.path) is None
+
+    def action_resume(self) -> None:
+        """Continue a run that ended early, in a process of its own."""
+        from txlab.tui.screens.train.controls import start_detached_again
+
+        path = self.run.path
+        if path is None:
+            return
+        self.tell(f"{path.name}: {STATES['created']}")
+        self.run_worker(lambda: start_detached_again(path), thread=True, group="start", exit_on_error=False)
 
     def action_human(self) -> None:
         """Let people rank, or the simulated labeller."""

@@ -62,8 +62,8 @@ class FeedbackScreen(BenchScreen):
     KEY_ORDER = (
         "feedback.answer-one", "feedback.tie", "feedback.give", "feedback.skip", "feedback.undo", "feedback.human",
         "feedback.better", "feedback.neither", "feedback.pass", "feedback.compared-undo", "feedback.compare",
-        "feedback.beta-down", "feedback.next-beta", "feedback.token-before", "feedback.view", "feedback.prompt-before",
-        "feedback.page", "screen.why", "time.earlier", "run.pause",
+        "feedback.resume", "feedback.beta-down", "feedback.next-beta", "feedback.token-before", "feedback.view",
+        "feedback.prompt-before", "feedback.page", "screen.why", "time.earlier", "run.pause",
     )  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("tab", "turn(1)", "turn to the next page", "next page", id="feedback.page"),

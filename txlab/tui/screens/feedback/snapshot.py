@@ -41,19 +41,23 @@ class Asked:
     """The question to a rater.
 
     question  the next one for this rater, or None       order  of its answers, as shown to this rater
-    given     rankings on disk that were not undone     mine   whether this rater has a line to take back
+    rankings  on disk that were not undone, in order    mine   whether this rater has a line to take back
     version   how many lines this rater had written when this was read
-    ranked    question → its raters
+    ranked    question → its rater
     refused   why the previous ranking was not kept, "" = it was
     """
 
     question: Question | None = None
     order: tuple[int, ...] = ()
-    given: int = 0
+    rankings: tuple[Ranking, ...] = ()
     mine: bool = False
     version: int = 0
     ranked: Mapping[str, str] = field(default_factory=dict)
     refused: str = ""
+
+    @property
+    def given(self) -> int:
+        return len(self.rankings)
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,7 @@ class Snapshot:
     at      the selected step                          edge    the newest step of the run
     wanted  rankings that the run uses, 0 = unknown    human   whether people rank (else the simulated labeller)
     series  metrics by name, up to `at`
+    judged  the frame with the last ranking that the reward model had learnt from at `at`: `frame`, or an earlier one
     """
 
     path: Path
@@ -74,6 +79,7 @@ class Snapshot:
     stages: tuple[Stage, ...]
     frames: np.ndarray[Any, Any]
     frame: Frame | None
+    judged: Frame | None
     human: bool
     wanted: int
     asked: Asked
@@ -122,7 +128,7 @@ class Snapshot:
     @property
     def ranking(self) -> Ranking | None:
         """The ranking that the reward model learnt from last, at the selected step."""
-        row = self.frame.facts.get("ranking") if self.frame else None
+        row = self.judged.facts.get("ranking") if self.judged else None
         try:
             return Ranking.of_row(row) if isinstance(row, dict) else None
         except LabError:
@@ -153,6 +159,7 @@ class RunFeedback:
         self.lock = threading.Lock()
         self.version = 0
         self.wanted = 0  # rankings that the run uses, 0 = unknown
+        self.judged: tuple[int, Frame | None] = (-1, None)  # the last frame of the rankings that was read, and its step
 
     # This rater's lines; on disk when these return.
 
@@ -184,7 +191,7 @@ class RunFeedback:
         mine = self.answers.last_of(self.by) is not None
         rankings = self.answers.rankings
         ranked = {each.question: each.by for each in rankings}
-        return Asked(question, order, len(rankings), mine, self.version, ranked)
+        return Asked(question, order, tuple(rankings), mine, self.version, ranked)
 
     # The run.
 
@@ -221,6 +228,7 @@ class RunFeedback:
             stages=stages,
             frames=frames,
             frame=frame,
+            judged=self.judged_frame(reader, frame, rankings),
             human=human_ranks(reader),
             wanted=wanted,
             asked=asked,
@@ -229,6 +237,21 @@ class RunFeedback:
             trouble=trouble,
             omission=reader.omission,
         )
+
+    def judged_frame(self, reader: RunReader, frame: Frame | None, rankings: Stage | None) -> Frame | None:
+        """The frame itself if it has a ranking, else the last frame of the rankings before it."""
+        if frame is None or rankings is None or isinstance(frame.facts.get("ranking"), dict):
+            return frame
+        steps = reader.frames.steps
+        steps = steps[(steps > rankings.first) & (steps <= min(frame.step, rankings.first + self.wanted))]
+        if not len(steps):
+            return frame
+        if self.judged[0] != steps[-1]:
+            try:
+                self.judged = int(steps[-1]), reader.frames.read(int(steps[-1]))
+            except LabError:
+                self.judged = int(steps[-1]), None
+        return self.judged[1]
 
 
 def cut(series: Series, at: int | None) -> Series:

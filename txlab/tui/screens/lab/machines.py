@@ -51,28 +51,38 @@ def ask_machine(
     now: Address | None,
     chosen: Callable[[Address | None, str], None],
     question: str = "Runs of which machine?  NAME, NAME:RUN, NAME:/FOLDER",
+    verb: str = "lists the runs of",
 ) -> None:
-    """Ask for a machine; `chosen` gets its address (None = this one), and the name of a run on it or ""."""
+    """Ask for a machine, and say that enter does the `verb` to one that is typed; `chosen` gets its address (None =
+    this one), and the name of a run on it or ""."""
     called = HERE if now is None else str(Address(now.host, now.path)).rstrip(":")
     rows = [(HERE, "", called == HERE), *((name, about, name == called) for name, about in list_machines())]
-    dialog = Choose(question, rows, free=True)
+
+    def describe(text: str) -> str:
+        try:
+            address, run = machine_and_run(text)
+        except LabError as error:
+            return f"cannot be pressed yet: {error}"
+        folder = f", in {address.path}," if address.path else ""
+        return f"{verb} {address.host}{folder} over ssh{f', and opens {run}' if run else ''}"
 
     def take_answer(text: str | None) -> None:
         if text is None:
             return
-        if text == HERE:
-            chosen(None, "")
-            return
         try:
-            named = address_of(text)
-            if named is not None and named.run and not text.endswith(":"):
-                chosen(Address(named.host), named.run)
-            else:
-                chosen(host_and_folder(text), "")
+            chosen(*((None, "") if text == HERE else machine_and_run(text)))
         except LabError as error:
             app.report(error)  # type: ignore[attr-defined]
 
-    app.push_screen(dialog, take_answer)
+    app.push_screen(Choose(question, rows, free=describe), take_answer)
+
+
+def machine_and_run(text: str) -> tuple[Address, str]:
+    """(machine, run or "") of NAME, NAME:RUN or NAME:/FOLDER. LabError for anything else."""
+    named = address_of(text)
+    if named is not None and named.run and not text.endswith(":"):
+        return Address(named.host), named.run
+    return host_and_folder(text), ""
 
 
 def machine_title(address: Address, line: str, why: str) -> Content:

@@ -15,21 +15,29 @@ from textual.content import Content
 
 from txlab.drawing.box import Lines, Row
 from txlab.drawing.captions import machines as captions
+from txlab.drawing.text import visible
 from txlab.errors import LabError
 from txlab.runs.remote.address import Address, host_and_folder
 from txlab.runs.remote.machine import Machines, Seen
 from txlab.tui.bindings import PALETTE, WHY, bind
 from txlab.tui.panel import Panel
 from txlab.tui.screens.base_screens import BenchScreen
+from txlab.tui.screens.machines.curves import MachineCurves
 from txlab.tui.screens.plain_text import Words
+from txlab.tui.settings import settings_file
 from txlab.tui.widgets.rows import Item, Line, Rows
 from txlab.tui.widgets.terminal import is_ascii
 
 LOOK_EVERY = 1.0  # seconds
+ROOMY, WIDE = 26, 90  # lines and cells of the panel from which on there is more about other machines
+LOWEST_CURVES = 9  # lines, with the blank one above
+SLACK = 4  # lines by which the list may become shorter before the curves become higher
+MOST_NAMES = 4  # machines that are known and not shown
 
 
 class MachinesPanel(Panel):
-    """`machines` are read in a thread while the screen is in front; a row is a machine, a card or a process."""
+    """`machines` are read in a thread while the screen is in front; a row is a machine, a card or a process. Below
+    them, where there is room, are the curves of the machine under the cursor, and how another machine is shown."""
 
     KEYS: ClassVar[Sequence[Binding]] = (
         bind("enter", "open", "open the run that the process computes", "open the run", id="machines.open"),
@@ -42,12 +50,15 @@ class MachinesPanel(Panel):
     DEFAULT_CSS = """
     MachinesPanel { height: 1fr; width: 1fr; padding: 0 1; }
     MachinesPanel #machines-head { height: 2; width: 1fr; text-wrap: nowrap; }
+    MachinesPanel #machines-more { height: auto; width: 1fr; margin-top: 1; color: $quiet; }
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.list = Rows(self.draw, "reading this machine…", id="machines")
         self.head = Words(id="machines-head")
+        self.curves, self.more = MachineCurves(), Words(id="machines-more")
+        self.known: list[str] | None = None  # the names of machines that may be shown; None = not read yet
         self.machines: Machines | None = None
         self.seen: list[Seen] = []
         self.left: set[str] = set()  # machines that are connected and not to be shown
@@ -57,6 +68,8 @@ class MachinesPanel(Panel):
     def compose(self) -> ComposeResult:
         yield self.head
         yield self.list
+        yield self.curves
+        yield self.more
 
     def on_mount(self) -> None:
         self.set_interval(LOOK_EVERY, self.look)
@@ -88,8 +101,12 @@ class MachinesPanel(Panel):
         self.run_worker(partial(self.look_in_thread, self.machines), thread=True, group="machines", exit_on_error=False)
 
     def look_in_thread(self, machines: Machines) -> None:
+        from txlab.tui.screens.lab.machines import list_machines
+
         try:
             self.seen = machines.look()
+            if self.known is None:
+                self.known = [name for name, _ in list_machines()]
         finally:
             self.looking = False
         self.app.call_from_thread(self.show)
@@ -101,11 +118,53 @@ class MachinesPanel(Panel):
         self.head.styles.height = len(head)
         self.head.say(Content.styled("\n".join(f" {line}" for line in head), "italic $quiet"), layout=False)
         self.screen.caption.say(captions.machines(self.seen))  # type: ignore[attr-defined]
-        rows = lines.rows(self.seen, time.time())
+        more = self.words_below()
+        room, below = self.size.height - len(head), len(more) + 1
+        for least in (room - below - LOWEST_CURVES, room - below, room):
+            rows = lines.rows(self.seen, time.time(), least)
+            if len(rows) <= least:
+                break
+        self.lay_out(room - len(rows), below)
+        self.more.say(Content("\n").join(more))
         self.rows = {row.key: row for row in rows}
         self.list.set_items([Item(None if row.is_heading else row.key, row.key) for row in rows])
         self.list.redraw()
+        self.draw_curves()
         self.screen.refresh_bindings()
+
+    def lay_out(self, left: int, below: int) -> None:
+        """Divide the lines that the list leaves: first those about other machines, then the curves."""
+        self.more.display = left >= below
+        left -= below if self.more.display else 0
+        self.curves.display = left >= LOWEST_CURVES
+        before = int(self.curves.styles.height.value) if self.curves.styles.height is not None else 0
+        if self.curves.display and not left - SLACK <= before <= left:
+            self.curves.styles.height = left
+
+    def draw_curves(self) -> None:
+        """Draw the machine under the cursor."""
+        row = self.chosen
+        machine = row.machine if row is not None else next(iter(self.seen), None)
+        if machine is not None and self.machines is not None and self.curves.display:
+            name = machine.name or (machine.reading.host if machine.reading is not None else "this machine")
+            self.curves.show(name, tuple(self.machines.past.get(machine.name, ())))
+
+    def words_below(self) -> list[Content]:
+        """How another machine is shown: in one line, or in three where there is room."""
+        shown = {each.name for each in self.seen}
+        names = [name for name in self.known or () if name.partition(":")[0] not in shown][:MOST_NAMES]
+        known = f"  known: {', '.join(map(visible, names))}" if names else ""
+        key = Content.styled("o", "bold $accent")
+        short = Content.assemble(key, " shows another machine that ssh knows", known)
+        if self.size.height < ROOMY or self.size.width < WIDE:
+            return [short]
+        return [
+            Content.assemble(short, ": NAME, or NAME:/FOLDER of its runs"),
+            Content("  it needs a login by ssh without a password, and Python 3.6; nothing is installed there"),
+            Content(
+                f"  machines = ['NAME'] in {visible(place_of_settings())} keeps it; in a shell: txlab box --hosts NAME"
+            ),
+        ]
 
     def draw(self, item: Item, width: int, chosen: bool) -> Sequence[Line]:
         mark = ">" if is_ascii(self) else "▸"
@@ -121,6 +180,7 @@ class MachinesPanel(Panel):
 
     @on(Rows.Highlighted)
     def other_row(self) -> None:
+        self.draw_curves()
         self.screen.refresh_bindings()
 
     @on(Rows.Chosen)
@@ -161,8 +221,12 @@ class MachinesPanel(Panel):
                 self.left.discard(address.host)
                 self.machines.add(address)
                 self.look()
+                if run:
+                    self.run_worker(
+                        partial(self.open_there, address, run), thread=True, group="start", exit_on_error=False
+                    )
 
-        ask_machine(self.app, None, add, "Show which machine?  NAME, NAME:/FOLDER of its runs")
+        ask_machine(self.app, None, add, "Show which machine?  NAME, NAME:/FOLDER of its runs", "shows")
 
     def action_leave(self) -> None:
         row = self.chosen
@@ -172,6 +236,12 @@ class MachinesPanel(Panel):
             self.look()
 
 
+def place_of_settings() -> str:
+    """config.toml with its folder, which is mostly below the home directory."""
+    path = settings_file()
+    return f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else str(path)
+
+
 class MachinesScreen(BenchScreen):
     """The list fills the screen."""
 
@@ -179,8 +249,10 @@ class MachinesScreen(BenchScreen):
     HELP_ABOUT = (
         "Each card: the share of the time in which a kernel ran, memory, power against its limit, temperature, and why "
         "its clock is slowed, if it is. Below are the users of the cards, and the processes on them, those that "
-        "compute runs, and the busiest others; cpu counts cores. A machine that does not answer is gray, with its last "
-        "values and their age. o adds a machine for this session; machines = ['box'] in config.toml keeps it."
+        "compute runs with their step, and the busiest others; cpu counts cores. Below, where there is room, are the "
+        "shares of the machine under the cursor since this screen was opened. A machine that does not answer is gray, "
+        "with its last values and their age. o adds a machine for this session; machines = ['box'] in config.toml "
+        "keeps it."
     )
     PANELS = (MachinesPanel,)
     KEY_ORDER = ("machines.open", "machines.add", "machines.leave")

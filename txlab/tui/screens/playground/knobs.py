@@ -126,16 +126,19 @@ class KnobsPanel(Panel):
         shown = self.playground.shown
         if shown is None:
             return
-        parts: list[Content] = []
+        knobs: list[Content] = []
         roomy = self.playground.size.width >= 100
         for at, knob in enumerate(KNOBS):
             here = at == self.at
             word = "" if knob.word == "activation" and not roomy else knob.word + " "
             value = self.format_knob(knob, shown)
-            parts.append(Content.styled(word, "$accent" if here else "$quiet"))
-            parts.append(Content.styled(value, "bold reverse $accent" if here else ""))
-            parts.append(Content("   " if roomy else " "))
-        self.query_one("#knobs", Words).say(Content.assemble(*parts), layout=False)
+            named = Content.styled(word, "$accent" if here else "$quiet")
+            knobs.append(named + Content.styled(value, "bold reverse $accent" if here else ""))
+        gap, first, end = "   " if roomy else " ", 0, len(knobs)
+        room = self.playground.size.width - 2 + len(gap)
+        while end - first > 1 and sum(knob.cell_length + len(gap) for knob in knobs[first:end]) > room:
+            first, end = (first, end - 1) if end - 1 > self.at else (first + 1, end)  # never the chosen one
+        self.query_one("#knobs", Words).say(Content(gap).join(knobs[first:end]), layout=False)
 
     def action_choose(self, by: int) -> None:
         self.at = (self.at + by) % len(KNOBS)

@@ -18,7 +18,7 @@ from textual.content import Content
 
 from txlab.drawing.captions import functions as captions
 from txlab.drawing.formatting import fixed
-from txlab.drawing.text import formula, visible
+from txlab.drawing.text import formula, visible, width
 from txlab.engine.feedforward.plane import CLASSES, FEATURES, REGRESSIONS
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
@@ -220,7 +220,9 @@ class PlaygroundScreen(BenchScreen):
         name = self.cursor if self.large else shown.out
         sign = formula(FEATURES[name][0], self.ascii) if name in FEATURES else name
         own, other = signs_of("train", self.ascii), signs_of("test", self.ascii)
-        head = f"{'answer' if name == shown.out else sign}   {' '.join(own)} train  {' '.join(other)} test"
+        signs = f"{' '.join(own)} train  {' '.join(other)} test"
+        head = f"{'answer' if name == shown.out else sign}   {signs}"
+        head = head if width(head) <= cells else signs  # which picture it is can be seen
         marker = own[self.target <= 0]
         if self.adding:
             x, y = self.point

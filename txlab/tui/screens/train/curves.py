@@ -59,6 +59,7 @@ class CurvePanel(Panel):
         super().__init__(id="chart-panel")
         self.chart = Chart(id="chart")
         self.chart.can_focus = False  # its keys belong to the panel
+        self.brief = Words(id="brief")
         self.forget()
         self.smooths_itself = True  # until the user chooses
 
@@ -66,7 +67,7 @@ class CurvePanel(Panel):
         return self.app.current_run is not None  # type: ignore[attr-defined]
 
     def compose(self) -> ComposeResult:
-        yield Words(id="brief")
+        yield self.brief
         yield self.chart
 
     def forget(self) -> None:
@@ -77,8 +78,7 @@ class CurvePanel(Panel):
         self.shown: tuple[object, ...] = ()
         self.shown_at = 0.0
         self.chart.forget()
-        if self.is_mounted:
-            self.query_one("#brief", Words).say("", layout=False)
+        self.brief.say("", layout=False)
 
     def show(self, snap: Snapshot) -> None:
         """Draw a different chart immediately; the same one, slightly longer, at most every CHART_EVERY seconds."""
@@ -91,7 +91,7 @@ class CurvePanel(Panel):
 
     def show_brief(self, snap: Snapshot, cells: int) -> None:
         """Show the numbers in one line if their column does not fit."""
-        self.query_one("#brief", Words).say(brief(snap, cells), layout=False)
+        self.brief.say(brief(snap, cells), layout=False)
 
     def draw(self, snap: Snapshot) -> None:
         """Draw the current run in the first colour, over all others; validation as points where it was measured, on

@@ -35,7 +35,7 @@ from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import ROUTED
 from txlab.tui.playback import Playback
 from txlab.tui.screens.base_screens import BenchScreen, Rule
-from txlab.tui.screens.dialogs import AskValue, Choose
+from txlab.tui.screens.dialogs import AskValue, Choose, named_run
 from txlab.tui.screens.plain_text import Words
 from txlab.tui.screens.words import text
 from txlab.tui.screens.words.picture import Laid, Look, lay, turn_to, vectors_of
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from txlab.sources.recorded import Recorded
 
 
+NAMES = "a run, RUN@STEP, HOST:RUN, a folder with a model, or a file"
 COLOURS = 6  # groups of words that a map has colours for
 
 
@@ -513,7 +514,9 @@ class WordsScreen(BenchScreen):
 
     def action_open(self) -> None:
         """Open other word vectors by name, or go back to the run."""
-        self.choose("Open word vectors: a run, RUN@STEP, a folder with a model, or a file", self.open)
+        self.choose(
+            "Open word vectors: a run, RUN@STEP, HOST:RUN, a folder with a model, or a file", "opens", self.open
+        )
 
     def open(self, what: str) -> None:
         root, look = self.app.root, self.look  # type: ignore[attr-defined]
@@ -537,7 +540,9 @@ class WordsScreen(BenchScreen):
             self.remove_class("-two")
             self.call_after_refresh(self.draw)
             return
-        self.choose("Compare with: a run, RUN@STEP, a folder with a model, or a file", self.beside)
+        self.choose(
+            "Compare with: a run, RUN@STEP, HOST:RUN, a folder with a model, or a file", "compares with", self.beside
+        )
 
     def beside(self, what: str) -> None:
         root, look = self.app.root, Look(context=self.look.context)  # type: ignore[attr-defined]
@@ -551,9 +556,9 @@ class WordsScreen(BenchScreen):
 
         self.second_task.want(lambda _: open_vectors(what, root, look, reader_for), show, holds_keys=True)
 
-    def choose(self, title: str, then: Callable[[str], None]) -> None:
+    def choose(self, title: str, verb: str, then: Callable[[str], None]) -> None:
         root: Path = self.app.root  # type: ignore[attr-defined]
-        dialog = Choose(title, [], free=True)
+        dialog = Choose(title, [], free=named_run(verb))
         self.app.push_screen(dialog, lambda name: then(name) if name else None)
         offer = self.run_worker(lambda: offer_vectors(dialog, root), thread=True, group="models", exit_on_error=False)
         keys_wait(self, offer)

@@ -20,6 +20,7 @@ from txlab.tui.screens.words.recorded import WordPath
 from txlab.tui.widgets.table import Column
 
 LONGEST_NAME, TOLD = 24, 60  # least cells of the title, if needed; and of the text after it
+SHORT, SHORTEST = 8, 5  # cells of a name in a line that is full
 
 Analogy = tuple[str, str, str]
 
@@ -32,8 +33,8 @@ def header(
     room: int,
     ascii: bool,
 ) -> Content:
-    """`words-source @ 275   path of red, steps 0 to 275   nearest to red left min   9 150 words`: each part whole or
-    not at all, marks in their colours; without marks, the colours are those of frequency."""
+    """`words-source @ 275   path of red, steps 0 to 275   nearest to red left min   9 150 words`: each part in the
+    longest form that leaves room for what the colours mean, marks in theirs; without marks they mean frequency."""
     words = len(laid.embedding.words)
     step = "" if laid.step is None else f" @ {count(laid.step)}"
     room -= width(step)
@@ -41,33 +42,49 @@ def header(
     title = fit(title, min(width(title), max(LONGEST_NAME, room - TOLD)))
     room -= width(title)
     parts = [Content.styled(title, "bold"), Content(step)]
-    shown = [(f"by {visible(laid.objective, ascii)}", "bold")] if laid.objective else []
+    shown: list[tuple[tuple[str, ...], str]] = []  # the forms of a part, the longest first, and its style
+    shown += [((f"by {visible(laid.objective, ascii)}",), "bold")] if laid.objective else []
     if path is not None:
         name = label(path.word, ascii)
-        shown.append((f"path of {name}, steps {count(path.first)} to {count(path.last)}", "$success bold"))
-    shown += [("context vectors", "$quiet")] if laid.look.context else []
+        steps = f"path of {name}, steps {count(path.first)} to {count(path.last)}"
+        shown.append(((steps, f"path of {name}"), "$success bold"))
+    shown += [(("context vectors", "context"), "$quiet")] if laid.look.context else []
     for some, what in ((laid.embedding.broken, "not in UTF-8"), (laid.embedding.left_out, "there twice, left out")):
         if some:
-            shown.append((f"{count(some)} {what}", "$quiet"))
+            shown.append(((f"{count(some)} {what}",), "$quiet"))
     if second is not None:
-        shown.append((f"compared with {visible(second.embedding.title, ascii)}", "bold"))
+        other = visible(second.embedding.title, ascii)
+        shown.append(((f"compared with {other}", f"and {other}", f"and {fit(other, SHORT).rstrip()}"), "bold"))
     colours = [Content.styled("colours: frequency", "$quiet")]
     if marks:
         styles = ["bold" if colour is None else "bold rgb({},{},{})".format(*colour) for _, colour in marks]
-        names = [Content.styled(label(mark, ascii), style) for (mark, _), style in zip(marks, styles, strict=True)]
-        colours = [Content.styled("nearest to ", "$quiet") + Content(" ").join(names), Content(" ").join(names)]
+
+        def legend(longest: int) -> Content:
+            names = (label(mark, ascii) for mark, _ in marks)
+            short = (fit(name, min(width(name), longest), ellipsis="~" if ascii else "…") for name in names)
+            return Content(" ").join(map(Content.styled, short, styles))
+
+        colours = [Content.styled("nearest to ", "$quiet") + legend(room), *map(legend, (room, SHORT, SHORTEST))]
     of = "" if laid.of <= words else f" of {count(laid.of)}"
     axes = f"principal axes, {share(laid.plane.share)} of the variance"
     if laid.plane.pairs:
         axes = visible("axes " + ", ".join(f"{one} − {other}" for one, other in laid.plane.pairs), ascii)
     last = [f"{count(words)}{of} words", axes, *([] if laid.look.context else ["centre vectors"])]
-    wanted = [[Content.styled(text, style)] for text, style in shown]
-    for forms in [*wanted, colours, *([Content.styled(text, "$quiet")] for text in last)]:
-        fits = next((form for form in forms if form.cell_length + 3 <= room), None)
-        if fits is not None:
-            parts += [Content("   "), fits]
-            room -= fits.cell_length + 3
+    kept = min(form.cell_length for form in colours) + 3
+    for texts, style in shown:
+        room -= add_longest(parts, [Content.styled(text, style) for text in texts], room - kept)
+    for forms in (colours, *([Content.styled(text, "$quiet")] for text in last)):
+        room -= add_longest(parts, forms, room)
     return Content.assemble(*parts)
+
+
+def add_longest(parts: list[Content], forms: Sequence[Content], room: int) -> int:
+    """Add the first of the forms that fits into `room` cells, after a gap; returns the cells that they take, or 0."""
+    fits = next((form for form in forms if form.cell_length + 3 <= room), None)
+    if fits is None:
+        return 0
+    parts += [Content("   "), fits]
+    return fits.cell_length + 3
 
 
 def about(laid: Laid, row: int, analogy: Analogy | None, ascii: bool) -> Content:
