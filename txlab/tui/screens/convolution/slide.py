@@ -200,7 +200,10 @@ class SlidePanel(Panel):
         z = answers[channel]
         hall = legibility(self).thick
         room = Room(self.size.width, self.size.height, 1 + self.roomy, hall)
-        self.sizes = sizes = sizes_in(room, picture.shape, z.shape, k, len(weights))
+        before, sizes = self.sizes, sizes_in(room, picture.shape, z.shape, k, len(weights))
+        self.sizes = sizes
+        if before.tables != sizes.tables:  # with one table there is a key for the next
+            self.screen.refresh_bindings()
         shown = z.copy()
         if self.sliding:
             shown.reshape(-1)[y * z.shape[1] + x + 1 :] = np.nan
