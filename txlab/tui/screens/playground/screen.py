@@ -18,7 +18,7 @@ from textual.content import Content
 
 from txlab.drawing.captions import functions as captions
 from txlab.drawing.formatting import fixed
-from txlab.drawing.text import formula, visible, width
+from txlab.drawing.text import formula, visible
 from txlab.engine.feedforward.plane import CLASSES, FEATURES, REGRESSIONS
 from txlab.errors import LabError
 from txlab.experiments.protocol import Frame
@@ -221,14 +221,16 @@ class PlaygroundScreen(BenchScreen):
         sign = formula(FEATURES[name][0], self.ascii) if name in FEATURES else name
         own, other = signs_of("train", self.ascii), signs_of("test", self.ascii)
         signs = f"{' '.join(own)} train  {' '.join(other)} test"
-        head = f"{'answer' if name == shown.out else sign}   {signs}"
-        head = head if width(head) <= cells else signs  # which picture it is can be seen
+        heads: tuple[str, ...] = (
+            f"{'answer' if name == shown.out else sign}   {signs}",
+            signs,
+        )  # which picture it is can be seen
         marker = own[self.target <= 0]
         if self.adding:
             x, y = self.point
-            head = f"({fixed(x, 1)}, {fixed(y, 1)})  enter puts {marker} here, m {own[self.target > 0]}"
+            heads = (f"({fixed(x, 1)}, {fixed(y, 1)})  enter puts {marker} here, m {own[self.target > 0]}",)
         here = cell_of(*self.point, lines, cells) if self.adding else None
-        self.answer.show(shown, name, head, self.large or self.cursor == shown.out, here, marker)
+        self.answer.show(shown, name, heads, self.large or self.cursor == shown.out, here, marker)
         self.show_words()
 
     def show_words(self) -> None:

@@ -17,7 +17,7 @@ from textual.strip import Strip
 from txlab.drawing.diverging import signed_ramp
 from txlab.drawing.network import Plan, Wires, plan
 from txlab.drawing.palette import Ramp, contrast
-from txlab.drawing.text import fit
+from txlab.drawing.text import fit, width
 from txlab.engine.feedforward.plane import FEATURES
 from txlab.tui.screens.playground.shown import Shown, cell_of, point_of, resample
 from txlab.tui.widgets.painted import Painted
@@ -232,14 +232,18 @@ class AnswerView(Pictures, can_focus=False):
     def __init__(self, id: str | None = None) -> None:
         super().__init__(id=id)
         self.neuron = ""  # the name of the neuron whose picture it is
-        self.head, self.chosen = "", False
+        self.heads: tuple[str, ...] = ("",)
+        self.chosen = False
         self.here: tuple[int, int] | None = None  # the cursor's cell
         self.marker = ""
 
-    def show(self, shown: Shown, name: str, head: str, chosen: bool, here: tuple[int, int] | None, marker: str) -> None:
-        """`chosen`: the cursor is on it; `marker` is the sign of a point that would be added at `here`."""
+    def show(
+        self, shown: Shown, name: str, heads: tuple[str, ...], chosen: bool, here: tuple[int, int] | None, marker: str
+    ) -> None:
+        """`heads`: the forms of its first line, the longest first; `chosen`: the cursor is on it; `marker` is the sign
+        of a point that would be added at `here`."""
         self.chosen = chosen
-        self.shown, self.neuron, self.head, self.here, self.marker = shown, name, head, here, marker
+        self.shown, self.neuron, self.heads, self.here, self.marker = shown, name, heads, here, marker
         self.redraw()
 
     @property
@@ -266,7 +270,8 @@ class AnswerView(Pictures, can_focus=False):
             for at, sign in ((column - 1, "["), (column, self.marker), (column + 1, "]")):
                 if 0 <= at < cells:
                     drawn[line][at] = sign, self.surface + Style(reverse=True, bold=True)
-        head = fit(self.head, cells, ellipsis="~" if self.ascii else "…")
+        head = next((each for each in self.heads if width(each) <= cells), self.heads[-1])
+        head = fit(head, cells, ellipsis="~" if self.ascii else "…")
         return [[Segment(head, self.part("here" if self.chosen else "label"))], *map(in_runs, drawn)]
 
     def point_style(self, level: int, bold: bool) -> Style:
