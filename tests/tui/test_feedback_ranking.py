@@ -6,7 +6,10 @@ import shutil
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 from feedback_runs import SWEEP, answers_of, app_on, feedback_run, opened, screen_of
@@ -16,12 +19,13 @@ from waiting import LONGEST
 
 from txlab.engine.rlhf.preferences import Question, Skip, Undo, encode_line
 from txlab.errors import LabError
+from txlab.experiments.protocol import Frame
 from txlab.runs.control import asker
 from txlab.runs.directory import RunDirectory
 from txlab.runs.preferences import PREFERENCES, QUESTIONS, append, shown_order
 from txlab.tui.app import TxlabApp
 from txlab.tui.screens.feedback.ranking import Order
-from txlab.tui.screens.feedback.snapshot import Asked
+from txlab.tui.screens.feedback.snapshot import Asked, RunFeedback
 
 SIZES = [(60, 20), (80, 24), (120, 40), (200, 60)]
 
@@ -391,3 +395,20 @@ async def test_a_sweep_names_its_policies_in_the_pipeline(tmp_path: Path) -> Non
         await opened(pilot, app)
         await settle(pilot, lambda: "policy β=0 5 of 20" in text_of(app))
         assert "✓ policy β=0.3" in text_of(app)
+
+
+def test_the_frame_of_the_rankings_is_read_again_after_it_could_not_be_read(tmp_path: Path) -> None:
+    late, judged = Frame(9), Frame(4, facts={"ranking": {}})
+    answers: list[Frame | LabError] = [LabError("not here yet"), judged]
+
+    def read(step: int) -> Frame:
+        answer = answers.pop(0)
+        if isinstance(answer, LabError):
+            raise answer
+        return answer
+
+    reader: Any = SimpleNamespace(frames=SimpleNamespace(steps=np.array([2, 4, 9]), read=read))
+    feedback = RunFeedback(tmp_path)
+    feedback.wanted = 4
+    rankings: Any = SimpleNamespace(first=1)
+    assert [feedback.judged_frame(reader, late, rankings) for _ in range(3)] == [late, judged, judged]

@@ -249,8 +249,8 @@ class RunFeedback:
         if self.judged[0] != steps[-1]:
             try:
                 self.judged = int(steps[-1]), reader.frames.read(int(steps[-1]))
-            except LabError:
-                self.judged = int(steps[-1]), None
+            except LabError:  # it may be there at the next reading
+                return frame
         return self.judged[1]
 
 
