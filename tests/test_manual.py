@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+import typer.main
 from documents import REPOSITORY, SOURCES, blocks, links
 
 from txlab.cli import app
@@ -84,7 +85,7 @@ def test_a_page_is_found_by_its_name_and_by_words_that_stand_for_it(topic: str, 
 
 
 def test_every_command_finds_a_page() -> None:
-    names = {command.callback.__name__ for command in app.registered_commands if command.callback}
+    names = set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
     assert [name for name in names if page_about(name) is None] == []
 
 

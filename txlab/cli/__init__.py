@@ -7,10 +7,12 @@ Notable: `txlab --help` and every usage error are answered without torch, textua
 
 import contextlib
 import errno
+import inspect
 import os
 import re
 import sys
 import warnings
+from collections import UserDict
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -24,6 +26,7 @@ if os.name == "nt":  # before what imports fcntl and termios
 
 import typer
 import typer.core
+import typer.main
 
 from txlab.cli.alerts import alerts
 from txlab.cli.analyse import analyse
@@ -99,21 +102,80 @@ def complete(parameter: Any, ctx: Any, incomplete: str) -> list[Any]:
     return type(parameter).shell_complete(parameter, ctx, incomplete) if items is None else items
 
 
+class Declared(UserDict[str, Any]):
+    """name → command, whose options are declared when the command is asked for: 2 ms each, and a call needs one."""
+
+    def __getitem__(self, name: str) -> Any:
+        member = super().__getitem__(name)
+        if not isinstance(member, typer.core.TyperCommand | typer.core.TyperGroup):
+            declaring = typer.Typer(add_completion=False, rich_markup_mode=None)
+            declaring.command(name, cls=Command)(member)
+            self.data[name] = member = typer.main.get_command(declaring)
+        return member
+
+
 class Group(typer.core.TyperGroup):
-    """The commands under headings, which are their `rich_help_panel`s, and examples."""
+    """The commands under headings, and examples."""
+
+    def __init__(self, *, members: "Members | None" = None, **arguments: Any) -> None:
+        super().__init__(**{"rich_markup_mode": None, **arguments})
+        self.members, self.examples = (COMMANDS, EXAMPLES) if members is None else (members, {})
+        self.commands = Declared({name: each for under in self.members.values() for name, each in under.items()})
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(self.commands)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        commands: dict[str, Any] = dict(self.commands)
-        headings = dict.fromkeys(command.rich_help_panel for command in commands.values())
-        for heading in headings:
-            with formatter.section(heading or "Further"):
-                members = {name: each for name, each in commands.items() if each.rich_help_panel == heading}
-                formatter.write_dl([(name, each.get_short_help_str(80)) for name, each in members.items()])
+        for heading, members in self.members.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name, summary(each)) for name, each in members.items()])
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        with formatter.section("Examples"):
-            formatter.write_dl(list(EXAMPLES.items()))
+        if self.examples:
+            with formatter.section("Examples"):
+                formatter.write_dl(list(self.examples.items()))
 
+
+def summary(member: Callable[..., Any] | Group) -> str:
+    """The first sentence of its help, which is a function's docstring; no option is declared for it."""
+    command = member if isinstance(member, Group) else Command(name=None, help=inspect.getdoc(member))
+    return str(command.get_short_help_str(120))
+
+
+Members = dict[str, dict[str, Callable[..., Any] | Group]]  # heading → name → function that is the command, or group
+COMMANDS: Members = {
+    "Start and steer a run": {
+        **{"run": run, "watch": watch, "attach": attach, "stop": stop, "resume": resume, "control": control},
+        "rank": rank,
+    },
+    "Inspect runs": {"runs": runs, "alerts": alerts, "name": name_run, "plot": plot, "export": export, "box": box},
+    "Question a model": {
+        **{"score": score, "generate": generate, "attend": attend, "explain": explain},
+        "words": Group(
+            name="words",
+            help="Query, test and export word vectors.",
+            members={
+                "Commands": {
+                    **{"neighbours": neighbours, "analogy": analogy, "similarity": similarity, "evaluate": evaluate},
+                    **{"explain": explain_words, "export": export_words},
+                }
+            },
+        ),
+    },
+    "Work with tokenizers": {
+        "tokenize": tokenize,
+        "tokenizer": Group(
+            name="tokenizer",
+            help="Learn, compare and export tokenizers.",
+            members={"Commands": {"train": train, "compare": compare, "export": export_tokenizer, "list": list_saved}},
+        ),
+    },
+    "Play, and judge games": {"play": play, "match": match, "analyse": analyse},
+    "Look up, and serve": {
+        **{"help": help, "scenarios": scenarios, "lecture": lecture, "formulas": formulas, "presets": presets},
+        **{"plan": plan, "verify": verify, "doctor": doctor, "serve": serve},
+    },
+}
 
 app = typer.Typer(
     cls=Group,
@@ -122,34 +184,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-COMMANDS: dict[str, list[Callable[..., Any]]] = {
-    "Start and steer a run": [run, watch, attach, stop, resume, control, rank],
-    "Inspect runs": [runs, alerts, name_run, plot, export, box],
-    "Question a model": [score, generate, attend, explain],
-    "Work with tokenizers": [tokenize],
-    "Play, and judge games": [play, match, analyse],
-    "Look up, and serve": [help, scenarios, lecture, formulas, presets, plan, verify, doctor, serve],
-}
-
-
-def gather(family: typer.Typer, **members: Callable[..., Any]) -> None:
-    for name, member in members.items():
-        family.command(name, cls=Command)(member)
-
-
-tokenizer = typer.Typer(help="Learn, compare and export tokenizers.", rich_markup_mode=None)
-gather(tokenizer, train=train, compare=compare, export=export_tokenizer, list=list_saved)
-words = typer.Typer(help="Query, test and export word vectors.", rich_markup_mode=None)
-gather(words, neighbours=neighbours, analogy=analogy, similarity=similarity, evaluate=evaluate)
-gather(words, explain=explain_words, export=export_words)
-for heading, members in COMMANDS.items():
-    for member in members:
-        app.command(cls=Command, rich_help_panel=heading)(member)
-    if tokenize in members:
-        app.add_typer(tokenizer, name="tokenizer", rich_help_panel=heading)
-    if explain in members:
-        app.add_typer(words, name="words", rich_help_panel=heading)
 
 
 @app.callback(invoke_without_command=True)
