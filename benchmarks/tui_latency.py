@@ -34,10 +34,9 @@ import pyte
 
 PROGRAM = """
 import sys
-from pathlib import Path
-from txlab.tui.app import launch
-run = Path(sys.argv[2]) if len(sys.argv) > 2 else None
-sys.exit(launch(run=run, root=Path(sys.argv[1])))
+from txlab.cli import main
+sys.argv = ["txlab", "--runs", sys.argv[1], *(["attach", sys.argv[2]] if len(sys.argv) > 2 else [])]
+main()
 """
 # The smallest Textual program that answers a key by changing a few lines.
 SMALLEST = """

@@ -21,7 +21,7 @@ from recorded import HOSTILE, append_rows, make_run
 from waiting import LONGEST
 
 PROGRAM = (
-    "import sys; from pathlib import Path; from txlab.tui.app import launch; sys.exit(launch(root=Path(sys.argv[1])))"
+    "import sys; from pathlib import Path; from txlab.tui.launch import launch; sys.exit(launch(root=Path(sys.argv[1])))"
 )
 PATIENCE = LONGEST
 

@@ -211,7 +211,7 @@ def console(
         raise typer.Exit
     if context.invoked_subcommand is None:
         require_screen()
-        from txlab.tui.app import launch
+        from txlab.tui.launch import launch
 
         raise typer.Exit(launch(ascii=ascii_only()))
 

@@ -33,7 +33,7 @@ def attach(
     on_screen = has_screen() and not lines and not json
     directory = find_run(name, seconds=LOOK_EVERY if on_screen else math.inf, x=x)
     if on_screen:
-        from txlab.tui.app import launch
+        from txlab.tui.launch import launch
 
         raise typer.Exit(launch(run=directory, ascii=ascii_only()))
     raise typer.Exit(follow(directory, json))

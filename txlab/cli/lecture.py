@@ -55,7 +55,7 @@ def lecture(
                 f"{chosen.name} shows runs that are not computed yet ({', '.join(missing)}); compute them first: "
                 f"txlab lecture {name} --prepare{'' if folder is None else f' --folder {folder}'}"
             )
-        from txlab.tui.app import launch
+        from txlab.tui.launch import launch
 
         number = None if first is None else first - 1
         begin = lambda app: app.play_lecture(name, where, number, notes)  # noqa: E731
@@ -119,6 +119,6 @@ def record_lecture(file: Path, name: str | None) -> None:
         if not os.access(file.parent, os.W_OK | os.X_OK):
             raise LabError(f"--record {file}: a file cannot be written in {file.parent}")
     require_console()
-    from txlab.tui.app import launch
+    from txlab.tui.launch import launch
 
     raise typer.Exit(launch(ascii=ascii_only(), begin=lambda app: app.record_lecture(file)))

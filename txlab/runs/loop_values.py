@@ -11,7 +11,6 @@ from typing import Any, SupportsIndex
 from txlab.errors import LabError, one_line
 from txlab.runs.as_json import table_of, text_of, unused_key
 from txlab.runs.events import LARGEST_STEP
-from txlab.runs.recorder import on_a_device
 
 LARGEST_CONFIG = 200  # entries of the configuration that run.json repeats, for lists of runs; all are in scenario.toml
 
@@ -91,3 +90,9 @@ def metric(step: int, name: object, value: Any) -> Any:
     except (TypeError, ValueError, OverflowError) as error:
         size = f"something of shape {tuple(shape)}" if shape else repr(text_of(value, 60))
         raise LabError(f"step {step}: {name} = {size}: a metric is one number ({one_line(error)})") from None
+
+
+def on_a_device(value: Any) -> bool:
+    """Whether reading the value would make the loop wait for a device."""
+    device = getattr(value, "device", None)
+    return device is not None and getattr(device, "type", "cpu") != "cpu"

@@ -30,6 +30,7 @@ from txlab.runs.control import Request
 from txlab.runs.directory import RunDirectory, RunInfo, read_heartbeat
 from txlab.runs.events import EventWriter, Row
 from txlab.runs.frames import FrameWriter
+from txlab.runs.loop_values import on_a_device
 from txlab.runs.writing import begin
 
 FETCH_EVERY = 0.25  # seconds for which values may wait on a device
@@ -394,12 +395,6 @@ class Recorder:
 def number(value: Any) -> float:
     """A metric as a float; a tensor is detached from its graph."""
     return float(value.detach() if hasattr(value, "detach") else value)
-
-
-def on_a_device(value: Any) -> bool:
-    """Whether reading the value would make the loop wait for a device."""
-    device = getattr(value, "device", None)
-    return device is not None and getattr(device, "type", "cpu") != "cpu"
 
 
 def _fetch(rows: Iterable[Row]) -> None:

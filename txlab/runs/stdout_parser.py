@@ -8,8 +8,8 @@ All words before a number are its name, back to the previous value, bracket or s
 `val: loss 0.4` is val_loss. A value with an uncertain name is left out, so that no quantity becomes a point in the
 curve of another. Between bars and semicolons a value may also precede its name: `| 43.7% MFU | 1986720 tok/s |`.
 
-COUNTS and the places in bars, fractions and at the beginning of a line are the counters; `rank_of` orders them, and
-`Steps` (stdout_steps.py) chooses the one that is the step.
+Names that count (counters.py) and the places in bars, fractions and at the beginning of a line are the counters;
+`rank_of` orders them, and `Steps` (stdout_steps.py) chooses the one that is the step.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from txlab.experiments.metric import LOSSES, OTHERS, SCORES
+from txlab.runs.counters import COUNTED, OTHERS_COUNTED, WHOLE_TRAINING, rank_of
 from txlab.runs.loop_values import flatten
 
 LONGEST_LINE = 4000  # characters that are read
@@ -87,26 +88,19 @@ THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d*)?")
 _DECIMAL_COMMA = re.compile(r"\d+,\d+|\d{1,3}(?:\.\d{3})+,\d+")
 _SURE_COMMA = re.compile(r"(?<![\d,.:])(?:0,\d+|\d+,(?:\d{1,2}|\d{4,}))(?![\d,.])")
 _SURE_POINT = re.compile(r"(?<![\d,.:])\d+\.\d+(?![\d,.])")
-# What is counted: the whole training; its steps, which are synonyms; other things that a program may count.
-_WHOLE_TRAINING = r"global[_ ]step|num_updates|total_?(?:time_?|env_?)?(?:steps|interacts)|env_steps?"
-_STEPS = r"train_steps?|steps?|iters?|iterations?|updates?|it(?=\s*[:=])"
-_COUNTED = rf"{_WHOLE_TRAINING}|time_?steps?|{_STEPS}|(?:mini-?)?batch|episodes?|ep"
-_OTHERS_COUNTED = r"rounds?|generations?|gen|games?|frames?|cycles?|trials?|samples?|rollouts?|t"
 _WHICH = (
     r"['\"]?\s*[:=#]?\s*\[?\s*(?P<n>\d+(?:,\d{3})*)(?:\s*(?:/|of)\s*(?P<total>\d+(?:,\d{3})*))?(?![\w]|[.,]\d|\s*%)"
 )
-_STEP = re.compile(rf"(?<![\w.-])(?<![^\W\d]/)(?<!best )(?<!per )(?P<what>{_COUNTED}){_WHICH}", re.I)
-_TOTAL = re.compile(rf"(?<![\w/.-])(?P<what>{_WHOLE_TRAINING}){_WHICH}", re.I)
-_OTHER_STEP = re.compile(rf"(?<![\w/.-])(?P<what>{_OTHERS_COUNTED})(?!\s*[:=]){_WHICH}", re.I)
+_STEP = re.compile(rf"(?<![\w.-])(?<![^\W\d]/)(?<!best )(?<!per )(?P<what>{COUNTED}){_WHICH}", re.I)
+_TOTAL = re.compile(rf"(?<![\w/.-])(?P<what>{WHOLE_TRAINING}){_WHICH}", re.I)
+_OTHER_STEP = re.compile(rf"(?<![\w/.-])(?P<what>{OTHERS_COUNTED})(?!\s*[:=]){_WHICH}", re.I)
 _EPOCH = re.compile(
     r"(?<![\w/.-])(?<!best )(?<!total )(?<!max )(?<!of )(?<!per )epochs?(?:\(\w+\))?['\"]?\s*[:=#]?\s*['\"]?[\[(]?\s*"
     r"(?P<n>\d+(?:\.\d+)?)(?:\s*(?:/|of)\s*(?P<total>\d+))?(?![\w]|[.,]\d)",
     re.I,
 )
-_COUNTER = re.compile(rf"(?:{_COUNTED})|it|n_updates|#", re.I)
-_RANKS = [re.compile(each, re.I) for each in (_WHOLE_TRAINING, rf"{_STEPS}|it")]
 _WHOLE = re.compile(rf"(?P<value>{_NUMBER})(?P<unit>\s?%|[A-Za-zµ/]{{0,7}})", re.I)
-_PLACE = rf"(?:{_COUNTED}|epochs?)"
+_PLACE = rf"(?:{COUNTED}|epochs?)"
 _AFTER = re.compile(  # "Loss after epoch 3: 0.5" is read as "epoch 3 Loss: 0.5"
     rf"(?P<name>(?:{_WORD} ){{1,4}})(?:(?:after|at|in|on|for|of)(?: the)? |[@(\[])"
     rf"(?:(?P<what>{_PLACE})\s*#?\s*(?P<n>\d+)(?:\s*(?:/|of)\s*(?P<total>\d+))?|(?P<many>\d+) (?P<unit>{_PLACE}))[)\]]?"
@@ -360,23 +354,6 @@ def read_number(text: str) -> float | None:
     match = _WHOLE.fullmatch(text.strip())
     value = _value_of(match["value"], None) if match else None
     return value * _SCALE.get(match["unit"].strip(), 1.0) if match and value is not None else None
-
-
-def rank_of(counter: str) -> int:
-    """How certainly a counter is the step: 3 counts the whole training, 2 steps, 1 something else that is named, 0 is a
-    place in a bar, a fraction or a list.
-
-    >>> rank_of("global_step"), rank_of("iter"), rank_of("batch"), rank_of("bar")
-    (3, 2, 1, 0)
-    """
-    if counter in ("", "bar", "fraction", "line"):
-        return 0
-    return next((3 - place for place, names in enumerate(_RANKS) if names.fullmatch(counter)), 1)
-
-
-def counter_in(name: str) -> bool:
-    """Whether a name counts steps, as "total_timesteps" does."""
-    return _COUNTER.fullmatch(name) is not None
 
 
 def _value_of(text: str, points: bool | None) -> float | None:

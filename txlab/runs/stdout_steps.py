@@ -12,7 +12,8 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from txlab.runs.stdout_parser import LONGEST_LINE, MOST_FORMS, ParsedLine, plain, rank_of
+from txlab.runs.counters import rank_of
+from txlab.runs.stdout_parser import LONGEST_LINE, MOST_FORMS, ParsedLine, plain
 from txlab.runs.stdout_tables import Lines
 
 MOST_UNREAD = 200  # forms of lines that are kept until one is read

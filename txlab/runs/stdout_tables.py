@@ -19,15 +19,14 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 from txlab.errors import LabError
+from txlab.runs.counters import counter_in, rank_of
 from txlab.runs.stdout_parser import (
     LONGEST_LINE,
     MOST_FORMS,
     THOUSANDS,
     ParsedLine,
-    counter_in,
     is_of_training,
     is_result,
-    rank_of,
     read_line,
     read_number,
     zeroed,

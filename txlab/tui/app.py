@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 import threading
 import time
 import traceback
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
     from txlab.runs.remote.state import RemoteState
 
 FADED = ("quiet", "text-muted", "footer-description-foreground")  # colours of what is less important
-TAKE_TURNS = 0.001  # seconds for which a thread keeps the interpreter while another wants it
 READERS_KEPT = 8  # an open reader of a 10-million-value run holds some 100 MB of curves
 
 
@@ -375,21 +373,3 @@ def write_traceback(error: BaseException) -> Path:
             file.write(f"--- {time.strftime('%Y-%m-%d %H:%M:%S')}\n")
             file.write("".join(traceback.format_exception(error)))
     return path
-
-
-def launch(
-    run: Path | None = None,
-    root: Path | None = None,
-    ascii: bool = False,
-    begin: Callable[[TxlabApp], object] | None = None,
-) -> int:
-    """Run the console until the user leaves, and return the exit status; `begin` is called once it can be used."""
-    app = TxlabApp(run=run, root=root, ascii=ascii)
-    app.begin = begin
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(min(before, TAKE_TURNS))
-    try:
-        app.run()
-    finally:
-        sys.setswitchinterval(before)
-    return app.return_code or 0

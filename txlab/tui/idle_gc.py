@@ -17,6 +17,7 @@ AT_LAST = 1000  # after this many it runs in any case, so that memory stays boun
 
 def take_over() -> None:
     """Leave full collections to `search` from now on, and collect once."""
+    gc.enable()
     gc.set_threshold(*gc.get_threshold()[:2], AT_LAST)
     search(due=0)
 

@@ -21,11 +21,11 @@ from typing import Any
 from txlab.errors import LabError, nearest
 from txlab.files import read_regular
 from txlab.runs.as_json import as_json, read_json
+from txlab.runs.counters import counter_in, rank_of
 from txlab.runs.events import LineCursor, Replaced
 from txlab.runs.external_logs.log import LONGEST_NAME, About, Logged, Names
 from txlab.runs.external_logs.yaml_values import read_yaml
 from txlab.runs.loop_values import flatten
-from txlab.runs.stdout_parser import counter_in, rank_of
 
 LARGEST_SETTINGS = 256 * 1024
 LONGEST_ROW = 1 << 20  # bytes; one of JSON takes some twenty times as much in memory

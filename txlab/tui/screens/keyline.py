@@ -12,7 +12,6 @@ from rich.style import Style
 from textual import events
 from textual.strip import Strip
 from textual.widget import Widget
-from textual.widgets import Input, TextArea
 
 from txlab.tui.bindings import active_keys
 
@@ -51,7 +50,7 @@ class KeyLine(Widget, can_focus=False):
         rows: dict[str, tuple[str, str, str]] = {}
         last: dict[str, tuple[str, str, str]] = {}
         keys = active_keys(self.screen)
-        if isinstance(self.screen.focused, (Input, TextArea)):  # where letters are typed
+        if (focused := self.screen.focused) is not None and focused.check_consume_key("a", "a"):  # letters are typed
             keys = [key for key in keys if not all(len(each) == 1 and each.isascii() for each in key.display.split())]
         for key in keys:
             if key.binding.key == self.glowing:  # has no label if another key is named for both

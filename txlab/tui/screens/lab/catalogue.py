@@ -21,7 +21,6 @@ from textual.worker import get_current_worker
 from txlab.drawing.formatting import STATES, about, count_of
 from txlab.drawing.text import fit, visible
 from txlab.experiments.schema import CHAPTERS
-from txlab.runs.lecture import FIRST_STEPS
 from txlab.tui.bindings import bind
 from txlab.tui.key_order import keys_wait
 from txlab.tui.panel import Panel
@@ -171,6 +170,8 @@ class CataloguePanel(Panel):
         """Start the chosen scenario, or the tour."""
         name = self.rows.key
         if name == START:
+            from txlab.runs.lecture import FIRST_STEPS
+
             self.app.play_lecture(FIRST_STEPS)  # type: ignore[attr-defined]
         elif name is not None:
             root, lecture = self.app.root, self.app.lecture  # type: ignore[attr-defined]
