@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from textual.actions import ActionError, ActionParseResult, parse
@@ -22,6 +23,7 @@ TRIES = 5  # to parse an action
 THIS_SCREEN, MOVING, EVERYWHERE = HEADINGS = "This screen", "Moving", "Everywhere"
 
 
+@lru_cache(maxsize=1024)
 def parse_action(action: str) -> ActionParseResult:
     """Parse an action as Textual does, but try again if CPython could not: it raises SystemError if another thread
     builds a syntax tree at the same time (gh-106905), as any import may.

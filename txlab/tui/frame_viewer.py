@@ -58,7 +58,7 @@ class FrameViewer:
         self.seen = ()
         self.forget()
         if (path := self.run.path) is not None:
-            self.heading.say(Content.styled(visible(f"reading {path.name}…"), "$quiet"), layout=False)
+            self.heading.say(Content.styled(visible(f"reading {path.name}…"), "$quiet"))
 
     def read(self, source: Recorded, at: int | None, changed: bool) -> Snapshot | None:
         reader, frames, status = source.reader, source.steps, source.status
@@ -83,5 +83,5 @@ class FrameViewer:
         heading = visible(snap.heading + (f"   {words}" if words else ""))
         room = max(12, self.screen.size.width - 2 - len(heading))
         whole = formula(fit_handle(visible(snap.called), room) + heading, self.screen.ascii)
-        self.heading.say(Content.styled(whole, "bold"), layout=False)
+        self.heading.say(Content.styled(whole, "bold"))
         self.screen.refresh_bindings()

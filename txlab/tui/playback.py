@@ -329,7 +329,7 @@ class Playback(Panel):
         cells, groups = self.screen.size.width - 2, self.groups()
         taken = [sum(width(text) for text, _ in group) for group in groups]
         left = self.title(max(0, cells - sum(taken)), max(0, cells - taken[-1] - 1))
-        self.header.say(spread(left, groups, cells), layout=False)
+        self.header.say(spread(left, groups, cells))
 
     @property
     def ascii(self) -> bool:

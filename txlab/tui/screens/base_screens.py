@@ -44,12 +44,19 @@ OUT = bind("escape", "out", "go back to the screen that this one belongs to", id
 
 
 class Rule(Widget, can_focus=False):
-    """A horizontal rule across the screen."""
+    """A horizontal rule across the screen; a lit one is above the list that the keys act on."""
 
-    DEFAULT_CSS = "Rule { height: 1; width: 1fr; color: $rule; } Rule.-here { color: $accent; }"
+    DEFAULT_CSS = "Rule { height: 1; width: 1fr; color: $rule; }"
+    lit = False
+
+    def light(self, on: bool) -> None:
+        if on != self.lit:
+            self.lit = on
+            self.refresh()
 
     def render(self) -> Content:
-        return Content("─" * self.size.width)
+        line = "─" * self.size.width
+        return Content.styled(line, "$accent") if self.lit else Content(line)
 
 
 class CaptionLine(Rule):

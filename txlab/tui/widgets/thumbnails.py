@@ -103,12 +103,13 @@ class Thumbnails(Painted, can_focus=True):
             self.redraw(None)
             self.refresh(layout=resized)
             return
-        self.prepare(self.tall())
+        tall = self.tall()
+        self.prepare(tall)
         if old_for != self.levels_for or old_levels.shape != self.levels.shape:
             self.redraw(None)
             return
         # Lines in which a pixel or a note has changed.
-        tall, pitch, top = self.tall(), self.pitch(self.tall()), self.origin[0]
+        pitch, top = self.pitch(tall), self.origin[0]
         a_line = self.levels.shape[2] // tall
         differ = (old_levels != self.levels).any(axis=(1, 3)).reshape(layers, tall, a_line).any(axis=2)  # (L, lines)
         lines = [1 + (layer - top) * pitch + line for layer, line in np.argwhere(differ).tolist()]
@@ -143,8 +144,8 @@ class Thumbnails(Painted, can_focus=True):
         """Return the lines from one layer to the next: notes take a line, and the smallest thumbnails have no gap."""
         return tall + (1 if tall > 1 else 0)
 
-    def visible_size(self) -> tuple[int, int]:
-        tall = self.tall()
+    def visible_size(self, tall: int) -> tuple[int, int]:
+        """Return the layers and the heads that there is room for, with thumbnails of so many lines."""
         layers, heads = self.patterns.shape[:2]
         across = (self.size.width - LEFT - 1) // (2 * tall + 1)
         down = (self.size.height - 1) // self.pitch(tall)
@@ -159,9 +160,9 @@ class Thumbnails(Painted, can_focus=True):
                 return wanted
         return min(LEFT + 1 + heads * 3, max(24, container.width * 3 // 10))
 
-    def follow(self) -> None:
+    def follow(self, tall: int) -> None:
         """Scroll to the chosen head."""
-        down, across = self.visible_size()
+        down, across = self.visible_size(tall)
         top, left = self.origin
         top = max(0, min(max(min(top, self.chosen[0]), self.chosen[0] - down + 1), self.patterns.shape[0] - down))
         left = max(0, min(max(min(left, self.chosen[1]), self.chosen[1] - across + 1), self.patterns.shape[1] - across))
@@ -193,7 +194,7 @@ class Thumbnails(Painted, can_focus=True):
         if place is None or place.x < LEFT or place.y < 1:
             return
         tall = self.tall()
-        down, across = self.visible_size()
+        down, across = self.visible_size(tall)
         row, column = (place.y - 1) // self.pitch(tall), (place.x - LEFT) // (2 * tall + 1)
         if row < down and column < across:
             self.choose(self.origin[0] + row, self.origin[1] + column)
@@ -208,7 +209,7 @@ class Thumbnails(Painted, can_focus=True):
             self.painter = Pixels(heat(self.colours, self.dark, self.ascii), self.surface, self.paired)
             self.levels = self.painter.ramp.level(pixels)
             self.levels_for = wanted
-            self.follow()
+            self.follow(tall)
 
     @property
     def paired(self) -> bool:
@@ -235,8 +236,8 @@ class Thumbnails(Painted, can_focus=True):
             return Strip.blank(size, surface)
         tall = self.tall()
         self.prepare(tall)
-        self.follow()
-        down, across = self.visible_size()
+        self.follow(tall)
+        down, across = self.visible_size(tall)
         plain = self.part("label")
         here = self.part("here")
         top, left = self.origin

@@ -133,7 +133,7 @@ class CurvesPanel(Panel):
             cells = MOST_FACTS - BESIDE_FACTS
             facts = learner_facts(self.arena.facts, self.arena.curves, self.room - 1, cells, self.arena.ascii)
             words = self.query_one("#facts", Words)
-            words.say(facts, layout=False)
+            words.say(facts)
             needed = max(map(width, facts.plain.split("\n"))) + BESIDE_FACTS
             if needed > self.facts_cells:
                 self.facts_cells = min(needed, MOST_FACTS)

@@ -301,7 +301,7 @@ class ArenaScreen(BenchScreen):
             update_lines(self.facts, side, world, cells, lines, self.ascii, not self.playback.can_edit)
             for side in sides
         ]
-        self.query_one("#update", Words).say(Content("\n").join(content), layout=False)
+        self.query_one("#update", Words).say(Content("\n").join(content))
 
     def settings_changed(self) -> None:
         """Drop everything measured with the old parameters, rules or world."""

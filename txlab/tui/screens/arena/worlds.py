@@ -129,7 +129,7 @@ class WorldsPanel(Panel):
             turned = arena.turning if side == arena.side else None
             curves = arena.curves[side] if side < len(arena.curves) else None
             head = side_head(arena.facts, side, curves, turned, here, arena.planned.head, cells, arena.ascii)
-            self.query_one(f"#head{place}", Words).say(head, layout=False)
+            self.query_one(f"#head{place}", Words).say(head)
 
     def where(self) -> str:
         """Return the content of the cells, unless it is the values, and the chosen layer."""

@@ -134,7 +134,7 @@ class MapPanel(Panel):
             where = format_point(self.cursor[: 1 if shown.one else 2], shown.names)
             about = f"cursor at {where}"
             words = f"{about}   enter begins there" if self.descent.playback.can_edit else about
-        self.query_one("#where", Words).say(formula(words, self.descent.ascii), layout=False)
+        self.query_one("#where", Words).say(formula(words, self.descent.ascii))
 
     def action_move(self, down: int, right: int) -> None:
         """Move the cursor by a cell; it starts where the methods do."""

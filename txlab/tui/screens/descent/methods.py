@@ -90,7 +90,7 @@ class MethodsPanel(Panel):
 
         size, ascii, chosen = self.size, self.descent.ascii, self.descent.chosen
         rows = side_rows(shown, chosen, self.descent.turned, colour, max(10, size.width), size.height, ascii)
-        self.query_one("#methods", Words).say(style_rows(rows, ascii), layout=False)
+        self.query_one("#methods", Words).say(style_rows(rows, ascii))
         self.show_small(size.height - len(rows) - 2)
 
     def show_small(self, lines: int) -> None:
@@ -101,7 +101,7 @@ class MethodsPanel(Panel):
             self.small_height = self.small.styles.height = height  # type: ignore[assignment]
         if height and self.small.size.height:
             title, sheet = self.map.other(self.small.room)
-            self.query_one("#small-title", Words).say(formula(title, self.descent.ascii), layout=False)
+            self.query_one("#small-title", Words).say(formula(title, self.descent.ascii))
             self.small.show(sheet)
 
     @on(PlaneView.Resized)

@@ -110,8 +110,8 @@ class FeedbackScreen(BenchScreen):
         for panel in self.pages.values():
             panel.forget()
         words = f"reading {self.run.path.name}…" if self.run.path is not None else ""
-        self.query_one("#header", Words).say(Content.styled(words, "$quiet"), layout=False)
-        self.query_one("#state", Words).say("", layout=False)
+        self.query_one("#header", Words).say(Content.styled(words, "$quiet"))
+        self.query_one("#state", Words).say("")
         self.caption.say(())
         self.show_page("ranking")
 
@@ -144,8 +144,8 @@ class FeedbackScreen(BenchScreen):
     def show_words(self) -> None:
         if self.snap is not None:
             room = self.size.width - 2
-            self.query_one("#header", Words).say(pipeline(self.snap, room, self.ascii), layout=False)
-            self.query_one("#state", Words).say(state(self.snap, room, self.ascii), layout=False)
+            self.query_one("#header", Words).say(pipeline(self.snap, room, self.ascii))
+            self.query_one("#state", Words).say(state(self.snap, room, self.ascii))
             self.caption.say(sentence(self.snap))
 
     def on_resize(self) -> None:

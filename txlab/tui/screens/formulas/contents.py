@@ -119,7 +119,7 @@ class ContentsPanel(Panel):
         title = self.view if self.view == BY_CHAPTER else lecture_texts()[self.view].title
         title = fit(formula(title, is_ascii(self)), max(8, self.size.width - 1)).rstrip()
         style = "bold underline $accent" if self.rows.has_focus else "bold"
-        self.heading.say(Content.styled(title, style), layout=False)
+        self.heading.say(Content.styled(title, style))
 
     def draw_row(self, item: Item, width: int, chosen: bool) -> list[Line]:
         if item.key is None:

@@ -205,7 +205,7 @@ class ExamplePanel(Panel):
             parts.append(Content.styled(f"   {sign} {self.misprint}", "bold $error"))
         if self.predicting:
             parts.append(Content.styled("   predict first", "bold $accent"))
-        self.heading.say(Content.assemble(*parts), layout=False)
+        self.heading.say(Content.assemble(*parts))
 
     def say_hint(self) -> None:
         """The question, while it is answered; otherwise what the chosen number is, and its bounds."""

@@ -138,8 +138,7 @@ class FormulaMapPanel(Panel):
                 Content.styled(f"\n{number}  {formula(shown.title, ascii)}\n", "bold"),
                 Content.styled(f"    {equation}\n", "bold $accent"),
                 Content.styled(f"    {told or 'uses no other, and no other uses it'}", "$quiet"),
-            ),
-            layout=False,
+            )
         )
 
     def word_for(self, binding: Binding) -> str:

@@ -132,8 +132,8 @@ class CataloguePanel(Panel):
         style = "bold underline $accent" if self.in_use else "bold $quiet"
         number = Content.styled(f"   {self.counted}", "$quiet") if self.entries else Content("")
         title = Content.assemble(Content.styled("Scenarios", style), number)
-        self.query_one("#catalogue-title", Words).say(title, layout=False)
-        self.query_one(Rule).set_class(self.in_use, "-here")
+        self.query_one("#catalogue-title", Words).say(title)
+        self.query_one(Rule).light(self.in_use)
 
     def draw_entry(self, item: Item, width: int, chosen: bool) -> list[Line]:
         if item.key is None:

@@ -318,8 +318,8 @@ class RunsPanel(Panel):
             alive += f"   by {self.table.group}"
         style = "bold underline $accent" if self.in_use else "bold $quiet"
         title = Content.assemble(Content.styled("Runs", style), there, Content.styled(known + alive, "$quiet"))
-        self.query_one("#runs-title", Words).say(title, layout=False)
-        self.query_one(Rule).set_class(self.in_use, "-here")
+        self.query_one("#runs-title", Words).say(title)
+        self.query_one(Rule).light(self.in_use)
 
     def draw_run(self, item: Item, width: int, chosen: bool) -> list[Line]:
         path = Path(item.key or "")
@@ -351,7 +351,7 @@ class RunsPanel(Panel):
             return
         parts = self.table.header(self.rows.scrollable_content_region.width - 1, self.rows.has_focus)
         columns = [Content.styled(text, "bold $accent" if here else "$quiet") for text, here in parts]
-        self.query_one("#runs-header", Words).say(Content.assemble(*columns), layout=False)
+        self.query_one("#runs-header", Words).say(Content.assemble(*columns))
 
     def action_table(self) -> None:
         """Change between the list and the table."""

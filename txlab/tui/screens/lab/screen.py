@@ -150,7 +150,6 @@ class LabScreen(BenchScreen):
         self.use("runs" if self.runs.rows.has_focus or self.runs.filter.has_focus else "catalogue")
         self.say_tabs()
         self.say_details()
-        self.refresh_keys()
 
     def use(self, side: str) -> None:
         self.runs.in_use = side == "runs"
@@ -213,7 +212,7 @@ class LabScreen(BenchScreen):
         for here, title in ((self.catalogue.in_use, scenarios), (self.runs.in_use, runs)):
             parts += [Content.styled(title, "bold underline $accent" if here else "$quiet"), Content("   ")]
         tabs = Content.assemble(*parts, Content.styled("tab changes", "$quiet"))
-        self.query_one("#tabs", Words).say(tabs, layout=False)
+        self.query_one("#tabs", Words).say(tabs)
 
     # Keys.
 

@@ -116,7 +116,7 @@ class MachinesPanel(Panel):
         lines = Lines(self.list.room - 1, is_ascii(self))
         head = lines.head(self.seen)
         self.head.styles.height = len(head)
-        self.head.say(Content.styled("\n".join(f" {line}" for line in head), "italic $quiet"), layout=False)
+        self.head.say(Content.styled("\n".join(f" {line}" for line in head), "italic $quiet"))
         self.screen.caption.say(captions.machines(self.seen))  # type: ignore[attr-defined]
         more = self.words_below()
         room, below = self.size.height - len(head), len(more) + 1

@@ -152,7 +152,7 @@ class PlayScreen(BenchScreen):
             self.remove_class("-side")
         self.follow_learner()
         shown = game.show_board()
-        self.query_one("#headline", Words).say(self.headline(), layout=False)
+        self.query_one("#headline", Words).say(self.headline())
         rows = [
             (sign_of(game.game, side), self.who(side), "bold" if self.at_turn(side) else "") for side in (FIRST, SECOND)
         ]

@@ -177,9 +177,9 @@ class TreeDialog(Dialog[None]):
         if not self.is_attached or tree is None or row is None:
             return
         cells = max(8, self.query_one("#walk").size.width)
-        self.query_one("#facts", Words).say(fitting(self.facts(tree), cells), layout=False)
-        self.query_one("#names", Words).say(draw_line(heading_line(self.rows.room)), layout=False)
-        self.query_one("#keys", Words).say(fitting([key_hints(each) for each in HINTS], cells), layout=False)
+        self.query_one("#facts", Words).say(fitting(self.facts(tree), cells))
+        self.query_one("#names", Words).say(draw_line(heading_line(self.rows.room)))
+        self.query_one("#keys", Words).say(fitting([key_hints(each) for each in HINTS], cells))
         node = tree.node(row.path)
         wide = self.board.size.width >= least_columns(self.board.drawing)  # room for numbers
         reached = positions(self.game, self.search.position, row.path)
@@ -195,7 +195,7 @@ class TreeDialog(Dialog[None]):
             situation = Content.styled(
                 f"most visited from here: {words}" if line else "not visited beyond it yet", "$quiet"
             )
-        self.query_one("#said", Words).say(situation, layout=False)
+        self.query_one("#said", Words).say(situation)
         branches = node.branches if node is not None and wide else ()
         self.board.show(
             BoardView(
@@ -209,7 +209,7 @@ class TreeDialog(Dialog[None]):
                 cursor=-1,
             )
         )
-        self.query_one("#visit", Words).say(self.visit_words(tree, cells), layout=False)
+        self.query_one("#visit", Words).say(self.visit_words(tree, cells))
 
     def facts(self, tree: Tree) -> list[Content]:
         """Return the player, the progress and the speed of the search, the most important first."""

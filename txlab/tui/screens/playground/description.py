@@ -60,7 +60,7 @@ class DescriptionDialog(Dialog[str]):
             words, style = f"{len(graph.neurons)} neurons, {edges} weights, depth {len(graph.levels)}", "$quiet"
         except LabError as error:
             words, style = str(error), "$error"
-        self.query_one("#verdict", Words).say(Content.styled(visible(words), style), layout=False)
+        self.query_one("#verdict", Words).say(Content.styled(visible(words), style))
         return style == "$quiet"
 
     def on_text_area_changed(self) -> None:

@@ -138,7 +138,7 @@ class KnobsPanel(Panel):
         room = self.playground.size.width - 2 + len(gap)
         while end - first > 1 and sum(knob.cell_length + len(gap) for knob in knobs[first:end]) > room:
             first, end = (first, end - 1) if end - 1 > self.at else (first + 1, end)  # never the chosen one
-        self.query_one("#knobs", Words).say(Content(gap).join(knobs[first:end]), layout=False)
+        self.query_one("#knobs", Words).say(Content(gap).join(knobs[first:end]))
 
     def action_choose(self, by: int) -> None:
         self.at = (self.at + by) % len(KNOBS)

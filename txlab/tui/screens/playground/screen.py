@@ -238,11 +238,11 @@ class PlaygroundScreen(BenchScreen):
         assert shown is not None
         state = f"run {source.name}" if source is not None and source.name else self.playback.state()
         cells = self.size.width - 2
-        self.query_one("#header", Words).say(text.header(shown, visible(state), cells, self.ascii), layout=False)
+        self.query_one("#header", Words).say(text.header(shown, visible(state), cells, self.ascii))
         self.knobs.show()
         words = self.query_one("#neuron", Words)
         lines = max(1, words.size.height)
-        words.say(text.about(shown, self.cursor, self.chosen, cells, lines, self.ascii), layout=False)
+        words.say(text.about(shown, self.cursor, self.chosen, cells, lines, self.ascii))
 
     def on_resize(self) -> None:
         self.call_after_refresh(self.lay_out)

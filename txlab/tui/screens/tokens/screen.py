@@ -127,7 +127,7 @@ class TokensScreen(BenchScreen):
             content = header(document, self.tokenizer_in_use(), self.text.special, self.view.editing, self.ascii, cells)
         else:
             content = Content.styled("learning a first encoding from Python's documentation…", "$quiet")
-        self.query_one("#header", Words).say(content, layout=False)
+        self.query_one("#header", Words).say(content)
         self.caption.say(self.sentence())
 
     def tokenizer_in_use(self) -> tuple[str, str]:
@@ -163,7 +163,7 @@ class TokensScreen(BenchScreen):
             token = min(token, len(lanes[front]) - 1)
         self.detail.show(document, lanes, front, token, self.ascii)
         self.text.share_room()
-        self.query_one("#brief", Words).say(brief(document, lanes, front, token, self.ascii), layout=False)
+        self.query_one("#brief", Words).say(brief(document, lanes, front, token, self.ascii))
         self.show_header()
         if self.looked_at == "languages":
             self.show_languages()

@@ -92,9 +92,7 @@ class ControlPanel(Panel):
         if self.snap is not None:
             lines = max(1, self.size.height)
             entries = self.snap.entries
-            self.words.say(
-                log_lines(entries, self.pending, self.run.at, lines, time.time(), self.why_gone()), layout=False
-            )
+            self.words.say(log_lines(entries, self.pending, self.run.at, lines, time.time(), self.why_gone()))
 
     def why_gone(self) -> str:
         """Return why the run cannot answer, or ""."""

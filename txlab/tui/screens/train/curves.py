@@ -78,7 +78,7 @@ class CurvePanel(Panel):
         self.shown: tuple[object, ...] = ()
         self.shown_at = 0.0
         self.chart.forget()
-        self.brief.say("", layout=False)
+        self.brief.say("")
 
     def show(self, snap: Snapshot) -> None:
         """Draw a different chart immediately; the same one, slightly longer, at most every CHART_EVERY seconds."""
@@ -91,7 +91,7 @@ class CurvePanel(Panel):
 
     def show_brief(self, snap: Snapshot, cells: int) -> None:
         """Show the numbers in one line if their column does not fit."""
-        self.brief.say(brief(snap, cells), layout=False)
+        self.brief.say(brief(snap, cells))
 
     def draw(self, snap: Snapshot) -> None:
         """Draw the current run in the first colour, over all others; validation as points where it was measured, on

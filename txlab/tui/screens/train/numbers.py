@@ -102,7 +102,7 @@ class NumbersPanel(Panel):
         cells = max(10, room.width - 1)
         kind = kind_of_run(self.snap.scenario.get("kind"))
         samples = samples_text(self.snap.samples, self.run.at, self.beside, cells, room.height, kind)
-        self.query_one("#samples-text", Words).say(samples, layout=True)
+        self.query_one("#samples-text", Words).say(samples)
 
     def action_compare(self, by: int) -> None:
         """< compares with the previous sample, then with earlier ones; > comes back."""

@@ -92,7 +92,7 @@ class TrainScreen(BenchScreen):
             panel.forget()
         if self.run.path is not None:
             words = f"reading {self.run.path.name}…"
-            self.query_one("#header", Words).say(Content.styled(visible(words), "$quiet"), layout=False)
+            self.query_one("#header", Words).say(Content.styled(visible(words), "$quiet"))
 
     def read(self, source: Recorded, at: int | None, changed: bool) -> Snapshot | None:
         reader = source.reader
@@ -124,7 +124,7 @@ class TrainScreen(BenchScreen):
         """Redraw header, brief, samples and log: cheap enough for every key."""
         if self.snap is not None:
             words = header(self.snap, self.run.at, self.size.width - 2)
-            self.query_one("#header", Words).say(words, layout=False)
+            self.query_one("#header", Words).say(words)
             self.curves.show_brief(self.snap, self.size.width - 2)
             self.numbers.show_samples()
             self.controls.draw()

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from rich.cells import cell_len
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -192,7 +191,7 @@ class WordsScreen(BenchScreen):
         self.say_empty(f"reading {self.run.path.name}…" if self.run.path is not None else "")
 
     def say_empty(self, reason: str) -> None:
-        self.query_one("#header", Words).say(Content.styled(visible(reason), "$quiet"), layout=False)
+        self.query_one("#header", Words).say(Content.styled(visible(reason), "$quiet"))
         self.map.show(WordsPicture())
         self.caption.say(())
         self.about.say("")
@@ -324,12 +323,8 @@ class WordsScreen(BenchScreen):
         grouped = not self.map.picture.ordered
         marks = [(mark, self.map.colour_of(place)) for place, mark in enumerate(self.anchors if grouped else ())]
         words = text.header(laid, self.second, marks, self.path, self.size.width - 2, ascii)
-        self.query_one("#header", Words).say(words, layout=False)
-        about, room = text.about(laid, cursor, self.analogy, ascii), self.about.size
-        lines = about.plain.split("\n")
-        # Laying the screen out again takes longer than drawing the map, and a third of the time that a key took.
-        as_high = len(lines) == room.height and all(cell_len(line) <= room.width for line in lines)
-        self.about.say(about, layout=not as_high)
+        self.query_one("#header", Words).say(words)
+        self.about.say(text.about(laid, cursor, self.analogy, ascii))
         self.caption.say(text.sentence(laid, cursor, self.analogy, self.listed))
         self.table.set_table(*text.table(laid, cursor, self.listed, self.analogy is not None, self.second, ascii))
 
@@ -530,7 +525,7 @@ class WordsScreen(BenchScreen):
             self.map.camera = None
             self.show_laid(laid)
 
-        self.query_one("#header", Words).say(Content.styled(f"opening {visible(what)}…", "$quiet"), layout=False)
+        self.query_one("#header", Words).say(Content.styled(f"opening {visible(what)}…", "$quiet"))
         self.opening.want(lambda _: open_vectors(what, root, look, reader_for), show, holds_keys=True)
 
     def action_compare(self) -> None:
