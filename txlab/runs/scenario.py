@@ -100,15 +100,17 @@ def scenarios_in(folder: Path) -> dict[str, Path]:
 def catalogue() -> list[CatalogueEntry]:
     """The scenarios that come with txlab and with other packages, by chapter, language models first, and then by
     duration, shortest first, unknown durations last."""
-    entries = [
-        CatalogueEntry(name, path, load_scenario(str(path)).scenario) for name, path in installed_scenarios().items()
-    ]
+    entries = [entry_at(name, path) for name, path in installed_scenarios().items()]
 
     def place(entry: CatalogueEntry) -> tuple[int, float]:
         about = entry.scenario.about
         return CATALOGUE_ORDER.index(about.chapter), about.minutes or math.inf
 
     return sorted(entries, key=place)
+
+
+def entry_at(name: str, path: Path) -> CatalogueEntry:
+    return CatalogueEntry(name, path, load_scenario(str(path)).scenario)
 
 
 def load_scenario(

@@ -1,7 +1,7 @@
 """The app: screens as modes, the current run, cached readers, settings, and a clean exit.
 
-Notable: nothing here imports torch. It is imported in a thread by the first `w` that needs the engine; an idle console
-does not pay 300 MB and a second of start-up for it.
+Notable: nothing here imports torch. After the first paint it is imported in a thread, by the screens that compute by
+themselves.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from txlab.tui.lecture.keys import BACK, BETWEEN, FORWARD, LEAVE, NOTES
 from txlab.tui.screen_registry import SCREENS, ScreenEntry, screen_of
 from txlab.tui.screens.base_screens import BenchScreen
 from txlab.tui.settings import Settings, load_settings, log_file
-from txlab.tui.textual_internals import quick_driver
+from txlab.tui.textual_internals import keep_parsed, quick_driver
 from txlab.tui.theme import DARK, THEMES, SignsInAscii
 
 if TYPE_CHECKING:
@@ -138,6 +138,7 @@ class TxlabApp(Console):
         # Textual reads it only now. A screen of another package opens once it is found.
         self.DEFAULT_MODE = self.first if self.first in self.MODES else "lab"  # type: ignore[misc]
         super().__init__()
+        keep_parsed(self)
         if run is not None:
             self.set_reactive(TxlabApp.current_run, run.absolute())
         self.complaint = ""

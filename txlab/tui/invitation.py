@@ -137,19 +137,20 @@ class Invitation(Panel):
             self.want()
 
     def want(self) -> None:
-        """Look in a thread for what to offer."""
+        """Look in a thread for what to offer, if the screen is seen and not only being prepared."""
         opens = self.opens
-        if opens is not None and not self.wanted and self.is_attached:
+        if opens is not None and not self.wanted and self.screen in self.app.screen_stack:
             self.wanted = True
             look = self.run_worker(lambda: self.look(opens), thread=True, group="offers", exit_on_error=False)
             keys_wait(self, look)
 
     def look(self, opens: Callable[[Kind], bool]) -> None:
-        from txlab.runs.scenario import catalogue
+        from txlab.runs.scenario import entry_at, installed_scenarios
 
         try:
             wanted = self.screen_entry.scenario if self.screen_entry is not None else ""
-            entry = next((each for each in catalogue() if each.name == wanted), None) if wanted else None
+            path = installed_scenarios().get(wanted)
+            entry = None if path is None else entry_at(wanted, path)
             run = find_run(self.app.root, opens)  # type: ignore[attr-defined]
         finally:
             self.wanted = False
