@@ -6,6 +6,7 @@ import asyncio
 import gc
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,11 +14,13 @@ import pytest
 from picture import text_of
 from recorded import app_on, make_run, settle
 from textual._styles_cache import StylesCache
+from textual.css import parse as parse_module
 from textual.css.stylesheet import Stylesheet
 from textual.screen import Screen
 
 from txlab.runs.scenario import catalogue
 from txlab.tui import idle_gc as garbage
+from txlab.tui.invitation import Invitation
 from txlab.tui.playback import Playback
 from txlab.tui.screen_registry import SCREENS
 from txlab.tui.screens.lab.describe import place_of
@@ -43,6 +46,39 @@ async def test_the_first_switch_and_the_first_dialog_match_no_style_again(
             await pilot.press(key)
             await pilot.pause()
         assert parsed == []
+
+
+async def test_no_style_sheet_is_parsed_for_each_screen_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Textual keeps the last 64 that it parsed, and the console has more."""
+    parsed: list[tuple[str, object]] = []
+    plainly = parse_module.parse
+    monkeypatch.setattr(
+        "textual.css.stylesheet.parse",
+        lambda scope, css, where, **how: (parsed.append((css, where)), plainly(scope, css, where, **how))[1],
+    )
+    app = app_on(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, lambda: {room.name for room in SCREENS} <= set(app._screen_stacks))
+        await settle(pilot)
+    assert len(set(parsed)) > 64
+    assert max(Counter(parsed).values()) <= 5  # at the start, for each change of the theme's colours
+
+
+async def test_a_screen_that_is_only_prepared_looks_for_nothing_to_offer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+    plainly = Invitation.look
+    monkeypatch.setattr(
+        Invitation, "look", lambda self, opens: (looked.append(type(self.screen).__name__), plainly(self, opens))[1]
+    )
+    app = app_on(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, lambda: {room.name for room in SCREENS} <= set(app._screen_stacks))
+        await settle(pilot)
+        assert looked == []
+        await pilot.press("3")
+        await settle(pilot, lambda: looked == ["TrainScreen"])
 
 
 async def test_the_cursor_is_seen_to_move_after_all_was_made_ready(tmp_path: Path) -> None:
