@@ -24,7 +24,7 @@ from txlab.drawing.run_names import fit_handle
 from txlab.drawing.text import formula, sentences, visible, width
 from txlab.errors import LabError
 from txlab.tui.bindings import bind
-from txlab.tui.key_order import keys_wait
+from txlab.tui.key_order import keys_wait, run_in_thread
 from txlab.tui.panel import Panel
 from txlab.tui.screens.plain_text import Words
 from txlab.tui.theme import Signs
@@ -112,7 +112,7 @@ class Invitation(Panel):
     @property
     def screen_entry(self) -> ScreenEntry | None:
         name = f":{type(self.screen).__name__}"
-        entries: Sequence[ScreenEntry] = self.app.entries  # type: ignore[attr-defined]
+        entries: Sequence[ScreenEntry] = self.app.entries
         return next((each for each in entries if each.where.endswith(name)), None)
 
     def say(self, reason: str, opens: Callable[[Kind], bool] | None) -> None:
@@ -141,7 +141,7 @@ class Invitation(Panel):
         opens = self.opens
         if opens is not None and not self.wanted and self.screen in self.app.screen_stack:
             self.wanted = True
-            look = self.run_worker(lambda: self.look(opens), thread=True, group="offers", exit_on_error=False)
+            look = run_in_thread(self, lambda: self.look(opens), "offers", keys=False)
             keys_wait(self, look)
 
     def look(self, opens: Callable[[Kind], bool]) -> None:
@@ -151,7 +151,7 @@ class Invitation(Panel):
             wanted = self.screen_entry.scenario if self.screen_entry is not None else ""
             path = installed_scenarios().get(wanted)
             entry = None if path is None else entry_at(wanted, path)
-            run = find_run(self.app.root, opens)  # type: ignore[attr-defined]
+            run = find_run(self.app.root, opens)
         finally:
             self.wanted = False
         if not get_current_worker().is_cancelled:
@@ -173,7 +173,7 @@ class Invitation(Panel):
         """Describe the selected offer, and say where everything else is."""
         parts, entry = [], self.entry
         if self.rows.key == SCENARIO and entry is not None:
-            described, ascii = entry.scenario.about, bool(self.app.ascii)  # type: ignore[attr-defined]
+            described, ascii = entry.scenario.about, bool(self.app.ascii)
             parts.append(Content.styled(formula(described.title or entry.name, ascii) + "\n", "bold"))
             told = sentences(formula(described.shows, ascii))
             cells, lines = max(20, min(84, self.size.width - 4)), self.app.size.height // LINES_PER_LINE
@@ -230,9 +230,7 @@ class Invitation(Panel):
         elif self.entry is not None:
             name, root = self.entry.name, app.root
             self.tell(f"{name}: {STATES['created']}")
-            keys_wait(
-                self, self.run_worker(lambda: self.start(name, root), thread=True, group="start", exit_on_error=False)
-            )
+            run_in_thread(self, lambda: self.start(name, root), "start")
 
     def start(self, name: str, root: Path) -> None:
         """Start a run of the scenario, and show it; called in a thread."""

@@ -153,6 +153,15 @@ def keys_wait(node: DOMNode, worker: Worker[Result]) -> Worker[Result]:
     return worker
 
 
+def run_in_thread(
+    node: DOMNode, work: Callable[[], Result], group: str, *, keys: bool = True, exclusive: bool = False
+) -> Worker[Result]:
+    """Run `work` in a thread of the node's screen, which reports a failure; the next keys wait for it unless `keys` is
+    False."""
+    worker = node.run_worker(work, thread=True, group=group, exclusive=exclusive, exit_on_error=False)
+    return keys_wait(node, worker) if keys else worker
+
+
 def hold_keys(node: DOMNode, what: object) -> None:
     """Keep the next key of the node's screen waiting until `what` is released; on the event loop."""
     if isinstance(app := node.app, HearsKeys):

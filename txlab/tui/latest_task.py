@@ -12,7 +12,7 @@ from typing import Any
 from textual.worker import get_current_worker
 
 from txlab.errors import LabError
-from txlab.tui.key_order import hold_keys, release_after, release_keys
+from txlab.tui.key_order import hold_keys, release_after, release_keys, run_in_thread
 
 Work = Callable[["LatestTask"], Any]
 
@@ -72,7 +72,7 @@ class LatestTask:
             return
         (work, show), self.waiting = self.waiting, None
         self.busy, self.running = True, self.generation
-        worker = self.screen.run_worker(lambda: self.run(work, show), thread=True, group=self.name, exit_on_error=False)
+        worker = run_in_thread(self.screen, lambda: self.run(work, show), self.name, keys=False)
         if self.hold is not None:
             release_after(self.screen, worker, self.hold)
 

@@ -26,6 +26,7 @@ from txlab.sources.live import PACES, Picture, next_pace
 from txlab.sources.recorded import Recorded
 from txlab.sources.source import Source, Status
 from txlab.tui.bindings import MOVING, bind
+from txlab.tui.key_order import run_in_thread
 from txlab.tui.panel import Panel
 from txlab.tui.run_watch import RunWatch, View
 from txlab.tui.screen_registry import SCREENS
@@ -205,21 +206,21 @@ class Playback(Panel):
     def come_to_front(self) -> None:
         self.watch_run.visible = True
         self.watch_run.read_if_idle()
-        if self.live is None and self.app.current_run is None:  # type: ignore[attr-defined]
+        if self.live is None and self.app.current_run is None:
             self.watch_run.open_newest(self.opens)
 
     def unseen(self) -> None:
         self.play(False)
         self.watch_run.visible = False
-        self.app.far = None  # type: ignore[attr-defined]
+        self.app.far = None
 
     def run_changed(self, path: Path | None) -> None:
         if path == self.path:
             return
         before = self.path
         self.gone = before.name if path is None and before is not None and not before.exists() else ""
-        self.recorded = Recorded(path, self.app.reader_for, self.note_request) if path is not None else None  # type: ignore[attr-defined]
-        self.app.far = None  # type: ignore[attr-defined]
+        self.recorded = Recorded(path, self.app.reader_for, self.note_request) if path is not None else None
+        self.app.far = None
         self.watch_run.follow()
         if self.live is None:
             self.timeline.forget()
@@ -231,7 +232,7 @@ class Playback(Panel):
     def look_at_run(self, path: Path) -> None:
         """Show a run chosen on this screen, even if it was left before."""
         self.watch_run.watching = True
-        self.app.current_run = path  # type: ignore[attr-defined]
+        self.app.current_run = path
         self.wants_read()
 
     def go_live(self) -> None:
@@ -444,7 +445,7 @@ class Playback(Panel):
         if run is None:
             self.tell("no run is chosen: press enter on one in the Lab (1)")
             return
-        self.run_worker(lambda: run.request(request, key, value, count), thread=True, group="ask", exit_on_error=False)
+        run_in_thread(self, lambda: run.request(request, key, value, count), "ask", keys=False)
 
     def note_request(self, ident: str, request: Request) -> None:
         self.post_message(self.Asked(ident, request))

@@ -18,7 +18,7 @@ from textual.worker import get_current_worker
 from txlab.engine.cores import cores
 from txlab.errors import LabError
 from txlab.experiments.kind import kind_of_run
-from txlab.tui.key_order import keys_wait
+from txlab.tui.key_order import keys_wait, run_in_thread
 
 if TYPE_CHECKING:
     from txlab.experiments.kind import Kind
@@ -112,7 +112,7 @@ class RunWatch:
         return self.panel.app
 
     def in_thread(self, work: Callable[[], object], group: str, exclusive: bool = False) -> Any:
-        return self.panel.run_worker(work, thread=True, group=group, exclusive=exclusive, exit_on_error=False)
+        return run_in_thread(self.panel, work, group, keys=False, exclusive=exclusive)
 
     def follows(self, run: Recorded | None) -> bool:
         """Whether this is still the run to show."""

@@ -26,6 +26,7 @@ from txlab.files import atomic_write
 from txlab.tui.bindings import EVERYWHERE, PALETTE, PICTURE, WHY, bind, parse_action
 from txlab.tui.dialog_cache import put_in_front
 from txlab.tui.invitation import Invitation
+from txlab.tui.key_order import run_in_thread
 from txlab.tui.machine import machine_line
 from txlab.tui.panel import ROUTED, Panel, with_keys_of
 from txlab.tui.screen_registry import GROUPS, SCREENS
@@ -36,6 +37,7 @@ from txlab.tui.widgets.terminal import is_ascii, legibility
 if TYPE_CHECKING:
     from txlab.experiments.kind import Kind
     from txlab.runs.remote.state import RemoteState
+    from txlab.tui.app import TxlabApp
 
 ALWAYS = ("palette", "help", "back", "picture")  # actions of a screen that do not depend on what it shows
 
@@ -165,6 +167,9 @@ def resize(widget: Widget) -> None:
 
 class BenchScreen(SteadyScreen[None]):
     """A screen of txlab. Subclasses yield the part between the first and the last line from `compose_body`."""
+
+    if TYPE_CHECKING:
+        app: TxlabApp  # type: ignore[assignment]
 
     HELP_ABOUT: ClassVar[str] = ""
     """A paragraph for the help overlay: the purpose of this screen."""
@@ -341,7 +346,7 @@ class BenchScreen(SteadyScreen[None]):
     @on(Worker.StateChanged)
     def report_failed_worker(self, event: Worker.StateChanged) -> None:
         if event.state is WorkerState.ERROR and event.worker.error is not None:
-            self.app.report(event.worker.error)  # type: ignore[attr-defined]
+            self.app.report(event.worker.error)
 
     def action_why(self) -> None:
         """Explain the selected number; screens that have numbers override this."""
@@ -379,7 +384,7 @@ class BenchScreen(SteadyScreen[None]):
         """Save the screen as SVG in the current folder."""
         path = self.picture_path()
         svg = self.app.export_screenshot(title="txlab")
-        self.run_worker(lambda: self._save_picture(path, svg), thread=True, group="picture", exit_on_error=False)
+        run_in_thread(self, lambda: self._save_picture(path, svg), "picture", keys=False)
 
     def _save_picture(self, path: Path, svg: str) -> None:
         try:

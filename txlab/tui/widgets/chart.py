@@ -39,6 +39,7 @@ from txlab.drawing.plot import (
 from txlab.drawing.text import fit
 from txlab.drawing.thinning import smooth
 from txlab.tui.bindings import MOVING, bind
+from txlab.tui.key_order import run_in_thread
 from txlab.tui.widgets.painted import Painted
 from txlab.tui.widgets.terminal import ink
 
@@ -156,7 +157,7 @@ class Chart(Painted, can_focus=True):
             self.again = True
         else:
             self.drawing = True
-            self.run_worker(self.draw_in_thread, thread=True, group="chart", exit_on_error=False)
+            run_in_thread(self, self.draw_in_thread, "chart", keys=False)
 
     def draw_in_thread(self) -> None:
         try:

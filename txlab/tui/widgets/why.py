@@ -22,7 +22,7 @@ from txlab.engine.explain import Explanation
 from txlab.errors import LabError
 from txlab.tui.dialog_cache import put_in_front
 from txlab.tui.formula_links import cited, linked_line
-from txlab.tui.key_order import keys_wait
+from txlab.tui.key_order import run_in_thread
 from txlab.tui.screens.dialogs import Dialog
 from txlab.tui.theme import IN_ASCII
 from txlab.tui.widgets.terminal import is_ascii
@@ -194,7 +194,7 @@ class WhyScreen(Dialog[None]):
 
     def ask_in_thread(self, ask: Callable[[], Any]) -> Worker[Any]:
         """Ask in a thread; the next key waits for the answer, as it may select another one."""
-        return keys_wait(self, self.run_worker(ask, thread=True, group="why", exit_on_error=False))
+        return run_in_thread(self, ask, "why")
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         event.stop()

@@ -21,7 +21,7 @@ from txlab.runs import checkpoints
 from txlab.runs.directory import RunDirectory
 from txlab.runs.models import steps_to_open
 from txlab.tui.bindings import bind
-from txlab.tui.key_order import keys_wait
+from txlab.tui.key_order import keys_wait, run_in_thread
 from txlab.tui.latest_task import LatestTask, Work
 from txlab.tui.panel import Panel
 from txlab.tui.screens.attention.bench import LiveAttention, Task, Workbench, example_text
@@ -316,7 +316,7 @@ class ModelPanel(Panel):
 
     def action_open(self) -> None:
         """Open another model by name: a run, a checkpoint, a folder with weights."""
-        root = self.app.root  # type: ignore[attr-defined]
+        root = self.app.root
 
         def open_named(name: str | None) -> None:
             if name == RECORDING:
@@ -330,7 +330,7 @@ class ModelPanel(Panel):
         recorded = self.wanted is not None and frames is not None and frames.source is not None
         dialog = open_dialog(recorded)
         self.app.push_screen(dialog, open_named)
-        offer = self.run_worker(lambda: offer_models(dialog, root), thread=True, group="models", exit_on_error=False)
+        offer = run_in_thread(self, lambda: offer_models(dialog, root), "models", keys=False)
         keys_wait(self, offer)
 
     def action_leave(self) -> None:

@@ -25,6 +25,7 @@ from txlab.drawing.formatting import share
 from txlab.drawing.text import visible
 from txlab.engine.explain import Explanation
 from txlab.tui.bindings import bind
+from txlab.tui.key_order import run_in_thread
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.attention.source import (
@@ -386,7 +387,7 @@ class PatternPanel(Panel):
                 )
             self.app.call_from_thread(self.tell, f"picture saved: {path}")
 
-        self.run_worker(save, thread=True, group="picture", exit_on_error=False)
+        run_in_thread(self, save, "picture", keys=False)
 
 
 def draw(heatmap: Heatmap, source: AttentionSource, window: PatternWindow) -> None:

@@ -25,7 +25,7 @@ from txlab.engine.rlhf.ratings import Verdict
 from txlab.errors import LabError
 from txlab.runs.control import asker
 from txlab.tui.bindings import bind
-from txlab.tui.key_order import keys_wait
+from txlab.tui.key_order import keys_wait, run_in_thread
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.dialogs import Choose, named_run
@@ -164,13 +164,13 @@ class ComparisonPanel(Panel):
 
         dialog = Choose("Compare with: a run, or RUN@STEP", [], free=named_run("compares with"))
         self.app.push_screen(dialog, lambda name: self.begin(name) if name else None)
-        root: Path = self.app.root  # type: ignore[attr-defined]
-        offer = self.run_worker(lambda: offer_models(dialog, root), thread=True, group="models", exit_on_error=False)
+        root: Path = self.app.root
+        offer = run_in_thread(self, lambda: offer_models(dialog, root), "models", keys=False)
         keys_wait(self, offer)
 
     def begin(self, other: str) -> None:
         """Open both models in a thread, and draw the first pair."""
-        path, root = self.path, self.app.root  # type: ignore[attr-defined]
+        path, root = self.path, self.app.root
         if path is None:
             return
 
@@ -248,4 +248,4 @@ class ComparisonPanel(Panel):
             self.draw()
             self.screen.refresh_bindings()
 
-        keys_wait(self, self.run_worker(work, thread=True, group="compared-line", exit_on_error=False))
+        run_in_thread(self, work, "compared-line")

@@ -25,7 +25,7 @@ from txlab.errors import LabError
 from txlab.runs.remote.state import remote_state
 from txlab.runs.summary import GOING
 from txlab.tui.bindings import bind
-from txlab.tui.key_order import keys_wait
+from txlab.tui.key_order import run_in_thread
 from txlab.tui.panel import Panel
 from txlab.tui.playback import Playback
 from txlab.tui.screens.feedback.snapshot import Asked, RunFeedback, Snapshot
@@ -479,7 +479,7 @@ class RankingPanel(Panel):
         if path is None:
             return
         self.tell(f"{path.name}: {STATES['created']}")
-        self.run_worker(lambda: start_detached_again(path), thread=True, group="start", exit_on_error=False)
+        run_in_thread(self, lambda: start_detached_again(path), "start", keys=False)
 
     def action_human(self) -> None:
         """Let people rank, or the simulated labeller."""
@@ -518,7 +518,7 @@ class RankingPanel(Panel):
             self.draw()
             self.run.wants_read()
 
-        keys_wait(self, self.run_worker(work, thread=True, group="ranking", exit_on_error=False))
+        run_in_thread(self, work, "ranking")
 
 
 def lines_of(text: Content) -> int:

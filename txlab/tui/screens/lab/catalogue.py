@@ -22,7 +22,7 @@ from txlab.drawing.formatting import STATES, about, count_of
 from txlab.drawing.text import fit, visible
 from txlab.experiments.schema import CHAPTERS
 from txlab.tui.bindings import bind
-from txlab.tui.key_order import keys_wait
+from txlab.tui.key_order import run_in_thread
 from txlab.tui.panel import Panel
 from txlab.tui.screens.base_screens import Rule
 from txlab.tui.screens.lab.describe import place_of
@@ -80,7 +80,7 @@ class CataloguePanel(Panel):
         yield self.rows
 
     def on_mount(self) -> None:
-        keys_wait(self, self.run_worker(self.load, thread=True, group="catalogue", exit_on_error=False))
+        run_in_thread(self, self.load, "catalogue")
 
     @property
     def chosen(self) -> CatalogueEntry | None:
@@ -91,7 +91,7 @@ class CataloguePanel(Panel):
         from txlab.runs.scenario import catalogue
 
         # The first command of the README has made one run.
-        entries, first_start = catalogue(), len(list_runs(self.app.root)) <= 1  # type: ignore[attr-defined]
+        entries, first_start = catalogue(), len(list_runs(self.app.root)) <= 1
         if not get_current_worker().is_cancelled:
             self.app.call_from_thread(self.show, entries, first_start)
 
@@ -172,13 +172,13 @@ class CataloguePanel(Panel):
         if name == START:
             from txlab.runs.lecture import FIRST_STEPS
 
-            self.app.play_lecture(FIRST_STEPS)  # type: ignore[attr-defined]
+            self.app.play_lecture(FIRST_STEPS)
         elif name is not None:
-            root, lecture = self.app.root, self.app.lecture  # type: ignore[attr-defined]
+            root, lecture = self.app.root, self.app.lecture
             overrides = overrides or (lecture.settings_of(name) if lecture is not None else ())
             self.tell(f"{name}: {STATES['created']}")
             start = partial(self.start, name, overrides, root)
-            keys_wait(self, self.run_worker(start, thread=True, group="start", exit_on_error=False))
+            run_in_thread(self, start, "start")
 
     def start(self, name: str, overrides: Sequence[str], root: Path) -> None:
         """Start a run; called in a thread."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from textual.content import Content
@@ -47,7 +47,7 @@ def list_machines() -> list[tuple[str, str]]:
 
 
 def ask_machine(
-    app: App[object],
+    app: App[Any],
     now: Address | None,
     chosen: Callable[[Address | None, str], None],
     question: str = "Runs of which machine?  NAME, NAME:RUN, NAME:/FOLDER",

@@ -27,7 +27,7 @@ from txlab.experiments.price import price_line
 from txlab.experiments.schema import Scenario
 from txlab.runs.scenario import load_scenario
 from txlab.runs.scenario_errors import describe_allowed, every_key, format_value, locate
-from txlab.tui.key_order import keys_wait
+from txlab.tui.key_order import run_in_thread
 from txlab.tui.screens.dialogs import Dialog, key_hints
 from txlab.tui.screens.plain_text import Words
 from txlab.tui.theme import Signs
@@ -167,7 +167,7 @@ class OverridesDialog(Dialog[list[str]]):
             self.say(line, {}, str(error))
             return
         check = partial(self.check, line, changes)
-        keys_wait(self, self.run_worker(check, thread=True, group="check", exclusive=True, exit_on_error=False))
+        run_in_thread(self, check, "check", exclusive=True)
 
     def check(self, line: str, changes: Mapping[str, str]) -> None:
         settings: dict[str, Setting] = {}

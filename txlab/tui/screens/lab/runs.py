@@ -36,7 +36,7 @@ from txlab.runs.overview import is_meant
 from txlab.runs.remote.address import Address
 from txlab.runs.summary import ENDED, GOING, RunSummary, RunsUnder
 from txlab.tui.bindings import bind
-from txlab.tui.key_order import keys_wait
+from txlab.tui.key_order import keys_wait, run_in_thread
 from txlab.tui.panel import Panel
 from txlab.tui.screens.base_screens import Rule
 from txlab.tui.screens.lab.comparison import MOST, Comparison, ComparisonDialog, compare
@@ -154,7 +154,7 @@ class RunsPanel(Panel):
         yield self.rows
 
     def on_mount(self) -> None:
-        self.under = RunsUnder(self.app.root)  # type: ignore[attr-defined]
+        self.under = RunsUnder(self.app.root)
         self.set_interval(LOOK_EVERY, self.look)
         self.look_now()
 
@@ -189,7 +189,7 @@ class RunsPanel(Panel):
             seen.add(Path(self.rows.key).name)
         everything = self.table is not None or bool(self.words)
         look = partial(self.look_in_thread, seen, everything=everything)
-        return self.run_worker(look, thread=True, group="runs", exit_on_error=False)
+        return run_in_thread(self, look, "runs", keys=False)
 
     def look_now(self) -> None:
         """Poll the runs, and let the next key wait for them: it may act on the first of them."""
@@ -244,7 +244,7 @@ class RunsPanel(Panel):
         self.machine, self.host = address, host_at(address) if address is not None else None
         if self.host is not None:
             self.host.try_now()
-        self.under = RunsUnder(self.app.root if address is None else address.mirrors)  # type: ignore[attr-defined]
+        self.under = RunsUnder(self.app.root if address is None else address.mirrors)
         self.paths, self.glances, self.unlisted, self.looking = [], {}, None, False
         self.fill()
         self.say_title()
@@ -292,7 +292,7 @@ class RunsPanel(Panel):
         self.fill()
         self.rows.select(self.started)
         look = partial(self.look_in_thread, {path.name}, force=True)
-        self.run_worker(look, thread=True, group="runs", exit_on_error=False)
+        run_in_thread(self, look, "runs", keys=False)
 
     @property
     def counted(self) -> str:
@@ -454,17 +454,17 @@ class RunsPanel(Panel):
         runs = [run for path in self.marked if (run := self.glances.get(path)) is not None]
 
         def show(comparison: Comparison) -> None:
-            open_run = self.app.look_at  # type: ignore[attr-defined]
+            open_run = self.app.look_at
             self.app.push_screen(ComparisonDialog(comparison), lambda path: open_run(path) if path else None)
 
         def read() -> None:
             self.app.call_from_thread(show, compare(runs))
 
-        keys_wait(self, self.run_worker(read, thread=True, group="compare", exit_on_error=False))
+        run_in_thread(self, read, "compare")
 
     def action_attach(self) -> None:
         if (run := self.chosen) is not None:
-            self.app.look_at(run.path)  # type: ignore[attr-defined]
+            self.app.look_at(run.path)
 
     def action_machines(self) -> None:
         """Ask for a machine to list; a run named with its machine is opened."""
@@ -473,14 +473,14 @@ class RunsPanel(Panel):
 
         def open_there(address: Address, run: str) -> None:
             path = open_run(replace(address, run=run))
-            self.app.call_from_thread(self.app.look_at, path)  # type: ignore[attr-defined]
+            self.app.call_from_thread(self.app.look_at, path)
 
         def choose(address: Address | None, run: str) -> None:
             self.show_machine(address)
             self.rows.focus()
             if address is not None and run:
                 self.tell(f"opening {run} on {address.host}…")
-                self.run_worker(partial(open_there, address, run), thread=True, group="start", exit_on_error=False)
+                run_in_thread(self, partial(open_there, address, run), "start", keys=False)
 
         ask_machine(self.app, self.machine, choose)
 
@@ -507,7 +507,7 @@ class RunsPanel(Panel):
             follow(path)  # a mirror passes it on
             self.look_in_thread({path.name}, force=True)
 
-        keys_wait(self, self.run_worker(write, thread=True, group="name", exit_on_error=False))
+        run_in_thread(self, write, "name")
 
     def action_resume(self) -> None:
         run = self.chosen
@@ -521,7 +521,7 @@ class RunsPanel(Panel):
             return
         self.tell(f"{run.name}: {STATES['created']}")
         resume = partial(self.resume_run, run.path)
-        keys_wait(self, self.run_worker(resume, thread=True, group="start", exit_on_error=False))
+        run_in_thread(self, resume, "start")
 
     def resume_run(self, path: Path) -> None:
         """Resume a run; called in a thread."""
@@ -552,7 +552,7 @@ class RunsPanel(Panel):
             send(run.path, Request(what))
             follow(run.path)  # a mirror passes it on
 
-        keys_wait(self, self.run_worker(leave, thread=True, group="ask", exit_on_error=False))
+        run_in_thread(self, leave, "ask")
 
     def action_delete(self) -> None:
         run = self.chosen
@@ -574,19 +574,19 @@ class RunsPanel(Panel):
         )
 
     def delete(self, path: Path) -> None:
-        root = self.app.root  # type: ignore[attr-defined]
+        root = self.app.root
 
         def finish() -> None:
             self.tell(f"{path.name} is deleted")
-            if self.app.current_run == path.absolute():  # type: ignore[attr-defined]
-                self.app.current_run = None  # type: ignore[attr-defined]
+            if self.app.current_run == path.absolute():
+                self.app.current_run = None
 
         def remove() -> None:
             delete_run(path, root)
             self.app.call_from_thread(finish)
             self.look_in_thread(set(), force=True)
 
-        keys_wait(self, self.run_worker(remove, thread=True, group="delete", exit_on_error=False))
+        run_in_thread(self, remove, "delete")
 
 
 def status_glyph(status: str) -> str:

@@ -20,6 +20,7 @@ from txlab.errors import LabError
 from txlab.runs.remote.address import Address, host_and_folder
 from txlab.runs.remote.machine import Machines, Seen
 from txlab.tui.bindings import PALETTE, WHY, bind
+from txlab.tui.key_order import run_in_thread
 from txlab.tui.panel import Panel
 from txlab.tui.screens.base_screens import BenchScreen
 from txlab.tui.screens.machines.curves import MachineCurves
@@ -79,12 +80,12 @@ class MachinesPanel(Panel):
 
         self.in_front = True
         if self.machines is None:
-            self.machines = Machines([None], self.app.root)  # type: ignore[attr-defined]
-            for name in self.app.settings.machines:  # type: ignore[attr-defined]
+            self.machines = Machines([None], self.app.root)
+            for name in self.app.settings.machines:
                 try:
                     self.machines.add(host_and_folder(name))
                 except LabError as error:
-                    self.app.report(error)  # type: ignore[attr-defined]
+                    self.app.report(error)
         for address in connected_machines():
             if address.host not in self.left:
                 self.machines.add(address)
@@ -98,7 +99,7 @@ class MachinesPanel(Panel):
         if self.looking or not self.in_front or self.machines is None:
             return
         self.looking = True
-        self.run_worker(partial(self.look_in_thread, self.machines), thread=True, group="machines", exit_on_error=False)
+        run_in_thread(self, partial(self.look_in_thread, self.machines), "machines", keys=False)
 
     def look_in_thread(self, machines: Machines) -> None:
         from txlab.tui.screens.lab.machines import list_machines
@@ -201,16 +202,16 @@ class MachinesPanel(Panel):
             return
         run, address = row.process.run, row.machine.address
         if address is None:
-            self.app.look_at(Path(self.app.root) / run)  # type: ignore[attr-defined]
+            self.app.look_at(Path(self.app.root) / run)
             return
         self.tell(f"opening {run} on {address.host}…")
-        self.run_worker(partial(self.open_there, address, run), thread=True, group="start", exit_on_error=False)
+        run_in_thread(self, partial(self.open_there, address, run), "start", keys=False)
 
     def open_there(self, address: Address, run: str) -> None:
         from txlab.runs.remote.mirroring import open_run
 
         named = Address(address.host, f"{address.path}/{run}") if address.path else Address(address.host, "", run)
-        self.app.call_from_thread(self.app.look_at, open_run(named))  # type: ignore[attr-defined]
+        self.app.call_from_thread(self.app.look_at, open_run(named))
 
     def action_add(self) -> None:
         """Ask for a machine."""
@@ -222,9 +223,7 @@ class MachinesPanel(Panel):
                 self.machines.add(address)
                 self.look()
                 if run:
-                    self.run_worker(
-                        partial(self.open_there, address, run), thread=True, group="start", exit_on_error=False
-                    )
+                    run_in_thread(self, partial(self.open_there, address, run), "start", keys=False)
 
         ask_machine(self.app, None, add, "Show which machine?  NAME, NAME:/FOLDER of its runs", "shows")
 

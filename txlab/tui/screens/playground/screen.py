@@ -25,7 +25,7 @@ from txlab.experiments.protocol import Frame
 from txlab.sources.recorded import Recorded
 from txlab.sources.source import Source
 from txlab.tui.bindings import MOVING, WHY, bind
-from txlab.tui.key_order import keys_wait
+from txlab.tui.key_order import run_in_thread
 from txlab.tui.panel import Panel
 from txlab.tui.playback import Playback
 from txlab.tui.screens.base_screens import BenchScreen
@@ -438,7 +438,7 @@ class PlaygroundScreen(BenchScreen):
             if typed is not None and typed != now:
                 self.order(lambda experiment: experiment.describe(typed))
 
-        keys_wait(self, self.run_worker(ask, thread=True, group="text", exclusive=True, exit_on_error=False))
+        run_in_thread(self, ask, "text", exclusive=True)
 
     def go_on_by_hand(self, run: Recorded) -> None:
         """Continue from the shown recorded frame: its network, points and settings."""

@@ -21,7 +21,7 @@ from txlab.engine.tokenizers.tokenizer import Tokenizer, specials_of
 from txlab.errors import LabError
 from txlab.experiments.tokenizer_store import DEFAULT, names_of_saved
 from txlab.tui.bindings import bind
-from txlab.tui.key_order import keys_wait
+from txlab.tui.key_order import keys_wait, run_in_thread
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.base_screens import Rule
@@ -376,7 +376,7 @@ class TextPanel(Panel):
         def find() -> None:
             self.app.call_later(self.ask_which, names_of_saved())
 
-        saved = self.screen.run_worker(find, thread=True, group="saved tokenizers", exit_on_error=False)
+        saved = run_in_thread(self.screen, find, "saved tokenizers", keys=False)
         keys_wait(self, saved)
 
     def ask_which(self, saved: list[str]) -> None:

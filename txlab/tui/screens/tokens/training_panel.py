@@ -37,6 +37,7 @@ from txlab.experiments.tokenizer_store import place_for, save_named
 from txlab.experiments.tokenizer_training import TokenizerTraining, TrainingRecipe, tokenizer_of_frame
 from txlab.sources.live import PACES, Picture, next_pace
 from txlab.tui.bindings import bind
+from txlab.tui.key_order import run_in_thread
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import Panel
 from txlab.tui.screens.base_screens import Rule
@@ -455,7 +456,7 @@ class TrainingPanel(Panel):
                 message = f"saved: txlab run gpt-docs --set data.tokenizer={name}   (c compares it with others)"
                 self.app.call_later(self.tell, message)
 
-            self.screen.run_worker(write, thread=True, group="keep", exit_on_error=False)
+            run_in_thread(self.screen, write, "keep", keys=False)
 
         def take_name(name: str | None) -> None:
             if not name:

@@ -18,7 +18,7 @@ from txlab.errors import LabError
 from txlab.runs.directory import LOST_AFTER
 from txlab.tui.bindings import bind
 from txlab.tui.history import answered_requests
-from txlab.tui.key_order import keys_wait
+from txlab.tui.key_order import run_in_thread
 from txlab.tui.panel import Panel
 from txlab.tui.playback import Playback
 from txlab.tui.screens.plain_text import Words
@@ -181,7 +181,7 @@ class ControlPanel(Panel):
         self.app.call_from_thread(self.open_run, new)
 
     def open_run(self, path: Path) -> None:
-        self.app.current_run = path  # type: ignore[attr-defined]
+        self.app.current_run = path
         self.tell(f"{path.name}: {STATES['created']}")
 
     def checkpoints(self) -> list[int]:
@@ -196,7 +196,7 @@ class ControlPanel(Panel):
             except LabError as error:
                 self.app.call_from_thread(self.tell, str(error), "error")
 
-        keys_wait(self, self.run_worker(guard, thread=True, group="start", exit_on_error=False))
+        run_in_thread(self, guard, "start")
 
     def action_scale_lr(self, factor: float) -> None:
         """Scale the peak of the schedule by a factor; the learning rate in the facts changes with it."""

@@ -17,7 +17,7 @@ from txlab.drawing.text import visible
 from txlab.runs.folder import is_run
 from txlab.runs.summary import GOING
 from txlab.tui.bindings import MOVING, bind
-from txlab.tui.key_order import keys_wait
+from txlab.tui.key_order import run_in_thread
 from txlab.tui.panel import Panel
 from txlab.tui.screens.plain_text import Words
 from txlab.tui.screens.train.text import brief
@@ -64,7 +64,7 @@ class CurvePanel(Panel):
         self.smooths_itself = True  # until the user chooses
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return self.app.current_run is not None  # type: ignore[attr-defined]
+        return self.app.current_run is not None
 
     def compose(self) -> ComposeResult:
         yield self.brief
@@ -175,8 +175,8 @@ class CurvePanel(Panel):
         from txlab.runs.external_logs.finding import find_logs, with_logs
         from txlab.tui.screens.dialogs import Choose
 
-        root: Path = self.app.root  # type: ignore[attr-defined]
-        here: Path | None = self.app.current_run  # type: ignore[attr-defined]
+        root: Path = self.app.root
+        here: Path | None = self.app.current_run
 
         def find() -> None:
             every = with_logs(root, find_logs(root))
@@ -191,7 +191,7 @@ class CurvePanel(Panel):
 
             self.app.call_later(ask)
 
-        keys_wait(self, self.run_worker(find, thread=True, group="overlay", exit_on_error=False))
+        run_in_thread(self, find, "overlay")
 
     def toggle_overlay(self, path: Path | None) -> None:
         if path is not None:

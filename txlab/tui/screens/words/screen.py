@@ -29,7 +29,7 @@ from txlab.engine.embeddings.plane import Projection
 from txlab.errors import LabError
 from txlab.runs.directory import RunDirectory, info_of
 from txlab.tui.bindings import WHY, bind
-from txlab.tui.key_order import keys_wait
+from txlab.tui.key_order import keys_wait, run_in_thread
 from txlab.tui.latest_task import LatestTask
 from txlab.tui.panel import ROUTED
 from txlab.tui.playback import Playback
@@ -498,7 +498,7 @@ class WordsScreen(BenchScreen):
         word = laid.embedding.words[self.map.cursor]
 
         def walk(task: LatestTask) -> WordPath:
-            reader = self.app.reader_for(path)  # type: ignore[attr-defined]
+            reader = self.app.reader_for(path)
             return path_of(reader, word, laid.step, laid.look, laid.projection, lambda: task.late)
 
         self.trail_task.want(walk, self.show_path)
@@ -514,8 +514,8 @@ class WordsScreen(BenchScreen):
         )
 
     def open(self, what: str) -> None:
-        root, look = self.app.root, self.look  # type: ignore[attr-defined]
-        look, reader_for = replace(look, objective=""), self.app.reader_for  # type: ignore[attr-defined]
+        root, look = self.app.root, self.look
+        look, reader_for = replace(look, objective=""), self.app.reader_for
 
         def show(laid: Laid) -> None:
             self.forget()
@@ -540,8 +540,8 @@ class WordsScreen(BenchScreen):
         )
 
     def beside(self, what: str) -> None:
-        root, look = self.app.root, Look(context=self.look.context)  # type: ignore[attr-defined]
-        reader_for = self.app.reader_for  # type: ignore[attr-defined]
+        root, look = self.app.root, Look(context=self.look.context)
+        reader_for = self.app.reader_for
 
         def show(laid: Laid) -> None:
             self.second = laid if self.laid is None else turn_to(laid, self.laid)
@@ -552,10 +552,10 @@ class WordsScreen(BenchScreen):
         self.second_task.want(lambda _: open_vectors(what, root, look, reader_for), show, holds_keys=True)
 
     def choose(self, title: str, verb: str, then: Callable[[str], None]) -> None:
-        root: Path = self.app.root  # type: ignore[attr-defined]
+        root: Path = self.app.root
         dialog = Choose(title, [], free=named_run(verb))
         self.app.push_screen(dialog, lambda name: then(name) if name else None)
-        offer = self.run_worker(lambda: offer_vectors(dialog, root), thread=True, group="models", exit_on_error=False)
+        offer = run_in_thread(self, lambda: offer_vectors(dialog, root), "models", keys=False)
         keys_wait(self, offer)
 
     def action_side(self) -> None:
